@@ -45,9 +45,9 @@ def pytest_configure(config: pytest.Config) -> None:
     # A shell has what it starts in the background ignore Ctrl-C, and so would all that the tests start.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if not hasattr(config, "workerinput"):
-        place = tempfile.mkdtemp(prefix="exposurekit-tests-")
-        os.environ |= {"XDG_CACHE_HOME": f"{place}/cache", "XDG_CONFIG_HOME": f"{place}/config"}
-        config.add_cleanup(lambda: shutil.rmtree(place, ignore_errors=True))
+        directory = tempfile.mkdtemp(prefix="exposurekit-tests-")
+        os.environ |= {"XDG_CACHE_HOME": f"{directory}/cache", "XDG_CONFIG_HOME": f"{directory}/config"}
+        config.add_cleanup(lambda: shutil.rmtree(directory, ignore_errors=True))
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

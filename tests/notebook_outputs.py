@@ -22,7 +22,7 @@ from exposurekit.charts.embedding import plotly_js
 from exposurekit.charts.theme import MIME, PAPER
 from exposurekit.text.sanitize import escaped
 
-PLACE = Path(__file__).parent.parent / "notebooks"
+NOTEBOOKS = Path(__file__).parent.parent / "notebooks"
 WIDTH = 900
 WIDGET = "application/vnd.jupyter.widget-view+json"
 SVG = "image/svg+xml"
@@ -52,7 +52,7 @@ CHANGING = (
 
 def main(names: list[str]) -> int:
     """Write every notebook, or those named; 0."""
-    chosen = [path for path in sorted(PLACE.glob("*.ipynb")) if not names or path.stem in names]
+    chosen = [path for path in sorted(NOTEBOOKS.glob("*.ipynb")) if not names or path.stem in names]
     with kit.browsing(width=WIDTH + 100) as (page, _):
         page.set_content("<body></body>")
         page.add_script_tag(content=plotly_js())
@@ -78,8 +78,8 @@ def _run(path: Path, page: Any) -> Any:
     for number, cell in enumerate(code, 1):
         cell.metadata = {}
         cell.outputs = [
-            _kept(output, f"{path.stem[:2]}{number:02}{place:02}", page)
-            for place, output in enumerate(cell.outputs)
+            _sanitized(output, f"{path.stem[:2]}{number:02}{index:02}", page)
+            for index, output in enumerate(cell.outputs)
             if output.get("name") != "stderr" and not _is_for_kernel(output)
         ]
     return notebook
@@ -92,7 +92,7 @@ def _is_for_kernel(output: Any) -> bool:
     return WIDGET in data or html == "" or str(html).startswith(LIBRARY)
 
 
-def _kept(output: Any, name: str, page: Any) -> Any:
+def _sanitized(output: Any, name: str, page: Any) -> Any:
     """An output without what only a running kernel can show, and with a picture where it is a chart."""
     data = output.get("data", {})
     if MIME in data:
@@ -100,20 +100,20 @@ def _kept(output: Any, name: str, page: Any) -> Any:
         svg = page.evaluate(PICTURE, {"data": figure["data"], "layout": figure["layout"], "width": WIDTH})
         output.data = _shown(figure, _named(svg, name), data["text/plain"])
     elif "text/html" in data:
-        data["text/html"] = FIGURE.sub(lambda found: _picture(found, name, page), data["text/html"])
+        data["text/html"] = FIGURE.sub(lambda match: _picture(match, name, page), data["text/html"])
     steady = json.dumps(output)
     for changing, instead in CHANGING:
         steady = changing.sub(instead, steady)
     return nbformat.from_dict(json.loads(steady))
 
 
-def _picture(found: re.Match[str], name: str, page: Any) -> str:
+def _picture(match: re.Match[str], name: str, page: Any) -> str:
     """A chart in a widget's static HTML as a picture."""
-    words, packed = found.groups()
+    words, packed = match.groups()
     figure = json.loads(gzip.decompress(base64.b64decode(packed)))
     layout = figure["layout"] | {"paper_bgcolor": PAPER}
     svg = page.evaluate(PICTURE, {"data": figure["data"], "layout": layout, "width": WIDTH})
-    return _image(_named(svg, f"{name}{found.start():06}"), words)
+    return _image(_named(svg, f"{name}{match.start():06}"), words)
 
 
 def _image(svg: str, words: str) -> str:

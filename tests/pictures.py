@@ -15,7 +15,7 @@ from support import jupyter as kit
 
 import exposurekit as ek
 
-PLACE = Path(__file__).parent.parent / "notebooks" / "pictures"
+PICTURES = Path(__file__).parent.parent / "notebooks" / "pictures"
 WIDTH = 1100
 PADDING = 16
 TABLES = """
@@ -34,7 +34,7 @@ WIDGETS = {
 
 def main() -> int:
     """Write the pictures that are named, or all; 0."""
-    PLACE.mkdir(exist_ok=True)
+    PICTURES.mkdir(exist_ok=True)
     names = sys.argv[1:] or ["report", *WIDGETS]
     with ek.demo(people=15, days=63, seed=7) as demo, tempfile.TemporaryDirectory() as room:
         if "report" in names:
@@ -45,22 +45,22 @@ def main() -> int:
         shutil.copytree(demo.history.path, Path(room, "history"))
         with kit.desk(Path(room), "notebook") as desk:
             for name, (cell, last) in ((name, WIDGETS[name]) for name in names if name in WIDGETS):
-                _widget(desk, cell, last, PLACE / f"{name}.png")
+                _widget(desk, cell, last, PICTURES / f"{name}.png")
     return 0
 
 
 def _report(page: Path) -> None:
-    with kit.browsing(width=WIDTH, height=900, file=page) as (shown, _):
-        shown.goto(page.as_uri())
-        shown.locator(".js-plotly-plot .bars").first.wait_for()
-        shown.wait_for_timeout(500)
-        shown.screenshot(path=PLACE / "report.png")
-        section = shown.locator("section", has=shown.locator("#status_over_time-chart"))
+    with kit.browsing(width=WIDTH, height=900, file=page) as (browser_page, _):
+        browser_page.goto(page.as_uri())
+        browser_page.locator(".js-plotly-plot .bars").first.wait_for()
+        browser_page.wait_for_timeout(500)
+        browser_page.screenshot(path=PICTURES / "report.png")
+        section = browser_page.locator("section", has=browser_page.locator("#status_over_time-chart"))
         section.scroll_into_view_if_needed()
         chart = section.locator("#status_over_time-chart")
         chart.locator(".main-svg").first.wait_for()
-        shown.wait_for_timeout(1_000)
-        chart.screenshot(path=PLACE / "status_over_time.png")
+        browser_page.wait_for_timeout(1_000)
+        chart.screenshot(path=PICTURES / "status_over_time.png")
 
 
 def _widget(desk: Any, cell: str, last: str, picture: Path) -> None:
@@ -69,11 +69,11 @@ def _widget(desk: Any, cell: str, last: str, picture: Path) -> None:
     panel = page.locator(".exposurekit-panel").first
     panel.wait_for()
     page.wait_for_timeout(3_000)  # charts are laid out more than once
-    place, end = panel.bounding_box(), page.locator(last).first.bounding_box()
-    height = end["y"] + end["height"] + PADDING - place["y"]
+    box, end = panel.bounding_box(), page.locator(last).first.bounding_box()
+    height = end["y"] + end["height"] + PADDING - box["y"]
     page.screenshot(
         path=picture,
-        clip={"x": place["x"], "y": place["y"], "width": place["width"], "height": height},
+        clip={"x": box["x"], "y": box["y"], "width": box["width"], "height": height},
     )
 
 

@@ -97,7 +97,7 @@ ENTRY_POINTS = {
     "idna": {"text.sanitize"},
     "jinja2": {"reports.html"},
     "markupsafe": {"reports.html"},
-    "html": {"text.sanitize", "client.created_user"},
+    "html": {"text.sanitize"},
     "click": {"cli"},
     "starlette": {"service", "sandbox"},
     "uvicorn": {"system.asgi_server"},
@@ -159,19 +159,19 @@ def syntax(path):
 def imports(path, *, types=True):
     """Every module that a file imports, wherever in it, or not for its types alone: (full name, line)."""
     nodes, for_types = syntax(path)
-    found = []
+    imported = []
     for node in nodes:
         if not types and id(node) in for_types:
             continue
         if isinstance(node, ast.Import):
-            found += [(name.name, node.lineno) for name in node.names]
+            imported += [(name.name, node.lineno) for name in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path.name}:{node.lineno} imports relatively"
-            found += [
+            imported += [
                 (name, node.lineno)
                 for name in (node.module, *(f"{node.module}.{one.name}" for one in node.names))
             ]
-    return found
+    return imported
 
 
 def imported_packages(path):

@@ -15,11 +15,9 @@ import exposurekit as ek
 MODULES = [
     "exposurekit",
     *(
-        found.name
-        for found in pkgutil.walk_packages(ek.__path__, "exposurekit.")
-        if "world" not in found.name
-        and "migrations." not in found.name
-        and not found.name.endswith("__main__")
+        item.name
+        for item in pkgutil.walk_packages(ek.__path__, "exposurekit.")
+        if "world" not in item.name and "migrations." not in item.name and not item.name.endswith("__main__")
     ),
 ]
 
@@ -95,7 +93,7 @@ def public():
                 yield f"{room.__name__}.{name}", value
 
 
-@pytest.mark.parametrize(("name", "value"), [pytest.param(*found, id=found[0]) for found in public()])
+@pytest.mark.parametrize(("name", "value"), [pytest.param(*item, id=item[0]) for item in public()])
 def test_a_public_name_has_an_example(name, value):
     text = inspect.getdoc(value) or ""
     assert text, f"{name} has no docstring"

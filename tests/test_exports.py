@@ -15,7 +15,7 @@ from support import controls as kit
 from support import hostile_demo
 from support.histories import Clock, Person, Service, a_record, an_alert, seen_through
 from support.hostile_texts import PAYLOADS
-from support.shared_worlds import a_world, told
+from support.shared_worlds import a_world, leaked_values
 
 import exposurekit as ek
 from exposurekit.analysis.removal_warnings import MAILBOX
@@ -78,7 +78,7 @@ def test_without_being_asked_nothing_personal_is_written(exposure, world, tmp_pa
         file = ek.export(exposure[name], tmp_path / f"{name}{form}")
         again = read_again(file)
         text = str(again) if form == ".xlsx" else again.to_csv()
-        assert told(text, world) == 0
+        assert leaked_values(text, world) == 0
     assert "name" not in text
 
 
@@ -183,7 +183,7 @@ def test_an_early_instant_keeps_its_time_of_day(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("what", "name", "said"),
+    ("what", "name", "message"),
     [
         ("table", "t.pdf", ".csv, .xlsx, .parquet"),
         ("exposure", "t.csv", ".md, .ics"),
@@ -191,9 +191,9 @@ def test_an_early_instant_keeps_its_time_of_day(tmp_path):
         ("table", "nowhere/t.csv", "cannot be written"),
     ],
 )
-def test_what_cannot_be_is_told(exposure, tmp_path, what, name, said):
+def test_what_cannot_be_is_told(exposure, tmp_path, what, name, message):
     of = {"table": exposure.records(), "exposure": exposure, "nothing": None}
-    with pytest.raises((ConfigurationError, InvalidArgument), match=re.escape(said)):
+    with pytest.raises((ConfigurationError, InvalidArgument), match=re.escape(message)):
         ek.export(of[what], tmp_path / name)
 
 
@@ -206,12 +206,12 @@ def test_the_manual_work_is_a_list_to_tick_off(exposure, tmp_path):
     assert text.count("- [ ] ") > 10
     queue = ek.analysis.work_queue(exposure.steps())
     assert text.count("- [ ] ") == len(queue)
-    said = text.replace("\\", "")
+    plain_text = text.replace("\\", "")
     for row in queue[queue["site"].notna()].to_dict("records"):
-        assert all(f"{row[name]}" in said for name in ("person", "name", "reference_id"))
+        assert all(f"{row[name]}" in plain_text for name in ("person", "name", "reference_id"))
         labels = ("email", "phone", "full address")
-        assert all(f"only if the form asks: {label}" in said for label in labels)
-        assert not any(f"Enter {label}: " in said for label in labels)  # the sites do not require them
+        assert all(f"only if the form asks: {label}" in plain_text for label in labels)
+        assert not any(f"Enter {label}: " in plain_text for label in labels)  # the sites do not require them
 
 
 def test_the_manual_work_is_rows_of_excel(exposure, tmp_path):
@@ -303,7 +303,7 @@ def test_the_manual_work_is_tasks(exposure, tmp_path):
 @pytest.mark.parametrize("name", ["queue.md", "queue.ics"])
 def test_shared_it_tells_nobody_and_says_what_is_left_out(exposure, world, tmp_path, name):
     text = ek.export(exposure, tmp_path / name).read_text()
-    assert told(text.replace("\n ", ""), world) == 0
+    assert leaked_values(text.replace("\n ", ""), world) == 0
     assert "Open the form." in text
     assert "omitted" in text
 

@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from support import deviating_server, faults
-from support.clients import AT_ONCE, answering, many, rows, told
+from support.clients import AT_ONCE, answering, json_response, many, rows
 from support.deviating_server import PEOPLE
 from support.deviations import ALL_MANNERS, Meaning, format_of
 from support.faults import Answer, Cut
@@ -38,7 +38,7 @@ ACCESS = {
 }
 
 
-def look(base_url, **settings):
+def connect(base_url, **settings):
     return ek.connect(str(base_url), **ACCESS | {"retries": AT_ONCE, "progress": False} | settings)
 
 
@@ -83,8 +83,8 @@ def expected(meaning):
                 name: row[name]
                 for name in ("user_id", "alert_number", "source_type", "record_id", "site", "status", "url")
             }
-            for place, step in enumerate(alert["opt_out_procedure"], 1):
-                tables["steps"].append(shared | {"step_number": place, "step": step})
+            for step_number, step in enumerate(alert["opt_out_procedure"], 1):
+                tables["steps"].append(shared | {"step_number": step_number, "step": step})
     return tables
 
 
@@ -102,40 +102,40 @@ def test_every_table_holds_the_same_people_in_every_manner(manner):
     meaning = Meaning(manner)
     deviates = meaning.leaves_empty_lists_unsaid or (manner.loose_numbers and format_of(manner) == "json")
     with deviating_server.running(manner) as service:
-        exposure = look(service, format=format_of(manner))
+        exposure = connect(service, format=format_of(manner))
         with pytest.warns(UserWarning, match="deviate") if deviates else contextlib.nullcontext():
             exposure.refresh()
         # What stands beside alerts and steps of other tables has tests of its own, in test_analysis_tasks.
-        told = {name: [column.name for column in frames.TABLES[name]] for name in TABLES}
-        found = {name: rows(getattr(exposure, name)()[told[name]]) for name in TABLES}
+        columns = {name: [column.name for column in frames.TABLES[name]] for name in TABLES}
+        tables = {name: rows(getattr(exposure, name)()[columns[name]]) for name in TABLES}
         assert len(exposure.failures()) == 0
         assert bool(len(exposure.deviations())) == deviates
     for name, table in expected(meaning).items():
-        assert found[name] == table, name
+        assert tables[name] == table, name
 
 
 @pytest.mark.parametrize("secret", ["integer", "text"])
 def test_no_table_holds_a_secret_and_key_gives_it_exactly(secret):
     with deviating_server.running(deviating_server.Manner(secret=secret)) as service:
-        exposure = look(service)
+        exposure = connect(service)
         tables = [getattr(exposure, name)() for name in (*TABLES, "failures")]
     assert not any("secret" in table.columns for table in tables)
-    held = " ".join(table.to_json(date_format="iso") for table in tables)
+    texts = " ".join(table.to_json(date_format="iso") for table in tables)
     for person in PEOPLE:
-        assert person["secret"] not in held
+        assert person["secret"] not in texts
         assert exposure.key(person["id"]).secret == Meaning(service.manner).secret(person)
 
 
 def test_one_load_serves_all_tables():
     with deviating_server.running() as service:
-        exposure = look(service)
+        exposure = connect(service)
         assert service.requests == []
         for name in (*TABLES, "failures"):
             getattr(exposure, name)()
         exposure.key(101)
-        found = [request.path.rpartition("/")[2] for request in service.requests]
-        assert found.count("alerts.json") == len(PEOPLE)
-        assert len(found) == 2 + 2 * len(PEOPLE)  # two looks at the list: its count may be the page's own
+        paths = [request.path.rpartition("/")[2] for request in service.requests]
+        assert paths.count("alerts.json") == len(PEOPLE)
+        assert len(paths) == 2 + 2 * len(PEOPLE)  # two looks at the list: its count may be the page's own
         assert exposure.provenance.endswith("5 people")
 
 
@@ -146,10 +146,10 @@ def test_an_alert_shows_a_record_that_its_user_lacks(change):
     alert |= {"source_type": "record", "opt_out_procedure": ["one"]}
 
     def meddle(request, _number):
-        return told({"alerts": [alert]}) if request.operation == "get_user_alerts" else None
+        return json_response({"alerts": [alert]}) if request.operation == "get_user_alerts" else None
 
     with faults.running(many([1], meddle)) as server:
-        exposure = look(server.base_url)
+        exposure = connect(server.base_url)
         with pytest.warns(UserWarning, match="deviate") if change["id"] is None else contextlib.nullcontext():
             tables = [exposure.alerts(), exposure.steps()]
     for [row] in (table.to_dict("records") for table in tables):
@@ -159,7 +159,7 @@ def test_an_alert_shows_a_record_that_its_user_lacks(change):
 
 def test_a_table_is_the_callers_own():
     with deviating_server.running() as service:
-        exposure = look(service)
+        exposure = connect(service)
         # the service is gone: nothing was loaded yet
         first = exposure.users()
         first["first_name"] = "changed"
@@ -174,7 +174,7 @@ def test_a_table_is_the_callers_own():
 @pytest.fixture(scope="module")
 def exposure():
     with deviating_server.running() as service:
-        yield look(service).refresh()
+        yield connect(service).refresh()
 
 
 @pytest.mark.parametrize(
@@ -213,10 +213,10 @@ def named():
         ]
         user = faults.BODIES["get_user"]["user"] | {"id": number, "secret": f"secret-{number}"}
         user |= {"first_name": first, "middle_name": middle, "last_name": last, "aliases": also}
-        return told({"user": user}) if request.operation == "get_user" else None
+        return json_response({"user": user}) if request.operation == "get_user" else None
 
     with faults.running(many(NAMED, names)) as server:
-        yield look(server.base_url).refresh()
+        yield connect(server.base_url).refresh()
 
 
 def test_every_name_that_a_table_shows_is_accepted(named):
@@ -289,7 +289,7 @@ ONE_PERSON = {
     "reset": (faults.Reset("after"), "ConnectionFailed", None),
     "garbage": (faults.Garbage(), "ConnectionFailed", None),
     "malformed": (Answer(body=b'{"user": {'), "InvalidResponse", None),
-    "not as described": (told([{"id": 2}]), "InvalidResponse", None),
+    "not as described": (json_response([{"id": 2}]), "InvalidResponse", None),
     "a web page": (faults.html_page(), "InvalidResponse", None),
     "a body without end": (faults.GzipBomb(1 << 27), "ConnectionFailed", None),
 }
@@ -302,7 +302,7 @@ def test_one_persons_fault_costs_that_person_only(operation, fault, error, statu
         return fault if number == 2 and request.operation == operation else None
 
     with faults.running(many([1, 2, 3], meddle)) as server:
-        exposure = look(server.base_url)
+        exposure = connect(server.base_url)
         [failure] = rows(exposure.failures())
         assert exposure.provenance.endswith("2 people, 1 more not loaded")
     title = operation.replace("_", " ").capitalize()
@@ -318,7 +318,7 @@ def test_one_persons_fault_costs_that_person_only(operation, fault, error, statu
 
 def test_everyone_may_fail_and_the_tables_keep_their_shape():
     with faults.running(many([1, 2], lambda _request, number: number and faults.server_error())) as server:
-        exposure = look(server.base_url)
+        exposure = connect(server.base_url)
         assert exposure.failures()["user_id"].tolist() == [1, 2]
     assert [len(getattr(exposure, name)()) for name in TABLES] == [0] * len(TABLES)
     assert exposure.failures().dtypes.astype(str).to_dict() == {
@@ -336,7 +336,7 @@ def test_everyone_may_fail_and_the_tables_keep_their_shape():
 )
 def test_a_list_that_fails_raises_and_loads_nothing(script, error):
     with faults.running(faults.on("list_users", *script)) as server:
-        exposure = look(server.base_url)
+        exposure = connect(server.base_url)
         with pytest.raises(error):
             exposure.users()
         assert repr(exposure).endswith("not loaded yet)")
@@ -346,7 +346,7 @@ def test_a_list_that_fails_raises_and_loads_nothing(script, error):
 def test_a_refresh_that_fails_keeps_the_tables_that_were_loaded():
     sick = threading.Event()
     with faults.running(lambda _: faults.server_error() if sick.is_set() else None) as server:
-        exposure = look(server.base_url).refresh()
+        exposure = connect(server.base_url).refresh()
         before = repr(exposure)
         sick.set()
         with pytest.raises(APIStatusError):
@@ -359,7 +359,7 @@ def test_a_refresh_that_fails_keeps_the_tables_that_were_loaded():
 
 def test_a_refresh_shows_what_has_changed():
     with deviating_server.running() as service:
-        exposure = look(service).refresh()
+        exposure = connect(service).refresh()
         service.people[101]["records"][0]["status"] = "removed"
         del service.people[107]
         assert exposure.records(user=101)["status"].tolist() == ["discovered", "pending removal", "removed"]
@@ -386,7 +386,7 @@ def test_a_client_that_stands_already_is_used(exposure):
 @pytest.mark.parametrize("concurrency", [0, -1])
 def test_concurrency_below_one_is_refused(concurrency):
     with pytest.raises(InvalidArgument, match="concurrency must be at least 1"):
-        look("https://service.example", concurrency=concurrency)
+        connect("https://service.example", concurrency=concurrency)
 
 
 class OnlyBlocking(httpx.BaseTransport):
@@ -397,7 +397,7 @@ class OnlyBlocking(httpx.BaseTransport):
     "transport", [httpx.MockTransport(answering), OnlyBlocking()], ids=["both", "blocking"]
 )
 def test_a_transport_carries_the_load(transport):
-    exposure = look("https://service.example", transport=transport)
+    exposure = connect("https://service.example", transport=transport)
     assert exposure.users()["user_id"].tolist() == [101, 102]
     assert exposure.refresh().records()["record_id"].nunique() == 7
 
@@ -407,14 +407,14 @@ def test_it_works_inside_a_running_loop():
 
     async def cell():
         with deviating_server.running() as service:
-            return look(service).users()
+            return connect(service).users()
 
     assert len(asyncio.run(cell())) == len(PEOPLE)
 
 
 def test_nothing_goes_on_after_a_load():
     with deviating_server.running() as service:
-        look(service).refresh()
+        connect(service).refresh()
         assert not [thread for thread in threading.enumerate() if thread.name == "exposurekit"]
 
 
@@ -439,29 +439,29 @@ def progress_seen(service, progress, *, terminal):
         stderr=theirs,
     ) as process:
         os.close(theirs)
-        shown = b""
+        terminal_bytes = b""
         try:
             while piece := os.read(ours, 4096):
-                shown += piece
+                terminal_bytes += piece
         except OSError:  # how a terminal tells its end
             pass
         os.close(ours)
         assert process.stdout.read().strip() == b"30"
     assert process.returncode == 0
-    return shown.decode()
+    return terminal_bytes.decode()
 
 
 @pytest.mark.parametrize(
-    ("progress", "terminal", "shown"),
+    ("progress", "terminal", "is_shown"),
     [(None, True, True), (None, False, False), (True, False, True), (False, True, False)],
 )
-def test_a_progress_bar_is_shown_where_somebody_looks(progress, terminal, shown):
+def test_a_progress_bar_is_shown_where_somebody_looks(progress, terminal, is_shown):
     with faults.running(many(range(1, 31))) as server:
-        seen = progress_seen(server.base_url, progress, terminal=terminal)
-    if shown:
-        assert re.search(r"\d+/30 .* people/s", seen)
+        output = progress_seen(server.base_url, progress, terminal=terminal)
+    if is_shown:
+        assert re.search(r"\d+/30 .* people/s", output)
     else:
-        assert seen == ""
+        assert output == ""
 
 
 # --- Ctrl-C -------------------------------------------------------------------------------------------
@@ -487,13 +487,13 @@ print(json.dumps({
 
 
 def test_ctrl_c_stops_at_once_and_no_further_call_begins():
-    arrivals, held, enough, over = [], [], threading.Event(), threading.Event()
+    arrivals, waiting, enough, over = [], [], threading.Event(), threading.Event()
 
     def slow(request, number):
         arrivals.append(time.monotonic())
         if len(arrivals) > 250:
-            held.append(number)
-            if len(held) == 4:  # as many as are asked about at once: nobody else is on the way
+            waiting.append(number)
+            if len(waiting) == 4:  # as many as are asked about at once: nobody else is on the way
                 enough.set()
             over.wait(60)
 
@@ -514,16 +514,16 @@ def test_ctrl_c_stops_at_once_and_no_further_call_begins():
             process.wait()
             over.set()
     assert errors == ""
-    found = json.loads(output)
-    assert found["stopped"] > sent
+    result = json.loads(output)
+    assert result["stopped"] > sent
     assert [when for when in arrivals if when > sent] == []
-    assert 100 < found["people"] < 399
-    assert found["told"] == [
-        f"{found['people']:,} of 399 people: stopped before the end; refresh() loads everyone"
+    assert 100 < result["people"] < 399
+    assert result["told"] == [
+        f"{result['people']:,} of 399 people: stopped before the end; refresh() loads everyone"
     ]
-    assert found["files"] == ["<string>"]
-    assert found["threads"] == ["MainThread"]
-    assert found["shown"].endswith("stopped before the end)")
+    assert result["files"] == ["<string>"]
+    assert result["threads"] == ["MainThread"]
+    assert result["shown"].endswith("stopped before the end)")
 
 
 def test_ctrl_c_in_a_refresh_keeps_the_whole_tables(tmp_path):
@@ -537,7 +537,7 @@ def test_ctrl_c_in_a_refresh_keeps_the_whole_tables(tmp_path):
             over.wait(20)
 
     with faults.running(many(range(1, 5), meddle)) as server:
-        exposure = look(server.base_url).refresh()
+        exposure = connect(server.base_url).refresh()
         slow.set()
         interrupter = threading.Thread(target=lambda: (started.wait(20), os.kill(os.getpid(), signal.SIGINT)))
         interrupter.start()
@@ -563,20 +563,20 @@ def test_what_is_no_id_is_refused_without_being_shown(user):
         faults.running(many([12])) as server,
         pytest.raises(InvalidArgument, match="id of a person") as refusal,
     ):
-        look(server.base_url).records(user)
+        connect(server.base_url).records(user)
     assert "s3cret" not in str(refusal.value)
 
 
 def test_an_id_may_come_from_a_table():
     with faults.running(many([12])) as server:
-        exposure = look(server.base_url)
+        exposure = connect(server.base_url)
         for user in (np.int64(12), 12.0, np.float64(12), pd.Series([12]), {12}):
             assert exposure.users(user)["user_id"].tolist() == [12]
 
 
 def test_two_threads_may_ask_for_one_table_at_once():
     with faults.running(many(range(1, 60))) as server:
-        exposure = look(server.base_url).refresh()
+        exposure = connect(server.base_url).refresh()
         with ThreadPoolExecutor(8) as pool:
             lengths = list(pool.map(lambda _: len(exposure.records()), range(32)))
     assert len(set(lengths)) == 1

@@ -72,8 +72,8 @@ def test_tab_completes_what_is_public(path, use_jedi):
     shell.Completer.use_jedi = use_jedi
     text = f"{path}."
     with provisionalcompleter():
-        found = {one.text.removeprefix(".") for one in shell.Completer.completions(text, len(text))}
-    assert found == {name for name in dir(eval(path)) if not name.startswith("_")}  # noqa: S307
+        completions = {one.text.removeprefix(".") for one in shell.Completer.completions(text, len(text))}
+    assert completions == {name for name in dir(eval(path)) if not name.startswith("_")}  # noqa: S307
 
 
 def test_help_fits_on_two_screens():

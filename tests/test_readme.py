@@ -69,7 +69,7 @@ def demo():
 
 
 @pytest.fixture
-def place(demo, monkeypatch, tmp_path):
+def working_directory(demo, monkeypatch, tmp_path):
     """A directory of a reader's: their connection in `.env`, a history, a site, rules."""
     monkeypatch.chdir(tmp_path)
     connection = {f"EXPOSUREKIT_{name.upper()}": value for name, value in demo.connection.items()}
@@ -91,13 +91,13 @@ def test_its_python_runs_as_it_stands(demo, monkeypatch, capsys, tmp_path):
     for block in PYTHON:
         exec(compile(ast.parse(block), "README.md", "exec"), scope)  # noqa: S102  the README's own text
     scope["client"].close()
-    said = capsys.readouterr().out
-    assert "listings of" in said
-    assert "Get user failed (401" in said
+    output = capsys.readouterr().out
+    assert "listings of" in output
+    assert "Get user failed (401" in output
 
 
 @pytest.mark.long
-def test_its_lines_for_ipython_run(place):
+def test_its_lines_for_ipython_run(working_directory):
     notebook = Notebook()
     [block] = IPYTHON
     for line in block.splitlines():
@@ -107,8 +107,8 @@ def test_its_lines_for_ipython_run(place):
 class Reader(Shell):
     """Somebody who types what the README says, and puts their own where it is about their own."""
 
-    def __init__(self, place, receiver, database, **environment):
-        super().__init__(place, EXPOSUREKIT_DATABASE="sqlite:///service.db", **environment)
+    def __init__(self, directory, receiver, database, **environment):
+        super().__init__(directory, EXPOSUREKIT_DATABASE="sqlite:///service.db", **environment)
         self._receiver, self._database, self.died = receiver, database, {}
 
     def types(self, line):
@@ -136,8 +136,8 @@ class Reader(Shell):
             "postgresql+psycopg://exposure@db/exposure": self._database,
             "https://globex.example/hook": hook,
         }
-        for told, put in (THEIRS | its_own).items():
-            line = line.replace(told, put)
+        for placeholder, put in (THEIRS | its_own).items():
+            line = line.replace(placeholder, put)
         # A day of their history.
         return line.replace("2026-11-13", self.environment["FIRST_DAY"]).replace(
             "--since 7d", f"--since {self.environment['FIRST_DAY']}"
@@ -147,24 +147,24 @@ class Reader(Shell):
         words = [*words, "--people", "2", "--days", "0"] if words[0] == "demo" else words
         with self.started(*words) as process:
             lines = process.stdout if words[0] == "demo" else process.stderr
-            said = next((one for one in lines if SAYS_THAT_IT_IS_THERE.get(words[0], "") in one), "")
+            line_printed = next((one for one in lines if SAYS_THAT_IT_IS_THERE.get(words[0], "") in one), "")
             if "--receive" in words:
                 self._ended(STATUS, self.here(*shlex.split(STATUS)[1:]))
             process.send_signal(signal.SIGTERM)
             _, error = process.communicate(timeout=60)
-        if process.returncode != 0 or not said:
+        if process.returncode != 0 or not line_printed:
             self.died[line] = error
 
 
 @pytest.mark.long
-def test_its_shell_runs_line_by_line(place, demo):
+def test_its_shell_runs_line_by_line(working_directory, demo):
     jupyter.needs_browser()  # a report is printed as a PDF
     with postgres.a_server() as server, a_receiver() as receiver:
         rules = re.sub(r"(me|chat): \S+", rf"\1: {receiver.url}", RULES)
-        (place / "rules.yaml").write_text(rules)
-        (place / "rules.yaml").chmod(0o600)
+        (working_directory / "rules.yaml").write_text(rules)
+        (working_directory / "rules.yaml").chmod(0o600)
         reader = Reader(
-            place,
+            working_directory,
             receiver,
             server.get_uri("exposure").replace("postgresql://postgres:", "postgresql+psycopg://exposure:"),
             BROWSER="true",
@@ -178,8 +178,8 @@ def test_its_shell_runs_line_by_line(place, demo):
                 reader.types(line)
     assert STATUS in SHELL
     assert reader.died == {}
-    assert len(receiver.told) > 0
-    written = {path.name for path in place.iterdir()}
+    assert len(receiver.messages) > 0
+    written = {path.name for path in working_directory.iterdir()}
     assert {"fleet.html", "week.html", "week.pdf", "queue.xlsx", "queue.ics", "service.db"} <= written
 
 
@@ -210,9 +210,9 @@ def test_what_it_measures_with_is_there(line):
 )
 def test_each_measure_says_how_it_is_run(line):
     command = [sys.executable, ROOT / shlex.split(line)[1], "--help"]
-    said = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+    help_output = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
     assert {word for word in line.split() if word.startswith("--")} <= set(
-        re.findall(r"--\w[\w-]*", said.stdout)
+        re.findall(r"--\w[\w-]*", help_output.stdout)
     )
 
 

@@ -16,7 +16,7 @@ _REVEALED = re.compile(r'Revealed type is "(.*)"|Type of ".*" is "(.*)"', re.DOT
 def marked(path, pattern):
     """The lines with a comment of that form, and what it says."""
     lines = enumerate(path.read_text().splitlines(), 1)
-    return {number: found[1] for number, line in lines if (found := re.search(pattern, line))}
+    return {number: match[1] for number, line in lines if (match := re.search(pattern, line))}
 
 
 EXPECTED = marked(PROGRAM, r"^ *reveal_type\(.*# (.*)$")
@@ -62,8 +62,8 @@ def test_a_program_of_an_analyst_has_no_error(messages):
 def test_every_public_name_has_its_type(messages):
     revealed = {}
     for file, line, _, text in messages:
-        if file == PROGRAM.name and (found := _REVEALED.search(text)):
-            revealed[line] = re.sub(r"\b(?:\w+\.)+", "", found[1] or found[2])
+        if file == PROGRAM.name and (match := _REVEALED.search(text)):
+            revealed[line] = re.sub(r"\b(?:\w+\.)+", "", match[1] or match[2])
     assert revealed == EXPECTED
 
 

@@ -95,7 +95,7 @@ class Batch:
         return {
             user_id
             for user_id, deviations in self.deviations.items()
-            if any((found.field, found.kind) == ("records", REPEATED) for found in deviations)
+            if any((deviation.field, deviation.kind) == ("records", REPEATED) for deviation in deviations)
         }
 
     def filtered(self, only: UserFilter) -> "Batch":

@@ -108,11 +108,11 @@ class Collector:
         return position < len(self._loaded) and int(self._loaded[position]) == user_id
 
 
-def _duplicated(listed: pa.Table, kept: pa.Table) -> set[int]:
-    """Return the users of whom fewer records are kept than were listed: some have one site and reference."""
-    if listed.num_rows == kept.num_rows:
+def _duplicated(listed: pa.Table, retained: pa.Table) -> set[int]:
+    """Return the users of whom fewer records are retained than were listed: some have one site and reference."""
+    if listed.num_rows == retained.num_rows:
         return set()
-    return {*(Counter(listed["user_id"].to_pylist()) - Counter(kept["user_id"].to_pylist()))}
+    return {*(Counter(listed["user_id"].to_pylist()) - Counter(retained["user_id"].to_pylist()))}
 
 
 def segments(deliveries: Sequence[ReceivedDelivery]) -> Iterator[list[ReceivedDelivery]]:

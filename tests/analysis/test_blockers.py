@@ -48,14 +48,14 @@ def filled(*people):
 OF_PERSON = ("addresses", "emails", "phone_numbers", "aliases")
 
 
-def listings(*told, status="discovered"):
+def listings(*entries, status="discovered"):
     """Listings as (user, what is required), or with site and status, as the frames give them."""
-    rows = [(*one, *("Seekfolk", status)[len(one) - 2 :]) for one in told]
+    rows = [(*one, *("Seekfolk", status)[len(one) - 2 :]) for one in entries]
     return pd.DataFrame(
         {
             "user_id": pd.Series([user for user, *_ in rows], dtype="int64"),
             "site": pd.Categorical([site for *_, site, _ in rows]),
-            "status": pd.Categorical([said for *_, said in rows]),
+            "status": pd.Categorical([row_status for *_, row_status in rows]),
             REQUIRED: pd.Series([required for _, required, *_ in rows], dtype=LISTS),
         }
     )
@@ -157,20 +157,20 @@ def test_nobody_has_nothing_on_file():
 
 def test_each_missing_field_says_what_it_would_unlock():
     """Specification, "Record", ``user_fields_required_for_removal``."""
-    told = listings(
+    records = listings(
         (1, ["birth_date"], "A"),
         (1, ["birth_date", "zip"], "B"),
         (1, ["birth_date"], "A"),
         (2, ["email"], "A"),
     )
-    table = blockers(told, have((2, "phone_number"), (1, "email")))
+    table = blockers(records, have((2, "phone_number"), (1, "email")))
     assert shape(table) == BLOCKERS
     assert rows(table) == [
         (1, "birth_date", 3, 2, 2, True),
         (2, "email", 1, 1, 1, True),
         (1, "zip", 1, 0, 1, True),
     ]
-    assert rows(blockers(told, have((1, "birth_date"), (2, "email")))) == [(1, "zip", 1, 1, 1, True)]
+    assert rows(blockers(records, have((1, "birth_date"), (2, "email")))) == [(1, "zip", 1, 1, 1, True)]
 
 
 def test_what_one_person_has_helps_no_other():
@@ -193,9 +193,9 @@ def test_where_nobody_told_nothing_is_known_to_be_missing(required):
 @pytest.mark.parametrize(("called", "field"), [*FIELD_ALIASES.items()])
 def test_an_alias_of_a_field_counts_under_its_name(called, field):
     assert field in FIELDS
-    told = listings((1, [called]), (1, [called, field]))
-    assert rows(blockers(told, have())) == [(1, field, 2, 2, 1, True)]
-    assert rows(blockers(told, have((1, field)))) == []
+    records = listings((1, [called]), (1, [called, field]))
+    assert rows(blockers(records, have())) == [(1, field, 2, 2, 1, True)]
+    assert rows(blockers(records, have((1, field)))) == []
 
 
 @pytest.mark.parametrize(
@@ -207,9 +207,9 @@ def test_a_field_that_no_table_shows_may_be_on_file(field):
 
 
 def test_a_field_that_a_record_requires_twice_is_missing_once():
-    told = listings((1, ["zip", "zip", "zip_code"]))
-    assert rows(blockers(told, have())) == [(1, "zip", 1, 1, 1, True)]
-    assert rows(best_next_fields(told, have())) == [(1, 1, "zip", 1, 1)]
+    records = listings((1, ["zip", "zip", "zip_code"]))
+    assert rows(blockers(records, have())) == [(1, "zip", 1, 1, 1, True)]
+    assert rows(best_next_fields(records, have())) == [(1, 1, "zip", 1, 1)]
 
 
 NAMES = st.sampled_from(["zip", "birth_date", "email", "dob", "zip_code"] * 3 + ["", "<b>", "a, b", "nan"])
@@ -225,9 +225,9 @@ LISTINGS = st.lists(
 FILED = st.lists(st.tuples(st.sampled_from([1, 2, 5]), NAMES), max_size=4)
 
 
-def lacking(told, filed):
+def lacking(entries, filed):
     """Who lacks what for which record, record by record: (user, site, fields)."""
-    for user, required, site, status in told:
+    for user, required, site, status in entries:
         if status not in ("removed", "pending removal", "vanished", "unknown"):
             fields = {FIELD_ALIASES.get(field, field) for field in required or ()}
             yield user, site, frozenset(fields - {field for owner, field in filed if owner == user})
@@ -235,14 +235,14 @@ def lacking(told, filed):
 
 @settings(max_examples=60, deadline=None)
 @given(LISTINGS, FILED)
-def test_blockers_are_those_of_each_record_looked_at_for_itself(told, filed):
-    found = [*lacking(told, filed)]
+def test_blockers_are_those_of_each_record_looked_at_for_itself(entries, filed):
+    missing = [*lacking(entries, filed)]
     expected = []
-    for user, field in {(user, field) for user, _, fields in found for field in fields}:
-        of = [(site, fields) for owner, site, fields in found if owner == user and field in fields]
+    for user, field in {(user, field) for user, _, fields in missing for field in fields}:
+        of = [(site, fields) for owner, site, fields in missing if owner == user and field in fields]
         unlocks = sum(len(fields) == 1 for _, fields in of)
         expected.append((user, field, len(of), unlocks, len({site for site, _ in of}), field in FIELDS))
-    table = blockers(listings(*told), have(*filed))
+    table = blockers(listings(*entries), have(*filed))
     assert shape(table) == BLOCKERS
     assert rows(table) == sorted(expected, key=lambda row: (-row[3], -row[2], row[0], row[1]))
 
@@ -250,9 +250,9 @@ def test_blockers_are_those_of_each_record_looked_at_for_itself(told, filed):
 # --- whom to ask ------------------------------------------------------------------------------------------
 
 
-def every_ask(told, filed):
+def every_ask(entries, filed):
     """The greedy way, by trying out every ask of everybody each time: (user, fields, how many it frees)."""
-    left = [(user, fields) for user, _, fields in lacking(told, filed) if fields]
+    left = [(user, fields) for user, _, fields in lacking(entries, filed) if fields]
     while left:
         asks = {}
         for user, ask in left:
@@ -267,46 +267,46 @@ def every_ask(told, filed):
 
 @settings(max_examples=60, deadline=None)
 @given(LISTINGS, FILED)
-def test_the_asks_are_those_of_a_search_through_all(told, filed):
+def test_the_asks_are_those_of_a_search_through_all(entries, filed):
     expected, together = [], 0
-    for place, (user, ask, freed) in enumerate(every_ask(told, filed), 1):
+    for rank, (user, ask, freed) in enumerate(every_ask(entries, filed), 1):
         together += freed
-        expected.append((place, user, ", ".join(sorted(ask)), freed, together))
-    table = best_next_fields(listings(*told), have(*filed), asks=100)
+        expected.append((rank, user, ", ".join(sorted(ask)), freed, together))
+    table = best_next_fields(listings(*entries), have(*filed), asks=100)
     assert shape(table) == ASKS
     assert rows(table) == expected
-    assert table["removals"].sum() == sum(bool(fields) for _, _, fields in lacking(told, filed))
+    assert table["removals"].sum() == sum(bool(fields) for _, _, fields in lacking(entries, filed))
 
 
 def test_two_birth_dates_start_31_removals():
-    told = [(1, ["birth_date"])] * 20 + [(2, ["first_name", "dob"])] * 11 + [(3, ["email", "zip"])] * 2
-    table = best_next_fields(listings(*told), have((2, "first_name")), asks=2)
+    entries = [(1, ["birth_date"])] * 20 + [(2, ["first_name", "dob"])] * 11 + [(3, ["email", "zip"])] * 2
+    table = best_next_fields(listings(*entries), have((2, "first_name")), asks=2)
     assert rows(table) == [(1, 1, "birth_date", 20, 20), (2, 2, "birth_date", 11, 31)]
 
 
 def test_what_frees_more_for_each_question_comes_first():
-    told = [(1, ["email", "zip"])] * 3 + [(2, ["zip"])] * 2 + [(3, ["city"])]
-    table = best_next_fields(listings(*told), have())
+    entries = [(1, ["email", "zip"])] * 3 + [(2, ["zip"])] * 2 + [(3, ["city"])]
+    table = best_next_fields(listings(*entries), have())
     assert [row[1:4] for row in rows(table)] == [(2, "zip", 2), (1, "email, zip", 3), (3, "city", 1)]
 
 
 def test_an_ask_frees_also_what_lacks_less():
-    told = [(1, ["zip"]), (1, ["email"]), (1, ["zip", "city"]), (1, ["city", "zip"])]
-    asks = best_next_fields(listings(*told), have())
+    entries = [(1, ["zip"]), (1, ["email"]), (1, ["zip", "city"]), (1, ["city", "zip"])]
+    asks = best_next_fields(listings(*entries), have())
     assert [row[1:4] for row in rows(asks)] == [(1, "city, zip", 3), (1, "email", 1)]
 
 
 def test_what_was_asked_for_already_is_not_asked_for_again():
-    told = [(1, ["email"])] * 3 + [(1, ["email", "zip"])] * 2 + [(1, ["email", "zip", "city"])]
-    asks = best_next_fields(listings(*told), have())
+    entries = [(1, ["email"])] * 3 + [(1, ["email", "zip"])] * 2 + [(1, ["email", "zip", "city"])]
+    asks = best_next_fields(listings(*entries), have())
     assert [row[1:4] for row in rows(asks)] == [(1, "email", 3), (1, "zip", 2), (1, "city", 1)]
-    assert rows(best_next_fields(listings(*told), have(), asks=2)) == rows(asks)[:2]
+    assert rows(best_next_fields(listings(*entries), have(), asks=2)) == rows(asks)[:2]
 
 
 def test_equal_requests_sort_by_records_freed_then_name_then_id():
-    told = [(9, ["zip"]), (4, ["zip"]), (4, ["city"]), (7, ["city"])]
-    told += [(5, ["city", "email"])] * 2  # two for two questions, before the ones for one
-    table = best_next_fields(listings(*told), have())
+    entries = [(9, ["zip"]), (4, ["zip"]), (4, ["city"]), (7, ["city"])]
+    entries += [(5, ["city", "email"])] * 2  # two for two questions, before the ones for one
+    table = best_next_fields(listings(*entries), have())
     assert [row[1:4] for row in rows(table)] == [
         (5, "city, email", 2),
         (4, "city", 1),
@@ -345,15 +345,15 @@ def test_a_table_that_lacks_columns_is_told_which(question):
 
 @pytest.mark.parametrize("question", [blockers, best_next_fields], ids=lambda question: question.__name__)
 def test_the_index_is_ignored_and_the_tables_stay_unchanged(question):
-    told, filed = listings((2, ["zip"], "A"), (1, None, "B"), (1, ["dob", "zip"], "A")), have((2, "email"))
-    before, filed_before = told.copy(deep=True), filed.copy(deep=True)
-    expected = rows(question(told, filed))
-    assert rows(question(told[::-1], filed)) == expected
-    assert rows(question(told.set_index(pd.Index([7, 7, 7])), pd.concat([filed, filed]))) == expected
+    records, filed = listings((2, ["zip"], "A"), (1, None, "B"), (1, ["dob", "zip"], "A")), have((2, "email"))
+    before, filed_before = records.copy(deep=True), filed.copy(deep=True)
+    expected = rows(question(records, filed))
+    assert rows(question(records[::-1], filed)) == expected
+    assert rows(question(records.set_index(pd.Index([7, 7, 7])), pd.concat([filed, filed]))) == expected
     plain = pd.Series([["zip"], None, ["dob", "zip"]], dtype="object")
-    kept = told.assign(**{REQUIRED: plain}).astype({"site": "str", "status": "object"})
-    assert rows(question(kept, filed.astype({"field": "category"}))) == expected
-    pd.testing.assert_frame_equal(told, before)
+    recast = records.assign(**{REQUIRED: plain}).astype({"site": "str", "status": "object"})
+    assert rows(question(recast, filed.astype({"field": "category"}))) == expected
+    pd.testing.assert_frame_equal(records, before)
     pd.testing.assert_frame_equal(filed, filed_before)
 
 
@@ -361,7 +361,7 @@ def test_a_hundred_thousand_records_are_weighed():
     n, chance = 100_000, np.random.default_rng(7)
     of_site = [sorted({*chance.choice(FIELDS, size=size)}) for size in chance.integers(0, 5, 300)]
     site = chance.integers(0, 300, n)
-    told = pd.DataFrame(
+    records = pd.DataFrame(
         {
             "user_id": chance.integers(0, 50, n),
             "site": pd.Categorical.from_codes(site, [f"Site {k}" for k in range(300)]),
@@ -370,10 +370,10 @@ def test_a_hundred_thousand_records_are_weighed():
         }
     )
     filed = have(*((user, "email") for user in range(25)))
-    table, asks = blockers(told, filed), best_next_fields(told, filed, asks=10_000)
+    table, asks = blockers(records, filed), best_next_fields(records, filed, asks=10_000)
     waits = [
         bool({*of_site[k]} - ({"email"} if user < 25 else set()))
-        for user, k in zip(told["user_id"], site, strict=True)
+        for user, k in zip(records["user_id"], site, strict=True)
     ]
     assert asks["together"].iloc[-1] == sum(waits)
     assert table["unlocks"].iloc[0] == asks["removals"].iloc[0]

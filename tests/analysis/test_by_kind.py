@@ -35,7 +35,7 @@ def records(*listings, status="discovered"):
         {
             "user_id": pd.Series([user for user, _, _ in rows], dtype="int64"),
             "locations": pd.Series([places for _, places, _ in rows], dtype=LISTS),
-            "status": pd.Categorical([said for _, _, said in rows]),
+            "status": pd.Categorical([row_status for _, _, row_status in rows]),
         }
     )
 
@@ -74,8 +74,8 @@ def test_a_link_of_which_one_kind_is_told_is_told():
 
 def test_links_that_are_listed_no_longer_do_not_count():
     pages = [(1, ["email"]), (2, ["email"]), (3, ["phone"]), (4, None)]
-    told = links(*pages, presence=["listed", "vanished", "unknown", "vanished"])
-    assert rows(by_kind(told)) == [("email", 1, 1)]
+    table = links(*pages, presence=["listed", "vanished", "unknown", "vanished"])
+    assert rows(by_kind(table)) == [("email", 1, 1)]
     assert rows(by_kind(links(*pages))) == [("email", 2, 2), ("phone", 1, 1), (NOT_STATED, 1, 1)]
 
 
@@ -90,11 +90,15 @@ KINDS = st.none() | st.lists(st.none() | TEXT | st.sampled_from(["email", "phone
 @settings(max_examples=80, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from([1, 2**53, 2**53 + 1]), KINDS), max_size=8))
 def test_kinds_are_counted_as_by_hand(pages):
-    told = [(user, {kind for kind in kinds or () if kind and kind.strip()}) for user, kinds in pages]
-    told = [(user, kinds - {NOT_STATED} or {NOT_STATED}) for user, kinds in told]
+    kinds_by_user = [(user, {kind for kind in kinds or () if kind and kind.strip()}) for user, kinds in pages]
+    kinds_by_user = [(user, kinds - {NOT_STATED} or {NOT_STATED}) for user, kinds in kinds_by_user]
     expected = [
-        (kind, sum(kind in kinds for _, kinds in told), len({user for user, kinds in told if kind in kinds}))
-        for kind in {kind for _, kinds in told for kind in kinds}
+        (
+            kind,
+            sum(kind in kinds for _, kinds in kinds_by_user),
+            len({user for user, kinds in kinds_by_user if kind in kinds}),
+        )
+        for kind in {kind for _, kinds in kinds_by_user for kind in kinds}
     ]
     table = by_kind(links(*pages))
     assert rows(table) == sorted(expected, key=lambda row: (row[0] == NOT_STATED, -row[1], row[0]))
@@ -104,7 +108,7 @@ def test_kinds_are_counted_as_by_hand(pages):
 
 
 @pytest.mark.parametrize(
-    ("place", "state"),
+    ("location", "state"),
     [
         ("Oakmere, CA", "CA"),
         ("Oakmere,CA", "CA"),
@@ -138,15 +142,15 @@ def test_kinds_are_counted_as_by_hand(pages):
         ("nan", NOT_STATED),
     ],
 )
-def test_a_state_is_told_behind_a_comma(place, state):
-    assert rows(by_state(records((1, [place])))) == [(state, 1, 1)]
+def test_a_state_is_told_behind_a_comma(location, state):
+    assert rows(by_state(records((1, [location])))) == [(state, 1, 1)]
 
 
 def test_every_state_is_known_by_its_letters_and_its_name():
     """USPS Publication 28, Appendix B: 50 states, the District of Columbia, and five territories."""
     assert len(STATES) == 56
-    said = [[f"Oakmere, {code}", f"Elmere, {name}"] for code, name in STATES.items()]
-    assert rows(by_state(records(*((1, places) for places in said)))) == [
+    spellings = [[f"Oakmere, {code}", f"Elmere, {name}"] for code, name in STATES.items()]
+    assert rows(by_state(records(*((1, places) for places in spellings)))) == [
         (code, 1, 1) for code in sorted(STATES)
     ]
 
@@ -179,7 +183,10 @@ def test_a_place_of_any_length_is_read_in_one_go():
         "x, CA" + " " * n,
         "x, " + "USA " * n,
     ]
-    assert rows(by_state(records(*((1, [place]) for place in long)))) == [("CA", 1, 1), (NOT_STATED, 5, 1)]
+    assert rows(by_state(records(*((1, [location]) for location in long)))) == [
+        ("CA", 1, 1),
+        (NOT_STATED, 5, 1),
+    ]
 
 
 PLACES = st.sampled_from(
@@ -205,7 +212,7 @@ def test_states_are_counted_as_by_hand(listings):
         for state in {state for _, of in still for state in of}
     ]
     table = by_state(
-        records(*((user, [text for text, _ in places], said) for user, places, said in listings))
+        records(*((user, [text for text, _ in places], row_status) for user, places, row_status in listings))
     )
     assert rows(table) == sorted(expected, key=lambda row: (row[0] == NOT_STATED, -row[1], row[0]))
 
@@ -245,8 +252,8 @@ def test_large_lists_count_the_same_and_the_index_is_ignored():
     listed = records((1, ["A, CA", "B, TX"]), (2, []), (3, None))
     for question, table, lists in ((by_kind, pages, "contains"), (by_state, listed, "locations")):
         before = table.copy(deep=True)
-        told = [[*texts] if isinstance(texts, list) else None for texts in table[lists].array]
-        plain = pd.Series(told, dtype="object")
+        text_lists = [[*texts] if isinstance(texts, list) else None for texts in table[lists].array]
+        plain = pd.Series(text_lists, dtype="object")
         expected = rows(question(table))
         assert rows(question(table.assign(**{lists: plain}))) == expected
         assert rows(question(table.set_index(pd.Index([7, 7, 7])))) == expected

@@ -24,7 +24,10 @@ def records(*listings):
     people = {user: [] for user, _, _ in listings}
     for number, (user, site, status) in enumerate(listings):
         people[user].append(RECORD | {"id": number, "site": site, "status": status})
-    users = [User.model_validate(USER | {"id": user, "records": found}) for user, found in people.items()]
+    users = [
+        User.model_validate(USER | {"id": user, "records": listed_records})
+        for user, listed_records in people.items()
+    ]
     return frames.from_users(users)["records"]
 
 
@@ -149,10 +152,10 @@ def test_levels_that_no_listing_has_count_nowhere():
 
 @pytest.mark.parametrize("dtype", ["category", "str", "object"])
 def test_texts_count_the_same_however_they_are_kept(dtype):
-    told = records((1, "A", "removed"), (2, "B", "odd"), (2, "A", "vanished"))
-    kept = told.astype({"site": dtype, "status": dtype})
-    assert rows(by_user(kept)) == rows(by_user(told))
-    assert cells(user_by_site(kept)) == cells(user_by_site(told))
+    table = records((1, "A", "removed"), (2, "B", "odd"), (2, "A", "vanished"))
+    recast = table.astype({"site": dtype, "status": dtype})
+    assert rows(by_user(recast)) == rows(by_user(table))
+    assert cells(user_by_site(recast)) == cells(user_by_site(table))
 
 
 def test_the_index_is_ignored_and_the_table_stays_unchanged():
@@ -179,8 +182,8 @@ LISTINGS = st.lists(
 @given(LISTINGS)
 def test_every_listing_of_a_person_is_counted_once(listings):
     table = by_user(records(*listings))
-    shown = any(status in GONE for _, _, status in listings)
-    assert table.columns.tolist() == COLUMNS + GONE * shown
+    has_gone = any(status in GONE for _, _, status in listings)
+    assert table.columns.tolist() == COLUMNS + GONE * has_gone
     expected = []
     for user in {user for user, _, _ in listings}:
         of = [(site, status) for owner, site, status in listings if owner == user]
@@ -189,7 +192,7 @@ def test_every_listing_of_a_person_is_counted_once(listings):
         is_open = sum(status != "removed" for _, status in listed)
         counts = [is_open, *named, len(listed) - sum(named), len(listed), len({site for site, _ in listed})]
         gone = [sum(status == name for _, status in of) for name in GONE]
-        expected.append((user, *counts, *(gone if shown else [])))
+        expected.append((user, *counts, *(gone if has_gone else [])))
     assert rows(table) == sorted(expected, key=lambda row: (-row[1], -row[6], row[0]))
 
 

@@ -73,7 +73,7 @@ def test_each_label_has_its_column_and_unsure_is_no_judgement():
 
 
 def test_sites_sort_by_number_of_labels_then_name():
-    told = [
+    labels = [
         ("c", "mine"),
         ("b", "not mine"),
         ("b", "mine"),
@@ -82,7 +82,7 @@ def test_sites_sort_by_number_of_labels_then_name():
         ("d", "mine"),
         ("B", None),
     ]
-    assert precision(labelled(*told))["site"].tolist() == ["b", "c", "d", "B", "a"]
+    assert precision(labelled(*labels))["site"].tolist() == ["b", "c", "d", "B", "a"]
 
 
 @settings(max_examples=50, deadline=None)
@@ -131,17 +131,17 @@ def test_a_level_is_a_share(level):
 # --- who was seen well ------------------------------------------------------------------------------------
 
 
-def people(*seen):
+def people(*entries):
     """People as (when last seen well, how the last look went, and whether they are listed), as a history gives them."""
     table = pd.DataFrame(
-        [(*one, True)[:3] for one in seen], columns=["last_complete_at", "outcome", "listed"]
+        [(*one, True)[:3] for one in entries], columns=["last_complete_at", "outcome", "listed"]
     )
     kinds = {"last_complete_at": "datetime64[us, UTC]", "outcome": "str", "listed": "bool"}
     return table.astype(kinds)
 
 
 @pytest.mark.parametrize(
-    ("age", "place"),
+    ("age", "row_index"),
     [
         (timedelta(0), 0),
         (-TICK, 0),  # a look that began while the question was asked
@@ -158,11 +158,11 @@ def people(*seen):
     ],
     ids=str,
 )
-def test_each_age_has_its_borders(age, place):
+def test_each_age_has_its_borders(age, row_index):
     table = coverage(people((None if age is None else NOW - age, "whole")), at=NOW)
     assert shape(table) == COVERAGE
     assert table["last_complete_load"].tolist() == AGES
-    assert table["people"].tolist() == [int(row == place) for row in range(5)]
+    assert table["people"].tolist() == [int(row == row_index) for row in range(5)]
 
 
 @pytest.mark.parametrize("outcome", [*WENT[:4], "absent", "reported", "Whole", "", "<b>whole</b>", None])
@@ -178,11 +178,11 @@ def test_whom_the_service_no_longer_lists_does_not_count():
 
 
 def test_an_instant_without_a_zone_is_utc():
-    seen = people((NOW - DAY, "whole"), (NOW - DAY - TICK, "failed"))
-    expected = coverage(seen, at=NOW)
+    loads = people((NOW - DAY, "whole"), (NOW - DAY - TICK, "failed"))
+    expected = coverage(loads, at=NOW)
     elsewhere = NOW.astimezone(datetime.strptime("+0530", "%z").tzinfo)
     for at in (NOW.replace(tzinfo=None), pd.Timestamp(NOW), elsewhere):
-        pd.testing.assert_frame_equal(coverage(seen, at=at), expected)
+        pd.testing.assert_frame_equal(coverage(loads, at=at), expected)
 
 
 def test_nobody_makes_the_same_five_rows():
@@ -196,9 +196,9 @@ def test_nobody_makes_the_same_five_rows():
 @given(
     st.lists(st.tuples(st.integers(-1, 40) | st.none(), st.sampled_from([*WENT, "absent"]), st.booleans()))
 )
-def test_everybody_who_is_listed_counts_once(seen):
-    table = coverage(people(*((None if d is None else NOW - d * DAY, *more) for d, *more in seen)), at=NOW)
-    listed = [(days, outcome) for days, outcome, is_listed in seen if is_listed]
+def test_everybody_who_is_listed_counts_once(loads):
+    table = coverage(people(*((None if d is None else NOW - d * DAY, *more) for d, *more in loads)), at=NOW)
+    listed = [(days, outcome) for days, outcome, is_listed in loads if is_listed]
     assert int(table["people"].sum()) == len(listed)
     assert (table[WENT].sum(axis=1) == table["people"]).all()
     assert table["whole"].sum() == sum(outcome == "whole" for _, outcome in listed)
@@ -208,10 +208,10 @@ def test_everybody_who_is_listed_counts_once(seen):
 # --- which sites look broken ------------------------------------------------------------------------------
 
 
-def records(*seen):
+def records(*entries):
     """Records as (site, status, day first seen, day changed, how many alike), as a history gives them."""
-    told = [one[:4] for one in seen for _ in range((*one, 1)[4])]
-    table = pd.DataFrame(told, columns=["site", "status", "first_seen_at", "changed_at"], dtype="object")
+    rows = [one[:4] for one in entries for _ in range((*one, 1)[4])]
+    table = pd.DataFrame(rows, columns=["site", "status", "first_seen_at", "changed_at"], dtype="object")
     for name in ("first_seen_at", "changed_at"):
         table[name] = pd.to_datetime(pd.Series([NOW + day * DAY for day in table[name]]), utc=True).astype(
             HEALTH["newest_at"]
@@ -219,8 +219,8 @@ def records(*seen):
     return table.astype({"site": "category", "status": "category"})
 
 
-def doubtful(*seen):
-    return site_health(records(*(("A", *one) for one in seen)), at=NOW)["is_doubtful"].tolist()
+def doubtful(*entries):
+    return site_health(records(*(("A", *one) for one in entries)), at=NOW)["is_doubtful"].tolist()
 
 
 def test_a_site_has_its_record_counts_and_its_last_change():
@@ -311,7 +311,7 @@ def test_other_tables_that_lack_columns_are_told_which():
 
 
 def test_the_index_is_ignored_and_the_tables_stay_unchanged():
-    asked = [
+    questions = [
         (precision, labelled(("A", "mine"), ("B", None), ("B", "not mine"))),
         (
             lambda table: coverage(table, at=NOW),
@@ -322,7 +322,7 @@ def test_the_index_is_ignored_and_the_tables_stay_unchanged():
             records(("A", "vanished", -3, -2), ("B", "odd", -2, -1, 2)),
         ),
     ]
-    for question, table in asked:
+    for question, table in questions:
         before, expected = table.copy(deep=True), question(table)
         for other in (table.set_index(pd.Index([7] * 3)), table[::-1], table.sample(frac=1, random_state=1)):
             pd.testing.assert_frame_equal(question(other), expected)
@@ -332,7 +332,7 @@ def test_the_index_is_ignored_and_the_tables_stay_unchanged():
 def test_a_hundred_thousand_records_are_judged():
     n, chance = 100_000, np.random.default_rng(7)
     site = chance.integers(0, 500, n)
-    told = pd.DataFrame(
+    labels = pd.DataFrame(
         {
             "site": pd.Categorical.from_codes(site, [f"Site {k:03}" for k in range(500)]),
             "label": pd.Series(chance.choice(["mine", "not mine", "unsure"], n), dtype="str"),
@@ -343,7 +343,7 @@ def test_a_hundred_thousand_records_are_judged():
             "changed_at": NOW - pd.to_timedelta(np.where(site == 7, 3, chance.integers(0, 200, n)), unit="D"),
         }
     )
-    assert int(precision(told)[["mine", "not mine", "unsure"]].to_numpy().sum()) == n
-    health = site_health(told, at=NOW)
+    assert int(precision(labels)[["mine", "not mine", "unsure"]].to_numpy().sum()) == n
+    health = site_health(labels, at=NOW)
     assert health.loc[health["is_doubtful"], "site"].tolist() == ["Site 007"]
     assert int(health["open"].sum() + health["vanished"].sum()) == n

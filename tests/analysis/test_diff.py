@@ -182,9 +182,9 @@ def test_counts_are_the_rows_of_diff(rows, still_open):
 @given(SEVERAL)
 def test_changes_and_diff_agree_on_gains_and_losses(rows):
     signs = dict.fromkeys(WHAT[:3], 1) | dict.fromkeys(WHAT[5:], -1)
-    found = moved(*[(1, before, after, censored, 1) for before, after, censored in rows])
+    counts = moved(*[(1, before, after, censored, 1) for before, after, censored in rows])
     expected = dict(zip(*diff_counts(diff(things(*rows)), 0)[["what", "n"]].T.to_numpy(), strict=True))
-    assert found == {what: sign * expected[what] for what, sign in signs.items() if expected[what]}
+    assert counts == {what: sign * expected[what] for what, sign in signs.items() if expected[what]}
 
 
 def test_tables_that_lack_columns_are_told():

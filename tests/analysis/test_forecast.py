@@ -72,9 +72,9 @@ def episodes(seed, n=300):
     """Some spans of being open: when first watched, when last, how each ended; one outlasts all."""
     chance = np.random.default_rng(seed)
     begun = np.where(chance.random(n) < 0.7, 0, chance.integers(1, 30, n))
-    told = {"begun": begun, "ended": begun + chance.geometric(0.05, n), "how": chance.choice(ENDS, n)}
+    columns = {"begun": begun, "ended": begun + chance.geometric(0.05, n), "how": chance.choice(ENDS, n)}
     last = pd.DataFrame({"begun": [0], "ended": [500], "how": ["open"]})
-    return pd.concat([pd.DataFrame(told), last], ignore_index=True)
+    return pd.concat([pd.DataFrame(columns), last], ignore_index=True)
 
 
 def flows_of(spans, *, left_censored=False):
@@ -116,8 +116,12 @@ def test_the_median_and_its_interval_are_those_of_lifelines(seed):
 
     theirs = fitted(spans)
     [[low, high]] = median_survival_times(theirs.confidence_interval_).to_numpy()
-    found = row["median_days"], row["median_low"], row["median_high"]
-    assert [np.inf if pd.isna(days) else days for days in found] == [theirs.median_survival_time_, low, high]
+    estimates = row["median_days"], row["median_low"], row["median_high"]
+    assert [np.inf if pd.isna(days) else days for days in estimates] == [
+        theirs.median_survival_time_,
+        low,
+        high,
+    ]
     assert row["never"] == pytest.approx(float(theirs.predict(500)))
 
 
@@ -326,10 +330,8 @@ def test_a_first_listing_comes_only_to_people_without_one():
 
 def test_new_listings_come_to_people_as_often_as_they_did():
     """To two people, followed for 53 days beyond their first week, six new listings: one of them is a first one."""
-    found = (50, 40, 30, 20, 10)
-    came = records(
-        (1, "odd", 60.1, 60), *[(1, "odd", days + 0.1, days) for days in found], (2, "odd", 5.1, 5)
-    )
+    ages = (50, 40, 30, 20, 10)
+    came = records((1, "odd", 60.1, 60), *[(1, "odd", days + 0.1, days) for days in ages], (2, "odd", 5.1, 5))
     [row] = coming(came, registered(60, 60), days=[1]).to_dict("records")
     assert row["of_new"] == pytest.approx(5 / 53)  # nobody is left to whom a first one could come
     three = coming(came, registered(60, 60, 60), days=[1])
@@ -434,8 +436,8 @@ def test_a_history_shorter_than_a_month_gives_no_number(days, is_short):
 
 def test_where_every_open_listing_is_beyond_there_is_no_number():
     episodes = flows((0, "entered", True, 12), (120, "open", True, 12))
-    seen = records(*[(user, "discovered", 120, 120) for user in range(12)])
-    lacks, why = reason(forecast(seen, episodes, back(), at=NOW, days=[30]))
+    listings = records(*[(user, "discovered", 120, 120) for user in range(12)])
+    lacks, why = reason(forecast(listings, episodes, back(), at=NOW, days=[30]))
     assert lacks
     assert why == "in 30 days every open listing will be older than any observed so far"
 
@@ -494,7 +496,7 @@ def test_arrivals_are_counted_over_a_day_or_more():
 
 
 @pytest.mark.parametrize(
-    ("place", "missing", "words"),
+    ("table_index", "missing", "words"),
     [
         (0, ["user_id", "changed_at"], "forecast needs the columns user_id, changed_at, and"),
         (1, ["flow"], "forecast, table life_table, needs the columns flow, and"),
@@ -506,27 +508,27 @@ def test_arrivals_are_counted_over_a_day_or_more():
     ],
     ids=["records", "flows", "relistings"],
 )
-def test_a_table_that_lacks_columns_is_told_which(place, missing, words):
+def test_a_table_that_lacks_columns_is_told_which(table_index, missing, words):
     tables = [*a_chain()]
-    tables[place] = tables[place].drop(columns=missing)
+    tables[table_index] = tables[table_index].drop(columns=missing)
     with pytest.raises(MissingColumns, match=f"^{words}"):
         forecast(*tables, at=NOW)
 
 
 def test_categories_are_accepted_and_the_tables_stay_unchanged():
-    seen, told, relisted = a_chain()
-    kept = [table.copy(deep=True) for table in (seen, told, relisted)]
-    expected = forecast(seen, told, relisted, at=NOW, days=(90, 30))
+    listings, flows, relisted = a_chain()
+    copies = [table.copy(deep=True) for table in (listings, flows, relisted)]
+    expected = forecast(listings, flows, relisted, at=NOW, days=(90, 30))
     assert expected["days"].tolist() == [90, 30]
     again = forecast(
-        seen.astype({"status": "category"})[::-1].set_index("user_id", drop=False).rename_axis(None),
-        told.astype({"flow": "category"}).sample(frac=1, random_state=1),
+        listings.astype({"status": "category"})[::-1].set_index("user_id", drop=False).rename_axis(None),
+        flows.astype({"flow": "category"}).sample(frac=1, random_state=1),
         relisted[::-1],
         at=NOW.replace(tzinfo=None),
         days=(90, 30),
     )
     pd.testing.assert_frame_equal(again, expected)
-    for table, before in zip((seen, told, relisted), kept, strict=True):
+    for table, before in zip((listings, flows, relisted), copies, strict=True):
         pd.testing.assert_frame_equal(table, before)
 
 

@@ -44,7 +44,10 @@ def records(*listings):
     people = {user: [] for user, _, _ in listings}
     for number, (user, site, status) in enumerate(listings):
         people[user].append(RECORD | {"id": number, "site": site, "status": status})
-    users = [User.model_validate(USER | {"id": user, "records": found}) for user, found in people.items()]
+    users = [
+        User.model_validate(USER | {"id": user, "records": listed_records})
+        for user, listed_records in people.items()
+    ]
     return frames.from_users(users)["records"]
 
 
@@ -160,7 +163,7 @@ def test_every_listing_is_counted_once(listings):
     assert table.columns.tolist() == COLUMNS
     assert [str(dtype) for dtype in table.dtypes] == DTYPES
     assert table.set_index("site")["total"].to_dict() == {
-        site: sum(found == site for _, found, _ in listings) for _, site, _ in listings
+        site: sum(listed_at == site for _, listed_at, _ in listings) for _, site, _ in listings
     }
     assert (table[COLUMNS[2:6]].sum(axis=1) == table["total"]).all()
     assert (table["open"] == table["total"] - table["removed"]).all()
@@ -183,8 +186,8 @@ def test_open_is_whatever_is_not_known_to_have_ended():
     statuses = ["discovered", "pending removal", "verifying", "listed", "", "vanished (as told)", None]
     ended = ["removed", "vanished", "unknown"]
     for dtype in ("str", "category", "object"):
-        told = pd.Series([*statuses, *ended], dtype=dtype)
-        assert analysis.is_open(told).tolist() == [True] * 7 + [False] * 3
+        statuses_column = pd.Series([*statuses, *ended], dtype=dtype)
+        assert analysis.is_open(statuses_column).tolist() == [True] * 7 + [False] * 3
     assert analysis.is_open(pd.Series([], dtype="str")).tolist() == []
     with pytest.raises(InvalidArgument, match=r"such as records\['status'\], not a table"):
         analysis.is_open(pd.DataFrame({"status": statuses}))

@@ -97,9 +97,9 @@ def test_each_listing_again_is_found_in_any_order(walks, random):
     random.shuffle(rows)
     table = relistings(changes(*rows))
     assert {name: str(dtype) for name, dtype in table.dtypes.items()} == RELISTINGS
-    found = table[["record_id", "removed_at", "previous_status", "listed_again_at", "gone_days"]]
+    returns = table[["record_id", "removed_at", "previous_status", "listed_again_at", "gone_days"]]
     expected = [(key, *again) for key, steps in things.items() for again in by_hand(steps)]
-    assert sorted(found.itertuples(index=False, name=None)) == sorted(expected)
+    assert sorted(returns.itertuples(index=False, name=None)) == sorted(expected)
     assert table["listed_again_at"].is_monotonic_increasing
 
 
@@ -121,12 +121,12 @@ def test_a_removal_verified_while_it_was_gone_is_one():
 
 def test_changes_have_the_id_where_it_is_not_the_key():
     steps = [("discovered", 0), ("removed", 1), ("discovered", 2)]
-    told = changes(*walked(4, *steps), *walked(7, *steps))
+    log = changes(*walked(4, *steps), *walked(7, *steps))
     ids = pd.Series([2**62 + 1] * 3 + [None] * 3, dtype="Int64")
-    table = relistings(told.assign(record_id=ids))
+    table = relistings(log.assign(record_id=ids))
     assert table["key"].tolist() == [4, 7]
     assert [*table["record_id"]] == [2**62 + 1, pd.NA]
-    assert relistings(told)["record_id"].tolist() == [4, 7]
+    assert relistings(log)["record_id"].tolist() == [4, 7]
 
 
 def test_a_return_into_scope_is_no_relisting():
@@ -192,13 +192,13 @@ def test_people_not_seen_well_stand_longest_first():
         (5, True, day(2) + timedelta(hours=12), "failed", "no answer"),
         (6, True, day(6), "whole", None),
     )
-    found = stale(table.set_index(pd.Index([7] * 6)), since=day(5))
-    assert found.columns.tolist() == ["user_id", "last_complete_at", "days", "outcome", "reason"]
-    assert found["user_id"].tolist() == [3, 5, 1]
-    assert found["days"].fillna(-1).tolist() == [-1, 2.5, 1.0]
-    assert found["reason"].tolist() == ["a scan is running", "no answer", "late"]
+    overdue = stale(table.set_index(pd.Index([7] * 6)), since=day(5))
+    assert overdue.columns.tolist() == ["user_id", "last_complete_at", "days", "outcome", "reason"]
+    assert overdue["user_id"].tolist() == [3, 5, 1]
+    assert overdue["days"].fillna(-1).tolist() == [-1, 2.5, 1.0]
+    assert overdue["reason"].tolist() == ["a scan is running", "no answer", "late"]
     assert stale(table, since=day(5), until=day(8))["days"].fillna(-1).tolist() == [-1, 5.5, 4.0]
-    assert found.index.tolist() == [0, 1, 2]
+    assert overdue.index.tolist() == [0, 1, 2]
 
 
 def test_a_load_after_now_counts_unless_later_ones_failed():
@@ -209,17 +209,17 @@ def test_a_load_after_now_counts_unless_later_ones_failed():
         (3, True, day(4), "failed", None),
         (4, True, None, "failed", None),
     )
-    found = stale(table, since=day(5), until=day(8))
-    assert found["user_id"].tolist() == [4, 2, 3]
-    assert found["days"].fillna(-1).tolist() == [-1, -1, 4.0]
+    overdue = stale(table, since=day(5), until=day(8))
+    assert overdue["user_id"].tolist() == [4, 2, 3]
+    assert overdue["days"].fillna(-1).tolist() == [-1, -1, 4.0]
 
 
 def test_no_rows_give_the_same_columns():
     for none in (changes(), pd.DataFrame(columns=[*CHANGES], dtype="object")):
         assert {name: str(dtype) for name, dtype in relistings(none).dtypes.items()} == RELISTINGS
     for none in (people(), pd.DataFrame(columns=people().columns, dtype="object")):
-        found = stale(none, since=START)
-        assert [str(dtype) for dtype in found.dtypes] == ["int64", INSTANT, "float64", "str", "str"]
+        overdue = stale(none, since=START)
+        assert [str(dtype) for dtype in overdue.dtypes] == ["int64", INSTANT, "float64", "str", "str"]
 
 
 def test_tables_that_lack_columns_are_told():

@@ -21,10 +21,10 @@ def links(*people):
 
 
 def test_open_listings_and_pages_have_points_by_their_weights():
-    found = analysis.score(
+    scores = analysis.score(
         records((1, "discovered"), (1, "pending removal"), (2, "removed"), (2, "odd")), links(1, 3)
     )
-    assert found.to_dict("records") == [
+    assert scores.to_dict("records") == [
         {"user_id": 1, "listings": 2, "pages": 1, "of_listings": 5.0, "of_pages": 1.0, "score": 6.0},
         {"user_id": 2, "listings": 1, "pages": 0, "of_listings": 3.0, "of_pages": 0.0, "score": 3.0},
         {"user_id": 3, "listings": 0, "pages": 1, "of_listings": 0.0, "of_pages": 1.0, "score": 1.0},
@@ -32,8 +32,8 @@ def test_open_listings_and_pages_have_points_by_their_weights():
 
 
 def test_weights_are_anybodys_to_change():
-    found = analysis.score(records((1, "discovered")), links(1, 1), weights={"page": 0.5, "discovered": 10})
-    assert found["score"].tolist() == [11.0]
+    scores = analysis.score(records((1, "discovered")), links(1, 1), weights={"page": 0.5, "discovered": 10})
+    assert scores["score"].tolist() == [11.0]
 
 
 def test_pages_that_are_no_longer_listed_have_none():
@@ -42,9 +42,9 @@ def test_pages_that_are_no_longer_listed_have_none():
 
 
 def test_of_nobody_there_is_no_row():
-    found = analysis.score(records(), links())
-    assert found.empty
-    assert found["score"].dtype == "float64"
+    scores = analysis.score(records(), links())
+    assert scores.empty
+    assert scores["score"].dtype == "float64"
 
 
 @pytest.mark.parametrize(
@@ -73,10 +73,10 @@ def test_the_causes_add_up_to_the_difference(of_records, of_links):
         + sum(points(row[side], page=True) for row in of_links)
         for side in (0, 1)
     )
-    found = analysis.score_changes(*moved, score_before=before)
-    assert found["score"].iloc[-1] == pytest.approx(after)
-    assert set(map(str, found.dtypes[["points", "score"]])) == {"int64"}
-    assert found["cause"].tolist() == [
+    causes = analysis.score_changes(*moved, score_before=before)
+    assert causes["score"].iloc[-1] == pytest.approx(after)
+    assert set(map(str, causes.dtypes[["points", "score"]])) == {"int64"}
+    assert causes["cause"].tolist() == [
         *("score before", "new", "entered scope", "listed again", "removal failed", "status changed"),
         *("removed", "vanished", "left scope", "score after"),
     ]

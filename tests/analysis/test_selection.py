@@ -41,10 +41,10 @@ def test_a_status_selects_rows_whatever_its_case(exposure, table, status):
 def test_site_status_and_user_select_together(exposure, table):
     whole = exposure[table]
     of = whole.dropna(subset=["site", "status"]).iloc[0]
-    kept = getattr(exposure, table)(int(of["user_id"]), site=of["site"].upper(), status=of["status"])
+    selected = getattr(exposure, table)(int(of["user_id"]), site=of["site"].upper(), status=of["status"])
     same = (whole[["user_id", "site", "status"]] == of[["user_id", "site", "status"]]).all(axis=1)
-    assert len(kept) == same.sum() > 0
-    assert not kept.equals(getattr(exposure, table)(int(of["user_id"])))
+    assert len(selected) == same.sum() > 0
+    assert not selected.equals(getattr(exposure, table)(int(of["user_id"])))
 
 
 def test_links_are_selected_by_what_they_contain(exposure):
@@ -77,8 +77,8 @@ def test_what_is_no_text_is_refused(exposure, wrong):
 
 def test_a_selection_changes_no_table():
     table = pd.DataFrame({"site": ["A", "B", None], "n": [1, 2, 3]}, index=[7, 8, 9])
-    kept, doubts = select(table, {"site": "b"})
-    assert (kept.to_dict("list"), doubts) == ({"site": ["B"], "n": [2]}, [])
+    selected, doubts = select(table, {"site": "b"})
+    assert (selected.to_dict("list"), doubts) == ({"site": ["B"], "n": [2]}, [])
     assert table.index.tolist() == [7, 8, 9]
 
 
@@ -89,8 +89,8 @@ def test_the_magic_takes_the_same_filters():
 def test_head_shows_site_and_status_in_80_columns(exposure, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     with pd.option_context("display.width", 80, "display.max_columns", 0):
-        shown = str(exposure.records().head())
-    lines = shown.splitlines()
+        output = str(exposure.records().head())
+    lines = output.splitlines()
     assert max(map(len, lines)) <= 80
     assert {"site", "status"} <= {*lines[0].split()}
     first = exposure.records().iloc[0]

@@ -24,7 +24,7 @@ CHANGES = st.lists(
     ),
     max_size=15,
 )
-LOOKS = st.lists(st.tuples(INSTANTS, st.integers(0, 9), st.integers(0, 9)), max_size=5)
+RUNS = st.lists(st.tuples(INSTANTS, st.integers(0, 9), st.integers(0, 9)), max_size=5)
 
 
 def transitions(*rows):
@@ -32,7 +32,7 @@ def transitions(*rows):
     return pd.DataFrame(rows, columns=[*columns]).astype(columns)
 
 
-def looks(*rows):
+def runs(*rows):
     columns = {"at": INSTANT, "people": "int64", "unseen": "int64"}
     return pd.DataFrame(rows, columns=[*columns]).astype(columns)
 
@@ -62,37 +62,37 @@ def column(status):
 
 def by_hand(changes, looked, *, every, site=None):
     """Each period: its start, its last observation, the counts at its end, and its last look so far."""
-    seen = [change[0] for change in changes] + [look[0] for look in looked]
-    for start in sorted({begin(instant, every) for instant in seen}):
-        held = dict.fromkeys(COUNTS, 0)
+    instants = [change[0] for change in changes] + [run[0] for run in looked]
+    for start in sorted({begin(instant, every) for instant in instants}):
+        counts = dict.fromkeys(COUNTS, 0)
         until = [change for change in changes if begin(change[0], every) <= start]
         of_site = [change for change in until if site is None or change[1] == site]
         for _, _, before, after, n in of_site:
-            held[column(after)] += n
+            counts[column(after)] += n
             if before is not None:
-                held[column(before)] -= n
-        held["total"] = sum(held[name] for name in COUNTS[1:5])
-        held["open"] = held["total"] - held["removed"]
-        last = max(instant for instant in seen if begin(instant, every) == start)
-        told = [look for look in sorted(looked, key=lambda look: look[0]) if begin(look[0], every) <= start]
+                counts[column(before)] -= n
+        counts["total"] = sum(counts[name] for name in COUNTS[1:5])
+        counts["open"] = counts["total"] - counts["removed"]
+        last = max(instant for instant in instants if begin(instant, every) == start)
+        past_runs = [run for run in sorted(looked, key=lambda run: run[0]) if begin(run[0], every) <= start]
         if site is None or of_site:
-            yield (start, last, *held.values()), (told[-1][1:] if told else None)
+            yield (start, last, *counts.values()), (past_runs[-1][1:] if past_runs else None)
 
 
 @settings(max_examples=60, deadline=None)
-@given(CHANGES, LOOKS, st.sampled_from(["run", "day", "week", "month"]))
+@given(CHANGES, RUNS, st.sampled_from(["run", "day", "week", "month"]))
 def test_the_counts_are_those_of_a_count_by_hand(changes, looked, every):
-    table = status_over_time(transitions(*changes), looks(*looked), every=every)
+    table = status_over_time(transitions(*changes), runs(*looked), every=every)
     expected = [*by_hand(changes, looked, every=every)]
     assert rows(table[["period", "at", *COUNTS]]) == [row for row, _ in expected]
     people = [None if pd.isna(row[0]) else row for row in rows(table[["people", "unseen"]])]
-    assert people == [told for _, told in expected]
+    assert people == [run_counts for _, run_counts in expected]
 
 
 @settings(max_examples=60, deadline=None)
-@given(CHANGES, LOOKS, st.sampled_from(["run", "day", "week", "month"]))
+@given(CHANGES, RUNS, st.sampled_from(["run", "day", "week", "month"]))
 def test_each_group_counts_from_its_first_change(changes, looked, every):
-    table = status_over_time(transitions(*changes), looks(*looked), by="site", every=every)
+    table = status_over_time(transitions(*changes), runs(*looked), by="site", every=every)
     expected = [
         (*row[:2], site, *row[2:])
         for site in {change[1] for change in changes}
@@ -105,7 +105,7 @@ def test_each_group_counts_from_its_first_change(changes, looked, every):
 @given(CHANGES)
 def test_counts_are_the_last_row_of_the_counts_over_time(changes):
     table = counts(transitions(*changes))
-    over_time = status_over_time(transitions(*changes), looks(), by="site", every="month")
+    over_time = status_over_time(transitions(*changes), runs(), by="site", every="month")
     last = over_time[over_time["period"] == over_time["period"].max()]
     ranked = last.sort_values(["open", "total", "site"], ascending=[False, False, True])
     expected = ranked[["site", *COUNTS]]
@@ -114,7 +114,7 @@ def test_counts_are_the_last_row_of_the_counts_over_time(changes):
 
 def test_a_period_without_a_run_has_no_row():
     changes = transitions((at(0, 9), "A", None, "discovered", 5))
-    table = status_over_time(changes, looks((at(0, 9), 3, 0), (at(2, 9), 4, 1), (at(2, 8), 4, 4)))
+    table = status_over_time(changes, runs((at(0, 9), 3, 0), (at(2, 9), 4, 1), (at(2, 8), 4, 4)))
     assert rows(table[["period", "at", "discovered", "people", "unseen"]]) == [
         (at(0), at(0, 9), 5, 3, 0),
         (at(2), at(2, 9), 5, 4, 1),
@@ -122,13 +122,13 @@ def test_a_period_without_a_run_has_no_row():
 
 
 def test_before_the_first_full_run_people_are_not_counted():
-    table = status_over_time(transitions((at(0), "A", None, "discovered", 1)), looks((at(1), 3, 0)))
+    table = status_over_time(transitions((at(0), "A", None, "discovered", 1)), runs((at(1), 3, 0)))
     assert table["people"].tolist() == [pd.NA, 3]
     assert table["unseen"].isna().tolist() == [True, False]
 
 
 def test_of_looks_that_ended_at_once_the_last_row_counts():
-    table = status_over_time(transitions(), looks(*[(at(0), people, 0) for people in range(100)]))
+    table = status_over_time(transitions(), runs(*[(at(0), people, 0) for people in range(100)]))
     assert table["people"].tolist() == [99]
 
 
@@ -139,7 +139,7 @@ def test_total_is_what_the_service_lists():
         (at(0), "A", None, "vanished", 4),
         (at(0), "A", None, "unknown", 8),
     )
-    [row] = status_over_time(changes, looks())[COUNTS].to_dict("records")
+    [row] = status_over_time(changes, runs())[COUNTS].to_dict("records")
     assert row == dict(zip(COUNTS, (2, 0, 0, 1, 2, 3, 4, 8), strict=True))
 
 
@@ -147,7 +147,7 @@ def test_links_have_the_statuses_that_they_are_asked_for_with():
     changes = transitions(
         (at(0), "a.example", None, "listed", 3), (at(1), "a.example", "listed", "vanished", 1)
     )
-    table = status_over_time(changes, looks(), statuses=("listed",))
+    table = status_over_time(changes, runs(), statuses=("listed",))
     named = ["period", "at", "open", "listed", "other", "total", "vanished", "unknown"]
     assert table.columns.tolist()[:8] == named
     assert table["listed"].tolist() == [3, 2]
@@ -159,32 +159,32 @@ def test_weeks_begin_on_monday_also_before_1970():
         datetime(1969, 12, 22, tzinfo=UTC),
         datetime(1969, 12, 28, 23, 59, 59, 999_999, tzinfo=UTC),
     )
-    table = status_over_time(transitions(), looks((monday, 1, 0), (sunday, 1, 0)), every="week")
+    table = status_over_time(transitions(), runs((monday, 1, 0), (sunday, 1, 0)), every="week")
     assert rows(table[["period", "at"]]) == [(monday, sunday)]
 
 
 def test_instants_of_another_zone_are_told_in_utc():
     changes = transitions((at(0, 1), "A", None, "discovered", 1))
     elsewhere = changes.assign(at=changes["at"].dt.tz_convert("America/Los_Angeles"))
-    pd.testing.assert_frame_equal(status_over_time(elsewhere, looks()), status_over_time(changes, looks()))
+    pd.testing.assert_frame_equal(status_over_time(elsewhere, runs()), status_over_time(changes, runs()))
 
 
 def test_the_columns_are_those_declared_whatever_the_tables_hold():
-    full = transitions((at(0), "A", None, "discovered", 1)), looks((at(0), 1, 0))
+    full = transitions((at(0), "A", None, "discovered", 1)), runs((at(0), 1, 0))
     bare = [pd.DataFrame(columns=table.columns, dtype="object") for table in full]
     for by, group in ((None, []), ("site", ["str"])):
         expected = [INSTANT, INSTANT, *group, *["int64"] * 8, *(["Int64"] * 2 if by is None else [])]
-        for told in (full, (transitions(), looks()), bare):
-            table = status_over_time(*told, by=by)
+        for tables in (full, (transitions(), runs()), bare):
+            table = status_over_time(*tables, by=by)
             assert [str(dtype) for dtype in table.dtypes] == expected
             assert table.index.tolist() == [*range(len(table))]
-    for told in (full[0], bare[0]):
-        assert [str(dtype) for dtype in counts(told).dtypes] == ["str", *["int64"] * 8]
+    for tables in (full[0], bare[0]):
+        assert [str(dtype) for dtype in counts(tables).dtypes] == ["str", *["int64"] * 8]
 
 
 def test_people_are_groups_by_number():
     changes = transitions((at(0), "A", None, "discovered", 1), (at(0), "A", None, "removed", 1))
-    table = status_over_time(changes.assign(user_id=[2**62 + 1, 7]), looks(), by="user_id")
+    table = status_over_time(changes.assign(user_id=[2**62 + 1, 7]), runs(), by="user_id")
     assert table["user_id"].tolist() == [7, 2**62 + 1]
     assert str(table["user_id"].dtype) == "int64"
 
@@ -199,7 +199,7 @@ def test_categories_and_any_order_and_index_give_the_same():
     shuffled = changes.iloc[[2, 0, 1]].astype(kinds)
     for by in (None, "site"):
         pd.testing.assert_frame_equal(
-            status_over_time(shuffled, looks(), by=by), status_over_time(changes, looks(), by=by)
+            status_over_time(shuffled, runs(), by=by), status_over_time(changes, runs(), by=by)
         )
     pd.testing.assert_frame_equal(counts(shuffled), counts(changes))
 
@@ -211,23 +211,23 @@ def test_a_group_of_which_all_is_gone_keeps_its_row():
 
 def test_many_changes_sum_to_whole_numbers_beyond_what_floats_hold():
     changes = transitions(*[(at(0), "A", None, "discovered", 2**53), (at(1), "A", None, "discovered", 1)])
-    table = status_over_time(changes, looks())
+    table = status_over_time(changes, runs())
     assert table["discovered"].tolist() == [2**53, 2**53 + 1]
 
 
 def test_missing_columns_and_unknown_words_are_errors():
     with pytest.raises(MissingColumns, match="status_over_time needs the columns site, "):
-        status_over_time(transitions().drop(columns="site"), looks(), by="site")
+        status_over_time(transitions().drop(columns="site"), runs(), by="site")
     with pytest.raises(MissingColumns, match="table runs, needs the columns unseen"):
-        status_over_time(transitions(), looks().drop(columns="unseen"))
+        status_over_time(transitions(), runs().drop(columns="unseen"))
     with pytest.raises(MissingColumns, match="counts needs the columns n,"):
         counts(transitions().drop(columns="n"))
     with pytest.raises(InvalidArgument, match="every: use one of run, day, week, month"):
-        status_over_time(transitions(), looks(), every="year")
+        status_over_time(transitions(), runs(), every="year")
 
 
 def test_the_tables_that_are_asked_about_stay_as_they_are():
-    told = transitions((at(1), "A", None, "discovered", 1)), looks((at(0), 1, 0), (at(0), 2, 0))
-    before = [table.copy(deep=True) for table in told]
-    status_over_time(*told, by="site")
-    assert np.all([table.equals(copy) for table, copy in zip(told, before, strict=True)])
+    tables = transitions((at(1), "A", None, "discovered", 1)), runs((at(0), 1, 0), (at(0), 2, 0))
+    before = [table.copy(deep=True) for table in tables]
+    status_over_time(*tables, by="site")
+    assert np.all([table.equals(copy) for table, copy in zip(tables, before, strict=True)])

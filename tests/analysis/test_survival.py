@@ -79,10 +79,10 @@ def remission():
 def test_the_curve_is_the_published_one():
     curve = survival(remission())
     events = curve[curve["removed"] > 0]
-    shown = zip(
+    points = zip(
         events["days"], events["at_risk"], events["removed"], events["survival"].round(3), strict=True
     )
-    assert [*shown] == [row[:4] for row in PUBLISHED]
+    assert [*points] == [row[:4] for row in PUBLISHED]
     assert events["survival"].iloc[-1] == pytest.approx(
         18 / 21 * 16 / 17 * 14 / 15 * 11 / 12 * 10 / 11 * 6 / 7 * 5 / 6
     )
@@ -123,8 +123,8 @@ def by_hand(episodes, level_z=Z):
         yield age, at_risk, removed, censored, share, low, high
 
 
-def first(curve, place):
-    return next((row[0] for row in curve if row[place] <= 0.5 + 1e-9), None)
+def first(curve, column):
+    return next((row[0] for row in curve if row[column] <= 0.5 + 1e-9), None)
 
 
 @settings(max_examples=60, deadline=None)
@@ -132,11 +132,11 @@ def first(curve, place):
 def test_the_curve_is_that_of_each_episode_counted_by_hand(episodes, left_censored):
     table = survival(flows_of(episodes), by="site", left_censored=left_censored)
     assert {name: str(dtype) for name, dtype in table.dtypes.items()} == {"site": "str"} | CURVE
-    kept = [episode for episode in episodes if left_censored or not episode[4]]
+    followed = [episode for episode in episodes if left_censored or not episode[4]]
     expected = [
         (site, *row)
         for site in ("A", "B")
-        for row in by_hand([episode for episode in kept if episode[0] == site])
+        for row in by_hand([episode for episode in followed if episode[0] == site])
     ]
     assert [tuple(row) for row in table.itertuples(index=False)] == [
         (*row[:5], *(pytest.approx(value, abs=1e-6, nan_ok=True) for value in row[5:])) for row in expected
@@ -151,14 +151,14 @@ def test_each_group_is_summed_up_as_its_curve_says(episodes, left_censored):
     assert set(table["site"]) == {episode[0] for episode in episodes}
     for row in table.to_dict("records"):
         of_site = [episode for episode in episodes if episode[0] == row["site"]]
-        kept = [episode for episode in of_site if left_censored or not episode[4]]
-        left_out = [episode for episode in of_site if episode not in kept]
-        assert row["n"] == sum(episode[5] for episode in kept if episode[1] == 0)
+        followed = [episode for episode in of_site if left_censored or not episode[4]]
+        left_out = [episode for episode in of_site if episode not in followed]
+        assert row["n"] == sum(episode[5] for episode in followed if episode[1] == 0)
         assert row["left_out"] == sum(episode[5] for episode in left_out if episode[1] == 0)
         assert {end: row[end] for end in ENDS} == {
-            end: sum(episode[5] for episode in kept if episode[3] == end) for end in ENDS
+            end: sum(episode[5] for episode in followed if episode[3] == end) for end in ENDS
         }
-        curve = [*by_hand(kept)]
+        curve = [*by_hand(followed)]
         last = curve[-1] if curve else (None, *[math.nan] * 6)
         assert row["followed_days"] == last[0]
         shares = row["never"], row["never_low"], row["never_high"]
@@ -184,17 +184,17 @@ def test_an_absent_or_out_of_scope_record_is_no_removal():
 
 
 def test_records_of_the_first_run_are_left_out_and_counted():
-    told = flows_of(
+    flow_table = flows_of(
         [("A", 0, 5, "removed", True, 7), ("A", 0, 9, "removed", False, 5), ("B", 0, 3, "open", True, 5)]
     )
-    left = time_to_removal(told).set_index("site")
+    left = time_to_removal(flow_table).set_index("site")
     assert left["n"].to_dict() == {"A": 5, "B": 0}
     assert left["left_out"].to_dict() == {"A": 7, "B": 5}
     assert left["median_days"].to_dict() == {"A": 9, "B": None}
-    asked = time_to_removal(told, left_censored=True).set_index("site")
-    assert asked["n"].to_dict() == {"A": 12, "B": 5}
-    assert asked["left_out"].to_dict() == {"A": 0, "B": 0}
-    assert asked.loc["A", "median_days"] == 5
+    with_censored = time_to_removal(flow_table, left_censored=True).set_index("site")
+    assert with_censored["n"].to_dict() == {"A": 12, "B": 5}
+    assert with_censored["left_out"].to_dict() == {"A": 0, "B": 0}
+    assert with_censored.loc["A", "median_days"] == 5
 
 
 def test_a_return_into_scope_is_at_risk_from_then_on():
@@ -204,16 +204,16 @@ def test_a_return_into_scope_is_at_risk_from_then_on():
 
 
 def test_a_record_that_returns_within_its_first_day_counts_once():
-    told = flows(
+    flow_table = flows(
         ("A", 0, "entered", True, 5),
         ("A", 0, "unknown", True, 5),
         ("A", 0, "returned", True, 5),
         ("A", 6, "removed", True, 5),
     )
-    [row] = time_to_removal(told, left_censored=True).to_dict("records")
+    [row] = time_to_removal(flow_table, left_censored=True).to_dict("records")
     assert (row["n"], row["unknown"], row["removed"], row["never"]) == (5, 5, 5, 0)
-    assert time_to_removal(told)["left_out"].tolist() == [5]
-    assert survival(told, left_censored=True)["at_risk"].tolist() == [10, 5]
+    assert time_to_removal(flow_table)["left_out"].tolist() == [5]
+    assert survival(flow_table, left_censored=True)["at_risk"].tolist() == [10, 5]
 
 
 @pytest.mark.parametrize(("n", "has_estimate"), [(4, False), (5, True)])
@@ -226,9 +226,9 @@ def test_fewer_than_five_listings_give_no_estimate(n, has_estimate):
 
 def test_a_half_is_a_half_however_the_fractions_round():
     """23/24 x 22/23 x ... x 12/13 comes out a hair above a half."""
-    told = whole(*[(day, "removed", 1) for day in range(1, 13)], (20, "open", 12))
-    assert survival(told)["survival"].iloc[-1] > 0.5
-    assert time_to_removal(told)["median_days"].tolist() == [12]
+    flow_table = whole(*[(day, "removed", 1) for day in range(1, 13)], (20, "open", 12))
+    assert survival(flow_table)["survival"].iloc[-1] > 0.5
+    assert time_to_removal(flow_table)["median_days"].tolist() == [12]
 
 
 @pytest.mark.parametrize(("level", "narrower"), [(0.5, True), (0.99, False)])
@@ -246,13 +246,15 @@ def test_a_level_is_a_share(level):
 
 
 def test_groups_sort_by_size_and_the_whole_has_no_name():
-    told = pd.concat([whole((5, "removed", n), site=site) for site, n in (("b", 2), ("a", 2), ("c", 3))])
-    assert time_to_removal(told)["site"].tolist() == ["c", "a", "b"]
-    together = time_to_removal(told, by=None)
+    flow_table = pd.concat(
+        [whole((5, "removed", n), site=site) for site, n in (("b", 2), ("a", 2), ("c", 3))]
+    )
+    assert time_to_removal(flow_table)["site"].tolist() == ["c", "a", "b"]
+    together = time_to_removal(flow_table, by=None)
     assert together.columns.tolist() == [name for name in SUMMARY if name != "site"]
     assert together["n"].tolist() == [7]
-    assert survival(told).columns.tolist() == [*CURVE]
-    people = time_to_removal(told.assign(user_id=2**62 + 1), by="user_id")
+    assert survival(flow_table).columns.tolist() == [*CURVE]
+    people = time_to_removal(flow_table.assign(user_id=2**62 + 1), by="user_id")
     assert people["user_id"].tolist() == [2**62 + 1]
 
 

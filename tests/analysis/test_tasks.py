@@ -27,9 +27,9 @@ from exposurekit.privacy.redaction import redacted
 def table(name, *rows):
     """A table of `frames`, with nothing in the columns that are not given."""
     none = frames.frame(name, [])
-    given = pd.DataFrame([dict.fromkeys(none.columns) | row for row in rows], columns=none.columns)
+    frame = pd.DataFrame([dict.fromkeys(none.columns) | row for row in rows], columns=none.columns)
     return pd.DataFrame(
-        {column: pd.Series(given[column].tolist(), dtype=none[column].dtype) for column in none}
+        {column: pd.Series(frame[column].tolist(), dtype=none[column].dtype) for column in none}
     )
 
 
@@ -80,10 +80,10 @@ ON_FILE = {
 def described(*alerts, records=(RECORD,)):
     """Alerts beside the records, with all that is on file."""
     rows = [ALERT | one for one in alerts]
-    made = table("alerts", *rows).assign(
+    alert_rows = table("alerts", *rows).assign(
         site=pd.Series([one.get("site", "PeepFinder") for one in rows], dtype="str")
     )
-    return with_people(with_listings(made, table("records", *records)), **ON_FILE)
+    return with_people(with_listings(alert_rows, table("records", *records)), **ON_FILE)
 
 
 def test_any_table_with_user_ids_gets_the_names_on_file():
@@ -137,10 +137,10 @@ def test_of_several_addresses_the_listings_own_is_entered():
 
 
 def test_alerts_of_nothing_known_are_empty_and_not_somebody_elses():
-    found = described({"record_id": 8}, {"record_id": None}, {"user_id": 2}, {"opt_out_procedure": []})
-    assert found["name"].isna().tolist() == [True, True, True, False]
-    assert found["person"].isna().tolist() == [False, False, True, False]
-    assert found["form_values"].isna().tolist() == [False, False, True, True]
+    details = described({"record_id": 8}, {"record_id": None}, {"user_id": 2}, {"opt_out_procedure": []})
+    assert details["name"].isna().tolist() == [True, True, True, False]
+    assert details["person"].isna().tolist() == [False, False, True, False]
+    assert details["form_values"].isna().tolist() == [False, False, True, True]
     assert len(with_people(with_listings(table("alerts"), table("records")), **ON_FILE)) == 0
 
 

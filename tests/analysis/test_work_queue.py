@@ -60,7 +60,7 @@ def shape(table):
     return {name: str(dtype) for name, dtype in table.dtypes.items()}
 
 
-def told(table, *columns):
+def cells(table, *columns):
     return [
         tuple(None if pd.isna(cell) else cell for cell in row)
         for row in table[[*columns]].itertuples(index=False)
@@ -79,12 +79,12 @@ def test_an_alert_is_one_row_with_its_progress():
         )
     )
     assert shape(table) == QUEUE | {"url": "str"}
-    assert told(table, *[*QUEUE][:12]) == [
+    assert cells(table, *[*QUEUE][:12]) == [
         (1, "Peoplepile", "listing", "Peoplepile", 2, 3, 12, "open", 2, 0, 0, 7.0),
         (2, "Seekfolk", "listing", "Seekfolk", 1, 0, 2**53 + 1, "started", 3, 1, 0, 7.0),
     ]
     assert table["first_seen_at"].isna().all()
-    assert told(table, "items", "people", "items_per_minute") == [(1, 1, 1 / 7)] * 2
+    assert cells(table, "items", "people", "items_per_minute") == [(1, 1, 1 / 7)] * 2
 
 
 @pytest.mark.parametrize(
@@ -113,8 +113,8 @@ def test_unticked_steps_are_open_and_ages_need_an_instant():
     plain = steps(alert(1, 0, 7, ticks=("done", "unable"))).drop(columns="tick")
     [row] = work_queue(plain).to_dict("records")
     assert (row["state"], row["minutes"], row["first_seen_at"]) == ("open", 7.0, pd.NaT)
-    seen = work_queue(steps(alert(1, 0, 7), first_seen_at=DAWN))
-    assert seen["first_seen_at"].tolist() == [DAWN]
+    queue = work_queue(steps(alert(1, 0, 7), first_seen_at=DAWN))
+    assert queue["first_seen_at"].tolist() == [DAWN]
 
 
 @pytest.mark.parametrize("status", FINISHED)
@@ -145,7 +145,7 @@ def test_of_several_alerts_about_one_listing_the_newest_counts():
         alert(1, 10, 7, ticks=(None, None)),
         alert(1, 2, 7, ticks=("done",)),
     ]
-    assert told(work_queue(steps(*about)), "alert_number", "steps") == [(10, 2)]
+    assert cells(work_queue(steps(*about)), "alert_number", "steps") == [(10, 2)]
     others = [alert(2, 9, 7), alert(1, 11, 8)]
     assert len(work_queue(steps(*about, *others))) == 3
 
@@ -190,9 +190,9 @@ def test_a_page_address_that_looks_numeric_is_no_record():
     ],
 )
 def test_pages_stand_together_by_their_host(url, group):
-    assert told(work_queue(steps(alert(1, 0, url=url))), "group", "site") == [(group, None)]
+    assert cells(work_queue(steps(alert(1, 0, url=url))), "group", "site") == [(group, None)]
     alerts = steps(alert(1, 0, url="https://alerts.example/7"), link_url=[url])
-    assert told(work_queue(alerts), "group") == [(group or "alerts.example",)]
+    assert cells(work_queue(alerts), "group") == [(group or "alerts.example",)]
 
 
 @pytest.mark.parametrize(
@@ -211,13 +211,13 @@ def test_listings_stand_together_by_the_host_of_their_opt_out(step, group):
     """The alert's own URL may be the listing's, or the service's."""
     for url in ("https://alerts.example/12", "https://seekfolk.example/p/7", None):
         table = work_queue(steps(alert(1, 0, 7, url=url, step=step)))
-        assert told(table, "group", "site") == [(group, "Seekfolk")]
+        assert cells(table, "group", "site") == [(group, "Seekfolk")]
 
 
 def test_the_first_step_that_names_a_host_names_the_group():
     texts = ["Then open second.example/b.", "Choose remove.", "Open first.example/a.", "Wait."]
     table = steps(alert(1, 0, 7, ticks=(None,) * 4), step=texts).assign(step_number=[3, 1, 2, 4])
-    assert told(work_queue(table), "group") == [("first.example",)]
+    assert cells(work_queue(table), "group") == [("first.example",)]
 
 
 def test_sister_sites_stand_together_and_share_one_visit():
@@ -229,7 +229,7 @@ def test_sister_sites_stand_together_and_share_one_visit():
             alert(2, 0, 3, site="Brother", step=out + "b", ticks=("done", None, None)),
         )
     )
-    assert told(table, "group", "site", "items", "people", "items_per_minute") == [
+    assert cells(table, "group", "site", "items", "people", "items_per_minute") == [
         ("optout.example", "Brother", 2, 2, 2 / (3 + 2 + 4)),
         ("optout.example", "Sister", 2, 2, 2 / (3 + 2 + 4)),
         ("alone.example", "Alone", 1, 1, 1 / 5),
@@ -254,10 +254,10 @@ def test_listings_come_before_web_pages():
 
 def test_in_a_group_what_was_started_comes_first():
     table = work_queue(steps(alert(1, 0, 1), alert(2, 0, 2, ticks=("done", None)), alert(3, 0, 3)))
-    assert told(table, "user_id", "state") == [(2, "started"), (1, "open"), (3, "open")]
+    assert cells(table, "user_id", "state") == [(2, "started"), (1, "open"), (3, "open")]
     out = {"step": "Open optout.example/form."}
     sisters = alert(1, 0, 1, site="A", **out), alert(2, 0, 2, site="B", ticks=("done", None), **out)
-    assert told(work_queue(steps(*sisters)), "site", "state") == [("B", "started"), ("A", "open")]
+    assert cells(work_queue(steps(*sisters)), "site", "state") == [("B", "started"), ("A", "open")]
 
 
 def test_finished_alerts_come_last_with_their_groups_open_rest():
@@ -269,7 +269,7 @@ def test_finished_alerts_come_last_with_their_groups_open_rest():
             alert(4, 0, 4, site="Finished", ticks=("done",)),
         )
     )
-    assert told(table, "rank", "user_id", "state", "items", "people", "items_per_minute") == [
+    assert cells(table, "rank", "user_id", "state", "items", "people", "items_per_minute") == [
         (1, 2, "open", 1, 1, 0.2),
         (2, 3, "unable", 1, 1, 0.2),
         (3, 1, "done", 1, 1, 0.2),
@@ -279,11 +279,11 @@ def test_finished_alerts_come_last_with_their_groups_open_rest():
 
 def test_the_minutes_are_the_analysts_to_set():
     queue = work_queue(steps(alert(1, 0, 1, ticks=(None, None))), visit_minutes=10, step_minutes=0.5)
-    assert told(queue, "minutes", "items_per_minute") == [(11.0, 1 / 11)]
+    assert cells(queue, "minutes", "items_per_minute") == [(11.0, 1 / 11)]
     queue = work_queue(steps(alert(1, 0, 1)), visit_minutes=0)
-    assert told(queue, "minutes", "items_per_minute") == [(2.0, 0.5)]
+    assert cells(queue, "minutes", "items_per_minute") == [(2.0, 0.5)]
     queue = work_queue(steps(alert(1, 0, 1)), step_minutes=0)
-    assert told(queue, "minutes", "items_per_minute") == [(3.0, 1 / 3)]
+    assert cells(queue, "minutes", "items_per_minute") == [(3.0, 1 / 3)]
 
 
 @pytest.mark.parametrize(
@@ -300,7 +300,7 @@ def test_a_site_that_refuses_comes_later_with_the_reason():
     notes = ["blocked", None, None, None, None, None, None, None]
     others = [alert(6, 0, 6, site="Gate", ticks=(None, None)), alert(7, 0, url="https://pages.example")]
     table = work_queue(steps(*wall, *others, tick_note=notes))
-    assert told(table, "site", "reason") == [
+    assert cells(table, "site", "reason") == [
         *(("Gate", None), (None, None)),
         *(("Wall", "2 of 5 could not be done: blocked"),) * 5,
     ]
@@ -318,21 +318,21 @@ def test_an_alert_that_lacks_a_required_value_comes_last():
     ]
     required = [["emails", "name"]] * 3
     table = work_queue(steps(*alerts, form_values=values, user_fields_required_for_removal=required))
-    assert told(table, "rank", "user_id", "reason") == [
+    assert cells(table, "rank", "user_id", "reason") == [
         (1, 2, None),
         (2, 3, None),
         (3, 1, "email is not on file"),
     ]
     ticked = [alert(1, 0, 1, ticks=("done",))]
     done = work_queue(steps(*ticked, form_values=values[:1], user_fields_required_for_removal=required[:1]))
-    assert told(done, "reason") == [(None,)]
+    assert cells(done, "reason") == [(None,)]
 
 
 def test_a_site_that_removed_nothing_comes_after_the_others():
     alerts = [alert(user, 0, user, site="Wall") for user in (1, 2, 3)]
     alerts += [alert(4, 0, 4, site="Gate", ticks=(None, None))]
     table = work_queue(steps(*alerts), stalled={"Wall": "3 removals pending"})
-    assert told(table, "site", "reason") == [("Gate", None), *[("Wall", "3 removals pending")] * 3]
+    assert cells(table, "site", "reason") == [("Gate", None), *[("Wall", "3 removals pending")] * 3]
 
 
 @pytest.mark.parametrize(
@@ -418,10 +418,10 @@ def is_page(alert):
 
 
 def shared(row, left):
-    *told, state, own = row
+    *values, state, own = row
     whole = 3 + sum(minutes for _, minutes in left)
     minutes = own + 3 / len(left) if state in ("open", "started") else own
-    return (*told, state, minutes, len(left), len({user for user, _ in left}), len(left) / whole)
+    return (*values, state, minutes, len(left), len({user for user, _ in left}), len(left) / whole)
 
 
 def turn(row, refusing):
@@ -452,14 +452,14 @@ def test_the_queue_equals_one_built_alert_by_alert(alerts):
     assert shape(table) == QUEUE | {"url": "str"} | procedures
     expected = queue_of(numbered)
     columns = ["group", "site", "user_id", "alert_number", "record_id", "state", "minutes", "items", "people"]
-    assert told(table, *columns) == [row[:9] for row in expected]
+    assert cells(table, *columns) == [row[:9] for row in expected]
     assert table["items_per_minute"].tolist() == pytest.approx([row[9] for row in expected])
     assert table["rank"].tolist() == [*range(1, len(expected) + 1)]
 
 
 def test_alerts_without_a_host_or_site_have_no_group():
     table = work_queue(steps(alert(1, 0), alert(2, 0, 5)))
-    assert told(table, "group", "site", "items") == [("Seekfolk", "Seekfolk", 1), (None, None, 1)]
+    assert cells(table, "group", "site", "items") == [("Seekfolk", "Seekfolk", 1), (None, None, 1)]
 
 
 # --- tables as they come ----------------------------------------------------------------------------------
@@ -496,7 +496,7 @@ def test_the_steps_of_an_exposure_are_accepted_unchanged():
         {5: [Alert.model_validate({"text": "", "html": ""} | one) for one in several]}
     )
     table = work_queue(given_by["steps"])
-    assert told(table, "group", "site", "user_id", "record_id", "steps") == [
+    assert cells(table, "group", "site", "user_id", "record_id", "steps") == [
         ("Seekfolk", "Seekfolk", 5, 7, 2),
         (None, None, 5, None, 1),
     ]

@@ -53,12 +53,12 @@ def _add_user(rows: Rows, user: dict[str, Any]) -> None:
 
 
 def _add_alerts(rows: Rows, user_id: int, alerts: list[dict[str, Any]]) -> None:
-    for place, alert in enumerate(alerts):
+    for number, alert in enumerate(alerts):
         source = alert.pop("source")[alert["source_type"]]
         for step, text in enumerate(alert.pop("opt_out_procedure")):
-            rows["steps"].append({"user_id": user_id, "alert": place, "step": step, "text": text})
+            rows["steps"].append({"user_id": user_id, "alert": number, "step": step, "text": text})
         alert["user_id"] = user_id
-        alert["alert"] = place
+        alert["alert"] = number
         alert["record_id"] = source.get("id")
         alert["link_url"] = source.get("url")
         rows["alerts"].append(alert)
@@ -86,11 +86,11 @@ async def load(
     gate = asyncio.Semaphore(_AT_ONCE)
 
     async def fetch(session: aiohttp.ClientSession, user: dict[str, Any]) -> None:
-        asked = f"api_secret={api_secret}&secret={user['secret']}"
+        query = f"api_secret={api_secret}&secret={user['secret']}"
         async with gate:
-            async with session.get(f"{root}/{user['id']}.json?{asked}") as response:
+            async with session.get(f"{root}/{user['id']}.json?{query}") as response:
                 _add_user(rows, orjson.loads(await response.read())["user"])
-            async with session.get(f"{root}/{user['id']}/alerts.json?{asked}") as response:
+            async with session.get(f"{root}/{user['id']}/alerts.json?{query}") as response:
                 _add_alerts(rows, user["id"], orjson.loads(await response.read())["alerts"])
 
     connector = aiohttp.TCPConnector(limit=_AT_ONCE)

@@ -59,14 +59,14 @@ def took(act):
 
 def by_hand(records, *, sites=(), statuses=(), user=None):
     """The same filter and count."""
-    kept = records
+    selected = records
     if user is not None:
-        kept = kept[kept["user_id"] == user]
+        selected = selected[selected["user_id"] == user]
     if sites:
-        kept = kept[kept["site"].isin(sites)]
+        selected = selected[selected["site"].isin(sites)]
     if statuses:
-        kept = kept[kept["status"].isin(statuses)]
-    return pd.crosstab(kept["site"], kept["status"])
+        selected = selected[selected["status"].isin(statuses)]
+    return pd.crosstab(selected["site"], selected["status"])
 
 
 def collected(path, runs):
@@ -76,8 +76,8 @@ def collected(path, runs):
     with seen_through(service) as exposure:
         for run in range(runs):
             for user in range(1, PEOPLE + 1):
-                said = "removed" if user % runs <= run else "discovered"
-                service.people[user] = Person([a_record(user, said, f"Site {user % 120:03}")])
+                status = "removed" if user % runs <= run else "discovered"
+                service.people[user] = Person([a_record(user, status, f"Site {user % 120:03}")])
             clock.set(DAWN + timedelta(days=run))
             history.collect(exposure.refresh(), progress=False)
     return history
@@ -101,13 +101,13 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--records", type=int, default=100_000)
     parser.add_argument("--runs", type=int, default=20)
-    asked = parser.parse_args()
+    options = parser.parse_args()
     service = Service()
-    service.people.update(everyone(asked.records))
+    service.people.update(everyone(options.records))
     with seen_through(service) as exposure, tempfile.TemporaryDirectory() as directory:
         exposure.refresh()
         measured("without a history", exposure, None)
-        measured(f"with {asked.runs} runs", exposure, collected(Path(directory), asked.runs))
+        measured(f"with {options.runs} runs", exposure, collected(Path(directory), options.runs))
 
 
 if __name__ == "__main__":

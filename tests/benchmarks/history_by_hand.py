@@ -98,22 +98,26 @@ class Diffed:
         known: The Parquet files of a history's people, changes and records, to go on from; None: it begins empty.
     """
 
-    def __init__(self, path, known=None) -> None:
+    def __init__(self, path, earlier_files=None) -> None:
         self._path = str(path)
         with self._open() as connection:
             connection.execute(_TABLES)
-            for text in _GOES_ON.split(";") if known else ():
-                connection.execute(text, {name: files for name, files in known.items() if f"${name}" in text})
+            for text in _GOES_ON.split(";") if earlier_files else ():
+                connection.execute(
+                    text, {name: files for name, files in earlier_files.items() if f"${name}" in text}
+                )
 
     def take_in(self, seq: int, began: datetime, seen_at: datetime, people, records) -> None:
         """Compare a staged run with what is known, and remember what changed; durable when it returns."""
-        given = {"seq": seq, "began": began, "seen_at": seen_at}
+        parameters = {"seq": seq, "began": began, "seen_at": seen_at}
         with self._open() as connection:
             for name, paths in (("staged_person", people), ("staged_record", records)):
                 connection.read_parquet(list(paths)).create_view(name)
             connection.execute("BEGIN")
             for text in (_STEP, _CHANGES, _SAID, _KNOWN, _NEW, _SEEN, _SEEN_FIRST):
-                connection.execute(text, {name: value for name, value in given.items() if f"${name}" in text})
+                connection.execute(
+                    text, {name: value for name, value in parameters.items() if f"${name}" in text}
+                )
             connection.execute("DROP VIEW staged_person; DROP VIEW staged_record; COMMIT; CHECKPOINT")
 
     def differs(self, changes) -> int:

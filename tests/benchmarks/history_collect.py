@@ -34,8 +34,8 @@ def collect(base_url, directory):
     imported_mb, began = peak_mb(), time.perf_counter()
     run = history.collect(exposure, progress=False)
     figures = {"seconds": time.perf_counter() - began, "peak_mb": peak_mb(), "imported_mb": imported_mb}
-    seen = run.people["whole"] + run.people["partial"]
-    print(json.dumps(figures | {"people": seen, "records": run.counts["entered_scope"]}))
+    loaded = run.people["whole"] + run.people["partial"]
+    print(json.dumps(figures | {"people": loaded, "records": run.counts["entered_scope"]}))
 
 
 @contextlib.contextmanager
@@ -70,16 +70,16 @@ def main():
     parser.add_argument("--records", type=int, default=20)
     parser.add_argument("--base-url")
     parser.add_argument("--into")
-    asked = parser.parse_args()
-    if asked.base_url:
-        collect(asked.base_url, asked.into)
+    options = parser.parse_args()
+    if options.base_url:
+        collect(options.base_url, options.into)
         return
     peaks = []
-    for people in asked.people:
-        figures = measured(people, asked.records)
+    for people in options.people:
+        figures = measured(people, options.records)
         peaks.append(figures["peak_mb"])
         print(
-            f"{people:>7,} people x {asked.records} records: peak {figures['peak_mb']:6.0f} MB "
+            f"{people:>7,} people x {options.records} records: peak {figures['peak_mb']:6.0f} MB "
             f"({figures['imported_mb']:.0f} MB of it before), {figures['seconds']:6.1f} s, "
             f"{people / figures['seconds']:,.0f} people a second",
             flush=True,

@@ -63,18 +63,18 @@ FROM ({_THINGS}) AS things ORDER BY seq
 """
 
 
-def made(store: Store, changes: int) -> None:
+def fill_store(store: Store, changes: int) -> None:
     """A history of about so many changes, in an empty store."""
     people = round(changes / CHANGES_A_THING / RECORDS)
     finished = FIRST_DAY + LOOK_LASTS
-    given = {"people": people, "first_day": finished, "day": finished.toordinal() - 719_163}
+    parameters = {"people": people, "first_day": finished, "day": finished.toordinal() - 719_163}
     with duckdb.connect(config={"memory_limit": "3GB"}) as connection:
         connection.execute("SET TimeZone = 'UTC'")
         connection.register("courses", _courses())
         for bucket in range(BUCKETS):
             for name, text in (("records", _SAID), ("changes", _CHANGES)):
-                asked = given | {"first": bucket or BUCKETS}
-                named = {one: value for one, value in asked.items() if f"${one}" in text}
+                bucket_parameters = parameters | {"first": bucket or BUCKETS}
+                named = {one: value for one, value in bucket_parameters.items() if f"${one}" in text}
                 store.append(name, connection.sql(text, params=named).to_arrow_table())
     _runs(store, people)
     maintenance.rebuild_cube(store)
@@ -82,10 +82,10 @@ def made(store: Store, changes: int) -> None:
 
 def _courses() -> pa.Table:
     rows = [
-        {"course": course, "step": place + 1, "status": status, "episode": episode, "begun": begun}
-        | {"prev_status": steps[place - 1][0] if place else None}
+        {"course": course, "step": index + 1, "status": status, "episode": episode, "begun": begun}
+        | {"prev_status": steps[index - 1][0] if index else None}
         for course, steps in enumerate(COURSES)
-        for place, (status, episode, begun) in enumerate(steps)
+        for index, (status, episode, begun) in enumerate(steps)
     ]
     return pa.Table.from_pylist(rows)
 
@@ -126,7 +126,7 @@ def _runs(store: Store, people: int) -> None:
     columns |= {"first_registered_after": None, "reason": None}
     kinds = TABLES["people"].schema
     one = {name: pa.array([value], kinds.field(name).type) for name, value in columns.items()}
-    place = pa.array([0] * people, pa.int64())
+    zeros = pa.array([0] * people, pa.int64())
     store.append(
-        "people", pa.table({"user_id": ids} | {name: values.take(place) for name, values in one.items()})
+        "people", pa.table({"user_id": ids} | {name: values.take(zeros) for name, values in one.items()})
     )

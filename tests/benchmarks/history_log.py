@@ -48,8 +48,8 @@ def loaded():
 
 def compared(what, ours, theirs, name):
     """Print the medians and the totals of two sides, and the ratios ours / theirs."""
-    for place, unit in enumerate(("s", "CPU s")):
-        mine, other = [one[place] for one in ours], [one[place] for one in theirs]
+    for unit_index, unit in enumerate(("s", "CPU s")):
+        mine, other = [one[unit_index] for one in ours], [one[unit_index] for one in theirs]
         print(
             f"{what}: exposurekit {median(mine):.3f} {unit}, {name} {median(other):.3f} {unit}, "
             f"ratio {median(mine) / median(other):.2f} (of all {len(mine)} together {sum(mine) / sum(other):.2f})"
@@ -71,8 +71,8 @@ def in_turn(what, history, diffed, world, runs):
     for _ in range(runs):
         staged, seq = world.staged(history._store), ingest.last_seq(history._store) + 1
         began = FIRST_DAY + timedelta(days=world.day)
-        given = (began, began + LOOK_LASTS, staged.files("person").uris, staged.files("record").uris)
-        theirs.append(timed(lambda: diffed.take_in(seq, *given)))  # noqa: B023  called at once
+        run_files = (began, began + LOOK_LASTS, staged.files("person").uris, staged.files("record").uris)
+        theirs.append(timed(lambda: diffed.take_in(seq, *run_files)))  # noqa: B023  called at once
         ours.append(timed(lambda: take_in(history, staged)))  # noqa: B023  called at once
         print(f"    run {seq}: {ours[-1][0]:.1f} s, DuckDB {theirs[-1][0]:.1f} s ({loaded()})", flush=True)
         world.next_day()
@@ -83,11 +83,11 @@ def in_turn(what, history, diffed, world, runs):
     compared(f"{what}, a run of {world.people * world.records:,} records", ours, theirs, "DuckDB")
 
 
-def grown(asked, directory):
+def grown(options, directory):
     """A history of so many daily runs, and its world on the day after."""
-    history, world = History(directory), World(asked.people, asked.records)
+    history, world = History(directory), World(options.people, options.records)
     there = ingest.last_seq(history._store)
-    for number in range(asked.runs):
+    for number in range(options.runs):
         if number >= there:
             staged = world.staged(history._store)
             seconds, _ = timed(lambda: take_in(history, staged))  # noqa: B023  called at once
@@ -96,16 +96,17 @@ def grown(asked, directory):
     return history, world
 
 
-def days(asked, keep):
+def days(options, keep):
     with tempfile.TemporaryDirectory(dir=keep) as directory:
         fresh = History(f"{directory}/first"), Diffed(f"{directory}/first.duckdb")
-        in_turn("ingest, from the first run", *fresh, World(asked.people, asked.records), asked.timed)
-    history, world = grown(asked, keep / f"days-{asked.people}-{asked.records}")
+        in_turn("ingest, from the first run", *fresh, World(options.people, options.records), options.timed)
+    history, world = grown(options, keep / f"days-{options.people}-{options.records}")
     changes = files(history, "changes")
     by_hand, ours = status_counts(changes), history.status_over_time()
     assert all((by_hand[name].to_numpy() == ours[name].to_numpy()).all() for name in by_hand.columns)
     turns = [
-        (timed(history.status_over_time), timed(lambda: status_counts(changes))) for _ in range(asked.rounds)
+        (timed(history.status_over_time), timed(lambda: status_counts(changes)))
+        for _ in range(options.rounds)
     ]
     compared(
         f"status counts, {int(history._reader.query('SELECT COUNT(*) AS n FROM changes', ('changes',))['n'][0].as_py()):,} changes in {len(changes)} files",
@@ -114,9 +115,9 @@ def days(asked, keep):
     )
     with tempfile.TemporaryDirectory(dir=keep) as directory:
         copy = History(shutil.copytree(history.path, f"{directory}/last"))
-        known = {name: files(copy, name) for name in ("people", "changes", "records")}
-        diffed = Diffed(f"{directory}/last.duckdb", known)
-        in_turn(f"ingest, from run {asked.runs + 1}", copy, diffed, world, asked.timed)
+        table_files = {name: files(copy, name) for name in ("people", "changes", "records")}
+        diffed = Diffed(f"{directory}/last.duckdb", table_files)
+        in_turn(f"ingest, from run {options.runs + 1}", copy, diffed, world, options.timed)
 
 
 def summed_up(text):
@@ -128,7 +129,7 @@ def questions(history):
     """Every question that makes sense of millions of people, by name."""
     runs = history.runs()
     week, middle = runs["finished_at"].iloc[len(runs) // 3], runs["finished_at"].iloc[len(runs) // 2]
-    given = {"kind": "record", "as_of": middle.to_pydatetime()}
+    parameters = {"kind": "record", "as_of": middle.to_pydatetime()}
     everything = summed_up(sql.items("records"))
     return {
         "status_over_time()": history.status_over_time,
@@ -146,7 +147,7 @@ def questions(history):
         "stale()": history.stale,
         "people()": history.people,
         "records(as_of), as SQL": lambda: [
-            *history._reader.query_by_buckets(everything, ("changes", "records"), given)
+            *history._reader.query_by_buckets(everything, ("changes", "records"), parameters)
         ],
     }
 
@@ -171,38 +172,38 @@ def from_both(history, rounds):
             for _ in range(rounds)
         ]
         cubes, logs = zip(*turns, strict=True)
-        for place, unit in enumerate(("s", "CPU s")):
-            of_cube, of_log = (median(one[place] for one in side) for side in (cubes, logs))
+        for unit_index, unit in enumerate(("s", "CPU s")):
+            of_cube, of_log = (median(one[unit_index] for one in side) for side in (cubes, logs))
             print(
                 f"  {what}: cube {of_cube:.4f} {unit}, log {of_log:.4f} {unit}, ratio {of_log / of_cube:.1f}"
             )
 
 
-def growth(asked, keep):
+def growth(options, keep):
     costs = defaultdict(dict)
     histories = {}
-    for changes in asked.changes:
+    for changes in options.changes:
         directory = keep / f"large-{changes}"
         if not (directory / "cube").exists():
             shutil.rmtree(directory, ignore_errors=True)
-            seconds, _ = timed(lambda: history_large.made(History(directory)._store, changes))  # noqa: B023
+            seconds, _ = timed(lambda: history_large.fill_store(History(directory)._store, changes))  # noqa: B023
             print(f"    {changes:,} changes made: {seconds:.0f} s", flush=True)
-        histories[changes] = History(directory, engine=DuckDB(memory_limit=asked.memory))
+        histories[changes] = History(directory, engine=DuckDB(memory_limit=options.memory))
     for history in histories.values():
         counted = [
             history._reader.query(f"SELECT COUNT(*) AS n FROM {name}", (name,))["n"][0].as_py()
             for name in ("changes", "cube")
         ]
         print(f"{counted[0]:,} changes, {counted[1]:,} sums ({loaded()})")
-        from_both(history, asked.rounds)
-    for name in questions(histories[asked.changes[0]]):
-        for _ in range(asked.rounds):
+        from_both(history, options.rounds)
+    for name in questions(histories[options.changes[0]]):
+        for _ in range(options.rounds):
             for changes, history in histories.items():
                 costs[name].setdefault(changes, []).append(timed(questions(history)[name]))
-        for place, unit in enumerate(("s", "CPU s")):
-            medians = [median(one[place] for one in costs[name][changes]) for changes in asked.changes]
-            shown = ", ".join(f"{value:.3f} {unit}" for value in medians)
-            print(f"{name}: {shown}, grows by {medians[-1] / medians[0]:.1f} ({loaded()})", flush=True)
+        for unit_index, unit in enumerate(("s", "CPU s")):
+            medians = [median(one[unit_index] for one in costs[name][changes]) for changes in options.changes]
+            values = ", ".join(f"{value:.3f} {unit}" for value in medians)
+            print(f"{name}: {values}, grows by {medians[-1] / medians[0]:.1f} ({loaded()})", flush=True)
 
 
 def main():
@@ -213,11 +214,11 @@ def main():
     parser.add_argument("--changes", type=int, nargs="+", default=[10_000_000, 100_000_000])
     parser.add_argument("--memory", default="4GB")
     parser.add_argument("--keep", type=Path)
-    asked = parser.parse_args()
+    options = parser.parse_args()
     with contextlib.ExitStack() as stack:
-        keep = asked.keep or Path(stack.enter_context(tempfile.TemporaryDirectory(dir="/var/tmp")))
+        keep = options.keep or Path(stack.enter_context(tempfile.TemporaryDirectory(dir="/var/tmp")))
         keep.mkdir(parents=True, exist_ok=True)
-        {"days": days, "growth": growth}[asked.part](asked, keep)
+        {"days": days, "growth": growth}[options.part](options, keep)
 
 
 if __name__ == "__main__":

@@ -81,25 +81,25 @@ class World:
         return staged
 
     def _part(self, low: int, high: int, fails):
-        place = np.arange(low * self.records, high * self.records)
-        person = place // self.records
-        place = place[(self._status[place] != GONE) & ~fails[person]]
-        user_id = place // self.records + 1
-        key = user_id * 1000 + place % self.records
-        site, status = _SITES.take(self._site[place]), STATUSES.take(self._status[place])
-        said = self._said[place].astype(np.int64)
+        index = np.arange(low * self.records, high * self.records)
+        person = index // self.records
+        index = index[(self._status[index] != GONE) & ~fails[person]]
+        user_id = index // self.records + 1
+        key = user_id * 1000 + index % self.records
+        site, status = _SITES.take(self._site[index]), STATUSES.take(self._status[index])
+        ages = self._said[index].astype(np.int64)
         columns = {
             "bucket": user_id % BUCKETS,
             "thing_site": site,
             "thing_status": status,
             "user_id": user_id,
             "key": key,
-            "hash": _mixed(key * 64 + said),
+            "hash": _mixed(key * 64 + ages),
             "record_id": key,
             "site": site,
             "status": status,
             "name": _NAMES.take(user_id % len(_NAMES)),
-            "age": 25 + (user_id % 50) + said,
+            "age": 25 + (user_id % 50) + ages,
             "href": pc.binary_join_element_wise("https://seekfolk.example/people", _text(key), "/"),
             "relations": _lists(_NAMES, key, 3),
             "aliases": _lists(_NAMES, key, 1),

@@ -72,23 +72,23 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--side", choices=SIDES)
     parser.add_argument("--base-url")
-    asked = parser.parse_args()
-    if asked.side:
-        one_side(asked.side, asked.base_url)
+    options = parser.parse_args()
+    if options.side:
+        one_side(options.side, options.base_url)
         return
     server = subprocess.Popen(
-        [sys.executable, HERE / "peer_server.py", "--people", str(asked.people)],
+        [sys.executable, HERE / "peer_server.py", "--people", str(options.people)],
         stdout=subprocess.PIPE,
         text=True,
     )
     try:
         base_url = f"http://127.0.0.1:{server.stdout.readline().strip()}"
-        runs = [{side: measured(side, base_url) for side in SIDES} for _ in range(asked.rounds)]
+        runs = [{side: measured(side, base_url) for side in SIDES} for _ in range(options.rounds)]
     finally:
         server.terminate()
         server.communicate()
     assert all(run["exposurekit"]["rows"] == {t: run["by_hand"]["rows"][t] for t in TABLES} for run in runs)
-    print(f"{asked.people} people, median of {asked.rounds} rounds, sides in turn")
+    print(f"{options.people} people, median of {options.rounds} rounds, sides in turn")
     for what in ("cpu_s", "load_cpu_s", "peak_mb"):
         ours, theirs = (median(run[side][what] for run in runs) for side in SIDES)
         print(f"{what:>10}: exposurekit {ours:8.2f}   by hand {theirs:8.2f}   ratio {ours / theirs:.2f}")

@@ -84,8 +84,8 @@ class _Inventor:
         self.number = number
         self.first, self.last = self._pick.choice(_FIRST), self._pick.choice(_LAST)
         self.secret = str(self._pick.randrange(10**17, 10**18))
-        self.records = [self._record(place) for place in range(arguments.records)]
-        self.links = [self._link(place) for place in range(arguments.links)]
+        self.records = [self._record(position) for position in range(arguments.records)]
+        self.links = [self._link(position) for position in range(arguments.links)]
 
     def user(self) -> dict[str, Any]:
         pick, number, first, last = self._pick, self.number, self.first, self.last
@@ -100,8 +100,8 @@ class _Inventor:
             "last_name": last,
             "aliases": [{"id": number * 10, "first_name": first[:3], "last_name": last}],
             "emails": [
-                {"id": number * 10 + place, "address": f"{first}.{last}{number}@example.{end}".lower()}
-                for place, end in enumerate(("com", "org"))
+                {"id": number * 10 + index, "address": f"{first}.{last}{number}@example.{end}".lower()}
+                for index, end in enumerate(("com", "org"))
             ],
             "phone_numbers": [
                 {"id": number * 10, "number": f"{pick.randrange(201, 990)}555{number % 10**4:04}"}
@@ -131,11 +131,11 @@ class _Inventor:
     def _relatives(self) -> list[str]:
         return [f"{self._pick.choice(_FIRST)} {self.last}" for _ in range(self._pick.randrange(2, 6))]
 
-    def _record(self, place: int) -> dict[str, Any]:
+    def _record(self, number: int) -> dict[str, Any]:
         pick, site = self._pick, self._pick.choice(_SITES)
         reference_id = f"{pick.randrange(10**12):012}"
         return {
-            "id": self.number * 1000 + place,
+            "id": self.number * 1000 + number,
             "name": f"{self.first} {self.last}",
             "site": site,
             "status": pick.choice(_STATUSES),
@@ -147,9 +147,9 @@ class _Inventor:
             "reference_id": reference_id,
         }
 
-    def _link(self, place: int) -> dict[str, Any]:
+    def _link(self, number: int) -> dict[str, Any]:
         return {
-            "url": f"https://pages.example/{self.number}/{place}",
+            "url": f"https://pages.example/{self.number}/{number}",
             "title": f"{self._pick.choice(_STREETS)} residents' page",
             "contains": self._pick.sample(_KINDS, self._pick.randrange(1, 4)),
         }
@@ -188,14 +188,14 @@ class Answers:
     def find(self, target: bytes) -> bytes:
         path, _, query = target.partition(b"?")
         name = path[path.find(b"/v2/") + 4 :]
-        found = self.by_path.get(name)
-        if found is not None:
-            return found
+        body = self.by_path.get(name)
+        if body is not None:
+            return body
         return self._page(query) if name == b"users.json" else _framed(b'{"error":"no"}', "404 Not Found")
 
     def _page(self, query: bytes) -> bytes:
-        given = dict(pair.split(b"=", 1) for pair in query.split(b"&") if b"=" in pair)
-        offset, limit = int(given.get(b"offset", 0)), int(given.get(b"limit", 100))
+        parameters = dict(pair.split(b"=", 1) for pair in query.split(b"&") if b"=" in pair)
+        offset, limit = int(parameters.get(b"offset", 0)), int(parameters.get(b"limit", 100))
         users = b",".join(self.listed[offset : offset + limit])
         return _framed(b'{"count":%d,"users":[%b]}' % (len(self.listed), users))
 
@@ -228,8 +228,8 @@ async def serve(arguments: argparse.Namespace) -> None:
     ended = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ended.set)
-    made = partial(Peer, Answers(arguments), arguments.latency_ms / 1000)
-    server = await loop.create_server(made, "127.0.0.1", arguments.port, backlog=256)
+    create_peer = partial(Peer, Answers(arguments), arguments.latency_ms / 1000)
+    server = await loop.create_server(create_peer, "127.0.0.1", arguments.port, backlog=256)
     print(server.sockets[0].getsockname()[1], flush=True)
     await ended.wait()
     server.close()

@@ -48,8 +48,8 @@ def report(directory, out):
     history = ek.History(directory)
     history.runs()
     began = time.perf_counter()
-    made = ek.report(history, out)
-    return time.perf_counter() - began, {"sections": len(made.sections)}
+    report_page = ek.report(history, out)
+    return time.perf_counter() - began, {"sections": len(report_page.sections)}
 
 
 def by_hand(directory, out):
@@ -100,23 +100,23 @@ def main():
     parser.add_argument("--keep", type=Path)
     parser.add_argument("--which")
     parser.add_argument("--out")
-    asked = parser.parse_args()
-    if asked.which:
-        seconds, more = {"report": report, "by hand": by_hand}[asked.which](asked.keep, asked.out)
+    options = parser.parse_args()
+    if options.which:
+        seconds, more = {"report": report, "by hand": by_hand}[options.which](options.keep, options.out)
         print(json.dumps({"seconds": seconds, "peak_mb": peak_mb()} | more))
         return
     with tempfile.TemporaryDirectory() as scratch:
-        directory = asked.keep or Path(scratch) / "history"
+        directory = options.keep or Path(scratch) / "history"
         if not directory.exists():
-            collected(asked.people, asked.records, asked.days, directory)
-        found = {
+            collected(options.people, options.records, options.days, directory)
+        figures_by_side = {
             which: measured(which, directory, Path(scratch) / f"{which}.html")
             for which in ("by hand", "report")
         }
-        for which, figures in found.items():
+        for which, figures in figures_by_side.items():
             print(f"{which:<8} {figures['seconds']:6.2f} s  {figures['peak_mb']:5.0f} MB")
         page = Path(scratch) / "report.html"
-        ratio = found["report"]["seconds"] / found["by hand"]["seconds"]
+        ratio = figures_by_side["report"]["seconds"] / figures_by_side["by hand"]["seconds"]
         print(f"ratio {ratio:.2f}; the page has {page.stat().st_size / 1e6:.2f} MB")
         print(f"first chart after {first_chart_s(page):.2f} s")
 

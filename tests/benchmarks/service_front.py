@@ -42,7 +42,7 @@ from exposurekit.service.storage.database import Database
 from exposurekit.service.storage.encryption import Vault
 
 ONCE = 2**18
-LOOKS = 300  # at one request, one after another, for its latency
+LATENCY_SAMPLES = 300  # at one request, one after another, for its latency
 PEOPLE, RECORDS, LINKS = 150, 20, 2
 TICKS_S = os.sysconf("SC_CLK_TCK")
 LISTS = {
@@ -107,28 +107,28 @@ class NeverCached(ResponseCache):
         return None
 
 
-def serve_first_asked(said):
-    serve_remembered(said, NeverCached())
+def serve_first_asked(announce):
+    serve_remembered(announce, NeverCached())
 
 
-def serve_remembered(said, cache=None):
+def serve_remembered(announce, cache=None):
     with tempfile.TemporaryDirectory() as directory:
         url = f"sqlite:///{directory}/service.db"
         database = Database(url, vault=Vault(Vault.generate_key()), clock=Clock())
         paths = asyncio.run(people(database))
         with running(create_app(database, cache=cache)) as base_url:
-            said({"base_url": base_url, "paths": paths})
+            announce({"base_url": base_url, "paths": paths})
             sys.stdin.read()
 
 
-def serve_bare(said):
+def serve_bare(announce):
     body = b"x" * int(sys.stdin.readline())
 
     async def answer(_):
         return Response(body, media_type="application/json")
 
     with running(Starlette(routes=[Route("/bare", answer)])) as base_url:
-        said({"base_url": base_url})
+        announce({"base_url": base_url})
         sys.stdin.read()
 
 
@@ -140,14 +140,14 @@ class Side:
     """A server process, where it listens, and the bytes of one request to it."""
 
     process: subprocess.Popen
-    said: dict
+    announced: dict
 
     def request(self, path):
         return f"GET {path} HTTP/1.1\r\nHost: {self.address[0]}\r\nAccept: */*\r\n\r\n".encode()
 
     @property
     def address(self):
-        url = urlsplit(self.said["base_url"])
+        url = urlsplit(self.announced["base_url"])
         return url.hostname, url.port
 
     def cpu_s(self):
@@ -177,7 +177,7 @@ class Asking:
     begun_at: float = 0.0
 
 
-def asked(side, request, length, until, connections=1):
+def request_durations(side, request, length, until, connections=1):
     """Seconds that each answer took, in order; asks until `until` says so of them. No loop: it must not be the limit."""
     took_s = []
     selector = select.epoll()
@@ -220,18 +220,22 @@ def lengths(side, request):
 def load(side, request, length, seconds, connections):
     """Requests a second, and the server's CPU seconds a request."""
     began, cpu_s = time.perf_counter(), side.cpu_s()
-    answers = len(asked(side, request, length, lambda _: time.perf_counter() >= began + seconds, connections))
+    answers = len(
+        request_durations(
+            side, request, length, lambda _: time.perf_counter() >= began + seconds, connections
+        )
+    )
     return answers / (time.perf_counter() - began), (side.cpu_s() - cpu_s) / answers
 
 
 def latency_s(side, request, length):
-    return median(asked(side, request, length, lambda took_s: len(took_s) >= LOOKS))
+    return median(request_durations(side, request, length, lambda took_s: len(took_s) >= LATENCY_SAMPLES))
 
 
 def compared(title, services, options):
     asked_of = {}
     for name, service in services.items():
-        request = service.request(service.said["paths"][title])
+        request = service.request(service.announced["paths"][title])
         length, size = lengths(service, request)
         asked_of[name] = (service, request, length)
     with started("bare", size) as bare:
@@ -246,10 +250,10 @@ def compared(title, services, options):
             for _ in range(options.rounds)
         ]
         waits = {name: latency_s(*side) for name, side in asked_of.items()}
-    told(title, size, rounds, waits)
+    print_comparison(title, size, rounds, waits)
 
 
-def told(title, size, rounds, waits):
+def print_comparison(title, size, rounds, waits):
     for name, wait_s in waits.items():
         speed, cpu_s = (median(column) for column in zip(*(one[name] for one in rounds), strict=True))
         print(
@@ -277,7 +281,7 @@ def main():
         return
     with ExitStack() as stack:
         services = {name: stack.enter_context(started(name)) for name in SIDES if name != "bare"}
-        for title in services["remembered"].said["paths"]:
+        for title in services["remembered"].announced["paths"]:
             compared(title, services, options)
 
 

@@ -117,7 +117,7 @@ async def scans(people: int) -> tuple[float, float, int]:
         worker = Worker(web, http, config=WorkerConfig(scans=AT_ONCE, removals=1))
         before = world.requests.total()
         ours = await timed(lambda: scan_all(worker, people))
-        asked = world.requests.total() - before
+        request_count = world.requests.total() - before
         await database.close()
         [(address, port)] = await world.resolve("seekfolk.example", 80)
         search = world.definitions["Seekfolk"].search
@@ -130,8 +130,8 @@ async def scans(people: int) -> tuple[float, float, int]:
                 ) as answer:
                     await answer.read()
 
-            bare = await timed(lambda: all_of([get] * asked))
-    return ours, bare, asked
+            bare = await timed(lambda: all_of([get] * request_count))
+    return ours, bare, request_count
 
 
 async def scan_all(worker: Worker, people: int) -> None:
@@ -162,18 +162,18 @@ def main() -> None:
     parser.add_argument("--deliveries", type=int, default=1000)
     parser.add_argument("--people", type=int, default=60)
     parser.add_argument("--rounds", type=int, default=3)
-    asked = parser.parse_args()
+    options = parser.parse_args()
     logging.disable(logging.WARNING)
     with running(Starlette(routes=[Route("/", hook, methods=["POST"])])) as receiver:
-        rounds = [asyncio.run(deliveries(asked.deliveries, f"{receiver}/")) for _ in range(asked.rounds)]
+        rounds = [asyncio.run(deliveries(options.deliveries, f"{receiver}/")) for _ in range(options.rounds)]
     ours, bare = (statistics.median(side) for side in zip(*rounds, strict=True))
     print(
-        f"webhooks: {asked.deliveries / ours:7.0f} a second, bare {asked.deliveries / bare:7.0f}, ratio {bare / ours:.2f}"
+        f"webhooks: {options.deliveries / ours:7.0f} a second, bare {options.deliveries / bare:7.0f}, ratio {bare / ours:.2f}"
     )
-    looked = [asyncio.run(scans(asked.people)) for _ in range(asked.rounds)]
+    looked = [asyncio.run(scans(options.people)) for _ in range(options.rounds)]
     ours, bare, requests = (statistics.median(side) for side in zip(*looked, strict=True))
     print(
-        f"scans:    {asked.people / ours:7.1f} a second ({requests / ours:.0f} requests a second), "
+        f"scans:    {options.people / ours:7.1f} a second ({requests / ours:.0f} requests a second), "
         f"bare requests {requests / bare:.0f} a second, ratio {bare / ours:.2f}"
     )
 

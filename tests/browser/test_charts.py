@@ -79,16 +79,16 @@ def test_a_chart_keeps_its_height_beside_a_sidebar(page, front, heights):
 def test_a_chart_keeps_its_height_when_its_output_was_hidden(page, heights):
     page.set_viewport_size({"width": 1300, "height": 1400})
     before = settled(page)
-    kit.told(page, "notebook:hide-all-cell-outputs")
+    kit.run_command(page, "notebook:hide-all-cell-outputs")
     page.wait_for_function(f"() => !({SETTLED})(1)")
-    kit.told(page, "notebook:show-all-cell-outputs")
+    kit.run_command(page, "notebook:show-all-cell-outputs")
     assert_as_described(page, heights)
     assert [one.width for one in measured(page)] == [one.width for one in before]
 
 
 @pytest.mark.parametrize("front", ["lab"], indirect=True)
 def test_a_chart_keeps_its_height_behind_another_tab(page, heights):
-    kit.told(page, "launcher:create")
+    kit.run_command(page, "launcher:create")
     page.wait_for_selector(".jp-Launcher")
     page.set_viewport_size({"width": 1250, "height": 1400})
     page.locator(".lm-TabBar-tab", has_text="desk.ipynb").first.click()
@@ -144,7 +144,7 @@ def exported(tmp_path_factory):
     return file
 
 
-def shown(page, file):
+def open_file(page, file):
     """The page of an exported notebook, when all its charts are drawn."""
     page.goto(file.as_uri())
     page.wait_for_function(
@@ -155,7 +155,7 @@ def shown(page, file):
 @pytest.mark.parametrize("width", [390, 700, 1200, 320])
 def test_an_exported_notebook_draws_every_chart_without_a_network(exported, width):
     with kit.browsing(width=width, file=exported) as (page, sight):
-        shown(page, exported)
+        open_file(page, exported)
         assert_well_drawn(measured(page))
         assert page.locator("[data-title*='Share'], [data-title*='loud']").count() == 0
         assert sight.errors == []
@@ -166,15 +166,15 @@ def test_an_exported_notebook_draws_every_chart_without_a_network(exported, widt
 def test_an_exported_chart_has_its_alternative_text_once(exported):
     words = [charts.describe(chart) for chart in every_chart().values()]
     with kit.browsing(file=exported) as (page, _):
-        shown(page, exported)
-        told = kit.told_to_a_reader(page, "figure.exposurekit-chart")
-        assert [one.name for one in told if one.role in ("image", "img") and one.name] == words
+        open_file(page, exported)
+        nodes = kit.told_to_a_reader(page, "figure.exposurekit-chart")
+        assert [one.name for one in nodes if one.role in ("image", "img") and one.name] == words
         assert all(page.locator("body").inner_text().count(one) == 0 for one in words)
 
 
 def test_an_exported_chart_is_redrawn_for_another_width(exported):
     with kit.browsing(width=1200, file=exported) as (page, _):
-        shown(page, exported)
+        open_file(page, exported)
         wide = measured(page)[0].width
         page.set_viewport_size({"width": 390, "height": 1400})
         page.wait_for_function(
@@ -194,13 +194,13 @@ def test_where_it_cannot_be_drawn_the_words_stand_there(exported):
 @pytest.mark.parametrize("paper", ["A4", "Letter"])
 def test_the_paper_of_an_exported_notebook_has_every_chart(exported, paper, tmp_path):
     with kit.browsing(file=exported) as (page, _):
-        shown(page, exported)
+        open_file(page, exported)
         page.pdf(format=paper, path=tmp_path / "charts.pdf")
     text = "".join(
         one.get_textpage().get_text_range() for one in pypdfium2.PdfDocument(tmp_path / "charts.pdf")
     )
-    said = "".join(text.split())
+    paper_text = "".join(text.split())
     titles = [
         "".join(chart.layout.title.text.replace("<br>", "").split()) for chart in every_chart().values()
     ]
-    assert [title for title in titles if title not in said] == []
+    assert [title for title in titles if title not in paper_text] == []

@@ -69,7 +69,7 @@ display(*[HTML(one.to_html()) for one in (shown, checklist, explorer, labels)])
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory):
+def hostile_history(tmp_path_factory):
     """What a hostile service told, over HTTP, and two looks at it."""
     kit.needs_browser()
     directory = tmp_path_factory.mktemp("hostile")
@@ -85,9 +85,9 @@ def told(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def desk(told, tmp_path_factory):
+def desk(hostile_history, tmp_path_factory):
     directory = tmp_path_factory.mktemp("work") / "lab"
-    shutil.copytree(told, directory)
+    shutil.copytree(hostile_history, directory)
     with kit.desk(directory, "lab") as desk:
         yield desk
 

@@ -94,14 +94,14 @@ def opened(page, file):
 @pytest.mark.parametrize(("kind", "charts"), [("fleet", 5), ("person", 2), ("changes", 3), ("sites", 4)])
 def test_it_is_drawn_offline_and_fits(reports, kind, charts, sight):
     file = reports / f"{kind}.html"
-    with kit.browsing(file=file, **SIGHTS[sight]) as (page, seen):
+    with kit.browsing(file=file, **SIGHTS[sight]) as (page, observed):
         opened(page, file)
         assert drawn(page) >= charts
         assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
         assert page.evaluate(CUT) == []
         assert_well_drawn(measured(page), page.locator(".chart").count())
         assert page.evaluate(BROKEN_HEADS) == []
-        assert (seen.left, seen.dialogs, seen.errors) == ([], [], [])
+        assert (observed.left, observed.dialogs, observed.errors) == ([], [], [])
         assert page.locator("[data-title*='Share'], [data-title*='loud']").count() == 0
 
 
@@ -128,8 +128,8 @@ def on_paper(pdf):
         text = page.get_textpage()
         pages.append(words(text.get_text_bounded(0, 0, *page.get_size())))
         ink = [ctypes.c_uint() for _ in range(4)]
-        for letter in range(text.count_chars()):
-            raw.FPDFText_GetFillColor(text, letter, *ink)
+        for char_index in range(text.count_chars()):
+            raw.FPDFText_GetFillColor(text, char_index, *ink)
             palest = max(palest, *(part.value for part in ink[:3]))
     return pages, palest
 
@@ -138,10 +138,10 @@ def on_paper(pdf):
 @pytest.mark.parametrize("kind", ["fleet", "person", "changes", "sites"])
 def test_paper_holds_every_chart_and_no_control(reports, kind, sight, paper):
     file = reports / f"{kind}.html"
-    with kit.browsing(file=file, **SIGHTS[sight]) as (page, seen):
+    with kit.browsing(file=file, **SIGHTS[sight]) as (page, observed):
         opened(page, file)
         drawn(page)
-        shown = page.locator(".chart svg.main-svg").first.bounding_box()["width"]
+        screen_width = page.locator(".chart svg.main-svg").first.bounding_box()["width"]
         pages, palest = on_paper(page.pdf(format=paper))
         page.emulate_media(media="print")
         page.evaluate("() => dispatchEvent(new Event('beforeprint'))")
@@ -150,18 +150,18 @@ def test_paper_holds_every_chart_and_no_control(reports, kind, sight, paper):
         titles = page.evaluate(TITLES)
         page.emulate_media(media="screen")
         page.evaluate("() => dispatchEvent(new Event('afterprint'))")
-        assert page.locator(".chart svg.main-svg").first.bounding_box()["width"] == shown
-        assert seen.errors == []
-    said = "".join(pages)
+        assert page.locator(".chart svg.main-svg").first.bounding_box()["width"] == screen_width
+        assert observed.errors == []
+    paper_text = "".join(pages)
     assert len(heads) > 5
-    assert [name for name in heads if words(name) not in said] == []
+    assert [name for name in heads if words(name) not in paper_text] == []
     # Each chart is whole, and on one page.
     assert [
         chart for chart in named if not any(all(words(one) in page for one in chart) for page in pages)
     ] == []
     assert sum(map(len, named)) > 5
     assert [title for title, chart in titles if not _together(pages, title, chart)] == []
-    assert "Filter" not in said
+    assert "Filter" not in paper_text
     assert palest < 200  # of white paper
 
 
@@ -232,7 +232,7 @@ def test_links_in_the_pdf_can_be_clicked(of_the_demo):
 
 
 def test_all_ticks_can_be_undone(file):
-    with kit.browsing(file=file) as (page, seen):
+    with kit.browsing(file=file) as (page, observed):
         opened(page, file)
         page.evaluate("() => document.querySelectorAll('details').forEach((one) => { one.open = true; })")
         tasks = page.locator(".tasks:has(.all)").first
@@ -248,7 +248,7 @@ def test_all_ticks_can_be_undone(file):
         every.click()
         assert [box.is_checked() for box in boxes.all()] == before
         assert every.inner_text().startswith("Tick all")
-        assert seen.errors == []
+        assert observed.errors == []
 
 
 def test_no_head_stands_last_on_a_page(of_the_demo):
@@ -279,24 +279,24 @@ def test_it_is_a_pdf_with_its_charts(file, tmp_path, monkeypatch):
 
 
 def test_a_table_is_sorted_and_filtered_and_gives_its_csv(file):
-    with kit.browsing(file=file) as (page, seen):
+    with kit.browsing(file=file) as (page, observed):
         opened(page, file)
         numbers = page.locator("#by_site .numbers")
         numbers.locator("summary").click()
         totals = numbers.locator("tbody tr td:nth-child(6)")
-        shown = [int(text) for text in totals.all_inner_texts()]
+        values = [int(text) for text in totals.all_inner_texts()]
         numbers.get_by_role("button", name="total", exact=True).click()
-        assert [int(text) for text in totals.all_inner_texts()] == sorted(shown)
+        assert [int(text) for text in totals.all_inner_texts()] == sorted(values)
         numbers.get_by_role("button", name="total", exact=True).click()
-        assert [int(text) for text in totals.all_inner_texts()] == sorted(shown, reverse=True)
+        assert [int(text) for text in totals.all_inner_texts()] == sorted(values, reverse=True)
         site = numbers.locator("tbody tr td").first.inner_text()
         numbers.get_by_label("Filter").fill(site)
         assert numbers.locator("tbody tr:visible").count() == 1
-        with page.expect_download() as given:
+        with page.expect_download() as download_info:
             numbers.get_by_role("button", name="as CSV").click()
-        assert given.value.suggested_filename == "by_site.csv"
-        assert given.value.path().read_text().startswith("site,open,discovered,")
-        assert (seen.left, seen.errors) == ([], [])
+        assert download_info.value.suggested_filename == "by_site.csv"
+        assert download_info.value.path().read_text().startswith("site,open,discovered,")
+        assert (observed.left, observed.errors) == ([], [])
 
 
 @pytest.mark.parametrize("sight", ["wide", "dark", "narrow"])
@@ -306,8 +306,8 @@ def test_nobody_is_left_out(file, axe, sight):
         opened(page, file)
         drawn(page)
         page.evaluate(axe)
-        found = page.evaluate("() => axe.run(document, {resultTypes: ['violations']})")
-        grave = [one for one in found["violations"] if one["impact"] in ("serious", "critical")]
+        axe_result = page.evaluate("() => axe.run(document, {resultTypes: ['violations']})")
+        grave = [one for one in axe_result["violations"] if one["impact"] in ("serious", "critical")]
         assert [(one["id"], [node["html"][:200] for node in one["nodes"]][:3]) for one in grave] == []
 
 
@@ -330,8 +330,10 @@ def test_what_leaves_somebody_out_is_seen(axe, tmp_path):
     with kit.browsing(file=bad) as (page, _):
         opened(page, bad)
         page.evaluate(axe)
-        found = page.evaluate("() => axe.run(document, {resultTypes: ['violations']})")
-        assert {"button-name", "image-alt", "html-has-lang"} <= {one["id"] for one in found["violations"]}
+        axe_result = page.evaluate("() => axe.run(document, {resultTypes: ['violations']})")
+        assert {"button-name", "image-alt", "html-has-lang"} <= {
+            one["id"] for one in axe_result["violations"]
+        }
 
 
 @pytest.fixture(scope="module")
@@ -356,23 +358,23 @@ def hostile(tmp_path_factory):
 @pytest.mark.parametrize("kind", ["fleet", "person", "changes", "sites"])
 def test_a_hostile_service_runs_nothing_and_learns_nothing(hostile, kind):
     file = hostile / f"{kind}.html"
-    with kit.browsing(file=file) as (page, seen):
+    with kit.browsing(file=file) as (page, observed):
         opened(page, file)
         for chart in page.locator(".chart").all():
             kit.hovered(page, chart)
         page.wait_for_timeout(500)
         assert page.evaluate("() => window.ran") is None
-        assert (seen.left, seen.dialogs) == ([], [])
+        assert (observed.left, observed.dialogs) == ([], [])
 
 
 def test_without_escaping_and_policy_it_would(tmp_path):
     """The control: the same texts as markup, where nothing forbids them."""
     file = tmp_path / "control.html"
     file.write_text(f"<html><body><img src=x onerror={RUN}><img src={BEACON}/a.png></body></html>")
-    with kit.browsing(file=file) as (page, seen):
+    with kit.browsing(file=file) as (page, observed):
         opened(page, file)
         page.wait_for_function("() => window.ran === 1")
-        assert f"{BEACON}/a.png" in seen.left
+        assert f"{BEACON}/a.png" in observed.left
 
 
 def test_the_policy_alone_holds_where_escaping_would_fail(tmp_path):
@@ -383,9 +385,9 @@ def test_the_policy_alone_holds_where_escaping_would_fail(tmp_path):
     attack = f"<main><img src=x onerror={RUN}><img src={BEACON}/a.png><script>{RUN}</script>"
     file = tmp_path / "broken.html"
     file.write_text(html.replace("<main>", attack))
-    with kit.browsing(file=file) as (page, seen):
+    with kit.browsing(file=file) as (page, observed):
         opened(page, file)
         drawn(page)
         page.wait_for_timeout(500)
         assert page.evaluate("() => window.ran") is None
-        assert not any(address.startswith(BEACON) for address in seen.left)
+        assert not any(address.startswith(BEACON) for address in observed.left)

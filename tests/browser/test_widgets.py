@@ -186,13 +186,13 @@ def test_the_charts_of_a_dashboard_fit_their_place(desk, front):
         assert _fitted(page) == heights
         page.set_viewport_size({"width": width, "height": 1400})
         assert _fitted(page) == heights
-    kit.told(page, "notebook:hide-all-cell-outputs")
+    kit.run_command(page, "notebook:hide-all-cell-outputs")
     page.wait_for_function(f"() => !({SETTLED})(1)")
     page.set_viewport_size({"width": 1200, "height": 1400})
-    kit.told(page, "notebook:show-all-cell-outputs")
+    kit.run_command(page, "notebook:show-all-cell-outputs")
     assert _fitted(page) == heights
     if front == "lab":  # the other front has no tabs
-        kit.told(page, "launcher:create")
+        kit.run_command(page, "launcher:create")
         page.wait_for_selector(".jp-Launcher")
         page.set_viewport_size({"width": 1300, "height": 1400})
         page.locator(".lm-TabBar-tab", has_text="desk.ipynb").first.click()
@@ -231,8 +231,8 @@ def test_a_chart_follows_once_what_it_is_told(desk, before):
         " return all.length === 1 && all[0].data.length && all[0].data[0].y.length === 1; }"
     )
     page.wait_for_timeout(500)  # what comes twice comes by then
-    told = page.evaluate("() => document.querySelector('.js-plotly-plot').data.map((one) => one.name)")
-    assert len(told) == len(set(told)) > 0
+    trace_names = page.evaluate("() => document.querySelector('.js-plotly-plot').data.map((one) => one.name)")
+    assert len(trace_names) == len(set(trace_names)) > 0
     site = ek.History(desk.directory / "history").records()["site"].iloc[0]
     assert site in page.locator(".js-plotly-plot .yaxislayer-above").first.text_content()
 
@@ -322,12 +322,12 @@ def test_every_control_has_a_name_and_takes_the_keyboard(desk):
     page.locator(".exposurekit-grid tbody tr").first.wait_for()
     page.locator(".js-plotly-plot").first.wait_for(state="attached")
     page.locator("[role=slider][aria-label='Day']").wait_for(state="attached")
-    told = [
+    nodes = [
         control for control in kit.told_to_a_reader(page, ".exposurekit-panel") if control.role in CONTROLS
     ]
-    assert {"button", "checkbox", "combobox", "listbox", "slider", "textbox"} <= {one.role for one in told}
-    assert [one for one in told if not one.name] == []
-    assert [one for one in told if not one.is_reached and one.role != "option"] == []
+    assert {"button", "checkbox", "combobox", "listbox", "slider", "textbox"} <= {one.role for one in nodes}
+    assert [one for one in nodes if not one.name] == []
+    assert [one for one in nodes if not one.is_reached and one.role != "option"] == []
 
 
 @in_lab
@@ -363,8 +363,8 @@ def test_a_control_without_a_name_would_be_seen():
     kit.needs_browser()
     with kit.browsing() as (page, _):
         page.set_content(UNNAMED)
-        told = kit.told_to_a_reader(page, ".exposurekit-panel")
-        assert [one.role for one in told if one.role in CONTROLS and not one.name] == ["button", "textbox"]
+        nodes = kit.told_to_a_reader(page, ".exposurekit-panel")
+        assert [one.role for one in nodes if one.role in CONTROLS and not one.name] == ["button", "textbox"]
 
 
 def test_static_html_replaces_a_widget_without_a_kernel(desk, front):

@@ -36,15 +36,15 @@ def test_all_removed_is_a_finding_of_its_own():
 
 
 @pytest.mark.parametrize(
-    ("sites", "said"),
+    ("sites", "title"),
     [
         ("AABB", "4 listings are open; each of 2 sites has 2"),
         ("AABBC", "5 listings are open; A and B have the most, 2 each"),
         ("AABBCCD", "7 listings are open; 3 sites have the most, 2 each"),
     ],
 )
-def test_a_tie_has_no_winner(sites, said):
-    assert figure_of(*((site, "discovered", 1) for site in sites)).layout.title.text == said
+def test_a_tie_has_no_winner(sites, title):
+    assert figure_of(*((site, "discovered", 1) for site in sites)).layout.title.text == title
 
 
 def test_the_finding_names_the_three_largest_sites_and_ties():
@@ -57,7 +57,7 @@ def test_behind_each_bar_stands_how_many_are_open():
     [behind] = [trace for trace in figure.data if trace.type == "scatter"]
     assert [text.strip() for text in behind.text] == ["1 of 5 open", "1 of 1 open"]
     assert [*behind.x] == [5, 1]
-    assert all("1 open in total" in said for bar in bars(figure) for said in bar.customdata)
+    assert all("1 open in total" in hover_text for bar in bars(figure) for hover_text in bar.customdata)
 
 
 def test_no_listings_is_a_figure_too():
@@ -124,12 +124,14 @@ def test_a_table_without_a_column_says_which():
 
 
 def by_state(*places):
-    table = pd.DataFrame({"locations": [[place] for place in places], "status": "discovered", "user_id": 1})
+    table = pd.DataFrame(
+        {"locations": [[location] for location in places], "status": "discovered", "user_id": 1}
+    )
     return charts.by_state(analysis.by_state(table)).layout.title.text.replace("<br>", " ")
 
 
 @pytest.mark.parametrize(
-    ("places", "said"),
+    ("places", "title"),
     [
         (["A, CA", "B, CA", "C, TX"], "Open listings name CA most often (2)"),
         (["A, CA", "B, TX"], "Open listings name CA and TX most often (1 each)"),
@@ -142,11 +144,11 @@ def by_state(*places):
         ([], "No open listings"),
     ],
 )
-def test_the_finding_counts_listings_without_a_state_first(places, said):
-    assert by_state(*places) == said
+def test_the_finding_counts_listings_without_a_state_first(places, title):
+    assert by_state(*places) == title
 
 
 def test_the_finding_counts_pages_without_content_first():
     links = pd.DataFrame({"contains": [["email"], [], None], "user_id": 1})
-    said = "2 links do not state their contents; the others show email most often (1)"
-    assert charts.by_kind(analysis.by_kind(links)).layout.title.text.replace("<br>", " ") == said
+    title = "2 links do not state their contents; the others show email most often (1)"
+    assert charts.by_kind(analysis.by_kind(links)).layout.title.text.replace("<br>", " ") == title

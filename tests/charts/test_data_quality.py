@@ -14,8 +14,8 @@ def labelled(**sites):
 
 def people(*rows):
     table = pd.DataFrame(rows, columns=["days", "outcome"])
-    seen = NOW - pd.to_timedelta(table["days"], unit="D")
-    return analysis.coverage(table.assign(listed=True, last_complete_at=seen), at=NOW)
+    last_complete = NOW - pd.to_timedelta(table["days"], unit="D")
+    return analysis.coverage(table.assign(listed=True, last_complete_at=last_complete), at=NOW)
 
 
 def health(**sites):
@@ -65,7 +65,7 @@ def test_without_any_label_it_is_said():
 
 
 def test_of_five_hundred_sites_the_first_have_a_share():
-    figure = charts.precision(labelled(**{f"site_{place:03}": ["mine"] for place in range(500)}))
+    figure = charts.precision(labelled(**{f"site_{number:03}": ["mine"] for number in range(500)}))
     assert len(figure.layout.yaxis.ticktext) == charts.MAX_ROWS
     assert "Not drawn: 488 more sites." in charts.describe(figure)
 
@@ -113,7 +113,7 @@ def test_what_vanished_at_other_times_is_told_apart():
 
 
 def test_of_many_broken_sites_three_are_named():
-    figure = charts.site_health(health(**{f"site_{place:03}": (0, 9) for place in range(60)}))
+    figure = charts.site_health(health(**{f"site_{number:03}": (0, 9) for number in range(60)}))
     assert figure.layout.title.text.replace("<br>", " ").endswith("site_000, site_001, site_002 and 57 more")
     assert len(figure.layout.yaxis.ticktext) == charts.MAX_ROWS
     assert "Not drawn: 48 more sites." in charts.describe(figure)

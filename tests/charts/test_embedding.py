@@ -58,9 +58,9 @@ def test_a_cell_that_runs_again_brings_it_again(run):
 def test_another_brings_it_where_the_output_is_gone(run, gone):
     code, metadata = gone
     run("show(chart)", cellId="a")
-    shown = run("show(chart)", cellId="b")
+    output = run("show(chart)", cellId="b")
     run(code, **metadata)
-    assert [LIBRARY in shown, LIBRARY in run("show(chart)", cellId="b")] == [False, True]
+    assert [LIBRARY in output, LIBRARY in run("show(chart)", cellId="b")] == [False, True]
 
 
 def test_without_cell_ids_a_cell_is_identified_by_its_code(run):

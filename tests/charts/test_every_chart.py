@@ -35,14 +35,14 @@ def read_as_markup(figure):
     drawn = json.loads(figure.to_json())
     drawn["layout"].pop("meta", None)
     own = ("<br>", "<extra></extra>", "%{customdata}", "%{customdata:,d}", "%{y:,d}", "%{z:,d}")
-    found = []
+    texts = []
     for text in strings(drawn):
         rest = text
         for allowed in own:
             rest = rest.replace(allowed, "")
         if "<" in rest or "%{" in rest or "$" in rest:
-            found.append(text)
-    return found
+            texts.append(text)
+    return texts
 
 
 def test_every_question_has_its_chart():
@@ -56,7 +56,7 @@ def test_a_chart_says_its_finding_and_its_numbers(name):
     finding, _, summary = charts.describe(figure).partition(". ")
     assert finding
     assert figure.layout.title.text.replace("<br>", " ") == finding
-    assert any(letter.isdigit() for letter in summary)
+    assert any(character.isdigit() for character in summary)
     assert figure.layout.title.subtitle.text == "As of today"
 
 
@@ -70,12 +70,15 @@ def test_a_chart_leaves_the_background_to_the_theme(name):
 def test_a_chart_has_a_paper_colour_where_themes_cannot_apply(name):
     """JupyterLab draws the MIME type alone: no one colour of text reads at 4.5:1 on white and on its dark."""
     figure = draw(name, TABLES[name]())
-    shown = figure._repr_mimebundle_()[MIME]
-    assert (shown["layout"]["paper_bgcolor"], shown["layout"]["template"]["layout"]["font"]["color"]) == (
+    figure_json = figure._repr_mimebundle_()[MIME]
+    assert (
+        figure_json["layout"]["paper_bgcolor"],
+        figure_json["layout"]["template"]["layout"]["font"]["color"],
+    ) == (
         PAPER,
         INK,
     )
-    own = [trace["type"] for trace in shown["data"] if "textfont" in trace]
+    own = [trace["type"] for trace in figure_json["data"] if "textfont" in trace]
     assert {*own} <= {"heatmap"}  # its words stand on its cells
 
 
@@ -95,8 +98,8 @@ def test_a_status_or_site_that_names_a_column_is_escaped():
 
 
 def test_the_check_for_markup_finds_markup():
-    for place in ({"title": HOSTILE}, {"xaxis": {"ticktext": ["<b>a</b>"]}}, {"title": "%{meta.summary}"}):
-        assert len(read_as_markup(go.Figure(layout=place))) == 1
+    for layout in ({"title": HOSTILE}, {"xaxis": {"ticktext": ["<b>a</b>"]}}, {"title": "%{meta.summary}"}):
+        assert len(read_as_markup(go.Figure(layout=layout))) == 1
     assert read_as_markup(go.Figure(go.Bar(x=[1], customdata=["<i>a</i>"], name="$a$"))) == [
         "<i>a</i>",
         "$a$",
@@ -124,9 +127,9 @@ def lacks(name, table, column):
 def test_a_table_that_lacks_a_column_is_told_which(name):
     """A column that a chart does without may be missing; there is no other error than the one that names it."""
     table = TABLES[name]()
-    asked = {column: lacks(name, table, column) for column in table}
-    assert any(asked.values())
-    assert all(missing in ((), (column,)) for column, missing in asked.items())
+    missing_by_column = {column: lacks(name, table, column) for column in table}
+    assert any(missing_by_column.values())
+    assert all(missing in ((), (column,)) for column, missing in missing_by_column.items())
 
 
 def test_a_matrix_that_is_none_is_told_so():
@@ -148,17 +151,17 @@ def test_what_has_a_name_is_told_apart_without_colour(name):
     traces = [
         trace for trace in draw(name, TABLES[name]()).data if trace.name and trace.showlegend is not False
     ]
-    looks = []
+    styles = []
     for trace in traces:
         drawn = trace.to_plotly_json()
         marker, line = drawn.get("marker", {}), drawn.get("line", {})
         pattern = drawn.get("fillpattern", marker.get("pattern", {})).get("shape")
-        looks.append((trace.type, drawn.get("fill"), pattern, line.get("dash"), marker.get("symbol")))
-    assert len(set(looks)) == len(looks)
+        styles.append((trace.type, drawn.get("fill"), pattern, line.get("dash"), marker.get("symbol")))
+    assert len(set(styles)) == len(styles)
 
 
 @each
 def test_a_chart_is_one_line_in_a_terminal(name):
-    said = repr(draw(name, hostile(TABLES[name]())))
-    assert said.startswith("Chart(")
-    assert "\n" not in said
+    text = repr(draw(name, hostile(TABLES[name]())))
+    assert text.startswith("Chart(")
+    assert "\n" not in text

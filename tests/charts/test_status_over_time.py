@@ -35,7 +35,7 @@ def counted(periods, discovered=4, removed=1, **more):
 def by_site(n, periods=3):
     """Sites of which the first has most open; each has one removed."""
     at = days(*range(1, periods + 1))
-    tables = [counted(at, n - place, site=f"Site {place:03}") for place in range(n)]
+    tables = [counted(at, n - number, site=f"Site {number:03}") for number in range(n)]
     return pd.concat(tables).sort_values(["period", "site"], ignore_index=True)
 
 
@@ -67,11 +67,11 @@ def named(figure, name):
 def covered(trace):
     """The days on which an outline has any width, from its corners."""
     x, y = np.array(trace.x, "M8[s]"), np.array(trace.y, "float64")
-    found = set()
+    covered_days = set()
     for left, right in zip(range(len(x) - 1), range(1, len(x)), strict=True):
         if not np.isnan([y[left], y[right]]).any() and x[left] < x[right]:
-            found |= set(np.arange(x[left], x[right], DAY).astype("M8[D]").tolist())
-    return found
+            covered_days |= set(np.arange(x[left], x[right], DAY).astype("M8[D]").tolist())
+    return covered_days
 
 
 def test_a_day_without_a_run_leaves_a_gap():
@@ -131,7 +131,7 @@ def test_of_many_sites_eight_have_lines_and_the_rest_one():
     table = by_site(500)
     figure = charts.status_over_time(table)
     assert [trace.name for trace in figure.data] == [
-        *(f"Site {place:03}" for place in range(8)),
+        *(f"Site {number:03}" for number in range(8)),
         "492 more sites",
     ]
     last = [trace.y[2] for trace in figure.data]
@@ -199,12 +199,12 @@ def test_a_thousand_days_have_as_few_traces_as_one():
 def test_the_bars_of_a_waterfall_lead_from_before_to_after():
     figure = charts.changes(why(10, 3, 2, 1, -5, -2, -1))
     ends = {
-        place: (base, base + height)
+        bar: (base, base + height)
         for trace in figure.data
         if trace.type == "bar"
-        for place, base, height in zip(trace.x, trace.base, trace.y, strict=True)
+        for bar, base, height in zip(trace.x, trace.base, trace.y, strict=True)
     }
-    assert [ends[place] for place in range(8)] == [
+    assert [ends[bar] for bar in range(8)] == [
         (0, 10), (10, 13), (13, 15), (15, 16), (11, 16), (9, 11), (8, 9), (0, 8),
     ]  # fmt: skip
 
@@ -311,7 +311,7 @@ def test_a_real_history_of_changes_is_drawn_as_it_is():
             "n": [5, 2],
         }
     )
-    looks = pd.DataFrame({"at": days(2, 5), "people": 3, "unseen": 0})
-    figure = charts.status_over_time(analysis.status_over_time(moved, looks))
+    runs = pd.DataFrame({"at": days(2, 5), "people": 3, "unseen": 0})
+    figure = charts.status_over_time(analysis.status_over_time(moved, runs))
     assert figure.layout.title.text == "3 of 5 listings are open; peak of 5 on 2026-03-02"
     assert {day.day for day in covered(named(figure, "no observations")[0])} == {3, 4}

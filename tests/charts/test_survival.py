@@ -27,8 +27,8 @@ def timed(*tables):
 
 def dots(figure, symbol):
     marks = [trace for trace in figure.data if trace.type == "scatter" and trace.mode == "markers"]
-    [found] = [trace for trace in marks if trace.marker.symbol == symbol]
-    return dict(zip(found.y, found.x, strict=True))
+    [matching] = [trace for trace in marks if trace.marker.symbol == symbol]
+    return dict(zip(matching.y, matching.x, strict=True))
 
 
 def words(figure):
@@ -110,7 +110,7 @@ def test_all_together_are_one_row():
 
 
 def test_of_500_sites_the_first_are_drawn():
-    table = timed(*(quick(f"Site {place:03}") for place in range(500)))
+    table = timed(*(quick(f"Site {number:03}") for number in range(500)))
     figure = charts.time_to_removal(table)
     assert len(figure.layout.yaxis.ticktext) == charts.MAX_ROWS
     assert "Not drawn: 488 more sites." in charts.describe(figure)
@@ -145,14 +145,14 @@ def test_a_band_that_is_not_known_is_a_hole():
 def test_of_many_curves_the_six_largest_are_drawn():
     table = analysis.survival(
         pd.concat(
-            quick(f"Site {place}").assign(n=lambda rows, place=place: rows["n"] * (place + 1))
-            for place in range(9)
+            quick(f"Site {number}").assign(n=lambda rows, number=number: rows["n"] * (number + 1))
+            for number in range(9)
         ),
         by="site",
     )
     figure = charts.survival(table)
     lines = [trace for trace in figure.data if trace.name]
-    assert [line.name for line in lines] == [f"Site {place}" for place in (8, 7, 6, 5, 4, 3)]
+    assert [line.name for line in lines] == [f"Site {number}" for number in (8, 7, 6, 5, 4, 3)]
     assert len({line.line.dash for line in lines}) == len({line.line.color for line in lines}) == 6
     assert "Not drawn: 3 more groups." in charts.describe(figure)
 
@@ -186,9 +186,9 @@ def test_for_how_long_it_was_gone_may_not_be_known():
 
 def test_beyond_the_first_sites_relistings_stand_together():
     rows = [
-        (f"Site {place:03}", "removed", place)
-        for place in range(100)
-        for _ in range(2 if place < charts.MAX_ROWS else 1)
+        (f"Site {number:03}", "removed", number)
+        for number in range(100)
+        for _ in range(2 if number < charts.MAX_ROWS else 1)
     ]
     figure = charts.relistings(returned(*rows))
     assert figure.layout.yaxis.ticktext[-1] == "88 more sites"

@@ -19,8 +19,8 @@ def blocked(*rows):
     return charts.blockers(analysis.blockers(waiting(*rows), NOTHING_FILLED))
 
 
-def asked(*rows, **given):
-    return charts.best_next_fields(analysis.best_next_fields(waiting(*rows), NOTHING_FILLED, **given))
+def asks_chart(*rows, **options):
+    return charts.best_next_fields(analysis.best_next_fields(waiting(*rows), NOTHING_FILLED, **options))
 
 
 def queue(*rows):
@@ -34,17 +34,17 @@ def test_cells_hold_the_removals_that_a_field_alone_lets_start():
     assert figure.layout.xaxis.ticktext == ("birth_date", "email", "zip")
     assert figure.layout.yaxis.ticktext == ("user 1", "user 2")
     assert [[*row] for row in figure.data[0].z] == [[2, 0, 0], [1, None, None]]
-    said = "Adding birth_date unlocks 3 removals for 2 people"
-    assert figure.layout.title.text.replace("<br>", " ") == said
+    title = "Adding birth_date unlocks 3 removals for 2 people"
+    assert figure.layout.title.text.replace("<br>", " ") == title
 
 
 def test_a_field_that_nobody_can_see_stands_apart_in_grey():
     figure = blocked((1, ["birth_date"]), (1, ["pet"]), (1, ["pet"]))
-    known, other = figure.data
+    listed, other = figure.data
     assert figure.layout.xaxis.ticktext == ("birth_date", "pet (not a profile field)")
-    assert [[*row] for row in known.z] == [[1, None]]
+    assert [[*row] for row in listed.z] == [[1, None]]
     assert [[*row] for row in other.z] == [[None, 2]]
-    assert known.colorscale != other.colorscale
+    assert listed.colorscale != other.colorscale
     assert "pet: alone unlocks 2 removals" in charts.describe(figure)
     assert "may be on file" in charts.describe(figure)
     assert figure.layout.title.text.startswith("Adding birth_date unlocks")
@@ -65,13 +65,13 @@ def test_of_100_people_the_first_have_rows_of_their_own():
 
 
 def test_of_a_hundred_fields_the_most_helpful_are_drawn():
-    figure = blocked(*((1, [f"field_{place:03}"]) for place in range(100)))
+    figure = blocked(*((1, [f"field_{number:03}"]) for number in range(100)))
     assert len(figure.layout.xaxis.ticktext) == charts.MAX_ROWS
     assert "Not drawn: 88 more fields." in charts.describe(figure)
 
 
 def test_asks_add_up():
-    figure = asked((1, ["birth_date"]), (1, ["birth_date"]), (2, ["birth_date"]), (3, ["zip", "email"]))
+    figure = asks_chart((1, ["birth_date"]), (1, ["birth_date"]), (2, ["birth_date"]), (3, ["zip", "email"]))
     before, new = figure.data
     assert ([*before.x], [*new.x], [*new.text]) == ([0, 2, 3], [2, 1, 1], ["2", "3", "4"])
     assert figure.layout.title.text == "Ask 2 people for birth_date: this unlocks 3 removals"
@@ -79,7 +79,7 @@ def test_asks_add_up():
 
 
 def test_of_many_requests_the_first_are_drawn():
-    figure = asked(*((user, ["zip"]) for user in range(100)), asks=100)
+    figure = asks_chart(*((user, ["zip"]) for user in range(100)), asks=100)
     assert len(figure.data[0].x) == charts.MAX_ROWS
     assert "100 requests unlock 100 removals" in charts.describe(figure)
     assert "Not drawn: 88 more requests." in charts.describe(figure)
@@ -125,7 +125,7 @@ def test_states_have_patterns_of_their_own():
 
 
 def test_the_legend_names_what_is_drawn():
-    figures = charts.work_queue(queue(("near.example", "open", 1, 1, 0.2))), asked((1, ["zip"]))
+    figures = charts.work_queue(queue(("near.example", "open", 1, 1, 0.2))), asks_chart((1, ["zip"]))
     for figure, name in zip(figures, ("open", "this request"), strict=True):
         assert [trace.name for trace in figure.data if trace.showlegend is not False] == [name]
     single = next(trace for trace in figures[1].data if trace.name == "this request")
@@ -147,7 +147,7 @@ def test_a_place_that_is_not_told_is_called_so():
 
 
 def test_of_many_places_the_first_are_drawn():
-    figure = charts.work_queue(queue(*((f"{place:03}.example", "open", 1, 1, 0.2) for place in range(500))))
+    figure = charts.work_queue(queue(*((f"{number:03}.example", "open", 1, 1, 0.2) for number in range(500))))
     assert len(figure.layout.yaxis.ticktext) == charts.MAX_ROWS
     assert "Not drawn: 488 more groups." in charts.describe(figure)
 

@@ -35,15 +35,15 @@ def test_the_demo_prints_the_tables_and_writes_the_page(shell):
         assert table in run.stdout
     tables = run.stdout.partition("\nWrote ")[0]
     assert max(map(len, tables.splitlines())) <= 80
-    told = json.loads(run.stdout.splitlines()[-1])
-    assert set(told) >= {
+    connection = json.loads(run.stdout.splitlines()[-1])
+    assert set(connection) >= {
         *("base_url", "integration_name", "api_key", "api_secret"),
         *("people", "days", "out", "webhook_items", "agreement"),
     }
-    assert told["people"] == 4
-    assert told["base_url"].startswith("http://127.0.0.1:")
-    assert 'id="by_site-chart"' in (shell.directory / told["out"]).read_text()
-    with ek.History(told["history"]) as history:
+    assert connection["people"] == 4
+    assert connection["base_url"].startswith("http://127.0.0.1:")
+    assert 'id="by_site-chart"' in (shell.directory / connection["out"]).read_text()
+    with ek.History(connection["history"]) as history:
         assert history.verify() == {}
         assert len(history.people()) == 4
 
@@ -74,9 +74,9 @@ def test_the_demo_serves_until_it_is_told_to_end(shell, number):
         while not lines or not lines[-1].startswith("{"):
             lines.append(process.stdout.readline())
             assert lines[-1], "it ended by itself"
-        told = json.loads(lines[-1])
+        connection = json.loads(lines[-1])
         names = ("base_url", "integration_name", "api_key", "api_secret")
-        exposure = ek.connect(**{name: told[name] for name in names})
+        exposure = ek.connect(**{name: connection[name] for name in names})
         assert len(exposure.users()) == 2
         exposure.client.close()
         printed = next(line.strip() for line in lines if "ek.connect(" in line)
@@ -115,15 +115,15 @@ def test_what_the_demo_prints_runs_as_it_stands(shell):
         assert run.returncode == 0, run.stderr
     environment = printed(run.stdout, "Run these lines in this shell")
     commands = printed(run.stdout, "Then try")
-    codes, said = in_a_shell(shell, [*environment, *commands])
+    codes, log = in_a_shell(shell, [*environment, *commands])
     assert [line.split()[1] for line in commands] == ["report", "check", "open", "export"]
     assert [
         code == 0 or (code == 3 and "check" in line) for code, line in zip(codes[1:], commands, strict=True)
-    ] == ([True] * 4), said
+    ] == ([True] * 4), log
     assert commands[3].endswith("exposurekit export queue --personal --out queue.xlsx")
     with zipfile.ZipFile(shell.directory / "queue.xlsx") as book:
         assert book.read("xl/worksheets/sheet1.xml").count(b"<row ") > 1  # a header alone is no queue
-    assert said.count("are missing") == 2  # the report and the queue say how to add names
+    assert log.count("are missing") == 2  # the report and the queue say how to add names
     assert {"week.html", "queue.xlsx", "the demo's"} <= {path.name for path in shell.directory.iterdir()}
 
 
@@ -136,14 +136,14 @@ def test_other_commands_use_a_demo_that_serves(shell):
             assert lines[-1], "it ended by itself"
         output = "".join(lines)
         commands = [*printed(output, "Then try"), "exposurekit export users --out users.csv"]
-        codes, said = in_a_shell(shell, [*printed(output, "Run these lines in another shell"), *commands])
+        codes, log = in_a_shell(shell, [*printed(output, "Run these lines in another shell"), *commands])
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=20) == 0
-    assert {*codes} <= {0, 3}, said
+    assert {*codes} <= {0, 3}, log
     assert any(" collect" in line for line in commands)
     assert any(line.endswith(" export queue --personal --live --out queue.xlsx") for line in commands)
     assert "exposurekit report --live --since " in commands[0]
-    assert "are missing" not in said
+    assert "are missing" not in log
     assert (shell.directory / "users.csv").read_text().count("\n") == 4
     with ek.History(shell.directory / "demo-history") as history:
         assert len(history.runs()) == 4  # before anybody was there, two days, and this collect
@@ -190,14 +190,14 @@ def test_a_service_is_set_up_used_and_rotated(shell):
     with shell.started("serve", *database, "--port", "0") as process:
         base_url = re.search(r"http://\S+", said_until(process, "listening=")).group()
         with ek.Client(base_url, **added) as client:
-            made = client.create_user(
+            created = client.create_user(
                 first_name="Juniper", last_name="Quill", addresses=[{"city": "Oak", "state": "CA"}]
             )
             rotated = json.loads(shell("integrator", "rotate", "acme", *database, "--json").stdout)
             with pytest.raises(ek.Unauthorized):
-                client.get_user(made.key)
+                client.get_user(created.key)
         with ek.Client(base_url, **rotated) as client:
-            assert client.get_user(made.key).first_name == "Juniper"
+            assert client.get_user(created.key).first_name == "Juniper"
         assert httpx.get(f"{base_url}/openapi.json").json()["openapi"].startswith("3.1")
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=20) == 0
@@ -211,14 +211,14 @@ def test_credentials_in_prose_stand_in_an_env_file(shell):
     run = shell("integrator", "add", "acme", *ATTESTED)
     (shell.directory / ".env").write_text(f"EXPOSUREKIT_BASE_URL=http://127.0.0.1:9\n{run.stdout}")
     code = "import exposurekit as ek; print(ek.Client())"
-    told = subprocess.run(
+    output = subprocess.run(
         [sys.executable, "-c", code], cwd=shell.directory, capture_output=True, text=True, check=True
     ).stdout
-    assert told.strip() == "Client('http://127.0.0.1:9', integration_name='acme')"
+    assert output.strip() == "Client('http://127.0.0.1:9', integration_name='acme')"
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["integrator", "add", "a b", *ATTESTED], "1 to 64"),
         (["integrator", "rotate", "nobody"], "integrator add NAME creates one"),
@@ -227,10 +227,10 @@ def test_credentials_in_prose_stand_in_an_env_file(shell):
         (["serve", "--port", "0", "--database", "sqlite:////nowhere/at/all.db"], "cannot be opened"),
     ],
 )
-def test_an_error_is_one_line_and_no_traceback(shell, words, said):
+def test_an_error_is_one_line_and_no_traceback(shell, words, message):
     run = shell(*words)
     assert run.returncode == 1
-    assert said in error_of(run)
+    assert message in error_of(run)
 
 
 def test_a_database_is_never_given_a_second_key(shell):
@@ -359,15 +359,15 @@ def test_every_command_has_help_with_an_example(shell, words):
 @pytest.mark.parametrize("words", [["--help"], ["users", "purge", "--help"]])
 def test_the_package_is_the_command_too(shell, words):
     command = [sys.executable, "-m", "exposurekit.cli", *words]
-    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert told == shell(*words).stdout
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert output == shell(*words).stdout
 
 
 def test_the_command_loads_nothing_heavy_before_it_is_needed():
     heavy = ("pandas", "numpy", "pyarrow", "pydantic", "sqlalchemy", "aiohttp", "starlette", "yaml", "plotly")
     code = f"import exposurekit.cli.main, sys; print([name for name in {heavy!r} if name in sys.modules])"
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert told.strip() == "[]"
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert output.strip() == "[]"
 
 
 def test_failed_jobs_of_a_demo_are_reported_once_in_words(capsys):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from support import controls as kit
 from support import faults
-from support.clients import many, told
+from support.clients import json_response, many
 from support.histories import DAWN, Clock, seen_through
 from support.shell import Shell, error_of
 from support.watches import KEY, SECRET, Fleet
@@ -36,7 +36,7 @@ def relisted(tmp_path_factory):
 
 
 @pytest.fixture
-def kept(relisted, tmp_path):
+def history_copy(relisted, tmp_path):
     """The same, for one test to do with as it likes."""
     return Path(shutil.copytree(relisted, tmp_path / "history"))
 
@@ -48,9 +48,9 @@ def shell(tmp_path):
 
 
 def connected(shell, base_url, secret=SECRET):
-    told = (base_url, "acme", KEY, secret)
+    values = (base_url, "acme", KEY, secret)
     shell.environment |= {
-        f"EXPOSUREKIT_{name.upper()}": value for name, value in zip(NAMES, told, strict=True)
+        f"EXPOSUREKIT_{name.upper()}": value for name, value in zip(NAMES, values, strict=True)
     }
 
 
@@ -63,38 +63,38 @@ def examined(shell):
 
 
 def test_without_a_setup_each_line_says_what_to_do(shell):
-    code, found = examined(shell)
+    code, checks = examined(shell)
     assert code == 0
-    assert found["credentials"]["message"].startswith("EXPOSUREKIT_BASE_URL, EXPOSUREKIT_INTEGRATION_NAME")
-    assert "exposurekit demo" in found["credentials"]["fix"]
-    assert found["history"]["fix"] == "exposurekit collect"
-    assert "duckdb" in found["versions"]["message"]
-    assert all(one["fix"] for one in found.values() if one["state"] != "ok")
+    assert checks["credentials"]["message"].startswith("EXPOSUREKIT_BASE_URL, EXPOSUREKIT_INTEGRATION_NAME")
+    assert "exposurekit demo" in checks["credentials"]["fix"]
+    assert checks["history"]["fix"] == "exposurekit collect"
+    assert "duckdb" in checks["versions"]["message"]
+    assert all(one["fix"] for one in checks.values() if one["state"] != "ok")
 
 
 def test_where_all_is_well_it_says_so(shell, tmp_path):
     with faults.running(Fleet(utc_now)) as server:
         connected(shell, server.base_url)
         assert shell.here("collect").returncode == 0
-        code, found = examined(shell)
+        code, checks = examined(shell)
     assert code == 0
-    assert "accepts the credentials" in found["service"]["message"]
-    assert "not damaged" in found["history"]["message"]
-    assert found["people"]["state"] == "ok"
+    assert "accepts the credentials" in checks["service"]["message"]
+    assert "not damaged" in checks["history"]["message"]
+    assert checks["people"]["state"] == "ok"
 
 
 def test_answers_that_deviate_are_reported(shell):
     user = faults.BODIES["get_user"]["user"] | {"id": 1, "middle_name": None}
 
     def meddle(request, _number):
-        return told({"user": user}) if request.operation == "get_user" else None
+        return json_response({"user": user}) if request.operation == "get_user" else None
 
     with faults.running(many([1], meddle)) as server:
         connected(shell, server.base_url)
-        _, found = examined(shell)
-    assert found["responses"]["state"] == "warn"
-    assert "Get user: middle_name null" in found["responses"]["message"]
-    assert "exposure.deviations()" in found["responses"]["fix"]
+        _, checks = examined(shell)
+    assert checks["responses"]["state"] == "warn"
+    assert "Get user: middle_name null" in checks["responses"]["message"]
+    assert "exposure.deviations()" in checks["responses"]["fix"]
 
 
 def test_each_problem_has_a_remedy_and_shows_no_secret(shell):
@@ -117,31 +117,31 @@ def test_a_clock_that_goes_wrong_is_told(shell):
     dated = faults.Answer(status=200, headers=(date,), body=b'{"count": 0, "users": []}')
     with faults.running(lambda _request: dated) as server:
         connected(shell, server.base_url)
-        code, found = examined(shell)
+        code, checks = examined(shell)
     assert code == 1
-    assert found["clock"]["message"].startswith("this machine's clock and the service's are 7,2")
+    assert checks["clock"]["message"].startswith("this machine's clock and the service's are 7,2")
 
 
-def test_a_damaged_history_fails(shell, kept):
-    for file in kept.rglob("*.parquet"):
+def test_a_damaged_history_fails(shell, history_copy):
+    for file in history_copy.rglob("*.parquet"):
         file.write_bytes(b"not what was written")
-    code, found = examined(shell)
+    code, checks = examined(shell)
     assert code == 1
-    assert found["history"]["state"] == "fail"
+    assert checks["history"]["state"] == "fail"
 
 
-def test_people_not_seen_and_old_looks_are_told(shell, kept):
-    code, found = examined(shell)
+def test_people_not_seen_and_old_looks_are_told(shell, history_copy):
+    code, checks = examined(shell)
     assert code == 0
-    assert found["history"]["state"] == "warn"
-    assert "3 runs, the last " in found["history"]["message"]
+    assert checks["history"]["state"] == "warn"
+    assert "3 runs, the last " in checks["history"]["message"]
 
 
 # --- the check ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "code", "message"),
     [
         (("relisted",), 3, "1 relisted listing (PeepFinder)"),
         (("removed",), 0, "ok: no removed listings"),
@@ -153,13 +153,13 @@ def test_people_not_seen_and_old_looks_are_told(shell, kept):
     ],
     ids=str,
 )
-def test_a_check_ends_with_what_it_found(shell, kept, words, code, said):
+def test_a_check_ends_with_what_it_found(shell, history_copy, words, code, message):
     run = shell.here("check", "--fail-on", *words)
     assert (run.returncode, run.stderr) == (code, "")
-    assert said in run.stdout
+    assert message in run.stdout
 
 
-def test_a_check_as_json(shell, kept):
+def test_a_check_as_json(shell, history_copy):
     run = shell.here("check", "--fail-on", "relisted", "--json")
     assert json.loads(run.stdout) == [
         {"condition": "relisted", "number": None, "n": 1, "where": ["PeepFinder"]}
@@ -167,7 +167,7 @@ def test_a_check_as_json(shell, kept):
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "code", "message"),
     [
         (("sometimes",), 2, "a condition is one of: new"),
         (("stuck",), 2, "stuck takes days: stuck:30"),
@@ -184,10 +184,10 @@ def test_a_check_as_json(shell, kept):
     ],
     ids=str,
 )
-def test_a_check_that_cannot_be_is_one_line(shell, kept, words, code, said):
+def test_a_check_that_cannot_be_is_one_line(shell, history_copy, words, code, message):
     run = shell.here("check", "--fail-on", *words)
     assert run.returncode == code
-    assert said in run.stderr
+    assert message in run.stderr
     assert "Traceback" not in run.stderr
 
 
@@ -195,7 +195,7 @@ def test_a_check_that_cannot_be_is_one_line(shell, kept, words, code, said):
 
 
 @pytest.mark.parametrize("table", ["records", "status_over_time", "work_queue", "score", "runs", "people"])
-def test_a_table_of_the_history_is_written(shell, kept, tmp_path, table):
+def test_a_table_of_the_history_is_written(shell, history_copy, tmp_path, table):
     run = shell.here("export", table, "--out", "table.csv")
     assert run.returncode == 0, run.stderr
     assert "Nothing personal is in it" in run.stdout
@@ -204,14 +204,14 @@ def test_a_table_of_the_history_is_written(shell, kept, tmp_path, table):
     assert not [value for value in kit.PERSONAL if value in text]
 
 
-def test_the_whole_queue_is_written_where_requested(shell, kept, tmp_path):
+def test_the_whole_queue_is_written_where_requested(shell, history_copy, tmp_path):
     assert shell.here("export", "queue", "--out", "queue.md", "--personal").returncode == 0
     assert "- [ ] " in (tmp_path / "queue.md").read_text()
     assert ".md, .ics or .xlsx" in " ".join(shell.here("export", "--help").stdout.split())
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "code", "message"),
     [
         (("nothing", "--out", "t.csv"), 2, "Invalid value"),
         (("records", "--out", "t.pdf"), 1, ".csv, .xlsx, .parquet"),
@@ -231,10 +231,10 @@ def test_the_whole_queue_is_written_where_requested(shell, kept, tmp_path):
     ],
     ids=str,
 )
-def test_an_export_that_cannot_be_is_one_line(shell, kept, words, code, said):
+def test_an_export_that_cannot_be_is_one_line(shell, history_copy, words, code, message):
     run = shell.here("export", *words)
     assert run.returncode == code
-    assert said in run.stderr
+    assert message in run.stderr
 
 
 @pytest.mark.parametrize("kind", ["bash", "zsh", "fish"])

@@ -64,19 +64,19 @@ def found_in(directory, texts):
     return {text for text in texts if any(form in everything for form in forms(text))}
 
 
-def letter(user_id, **groups):
+def delivery_body(user_id, **groups):
     return json.dumps({"user_id": user_id, "events": list(groups), **groups}).encode()
 
 
 def told_by(run):
     """How many rows and deliveries went, how many of these from quarantine, and for one of how many values."""
-    said = (
+    pattern = (
         r"(?:Erased (\d+) rows from the history history|The history history has no data about user \d+)\.\n"
         r"Erased (\d+) deliveries from the inbox history/inbox\.db, (\d+) of them quarantined; (\d+) of them had no "
         r"user_id and contained one of (\d+) values of 6 characters or more\.\n"
         r"(?(1)The next collect, or a running watch, loads them again unless they are unregistered at the service\.\n|)"
     )
-    return [int(number or 0) for number in re.fullmatch(said, run.stdout).groups()]
+    return [int(number or 0) for number in re.fullmatch(pattern, run.stdout).groups()]
 
 
 @pytest.fixture
@@ -85,21 +85,21 @@ def told_of_quillon(tmp_path):
     directory = tmp_path / "history"
     before, now, staged = (somebody(f"{WHO} {word}") for word in ("before", "now", "staged"))
     service = Service({7: before, 8: somebody("Bram Fennimoor")})
-    letters = InboxStore(directory / "inbox.db")
+    inbox = InboxStore(directory / "inbox.db")
     with seen_through(service) as exposure, History(directory) as history:
         history.collect(exposure, run="sunday")
         service.people[7] = now
         history.collect(exposure, run="monday")
         history.label(history.records().query("user_id == 7"), "mine", reason=f"{WHO} reason")
-        letters.put("msg_1", letter(7, invented=[{"text": f"{WHO} delivery"}], records=now.records))
-        letters.put("msg_2", f'{{"name": "{json.dumps(f"{WHO} now name")[1:-1]}", '.encode())
-        letters.put("msg_3", b"unreadable, and about nobody")
-        process_inbox(letters, history)
-        letters.put("msg_4", letter(7, records=[f"{WHO} waiting"]))
-        letters.put("msg_5", letter(8))
+        inbox.put("msg_1", delivery_body(7, invented=[{"text": f"{WHO} delivery"}], records=now.records))
+        inbox.put("msg_2", f'{{"name": "{json.dumps(f"{WHO} now name")[1:-1]}", '.encode())
+        inbox.put("msg_3", b"unreadable, and about nobody")
+        process_inbox(inbox, history)
+        inbox.put("msg_4", delivery_body(7, records=[f"{WHO} waiting"]))
+        inbox.put("msg_5", delivery_body(8))
         service.people[7] = staged
         history.collect(exposure, run="tuesday", shard="2/2")
-    letters.close()
+    inbox.close()
     beside = {f"{WHO} {word}" for word in ("reason", "delivery", "waiting")}
     return directory, beside.union(*map(texts_of_person, (before, now, staged)))
 
@@ -112,9 +112,9 @@ def test_of_somebody_who_is_erased_no_file_holds_a_text(told_of_quillon, tmp_pat
     shell = Shell(tmp_path, XDG_CACHE_HOME=str(tmp_path / "cache"))  # another test may have opened a page
     run = shell.here("history", "erase", "7", "--history", "history")
     assert run.returncode == 0, run.stderr
-    rows, letters, quarantined, by_value, values = told_by(run)
+    rows, erased, quarantined, by_value, values = told_by(run)
     assert rows > 0
-    assert (letters, quarantined, by_value) == (2, 1, 1)
+    assert (erased, quarantined, by_value) == (2, 1, 1)
     assert values > 10
     assert found_in(directory, texts) == set()
     assert "Quillon" not in "".join(found_in(directory, {WHO, "Quillon"}))
@@ -143,12 +143,12 @@ def test_nobody_is_told_of_them_any_more(told_of_quillon, tmp_path):
 def test_a_delivery_about_a_staged_person_is_erased_too(tmp_path):
     directory = tmp_path / "history"
     service = Service({7: somebody(WHO)})
-    letters = InboxStore(directory / "inbox.db")
+    inbox = InboxStore(directory / "inbox.db")
     with seen_through(service) as exposure, History(directory) as history:
         history.collect(exposure, run="monday", shard="2/2")
-        letters.put("msg_1", f'{{"name": "{WHO} name", '.encode())
-        process_inbox(letters, history)
-    letters.close()
+        inbox.put("msg_1", f'{{"name": "{WHO} name", '.encode())
+        process_inbox(inbox, history)
+    inbox.close()
     texts = texts_of_person(service.people[7])
     assert found_in(directory, texts) == texts
     shell = Shell(tmp_path, XDG_CACHE_HOME=str(tmp_path / "cache"))  # another test may have opened a page
@@ -159,9 +159,9 @@ def test_a_delivery_about_a_staged_person_is_erased_too(tmp_path):
 
 def test_an_inbox_where_nothing_was_collected_yet_is_erased_too(tmp_path):
     (tmp_path / "history").mkdir()
-    letters = InboxStore(tmp_path / "history" / "inbox.db")
-    letters.put_all([("msg_1", letter(7, records=[f"{WHO} waiting"])), ("msg_2", letter(8))])
-    letters.close()
+    inbox = InboxStore(tmp_path / "history" / "inbox.db")
+    inbox.put_all([("msg_1", delivery_body(7, records=[f"{WHO} waiting"])), ("msg_2", delivery_body(8))])
+    inbox.close()
     shell = Shell(tmp_path, XDG_CACHE_HOME=str(tmp_path / "cache"))  # another test may have opened a page
     run = shell.here("history", "erase", "7", "--history", "history")
     assert told_by(run) == [0, 1, 0, 0, 0]
@@ -174,15 +174,15 @@ def test_a_short_value_takes_no_letter_of_others_with_it(tmp_path):
     person = Person(
         [a_record(1, name="Al", reference_id="0042")], [a_link(f"https://page.example/{WHO}", "a")]
     )
-    letters = InboxStore(directory / "inbox.db")
+    inbox = InboxStore(directory / "inbox.db")
     with seen_through(Service({7: person})) as exposure, History(directory) as history:
         history.collect(exposure)
-        letters.put_all(
+        inbox.put_all(
             [("msg_1", b"unreadable, also 0042"), ("msg_2", f"https://page.example/{WHO}?".encode())]
         )
-        process_inbox(letters, history)
+        process_inbox(inbox, history)
         assert {"a", "Al", "0042"} < history.personal_values(7)
-    letters.close()
+    inbox.close()
     shell = Shell(tmp_path, XDG_CACHE_HOME=str(tmp_path / "cache"))  # another test may have opened a page
     run = shell.here("history", "erase", "7", "--history", "history")
     assert told_by(run)[1:4] == [1, 1, 1]
@@ -203,7 +203,7 @@ def test_erase_reports_an_inbox_that_is_not_searched(tmp_path):
     assert rows.endswith(" rows from the history history.")
     assert inbox.startswith("No inbox was searched: ")
     elsewhere = InboxStore(tmp_path / "elsewhere.db")
-    elsewhere.put("msg_1", letter(7))
+    elsewhere.put("msg_1", delivery_body(7))
     elsewhere.close()
-    told = shell.here("history", "erase", "7", "--inbox", "elsewhere.db").stdout
-    assert "Erased 1 deliveries from the inbox elsewhere.db, 0 of them quarantined;" in told
+    output = shell.here("history", "erase", "7", "--inbox", "elsewhere.db").stdout
+    assert "Erased 1 deliveries from the inbox elsewhere.db, 0 of them quarantined;" in output

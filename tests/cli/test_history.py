@@ -30,7 +30,7 @@ class Fleet:
     """A service of twenty people that notes whom it was asked for; those past ten may be kept waiting."""
 
     def __init__(self):
-        self.asked = []
+        self.user_ids = []
         self.is_slow = False
         self.eight_wait = threading.Event()  # as many as are asked for at once
         self._answer = many(range(1, 21), self._meddle)
@@ -41,10 +41,10 @@ class Fleet:
     def _meddle(self, request, user_id):
         if request.operation != "get_user":
             return None
-        self.asked.append(user_id)
+        self.user_ids.append(user_id)
         if not self.is_slow or user_id <= 10:
             return None
-        if sum(one > 10 for one in self.asked) == 8:
+        if sum(one > 10 for one in self.user_ids) == 8:
             self.eight_wait.set()
         return faults.BlackHole()
 
@@ -71,7 +71,7 @@ def shell(fleet, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory):
+def collected_history(tmp_path_factory):
     """Two looks at two people, at sites with hostile names; copied, not changed."""
     directory = tmp_path_factory.mktemp("kept") / "history"
     service = Service({number: Person([a_record(10 * number, site=HOSTILE)]) for number in (1, 2)})
@@ -84,8 +84,8 @@ def kept(tmp_path_factory):
 
 
 @pytest.fixture
-def copy(kept, tmp_path):
-    shutil.copytree(kept, tmp_path / "history")
+def copy(collected_history, tmp_path):
+    shutil.copytree(collected_history, tmp_path / "history")
     return Shell(tmp_path, EXPOSUREKIT_HISTORY="history")
 
 
@@ -102,14 +102,14 @@ def test_collect_prints_one_line_and_a_repeated_run_adds_nothing(shell, fleet):
     first = shell("collect", "--history", "history", "--run", "monday")
     assert (first.returncode, first.stderr) == (0, "")
     assert first.stdout == "run monday: 20 people loaded in full, 20 registered, 20 entered scope\n"
-    fleet.asked.clear()
+    fleet.user_ids.clear()
     again = shell("collect", "--history", "history", "--run", "monday", "--json")
-    told = json.loads(again.stdout)
-    assert (again.returncode, told["run"], told["seq"], told["whole"], told["waits_for"]) == (
+    summary = json.loads(again.stdout)
+    assert (again.returncode, summary["run"], summary["seq"], summary["whole"], summary["waits_for"]) == (
         *(0, "monday", 1, 20, []),
     )
-    assert fleet.asked == []
-    assert told["was_there"] is True
+    assert fleet.user_ids == []
+    assert summary["was_there"] is True
     prose = shell.here("collect", "--history", "history", "--run", "monday").stdout
     assert prose.endswith(" 20 entered scope (it was there already; nothing was added)\n")
     runs = shell.here("history", "runs", "--history", "history", "--json")
@@ -132,14 +132,14 @@ def test_shards_share_a_run_and_the_last_takes_it_in(shell, fleet):
     words = ("collect", "--history", "history", "--run", "monday", "--shard")
     first = shell(*words, "1/2")
     assert first.stdout == "run monday: staged, waits for shard 2\n"
-    assert fleet.asked
-    assert not [user_id for user_id in fleet.asked if user_id % 2]
+    assert fleet.user_ids
+    assert not [user_id for user_id in fleet.user_ids if user_id % 2]
     waiting = shell.here("history", "runs", "--history", "history")
     assert (waiting.returncode, waiting.stdout) == (0, "")
     assert "run monday: staged, waits for shard 2\n" in waiting.stderr
     last = shell(*words, "2/2")
     assert last.stdout.startswith("run monday: 20 people loaded in full")
-    assert sorted(fleet.asked) == list(range(1, 21))
+    assert sorted(fleet.user_ids) == list(range(1, 21))
     is_silent_about(shell, first, waiting, last)
 
 
@@ -159,8 +159,8 @@ def test_a_failed_run_does_not_wait_for_a_shard(shell, fleet):
         assert fleet.eight_wait.wait(PATIENCE_S)
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=PATIENCE_S)
-    [told] = shell.here("history", "runs", "--history", "history").stderr.splitlines()[1:]
-    assert told.endswith(": interrupted; the next collect resumes it")
+    [line] = shell.here("history", "runs", "--history", "history").stderr.splitlines()[1:]
+    assert line.endswith(": interrupted; the next collect resumes it")
 
 
 def test_a_shard_without_a_run_says_what_to_give(shell):
@@ -208,12 +208,12 @@ def test_a_collection_that_is_stopped_goes_on_where_it_stood(shell, fleet, numbe
         process.send_signal(number)
         out, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130
-    said = ["What was loaded is stored; the next collect continues from there.", "Stopped."]
-    assert (out, err.split("\n\n")) == ("", [said[0], f"{said[1]}\n"])
+    messages = ["What was loaded is stored; the next collect continues from there.", "Stopped."]
+    assert (out, err.split("\n\n")) == ("", [messages[0], f"{messages[1]}\n"])
     fleet.is_slow = False
-    fleet.asked.clear()
+    fleet.user_ids.clear()
     rest = shell("collect", "--history", "history")
-    assert sorted(fleet.asked) == list(range(11, 21))
+    assert sorted(fleet.user_ids) == list(range(11, 21))
     assert "20 people loaded in full" in rest.stdout
     assert (
         shell.here("history", "verify", "--history", "history").stdout == "ok: the history is not damaged.\n"
@@ -320,11 +320,11 @@ def test_a_file_that_is_gone_does_not_verify(copy, table):
 def test_a_row_that_was_changed_does_not_verify(copy):
     file = a_file(copy.directory / "history", "changes")
     table = pq.read_table(file, partitioning=None)
-    place = table.column_names.index("status")
-    pq.write_table(table.set_column(place, "status", [["archived"] * table.num_rows]), file)
+    column_index = table.column_names.index("status")
+    pq.write_table(table.set_column(column_index, "status", [["archived"] * table.num_rows]), file)
     run = copy.here("history", "verify")
     assert run.returncode == 1
     assert "Violated: the sums agree with the changes" in run.stderr
-    told = copy.here("history", "verify", "--json")
-    assert told.returncode == 1
-    assert "the sums agree with the changes" in json.loads(told.stdout)
+    verified = copy.here("history", "verify", "--json")
+    assert verified.returncode == 1
+    assert "the sums agree with the changes" in json.loads(verified.stdout)

@@ -31,11 +31,11 @@ def shell(tmp_path):
 
 
 @pytest.fixture
-def letters(shell):
+def inbox(shell):
     (shell.directory / "history").mkdir()
-    made = InboxStore(shell.directory / "history" / "inbox.db")
-    yield made
-    made.close()
+    store = InboxStore(shell.directory / "history" / "inbox.db")
+    yield store
+    store.close()
 
 
 def listening(process):
@@ -48,29 +48,29 @@ def ended(process, number=signal.SIGTERM):
     return process.stderr.read()
 
 
-def kept(shell):
-    letters = InboxStore(shell.directory / "history" / "inbox.db")
+def stored_bodies(shell):
+    store = InboxStore(shell.directory / "history" / "inbox.db")
     try:
-        return [letter.body for letter in letters.unprocessed()]
+        return [message.body for message in store.unprocessed()]
     finally:
-        letters.close()
+        store.close()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_without_a_secret_a_path_is_generated_once_and_reused(shell, number):
-    told, path = [], None
+    printed_lines, path = [], None
     for _ in range(2):
         with shell.started(*RECEIVE) as process:
-            told.append(process.stdout.readline().split()[-1])
-            path = path or urlsplit(told[0]).path
+            printed_lines.append(process.stdout.readline().split()[-1])
+            path = path or urlsplit(printed_lines[0]).path
             base_url = listening(process)
-            assert told[0].startswith(base_url) is (len(told) == 1)
+            assert printed_lines[0].startswith(base_url) is (len(printed_lines) == 1)
             assert httpx.post(base_url + path, content=BODY).status_code == 204
             log = ended(process, number)
             assert path not in log + process.stdout.read()
-    assert told[1] == "history/inbox.path"
+    assert printed_lines[1] == "history/inbox.path"
     assert re.fullmatch(r"/[A-Za-z0-9_-]{43}", path)
-    assert kept(shell) == [BODY.encode()]
+    assert stored_bodies(shell) == [BODY.encode()]
     modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in (shell.directory / "history").iterdir()}
     assert modes == {"inbox.db": 0o600, "inbox.path": 0o600}
 
@@ -79,13 +79,13 @@ def test_on_a_terminal_the_path_is_told_each_time(tmp_path):
     ours, theirs = pty.openpty()
     with os.fdopen(theirs, "w") as terminal, contextlib.redirect_stdout(terminal):
         for _ in range(2):
-            door = create_receiver(str(tmp_path), inbox=None, path_secret=None, signing_secrets=())
-            with receiving(door, "127.0.0.1", 0):
+            receiver = create_receiver(str(tmp_path), inbox=None, path_secret=None, signing_secrets=())
+            with receiving(receiver, "127.0.0.1", 0):
                 pass
-            door.messages.close()
-        told = os.read(ours, 10_000).decode()
+            receiver.messages.close()
+        terminal_output = os.read(ours, 10_000).decode()
     os.close(ours)
-    assert told.count((tmp_path / "inbox.path").read_text().strip()) == 2
+    assert terminal_output.count((tmp_path / "inbox.path").read_text().strip()) == 2
 
 
 def test_secrets_by_environment_are_told_nowhere(tmp_path):
@@ -102,10 +102,10 @@ def test_secrets_by_environment_are_told_nowhere(tmp_path):
             for headers in (signed_headers(at=utc_now()), signed_headers(), {})
         ]
         log = ended(process)
-        said = process.stdout.read()
-    assert said == f"Webhooks are received at {base_url}, at the path you configured\n"
+        output = process.stdout.read()
+    assert output == f"Webhooks are received at {base_url}, at the path you configured\n"
     assert answers == [204, 401, 401]
-    assert not [secret for secret in (PATH, SECRET, "msg_1") if secret in log + said]
+    assert not [secret for secret in (PATH, SECRET, "msg_1") if secret in log + output]
     assert not (shell.directory / "history" / "inbox.path").exists()
 
 
@@ -150,42 +150,42 @@ def test_a_request_that_has_begun_is_answered_before_the_end(shell):
             wire.sendall(b"last")
             assert wire.recv(1_000).startswith(b"HTTP/1.1 204 ")
         assert process.wait(timeout=PATIENCE_S) == 0
-    assert kept(shell) == [b"last"]
+    assert stored_bodies(shell) == [b"last"]
 
 
-def test_quarantined_deliveries_are_listed_safely_for_a_terminal(shell, letters):
+def test_quarantined_deliveries_are_listed_safely_for_a_terminal(shell, inbox):
     body = b'\x1b[31mred\x00\xff\xe2\x80\xaeturned "\xc3\xab"\n'
-    letters.put_all([("msg_1", body), ("msg_2", b"{}")])
-    letters.quarantine(1, "not JSON: expected value at line 1 column 1")
+    inbox.put_all([("msg_1", body), ("msg_2", b"{}")])
+    inbox.quarantine(1, "not JSON: expected value at line 1 column 1")
     listed = shell.here("inbox", "quarantine", "--history", "history")
     head, row = listed.stdout.splitlines()
     assert head.split() == ["number", "received", "at", "reason", "size"]
     assert row.startswith("1")
     assert "not JSON" in row
-    [told] = json.loads(shell.here("inbox", "quarantine", "--inbox", "history/inbox.db", "--json").stdout)
-    assert (told["number"], told["size"]) == (1, len(body))
-    shown = shell.here("inbox", "quarantine", "1", "--history", "history")
-    assert shown.stdout == '\\x1b[31mred\\x00\\xff\\u202eturned "ë"\n'
+    [message] = json.loads(shell.here("inbox", "quarantine", "--inbox", "history/inbox.db", "--json").stdout)
+    assert (message["number"], message["size"]) == (1, len(body))
+    printed = shell.here("inbox", "quarantine", "1", "--history", "history")
+    assert printed.stdout == '\\x1b[31mred\\x00\\xff\\u202eturned "ë"\n'
 
 
-def test_waiting_deliveries_are_listed_without_their_bodies(shell, letters):
-    letters.put_all([("msg_1", BODY.encode()), ("msg_2", b"{}")])
-    letters.quarantine(2, "not JSON")
+def test_waiting_deliveries_are_listed_without_their_bodies(shell, inbox):
+    inbox.put_all([("msg_1", BODY.encode()), ("msg_2", b"{}")])
+    inbox.quarantine(2, "not JSON")
     listed = shell.here("inbox", "list", "--history", "history", "--json")
     [delivery] = json.loads(listed.stdout)
     assert (delivery["number"], delivery["webhook_id"], delivery["size"]) == (1, "msg_1", len(BODY))
     assert sorted(delivery) == ["number", "received_at", "size", "webhook_id"]
 
 
-def test_where_nothing_is_quarantined_it_says_so(shell, letters):
-    letters.counts()
+def test_where_nothing_is_quarantined_it_says_so(shell, inbox):
+    inbox.counts()
     listed = shell.here("inbox", "quarantine", "--history", "history")
     assert (listed.stdout, listed.stderr) == ("", "Nothing is quarantined.\n")
     assert "no such delivery" in error_of(shell.here("inbox", "quarantine", "1", "--history", "history"))
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["run", "--history", "s3://bucket/history"], "name its file with --inbox"),
         (["quarantine", "--history", "h"], "no inbox in h/inbox.db"),
@@ -196,11 +196,11 @@ def test_where_nothing_is_quarantined_it_says_so(shell, letters):
         (["run", "--history", "h", "--host", "192.0.2.1"], "cannot listen on 192.0.2.1 port 8787"),
     ],
 )
-def test_what_it_cannot_receive_with_is_told_in_one_line(shell, words, said):
+def test_what_it_cannot_receive_with_is_told_in_one_line(shell, words, message):
     (shell.directory / "file").touch()
     run = shell("inbox", *words)
     assert run.returncode == 1
-    assert said in error_of(run)
+    assert message in error_of(run)
     assert "s3cret" not in run.stderr
 
 

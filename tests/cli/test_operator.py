@@ -56,7 +56,7 @@ def ok(run):
     return run.stdout
 
 
-def told(run):
+def json_output(run):
     return json.loads(ok(run))
 
 
@@ -70,11 +70,11 @@ def consents(operator, user_id):
 
 def test_an_integrator_is_added_with_somebody_who_answers_for_consent(operator):
     run = operator.here("integrator", "add", "acme", "--attested-by", " Jo Doe ", "--json")
-    assert set(told(run)) == {"integration_name", "api_key", "api_secret"}
-    [shown] = told(operator.here("integrator", "list", "--json"))
-    assert shown["attested_by"] == "Jo Doe"
-    assert shown["has_callback"] is False
-    assert datetime.fromisoformat(shown["since"]).tzinfo == UTC
+    assert set(json_output(run)) == {"integration_name", "api_key", "api_secret"}
+    [listed] = json_output(operator.here("integrator", "list", "--json"))
+    assert listed["attested_by"] == "Jo Doe"
+    assert listed["has_callback"] is False
+    assert datetime.fromisoformat(listed["since"]).tzinfo == UTC
     assert "attested by Jo Doe  no callback" in ok(operator.here("integrator", "list"))
 
 
@@ -97,8 +97,8 @@ def test_on_a_terminal_it_is_asked_who_attests(file_operator):
     run = file_operator.on_a_terminal("integrator", "add", "acme", "--json", answers="\n  \nJo Doe\n")
     assert set(json.loads(run.stdout)) == {"integration_name", "api_key", "api_secret"}
     assert "Who attests the consent" in run.stderr
-    [shown] = told(file_operator.here("integrator", "list", "--json"))
-    assert shown["attested_by"] == "Jo Doe"
+    [listed] = json_output(file_operator.here("integrator", "list", "--json"))
+    assert listed["attested_by"] == "Jo Doe"
 
 
 def test_who_leaves_a_question_unanswered_stops_the_command(file_operator):
@@ -111,10 +111,10 @@ def test_who_leaves_a_question_unanswered_stops_the_command(file_operator):
 def test_an_attestation_is_given_and_taken_back(operator):
     ok(operator.here("integrator", "add", "acme", "--no-attestation"))
     assert "is attested" in ok(operator.here("integrator", "attest", "acme", "--attested-by", "Jo Doe"))
-    assert told(operator.here("integrator", "list", "--json"))[0]["attested_by"] == "Jo Doe"
+    assert json_output(operator.here("integrator", "list", "--json"))[0]["attested_by"] == "Jo Doe"
     run = operator.here("integrator", "attest", "acme", "--revoke")
     assert "only after their consent is recorded" in run.stderr
-    assert told(operator.here("integrator", "list", "--json"))[0]["attested_by"] is None
+    assert json_output(operator.here("integrator", "list", "--json"))[0]["attested_by"] is None
 
 
 @pytest.mark.parametrize(
@@ -149,9 +149,9 @@ def test_who_only_looks_does_not_wait_for_whoever_writes(file_operator):
     ok(file_operator.here("integrator", "add", "acme", "--no-attestation"))
     with closing(sqlite3.connect(file_operator.directory / "service.db")) as other:
         other.execute("BEGIN IMMEDIATE")
-        assert list(told(file_operator.here("service", "status", "--json"))) == STATUS
-        [shown] = told(file_operator.here("integrator", "list", "--json"))
-    assert shown["integration_name"] == "acme"
+        assert list(json_output(file_operator.here("service", "status", "--json"))) == STATUS
+        [listed] = json_output(file_operator.here("integrator", "list", "--json"))
+    assert listed["integration_name"] == "acme"
 
 
 def test_a_callback_is_vetted_and_its_new_secret_shown_once(operator):
@@ -160,14 +160,14 @@ def test_a_callback_is_vetted_and_its_new_secret_shown_once(operator):
     [secret] = re.findall(r"^EXPOSUREKIT_WEBHOOK_SIGNING_SECRET=(whsec_\S+)\n$", ok(run))
     stored = operator.work(lambda work: endpoints.get_callback(work, "acme"))
     assert (stored.url, stored.secret) == (HOOK, secret)
-    assert told(operator.here("integrator", "list", "--json"))[0]["has_callback"] is True
+    assert json_output(operator.here("integrator", "list", "--json"))[0]["has_callback"] is True
     run = operator.here("integrator", "set-callback", "acme", f"{HOOK}/2")
     assert ok(run) == "acme receives webhooks from now on, signed.\n"
     assert operator.work(lambda work: endpoints.get_callback(work, "acme")).secret == secret
     ok(operator.here("integrator", "clear-callback", "acme"))
     assert operator.work(lambda work: endpoints.get_callback(work, "acme")) is None
     run = operator.here("integrator", "set-callback", "acme", HOOK, "--json")
-    assert told(run) == {"integration_name": "acme", "signed": False, "webhook_secret": None}
+    assert json_output(run) == {"integration_name": "acme", "signed": False, "webhook_secret": None}
 
 
 def test_a_secret_that_is_brought_along_is_not_shown(file_operator):
@@ -188,7 +188,7 @@ def test_an_unknown_integrator_is_reported_before_its_callback_is_checked(file_o
 
 
 @pytest.mark.parametrize(
-    ("url", "opened", "said"),
+    ("url", "opened", "reason"),
     [
         ("https://127.0.0.1/hook", [], "--callback-network allows one"),
         ("https://169.254.169.254/hook", ["169.254.0.0/16"], "the address is forbidden"),
@@ -204,14 +204,14 @@ def test_an_unknown_integrator_is_reported_before_its_callback_is_checked(file_o
         ("http://93.184.216.34/hook", ["93.184.216.0/24"], None),
     ],
 )
-def test_a_forbidden_callback_is_refused_with_its_reason(file_operator, url, opened, said):
+def test_a_forbidden_callback_is_refused_with_its_reason(file_operator, url, opened, reason):
     ok(file_operator.here("integrator", "add", "acme", "--no-attestation"))
     networks = [word for network in opened for word in ("--callback-network", network)]
     run = file_operator.here("integrator", "set-callback", "acme", url, *networks)
-    assert (said is None) == (run.returncode == 0)
-    assert said is None or said in error_of(run)
-    shown = told(file_operator.here("integrator", "list", "--json"))
-    assert shown[0]["has_callback"] is (said is None)
+    assert (reason is None) == (run.returncode == 0)
+    assert reason is None or reason in error_of(run)
+    listed = json_output(file_operator.here("integrator", "list", "--json"))
+    assert listed[0]["has_callback"] is (reason is None)
 
 
 def test_networks_are_opened_by_the_environment_as_well(tmp_path):
@@ -226,7 +226,7 @@ def test_consent_and_activation_decide_together_whether_a_scan_is_due(operator):
     one = str(user_id)
 
     def due():
-        return told(operator.here("service", "status", "--json"))["work"]["scans"]["due"]
+        return json_output(operator.here("service", "status", "--json"))["work"]["scans"]["due"]
 
     assert due() == 0
     assert "A scan is due." in ok(operator.here("users", "consent", one, "--by", "Jane, by letter"))
@@ -263,7 +263,7 @@ def test_candidates_are_shown_with_what_an_operator_needs_to_judge(operator):
     user_id = jane(operator)
     candidate(operator, user_id)
     candidate(operator, user_id, verdict="quarantined", score=0.9, name="Jane\x1b[2J Doe")
-    first, second = told(operator.here("users", "candidates", "--json"))
+    first, second = json_output(operator.here("users", "candidates", "--json"))
     assert (first["verdict"], second["verdict"]) == ("quarantined", "possible")
     assert second | {"id": 0, "observed_at": ""} == {
         "id": 0,
@@ -278,10 +278,10 @@ def test_candidates_are_shown_with_what_an_operator_needs_to_judge(operator):
         "reasons": ["name: the same", "age: fits"],
         "href": "https://places.example/jane",
     }
-    shown = ok(operator.here("users", "candidates", str(user_id), "--verdict", "quarantined"))
-    assert "Jane[2J Doe" in shown
-    assert LISTING.name not in shown
-    assert "\x1b" not in shown
+    output = ok(operator.here("users", "candidates", str(user_id), "--verdict", "quarantined"))
+    assert "Jane[2J Doe" in output
+    assert LISTING.name not in output
+    assert "\x1b" not in output
     assert "No candidates." in operator.here("users", "candidates", str(user_id + 1)).stderr
 
 
@@ -304,25 +304,25 @@ def test_an_accepted_candidate_is_a_record(operator, defined):
         usual = Path(operator.environment["XDG_CONFIG_HOME"]) / "exposurekit" / "sites"
         usual.mkdir(parents=True)
         (usual / "places.yaml").write_text(DEFINITION)
-    [shown] = told(operator.here("users", "candidates", "--json"))
-    run = operator.here("users", "accept", str(shown["id"]))
-    assert re.fullmatch(rf"Candidate {shown['id']} is now record \d+\.\n", ok(run))
+    [waiting] = json_output(operator.here("users", "candidates", "--json"))
+    run = operator.here("users", "accept", str(waiting["id"]))
+    assert re.fullmatch(rf"Candidate {waiting['id']} is now record \d+\.\n", ok(run))
     assert ("There is no definition of People & Places" in run.stderr) is not defined
     [record] = operator.work(lambda work: findings.list_records(work, user_id))
     assert (record["record"]["name"], record["record"]["site"]) == (LISTING.name, SITE.name)
     [alert] = operator.work(lambda work: findings.list_alerts(work, user_id))
     assert (len(alert["opt_out_procedure"]) > 0) is defined
-    again = operator.here("users", "accept", str(shown["id"]))
+    again = operator.here("users", "accept", str(waiting["id"]))
     assert "no candidate has this id" in error_of(again)
 
 
 def test_a_rejected_candidate_is_not_shown_again(operator):
     candidate(operator, jane(operator))
-    [shown] = told(operator.here("users", "candidates", "--json"))
-    assert "is rejected" in ok(operator.here("users", "reject", str(shown["id"])))
-    assert told(operator.here("users", "candidates", "--json")) == []
-    [rejected] = told(operator.here("users", "candidates", "--verdict", "rejected", "--json"))
-    assert rejected["id"] == shown["id"]
+    [waiting] = json_output(operator.here("users", "candidates", "--json"))
+    assert "is rejected" in ok(operator.here("users", "reject", str(waiting["id"])))
+    assert json_output(operator.here("users", "candidates", "--json")) == []
+    [rejected] = json_output(operator.here("users", "candidates", "--verdict", "rejected", "--json"))
+    assert rejected["id"] == waiting["id"]
 
 
 def test_a_purged_person_is_in_no_table_and_no_file(file_operator):
@@ -377,22 +377,22 @@ def test_deliveries_are_listed_and_dead_ones_replayed(operator):
     user_id = jane(operator, url=HOOK)
     dead = kill(operator, user_id)
     operator.work(lambda work: findings.discover_record(work, user_id, LISTING, SITE))
-    newest, oldest = told(operator.here("webhooks", "list", "--json"))
+    newest, oldest = json_output(operator.here("webhooks", "list", "--json"))
     assert (newest["state"], newest["attempts"], newest["events"]) == ("open", 0, 2)
     assert (oldest["state"], oldest["attempts"], oldest["last_outcome"]) == ("dead", 4, "status 500")
     assert oldest["webhook_id"] == dead
     assert (oldest["integrator"], oldest["user_id"], oldest["due_at"]) == ("acme", user_id, None)
-    [shown] = told(operator.here("webhooks", "list", "--state", "dead", "--json"))
-    assert shown == oldest
-    assert len(told(operator.here("webhooks", "list", "--limit", "1", "--json"))) == 1
+    [listed_dead] = json_output(operator.here("webhooks", "list", "--state", "dead", "--json"))
+    assert listed_dead == oldest
+    assert len(json_output(operator.here("webhooks", "list", "--limit", "1", "--json"))) == 1
     columns = ok(operator.here("webhooks", "list")).splitlines()
     assert columns[0].split()[:2] == ["webhook", "id"]
     assert re.search(rf"^{dead}  acme .* dead .* status 500$", columns[2])
     run = operator.here("webhooks", "replay", dead, "msg_nobody")
     assert error_of(run).startswith("Error: msg_nobody: no dead delivery")
-    assert told(operator.here("webhooks", "list", "--state", "dead", "--json")) == [oldest]
+    assert json_output(operator.here("webhooks", "list", "--state", "dead", "--json")) == [oldest]
     assert ok(operator.here("webhooks", "replay", dead, dead)) == "1 deliveries will be sent again.\n"
-    [again] = told(operator.here("webhooks", "list", "--state", "pending", "--json"))
+    [again] = json_output(operator.here("webhooks", "list", "--state", "pending", "--json"))
     assert again["webhook_id"] == dead
     assert again["due_at"] is not None
     assert "no dead delivery" in error_of(operator.here("webhooks", "replay", dead))
@@ -402,7 +402,7 @@ def test_every_dead_delivery_is_replayed_at_once(operator):
     dead = kill(operator, jane(operator, url=HOOK))
     assert ok(operator.here("webhooks", "replay", "--all")) == "1 deliveries will be sent again.\n"
     assert ok(operator.here("webhooks", "replay", "--all")) == "0 deliveries will be sent again.\n"
-    [again] = told(operator.here("webhooks", "list", "--json"))
+    [again] = json_output(operator.here("webhooks", "list", "--json"))
     assert (again["webhook_id"], again["state"]) == (dead, "pending")
 
 
@@ -418,7 +418,7 @@ def test_the_status_counts_and_names_nobody(operator):
         )
     operator.work(lambda work: statistics.record_scan(work, "Everyname", reason=None, trusted=False))
     operator.work(lambda work: statistics.reserve(work, "Never", delay=timedelta(0)))
-    status = told(operator.here("service", "status", "--json"))
+    status = json_output(operator.here("service", "status", "--json"))
     assert list(status) == STATUS
     assert status["people"] == {"registered": 1, "active": 1, "with_consent": 1, "may_be_scanned": 1}
     assert status["deliveries"] == {"open": 1, "pending": 1, "delivered": 0, "dead": 0}
@@ -430,26 +430,26 @@ def test_the_status_counts_and_names_nobody(operator):
     assert (everyname["untrusted_scans"], everyname["last_good_scan_at"]) == (1, None)
     assert (seekfolk["scans"], seekfolk["inconclusive_rate"]) == (4, 0.5)
     assert seekfolk["last_reason"] == "changed layout"
-    assert told(operator.here("sites", "health", "--json")) == status["sites"]
-    shown = ok(operator.here("service", "status"))
-    assert "People: 1 registered, 1 active, 1 with consent, 1 may be scanned." in shown
-    assert re.search(r"^Seekfolk +4 +2 +0\.5 +0 +\S+Z +\S+Z +changed layout$", shown, re.MULTILINE)
-    assert shown.endswith(ok(operator.here("sites", "health")))
+    assert json_output(operator.here("sites", "health", "--json")) == status["sites"]
+    output = ok(operator.here("service", "status"))
+    assert "People: 1 registered, 1 active, 1 with consent, 1 may be scanned." in output
+    assert re.search(r"^Seekfolk +4 +2 +0\.5 +0 +\S+Z +\S+Z +changed layout$", output, re.MULTILINE)
+    assert output.endswith(ok(operator.here("sites", "health")))
     for word in ("Jane", "Doe", "Oakmere", "places.example", "club.example", HOOK):
-        assert word not in shown + json.dumps(status)
+        assert word not in output + json.dumps(status)
 
 
 def test_work_that_is_held_is_not_due(operator):
     jane(operator)
     operator.work(lambda work: leases.acquire(work, tables.users, limit=1, duration=timedelta(hours=1)))
-    scans = told(operator.here("service", "status", "--json"))["work"]["scans"]
+    scans = json_output(operator.here("service", "status", "--json"))["work"]["scans"]
     assert scans == {"waiting": 0, "due": 0, "leased": 1, "oldest_due_at": None}
 
 
 def test_people_without_activation_or_consent_are_not_scanned(operator):
     user_id = jane(operator)
     operator.work(lambda work: consent.deactivate(work, user_id))
-    people = told(operator.here("service", "status", "--json"))["people"]
+    people = json_output(operator.here("service", "status", "--json"))["people"]
     assert people == {"registered": 1, "active": 0, "with_consent": 1, "may_be_scanned": 0}
 
 

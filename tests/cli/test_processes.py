@@ -65,7 +65,7 @@ def added(operator, *words):
     return json.loads(run.stdout)
 
 
-def told(operator, *words):
+def json_output(operator, *words):
     run = operator.here(*words, "--json")
     assert run.returncode == 0, run.stderr
     return json.loads(run.stdout)
@@ -74,10 +74,10 @@ def told(operator, *words):
 def eventually(ask):
     """What is asked for, once it is so."""
     until = time.monotonic() + PATIENCE_S
-    while not (found := ask()):
+    while not (result := ask()):
         assert time.monotonic() < until, "it did not come to pass"
         time.sleep(0.1)
-    return found
+    return result
 
 
 def listening(process):
@@ -120,7 +120,7 @@ def test_a_worker_does_what_a_service_without_one_left(operator, number):
     (operator.directory / "sites" / "seekfolk.yaml").write_text(DEFINITION)
     with operator.started("serve", "--port", "0", "--no-worker") as front:
         register(listening(front), credentials)
-        assert told(operator, "service", "status")["work"]["scans"]["due"] == 1
+        assert json_output(operator, "service", "status")["work"]["scans"]["due"] == 1
         with operator.started("worker", "--sites", "sites") as worker:
             assert "sites=1 search_engine=no" in said_until(worker, "worker=running")
             eventually(lambda: scanned(operator))
@@ -128,7 +128,7 @@ def test_a_worker_does_what_a_service_without_one_left(operator, number):
             rest = ended(worker, number)
         assert "no site definitions" not in rest
         assert "worker=" not in ended(front, number)
-    status = told(operator, "service", "status")
+    status = json_output(operator, "service", "status")
     assert status["work"]["scans"] == {"waiting": 1, "due": 0, "leased": 0, "oldest_due_at": None}
     [seekfolk] = status["sites"]
     assert (seekfolk["site"], seekfolk["inconclusive_rate"]) == ("Seekfolk", 1.0)
@@ -158,12 +158,12 @@ def test_a_service_and_a_worker_together_deliver_each_event_once(operator):
         for _ in range(5):
             user = register(base_url, credentials)
             due_delivery(operator, hook, user.id)
-        eventually(lambda: told(operator, "service", "status")["deliveries"]["delivered"] == 5)
+        eventually(lambda: json_output(operator, "service", "status")["deliveries"]["delivered"] == 5)
         for process in (worker, front):
             log = ended(process, signal.SIGTERM)
             assert "fault" not in log
             assert not [word for word in ("Quill", credentials["api_key"], hook, PAGE.url) if word in log]
-    sent = told(operator, "webhooks", "list")
+    sent = json_output(operator, "webhooks", "list")
     assert sorted(inbox.ids) == sorted(one["webhook_id"] for one in sent)
     assert [one["attempts"] for one in sent] == [1] * 5
 
@@ -186,13 +186,13 @@ def test_a_stopped_worker_releases_what_it_had_begun(operator):
         due_delivery(operator, hook, register(listening(front), credentials).id)
         with operator.started("worker", *NETWORK) as worker:
             eventually(lambda: inbox.ids)
-            assert told(operator, "service", "status")["work"]["deliveries"]["leased"] == 1
+            assert json_output(operator, "service", "status")["work"]["deliveries"]["leased"] == 1
             ended(worker, signal.SIGTERM)
-        counts = told(operator, "service", "status")["work"]["deliveries"]
+        counts = json_output(operator, "service", "status")["work"]["deliveries"]
         assert (counts["due"], counts["leased"]) == (1, 0)
         inbox.goes_on.set()
         with operator.started("worker", *NETWORK):
-            eventually(lambda: told(operator, "service", "status")["deliveries"]["delivered"] == 1)
+            eventually(lambda: json_output(operator, "service", "status")["deliveries"]["delivered"] == 1)
     assert len(set(inbox.ids)) == 1
 
 
@@ -218,7 +218,7 @@ def test_on_sqlite_a_worker_says_that_the_service_has_one(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["worker"], "exposurekit integrator add NAME creates one"),
         (["worker", "--search-engine", "127.0.0.1:8888"], "--search-engine must be an http or https URL"),
@@ -228,7 +228,7 @@ def test_on_sqlite_a_worker_says_that_the_service_has_one(tmp_path):
         (["serve", "--sites", "nowhere"], "nowhere is not a directory"),
     ],
 )
-def test_what_a_worker_cannot_use_is_a_one_line_error(tmp_path, words, said):
+def test_what_a_worker_cannot_use_is_a_one_line_error(tmp_path, words, message):
     operator = Operator(tmp_path, "sqlite:///service.db")
     if words != ["worker"]:
         added(operator)
@@ -236,4 +236,4 @@ def test_what_a_worker_cannot_use_is_a_one_line_error(tmp_path, words, said):
     assert run.returncode == 1
     [line] = run.stderr.splitlines()
     assert line.startswith("Error: ")
-    assert said in line
+    assert message in line

@@ -68,7 +68,7 @@ MISSING = (
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("report", "--out", "page.html"), MISSING),
         (("export", "queue", "--personal", "--out", "queue.md"), MISSING),
@@ -79,19 +79,19 @@ MISSING = (
     ],
     ids=" ".join,
 )
-def test_manual_work_without_names_says_how_to_get_them(shell, tmp_path, words, said):
+def test_manual_work_without_names_says_how_to_get_them(shell, tmp_path, words, message):
     run = shell.here(*words)
     assert run.returncode == 0, run.stderr
-    assert run.stderr == said
-    assert (NO_VALUES in (tmp_path / words[-1]).read_text()) == bool(said)
+    assert run.stderr == message
+    assert (NO_VALUES in (tmp_path / words[-1]).read_text()) == bool(message)
 
 
 @pytest.mark.parametrize("name", ["queue.xlsx", "queue.md", "queue.ics"])
 def test_a_queue_without_rows_says_why(shell, name):
     """Three people are fewer than the five who have to share steps."""
-    said = " ".join(shell.here("export", "queue", "--out", name).stdout.split())
-    assert "0 rows: 1 kind of removal is left out, because fewer than five people share the steps." in said
-    assert said.endswith("To write everything, add --personal.")
+    message = " ".join(shell.here("export", "queue", "--out", name).stdout.split())
+    assert "0 rows: 1 kind of removal is left out, because fewer than five people share the steps." in message
+    assert message.endswith("To write everything, add --personal.")
     assert "0 rows" not in shell.here("export", "queue", "--personal", "--out", name).stdout
 
 
@@ -126,13 +126,13 @@ def test_with_live_the_manual_work_has_names(shell, tmp_path):
 
 def test_as_json_it_is_the_content(shell, tmp_path):
     run = shell("report", "--json", "--out", str(tmp_path / "page.html"))
-    told = json.loads(run.stdout)
-    assert told["kind"] == "fleet"
-    assert {"name", "value", "qualifier", "definition"} == {*told["facts"][0]}
+    content = json.loads(run.stdout)
+    assert content["kind"] == "fleet"
+    assert {"name", "value", "qualifier", "definition"} == {*content["facts"][0]}
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("--out", "nowhere/page.html"), "no such directory"),
         (("--out", "."), "is a directory"),
@@ -144,15 +144,15 @@ def test_as_json_it_is_the_content(shell, tmp_path):
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
-def test_what_cannot_be_is_one_line_and_no_file(shell, tmp_path, words, said):
+def test_what_cannot_be_is_one_line_and_no_file(shell, tmp_path, words, message):
     run = shell("report", *words)
     assert run.returncode == 1
-    assert said in error_of(run)
+    assert message in error_of(run)
     assert not (tmp_path / "page.html").exists()
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("--kind", "person"), "--kind person needs --user ID"),
         (("--kind", "changes"), "--kind changes needs --since TIME"),
@@ -163,15 +163,15 @@ def test_what_cannot_be_is_one_line_and_no_file(shell, tmp_path, words, said):
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
-def test_what_does_not_go_together_is_a_wrong_call(shell, tmp_path, words, said):
+def test_what_does_not_go_together_is_a_wrong_call(shell, tmp_path, words, message):
     run = shell("report", "--out", str(tmp_path / "page.html"), *words)
     assert run.returncode == 2
-    assert said in run.stderr
+    assert message in run.stderr
     assert not (tmp_path / "page.html").exists()
 
 
 FORGED = "a\nError: forged\x1bc"
-SHOWN = "a Error: forgedc"
+ESCAPED_ERROR = "a Error: forgedc"
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ SHOWN = "a Error: forgedc"
 def test_a_file_is_named_on_one_line_whatever_its_name(shell, tmp_path, words, end):
     run = shell(*words, "--out", f"{FORGED}{end}")
     assert run.returncode == 0, run.stderr
-    assert f"Wrote {SHOWN}{end}, " in run.stdout
+    assert f"Wrote {ESCAPED_ERROR}{end}, " in run.stdout
     assert "\x1b" not in run.stdout
     assert (tmp_path / f"{FORGED}{end}").exists()
     shell.environment["PYTHONIOENCODING"] = "utf-8:strict"
@@ -194,19 +194,19 @@ def test_a_file_is_named_on_one_line_whatever_its_name(shell, tmp_path, words, e
     [("--out", f"{FORGED}/a.html"), ("--out", f"{FORGED}.txt"), ("--history", FORGED, "--out", "a.html")],
 )
 def test_an_error_names_it_so_too(shell, words):
-    told = error_of(shell.here("report", *words))
-    assert SHOWN in told
-    assert "\x1b" not in told
+    message = error_of(shell.here("report", *words))
+    assert ESCAPED_ERROR in message
+    assert "\x1b" not in message
 
 
 @pytest.fixture
 def browser(shell, tmp_path):
     """A program that stands for a browser: it notes what it is given to open."""
-    seen, program = tmp_path / "seen.txt", tmp_path / "browser.sh"
-    program.write_text(f'#!/bin/sh\necho "$1" >> {seen}\n')
+    opened, program = tmp_path / "seen.txt", tmp_path / "browser.sh"
+    program.write_text(f'#!/bin/sh\necho "$1" >> {opened}\n')
     program.chmod(0o700)
     shell.environment |= {"BROWSER": f"{program} %s", "XDG_CACHE_HOME": str(tmp_path / "cache")}
-    return seen
+    return opened
 
 
 def test_a_page_opens_and_is_forgotten_when_somebody_is_erased(shell, browser, tmp_path):

@@ -23,11 +23,11 @@ def listed(name):
 async def search(request):
     """A site for each way to behave; the known person is Casey Controlling."""
     name, kind = request.query_params["name"], request.path_params["kind"]
-    known = name == "Casey Controlling"
+    is_listed = name == "Casey Controlling"
     if kind == "stalling":
         await asyncio.sleep(5)
     answers = {
-        "good": HTMLResponse(listed(name) if known else NOBODY),
+        "good": HTMLResponse(listed(name) if is_listed else NOBODY),
         "others": HTMLResponse(listed("Casey Controlling")),
         "anybody": HTMLResponse(listed(name)),
         "empty": HTMLResponse(NOBODY),
@@ -36,7 +36,7 @@ async def search(request):
         "moved": HTMLResponse("Gone", 404),
         "changed": HTMLResponse("<div>Casey Controlling</div>"),
         "broken": HTMLResponse("Oh no", 500),
-        "forbidden": HTMLResponse(listed(name) if known else NOBODY),
+        "forbidden": HTMLResponse(listed(name) if is_listed else NOBODY),
         "stalling": HTMLResponse(NOBODY),
     }
     return answers[kind]
@@ -58,8 +58,8 @@ def shell(tmp_path):
     return Shell(tmp_path)
 
 
-def definition(base_url, kind="good", *, known="{first_name: Casey, last_name: Controlling}"):
-    controls = f"controls: {{listed: {known}}}" if known else ""
+def definition(base_url, kind="good", *, control_person="{first_name: Casey, last_name: Controlling}"):
+    controls = f"controls: {{listed: {control_person}}}" if control_person else ""
     return f"""
 name: {kind.title()} Site
 guide: A free directory.
@@ -92,7 +92,7 @@ def test_a_site_that_lists_the_known_and_nobody_else_works(shell, site, kind):
 
 
 @pytest.mark.parametrize(
-    ("kind", "said"),
+    ("kind", "reason"),
     [
         ("anybody", "an invented person is listed"),
         ("empty", "the person of controls.listed is not listed"),
@@ -105,15 +105,15 @@ def test_a_site_that_lists_the_known_and_nobody_else_works(shell, site, kind):
         ("stalling", "time-out"),
     ],
 )
-def test_a_broken_site_is_reported_once_with_its_reason(shell, site, kind, said):
+def test_a_broken_site_is_reported_once_with_its_reason(shell, site, kind, reason):
     run = shell.here("sites", "check", *written(shell, site, kind), *LOOPBACK)
     assert run.returncode == 1
     assert error_of(run).startswith(f"Error: {kind}.yaml: {kind.title()} Site: ")
-    assert said in error_of(run)
+    assert reason in error_of(run)
 
 
 def test_a_known_person_is_missed_where_none_is_named(shell, site):
-    run = shell.here("sites", "check", *written(shell, site, "good", known=None), *LOOPBACK)
+    run = shell.here("sites", "check", *written(shell, site, "good", control_person=None), *LOOPBACK)
     assert run.returncode == 0
     assert "controls.listed is missing" in error_of(run)
 

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.long  # processes of their own
 
 PATIENCE_S = 60
 WATCH = ("watch", "run", "--every", "1h")
-SEEN = f"{len(PEOPLE)} people loaded in full"
+EVERYONE_LOADED = f"{len(PEOPLE)} people loaded in full"
 
 
 @pytest.fixture
@@ -50,10 +50,10 @@ def status(shell):
 def eventually(ask):
     """What is asked for, once it is so."""
     until = time.monotonic() + PATIENCE_S
-    while not (found := ask()):
+    while not (result := ask()):
         assert time.monotonic() < until, "it did not come to pass"
         time.sleep(0.05)
-    return found
+    return result
 
 
 def inbox_of(process):
@@ -69,10 +69,10 @@ def ended(process, number=signal.SIGTERM):
     return process.returncode, out + err
 
 
-def is_silent_about(shell, *told):
+def is_silent_about(shell, *outputs):
     service = shell.environment["EXPOSUREKIT_BASE_URL"].split("//")[1]
     for secret in (KEY, SECRET, SIGNING_SECRET, PATH, service, "secret-"):
-        assert secret not in "".join(told)
+        assert secret not in "".join(outputs)
 
 
 def verifies(shell):
@@ -87,7 +87,7 @@ def test_watch_collects_receives_signed_deliveries_and_stops_while_idle(shell, f
         inbox = inbox_of(process)
         begun = said_until(process, "watching ")
         assert begun.endswith(f"watching {shell.directory}/history every 1h; first run now\n")
-        looked = said_until(process, SEEN)
+        looked = said_until(process, EVERYONE_LOADED)
         assert httpx.post(inbox, content=body).status_code == 401
         assert httpx.post(inbox, content=body, headers=headers).status_code == 204
         eventually(lambda: status(shell)[1]["ingested"])
@@ -97,15 +97,20 @@ def test_watch_collects_receives_signed_deliveries_and_stops_while_idle(shell, f
         assert second.returncode == 1
         prose = shell.here("watch", "status")
         assert (prose.returncode, prose.stdout.splitlines()[0]) == (0, "ok: the watch is running.")
-        code, told = status(shell)
-        assert (code, told["alive"], told["ingested"], told["failures_in_a_row"]) == (0, True, 1, 0)
+        code, watch_status = status(shell)
+        assert (code, watch_status["alive"], watch_status["ingested"], watch_status["failures_in_a_row"]) == (
+            0,
+            True,
+            1,
+            0,
+        )
         code, rest = ended(process)
     assert code == 0
-    code, told = status(shell)
-    assert (code, told["state"], told["problem"]) == (1, "stopped", "it was stopped")
-    assert sorted(fleet.asked) == list(PEOPLE)
+    code, watch_status = status(shell)
+    assert (code, watch_status["state"], watch_status["problem"]) == (1, "stopped", "it was stopped")
+    assert sorted(fleet.user_ids) == list(PEOPLE)
     assert verifies(shell)
-    is_silent_about(shell, looked, rest, second.stderr, prose.stdout, json.dumps(told))
+    is_silent_about(shell, looked, rest, second.stderr, prose.stdout, json.dumps(watch_status))
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -128,7 +133,7 @@ def test_watch_receives_during_a_slow_run_and_stops_within_it(shell, fleet, numb
         fleet.fault = None
         with shell.started(*WATCH, "--receive", "0") as process:
             assert httpx.post(inbox_of(process) + path, content=BODY).status_code == 204
-            said_until(process, SEEN)
+            said_until(process, EVERYONE_LOADED)
             assert ended(process)[0] == 0
         assert status(shell)[1]["ingested"] == 1
         assert verifies(shell)
@@ -139,9 +144,9 @@ def test_the_status_of_a_killed_watch_is_gone(shell, fleet):
     with shell.started(*WATCH) as process:
         said_until(process, "a collection failed: List users failed (500")
         eventually(lambda: status(shell)[1]["failures_in_a_row"])
-        code, told = status(shell)
+        code, watch_status = status(shell)
         assert code == 1
-        assert told["problem"].startswith("it failed once: a collection failed: List users")
+        assert watch_status["problem"].startswith("it failed once: a collection failed: List users")
         process.kill()
         process.wait()
     prose = shell.here("watch", "status")
@@ -149,16 +154,16 @@ def test_the_status_of_a_killed_watch_is_gone(shell, fleet):
     assert prose.stdout.splitlines()[0] == "Problem: its process ended."
     fleet.fault = None
     with shell.started(*WATCH) as process:
-        looked = said_until(process, SEEN)
+        looked = said_until(process, EVERYONE_LOADED)
         assert status(shell)[0] == 0
         assert ended(process)[0] == 0
     assert verifies(shell)
-    is_silent_about(shell, prose.stdout, looked, json.dumps(told))
+    is_silent_about(shell, prose.stdout, looked, json.dumps(watch_status))
 
 
 def test_a_restarted_watch_reports_the_last_run_and_error(shell, fleet):
     with shell.started(*WATCH) as process:
-        said_until(process, SEEN)
+        said_until(process, EVERYONE_LOADED)
         ended(process)
     looked = status(shell)[1]["last_run"]
     (shell.directory / "history" / "watch.json").write_text(
@@ -170,17 +175,17 @@ def test_a_restarted_watch_reports_the_last_run_and_error(shell, fleet):
         assert re.search(
             r"every 1h; first run at \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", said_until(process, "watching ")
         )
-        code, told = status(shell)
+        code, watch_status = status(shell)
         prose = shell.here("watch", "status").stdout
         ended(process)
-    assert (code, told["last_run"], told["failures_in_a_row"]) == (0, looked, 0)
+    assert (code, watch_status["last_run"], watch_status["failures_in_a_row"]) == (0, looked, 0)
     assert f"Last run: {looked['finished_at']}, {len(PEOPLE)} users loaded completely, 0 failed\n" in prose
     assert prose.endswith("Last error: 2026-03-01T20:00:00+00:00, a look failed\n")
 
 
 def test_a_watch_that_cannot_start_creates_no_webhook_path(shell):
     with shell.started(*WATCH) as process:
-        said_until(process, SEEN)
+        said_until(process, EVERYONE_LOADED)
         second = shell(*WATCH, "--receive", "0")
         ended(process)
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -193,7 +198,7 @@ def test_a_watch_that_cannot_start_creates_no_webhook_path(shell):
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "code", "message"),
     [
         (["status"], 1, "No watch was started with this history"),
         (["run", "--every", "0s"], 2, "use a number and its unit"),
@@ -202,8 +207,8 @@ def test_a_watch_that_cannot_start_creates_no_webhook_path(shell):
         (["run", "--receive", "0", "--path-secret", "short"], 1, "a path secret must have 16 to 200"),
     ],
 )
-def test_what_it_cannot_watch_with_is_told(shell, words, code, said):
+def test_what_it_cannot_watch_with_is_told(shell, words, code, message):
     run = shell.here("watch", *words)
     assert run.returncode == code
-    assert said in run.stderr
+    assert message in run.stderr
     is_silent_about(shell, run.stderr)

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 from support import faults
-from support.clients import AT_ONCE, many, told
+from support.clients import AT_ONCE, json_response, many
 from support.faults import LoseReply
 
 from exposurekit.client import Client, bulk
@@ -94,7 +94,7 @@ def test_an_answer_about_somebody_else_is_a_failure():
 
     def mix_up(request, number):
         if request.operation == "get_user" and number == 2:
-            return told(faults.BODIES["get_user"])
+            return json_response(faults.BODIES["get_user"])
         return None
 
     with faults.running(many([1, 2], mix_up)) as server:
@@ -129,14 +129,14 @@ def test_a_batch_shows_no_person_and_no_secret():
 
 
 def test_only_those_who_are_chosen_are_asked_about():
-    asked = set()
+    requested_ids = set()
 
     def meddle(_request, number):
-        asked.add(number)
+        requested_ids.add(number)
 
     with faults.running(many(range(1, 31), meddle)) as server:
         batches, last = load(server, only=lambda user_id: user_id % 10 == 3)
-    assert asked - {None} == {3, 13, 23}
+    assert requested_ids - {None} == {3, 13, 23}
     assert [user["id"] for batch in batches for user in batch.users] == [3, 13, 23]
     assert last.listing.returned == last.total == 30
 

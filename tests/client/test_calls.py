@@ -97,7 +97,7 @@ def test_a_blank_is_sent_and_clears(name):
 
 
 @pytest.mark.parametrize(
-    ("given", "seconds"),
+    ("birth_date", "seconds"),
     [
         (0, 0),
         (-352_425_600, -352_425_600),
@@ -113,18 +113,18 @@ def test_a_blank_is_sent_and_clears(name):
         (320_630_400.0, 320_630_400),
     ],
 )
-def test_a_birth_date_may_be_seconds_a_date_or_text(given, seconds):
-    sent = calls.update_user(KEY, birth_date=given).values["birth_date"]
+def test_a_birth_date_may_be_seconds_a_date_or_text(birth_date, seconds):
+    sent = calls.update_user(KEY, birth_date=birth_date).values["birth_date"]
     assert sent == seconds
     assert type(sent) is int
 
 
 @pytest.mark.parametrize(
-    "given", ["29.02.1980", "1981-02-29", "yesterday", [], {}, object(), float("nan"), float("inf")]
+    "birth_date", ["29.02.1980", "1981-02-29", "yesterday", [], {}, object(), float("nan"), float("inf")]
 )
-def test_an_invalid_birth_date_is_refused_without_its_value(given):
+def test_an_invalid_birth_date_is_refused_without_its_value(birth_date):
     with pytest.raises(InvalidArgument) as caught:
-        calls.update_user(KEY, birth_date=given)
+        calls.update_user(KEY, birth_date=birth_date)
     assert str(caught.value) == "birth_date must be epoch seconds, a date, or a string such as 1980-02-29"
 
 
@@ -204,17 +204,17 @@ def test_what_is_no_key_is_refused(key):
 
 def walk(people, *, cap, count, limit=4):
     """The offsets asked for, and the ids found, at a service that answers so."""
-    asked, found, paging = [], [], Paging(limit)
+    offsets, listed, paging = [], [], Paging(limit)
     while not paging.done:
-        asked.append(paging.offset)
+        offsets.append(paging.offset)
         size = min(paging.limit, cap or paging.limit)
         ids = people[paging.offset : paging.offset + size]
         total = {None: None, "all": len(people), "page": len(ids)}[count]
         page = UserPage(count=total, users=[{"id": number, "secret": "s"} for number in ids])
-        fresh = [number for number in ids if number not in found]
-        found += fresh
+        fresh = [number for number in ids if number not in listed]
+        listed += fresh
         paging = paging.after(page, fresh=len(fresh))
-    return asked, found
+    return offsets, listed
 
 
 @given(
@@ -225,9 +225,9 @@ def walk(people, *, cap, count, limit=4):
 )
 def test_everyone_is_found_once_whatever_the_service_counts_or_caps(size, cap, count, limit):
     people = list(range(size))
-    asked, found = walk(people, cap=cap, count=count, limit=limit)
-    assert found == people
-    assert len(asked) <= size // min(limit, cap or limit) + 2
+    offsets, listed = walk(people, cap=cap, count=count, limit=limit)
+    assert listed == people
+    assert len(offsets) <= size // min(limit, cap or limit) + 2
 
 
 def test_a_count_of_all_saves_the_last_look():

@@ -9,7 +9,7 @@ import threading
 import httpx
 import pytest
 from support import deviating_server, faults
-from support.clients import FACES, answering, connected, made, rows, told
+from support.clients import FACES, answering, connected, create_client, json_response, rows
 from support.deviating_server import PEOPLE, Manner
 from support.deviations import ALL_MANNERS, Meaning, format_of
 
@@ -64,13 +64,13 @@ def service():
 
 def fields(resource):
     """A resource's fields as the specification names them, without what a server added."""
-    found = {}
+    values = {}
     for name in type(resource).model_fields:
         value = getattr(resource, name)
         if isinstance(value, list):
             value = [fields(item) if hasattr(item, "model_fields_set") else item for item in value]
-        found[name] = fields(value) if hasattr(value, "model_fields_set") else value
-    return found
+        values[name] = fields(value) if hasattr(value, "model_fields_set") else value
+    return values
 
 
 def history(user):
@@ -85,9 +85,9 @@ def history(user):
 
 
 def assert_is(user, person, meaning, *, inside_get):
-    found = fields(user)
-    del found["service_history"]
-    assert found == meaning.user(person, inside_get=inside_get)
+    values = fields(user)
+    del values["service_history"]
+    assert values == meaning.user(person, inside_get=inside_get)
     assert type(user.secret) is type(meaning.secret(person))
     assert history(user) == sorted(person["service_history"], key=str)
 
@@ -97,17 +97,19 @@ def assert_is(user, person, meaning, *, inside_get):
 
 def test_list_users_gives_every_key_exactly(client, manner):
     meaning, page = Meaning(manner), client.list_users()
-    shown = PEOPLE[: manner.page_cap]
-    assert [(key.id, key.secret) for key in page.users] == [meaning.key(person) for person in shown]
-    assert [type(key.secret) for key in page.users] == [type(meaning.secret(person)) for person in shown]
-    counted = len(PEOPLE) if manner.count_of == "all" else len(shown)
+    page_people = PEOPLE[: manner.page_cap]
+    assert [(key.id, key.secret) for key in page.users] == [meaning.key(person) for person in page_people]
+    assert [type(key.secret) for key in page.users] == [
+        type(meaning.secret(person)) for person in page_people
+    ]
+    counted = len(PEOPLE) if manner.count_of == "all" else len(page_people)
     assert page.count == (counted if manner.count_name else None)
 
 
 @pytest.mark.parametrize("page_size", [2, 100])
 def test_iter_users_gives_everyone_once(client, manner, page_size):
-    found = [(key.id, key.secret) for key in client.iter_users(page_size)]
-    assert found == [Meaning(manner).key(person) for person in PEOPLE]
+    keys = [(key.id, key.secret) for key in client.iter_users(page_size)]
+    assert keys == [Meaning(manner).key(person) for person in PEOPLE]
 
 
 def test_an_answer_of_unknown_fields_alone_is_no_empty_list(client, manner):
@@ -156,9 +158,9 @@ def test_records_and_links_and_alerts_give_every_field(client, manner):
 def test_get_record_gives_every_field(client, manner):
     meaning = Meaning(manner)
     for person in PEOPLE:
-        for place, record in enumerate(person["records"]):
-            found = client.get_record(meaning.key(person), record["id"])
-            assert fields(found) == meaning.record(person, place)
+        for index, record in enumerate(person["records"]):
+            fetched = client.get_record(meaning.key(person), record["id"])
+            assert fields(fetched) == meaning.record(person, index)
 
 
 def test_update_user_gives_the_user_as_changed(writer, manner):
@@ -183,9 +185,9 @@ def test_create_user_gives_a_user_whose_key_works(writer, asynchronous):
     )
     assert user.is_scanning is asynchronous
     assert len(user.records) == len(user.links) == (0 if asynchronous else 1)
-    found = writer.get_user(user)
-    assert (found.key, found.addresses[0].zip) == (user.key, "01234")
-    assert [email.address for email in found.emails] == ["odalys@example.com"]
+    fetched = writer.get_user(user)
+    assert (fetched.key, fetched.addresses[0].zip) == (user.key, "01234")
+    assert [email.address for email in fetched.emails] == ["odalys@example.com"]
 
 
 def test_a_wrong_secret_is_unauthorized_in_every_manner(client):
@@ -202,21 +204,21 @@ def test_an_unknown_record_is_a_bad_request_in_every_manner(client, manner):
 # --- asking in other manners --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("place", ["query", "body", "header"])
+@pytest.mark.parametrize("location", ["query", "body", "header"])
 @pytest.mark.parametrize("body_encoding", ["json", "form"])
-def test_credentials_travel_where_they_are_put(face, place, body_encoding):
+def test_credentials_travel_where_they_are_put(face, location, body_encoding):
     person = PEOPLE[0]
     with (
         deviating_server.running() as service,
-        connected(face, service, credentials_in=place, body_encoding=body_encoding) as client,
+        connected(face, service, credentials_in=location, body_encoding=body_encoding) as client,
     ):
         client.get_user((person["id"], person["secret"]))
         client.update_user((person["id"], person["secret"]), first_name="Mira")
         read, written = service.requests
-    assert bool(read.headers) == bool(written.headers) == (place == "header")
-    assert ("secret" in read.query) == (place != "header")
-    assert ("secret" in written.query) == (place == "query")
-    assert ("secret" in written.body) == (place == "body")
+    assert bool(read.headers) == bool(written.headers) == (location == "header")
+    assert ("secret" in read.query) == (location != "header")
+    assert ("secret" in written.query) == (location == "query")
+    assert ("secret" in written.body) == (location == "body")
 
 
 @pytest.mark.parametrize("body_encoding", ["json", "form"])
@@ -266,9 +268,9 @@ def test_a_client_that_was_closed_opens_again(face, service):
 def test_each_operation_is_a_method_that_explains_itself(kind, operation):
     method, build = getattr(kind, operation.name), getattr(calls, operation.name)
     assert method.__doc__ == build.__doc__
-    asked = list(inspect.signature(method).parameters.values())
-    assert asked[0].name == "self"
-    assert asked[1:] == list(inspect.signature(build).parameters.values())
+    parameters = list(inspect.signature(method).parameters.values())
+    assert parameters[0].name == "self"
+    assert parameters[1:] == list(inspect.signature(build).parameters.values())
 
 
 def test_an_unknown_argument_is_a_type_error(face):
@@ -282,31 +284,33 @@ def test_an_unknown_argument_is_a_type_error(face):
 class Scanning:
     """A service whose scan ends at the nth look."""
 
-    def __init__(self, looks):
-        self.looks = looks
-        self.asked = 0
+    def __init__(self, scan_count):
+        self.scan_count = scan_count
+        self.request_count = 0
 
     def __call__(self, _request):
-        self.asked += 1
-        shown = {name: value for name, value in TAMSIN.items() if name != "alerts"}
-        return httpx.Response(200, json={"user": shown | {"is_scanning": self.asked < self.looks}})
+        self.request_count += 1
+        visible_fields = {name: value for name, value in TAMSIN.items() if name != "alerts"}
+        return httpx.Response(
+            200, json={"user": visible_fields | {"is_scanning": self.request_count < self.scan_count}}
+        )
 
 
 def test_wait_for_scan_returns_the_user_once_no_scan_runs(face):
-    scan = Scanning(looks=2)
+    scan = Scanning(scan_count=2)
     with connected(face, "https://service.example", transport=httpx.MockTransport(scan)) as client:
         user = client.wait_for_scan((103, TAMSIN["secret"]))
-    assert (user.id, user.is_scanning, scan.asked) == (103, False, 2)
+    assert (user.id, user.is_scanning, scan.request_count) == (103, False, 2)
 
 
 def test_wait_for_scan_times_out_and_says_the_scan_continues(face):
-    scan = Scanning(looks=10**9)
+    scan = Scanning(scan_count=10**9)
     with (
         connected(face, "https://service.example", transport=httpx.MockTransport(scan)) as client,
         pytest.raises(ScanTimeout, match=r"did not finish within 0 s. It continues"),
     ):
         client.wait_for_scan((103, TAMSIN["secret"]), timeout=0)
-    assert scan.asked == 1
+    assert scan.request_count == 1
 
 
 # --- probe --------------------------------------------------------------------------------------------
@@ -353,7 +357,7 @@ OTHERWISE_TOLD = {
 
 
 @pytest.mark.parametrize(
-    ("manner", "told"),
+    ("manner", "expected"),
     [
         (Manner(), {}),
         (Manner(count_name="total"), {"count of users": "total"}),
@@ -384,12 +388,12 @@ OTHERWISE_TOLD = {
     ],
     ids=str,
 )
-def test_probe_tells_how_this_service_answers(manner, told):
+def test_probe_tells_how_this_service_answers(manner, expected):
     with deviating_server.running(manner) as service, connected("blocking", service) as client:
         table = client.probe()
         assert {request.method for request in service.requests} == {"GET"}
     assert table.columns.tolist() == ["point", "answer"]
-    assert dict(zip(table["point"], table["answer"], strict=True)) == PLAINLY_TOLD | told
+    assert dict(zip(table["point"], table["answer"], strict=True)) == PLAINLY_TOLD | expected
 
 
 def test_probe_says_how_answers_deviate():
@@ -401,12 +405,12 @@ def test_probe_says_how_answers_deviate():
             body["users"] = [{"id": 12, "secret": "ab12"}]
         if request.operation == "get_user":
             body["user"] |= {"middle_name": None, "is_scanning": "true"}
-        return told(body)
+        return json_response(body)
 
     with faults.running(script) as server, connected("blocking", server.base_url) as client:
-        found = {row["point"]: row["answer"] for row in rows(client.probe())}
+        answers = {row["point"]: row["answer"] for row in rows(client.probe())}
     noted = ("middle_name null", "is_scanning text for boolean")
-    assert found["deviations"] == "; ".join(f"Get user: {one} (1 of 1 users)" for one in noted)
+    assert answers["deviations"] == "; ".join(f"Get user: {one} (1 of 1 users)" for one in noted)
 
 
 @pytest.mark.parametrize(
@@ -427,15 +431,15 @@ def test_probe_names_what_stands_in_place_of_an_object(odd, statuses, contains):
         if request.operation == "get_user":
             body["user"] |= odd
             del body["user"]["aliases"]
-        return told(body)
+        return json_response(body)
 
     with faults.running(script) as server, connected("blocking", server.base_url) as client:
-        found = {row["point"]: row["answer"] for row in rows(client.probe())}
-    assert found["statuses"].removeprefix("unknown: no registered user shows it") == statuses
-    assert found["users on a page without limit"] == "1; 1 of 2 is integer, not an object"
-    assert found["alias_type in responses"].endswith("; 1 of 1 is missing")
-    assert contains is None or found["links with contains"].endswith(contains)
-    assert not [answer for answer in found.values() if "does not match the specification" in answer]
+        answers = {row["point"]: row["answer"] for row in rows(client.probe())}
+    assert answers["statuses"].removeprefix("unknown: no registered user shows it") == statuses
+    assert answers["users on a page without limit"] == "1; 1 of 2 is integer, not an object"
+    assert answers["alias_type in responses"].endswith("; 1 of 1 is missing")
+    assert contains is None or answers["links with contains"].endswith(contains)
+    assert not [answer for answer in answers.values() if "does not match the specification" in answer]
 
 
 def test_probe_tells_all_deviations_at_once():
@@ -443,9 +447,9 @@ def test_probe_tells_all_deviations_at_once():
         deviating_server.running(deviating_server.OTHERWISE) as service,
         connected("blocking", service) as client,
     ):
-        found = {row["point"]: row["answer"] for row in rows(client.probe())}
-    assert found.items() >= (OTHERWISE_TOLD | {"statuses": found["statuses"]}).items()
-    assert "archived" in found["statuses"]
+        answers = {row["point"]: row["answer"] for row in rows(client.probe())}
+    assert answers.items() >= (OTHERWISE_TOLD | {"statuses": answers["statuses"]}).items()
+    assert "archived" in answers["statuses"]
 
 
 @pytest.mark.parametrize("settings", [{"api_secret": "wrong"}, {"api_key": "wrong"}])
@@ -459,9 +463,9 @@ def test_probe_of_a_service_that_refuses_is_refused_at_once(settings):
 def test_probe_of_a_service_without_people_says_what_nobody_shows():
     with deviating_server.running() as service, connected("blocking", service) as client:
         service.people.clear()
-        found = {row["point"]: row["answer"] for row in rows(client.probe())}
-    assert found["birth_date"] == "unknown: no registered user shows it"
-    assert found["JSON responses"] == "yes"
+        answers = {row["point"]: row["answer"] for row in rows(client.probe())}
+    assert answers["birth_date"] == "unknown: no registered user shows it"
+    assert answers["JSON responses"] == "yes"
 
 
 # --- the transport seam -------------------------------------------------------------------------------
@@ -530,15 +534,15 @@ def test_a_client_that_blocks_refuses_a_transport_that_cannot():
 
 @pytest.mark.parametrize("face", FACES)
 def test_a_transport_sees_what_a_socket_would(face):
-    seen = []
+    requests = []
 
     def note(request):
-        seen.append(request)
+        requests.append(request)
         return answering(request)
 
     with connected(face, "https://service.example", transport=httpx.MockTransport(note)) as client:
         client.update_user((101, "904"), emails=["a@example.com"])
-    [request] = seen
+    [request] = requests
     assert (request.method, request.url.path) == ("PUT", "/api/acme/key-otherwise/v2/users/101.json")
     assert request.headers["host"] == "service.example"
     assert json.loads(request.content)["emails"] == [{"address": "a@example.com"}]
@@ -550,7 +554,10 @@ def test_a_client_is_a_context_that_closes(service):
         str(service), integration_name="acme", api_key="key-otherwise", api_secret="secret-otherwise"
     ) as client:
         assert client.list_users().count == 5
-    assert repr(made("awaiting", service).client) == f"AsyncClient('{service}', integration_name='acme')"
+    assert (
+        repr(create_client("awaiting", service).client)
+        == f"AsyncClient('{service}', integration_name='acme')"
+    )
 
 
 def test_an_awaiting_client_says_that_it_belongs_to_another_loop():

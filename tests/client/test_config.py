@@ -31,46 +31,49 @@ def to_environment(monkeypatch, settings):
         monkeypatch.setenv(f"EXPOSUREKIT_{name.upper()}", value)
 
 
-def to_file(place, settings):
+def to_file(directory, settings):
     lines = [f"EXPOSUREKIT_{name.upper()}={value}" for name, value in settings.items()]
-    (place / ".env").write_text("\n".join(["# settings", "UNRELATED=1", *lines]), encoding="utf-8")
+    (directory / ".env").write_text("\n".join(["# settings", "UNRELATED=1", *lines]), encoding="utf-8")
 
 
-def found(**given):
-    return credentials(**({name: None for name in SETTINGS} | given))  # noqa: C420  dict.fromkeys reads no better
+def resolved_settings(**arguments):
+    return credentials(**({name: None for name in SETTINGS} | arguments))  # noqa: C420  dict.fromkeys reads no better
 
 
 def test_settings_come_from_arguments():
-    assert found(**SETTINGS) == SETTINGS
+    assert resolved_settings(**SETTINGS) == SETTINGS
 
 
 def test_settings_come_from_the_environment(monkeypatch):
     to_environment(monkeypatch, SETTINGS)
-    assert found() == SETTINGS
+    assert resolved_settings() == SETTINGS
 
 
 def test_settings_come_from_a_dotenv_file(empty_place):
     to_file(empty_place, SETTINGS)
-    assert found() == SETTINGS
+    assert resolved_settings() == SETTINGS
 
 
 def test_arguments_outrank_the_environment_and_the_environment_the_file(empty_place, monkeypatch):
     to_file(empty_place, SETTINGS)
     to_environment(monkeypatch, {"api_key": "key-2", "api_secret": "secret-2"})
-    assert found(api_secret="secret-3") == SETTINGS | {"api_key": "key-2", "api_secret": "secret-3"}
+    assert resolved_settings(api_secret="secret-3") == SETTINGS | {
+        "api_key": "key-2",
+        "api_secret": "secret-3",
+    }
 
 
 def test_a_blank_setting_is_a_missing_one(monkeypatch):
     to_environment(monkeypatch, SETTINGS | {"api_key": ""})
     with pytest.raises(ConfigurationError, match=r"pass api_key, or set EXPOSUREKIT_API_KEY "):
-        found()
+        resolved_settings()
 
 
 @pytest.mark.parametrize("missing", SETTINGS)
 def test_a_missing_setting_is_named_with_its_variable(missing):
-    given = {name: value for name, value in SETTINGS.items() if name != missing}
+    remaining = {name: value for name, value in SETTINGS.items() if name != missing}
     with pytest.raises(ConfigurationError) as caught:
-        found(**given)
+        resolved_settings(**remaining)
     assert f"pass {missing}, or set EXPOSUREKIT_{missing.upper()} " in str(caught.value)
 
 
@@ -145,15 +148,15 @@ def test_https_and_loopback_are_taken_in_silence(base_url):
 def test_plain_http_to_elsewhere_warns_where_the_client_is_made(kind, host):
     with pytest.warns(
         UserWarning, match="base_url is plain HTTP: keys and secrets travel unencrypted"
-    ) as seen:
+    ) as warnings_raised:
         kind(**SETTINGS | {"base_url": f"http://{host}"})
-    assert [warning.filename for warning in seen] == [__file__]
+    assert [warning.filename for warning in warnings_raised] == [__file__]
 
 
 @pytest.mark.parametrize("kind", [Client, AsyncClient])
 def test_a_clients_repr_has_its_address_and_integrator_only(kind):
-    shown = f"{kind.__name__}('https://service.example', integration_name='acme')"
-    assert repr(kind(**SETTINGS)) == shown
+    expected = f"{kind.__name__}('https://service.example', integration_name='acme')"
+    assert repr(kind(**SETTINGS)) == expected
     access = repr(kind(**SETTINGS).config)
     assert "key-1" not in access
     assert "secret-1" not in access

@@ -117,9 +117,9 @@ def test_a_passing_fault_is_retried_where_safe_and_duplicates_nobody(face, kind,
         else:
             with pytest.raises(kind.error):
                 ask(client)
-        found = [request.operation for request in server.requests]
+        operations = [request.operation for request in server.requests]
         assert client.get_user(KEY).id == PERSON_ID  # and the client goes on
-    assert found == ["list_users"] + [operation] * (2 if kind.again and repeatable else 1)
+    assert operations == ["list_users"] + [operation] * (2 if kind.again and repeatable else 1)
     assert server.received == (1 if operation == "create_user" else 0)
     assert server.created <= 1
 

@@ -45,7 +45,7 @@ def access(**manner):
     return ClientConfig(**ACCESS | manner)
 
 
-def asked(call, **manner):
+def built_request(call, **manner):
     return protocol.request(call, access(**manner))
 
 
@@ -63,7 +63,7 @@ def form(request):
 @EACH
 @pytest.mark.parametrize("format", ["json", "xml"])
 def test_each_operation_has_its_method_path_and_format(call, method, path, format):  # noqa: A002
-    request = asked(call, format=format)
+    request = built_request(call, format=format)
     assert request.method == method
     assert urlsplit(request.url).path == f"/api/acme/key-1/v2{path}.{format}"
     assert request.headers["Accept"] == f"application/{format}"
@@ -72,18 +72,19 @@ def test_each_operation_has_its_method_path_and_format(call, method, path, forma
 @pytest.mark.parametrize("base_url", ["https://service.example/at/", "https://service.example/at"])
 def test_a_mounted_service_is_found_below_its_base_url(base_url):
     assert (
-        urlsplit(asked(calls.list_users(), base_url=base_url).url).path == "/at/api/acme/key-1/v2/users.json"
+        urlsplit(built_request(calls.list_users(), base_url=base_url).url).path
+        == "/at/api/acme/key-1/v2/users.json"
     )
 
 
 def test_names_and_keys_are_quoted_in_the_path():
-    request = asked(calls.list_users(), integration_name="a/b c", api_key="k?1#é%")
+    request = built_request(calls.list_users(), integration_name="a/b c", api_key="k?1#é%")
     assert urlsplit(request.url).path == "/api/a%2Fb%20c/k%3F1%23%C3%A9%25/v2/users.json"
 
 
 @EACH
 def test_credentials_are_in_the_query_or_the_body_by_method(call, method, path):
-    request = asked(call)
+    request = built_request(call)
     secrets = {"api_secret": "s&cret=1 ?"} | ({} if call.secret is None else {"secret": "ab 12/&"})
     if method == "GET":
         assert query(request) == secrets
@@ -95,7 +96,7 @@ def test_credentials_are_in_the_query_or_the_body_by_method(call, method, path):
 
 @EACH
 def test_credentials_in_query_are_in_the_query_always(call, method, path):
-    request = asked(call, credentials_in="query")
+    request = built_request(call, credentials_in="query")
     assert query(request).items() >= {"api_secret": "s&cret=1 ?"}.items()
     assert ("secret" in query(request)) == (call.secret is not None)
     assert b"secret" not in (request.body or b"")
@@ -103,14 +104,14 @@ def test_credentials_in_query_are_in_the_query_always(call, method, path):
 
 @EACH
 def test_credentials_in_body_need_a_body(call, method, path):
-    request = asked(call, credentials_in="body")
+    request = built_request(call, credentials_in="body")
     assert ("api_secret" in query(request)) == (method == "GET")
     assert (b"api_secret" in (request.body or b"")) == (method != "GET")
 
 
 @EACH
 def test_credentials_in_headers_are_nowhere_else(call, method, path):
-    request = asked(call, credentials_in="header")
+    request = built_request(call, credentials_in="header")
     assert request.headers["X-Api-Secret"] == "s&cret=1 ?"
     assert request.headers.get("X-User-Secret") == call.secret
     assert "secret" not in request.url
@@ -118,24 +119,27 @@ def test_credentials_in_headers_are_nowhere_else(call, method, path):
 
 
 def test_without_a_secret_in_hand_none_is_sent():
-    assert "secret" not in query(asked(calls.list_users()))
+    assert "secret" not in query(built_request(calls.list_users()))
 
 
 def test_an_integer_secret_goes_back_as_an_integer():
-    request = asked(calls.update_user((12, 904417732051266311), first_name="Oda"))
+    request = built_request(calls.update_user((12, 904417732051266311), first_name="Oda"))
     assert json.loads(request.body)["secret"] == 904417732051266311
-    assert query(asked(calls.get_user((12, 904417732051266311))))["secret"] == "904417732051266311"
+    assert query(built_request(calls.get_user((12, 904417732051266311))))["secret"] == "904417732051266311"
 
 
 def test_paging_travels_in_the_query():
-    assert query(asked(calls.list_users(3, 0), credentials_in="header")) == {"limit": "3", "offset": "0"}
+    assert query(built_request(calls.list_users(3, 0), credentials_in="header")) == {
+        "limit": "3",
+        "offset": "0",
+    }
 
 
 def test_a_json_body_holds_what_was_given_and_no_more():
-    request = asked(CREATE, credentials_in="header")
+    request = built_request(CREATE, credentials_in="header")
     assert request.headers["Content-Type"] == "application/json"
     assert json.loads(request.body) == PERSON | {"async": True}
-    assert json.loads(asked(UPDATE, credentials_in="header").body) == {
+    assert json.loads(built_request(UPDATE, credentials_in="header").body) == {
         "first_name": "Oda",
         "middle_name": "",
         "emails": [{"id": "2", "_destroy": True}],
@@ -146,7 +150,7 @@ def test_a_form_has_rails_names_and_addresses_as_json():
     call = calls.create_user(
         **PERSON, emails=["a@x.example"], aliases=[{"first_name": "Oda", "last_name": "F"}]
     )
-    request = asked(call, body_encoding="form")
+    request = built_request(call, body_encoding="form")
     assert request.headers["Content-Type"] == "application/x-www-form-urlencoded"
     fields = form(request)
     assert json.loads(fields.pop("addresses")[0]) == PERSON["addresses"]
@@ -162,7 +166,7 @@ def test_a_form_has_rails_names_and_addresses_as_json():
 
 
 def test_a_form_keeps_a_blank_that_clears():
-    assert form(asked(UPDATE, body_encoding="form"))["middle_name"] == [""]
+    assert form(built_request(UPDATE, body_encoding="form"))["middle_name"] == [""]
 
 
 CSV = {"body_encoding": "form", "lists": "csv"}
@@ -175,7 +179,7 @@ def test_csv_lists_are_comma_separated():
         phone_numbers=["0207"],
         aliases=[{"first_name": "Oda", "last_name": "F"}, {"last_name": "Moor"}],
     )
-    fields = form(asked(call, **CSV))
+    fields = form(built_request(call, **CSV))
     assert fields["emails"] == ["a@x.example,b@x.example"]
     assert fields["phone_numbers"] == ["0207"]
     assert fields["aliases"] == ["Oda F,Moor"]
@@ -190,11 +194,11 @@ def test_csv_lists_are_comma_separated():
     ],
 )
 def test_what_csv_would_lose_is_sent_as_objects(changes, field):
-    assert field in form(asked(calls.update_user(KEY, **changes), **CSV))
+    assert field in form(built_request(calls.update_user(KEY, **changes), **CSV))
 
 
 def test_a_request_shows_its_method_alone():
-    assert repr(asked(UPDATE)) == "Request(method='PUT')"
+    assert repr(built_request(UPDATE)) == "Request(method='PUT')"
 
 
 # --- answers ------------------------------------------------------------------------------------------
@@ -311,7 +315,7 @@ def test_several_reasons_stand_beside_each_other():
 
 
 @pytest.mark.parametrize(
-    ("said", "shown"),
+    ("server_text", "masked"),
     [
         ("Odalys is too short", "*** is too short"),
         ("ODALYS FENNIMOOR is too short", "*** *** is too short"),
@@ -329,9 +333,9 @@ def test_several_reasons_stand_beside_each_other():
         ("city " * 100, ("city " * 100)[:200]),
     ],
 )
-def test_what_was_sent_or_looks_personal_is_masked_in_reasons(said, shown):
-    error = refusal(CREATE, 400, json.dumps({"error": said}).encode())
-    assert str(error).startswith(f"Create user failed (400: {shown}")
+def test_what_was_sent_or_looks_personal_is_masked_in_reasons(server_text, masked):
+    error = refusal(CREATE, 400, json.dumps({"error": server_text}).encode())
+    assert str(error).startswith(f"Create user failed (400: {masked}")
 
 
 @given(

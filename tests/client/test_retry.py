@@ -36,9 +36,9 @@ def test_any_other_answer_is_final(status):
 
 
 @pytest.mark.parametrize("status", BUSY)
-@pytest.mark.parametrize("asked", [None, "0", "1"])
-def test_a_response_to_an_unrepeatable_call_is_final(status, asked):
-    assert wait(answer(status, asked), repeatable=False) is None
+@pytest.mark.parametrize("retry_after_header", [None, "0", "1"])
+def test_a_response_to_an_unrepeatable_call_is_final(status, retry_after_header):
+    assert wait(answer(status, retry_after_header), repeatable=False) is None
 
 
 @pytest.mark.parametrize("lost", [TransportFailure.disconnected(), TransportFailure.timeout()])
@@ -72,9 +72,9 @@ def test_the_wait_doubles_with_full_jitter_up_to_the_longest(tries):
     assert 0.8 * most < max(waits) <= most
 
 
-@pytest.mark.parametrize(("asked", "seconds"), [("0", 0), ("1", 1), (" 30 ", 30), ("60", 60), ("1.5", 2)])
-def test_retry_after_in_seconds_is_honoured_to_the_second(asked, seconds):
-    assert wait(answer(429, asked), patience=RetryPolicy()) == seconds
+@pytest.mark.parametrize(("header", "seconds"), [("0", 0), ("1", 1), (" 30 ", 30), ("60", 60), ("1.5", 2)])
+def test_retry_after_in_seconds_is_honoured_to_the_second(header, seconds):
+    assert wait(answer(429, header), patience=RetryPolicy()) == seconds
 
 
 def test_retry_after_as_a_date_is_honoured():
@@ -89,18 +89,18 @@ def test_a_date_that_has_passed_asks_for_no_wait():
 
 
 @pytest.mark.parametrize(
-    "asked", ["61", "86400", "999999999", "9" * 20, "9" * 400, "Fri, 31 Dec 2999 23:59:59 GMT"]
+    "header", ["61", "86400", "999999999", "9" * 20, "9" * 400, "Fri, 31 Dec 2999 23:59:59 GMT"]
 )
-def test_a_wait_longer_than_patience_ends_the_call(asked):
-    assert wait(answer(429, asked), patience=RetryPolicy(max_delay=60)) is None
+def test_a_wait_longer_than_patience_ends_the_call(header):
+    assert wait(answer(429, header), patience=RetryPolicy(max_delay=60)) is None
 
 
 @pytest.mark.parametrize(
-    "asked", ["", "soon", "-5", "١٢", "²", "NaN", "inf", "0x10", "Wed", "Wed, 99 Foo 2015"]
+    "header", ["", "soon", "-5", "١٢", "²", "NaN", "inf", "0x10", "Wed", "Wed, 99 Foo 2015"]
 )
-def test_an_invalid_retry_after_counts_as_none(asked):
-    assert retry_after(asked) is None
-    assert 0 <= wait(answer(429, asked), patience=RetryPolicy(initial_delay=0.5)) <= 0.5
+def test_an_invalid_retry_after_counts_as_none(header):
+    assert retry_after(header) is None
+    assert 0 <= wait(answer(429, header), patience=RetryPolicy(initial_delay=0.5)) <= 0.5
 
 
 @given(
@@ -110,8 +110,8 @@ def test_an_invalid_retry_after_counts_as_none(asked):
 @example("Fri, 31 Dec 9999 23:59:59 -2359")
 @example("Mon, 01 Jan 0001 00:00:00 +2359")
 def test_any_retry_after_is_a_finite_wait_or_none(text):
-    found = retry_after(text)
-    assert found is None or (found >= 0 and math.isfinite(found))
+    wait_s = retry_after(text)
+    assert wait_s is None or (wait_s >= 0 and math.isfinite(wait_s))
 
 
 @pytest.mark.parametrize("settings", [{"max_retries": -1}, {"initial_delay": -0.1}, {"max_delay": -1}])

@@ -60,9 +60,9 @@ JANE = {
 }
 
 
-def refusal_of(body, told="json", shape=None):
+def refusal_of(body, encoding="json", shape=None):
     with pytest.raises(InvalidResponse) as refusal:
-        codec.decode(body, told, shape)
+        codec.decode(body, encoding, shape)
     assert refusal.value.__context__ is None
     return str(refusal.value)
 
@@ -152,12 +152,12 @@ def test_hostile_json_is_refused_in_little_memory(body):
 
 @given(st.binary() | st.text(st.sampled_from('[]{}",:0123456789eE+-.tfnNaI\\u \n')).map(str.encode))
 def test_any_bytes_are_read_or_refused(body):
-    value, said = None, ""
+    value, message = None, ""
     try:
         value = codec.decode(body, "json")
     except InvalidResponse as refusal:
-        said = str(refusal)
-    assert said.startswith("not JSON: ") if said else value == json.loads(body)
+        message = str(refusal)
+    assert message.startswith("not JSON: ") if message else value == json.loads(body)
 
 
 def test_an_integer_is_exact_at_any_size_that_is_read():

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support import faults
-from support.clients import AT_ONCE, FACES, connected, many, told
+from support.clients import AT_ONCE, FACES, connected, json_response, many
 from support.payloads import ALERT, LINK, RECORD, USER
 
 import exposurekit as ek
@@ -62,13 +62,13 @@ ANY_CASE = settings(max_examples=150, suppress_health_check=[HealthCheck.too_slo
 def body_of(call, path=(), name=None, value=None):
     """The right answer to a call, with one odd field."""
     item = copy.deepcopy(USER if call is GET else ALERT)
-    place = item
+    target = item
     for step in path:
-        place = place[step]
+        target = target[step]
     if value is MISSING:
-        del place[name]
+        del target[name]
     elif name:
-        place[name] = value
+        target[name] = value
     return {"user": item} if call is GET else {"alerts": [item]}
 
 
@@ -126,21 +126,21 @@ def test_an_odd_field_costs_that_field_alone(field, value):
         protocol.row(call, STRICT, answer(body_of(call)))["user" if call is GET else "alerts"]
         for call in (GET, ALERTS)
     )
-    found = packed(row, right_alerts) if call is GET else packed(right_user, row)
+    batches = packed(row, right_alerts) if call is GET else packed(right_user, row)
     right = packed(right_user, right_alerts)
     if call is GET and not path:
         hidden = (name, "user_id") if name == "id" else (name,)
-        assert others("users", found, *hidden) == others("users", right, *hidden)
+        assert others("users", batches, *hidden) == others("users", right, *hidden)
         for table in ("records", "links", "emails", "addresses", "aliases", "phone_numbers"):
-            assert table == name or found[table].num_rows == right[table].num_rows
-        assert found["service_history"].num_rows == 1 or name == "service_history"
+            assert table == name or batches[table].num_rows == right[table].num_rows
+        assert batches["service_history"].num_rows == 1 or name == "service_history"
     elif path == ("records", 0) and name != "id":
-        assert others("records", found, name) == others("records", right, name)
+        assert others("records", batches, name) == others("records", right, name)
     elif path == ("links", 0):
-        assert others("links", found, name) == others("links", right, name)
+        assert others("links", batches, name) == others("links", right, name)
     elif call is ALERTS and name != "source":
         columns = {"id": "record_id"}.get(name, name)
-        assert others("alerts", found, columns) == others("alerts", right, columns)
+        assert others("alerts", batches, columns) == others("alerts", right, columns)
 
 
 @pytest.mark.parametrize("odd", ODD)
@@ -157,8 +157,10 @@ def test_each_odd_field_is_noted_once_or_may_be_so(call, path, name, odd):
     assert bool(notes) != conforms, notes
     if notes:
         prefix = "" if call is GET else "alerts."
-        place = prefix + ".".join([str(step) for step in path if step != 0] + [name])
-        assert {note.field for note in notes} == {place} | ({place + ".id"} if odd == "never" else set())
+        field_path = prefix + ".".join([str(step) for step in path if step != 0] + [name])
+        assert {note.field for note in notes} == {field_path} | (
+            {field_path + ".id"} if odd == "never" else set()
+        )
 
 
 def _fits(path, name, odd):
@@ -420,10 +422,10 @@ def test_text_is_no_item_in_xml_either(name, value):
 
 def test_a_single_call_warns_of_what_it_left_out():
     with pytest.warns(UserWarning, match=r"^List user records: .* dropped at records$"):
-        found = protocol.model(
+        models = protocol.model(
             calls.list_user_records(KEY), ACCESS, answer({"records": [{"record": RECORD}, 7]})
         )
-    assert [record.id for record in found] == [7]
+    assert [record.id for record in models] == [7]
 
 
 @pytest.mark.parametrize(
@@ -555,7 +557,7 @@ def test_a_user_without_a_secret_has_no_key():
 def test_both_clients_read_every_odd_field(face):
     odd = {}
     with (
-        faults.running(lambda _request: told(odd["body"])) as server,
+        faults.running(lambda _request: json_response(odd["body"])) as server,
         connected(face, server.base_url) as client,
     ):
         for call, path, name in FIELDS:
@@ -565,8 +567,8 @@ def test_both_clients_read_every_odd_field(face):
                     continue
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
-                    found = client.get_user(KEY) if call is GET else client.get_user_alerts(KEY)
-                assert repr(found)
+                    result = client.get_user(KEY) if call is GET else client.get_user_alerts(KEY)
+                assert repr(result)
 
 
 def test_people_with_one_odd_field_each_are_all_loaded():
@@ -582,7 +584,7 @@ def test_people_with_one_odd_field_each_are_all_loaded():
     def meddle(request, number):
         if number is None or request.operation != "get_user":
             return None
-        return told({"user": body_of(GET, *cases[number - 1])["user"] | {"id": number}})
+        return json_response({"user": body_of(GET, *cases[number - 1])["user"] | {"id": number}})
 
     with faults.running(many(range(1, len(cases) + 1), meddle)) as server:
         exposure = connect(server)
@@ -613,7 +615,7 @@ def connect(server, **how):
 def test_strict_makes_each_of_them_a_failure():
     def meddle(request, number):
         user = faults.BODIES["get_user"]["user"] | {"id": number, "middle_name": None if number == 2 else ""}
-        return told({"user": user}) if request.operation == "get_user" else None
+        return json_response({"user": user}) if request.operation == "get_user" else None
 
     with faults.running(many([1, 2], meddle)) as server:
         exposure = connect(server, strict=True)
@@ -629,7 +631,7 @@ def test_a_person_listed_twice_counts_once(face):
 
     def script(request):
         start = int(request.query.get("offset", 0))
-        return told({"count": 5, "users": listed[start : start + 3]})
+        return json_response({"count": 5, "users": listed[start : start + 3]})
 
     with faults.running(script) as server, connected(face, server.base_url) as client:
         assert [key.id for key in client.iter_users(page_size=3)] == [1, 2, 3]
@@ -639,7 +641,7 @@ def test_a_listed_user_without_a_secret_makes_the_list_incomplete():
     def meddle(request, number):
         if number is not None or request.query.get("offset", "0") != "0":
             return None
-        return told(
+        return json_response(
             {"users": [{"id": 1, "secret": "secret-1"}, {"id": 2, "secret": None}, {"secret": "x"}, 7]}
         )
 
@@ -657,7 +659,7 @@ def test_a_listed_user_without_a_secret_is_a_failure():
 
     def meddle(request, number):
         is_first = request.query.get("offset", "0") == "0"
-        return told(page if is_first else {"users": []}) if number is None else None
+        return json_response(page if is_first else {"users": []}) if number is None else None
 
     with faults.running(many([1], meddle)) as server:
         exposure = connect(server)
@@ -678,7 +680,7 @@ def test_deviations_of_a_list_count_users_and_not_pages():
             return None
         offset = int(request.query.get("offset", 0))
         users = [{"id": str(one), "secret": f"secret-{one}"} for one in ids[offset : offset + 100]]
-        return told({"count": str(len(ids)), "users": users})
+        return json_response({"count": str(len(ids)), "users": users})
 
     with faults.running(many(ids, meddle)) as server:
         exposure = connect(server)
@@ -694,7 +696,7 @@ def test_a_probe_counts_the_users_of_each_deviation():
             return None
         middle = {"middle_name": None} if number < 3 else {}
         records = [RECORD | {"age": "4" * number}, RECORD | {"id": 8, "age": "5"}]
-        return told({"user": USER | {"id": number, "records": records} | middle})
+        return json_response({"user": USER | {"id": number, "records": records} | middle})
 
     with faults.running(many([1, 2, 3], meddle)) as server, connect(server).client as client:
         texts = probe.deviations(client)
@@ -760,17 +762,17 @@ TRANSPORT = {
 
 @pytest.mark.parametrize(("content", "outcome"), TRANSPORT.values(), ids=TRANSPORT)
 def test_odd_transport_is_the_same_for_both_clients(content, outcome):
-    found = {}
+    outcomes = {}
     for face in FACES:
         with (
             faults.running(faults.always(faults.Garbage(content))) as server,
             connected(face, server.base_url, retries=0) as client,
         ):
             try:
-                found[face] = type(client.get_user((12, "ab12"))).__name__
+                outcomes[face] = type(client.get_user((12, "ab12"))).__name__
             except ek.ExposureError as error:
-                found[face] = type(error).__name__
-    assert found == dict.fromkeys(FACES, outcome)
+                outcomes[face] = type(error).__name__
+    assert outcomes == dict.fromkeys(FACES, outcome)
 
 
 @pytest.mark.parametrize("face", FACES)

@@ -147,12 +147,12 @@ REQUESTS = st.fixed_dictionaries(
 )
 
 
-def told(value):
+def without_nulls(value):
     """As a form tells it: all leaves as text, nulls left out."""
     if isinstance(value, dict):
-        return {name: told(inner) for name, inner in value.items() if inner is not None}
+        return {name: without_nulls(inner) for name, inner in value.items() if inner is not None}
     if isinstance(value, list):
-        return [told(inner) for inner in value]
+        return [without_nulls(inner) for inner in value]
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -161,13 +161,13 @@ def told(value):
 @example({"emails": [{"address": "a"}, {"id": "1", "address": "b"}, {"address": "a"}]})
 @example({"addresses": [{"zip": "0", "city": "A"}, {"city": "B", "zip": ""}]})
 def test_a_request_is_read_as_it_was_encoded(values):
-    assert forms.decode(forms.encode(values).decode("ascii")) == told(values)
+    assert forms.decode(forms.encode(values).decode("ascii")) == without_nulls(values)
 
 
 @given(REQUESTS)
 def test_a_request_is_read_alike_from_its_fields(values):
     """Multipart: the fields come one by one."""
-    assert forms.nest(forms.flatten(values)) == told(values)
+    assert forms.nest(forms.flatten(values)) == without_nulls(values)
 
 
 def test_nothing_makes_an_empty_form():
@@ -176,9 +176,9 @@ def test_nothing_makes_an_empty_form():
 
 @given(st.text(st.sampled_from("ab[]=&%01+")))
 def test_any_text_is_read_or_refused(body):
-    values, said = None, ""
+    values, message = None, ""
     try:
         values = forms.decode(body)
     except InvalidResponse as refusal:
-        said = str(refusal)
-    assert said.startswith("not a form: ") if said else isinstance(values, dict) and all(values)
+        message = str(refusal)
+    assert message.startswith("not a form: ") if message else isinstance(values, dict) and all(values)

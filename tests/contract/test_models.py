@@ -81,14 +81,14 @@ def test_a_field_that_may_be_null_may_also_be_absent(model, name):
     """Specification, "?"; Where the specification is silent: "may be null or absent"."""
     payload, _ = TABLES[model]
     nothing = [] if name == "opt_out_procedure" else None
-    for told in (without(payload, name), payload | {name: None}):
-        assert getattr(model.model_validate(told), name) == nothing
+    for variant in (without(payload, name), payload | {name: None}):
+        assert getattr(model.model_validate(variant), name) == nothing
 
 
 @pytest.mark.parametrize(("model", "name"), [field for field in FIELDS if field != (Alert, "source")])
 def test_a_field_of_another_shape_is_refused(model, name):
-    told = {"of": "another shape"}
-    refused = refusal_of(model, TABLES[model][0] | {name: told})
+    value = {"of": "another shape"}
+    refused = refusal_of(model, TABLES[model][0] | {name: value})
     assert {error["loc"][0] for error in refused.errors()} == {name}
 
 
@@ -100,8 +100,10 @@ def test_a_payload_is_read_as_it_stands(model):
 
 def test_a_user_is_read_as_it_stands():
     user = User.model_validate(USER)
-    told = USER | {"service_history": [{"activated_service_on": datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)}]}
-    assert user.model_dump(exclude_unset=True) == told
+    payload_in = USER | {
+        "service_history": [{"activated_service_on": datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)}]
+    }
+    assert user.model_dump(exclude_unset=True) == payload_in
 
 
 @pytest.mark.parametrize(("model", "name"), [(Alias, "alias_type"), (Address, "country")])
@@ -134,36 +136,36 @@ def test_a_resource_does_not_change(model):
 def test_a_secret_is_kept_exactly_as_returned(secret):
     """Specification, "User": keep it exactly as returned; Not in the specification: type included."""
     user = User.model_validate(USER | {"secret": secret})
-    for kept in (
+    for read_secret in (
         user.secret,
         user.key.secret,
         UserKey.model_validate_json(user.key.model_dump_json()).secret,
     ):
-        assert (type(kept), kept) == (type(secret), secret)
+        assert (type(read_secret), read_secret) == (type(secret), secret)
 
 
-@pytest.mark.parametrize("told", [0, 1, 2**53 + 1, 2**63 - 1, "12"])
-def test_an_id_is_any_integer_that_64_bits_hold(told):
-    assert Email(id=told, address="a").id == int(told)
+@pytest.mark.parametrize("value", [0, 1, 2**53 + 1, 2**63 - 1, "12"])
+def test_an_id_is_any_integer_that_64_bits_hold(value):
+    assert Email(id=value, address="a").id == int(value)
 
 
-@pytest.mark.parametrize("told", [-1, 2**63, 1.5, "x", "", None, [1], "9" * 5000])
-def test_what_is_no_id_is_refused(told):
-    assert refusal_of(Email, {"id": told, "address": "a"}).errors()[0]["loc"] == ("id",)
+@pytest.mark.parametrize("value", [-1, 2**63, 1.5, "x", "", None, [1], "9" * 5000])
+def test_what_is_no_id_is_refused(value):
+    assert refusal_of(Email, {"id": value, "address": "a"}).errors()[0]["loc"] == ("id",)
 
 
-@pytest.mark.parametrize(("told", "age"), [(0, 0), ("41", 41), (32_767, 32_767)])
-def test_an_age_is_a_small_integer(told, age):
-    assert Record.model_validate(RECORD | {"age": told}).age == age
+@pytest.mark.parametrize(("value", "age"), [(0, 0), ("41", 41), (32_767, 32_767)])
+def test_an_age_is_a_small_integer(value, age):
+    assert Record.model_validate(RECORD | {"age": value}).age == age
 
 
-@pytest.mark.parametrize("told", [-1, 32_768, 41.5, "old", 10**30])
-def test_what_is_no_age_is_refused(told):
-    refusal_of(Record, RECORD | {"age": told})
+@pytest.mark.parametrize("value", [-1, 32_768, 41.5, "old", 10**30])
+def test_what_is_no_age_is_refused(value):
+    refusal_of(Record, RECORD | {"age": value})
 
 
 @pytest.mark.parametrize(
-    ("model", "name", "told", "text"),
+    ("model", "name", "value", "text"),
     [
         (Record, "reference_id", "000560228488", "000560228488"),
         (Record, "reference_id", 560228488, "560228488"),
@@ -173,29 +175,29 @@ def test_what_is_no_age_is_refused(told):
         (PhoneNumber, "number", 5551234567, "5551234567"),
     ],
 )
-def test_what_looks_like_a_number_stays_text(model, name, told, text):
+def test_what_looks_like_a_number_stays_text(model, name, value, text):
     """Where the specification is silent: "strings that look like numbers"."""
-    assert getattr(model.model_validate(TABLES[model][0] | {name: told}), name) == text
+    assert getattr(model.model_validate(TABLES[model][0] | {name: value}), name) == text
 
 
-@pytest.mark.parametrize("told", [True, False, "true", "false", 1, 0])
-def test_is_scanning_is_a_boolean(told):
-    assert User.model_validate(USER | {"is_scanning": told}).is_scanning is (told in {True, "true"})
+@pytest.mark.parametrize("value", [True, False, "true", "false", 1, 0])
+def test_is_scanning_is_a_boolean(value):
+    assert User.model_validate(USER | {"is_scanning": value}).is_scanning is (value in {True, "true"})
 
 
-@pytest.mark.parametrize("told", ["scanning", 2, "", []])
-def test_what_is_no_boolean_is_refused(told):
-    refusal_of(User, USER | {"is_scanning": told})
+@pytest.mark.parametrize("value", ["scanning", 2, "", []])
+def test_what_is_no_boolean_is_refused(value):
+    refusal_of(User, USER | {"is_scanning": value})
 
 
 def test_identification_on_file_has_two_names():
     """Not in the specification: also identification_onfile."""
-    told = without(USER, "identification_on_file") | {"identification_onfile": True}
-    assert User.model_validate(told).identification_on_file is True
+    payload_in = without(USER, "identification_on_file") | {"identification_onfile": True}
+    assert User.model_validate(payload_in).identification_on_file is True
 
 
 @pytest.mark.parametrize(
-    ("told", "seconds"),
+    ("value", "seconds"),
     [
         (None, None),
         ("", None),
@@ -220,13 +222,13 @@ def test_identification_on_file_has_two_names():
         (datetime(1970, 1, 1), 0),  # noqa: DTZ001  a naive one is UTC
     ],
 )
-def test_a_birth_date_is_seconds_or_a_date_as_text(told, seconds):
+def test_a_birth_date_is_seconds_or_a_date_as_text(value, seconds):
     """Specification: unix epoch seconds, UTC; null when unset. Not in the specification: negative before 1970; also a date string."""
-    assert TypeAdapter(BirthDate).validate_python(told) == seconds
+    assert TypeAdapter(BirthDate).validate_python(value) == seconds
 
 
 @pytest.mark.parametrize(
-    "told",
+    "value",
     [
         -62_135_596_801,
         253_402_300_800,
@@ -243,10 +245,10 @@ def test_a_birth_date_is_seconds_or_a_date_as_text(told, seconds):
         [0],
     ],
 )
-def test_what_is_no_birth_date_is_refused_without_being_repeated(told):
-    [problem] = refusal_of(User, USER | {"birth_date": told}).errors()
+def test_what_is_no_birth_date_is_refused_without_being_repeated(value):
+    [problem] = refusal_of(User, USER | {"birth_date": value}).errors()
     assert problem["loc"] == ("birth_date",)
-    assert str(told) not in problem["msg"]
+    assert str(value) not in problem["msg"]
 
 
 @given(st.datetimes(timezones=st.just(UTC)).map(lambda at: at.replace(microsecond=0)))
@@ -302,7 +304,7 @@ def test_unknown_kinds_of_data_are_kept_as_text():
 )
 def test_a_record_is_read_bare_or_wrapped_everywhere(model, wrap):
     """Where the specification is silent: "records"."""
-    bare, wrapped = (model.model_validate(wrap(told)) for told in (RECORD, {"record": RECORD}))
+    bare, wrapped = (model.model_validate(wrap(variant)) for variant in (RECORD, {"record": RECORD}))
     assert bare == wrapped
     assert Record.model_validate(RECORD).model_dump() in nested(bare.model_dump())
 
@@ -315,11 +317,11 @@ def nested(value):
 
 
 @pytest.mark.parametrize(
-    ("told", "count"), [({"count": 3}, 3), ({"total": 3}, 3), ({}, None), ({"count": None}, None)]
+    ("counts", "count"), [({"count": 3}, 3), ({"total": 3}, 3), ({}, None), ({"count": None}, None)]
 )
-def test_the_count_of_users_has_two_names_or_none(told, count):
+def test_the_count_of_users_has_two_names_or_none(counts, count):
     """Specification, "List users": which name is returned: not shown."""
-    page = UserPage.model_validate(told | {"users": [KEY]})
+    page = UserPage.model_validate(counts | {"users": [KEY]})
     assert (page.count, page.users) == (count, [UserKey.model_validate(KEY)])
 
 
@@ -327,7 +329,7 @@ def test_the_count_of_users_has_two_names_or_none(told, count):
 
 
 @pytest.mark.parametrize(
-    ("told", "steps"),
+    ("value", "steps"),
     [
         (None, []),
         ([], []),
@@ -356,10 +358,10 @@ def test_the_count_of_users_has_two_names_or_none(told, count):
         ("Call 555. Ask for 1. and 2. floor", ["Call 555. Ask for 1. and 2. floor"]),
     ],
 )
-def test_a_procedure_is_a_list_of_steps(told, steps):
+def test_a_procedure_is_a_list_of_steps(value, steps):
     """Not in the specification, "opt_out_procedure": a single string stays one step unless it plainly numbers its steps."""
-    assert split_steps(told) == steps
-    assert Alert.model_validate(ALERT | {"opt_out_procedure": told}).opt_out_procedure == steps
+    assert split_steps(value) == steps
+    assert Alert.model_validate(ALERT | {"opt_out_procedure": value}).opt_out_procedure == steps
 
 
 WORDS = st.lists(
@@ -426,8 +428,8 @@ CANARY = "canary"
 def planted(value):
     """The same payload with a canary in every text that is about a person."""
     if isinstance(value, dict):
-        kept = {"site", "status", "source_type", "activated_service_on"}
-        return {name: inner if name in kept else planted(inner) for name, inner in value.items()}
+        unplanted = {"site", "status", "source_type", "activated_service_on"}
+        return {name: inner if name in unplanted else planted(inner) for name, inner in value.items()}
     if isinstance(value, list):
         return [planted(inner) for inner in value]
     return CANARY + value if isinstance(value, str) else value
@@ -445,7 +447,7 @@ WAYS = {
 }
 
 
-def shown(model):
+def planted_payload(model):
     payload = {
         UserReply: {"user": USER},
         RecordsReply: {"records": [RECORD]},
@@ -461,7 +463,7 @@ def shown(model):
 )
 def test_no_repr_holds_personal_data_or_a_secret(model, way):
     """Not in the specification, "secret": never in a frame, repr, log or error."""
-    payload = shown(model)
+    payload = planted_payload(model)
     read = model.model_validate(payload)
     assert CANARY in read.model_dump_json()
     assert CANARY not in WAYS[way](read)
@@ -482,10 +484,10 @@ def test_the_repr_of_an_item_holds_its_id_alone(model):
     assert repr(item) == f"{model.__name__}(id='7')"
 
 
-@pytest.mark.parametrize("told", [{CANARY: CANARY}, [[CANARY]]])
+@pytest.mark.parametrize("value", [{CANARY: CANARY}, [[CANARY]]])
 @pytest.mark.parametrize(("model", "name"), [field for field in FIELDS if field != (Alert, "source")])
-def test_no_refusal_holds_what_it_refuses(model, name, told):
-    refused = refusal_of(model, planted(TABLES[model][0]) | {name: told})
+def test_no_refusal_holds_what_it_refuses(model, name, value):
+    refused = refusal_of(model, planted(TABLES[model][0]) | {name: value})
     assert CANARY not in str(refused) + repr(refused) + refused.json(include_input=False)
 
 
@@ -511,10 +513,10 @@ def test_counts_and_states_are_enough_to_tell_two_apart():
     )
 )
 def test_anything_at_all_is_a_user_or_a_refusal(payload):
-    for told in (payload, USER | payload):
+    for candidate in (payload, USER | payload):
         user, problems = None, 0
         try:
-            user = User.model_validate(told)
+            user = User.model_validate(candidate)
         except ValidationError as refusal:
             problems = refusal.error_count()
         assert problems or user.id >= 0

@@ -72,11 +72,11 @@ def rows_of(model):
     return TypeAdapter(row_type(model))
 
 
-def known(model):
+def plain_values(model):
     """A model as plain values without what it does not know."""
     if isinstance(model, BaseModel):
-        return {name: known(getattr(model, name)) for name in type(model).model_fields}
-    return [known(item) for item in model] if isinstance(model, list) else model
+        return {name: plain_values(getattr(model, name)) for name in type(model).model_fields}
+    return [plain_values(item) for item in model] if isinstance(model, list) else model
 
 
 @pytest.mark.parametrize("reply", RESPONSES)
@@ -84,7 +84,7 @@ def known(model):
 @given(data=st.data())
 def test_a_row_is_its_model_as_plain_values(reply, data):
     payload = data.draw(MADE.replies[reply.__name__])
-    expected = known(reply.model_validate(payload))
+    expected = plain_values(reply.model_validate(payload))
     assert rows_of(reply).validate_python(payload) == expected
     assert rows_of(reply).validate_json(json.dumps(payload)) == expected
 
@@ -139,8 +139,8 @@ def test_a_row_drops_what_it_does_not_know():
 
 
 def test_a_row_knows_the_other_names_of_a_field():
-    told = {name: value for name, value in USER.items() if name != "identification_on_file"}
-    row = rows_of(UserReply).validate_python({"user": told | {"identification_onfile": True}})
+    fields = {name: value for name, value in USER.items() if name != "identification_on_file"}
+    row = rows_of(UserReply).validate_python({"user": fields | {"identification_onfile": True}})
     assert row["user"]["identification_on_file"] is True
     assert rows_of(UserPage).validate_python({"total": 3, "users": []})["count"] == 3
 

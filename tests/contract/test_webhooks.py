@@ -11,12 +11,12 @@ from support.payloads import ALERT, LINK, RECORD, Payloads
 from exposurekit.contract.models import Alert, Link, Record
 from exposurekit.contract.webhooks import GROUPING_WINDOW, GROUPS, RETRY_DELAYS, Delivery, shape_of
 
-TOLD = {name: value for name, value in ALERT.items() if name != "url"}
+ALERT_WITHOUT_URL = {name: value for name, value in ALERT.items() if name != "url"}
 ITEMS = {
     "discovered_links": {"url": "https://pages.example/1", "title": "A page"},
     "removed_records": {"record": RECORD},
     "discovered_records": {"record": RECORD},
-    "new_alerts": TOLD,
+    "new_alerts": ALERT_WITHOUT_URL,
 }
 MODELS = {
     "discovered_links": Link,
@@ -68,7 +68,7 @@ def test_all_groups_come_in_one_body():
     [
         ([{"record": RECORD}], "records"),
         ([LINK, {"url": "u", "title": "t"}], "links"),
-        ([TOLD], "alerts"),
+        ([ALERT_WITHOUT_URL], "alerts"),
         ([{"text": "t", "url": "u", "title": "t"}], "alerts"),
         ([{"record": RECORD}, LINK], "unknown"),
         ([{"url": "u"}], "unknown"),
@@ -95,10 +95,10 @@ def test_an_unknown_field_that_no_event_names_is_no_group():
 
 @pytest.mark.parametrize("name", ["others", "groups", "user_id", "events", "model_dump", "__class__"])
 def test_an_event_of_any_name_does_no_harm(name):
-    told = {"user_id": 1, "events": [name, name, "absent"]}
-    delivery = Delivery.model_validate({name: [LINK]} | told)
+    envelope = {"user_id": 1, "events": [name, name, "absent"]}
+    delivery = Delivery.model_validate({name: [LINK]} | envelope)
     assert delivery.user_id == 1
-    assert delivery.others == ({} if name in told else {name: [LINK]})
+    assert delivery.others == ({} if name in envelope else {name: [LINK]})
 
 
 @pytest.mark.parametrize(
@@ -115,21 +115,21 @@ def test_an_event_of_any_name_does_no_harm(name):
 def test_an_invalid_body_is_refused_without_its_values(wrong):
     with pytest.raises(ValidationError) as refusal:
         Delivery.model_validate(
-            body(new_alerts=[TOLD | {"text": "canary"}]) | {"removed_records": []} | wrong
+            body(new_alerts=[ALERT_WITHOUT_URL | {"text": "canary"}]) | {"removed_records": []} | wrong
         )
     assert "canary" not in str(refusal.value)
 
 
 @pytest.mark.parametrize("missing", ["user_id", "events"])
 def test_a_body_names_its_user_and_its_groups(missing):
-    told = body(new_alerts=[TOLD])
-    del told[missing]
+    payload = body(new_alerts=[ALERT_WITHOUT_URL])
+    del payload[missing]
     with pytest.raises(ValidationError, match=missing):
-        Delivery.model_validate(told)
+        Delivery.model_validate(payload)
 
 
 def test_the_repr_counts_events_and_says_nothing_else():
-    delivery = Delivery.model_validate(body(new_alerts=[TOLD], canary=[{"text": "canary"}]))
+    delivery = Delivery.model_validate(body(new_alerts=[ALERT_WITHOUT_URL], canary=[{"text": "canary"}]))
     assert repr(delivery) == "Delivery(user_id=12345, events=2)"
 
 

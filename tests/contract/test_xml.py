@@ -150,8 +150,8 @@ def normal(value, shape):
 def test_every_answer_is_read_as_it_was_written(reply, data):
     """XML cannot tell an empty text from null where both may be: it is read as null."""
     payload = data.draw(MADE.replies[reply.__name__])
-    told, shape = reply.model_validate(payload).model_dump(mode="json"), shape_of_model(reply)
-    assert xml.read(xml.write(told), shape) == normal(told, shape)
+    plain, shape = reply.model_validate(payload).model_dump(mode="json"), shape_of_model(reply)
+    assert xml.read(xml.write(plain), shape) == normal(plain, shape)
 
 
 @pytest.mark.parametrize("reply", RESPONSES)
@@ -178,8 +178,8 @@ def test_white_space_within_a_text_is_kept():
 
 @pytest.mark.parametrize("name", ["first-name", "first_name", "ns:first-name"])
 def test_names_have_dashes_or_underscores(name):
-    told = USER.replace("first-name", name)
-    declared = f'<hash xmlns:ns="urn:x"><user>{told}</user></hash>'
+    text = USER.replace("first-name", name)
+    declared = f'<hash xmlns:ns="urn:x"><user>{text}</user></hash>'
     assert read(UserReply, declared).user.first_name == "Jane"
 
 
@@ -187,14 +187,14 @@ def test_names_have_dashes_or_underscores(name):
 @pytest.mark.parametrize(("array", "others"), [("", ""), ("", EMPTY), (' type="array"', EMPTY)])
 def test_items_have_any_name(item, array, others):
     emails = "".join(f"<{item}><id>{n}</id><address>{n}@x.example</address></{item}>" for n in (1, 2))
-    found = user(f"<emails{array}>{emails}</emails>{others}").emails
-    assert [email.address for email in found] == ["1@x.example", "2@x.example"]
+    parsed = user(f"<emails{array}>{emails}</emails>{others}").emails
+    assert [email.address for email in parsed] == ["1@x.example", "2@x.example"]
 
 
 def test_types_may_be_missing():
-    found = user("<emails><email><id>2</id><address>a</address></email></emails>")
-    assert (found.id, found.is_scanning, found.identification_on_file) == (1, False, True)
-    assert found.emails[0].id == 2
+    parsed = user("<emails><email><id>2</id><address>a</address></email></emails>")
+    assert (parsed.id, parsed.is_scanning, parsed.identification_on_file) == (1, False, True)
+    assert parsed.emails[0].id == 2
 
 
 @pytest.mark.parametrize(
@@ -210,8 +210,8 @@ def test_what_the_specification_calls_text_is_text_whatever_its_type(declared):
     ("declared", "secret"), [("", "00123"), (' type="integer"', 123), (' type="string"', "00123")]
 )
 def test_a_secret_has_the_type_it_declares(declared, secret):
-    told = f"<hash><user>{USER}</user></hash>".replace("<secret>", f"<secret{declared}>")
-    assert read(UserReply, told).user.secret == secret
+    text = f"<hash><user>{USER}</user></hash>".replace("<secret>", f"<secret{declared}>")
+    assert read(UserReply, text).user.secret == secret
 
 
 @pytest.mark.parametrize(
@@ -233,8 +233,8 @@ def test_null_has_many_forms(null):
 
 @pytest.mark.parametrize("empty", ["<{}/>", "<{}></{}>"])
 def test_an_empty_element_is_null_or_blank_by_the_schema(empty):
-    found = read(RecordReply, f"<hash><record>{RECORD}{empty.replace('{}', 'href')}</record></hash>").record
-    assert found.href is None
+    parsed = read(RecordReply, f"<hash><record>{RECORD}{empty.replace('{}', 'href')}</record></hash>").record
+    assert parsed.href is None
     named = RECORD.replace("<name>Jane</name>", empty.replace("{}", "name"))
     assert read(RecordReply, f"<hash><record>{named}</record></hash>").record.name == ""
 
@@ -250,7 +250,7 @@ def test_an_empty_element_is_null_or_blank_by_the_schema(empty):
     ],
 )
 @pytest.mark.parametrize(
-    "told",
+    "template",
     [
         "<hash><{name} type='array'>{items}</{name}></hash>",
         "<hash><{name}>{items}</{name}></hash>",
@@ -259,12 +259,12 @@ def test_an_empty_element_is_null_or_blank_by_the_schema(empty):
         "<response>{repeated}</response>",
     ],
 )
-def test_one_element_lists_may_lack_a_list_around_them(*, reply, name, item, fields, count, told):
+def test_one_element_lists_may_lack_a_list_around_them(*, reply, name, item, fields, count, template):
     """Not in the specification: repeated elements without type="array", one-element lists."""
     items, repeated = (f"<{tag}>{fields}</{tag}>" * count for tag in (item, name))
-    found = read(reply, told.format(name=name, items=items, repeated=repeated))
-    assert len(getattr(found, name)) == count
-    assert all(got == getattr(found, name)[0] for got in getattr(found, name))
+    parsed = read(reply, template.format(name=name, items=items, repeated=repeated))
+    assert len(getattr(parsed, name)) == count
+    assert all(got == getattr(parsed, name)[0] for got in getattr(parsed, name))
 
 
 @pytest.mark.parametrize(
@@ -277,12 +277,12 @@ def test_one_element_lists_may_lack_a_list_around_them(*, reply, name, item, fie
 )
 @pytest.mark.parametrize("array", ["", " type='array'"])
 def test_the_root_may_be_the_list_itself(reply, name, item, fields, array):
-    told = f"<{name}{array}><{item}>{fields}</{item}><{item}>{fields}</{item}></{name}>"
-    assert len(getattr(read(reply, told), name)) == 2
+    text = f"<{name}{array}><{item}>{fields}</{item}><{item}>{fields}</{item}></{name}>"
+    assert len(getattr(read(reply, text), name)) == 2
 
 
 @pytest.mark.parametrize(
-    ("told", "relations"),
+    ("text", "relations"),
     [
         ("<relations type='array'><relation>A</relation><relation>B</relation></relations>", ["A", "B"]),
         ("<relations><relation>A</relation><relation>B</relation></relations>", ["A", "B"]),
@@ -295,13 +295,13 @@ def test_the_root_may_be_the_list_itself(reply, name, item, fields, array):
         ("", []),
     ],
 )
-def test_a_list_of_texts_has_many_forms(told, relations):
-    record = f"{RECORD}<aliases/><locations/>{told}"
+def test_a_list_of_texts_has_many_forms(text, relations):
+    record = f"{RECORD}<aliases/><locations/>{text}"
     assert read(RecordReply, f"<hash><record>{record}</record></hash>").record.relations == relations
 
 
 @pytest.mark.parametrize(
-    ("told", "steps"),
+    ("text", "steps"),
     [
         (
             "<opt-out-procedure type='array'><opt-out-procedure>a</opt-out-procedure></opt-out-procedure>",
@@ -317,10 +317,10 @@ def test_a_list_of_texts_has_many_forms(told, relations):
         ("", []),
     ],
 )
-def test_a_procedure_is_a_list_or_a_text(told, steps):
+def test_a_procedure_is_a_list_or_a_text(text, steps):
     """Specification, "Alert": list of strings, or a single string."""
     [alert] = read(
-        AlertsReply, f"<hash><alerts type='array'><alert>{ALERT}{told}</alert></alerts></hash>"
+        AlertsReply, f"<hash><alerts type='array'><alert>{ALERT}{text}</alert></alerts></hash>"
     ).alerts
     assert alert.opt_out_procedure == steps
 
@@ -345,7 +345,7 @@ def test_the_root_has_any_name(root):
 
 
 @pytest.mark.parametrize(
-    "told",
+    "template",
     [
         "<user>{}</user>",
         "<hash><user>{}</user></hash>",
@@ -353,13 +353,13 @@ def test_the_root_has_any_name(root):
         "<a><data><user>{}</user></data></a>",
     ],
 )
-def test_a_user_stands_at_any_of_the_usual_depths(told):
-    assert read(UserReply, told.format(USER)).user.secret == "00123"
+def test_a_user_stands_at_any_of_the_usual_depths(template):
+    assert read(UserReply, template.format(USER)).user.secret == "00123"
 
 
 @pytest.mark.parametrize("kind", ["activated-service-on", "deactivated_service_on"])
 @pytest.mark.parametrize(
-    ("told", "count"),
+    ("template", "count"),
     [
         ("<service-history>{}</service-history>", 1),
         ("<service-history>{}</service-history><service-history>{}</service-history>", 2),
@@ -369,30 +369,30 @@ def test_a_user_stands_at_any_of_the_usual_depths(told):
         ("<service-history/>", 0),
     ],
 )
-def test_no_form_of_a_service_history_loses_an_instant(kind, told, count):
+def test_no_form_of_a_service_history_loses_an_instant(kind, template, count):
     at = "2026/01/02 03:04:05 +0000"
-    text = told.replace("{}", f"<{kind}>{at}</{kind}>")
+    text = template.replace("{}", f"<{kind}>{at}</{kind}>")
     shape = {"id": Scalar.VALUE, "service_history": Many(shape_of_model(ServiceHistoryEntry))}
-    found = xml.read(f"<user><id>1</id>{text}</user>".encode(), shape)
-    assert found["service_history"] == [{kind.replace("-", "_"): at}] * count
+    parsed = xml.read(f"<user><id>1</id>{text}</user>".encode(), shape)
+    assert parsed["service_history"] == [{kind.replace("-", "_"): at}] * count
 
 
 def test_an_absent_list_is_empty_where_no_list_is_marked():
     """Repeated elements leave no trace of an empty list."""
-    found = user("")
-    assert [getattr(found, name) for name in (*LISTS, "emails")] == [[]] * 7
+    parsed = user("")
+    assert [getattr(parsed, name) for name in (*LISTS, "emails")] == [[]] * 7
 
 
 def test_an_absent_list_is_missing_where_lists_are_marked():
     shape = shape_of_model(UserReply)
-    told = xml.read(f"<hash><user>{USER}{EMPTY}</user></hash>".encode(), shape)
-    assert "emails" not in told["user"]
+    parsed = xml.read(f"<hash><user>{USER}{EMPTY}</user></hash>".encode(), shape)
+    assert "emails" not in parsed["user"]
     assert "emails" not in xml.read(f"<hash>{EMPTY}</hash>".encode(), shape_of_model(User))
 
 
 def test_an_absent_list_that_may_be_null_stays_absent():
-    found = read(LinksReply, f"<hash><links><link>{LINK}</link></links></hash>").links[0]
-    assert found.contains is None
+    parsed = read(LinksReply, f"<hash><links><link>{LINK}</link></links></hash>").links[0]
+    assert parsed.contains is None
 
 
 @pytest.mark.parametrize(
@@ -411,14 +411,14 @@ def test_an_empty_answer_is_empty(empty):
 
 
 def test_an_unknown_source_is_kept_as_it_is_in_json():
-    told = ALERT.replace("<link><title>t</title></link>", "<breach><name>B</name></breach>")
-    [alert] = read(AlertsReply, f"<hash><alerts><alert>{told}</alert></alerts></hash>").alerts
+    text = ALERT.replace("<link><title>t</title></link>", "<breach><name>B</name></breach>")
+    [alert] = read(AlertsReply, f"<hash><alerts><alert>{text}</alert></alerts></hash>").alerts
     assert alert.source.model_extra == {"breach": {"name": "B"}}
 
 
 def test_an_unknown_field_is_kept_with_the_type_it_declares():
-    told = '<colour type="array"><c type="integer">1</c><c type="boolean">true</c><c nil="true"/><c>red</c></colour>'
-    assert user(told + '<emails type="array"/>' + EMPTY).model_extra == {"colour": [1, True, None, "red"]}
+    text = '<colour type="array"><c type="integer">1</c><c type="boolean">true</c><c nil="true"/><c>red</c></colour>'
+    assert user(text + '<emails type="array"/>' + EMPTY).model_extra == {"colour": [1, True, None, "red"]}
 
 
 @pytest.mark.parametrize("text", ["<![CDATA[Jane]]>", "J<!-- x -->ane", "J&#97;ne", "<?pi x?>Jane"])
@@ -532,8 +532,8 @@ def test_elements_are_counted():
 
 @pytest.mark.parametrize("depth", [xml.DEPTH_MAX - 1, xml.DEPTH_MAX])
 def test_depth_is_bounded_and_no_answer_comes_near(depth):
-    told = b"<a>" * depth + b"</a>" * depth
-    assert xml.read(told) is not None
+    document = b"<a>" * depth + b"</a>" * depth
+    assert xml.read(document) is not None
     refusal_of(b"<a>" * (xml.DEPTH_MAX + 1) + b"</a>" * (xml.DEPTH_MAX + 1))
 
 
@@ -558,7 +558,7 @@ def test_a_web_page_is_never_an_answer(reply, page):
 
 
 @pytest.mark.parametrize(
-    "told",
+    "text",
     [
         "<error>canary</error>",
         "<error><message>canary</message></error>",
@@ -569,9 +569,9 @@ def test_a_web_page_is_never_an_answer(reply, page):
     ],
 )
 @pytest.mark.parametrize("reply", RESPONSES)
-def test_an_error_is_never_an_empty_answer(reply, told):
+def test_an_error_is_never_an_empty_answer(reply, text):
     with pytest.raises(ValueError, match="validation error") as refusal:
-        read(reply, told)
+        read(reply, text)
     assert CANARY not in str(refusal.value)
 
 
@@ -597,19 +597,19 @@ ELEMENT = st.recursive(
 @given(ELEMENT, st.sampled_from(RESPONSES))
 def test_any_elements_are_read_or_refused(inner, reply):
     body = f"<hash>{inner}</hash>".encode()
-    value, said = None, ""
+    value, message = None, ""
     try:
         value = xml.read(body, shape_of_model(reply))
     except InvalidResponse as refusal:
-        said = str(refusal)
-    assert "an element is not the " in said if said else isinstance(value, dict)
+        message = str(refusal)
+    assert "an element is not the " in message if message else isinstance(value, dict)
 
 
 @given(st.binary(max_size=200) | st.text(st.sampled_from("<>/!?&;#ab=\"' -[]xml")).map(str.encode))
 def test_any_bytes_are_read_or_refused(body):
-    value, said = None, ""
+    value, message = None, ""
     try:
         value = xml.read(body)
     except InvalidResponse as refusal:
-        said = str(refusal)
-    assert said.startswith("not XML") if said else isinstance(value, str | dict | list | None)
+        message = str(refusal)
+    assert message.startswith("not XML") if message else isinstance(value, str | dict | list | None)

@@ -32,8 +32,8 @@ def collect(path: str, base_url: str, run: str) -> Iterator[dict[str, Any]]:
         Client(base_url, **access, retries=RetryPolicy(max_retries=0, initial_delay=0)) as client,
         History(path) as history,
     ):
-        found = history.collect(Exposure(client, progress=False), run=run)
-        yield {"run": found.run, "seq": found.seq, **found.people, **found.counts}
+        collected = history.collect(Exposure(client, progress=False), run=run)
+        yield {"run": collected.run, "seq": collected.seq, **collected.people, **collected.counts}
 
 
 def read(path: str, stop: str) -> Iterator[dict[str, Any]]:
@@ -86,8 +86,10 @@ def _agrees(diff: Any) -> bool:
     before, after = diff.changes["before"], diff.changes["after"]
     opened = (before.isna() | before.isin(closed)) & ~after.isin(closed)
     ended = before.notna() & ~before.isin(closed) & after.isin(closed)
-    told = diff.why.set_index("cause")["open"]
-    return int(opened.sum()) - int(ended.sum()) == int(told["open after"] - told["open before"])
+    changes_by_cause = diff.why.set_index("cause")["open"]
+    return int(opened.sum()) - int(ended.sum()) == int(
+        changes_by_cause["open after"] - changes_by_cause["open before"]
+    )
 
 
 if __name__ == "__main__":

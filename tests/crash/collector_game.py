@@ -53,7 +53,7 @@ class Process:
         self.code = self.process.wait(PATIENCE_S)
         return self.code
 
-    def said(self) -> list[dict[str, object]]:
+    def output_lines(self) -> list[dict[str, object]]:
         """Its lines; one that was cut was not said."""
         return [json.loads(line) for line in self.log.read_bytes().split(b"\n")[:-1]]
 
@@ -99,7 +99,7 @@ class Game:
         """One run: collected again and again until somebody is told, or the next one has to end it."""
         while True:
             ended = self._turn(name)
-            if any(one.said() for one in ended):
+            if any(one.output_lines() for one in ended):
                 return
             is_numbered = "seq.json" in self._staged(name)
             if is_numbered and self.kills.total() < self.wanted and self.drawn.random() < LEFT_TO_THE_NEXT:
@@ -117,7 +117,7 @@ class Game:
         finally:
             for one in collectors:
                 one.process.kill()
-        self.acknowledged += [line for one in collectors for line in one.said()]
+        self.acknowledged += [line for one in collectors for line in one.output_lines()]
         self.deaths += [death for one in collectors if (death := one.death())]
         return collectors
 
@@ -194,19 +194,21 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--kills", type=int, default=30)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--people", type=int, default=200)
-    asked = parser.parse_args(words)
+    options = parser.parse_args(words)
     began = time.monotonic()
-    population = Population(asked.seed, asked.people)
-    drawn = random.Random(f"kills {asked.seed}")  # noqa: S311  a draw that can be repeated
+    population = Population(options.seed, options.people)
+    drawn = random.Random(f"kills {options.seed}")  # noqa: S311  a draw that can be repeated
     with (
         tempfile.TemporaryDirectory() as directory,
         faults.running(population.service) as server,
     ):
-        game = Game(Path(directory), server.base_url, population, asked.kills, drawn)
+        game = Game(Path(directory), server.base_url, population, options.kills, drawn)
         with _reading(game.directory) as reader:
             game.play()
         game.deaths += [death for death in [reader.death()] if death]
-        figures, rules = judged(game.history, population.looks, game.acknowledged, reader.said(), game.deaths)
+        figures, rules = judged(
+            game.history, population.snapshots, game.acknowledged, reader.output_lines(), game.deaths
+        )
     rules["what had to happen, and did not"] = list(_missing(game, figures))
     _print(game, figures | {"seconds": round(time.monotonic() - began)}, rules)
     return 1 if any(rules.values()) else 0
@@ -220,10 +222,14 @@ def _missing(game: Game, figures: dict[str, object]) -> Iterator[str]:
 
 
 def _print(game: Game, figures: dict[str, object], rules: dict[str, list[object]]) -> None:
-    told = {"kills": game.kills.total()}
-    told |= {f"  {where}": many for where, many in game.kills.most_common()}
-    told |= {"collectors": game.started, "two at once": game.pairs, "acknowledged": len(game.acknowledged)}
-    for name, value in (told | figures).items():
+    figures_shown = {"kills": game.kills.total()}
+    figures_shown |= {f"  {where}": many for where, many in game.kills.most_common()}
+    figures_shown |= {
+        "collectors": game.started,
+        "two at once": game.pairs,
+        "acknowledged": len(game.acknowledged),
+    }
+    for name, value in (figures_shown | figures).items():
         print(f"{name:46} {value}")  # noqa: T201  a command prints its verdict
     for name, broken in rules.items():
         print(f"{'BROKEN' if broken else 'held':7} {len(broken):5}  {name}  {broken[:3] or ''}")  # noqa: T201

@@ -4,7 +4,7 @@ import random
 from dataclasses import dataclass, field
 
 from support.histories import Person, Service, a_link, a_record, an_alert
-from support.history_reference import Seen
+from support.history_reference import ObservedUser
 
 STATUSES = ("discovered", "discovered", "pending removal", "removed", "on hold")
 SITES = ("PeepFinder", "Namesake", "Kinfolk")
@@ -22,7 +22,7 @@ class Population:
     seed: int
     people: int
     service: Service = field(default_factory=Service)
-    looks: dict[str, dict[int, Seen]] = field(default_factory=dict)
+    snapshots: dict[str, dict[int, ObservedUser]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._drawn = random.Random(f"people {self.seed}")  # noqa: S311  a draw that can be repeated
@@ -32,12 +32,14 @@ class Population:
 
     def advance(self) -> str:
         """On to the next run: its name."""
-        for person in self.service.people.values() if self.looks else ():
+        for person in self.service.people.values() if self.snapshots else ():
             self._move(person)
         self._come_and_go()
         self.service.broken = dict.fromkeys(self._some(0.02), "no user")
-        name = f"run-{len(self.looks) + 1}"
-        self.looks[name] = {user_id: self.service.seen(user_id, "id") for user_id in self.service.people}
+        name = f"run-{len(self.snapshots) + 1}"
+        self.snapshots[name] = {
+            user_id: self.service.observed(user_id, "id") for user_id in self.service.people
+        }
         return name
 
     def _some(self, share: float) -> list[int]:
@@ -47,11 +49,11 @@ class Population:
         user_id, self._next = self._next, self._next + 1
         sites = self._drawn.sample(SITES, self._drawn.randint(0, 3))
         records = [
-            a_record(10 * user_id + place, self._drawn.choice(STATUSES), site)
-            for place, site in enumerate(sites)
+            a_record(10 * user_id + number, self._drawn.choice(STATUSES), site)
+            for number, site in enumerate(sites)
         ]
         links = [
-            a_link(f"https://page.example/{user_id}/{place}") for place in range(self._drawn.randint(0, 2))
+            a_link(f"https://page.example/{user_id}/{number}") for number in range(self._drawn.randint(0, 2))
         ]
         alerts = [an_alert("Look at this", record) for record in records[:1]]
         self.service.people[user_id] = Person(records, links, alerts)
@@ -66,7 +68,7 @@ class Population:
         person.links = [link for link in person.links if self._drawn.random() > 0.02]
 
     def _come_and_go(self) -> None:
-        if self.looks:
+        if self.snapshots:
             for user_id in self._some(0.01):
                 del self.service.people[user_id]
             for _ in range(self._drawn.randint(0, 3)):

@@ -61,8 +61,8 @@ class Canned:
 
 
 def _user(user_id: int, person: Person) -> dict[str, object]:
-    said = {"records": person.records, "links": person.links, "is_scanning": person.scanning}
-    return User.model_validate(BODIES["get_user"]["user"] | said | {"id": user_id}).model_dump()
+    fields = {"records": person.records, "links": person.links, "is_scanning": person.scanning}
+    return User.model_validate(BODIES["get_user"]["user"] | fields | {"id": user_id}).model_dump()
 
 
 def _alerts(user_id: int, person: Person) -> dict[str, object]:
@@ -75,8 +75,8 @@ def _alerts(user_id: int, person: Person) -> dict[str, object]:
 def _person(user_id: int, status: str = "discovered", *, links: int = 1, alerts: int = 1) -> Person:
     records = [a_record(10 * user_id, status), a_record(10 * user_id + 1)]
     pages = [a_link(f"https://page-{number}.example/{user_id}") for number in range(links)]
-    told = [an_alert(f"Look at this, {number}", records[0]) for number in range(alerts)]
-    return Person(records, pages, told)
+    alert_items = [an_alert(f"Look at this, {number}", records[0]) for number in range(alerts)]
+    return Person(records, pages, alert_items)
 
 
 BEFORE = {user_id: _person(user_id) for user_id in range(1, 7)}
@@ -90,7 +90,7 @@ _BUSY = {
 }
 _QUIET = {**BEFORE, 1: _person(1, "pending removal")}
 _NEXT = {**_QUIET, 2: Person(), 8: _person(8)}
-TOLD = [
+DELIVERIES = [
     ReceivedDelivery(number, at(3) + number * LASTS, f"msg_{number}", a_delivery(user_id, groups))
     for number, (user_id, groups) in enumerate(
         [
@@ -136,7 +136,7 @@ class Scene:
 
     source: Canned
     named: bool = True
-    told: bool = False
+    has_deliveries: bool = False
     first_step: str = "put ended"
     tidies: bool = False
     people_a_part: int = 1_000
@@ -145,8 +145,8 @@ class Scene:
     def act(self, path: Path, store: Store | None = None) -> None:
         """Collect the third run, or take in what was told."""
         with opened(path, 3, store) as history:
-            if self.told:
-                history.ingest_deliveries(TOLD, INBOX)
+            if self.has_deliveries:
+                history.ingest_deliveries(DELIVERIES, INBOX)
             else:
                 history.collect(self.source, run="run-3" if self.named else None, progress=False)
 
@@ -162,5 +162,5 @@ SCENES = {
     "much happens": Scene(Canned(_BUSY, frozenset({4})), first_step="", people_a_part=4),
     "little happens": Scene(Canned(_QUIET), tidies=True, lowered=_DUE),
     "without a name": Scene(Canned(_QUIET), named=False, tidies=True),
-    "webhooks": Scene(Canned({}), told=True, first_step=""),
+    "webhooks": Scene(Canned({}), has_deliveries=True, first_step=""),
 }

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from support.history_reference import Look, Reference, Seen
+from support.history_reference import ObservedUser, Reference, Snapshot
 
 from exposurekit.history import History
 
-SAID = Mapping[str, Any]
+OutputLine = Mapping[str, Any]
 CHANGES = (
     *("seq", "seen_at", "day", "kind", "user_id", "key", "site", "status", "prev_status", "episode"),
     *("episode_at", "open_s", "not_before", "left_censored"),
@@ -24,9 +24,9 @@ Rules = dict[str, list[object]]
 
 def judged(
     path: Path,
-    looks: Mapping[str, Mapping[int, Seen]],
-    acknowledged: Sequence[SAID],
-    read: Sequence[SAID],
+    snapshots: Mapping[str, Mapping[int, ObservedUser]],
+    acknowledged: Sequence[OutputLine],
+    read: Sequence[OutputLine],
     deaths: Sequence[str],
 ) -> tuple[dict[str, object], Rules]:
     """Figures, and for each rule what breaks it.
@@ -40,7 +40,7 @@ def judged(
     """
     with History(path) as history:
         runs = history.runs()
-        reference = _reference(runs, looks)
+        reference = _reference(runs, snapshots)
         rules = {
             **_kept(history, runs, reference),
             **_told(runs, acknowledged),
@@ -57,11 +57,11 @@ def judged(
     return figures, rules
 
 
-def _reference(runs: pd.DataFrame, looks: Mapping[str, Mapping[int, Seen]]) -> Reference:
+def _reference(runs: pd.DataFrame, snapshots: Mapping[str, Mapping[int, ObservedUser]]) -> Reference:
     reference = Reference()
     for row in runs.itertuples():
         span = row.started_at.to_pydatetime(), row.finished_at.to_pydatetime()
-        reference.look(Look(*span, dict(looks[row.run])), row.run)
+        reference.ingest_run(Snapshot(*span, dict(snapshots[row.run])), row.run)
     return reference
 
 
@@ -91,7 +91,7 @@ def _gaps(runs: pd.DataFrame) -> list[object]:
     return [] if runs["seq"].tolist() == list(range(1, len(runs) + 1)) else ["seq is not 1, 2, ..."]
 
 
-def _told(runs: pd.DataFrame, acknowledged: Sequence[SAID]) -> Rules:
+def _told(runs: pd.DataFrame, acknowledged: Sequence[OutputLine]) -> Rules:
     rows = {row["run"]: row for row in runs.to_dict("records")}
     return {
         "acknowledged, and lost": [one["run"] for one in acknowledged if one["run"] not in rows],
@@ -103,17 +103,17 @@ def _told(runs: pd.DataFrame, acknowledged: Sequence[SAID]) -> Rules:
     }
 
 
-def _read(runs: pd.DataFrame, reference: Reference, read: Sequence[SAID]) -> Rules:
+def _read(runs: pd.DataFrame, reference: Reference, read: Sequence[OutputLine]) -> Rules:
     """Whatever was ever read of a run is what is true of it at the end."""
-    held = {
+    rows_at = {
         at.isoformat(): {kind: reference.as_of(kind, at.to_pydatetime()) for kind in ("record", "link")}
         for at in runs["finished_at"]
     }
     statuses = {
-        kind: {at: Counter(row["status"] for row in held[at][kind].values()) for at in held}
+        kind: {at: Counter(row["status"] for row in rows_at[at][kind].values()) for at in rows_at}
         for kind in ("record", "link")
     }
-    shown = {
+    tables = {
         "records": statuses["record"],
         "links": statuses["link"],
         "over time": {at: _columns(count) for at, count in statuses["record"].items()},
@@ -123,13 +123,13 @@ def _read(runs: pd.DataFrame, reference: Reference, read: Sequence[SAID]) -> Rul
     good = [one for one in read if "records" in one]
     return {
         "errors of the reader": [one["error"] for one in read if "error" in one],
-        **{f"read otherwise: {name}": list(_otherwise(name, truth, good)) for name, truth in shown.items()},
+        **{f"read otherwise: {name}": list(_otherwise(name, truth, good)) for name, truth in tables.items()},
         "read: two answers of diff() that do not agree": [one for one in good if not one["diff"]],
         "read: verify() found what was not so": [item for one in good for item in one["verify"].items()],
     }
 
 
-def _otherwise(name: str, truth: Mapping[str, Any], read: Iterable[SAID]) -> Iterator[object]:
+def _otherwise(name: str, truth: Mapping[str, Any], read: Iterable[OutputLine]) -> Iterator[object]:
     for one in read:
         for which, value in one[name].items():
             true = truth.get(which)
@@ -149,8 +149,8 @@ def _total(count: Counter[str]) -> int:
     return sum(n for status, n in count.items() if status not in {"vanished", "unknown"})
 
 
-def _unlike(found: Counter[Any], expected: Counter[Any]) -> list[object]:
-    return list(itertools.chain((found - expected).elements(), (expected - found).elements()))
+def _unlike(actual: Counter[Any], expected: Counter[Any]) -> list[object]:
+    return list(itertools.chain((actual - expected).elements(), (expected - actual).elements()))
 
 
 def _rows(table: pd.DataFrame, names: Sequence[str]) -> Counter[tuple[object, ...]]:

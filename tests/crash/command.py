@@ -33,10 +33,10 @@ def _asked(words: Sequence[str]) -> Plan:
     parser.add_argument(
         "--people", type=int, default=60, help="how many invented people there are to register"
     )
-    asked = parser.parse_args(words)
-    if asked.server_stops and asked.database != "postgresql":
+    options = parser.parse_args(words)
+    if options.server_stops and options.database != "postgresql":
         parser.error("--server-stops is for postgresql")
-    return Plan(**vars(asked))
+    return Plan(**vars(options))
 
 
 def _figures(outcome: Outcome) -> list[str]:
@@ -53,9 +53,9 @@ def _figures(outcome: Outcome) -> list[str]:
         "  delivered": states[DELIVERED],
         "  dead": len(dead),
         "attempts recorded": sum(len(one.attempts) for one in evidence.deliveries),
-        "attempts seen": sum(map(len, run.seen.values())),
+        "attempts seen": sum(map(len, run.attempts.values())),
         f"dead ones seen more than {ATTEMPTS} times": sum(
-            len(run.seen.get(one.webhook_id, ())) > ATTEMPTS for one in dead
+            len(run.attempts.get(one.webhook_id, ())) > ATTEMPTS for one in dead
         ),
         "kills": run.kills[0],
         "server stops": run.server_stops[0],

@@ -27,7 +27,7 @@ Happening = tuple[int, str, str]  # to whom, the group it is told in, and what t
 
 
 @dataclass(frozen=True)
-class Told:
+class CollectedEvent:
     """An event as its row keeps it."""
 
     delivery_id: int
@@ -64,20 +64,20 @@ class Evidence:
     """
 
     users: Mapping[int, bool]
-    known: Mapping[int, frozenset[str]]
+    known_names: Mapping[int, frozenset[str]]
     caused: Counter[Happening] = field(repr=False)
-    events: tuple[Told, ...] = field(repr=False)
+    events: tuple[CollectedEvent, ...] = field(repr=False)
     deliveries: tuple[Sent, ...] = field(repr=False)
     unrest: Mapping[str, int]
 
     def bodies(self) -> Counter[Happening]:
         """What the bodies tell, each as often as it is told."""
-        found: Counter[Happening] = Counter()
+        items: Counter[Happening] = Counter()
         for delivery in self.deliveries:
             body = json.loads(delivery.body or "{}")
             for group in GROUPS:
-                found.update((delivery.user_id, group, key_of(group, item)) for item in body.get(group, ()))
-        return found
+                items.update((delivery.user_id, group, key_of(group, item)) for item in body.get(group, ()))
+        return items
 
 
 def key_of(group: str, item: Any) -> str:
@@ -97,7 +97,7 @@ async def gathered(database: Database) -> Evidence:
         users = await _users(work)
         return Evidence(
             users=users,
-            known={user_id: await _known(work, user_id) for user_id in users},
+            known_names={user_id: await _known(work, user_id) for user_id in users},
             caused=await _caused(work, {user for user, is_told in users.items() if is_told}),
             events=await _events(work),
             deliveries=await _deliveries(work),
@@ -108,19 +108,19 @@ async def gathered(database: Database) -> Evidence:
 async def unrest(work: Session) -> dict[str, int]:
     """What is not over yet: how many of each kind, of those that there are."""
     now = work.clock.now()
-    asked = {
+    conditions_by_name = {
         "leased": [table.c.lease_until > now for table in (tables.users, tables.records, tables.deliveries)],
         "scans due": [tables.users.c.due_at <= now],
         "scans running": [tables.users.c.is_scanning.is_(True)],
         "removals under way": [tables.records.c.due_at.is_not(None)],
         "deliveries open or frozen": [tables.deliveries.c.state.in_([states.OPEN, states.PENDING])],
     }
-    found: Counter[str] = Counter()
-    for name, conditions in asked.items():
+    counts: Counter[str] = Counter()
+    for name, conditions in conditions_by_name.items():
         for condition in conditions:
             [(many,)] = await work.all(select(func.count()).where(condition))
-            found[name] += many
-    return {name: many for name, many in found.items() if many}
+            counts[name] += many
+    return {name: many for name, many in counts.items() if many}
 
 
 async def scans_waiting(database: Database) -> int:
@@ -152,7 +152,7 @@ async def _known(work: Session, user_id: int) -> frozenset[str]:
     return frozenset(name for name, value in values.items() if value)
 
 
-async def _caused(work: Session, told: set[int]) -> Counter[Happening]:
+async def _caused(work: Session, users: set[int]) -> Counter[Happening]:
     """Each record and link once, as new; each alert; each removal that was verified."""
     caused: Counter[Happening] = Counter()
     for row in await work.all(select(tables.records.c.user_id, tables.records.c.id)):
@@ -167,13 +167,13 @@ async def _caused(work: Session, told: set[int]) -> Counter[Happening]:
         caused[row.user_id, NEW_ALERTS, _alert_key(words, row.record_id or urls[row.link_id])] += 1
         if row.kind == Event.REMOVAL_VERIFIED:
             caused[row.user_id, REMOVED_RECORDS, str(row.record_id)] += 1
-    return Counter({happening: many for happening, many in caused.items() if happening[0] in told})
+    return Counter({happening: many for happening, many in caused.items() if happening[0] in users})
 
 
-async def _events(work: Session) -> tuple[Told, ...]:
+async def _events(work: Session) -> tuple[CollectedEvent, ...]:
     rows = await work.all(select(tables.events).order_by(tables.events.c.id))
     return tuple(
-        Told(
+        CollectedEvent(
             row.delivery_id,
             row.user_id,
             row.kind,

@@ -41,8 +41,8 @@ class Member:
     @property
     def is_ready(self) -> bool:
         """Whether it does its work by now."""
-        said = self.log.read_bytes()
-        return b"listening=" in said if self.port else b"worker=running" in said
+        log_text = self.log.read_bytes()
+        return b"listening=" in log_text if self.port else b"worker=running" in log_text
 
     def start(self) -> None:
         """Begin, and after an end again."""
@@ -52,7 +52,7 @@ class Member:
                 [sys.executable, str(PROCESS), *self.words], stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
 
-    def look(self) -> bool:
+    def check_running(self) -> bool:
         """Whether it runs; if it has ended by itself, that is noted."""
         if self._process is None:
             return False
@@ -63,7 +63,7 @@ class Member:
 
     def kill(self) -> bool:
         """SIGKILL; whether it was that which ended it."""
-        if not self.look() or self._process is None:
+        if not self.check_running() or self._process is None:
             return False
         self._process.kill()
         if (code := self._process.wait()) != -signal.SIGKILL:
@@ -115,7 +115,7 @@ class Fleet:
         """Start again whatever ends by itself; until cancelled."""
         while True:
             for member in self._members:
-                if not member.look():
+                if not member.check_running():
                     member.start()
             await asyncio.sleep(LOOK_S)
 
@@ -133,7 +133,7 @@ class Fleet:
 
     def kill_one(self) -> None:
         """Kill one of them, and start it again at once; one that has ended by itself is not killed."""
-        running = [member for member in self._members if member.look()]
+        running = [member for member in self._members if member.check_running()]
         if running:
             member = self._random.choice(running)
             self.kills += member.kill()
@@ -141,15 +141,15 @@ class Fleet:
 
     def faults(self) -> dict[str, int]:
         """What the processes logged as faults: how often each. They lived on."""
-        found: dict[str, int] = {}
+        fault_counts: dict[str, int] = {}
         for member in self._members:
             for log in member.directory.glob(f"{member.name}-*.log"):
                 for line in log.read_text(errors="replace").splitlines():
                     if " fault=" in line:
                         fault = line.partition(" level=ERROR ")[2].partition(" at=")[0]
                         words = [word for word in fault.split() if not word.startswith("row=")]
-                        found[" ".join(words)] = found.get(" ".join(words), 0) + 1
-        return found
+                        fault_counts[" ".join(words)] = fault_counts.get(" ".join(words), 0) + 1
+        return fault_counts
 
 
 def free_port() -> int:

@@ -110,13 +110,13 @@ class Load:
 class _Question:
     method: str
     integrator: Credentials = field(repr=False)
-    place: str
+    resource_path: str
     fields: dict[str, Any] = field(repr=False)
     secret: str | None = field(default=None, repr=False)
 
     @property
     def path(self) -> str:
-        return f"/api/{self.integrator.integration_name}/{self.integrator.api_key}/v2{self.place}"
+        return f"/api/{self.integrator.integration_name}/{self.integrator.api_key}/v2{self.resource_path}"
 
     @property
     def query(self) -> dict[str, str]:

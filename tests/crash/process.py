@@ -28,12 +28,12 @@ def main(words: Sequence[str]) -> None:
     parser.add_argument("settings", type=Path)
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--no-worker", action="store_true")
-    asked = parser.parse_args(words)
-    settings = Settings.load(asked.settings)
+    options = parser.parse_args(words)
+    settings = Settings.load(options.settings)
     database = settings.open()
-    if asked.kind == "serve":
-        inside = None if asked.no_worker else _worker(settings, database)
-        serve(database, port=asked.port, worker=inside)
+    if options.kind == "serve":
+        inside = None if options.no_worker else _worker(settings, database)
+        serve(database, port=options.port, worker=inside)
     else:
         log_setup.to_stderr()
         asyncio.run(_work(settings, database))

@@ -22,7 +22,7 @@ LATE_S = (0.2, 2.0)  # past the sender's patience now and then
 
 
 @dataclass(slots=True)
-class Seen:
+class Attempt:
     """One attempt as the receiver saw it."""
 
     body: bytes = field(repr=False)
@@ -39,7 +39,7 @@ class Receiver:
 
     def __init__(self, seed: int) -> None:
         self.secret = new_secret()
-        self.seen: dict[str, list[Seen]] = defaultdict(list)
+        self.attempts: dict[str, list[Attempt]] = defaultdict(list)
         self.badly_signed = 0
         self._random = random.Random(f"receiver {seed}")  # noqa: S311  a draw that can be repeated, not a secret
         self._port = 0
@@ -59,15 +59,15 @@ class Receiver:
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError, asyncio.IncompleteReadError):  # the sender was killed
             path, headers, body = await _request(reader)
-            seen = Seen(body)
+            attempt = Attempt(body)
             webhook_id = headers["webhook-id"]
-            self.seen[webhook_id].append(seen)
+            self.attempts[webhook_id].append(attempt)
             self.badly_signed += not self._is_signed(webhook_id, headers, body)
             status = 500 if path == DEAF else await self._status()
             if status is not None:
                 writer.write(b"HTTP/1.1 %d It\r\ncontent-length: 0\r\nconnection: close\r\n\r\n" % status)
                 await writer.drain()
-                seen.status = status
+                attempt.status = status
         writer.close()
 
     async def _status(self) -> int | None:

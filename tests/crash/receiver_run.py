@@ -148,10 +148,10 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--kills", type=int, default=30)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--senders", type=int, default=6)
-    asked = parser.parse_args(words)
+    options = parser.parse_args(words)
     with tempfile.TemporaryDirectory() as directory:
-        receiver, load, amid, seconds = asyncio.run(_played(Path(directory), asked))
-        figures, rules = _judged(receiver, load, asked.kills)
+        receiver, load, amid, seconds = asyncio.run(_played(Path(directory), options))
+        figures, rules = _judged(receiver, load, options.kills)
         logs = b"".join(log.read_bytes() for log in Path(directory).glob("receive-*.log"))
     figures["kept, killed before the answer"] = logs.count(b" delivery=duplicate ")
     figures |= {"kills amid requests": amid, "seconds": round(seconds)}
@@ -162,20 +162,20 @@ def main(words: Sequence[str]) -> int:
     return 1 if any(rules.values()) else 0
 
 
-async def _played(directory: Path, asked: argparse.Namespace) -> tuple[Receiver, Load, int, float]:
+async def _played(directory: Path, options: argparse.Namespace) -> tuple[Receiver, Load, int, float]:
     from crash.fleet import free_port
 
     from exposurekit.service.webhooks.endpoints import new_secret
 
     began, amid = time.monotonic(), 0
-    drawn = random.Random(f"kills {asked.seed}")  # noqa: S311  a draw that can be repeated
+    drawn = random.Random(f"kills {options.seed}")  # noqa: S311  a draw that can be repeated
     receiver = Receiver(directory, free_port(), new_secret())
-    load = Load(f"http://127.0.0.1:{receiver.port}/", receiver.secret, asked.seed)
+    load = Load(f"http://127.0.0.1:{receiver.port}/", receiver.secret, options.seed)
     receiver.start()
     try:
         await receiver.ready()
-        senders = [asyncio.create_task(load.send(number)) for number in range(1, asked.senders + 1)]
-        for _ in range(asked.kills):
+        senders = [asyncio.create_task(load.send(number)) for number in range(1, options.senders + 1)]
+        for _ in range(options.kills):
             await asyncio.sleep(drawn.uniform(*BETWEEN_KILLS_S))
             amid += load.under_way > 0
             receiver.end()
@@ -198,7 +198,7 @@ def _judged(receiver: Receiver, load: Load, kills: int) -> tuple[dict[str, objec
         integrity = [row[0] for row in inbox.execute("PRAGMA integrity_check")]
     finally:
         inbox.close()
-    kept = Counter(webhook_id for webhook_id, _, _ in rows)
+    stored = Counter(webhook_id for webhook_id, _, _ in rows)
     digests = {webhook_id: hashlib.sha256(body).digest() for webhook_id, _, body in rows}
     figures = {
         "deliveries acknowledged": len(load.acknowledged),
@@ -207,14 +207,14 @@ def _judged(receiver: Receiver, load: Load, kills: int) -> tuple[dict[str, objec
         "kills": receiver.kills,
     }
     rules: dict[str, list[object]] = {
-        "acknowledged, and lost": sorted(load.acknowledged.keys() - kept.keys()),
-        "kept, and never acknowledged": sorted(kept.keys() - load.acknowledged.keys()),
-        "kept more than once": [name for name, many in kept.items() if many > 1],
+        "acknowledged, and lost": sorted(load.acknowledged.keys() - stored.keys()),
+        "kept, and never acknowledged": sorted(stored.keys() - load.acknowledged.keys()),
+        "kept more than once": [name for name, many in stored.items() if many > 1],
         "kept with other bytes": [
             name for name, digest in load.acknowledged.items() if digests.get(name, digest) != digest
         ],
         "digests that are not their bodies'": [name for name, digest, _ in rows if digests[name] != digest],
-        "integrity_check": [said for said in integrity if said != "ok"],
+        "integrity_check": [result_line for result_line in integrity if result_line != "ok"],
         "ended by itself, or not in peace": list(receiver.deaths),
         "answers other than 204": [answer for answer in load.answers if answer not in {"204", "none"}],
         "what had to happen, and did not": [

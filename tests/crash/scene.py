@@ -89,7 +89,7 @@ def played(plan: Plan) -> Outcome:
             evidence, stage = asyncio.run(_play(plan, settings, directory, world, server))
             faults = stage.fleet.faults()
     run = Run(
-        seen=stage.receiver.seen,
+        attempts=stage.receiver.attempts,
         registered=stage.load.registered,
         told_more=stage.load.told_more,
         answers=stage.load.answers,
@@ -117,10 +117,10 @@ async def _play(
     async with _opened(settings) as database:
         receiver = Receiver(plan.seed)
         async with receiver.listening():
-            told = await _integrators(database, receiver)
+            credentials = await _integrators(database, receiver)
             fleet = Fleet(_members(plan, directory), plan.seed)
             waiting = partial(scans_waiting, database)
-            load = Load(fleet.fronts, world.people, told, plan.seed, waiting)
+            load = Load(fleet.fronts, world.people, credentials, plan.seed, waiting)
             stage = _Stage(plan, database, fleet, load, receiver, server)
             with fleet.running():
                 await _act(stage)
@@ -137,12 +137,14 @@ async def _opened(settings: Settings) -> AsyncIterator[Database]:
 
 
 async def _integrators(database: Database, receiver: Receiver) -> list[Credentials]:
-    made = []
+    credentials = []
     async with database.writing() as work:
         for name, path in TOLD_AT.items():
-            made.append(await integrators.add(work, name, attested_by="nobody: these people are invented"))
+            credentials.append(
+                await integrators.add(work, name, attested_by="nobody: these people are invented")
+            )
             await endpoints.set_callback(work, name, receiver.callback(path) if path else None)
-    return made
+    return credentials
 
 
 def _members(plan: Plan, directory: Path) -> list[Member]:

@@ -91,8 +91,8 @@ class Settings:
     @classmethod
     def load(cls, file: Path) -> "Settings":
         """What was saved."""
-        told: dict[str, Any] = json.loads(file.read_text())
-        return cls(**told)
+        values: dict[str, Any] = json.loads(file.read_text())
+        return cls(**values)
 
     def _hurried(self, site: Definition) -> Definition:
         first, every, give_up = (
@@ -100,5 +100,5 @@ class Settings:
             for seconds in (FIRST_LOOK_S, LOOK_EVERY_S, GIVE_UP_S)
         )
         removal = site.removal.model_copy(update={"processing_days": first, "give_up_days": give_up})
-        looks = site.verification.model_copy(update={"after_days": first, "every_days": every})
-        return site.model_copy(update={"removal": removal, "verification": looks})
+        verification = site.verification.model_copy(update={"after_days": first, "every_days": every})
+        return site.model_copy(update={"removal": removal, "verification": verification})

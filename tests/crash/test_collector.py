@@ -82,13 +82,13 @@ def test_after_a_kill_at_any_step_the_next_run_continues(base, dead, tmp_path, n
     scene = SCENES[name]
     shutil.copytree(base, tmp_path / "undisturbed")
     scene.go_on(tmp_path / "undisturbed")
-    expected = kept(tmp_path / "undisturbed", scene)
+    expected = stored_tables(tmp_path / "undisturbed", scene)
     wrong = {}
     for step, path in dead(name).items():
         shutil.copytree(path, tmp_path / path.name)
         scene.go_on(tmp_path / path.name)
-        if found := different(tmp_path / path.name, scene, expected):
-            wrong[step] = found
+        if differences := different(tmp_path / path.name, scene, expected):
+            wrong[step] = differences
     assert wrong == {}
 
 
@@ -113,7 +113,7 @@ def died(name, base, directory):
     return [(number, f"{number} {step}") for number, step in steps]
 
 
-def kept(path, scene):
+def stored_tables(path, scene):
     """The rows of its tables, in any order."""
     store, left_out = Store(path), () if scene.named else ("seq",)
     return {
@@ -126,11 +126,11 @@ def kept(path, scene):
 
 
 def different(path, scene, expected):
-    found = [name for name, rows in kept(path, scene).items() if rows != expected[name]]
+    differences = [name for name, rows in stored_tables(path, scene).items() if rows != expected[name]]
     with opened(path, 5) as history:
-        found += history.verify()
-        found += [] if history.runs()["run"].is_unique else ["a run twice"]
-    return found + [f"staged: {one.name}" for one in (path / "staging").iterdir()]
+        differences += history.verify()
+        differences += [] if history.runs()["run"].is_unique else ["a run twice"]
+    return differences + [f"staged: {one.name}" for one in (path / "staging").iterdir()]
 
 
 def over_time(path):
@@ -145,15 +145,15 @@ class Interrupted:
     """An engine before whose nth answer something happens."""
 
     def __init__(self, turn, happens):
-        self.turn, self.happens, self.asked = turn, happens, 0
+        self.turn, self.happens, self.query_count = turn, happens, 0
         self.engine = DuckDB()
 
     def ask(self, sql, tables, parameters):
-        self.asked += 1
-        found = self.engine.ask(sql, tables, parameters)
-        if self.asked == self.turn:
+        self.query_count += 1
+        result = self.engine.ask(sql, tables, parameters)
+        if self.query_count == self.turn:
             self.happens()
-        return found
+        return result
 
     def close(self):
         self.engine.close()
@@ -176,19 +176,19 @@ QUESTIONS = {
 
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_an_answer_is_consistent_while_a_run_is_ingested(base, after, tmp_path, name):
-    whole = [answered(base, name, DuckDB()), answered(after, name, DuckDB())]
+    whole = [query_result(base, name, DuckDB()), query_result(after, name, DuckDB())]
     assert whole[0] != whole[1]
     for turn in itertools.count(1):
         path = tmp_path / str(turn)
         shutil.copytree(base, path)
         # Tables only grow: a run is taken in between two questions by putting beside them what it wrote.
         engine = Interrupted(turn, lambda path=path: shutil.copytree(after, path, dirs_exist_ok=True))
-        assert answered(path, name, engine) in whole
-        if engine.asked < turn:
+        assert query_result(path, name, engine) in whole
+        if engine.query_count < turn:
             break
 
 
-def answered(path, name, engine):
+def query_result(path, name, engine):
     with History(path, engine=engine) as history:
         return plain(QUESTIONS[name](history))
 
@@ -222,22 +222,24 @@ def test_two_may_begin_a_new_history_at_once(tmp_path):
 def aftermath(base, tmp_path):
     """Two runs as a crash test leaves them, and what was said of them."""
     shutil.copytree(base, tmp_path / "history")
-    look = {user_id: Service(BEFORE).seen(user_id, "id") for user_id in BEFORE}
+    snapshot = {user_id: Service(BEFORE).observed(user_id, "id") for user_id in BEFORE}
     with opened(tmp_path / "history", 3) as history:
-        said = [{"run": row["run"], "seq": row["seq"]} for row in history.runs().to_dict("records")]
+        acknowledged_runs = [
+            {"run": row["run"], "seq": row["seq"]} for row in history.runs().to_dict("records")
+        ]
         ended = history.runs()["finished_at"].iloc[0].isoformat()
     read = {"runs": {}, "records": {ended: {"discovered": 12}}, "links": {}, "sites": {}, "over time": {}}
     return {
         "path": tmp_path / "history",
-        "looks": {"run-1": look, "run-2": look},
-        "acknowledged": said,
+        "snapshots": {"run-1": snapshot, "run-2": snapshot},
+        "acknowledged": acknowledged_runs,
         "read": [read | {"diff": True, "verify": {}}],
         "deaths": [],
     }
 
 
 def broken(aftermath):
-    return {name for name, found in judged(**aftermath)[1].items() if found}
+    return {name for name, violations in judged(**aftermath)[1].items() if violations}
 
 
 def test_where_nothing_went_wrong_every_rule_holds(aftermath):

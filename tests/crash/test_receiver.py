@@ -32,17 +32,19 @@ def aftermath(tmp_path):
     """An inbox of three letters, each acknowledged, after one kill."""
     receiver = Receiver(tmp_path, 9, "", kills=1)
     receiver.inbox.parent.mkdir()
-    letters = InboxStore(receiver.inbox)
+    inbox = InboxStore(receiver.inbox)
     load = Load("", "", 1, answers=Counter({"204": 3, "none": 1}))
     for number in range(3):
-        letters.put(f"msg_{number}", b"%d" % number)
+        inbox.put(f"msg_{number}", b"%d" % number)
         load.acknowledged[f"msg_{number}"] = hashlib.sha256(b"%d" % number).digest()
-    letters.close()
+    inbox.close()
     return argparse.Namespace(receiver=receiver, load=load)
 
 
 def broken(aftermath):
-    return {name for name, found in _judged(aftermath.receiver, aftermath.load, 1)[1].items() if found}
+    return {
+        name for name, violations in _judged(aftermath.receiver, aftermath.load, 1)[1].items() if violations
+    }
 
 
 def test_where_nothing_went_wrong_every_rule_holds(aftermath):

@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 from crash.evidence import gathered
-from crash.receiver import Seen
+from crash.receiver import Attempt
 from crash.verdict import ATTEMPTS, Run, verdict
 from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.exc import OperationalError
@@ -66,9 +66,9 @@ def short_runs():
 @pytest.mark.long
 @pytest.mark.parametrize("database", SHORT)
 def test_under_kills_every_event_is_delivered_once(short_runs, database):
-    said, _ = short_runs[database].communicate(timeout=PATIENCE_S)
-    assert short_runs[database].returncode == 0, said
-    assert "BROKEN" not in said
+    output, _ = short_runs[database].communicate(timeout=PATIENCE_S)
+    assert short_runs[database].returncode == 0, output
+    assert "BROKEN" not in output
 
 
 class Aftermath:
@@ -78,8 +78,8 @@ class Aftermath:
         self.clock = clock or FrozenClock(START)
         url = f"sqlite:///{directory / 'service.db'}"
         self.database = Database(url, vault=Vault(Vault.generate_key()), clock=self.clock)
-        self.seen = defaultdict(list)
-        self.run = Run(seen=self.seen, registered=(1, 2, 3), answers={200: 3, 503: 1}, kills=(3, 3))
+        self.attempts = defaultdict(list)
+        self.run = Run(attempts=self.attempts, registered=(1, 2, 3), answers={200: 3, 503: 1}, kills=(3, 3))
 
     async def happen(self, attempts=ATTEMPTS):
         await self.database.open()
@@ -103,9 +103,9 @@ class Aftermath:
 
     async def _attempt(self, work, lease):
         parcel = await outbox.prepare(work, lease)
-        seen = self.seen[parcel.webhook_id]
-        seen.append(Seen(parcel.body, 204 if seen and parcel.callback.url != DEAF else 500))
-        await delivery.record_attempt(work, lease, status=seen[-1].status, outcome="told")
+        attempts = self.attempts[parcel.webhook_id]
+        attempts.append(Attempt(parcel.body, 204 if attempts and parcel.callback.url != DEAF else 500))
+        await delivery.record_attempt(work, lease, status=attempts[-1].status, outcome="told")
 
     def change(self, statement):
         """Do something to the database that the service never does."""
@@ -131,7 +131,7 @@ class Aftermath:
                 await work.run(
                     update(deliveries).where(deliveries.c.id == row.id).values(body_ciphertext=ciphertext)
                 )
-                for attempt in self.seen[row.webhook_id]:
+                for attempt in self.attempts[row.webhook_id]:
                     attempt.body = text.encode()
 
         asyncio.run(work())
@@ -144,10 +144,10 @@ class Aftermath:
 
 @pytest.fixture
 def aftermath(tmp_path):
-    made = Aftermath(tmp_path)
-    asyncio.run(made.happen())
-    yield made
-    asyncio.run(made.database.close())
+    scene = Aftermath(tmp_path)
+    asyncio.run(scene.happen())
+    yield scene
+    asyncio.run(scene.database.close())
 
 
 def test_every_rule_holds_where_nothing_went_wrong(aftermath):
@@ -207,25 +207,25 @@ def test_an_alert_that_is_told_twice_is_noticed(aftermath):
 
 
 def test_one_byte_that_came_otherwise_is_noticed(aftermath):
-    [attempt, *_] = next(iter(aftermath.seen.values()))
+    [attempt, *_] = next(iter(aftermath.attempts.values()))
     attempt.body += b" "
     assert aftermath.broken() == {DIFFERENT}
 
 
 def test_a_webhook_id_that_nobody_knows_is_noticed(aftermath):
-    aftermath.seen["msg_0"].append(Seen(b"{}", 204))
+    aftermath.attempts["msg_0"].append(Attempt(b"{}", 204))
     assert aftermath.broken() == {DIFFERENT}
 
 
 def test_a_success_that_was_never_answered_is_noticed(aftermath):
-    for attempt in next(iter(aftermath.seen.values())):
+    for attempt in next(iter(aftermath.attempts.values())):
         attempt.status = None
     assert aftermath.broken() == {"delivered, and never answered with 2xx"}
 
 
 def test_a_dead_one_that_never_came_is_noticed(aftermath):
-    *_, dead = aftermath.seen
-    aftermath.seen[dead].pop()
+    *_, dead = aftermath.attempts
+    aftermath.attempts[dead].pop()
     assert aftermath.broken() == {"dead with other than 4 attempts"}
 
 
@@ -249,7 +249,7 @@ def test_what_is_wrong_beside_the_database_is_noticed(aftermath, wrong, rule):
 
 def test_a_run_in_which_nothing_happened_is_noticed(aftermath):
     aftermath.change(delete(deliveries))
-    aftermath.seen.clear()
+    aftermath.attempts.clear()
     assert {LOST, "what had to happen, and did not"} <= aftermath.broken()
 
 
@@ -294,9 +294,9 @@ def test_an_unreachable_database_is_told_from_a_service_error(fault):
     async def app(scope, receive, send):
         raise fault
 
-    async def asked():
+    async def request():
         async with httpx.AsyncClient(transport=httpx.ASGITransport(RequestMiddleware(app))) as http:
             return await http.get("http://service.example/api/acme/key/v2/users")
 
-    answer = asyncio.run(asked())
+    answer = asyncio.run(request())
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")

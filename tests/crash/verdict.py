@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from crash.evidence import Evidence, Sent, Told
-from crash.receiver import Seen
+from crash.evidence import CollectedEvent, Evidence, Sent
+from crash.receiver import Attempt
 
 from exposurekit.contract.webhooks import GROUPING_WINDOW, GROUPS, RETRY_DELAYS
 from exposurekit.service.webhooks.states import DEAD, DELIVERED
@@ -34,7 +34,7 @@ class Run:
         faults: What the processes logged as faults, and lived on: how often each.
     """
 
-    seen: Mapping[str, Sequence[Seen]] = field(repr=False)
+    attempts: Mapping[str, Sequence[Attempt]] = field(repr=False)
     registered: Sequence[int] = ()
     told_more: Mapping[int, str] = field(default_factory=dict)
     answers: Mapping[int, int] = field(default_factory=dict)
@@ -56,20 +56,23 @@ class Rule:
 
 def verdict(evidence: Evidence, run: Run) -> list[Rule]:
     """Every rule, held or broken."""
-    caused, told = evidence.caused, evidence.bodies()
+    caused, delivered_items = evidence.caused, evidence.bodies()
     events_of = defaultdict(list)
     for event in evidence.events:
         events_of[event.delivery_id].append(event)
     sent = evidence.deliveries
     return [
-        _rule("events lost", (_named(one) for one in (caused - told).elements())),
-        _rule("events told twice, or in two windows", (_named(one) for one in (told - caused).elements())),
+        _rule("events lost", (_named(one) for one in (caused - delivered_items).elements())),
+        _rule(
+            "events told twice, or in two windows",
+            (_named(one) for one in (delivered_items - caused).elements()),
+        ),
         _rule("events outside their window of 10 minutes", _outside(sent, events_of)),
         _rule("bodies that are not their events", _unlike(sent, events_of)),
         _rule("deliveries neither delivered nor dead", _unended(sent)),
-        _rule("different bodies for one webhook id", _different(sent, run.seen)),
-        _rule("delivered, and never answered with 2xx", _unanswered(sent, run.seen)),
-        _rule(f"dead with other than {ATTEMPTS} attempts", _not_four(sent, run.seen)),
+        _rule("different bodies for one webhook id", _different(sent, run.attempts)),
+        _rule("delivered, and never answered with 2xx", _unanswered(sent, run.attempts)),
+        _rule(f"dead with other than {ATTEMPTS} attempts", _not_four(sent, run.attempts)),
         _rule("attempts before their time", _early(sent)),
         _rule("signatures that are wrong", ["an attempt"] * run.badly_signed),
         _rule("registrations confirmed, and lost", _forgotten(evidence, run)),
@@ -82,8 +85,8 @@ def verdict(evidence: Evidence, run: Run) -> list[Rule]:
     ]
 
 
-def _rule(name: str, found: Iterable[str]) -> Rule:
-    broken = list(found)
+def _rule(name: str, offences: Iterable[str]) -> Rule:
+    broken = list(offences)
     return Rule(name, len(broken), tuple(broken[:EXAMPLES]))
 
 
@@ -92,7 +95,7 @@ def _named(happening: tuple[int, str, str]) -> str:
     return f"user {user_id}: {group}"
 
 
-def _outside(sent: Iterable[Sent], events_of: Mapping[int, Sequence[Told]]) -> Iterator[str]:
+def _outside(sent: Iterable[Sent], events_of: Mapping[int, Sequence[CollectedEvent]]) -> Iterator[str]:
     for delivery in sent:
         for event in events_of[delivery.id]:
             after = event.at - delivery.opened_at
@@ -100,54 +103,56 @@ def _outside(sent: Iterable[Sent], events_of: Mapping[int, Sequence[Told]]) -> I
                 yield f"delivery {delivery.id}: {after} after it opened"
 
 
-def _unlike(sent: Iterable[Sent], events_of: Mapping[int, Sequence[Told]]) -> Iterator[str]:
-    known = set()
+def _unlike(sent: Iterable[Sent], events_of: Mapping[int, Sequence[CollectedEvent]]) -> Iterator[str]:
+    delivery_ids = set()
     for delivery in sent:
-        known.add(delivery.id)
-        told = events_of[delivery.id]
-        if any(event.user_id != delivery.user_id for event in told):
+        delivery_ids.add(delivery.id)
+        events = events_of[delivery.id]
+        if any(event.user_id != delivery.user_id for event in events):
             yield f"delivery {delivery.id}: another person's events"
-        if delivery.body is None or json.loads(delivery.body) != _body_of(delivery.user_id, told):
-            yield f"delivery {delivery.id}: {len(told)} events"
-    yield from (f"delivery {orphan}: not there" for orphan in events_of.keys() - known)
+        if delivery.body is None or json.loads(delivery.body) != _body_of(delivery.user_id, events):
+            yield f"delivery {delivery.id}: {len(events)} events"
+    yield from (f"delivery {orphan}: not there" for orphan in events_of.keys() - delivery_ids)
 
 
-def _body_of(user_id: int, told: Sequence[Told]) -> Any:
-    groups = {group: [event.item for event in told if event.group == group] for group in GROUPS}
-    said = {group: items for group, items in groups.items() if items}
-    return {"user_id": user_id, "events": list(said)} | said
+def _body_of(user_id: int, events: Sequence[CollectedEvent]) -> Any:
+    groups = {group: [event.item for event in events if event.group == group] for group in GROUPS}
+    group_items = {group: items for group, items in groups.items() if items}
+    return {"user_id": user_id, "events": list(group_items)} | group_items
 
 
 def _unended(sent: Iterable[Sent]) -> Iterator[str]:
     return (f"delivery {one.id}: {one.state}" for one in sent if one.state not in {DELIVERED, DEAD})
 
 
-def _different(sent: Iterable[Sent], seen: Mapping[str, Sequence[Seen]]) -> Iterator[str]:
+def _different(sent: Iterable[Sent], attempts_by_id: Mapping[str, Sequence[Attempt]]) -> Iterator[str]:
     frozen = {one.webhook_id: one.body for one in sent}
-    for webhook_id, attempts in seen.items():
+    for webhook_id, attempts in attempts_by_id.items():
         bodies = {attempt.body for attempt in attempts}
         body = frozen.get(webhook_id)
         if body is None or bodies != {body.encode()}:
             yield f"{webhook_id}: {len(bodies)} bodies, {'not ' * (body is None)}in the database"
 
 
-def _unanswered(sent: Iterable[Sent], seen: Mapping[str, Sequence[Seen]]) -> Iterator[str]:
+def _unanswered(sent: Iterable[Sent], attempts_by_id: Mapping[str, Sequence[Attempt]]) -> Iterator[str]:
     for one in sent:
         statuses = [status for _, status in one.attempts]
         succeeded = [status for status in statuses if _is_success(status)]
-        answered = any(_is_success(attempt.status) for attempt in seen.get(one.webhook_id, ()))
-        if one.state == DELIVERED and not (answered and len(succeeded) == 1 and statuses[-1] == succeeded[0]):
-            yield f"delivery {one.id}: recorded {statuses}, answered with success: {answered}"
+        has_success = any(_is_success(attempt.status) for attempt in attempts_by_id.get(one.webhook_id, ()))
+        if one.state == DELIVERED and not (
+            has_success and len(succeeded) == 1 and statuses[-1] == succeeded[0]
+        ):
+            yield f"delivery {one.id}: recorded {statuses}, answered with success: {has_success}"
 
 
-def _not_four(sent: Iterable[Sent], seen: Mapping[str, Sequence[Seen]]) -> Iterator[str]:
+def _not_four(sent: Iterable[Sent], attempts_by_id: Mapping[str, Sequence[Attempt]]) -> Iterator[str]:
     """Exactly four were recorded, none of them a success, and those that were answered the receiver has seen."""
     for one in sent:
         statuses = [status for _, status in one.attempts]
-        answered = len([status for status in statuses if status is not None])
-        came = len(seen.get(one.webhook_id, ()))
+        response_count = len([status for status in statuses if status is not None])
+        came = len(attempts_by_id.get(one.webhook_id, ()))
         if one.state == DEAD and (
-            len(statuses) != ATTEMPTS or any(map(_is_success, statuses)) or came < answered
+            len(statuses) != ATTEMPTS or any(map(_is_success, statuses)) or came < response_count
         ):
             yield f"delivery {one.id}: recorded {statuses}, {came} came"
         if one.state == DELIVERED and len(statuses) > ATTEMPTS:
@@ -170,7 +175,7 @@ def _forgotten(evidence: Evidence, run: Run) -> Iterator[str]:
 
 def _undone(evidence: Evidence, run: Run) -> Iterator[str]:
     for user_id, name in run.told_more.items():
-        if name not in evidence.known.get(user_id, ()):
+        if name not in evidence.known_names.get(user_id, ()):
             yield f"user {user_id}: {name}"
 
 

@@ -107,10 +107,10 @@ def alert(**fields):
 
 def tables_of(users=(), alerts=()):
     """All tables, by way of the models; alerts as (user, payload)."""
-    told = {}
+    alerts_by_user = {}
     for person, payload in alerts:
-        told.setdefault(person, []).append(Alert.model_validate(payload))
-    return frames.from_users(map(User.model_validate, users)) | frames.from_alerts(told)
+        alerts_by_user.setdefault(person, []).append(Alert.model_validate(payload))
+    return frames.from_users(map(User.model_validate, users)) | frames.from_alerts(alerts_by_user)
 
 
 def assert_as_declared(name, table):
@@ -157,12 +157,12 @@ def test_tables_with_nothing_in_them_have_their_columns_and_dtypes(users, alerts
 
 MADE = Payloads()
 PEOPLE = st.lists(MADE.user, max_size=3)
-TOLD = st.lists(st.tuples(st.integers(0, 3), MADE.alert), max_size=4)
+ALERT_ROWS = st.lists(st.tuples(st.integers(0, 3), MADE.alert), max_size=4)
 SLOW = settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
 
 @SLOW
-@given(PEOPLE, TOLD)
+@given(PEOPLE, ALERT_ROWS)
 def test_any_payload_gives_the_declared_columns_and_loses_no_row(users, alerts):
     tables = tables_of(users, alerts)
     for name, table in tables.items():
@@ -174,14 +174,17 @@ def test_any_payload_gives_the_declared_columns_and_loses_no_row(users, alerts):
 
 
 @SLOW
-@given(PEOPLE, TOLD)
+@given(PEOPLE, ALERT_ROWS)
 def test_batched_rows_and_models_give_the_same_tables(users, alerts):
     """What a load does: validated straight from the wire, packed and unpacked a few people at a time."""
     expected = tables_of(users, sorted(alerts, key=lambda pair: pair[0]))
     one, many = (TypeAdapter(row_type(reply)) for reply in (UserReply, AlertsReply))
     batches = {name: [] for name in expected}
-    people = [frames.pack_users([one.validate_json(json.dumps({"user": told}))["user"]]) for told in users]
-    told = [
+    people = [
+        frames.pack_users([one.validate_json(json.dumps({"user": packed_alerts}))["user"]])
+        for packed_alerts in users
+    ]
+    packed_alerts = [
         frames.pack_alerts(
             [
                 {"user_id": person}
@@ -192,13 +195,13 @@ def test_batched_rows_and_models_give_the_same_tables(users, alerts):
         )
         for person in sorted({who for who, _ in alerts})
     ]
-    for packed in ((people[:1], told[:1]), (people[1:], told[1:]), ([], [])):
+    for packed in ((people[:1], packed_alerts[:1]), (people[1:], packed_alerts[1:]), ([], [])):
         for name, table in frames.flatten(*packed).items():
             batches[name].append(table)
     for name in expected:
-        found = frames.frame(name, batches[name])
-        assert_as_declared(name, found)
-        pd.testing.assert_frame_equal(found, expected[name])
+        actual = frames.frame(name, batches[name])
+        assert_as_declared(name, actual)
+        pd.testing.assert_frame_equal(actual, expected[name])
 
 
 @SLOW
@@ -221,16 +224,16 @@ def test_any_value_stands_in_its_cell_as_it_came(users):
             == came
         )
     bare = [(one["id"], record.get("record", record)) for one in users for record in one["records"]]
-    found = tables["records"]
-    assert found["site"].tolist() == [record["site"] for _, record in bare]
-    assert found["status"].tolist() == [record["status"] for _, record in bare]
-    assert found["reference_id"].tolist() == [record["reference_id"] for _, record in bare]
-    assert found["user_id"].tolist() == [owner for owner, _ in bare]
-    assert [None if pd.isna(age) else age for age in found["age"]] == [
+    table = tables["records"]
+    assert table["site"].tolist() == [record["site"] for _, record in bare]
+    assert table["status"].tolist() == [record["status"] for _, record in bare]
+    assert table["reference_id"].tolist() == [record["reference_id"] for _, record in bare]
+    assert table["user_id"].tolist() == [owner for owner, _ in bare]
+    assert [None if pd.isna(age) else age for age in table["age"]] == [
         record.get("age") for _, record in bare
     ]
     for column in ("relations", "user_fields_required_for_removal"):
-        assert found[column].array.__arrow_array__().to_pylist() == [record.get(column) for _, record in bare]
+        assert table[column].array.__arrow_array__().to_pylist() == [record.get(column) for _, record in bare]
     seconds = [one.get("birth_date") for one in users]
     assert [None if pd.isna(at) else at.timestamp() for at in tables["users"]["birth_date"]] == seconds
 
@@ -293,7 +296,7 @@ def test_what_looks_like_a_number_stays_text(text):
 
 
 @pytest.mark.parametrize(
-    ("seconds", "shown"),
+    ("seconds", "expected"),
     [
         (0, "1970-01-01T00:00:00+00:00"),
         (-1, "1969-12-31T23:59:59+00:00"),
@@ -305,11 +308,11 @@ def test_what_looks_like_a_number_stays_text(text):
         ("1969-12-31", "1969-12-31T00:00:00+00:00"),
     ],
 )
-def test_a_birth_date_is_an_instant_also_before_1970(seconds, shown):
+def test_a_birth_date_is_an_instant_also_before_1970(seconds, expected):
     """Specification, "User": unix epoch seconds, UTC."""
     table = tables_of([USER | {"birth_date": seconds}])["users"]
-    assert table["birth_date"].iloc[0].isoformat() == shown
-    assert shown[:10] in table.to_string()
+    assert table["birth_date"].iloc[0].isoformat() == expected
+    assert expected[:10] in table.to_string()
 
 
 def test_a_birth_date_that_is_unset_is_missing():
@@ -318,31 +321,31 @@ def test_a_birth_date_that_is_unset_is_missing():
 
 
 def test_an_unknown_status_is_a_category_beside_the_known_ones():
-    found = tables_of(
+    tables = tables_of(
         [USER | {"records": [RECORD | {"status": status} for status in ("verifying", "removed", "")]}]
     )
-    assert found["records"]["status"].tolist() == ["verifying", "removed", ""]
-    assert found["records"]["status"].cat.categories.tolist() == ["", "removed", "verifying"]
+    assert tables["records"]["status"].tolist() == ["verifying", "removed", ""]
+    assert tables["records"]["status"].cat.categories.tolist() == ["", "removed", "verifying"]
 
 
 @pytest.mark.parametrize(
-    ("told", "listed"),
+    ("fields", "listed"),
     [({"contains": None}, None), ({}, None), ({"contains": []}, []), ({"contains": ["email"]}, ["email"])],
 )
-def test_an_absent_list_is_missing_and_an_empty_one_empty(told, listed):
+def test_an_absent_list_is_missing_and_an_empty_one_empty(fields, listed):
     """Specification, "Link": in webhook items only url and title appear."""
-    table = tables_of([USER | {"links": [{"title": "t"} | told]}])["links"]
+    table = tables_of([USER | {"links": [{"title": "t"} | fields]}])["links"]
     assert table["contains"].isna().tolist() == [listed is None]
     if listed is not None:
         assert list(table["contains"].iloc[0]) == listed
 
 
 @pytest.mark.parametrize(
-    ("told", "age"), [({"age": None}, pd.NA), ({"age": 0}, 0), ({"age": 32_767}, 32_767)]
+    ("fields", "age"), [({"age": None}, pd.NA), ({"age": 0}, 0), ({"age": 32_767}, 32_767)]
 )
-def test_an_age_that_is_not_known_is_missing(told, age):
-    found = tables_of([USER | {"records": [RECORD | told]}])["records"]["age"].iloc[0]
-    assert found is pd.NA if age is pd.NA else found == age
+def test_an_age_that_is_not_known_is_missing(fields, age):
+    age_cell = tables_of([USER | {"records": [RECORD | fields]}])["records"]["age"].iloc[0]
+    assert age_cell is pd.NA if age is pd.NA else age_cell == age
 
 
 def test_text_that_is_missing_is_not_an_empty_text():
@@ -352,7 +355,7 @@ def test_text_that_is_missing_is_not_an_empty_text():
 
 
 @pytest.mark.parametrize(
-    ("source_type", "source", "told"),
+    ("source_type", "source", "expected"),
     [
         ("record", {"record": RECORD}, (7, "Lookup", "discovered", RECORD["href"], None, None)),
         ("record", {"record": {"record": RECORD}}, (7, "Lookup", "discovered", RECORD["href"], None, None)),
@@ -362,33 +365,33 @@ def test_text_that_is_missing_is_not_an_empty_text():
         ("record", {"record": None, "link": LINK}, (None, None, None, None, LINK["url"], LINK["title"])),
     ],
 )
-def test_an_alert_names_its_source_of_whatever_type(source_type, source, told):
+def test_an_alert_names_its_source_of_whatever_type(source_type, source, expected):
     """Specification, "Alert": exactly one key; Not in the specification: open sets."""
     tables = tables_of(alerts=[(5, ALERT | {"source_type": source_type, "source": source})])
     columns = ["record_id", "site", "status", "href", "link_url", "link_title"]
     [row] = tables["alerts"][columns].itertuples(index=False)
-    assert tuple(None if pd.isna(value) else value for value in row) == told
+    assert tuple(None if pd.isna(value) else value for value in row) == expected
     assert tables["alerts"]["source_type"].tolist() == [source_type]
     assert tables["steps"]["source_type"].tolist() == [source_type] * 2
 
 
 def test_alerts_are_numbered_from_0_and_steps_from_1():
     procedures = [["a", "b"], None, "one step", [], "1. c 2. d"]
-    told = [
+    alert_rows = [
         (person, ALERT | {"opt_out_procedure": procedure}) for person in (9, 4) for procedure in procedures
     ]
-    tables = tables_of(alerts=told)
+    tables = tables_of(alerts=alert_rows)
     assert tables["alerts"][["user_id", "alert_number"]].to_numpy().tolist() == [
         [n, i] for n in (9, 4) for i in range(5)
     ]
     steps = [(0, 1, "a"), (0, 2, "b"), (2, 1, "one step"), (4, 1, "c"), (4, 2, "d")]
-    found = tables["steps"][["user_id", "alert_number", "step_number", "step"]].itertuples(index=False)
-    assert [tuple(row) for row in found] == [(person, *step) for person in (9, 4) for step in steps]
+    rows = tables["steps"][["user_id", "alert_number", "step_number", "step"]].itertuples(index=False)
+    assert [tuple(row) for row in rows] == [(person, *step) for person in (9, 4) for step in steps]
 
 
 def test_a_step_has_its_alerts_address_and_record():
-    told = [(1, ALERT), (1, ALERT | {"url": None, "source_type": "link", "source": {"link": LINK}})]
-    steps = tables_of(alerts=told)["steps"]
+    alert_rows = [(1, ALERT), (1, ALERT | {"url": None, "source_type": "link", "source": {"link": LINK}})]
+    steps = tables_of(alerts=alert_rows)["steps"]
     assert steps["url"].tolist() == [ALERT["url"]] * 2 + [np.nan] * 2
     assert steps["record_id"].tolist() == [7, 7, pd.NA, pd.NA]
     assert steps["site"].isna().tolist() == [False, False, True, True]
@@ -408,8 +411,12 @@ def on(kind, year, clock="00:00"):
 
 def test_service_history_is_in_order_of_time():
     """Not in the specification: order not promised: sort by time."""
-    found = history_of(on("activated", 2026), on("deactivated", 2025), on("activated", 2024))
-    assert found == [("activated", "2024 00:00"), ("deactivated", "2025 00:00"), ("activated", "2026 00:00")]
+    history = history_of(on("activated", 2026), on("deactivated", 2025), on("activated", 2024))
+    assert history == [
+        ("activated", "2024 00:00"),
+        ("deactivated", "2025 00:00"),
+        ("activated", "2026 00:00"),
+    ]
 
 
 @pytest.mark.parametrize(

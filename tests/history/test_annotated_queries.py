@@ -16,7 +16,7 @@ HOSTILE = "<img src=x onerror=alert(1)>\u202e"
 
 
 @pytest.fixture(scope="module")
-def seen():
+def served_exposure():
     """A service, and an exposure of it."""
     service = Service()
     with seen_through(service) as exposure:
@@ -31,7 +31,7 @@ class Story:
         self.service, self.exposure, self.clock = service, exposure, Clock()
         self.history = History(path / "history", clock=self.clock, records_by=by)
 
-    def look(self, day, **people):
+    def collect(self, day, **people):
         """An hour's look, at these people: ``one=[...]`` are the records of person 1, with an alert about each."""
         for name, records in people.items():
             alerts = [an_alert("Found", record) for record in records]
@@ -42,13 +42,13 @@ class Story:
 
 
 @pytest.fixture(params=["id", "reference"])
-def story(request, seen, tmp_path):
-    return Story(tmp_path, *seen, by=request.param)
+def story(request, served_exposure, tmp_path):
+    return Story(tmp_path, *served_exposure, by=request.param)
 
 
 @pytest.fixture
-def by_id(seen, tmp_path):
-    return Story(tmp_path, *seen)
+def by_id(served_exposure, tmp_path):
+    return Story(tmp_path, *served_exposure)
 
 
 def cells(table, *columns):
@@ -65,13 +65,13 @@ def shape(table, names):
 
 def test_the_steps_are_those_of_the_alerts_that_are_listed(by_id):
     """Specification, "Alert", ``opt_out_procedure``."""
-    by_id.look(0, one=[a_record(11), a_record(12)], two=[a_record(21, "on hold")])
-    by_id.look(1, one=[a_record(12), a_record(13)])
+    by_id.collect(0, one=[a_record(11), a_record(12)], two=[a_record(21, "on hold")])
+    by_id.collect(1, one=[a_record(12), a_record(13)])
     steps = by_id.history.steps()
     plain = by_id.exposure.refresh().steps()
     assert steps.columns.tolist() == [*plain.columns, "first_seen_at", *TICKS, "label"]
-    told = ["user_id", "step_number", "step", "record_id", "site", "status", "url"]
-    assert sorted(cells(steps, *told)) == sorted(cells(plain, *told))
+    columns = ["user_id", "step_number", "step", "record_id", "site", "status", "url"]
+    assert sorted(cells(steps, *columns)) == sorted(cells(plain, *columns))
     assert shape(steps, plain.columns) == shape(plain, plain.columns)
     assert shape(steps, TICKS) == TICKS
     assert steps[[*TICKS]].isna().all(axis=None)
@@ -81,7 +81,7 @@ def test_the_steps_are_those_of_the_alerts_that_are_listed(by_id):
 
 
 def test_a_step_says_what_was_ticked_of_it_last(story):
-    story.look(0, one=[a_record(11, reference_id="1"), a_record(12, site="Other", reference_id="2")])
+    story.collect(0, one=[a_record(11, reference_id="1"), a_record(12, site="Other", reference_id="2")])
     history = story.history
     steps = history.steps()
     history.tick(steps, "done", note="all at once")
@@ -97,11 +97,11 @@ def test_a_step_says_what_was_ticked_of_it_last(story):
     assert as_it_was["tick"].tolist() == ticked["tick"].tolist()  # ticks are always the newest
 
 
-def test_ticks_stay_with_their_step_where_ids_change(seen, tmp_path):
-    story = Story(tmp_path, *seen, by="reference")
-    story.look(0, one=[a_record(11, reference_id="1"), a_record(12, site="Other", reference_id="2")])
+def test_ticks_stay_with_their_step_where_ids_change(served_exposure, tmp_path):
+    story = Story(tmp_path, *served_exposure, by="reference")
+    story.collect(0, one=[a_record(11, reference_id="1"), a_record(12, site="Other", reference_id="2")])
     story.history.tick(story.history.steps().iloc[1], "done")
-    story.look(1, one=[a_record(31, reference_id="1"), a_record(32, site="Other", reference_id="2")])
+    story.collect(1, one=[a_record(31, reference_id="1"), a_record(32, site="Other", reference_id="2")])
     assert cells(story.history.steps(), "site", "step_number", "tick") == [
         ("PeepFinder", 1, None),
         ("PeepFinder", 2, "done"),
@@ -111,29 +111,29 @@ def test_ticks_stay_with_their_step_where_ids_change(seen, tmp_path):
 
 
 def test_rows_are_ticked_as_they_are_given(story):
-    story.look(0, one=[a_record(11), a_record(12, site="Other")])
+    story.collect(0, one=[a_record(11), a_record(12, site="Other")])
     steps = story.exposure.refresh().steps()
     unsaid = story.history.with_ticks(steps)
     story.history.tick(steps.iloc[1], "done")
-    said = story.history.with_ticks(steps)
-    assert shape(said, TICKS) == shape(unsaid, TICKS) == TICKS
-    for given in (steps[::-1], pd.concat([steps, steps]), steps.set_index("step", drop=False), steps.head(0)):
-        before, ticked = given.copy(deep=True), story.history.with_ticks(given)
-        pd.testing.assert_frame_equal(ticked[[*given.columns]], before)
-        pd.testing.assert_frame_equal(given, before)
+    ticked_steps = story.history.with_ticks(steps)
+    assert shape(ticked_steps, TICKS) == shape(unsaid, TICKS) == TICKS
+    for rows in (steps[::-1], pd.concat([steps, steps]), steps.set_index("step", drop=False), steps.head(0)):
+        before, ticked = rows.copy(deep=True), story.history.with_ticks(rows)
+        pd.testing.assert_frame_equal(ticked[[*rows.columns]], before)
+        pd.testing.assert_frame_equal(rows, before)
         expected = [
             "done" if record == 11 and number == 2 else None
-            for record, number in cells(given, "record_id", "step_number")
+            for record, number in cells(rows, "record_id", "step_number")
         ]
         assert cells(ticked, "tick") == [(tick,) for tick in expected]
     assert unsaid["tick"].isna().all()
 
 
-@pytest.mark.parametrize("said", [False, True], ids=["nothing_said", "something_said"])
-def test_rows_of_another_kind_are_refused(story, said):
-    story.look(0, one=[a_record(11)])
+@pytest.mark.parametrize("error_text", [False, True], ids=["nothing_said", "something_said"])
+def test_rows_of_another_kind_are_refused(story, error_text):
+    story.collect(0, one=[a_record(11)])
     history, exposure = story.history, story.exposure.refresh()
-    if said:
+    if error_text:
         history.tick(exposure.steps())
         history.label(exposure.records(), "mine")
     for other in (exposure.records(), exposure.links(), exposure.alerts()):
@@ -150,7 +150,7 @@ def test_rows_of_another_kind_are_refused(story, said):
 
 
 def test_a_record_says_what_was_last_said_of_it(story):
-    story.look(0, one=[a_record(11, reference_id="1"), a_record(12, reference_id="2")], two=[a_record(21)])
+    story.collect(0, one=[a_record(11, reference_id="1"), a_record(12, reference_id="2")], two=[a_record(21)])
     history = story.history
     history.label(history.records(), "unsure")
     story.clock.set(DAWN + timedelta(days=3))
@@ -168,41 +168,41 @@ def test_a_record_says_what_was_last_said_of_it(story):
 
 
 def test_records_of_any_table_are_labelled_as_they_are_given(story):
-    story.look(0, one=[a_record(11, reference_id="1"), a_record(12, reference_id="2")])
+    story.collect(0, one=[a_record(11, reference_id="1"), a_record(12, reference_id="2")])
     records = story.exposure.refresh().records()
     unsaid = story.history.with_labels(records)
     assert shape(unsaid, LABELS) == LABELS
     assert unsaid["label"].isna().all()
     story.history.label(records.iloc[1], "mine")
-    for given in (
+    for table in (
         records,
         records[::-1],
         pd.concat([records] * 2),
         records.set_index("name", drop=False),
         records.head(0),
     ):
-        labelled = story.history.with_labels(given)
+        labelled = story.history.with_labels(table)
         assert cells(labelled, "record_id", "label") == [
-            (record, "mine" if record == 12 else None) for record in given["record_id"]
+            (record, "mine" if record == 12 else None) for record in table["record_id"]
         ]
-        pd.testing.assert_frame_equal(labelled[[*given.columns]], given)
+        pd.testing.assert_frame_equal(labelled[[*table.columns]], table)
 
 
 def test_what_was_said_of_one_person_says_nothing_of_another(story):
-    story.look(0, one=[a_record(11)], two=[a_record(11), a_record(12, site="Other", reference_id="2")])
+    story.collect(0, one=[a_record(11)], two=[a_record(11), a_record(12, site="Other", reference_id="2")])
     history = story.history
     records, steps = history.records(), history.steps()
     history.label(records[records["user_id"] == 2].iloc[0], "mine")
     history.tick(steps[steps["user_id"] == 2].iloc[0])
-    [said] = cells(records[records["user_id"] == 2].head(1), "record_id")
+    [record_key] = cells(records[records["user_id"] == 2].head(1), "record_id")
     assert [row for row in cells(history.with_labels(), "user_id", "record_id", "label") if row[2]] == [
-        (2, *said, "mine")
+        (2, *record_key, "mine")
     ]
     assert cells(history.steps(), "user_id", "tick") == [(1, None), (1, None), (2, "done"), *[(2, None)] * 3]
 
 
 def test_precision_is_that_of_what_was_labelled(by_id):
-    by_id.look(0, one=[a_record(11), a_record(12), a_record(13, site="Other")])
+    by_id.collect(0, one=[a_record(11), a_record(12), a_record(13, site="Other")])
     history = by_id.history
     assert cells(history.precision(), "site", "unlabelled", "precision") == [
         ("Other", 1, None),
@@ -217,7 +217,7 @@ def test_precision_is_that_of_what_was_labelled(by_id):
 
 
 def test_the_queue_knows_what_was_ticked(by_id):
-    by_id.look(0, one=[a_record(11), a_record(12, "removed")], two=[a_record(21)])
+    by_id.collect(0, one=[a_record(11), a_record(12, "removed")], two=[a_record(21)])
     history = by_id.history
     assert cells(history.work_queue(), "record_id", "state") == [(11, "open"), (21, "open")]
     steps = history.steps()
@@ -235,9 +235,9 @@ def test_the_queue_knows_what_was_ticked(by_id):
 
 
 def test_coverage_counts_from_now(by_id):
-    by_id.look(0, one=[a_record(11)], two=[a_record(21)])
+    by_id.collect(0, one=[a_record(11)], two=[a_record(21)])
     by_id.service.broken[2] = "no user"
-    by_id.look(3)
+    by_id.collect(3)
     # The look began an hour before it ended, which is now.
     assert cells(by_id.history.coverage(), "last_complete_load", "whole", "failed", "people")[:2] == [
         ("within a day", 1, 0, 1),
@@ -249,12 +249,12 @@ def test_coverage_counts_from_now(by_id):
 
 def test_a_site_of_which_all_vanished_is_doubtful(by_id):
     fine = [a_record(50 + number, site="Fine") for number in range(2)]
-    by_id.look(0, one=[*fine, *(a_record(number) for number in range(1, 7))])
+    by_id.collect(0, one=[*fine, *(a_record(number) for number in range(1, 7))])
     assert not by_id.history.site_health()["is_doubtful"].any()
-    by_id.look(4, one=[*fine, a_record(6)])
+    by_id.collect(4, one=[*fine, a_record(6)])
     by_id.clock.set(DAWN + timedelta(days=6, hours=1))
-    shown = ["site", "open", "vanished", "vanished_at_once", "quiet_days", "is_doubtful"]
-    assert cells(by_id.history.site_health(), *shown) == [
+    columns = ["site", "open", "vanished", "vanished_at_once", "quiet_days", "is_doubtful"]
+    assert cells(by_id.history.site_health(), *columns) == [
         ("PeepFinder", 1, 5, 5, 2.0, True),
         ("Fine", 2, 0, 0, 6.0, False),
     ]
@@ -267,27 +267,27 @@ def told_for_weeks(story):
     """Looks four days apart: one record there at first, ones that come, are removed, vanish and come back."""
     first = a_record(1)
     here = [first]
-    story.look(0, one=here)
+    story.collect(0, one=here)
     for day in range(4, 44, 4):
         here = [*here[-3:], a_record(100 + day, site="Other" if day % 8 else "PeepFinder")]
         if day == 20:
             here[1] |= {"status": "removed"}
         if day == 28:
             here.append(first)
-        story.look(day, one=here)
+        story.collect(day, one=here)
     story.clock.set(DAWN + timedelta(days=70))  # what is asked later is of the last look all the same
     return story.history
 
 
 @pytest.fixture(scope="module")
-def weeks(seen, tmp_path_factory):
-    return told_for_weeks(Story(tmp_path_factory.mktemp("weeks"), *seen))
+def weeks(served_exposure, tmp_path_factory):
+    return told_for_weeks(Story(tmp_path_factory.mktemp("weeks"), *served_exposure))
 
 
 def test_flows_are_the_episodes_by_their_age(by_id):
-    by_id.look(0, one=[a_record(11), a_record(12)])
-    by_id.look(2, one=[a_record(11), a_record(12, "removed"), a_record(13), a_record(14, "removed")])
-    by_id.look(5, one=[a_record(11), a_record(14, "removed")])
+    by_id.collect(0, one=[a_record(11), a_record(12)])
+    by_id.collect(2, one=[a_record(11), a_record(12, "removed"), a_record(13), a_record(14, "removed")])
+    by_id.collect(5, one=[a_record(11), a_record(14, "removed")])
     flows = by_id.history.life_table()
     assert shape(flows, flows.columns) == {
         "days": "int64",
@@ -338,16 +338,16 @@ def test_the_forecast_is_of_the_newest_run(weeks):
     first = weeks.runs()["finished_at"].iloc[0]
     people = weeks.people()[["user_id"]].assign(watched_from=first)
     pd.testing.assert_frame_equal(table, analysis.forecast(*tables, people=people, at=end))
-    asked = weeks.forecast([5, 1], arrivals_days=9, level=0.5)
+    predicted = weeks.forecast([5, 1], arrivals_days=9, level=0.5)
     pd.testing.assert_frame_equal(
-        asked, analysis.forecast(*tables, people=people, at=end, days=[5, 1], arrivals_days=9, level=0.5)
+        predicted, analysis.forecast(*tables, people=people, at=end, days=[5, 1], arrivals_days=9, level=0.5)
     )
     # A new one every four days, and the first week does not count.
     assert weeks.forecast([1])["of_new"].tolist() == pytest.approx([8 / 32], rel=0.15)
 
 
 def test_after_one_run_there_is_no_forecast(by_id):
-    by_id.look(0, one=[a_record(11)])
+    by_id.collect(0, one=[a_record(11)])
     table = by_id.history.forecast([30])
     assert cells(table, "open_now", "of_open", "of_new", "open", "low", "beyond") == [
         (1, None, None, None, None, 1)
@@ -362,7 +362,7 @@ def test_people_without_a_listing_are_followed_too(by_id):
     for day in range(43):
         if day in (20, 30, 40):
             by_id.service.people[day // 10].records = [a_record(day)]
-        by_id.look(day)
+        by_id.collect(day)
     table = by_id.history.forecast([14])
     assert table["of_new"].tolist() == pytest.approx([3 / 35 * 14], rel=0.1)
     assert table["reason"].isna().all()
@@ -372,11 +372,11 @@ def test_people_without_a_listing_are_followed_too(by_id):
 
 def test_a_listing_that_was_removed_at_first_has_no_age(by_id):
     for day in range(43):
-        by_id.look(day, one=[a_record(11, "removed"), a_record(12 + day // 4)])
+        by_id.collect(day, one=[a_record(11, "removed"), a_record(12 + day // 4)])
     assert by_id.history.forecast([14])["reason"].tolist() == [
         "age unknown for listings already removed at the first load: 1"
     ]
-    by_id.look(43, one=[a_record(11), a_record(22)])
+    by_id.collect(43, one=[a_record(11), a_record(22)])
     assert by_id.history.forecast([14])["reason"].isna().all()
 
 
@@ -385,8 +385,8 @@ def test_a_listing_that_was_removed_at_first_has_no_age(by_id):
 
 def test_an_empty_history_has_nothing_to_weigh(tmp_path):
     history = History(tmp_path / "history")
-    asked = ("steps", "with_labels", "work_queue", "precision", "site_health", "life_table", "forecast")
-    for question in asked:
+    questions = ("steps", "with_labels", "work_queue", "precision", "site_health", "life_table", "forecast")
+    for question in questions:
         with pytest.raises(NotFound, match=r"collect\(\)"):
             getattr(history, question)()
 
@@ -401,7 +401,7 @@ def test_a_history_that_exists_without_a_run_is_empty(tmp_path):
 
 def test_people_without_anything_make_empty_tables(by_id):
     by_id.service.people[1] = Person()
-    by_id.look(0)
+    by_id.collect(0)
     history = by_id.history
     for question in ("steps", "with_labels", "work_queue", "precision", "site_health", "life_table"):
         assert len(getattr(history, question)()) == 0
@@ -456,7 +456,7 @@ def test_no_alerts_have_the_same_columns_of_steps():
 @pytest.mark.long
 def test_a_query_as_of_a_day_equals_that_days_result(story):
     """A history that ended on the day answers the same; marks are always the newest, and there are none."""
-    asked = {
+    questions = {
         "relistings": lambda history, day: history.relistings(day),
         "work_queue": lambda history, day: history.work_queue(day),
         "precision": lambda history, day: history.precision(day),
@@ -474,13 +474,13 @@ def test_a_query_as_of_a_day_equals_that_days_result(story):
     records = [a_record(11), a_record(12), a_record(13, "removed")]
     for day in (0, 2, 3, 5, 8, 9, 12, 16, 18):
         records = last.get(day, records)
-        story.look(day, one=records)
+        story.collect(day, one=records)
         if day in (2, 8, 12):
             then[day] = {
-                name: ask(story.history, DAWN.date() + timedelta(days=day)) for name, ask in asked.items()
+                name: ask(story.history, DAWN.date() + timedelta(days=day)) for name, ask in questions.items()
             }
     for day, tables in then.items():
-        for name, ask in asked.items():
+        for name, ask in questions.items():
             again = ask(story.history, DAWN.date() + timedelta(days=day))
             pd.testing.assert_frame_equal(again, tables[name], obj=f"{name} of day {day}")
     assert len(then[12]["relistings"]) == 2
@@ -489,6 +489,6 @@ def test_a_query_as_of_a_day_equals_that_days_result(story):
 
 @pytest.mark.parametrize("question", ["relistings", "work_queue", "precision", "site_health", "forecast"])
 def test_a_day_before_the_first_look_is_told(by_id, question):
-    by_id.look(0, one=[a_record(11)])
+    by_id.collect(0, one=[a_record(11)])
     with pytest.raises(NotFound, match="Nothing was observed by then"):
         getattr(by_id.history, question)(as_of=DAWN.date() - timedelta(days=1))

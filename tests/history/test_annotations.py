@@ -12,7 +12,7 @@ TABLES = {"record": "records", "link": "links", "alert": "alerts"}
 
 
 @pytest.fixture(scope="module")
-def seen():
+def served_exposure():
     """A service, and an exposure of it."""
     service = Service()
     with seen_through(service) as exposure:
@@ -31,9 +31,9 @@ def holding(status, more=0):
 
 
 @pytest.fixture(params=["id", "reference"])
-def marked(request, seen, tmp_path):
+def marked(request, served_exposure, tmp_path):
     """A history of three looks, between which a record is removed and listed again; by reference, with other ids."""
-    service, exposure = seen
+    service, exposure = served_exposure
     service.clear()
     clock = Clock()
     history = History(tmp_path / "history", clock=clock, records_by=request.param)
@@ -135,8 +135,8 @@ def test_annotations_are_listed_before_the_first_run(tmp_path):
         ("records", "user_id"),
     ],
 )
-def test_a_row_that_identifies_nothing_is_refused(seen, tmp_path, table, lacking):
-    service, exposure = seen
+def test_a_row_that_identifies_nothing_is_refused(served_exposure, tmp_path, table, lacking):
+    service, exposure = served_exposure
     service.clear()
     service.people[1] = holding("discovered")
     history = History(tmp_path / "history", records_by="reference")
@@ -147,8 +147,8 @@ def test_a_row_that_identifies_nothing_is_refused(seen, tmp_path, table, lacking
     assert list(tmp_path.iterdir()) == []
 
 
-def test_records_without_a_reference_are_labelled_by_their_ids(seen, tmp_path):
-    service, exposure = seen
+def test_records_without_a_reference_are_labelled_by_their_ids(served_exposure, tmp_path):
+    service, exposure = served_exposure
     service.clear()
     blanks = [a_record(11, reference_id="\t"), a_record(12, reference_id=""), a_record(13, reference_id=" ")]
     service.people[1] = Person(blanks)
@@ -196,5 +196,5 @@ def test_the_newest_tick_counts_while_the_clock_stands_still(marked):
     clock.set(DAWN)  # set back
     history.tick(step, "done", note="last")
     for fresh in (history, History(history.path, records_by=history._records_by)):
-        [kept] = fresh.ticks().to_dict("records")
-        assert (kept["value"], kept["note"]) == ("done", "last")
+        [tick] = fresh.ticks().to_dict("records")
+        assert (tick["value"], tick["note"]) == ("done", "last")

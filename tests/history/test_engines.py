@@ -63,20 +63,20 @@ def table(schema, rows):
 @pytest.fixture(scope="module")
 def things(tmp_path_factory):
     """Six files in three buckets, the older without the columns of the newer."""
-    place = str(tmp_path_factory.mktemp("named 'so' é") / "things")
-    write_deltalake(place, table(pa.schema(EARLIER), ROWS), partition_by=["bucket"])
-    write_deltalake(place, table(LATER, MORE_ROWS), mode="append", schema_mode="merge")
-    return Files(DeltaTable(place).file_uris(), LATER)
+    directory = str(tmp_path_factory.mktemp("named 'so' é") / "things")
+    write_deltalake(directory, table(pa.schema(EARLIER), ROWS), partition_by=["bucket"])
+    write_deltalake(directory, table(LATER, MORE_ROWS), mode="append", schema_mode="merge")
+    return Files(DeltaTable(directory).file_uris(), LATER)
 
 
 @pytest.fixture(scope="module")
 def tables(things, tmp_path_factory):
-    place = str(tmp_path_factory.mktemp("people"))
+    directory = str(tmp_path_factory.mktemp("people"))
     people = pa.table({"user_id": pa.array([1, 2, 9]), "whole_at": pa.array([FIRST, None, FIRST], INSTANT)})
-    write_deltalake(place, people)
+    write_deltalake(directory, people)
     return {
         "things": things,
-        "people": Files(DeltaTable(place).file_uris(), people.schema),
+        "people": Files(DeltaTable(directory).file_uris(), people.schema),
         "nothing": Files((), LATER),
         "asked": pa.table({"user_id": pa.array([2, 3, 99])}),
     }
@@ -84,9 +84,9 @@ def tables(things, tmp_path_factory):
 
 @pytest.fixture(params=["duckdb", "spark"])
 def engine(request):
-    made = engine_of(request.getfixturevalue("cluster").session if request.param == "spark" else None)
-    yield made
-    made.close()
+    created = engine_of(request.getfixturevalue("cluster").session if request.param == "spark" else None)
+    yield created
+    created.close()
 
 
 ALL = [(*row, None, None) for row in ROWS] + MORE_ROWS
@@ -196,9 +196,9 @@ QUESTIONS = {
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_a_text_gives_one_table_whatever_the_engine(engine, tables, question):
     sql, parameters, expected = QUESTIONS[question]
-    found = engine.ask(sql, tables, parameters)
-    assert found.to_pylist() == expected.to_pylist()
-    assert found.schema.equals(expected.schema, check_metadata=True)
+    result = engine.ask(sql, tables, parameters)
+    assert result.to_pylist() == expected.to_pylist()
+    assert result.schema.equals(expected.schema, check_metadata=True)
 
 
 PARAMETERS = {
@@ -219,12 +219,12 @@ PARAMETERS = {
 
 
 def test_a_parameter_comes_back_as_it_went(engine, tables):
-    names = [f"p{place}" for place in range(len(PARAMETERS))]
+    names = [f"p{number}" for number in range(len(PARAMETERS))]
     values = dict(zip(names, (value for value, _ in PARAMETERS.values()), strict=True))
     sql = f"SELECT {', '.join(f':{name} AS {name}' for name in names)}"
-    found = engine.ask(sql, tables, values)
-    assert found.to_pylist() == [values]
-    assert found.schema.types == [kind for _, kind in PARAMETERS.values()]
+    result = engine.ask(sql, tables, values)
+    assert result.to_pylist() == [values]
+    assert result.schema.types == [kind for _, kind in PARAMETERS.values()]
 
 
 @pytest.mark.parametrize(
@@ -242,8 +242,8 @@ def test_a_parameter_comes_back_as_it_went(engine, tables):
 )
 def test_a_parameter_chooses_rows(engine, tables, condition, value, expected):
     sql = f"SELECT user_id FROM things WHERE {condition} ORDER BY user_id"  # noqa: S608  ours, from the list above
-    found = engine.ask(sql, tables, {"v": value})
-    assert found["user_id"].to_pylist() == expected
+    result = engine.ask(sql, tables, {"v": value})
+    assert result["user_id"].to_pylist() == expected
 
 
 @pytest.mark.parametrize("value", [1.5, [1, 2], FIRST.replace(tzinfo=None), b"raw"])
@@ -282,15 +282,15 @@ def moved(tmp_path):
 
 
 def test_a_file_that_is_gone_is_told(engine, moved):
-    with pytest.raises(StaleSnapshot, match="list the files again") as told:
+    with pytest.raises(StaleSnapshot, match="list the files again") as error:
         engine.ask("SELECT COUNT(*) AS n FROM t WHERE n > 0", {"t": moved[0]}, {})
-    assert told.value.__cause__ is None
-    assert told.value.__suppress_context__
+    assert error.value.__cause__ is None
+    assert error.value.__suppress_context__
 
 
 def test_a_dataset_stands_in_for_files_out_of_reach(things):
-    place = things.uris[0].partition("/bucket=")[0]
-    far = Files(("s3://nowhere/one.parquet",), LATER, DeltaTable(unquote(place)).to_pyarrow_dataset)
+    table_path = things.uris[0].partition("/bucket=")[0]
+    far = Files(("s3://nowhere/one.parquet",), LATER, DeltaTable(unquote(table_path)).to_pyarrow_dataset)
     with DuckDB() as engine:
         sql = "SELECT bucket, site FROM t WHERE user_id = 5"
         assert engine.ask(sql, {"t": far}, {}).to_pylist() == [{"bucket": 2, "site": "seekfolk.example"}]
@@ -362,8 +362,8 @@ def test_interrupting_table_registration_interrupts_the_query(things):
 
 def test_spilled_rows_are_nobody_elses_and_gone_in_the_end():
     engine = DuckDB()
-    place = "SELECT CAST(current_setting('temp_directory') AS VARCHAR) AS place"
-    spill = Path(engine.ask(place, {}, {})["place"][0].as_py())
+    query = "SELECT CAST(current_setting('temp_directory') AS VARCHAR) AS place"
+    spill = Path(engine.ask(query, {}, {})["place"][0].as_py())
     assert spill.stat().st_mode & 0o777 == 0o700
     engine.close()
     engine.close()
@@ -377,9 +377,11 @@ def test_no_extension_is_fetched():
 
 def test_the_work_is_done_by_two_executors_of_the_cluster(cluster, things):  # noqa: F811
     before = cluster.tasks()
-    found = engine_of(cluster.session).ask("SELECT COUNT(*) AS n FROM t WHERE user_id > 0", {"t": things}, {})
+    result = engine_of(cluster.session).ask(
+        "SELECT COUNT(*) AS n FROM t WHERE user_id > 0", {"t": things}, {}
+    )
     after = cluster.tasks()
-    assert found["n"].to_pylist() == [6]
+    assert result["n"].to_pylist() == [6]
     assert cluster.session.sparkContext.master == cluster.url
     assert cluster.executors() == [1, 1]
     assert len(after) == 2
@@ -393,9 +395,9 @@ def test_a_session_of_ones_own_stays_as_it_is(cluster, tables):  # noqa: F811
     before = theirs.conf.getAll
     try:
         engine = engine_of(theirs)
-        found = engine.ask("SELECT MIN(whole_at) AS at_ FROM people, asked", tables, {})
+        result = engine.ask("SELECT MIN(whole_at) AS at_ FROM people, asked", tables, {})
         engine.close()
-        assert found["at_"].to_pylist() == [FIRST]
+        assert result["at_"].to_pylist() == [FIRST]
         assert theirs.conf.getAll == before
         assert theirs.catalog.listTables() == []
         assert type(theirs).getActiveSession() is theirs
@@ -420,32 +422,32 @@ def remembered(tmp_path_factory):
     clock, service = Clock(), Service()
     history = History(tmp_path_factory.mktemp("remembered") / "it's a history", clock=clock)
 
-    def look(day):
+    def collect(day):
         clock.set(DAWN + timedelta(days=day), DAWN + timedelta(days=day, minutes=5))
         history.collect(exposure)
 
     def people(*statuses, broken=()):
         pages = [a_link("https://pages.example/1"), a_link(None, 'it\'s "quoted" 名')]
         for user_id in (1, 2, 66):
-            records = [a_record(10 * user_id + place, status) for place, status in enumerate(statuses)]
+            records = [a_record(10 * user_id + number, status) for number, status in enumerate(statuses)]
             alerts = [an_alert("Found", records[0]), an_alert("Seen", pages[0])] if records else []
             service.people[user_id] = Person(records, pages[: len(records)], alerts)
         service.broken = dict.fromkeys(broken, "no user")
 
     with seen_through(service) as exposure:
-        look(0)
+        collect(0)
         for day, statuses in enumerate(
             (["discovered"] * 3, ["discovered", "removed", "on hold"], ["discovered"] * 2, ["removed"]), 1
         ):
             people(*statuses, broken=[66] if day == 2 else [])
-            look(day)
-        told = a_delivery(2, {"listed_again": [{"record": a_record(20)}], "weather": [{"rain": "it's"}]})
+            collect(day)
+        delivery = a_delivery(2, {"listed_again": [{"record": a_record(20)}], "weather": [{"rain": "it's"}]})
         history.ingest_deliveries(
-            [ReceivedDelivery(1, DAWN + timedelta(days=4, hours=1), "msg_1", told)], inbox="inbox"
+            [ReceivedDelivery(1, DAWN + timedelta(days=4, hours=1), "msg_1", delivery)], inbox="inbox"
         )
         del service.people[1]
         service.broken = {66: "no user"}
-        look(6)
+        collect(6)
     history.compact()
     history.rename_site("PeepFinder", "Peep Finder")
     return history
@@ -476,7 +478,7 @@ QUERIES = {
     "watched": (sql.WATCHED, ("load_issues", "runs")),
     "annotations": (sql.ANNOTATIONS, ("annotations",)),
 }
-GIVEN = {
+ARGUMENTS = {
     "low": 0,
     "high": 63,
     "kind": "record",
@@ -486,23 +488,23 @@ GIVEN = {
 }
 
 
-def plain_rows(found):
-    return sorted(map(repr, found.to_pylist()))
+def plain_rows(result):
+    return sorted(map(repr, result.to_pylist()))
 
 
 @pytest.mark.parametrize("question", QUERIES)
 def test_every_question_of_a_history_has_one_answer(cluster, remembered, question):  # noqa: F811
     text, tables = QUERIES[question]
     if "FROM cube" in text:
-        given = GIVEN | {"after": -(2**31), "until": 2**31 - 1, "day": 20_520}
+        parameters = ARGUMENTS | {"after": -(2**31), "until": 2**31 - 1, "day": 20_520}
     else:
-        given = GIVEN | {"after": DAWN, "until": DAWN + timedelta(days=5)}
+        parameters = ARGUMENTS | {"after": DAWN, "until": DAWN + timedelta(days=5)}
     kind = question.partition(": ")[2].removesuffix("s") or "record"
-    given = {name: value for name, value in (given | {"kind": kind}).items() if f":{name}" in text}
+    parameters = {name: value for name, value in (parameters | {"kind": kind}).items() if f":{name}" in text}
     files = remembered._store.snapshot(*tables)
     with DuckDB() as duckdb:
-        here = duckdb.ask(text, files, given)
-    there = engine_of(cluster.session).ask(text, files, given)
+        here = duckdb.ask(text, files, parameters)
+    there = engine_of(cluster.session).ask(text, files, parameters)
     assert here.num_rows or question == "annotations"
     assert there.schema == here.schema
     assert plain_rows(there) == plain_rows(here)
@@ -510,7 +512,7 @@ def test_every_question_of_a_history_has_one_answer(cluster, remembered, questio
 
 def test_a_history_on_a_cluster_answers_as_it_does_here(cluster, remembered):  # noqa: F811
     with History(remembered.path, engine=cluster.session, clock=remembered._clock) as there:
-        for name, given in {
+        for name, arguments in {
             "records": {"as_of": DAWN + timedelta(days=2)},
             "alerts": {},
             "status_over_time": {"by": "site", "every": "week"},
@@ -520,9 +522,9 @@ def test_a_history_on_a_cluster_answers_as_it_does_here(cluster, remembered):  #
             "relistings": {},
             "stale": {},
         }.items():
-            table = getattr(there, name)(**given)
+            table = getattr(there, name)(**arguments)
             assert len(table), name
-            pd.testing.assert_frame_equal(table, getattr(remembered, name)(**given))
+            pd.testing.assert_frame_equal(table, getattr(remembered, name)(**arguments))
         assert there.by_site()["site"].tolist() == ["Peep Finder"]
         assert repr(there.diff(DAWN + timedelta(days=2))) == repr(remembered.diff(DAWN + timedelta(days=2)))
         assert there.diff(DAWN + timedelta(days=2)).why.equals(remembered.diff(DAWN + timedelta(days=2)).why)
@@ -535,15 +537,15 @@ def test_what_is_no_engine_is_told(unknown):
 
 
 @pytest.mark.parametrize(
-    ("lacking", "told"),
+    ("lacking", "message"),
     [("sys.modules['pyspark'] = None", "exposurekit[spark]"), ("pass", "Java 17 or newer: install it")],
 )
-def test_what_spark_lacks_is_told(lacking, told):
+def test_what_spark_lacks_is_told(lacking, message):
     code = f"import sys; {lacking}\nfrom exposurekit.history.engines.duckdb import engine_of\nengine_of('spark://h:7077')"
     bare = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"} | {"PATH": ""}
     run = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True, env=bare)
     assert run.returncode == 1
-    assert told in run.stderr
+    assert message in run.stderr
 
 
 def test_an_engine_is_its_own_engine():

@@ -9,7 +9,7 @@ from support.histories import Person, Service, a_record, seen_through
 
 from exposurekit.errors import ConfigurationError, NotFound
 from exposurekit.history import History
-from exposurekit.history.storage.location import Location
+from exposurekit.history.storage.location import FORMAT, Location
 
 NOWHERE = {
     "AWS_ACCESS_KEY_ID": "key",
@@ -41,7 +41,7 @@ def exposure():
         yield exposure
 
 
-def told(error):
+def texts_of_error(error):
     return "".join(traceback.format_exception(error.value))
 
 
@@ -80,7 +80,7 @@ def test_an_unreachable_location_is_an_error_without_its_path(path):
     with pytest.raises(ConfigurationError) as error:
         History(path, storage_options=NOWHERE)
     assert len(str(error.value).splitlines()) == 1
-    assert "sekret" not in told(error)
+    assert "sekret" not in texts_of_error(error)
 
 
 @pytest.mark.parametrize("path", ["file", "file/within", "/proc/nothing-is-made-here", "/"])
@@ -139,7 +139,7 @@ def test_it_is_made_when_something_is_first_written(tmp_path, exposure, write):
     write(history, exposure)
     assert json.loads((tmp_path / "a" / "b" / "history.json").read_text()) == {
         "records_by": "id",
-        "format": 2,
+        "format": FORMAT,
     }
     assert (tmp_path / "a" / "b").stat().st_mode & 0o777 == 0o700
     assert len(history.runs()) in (0, 1)
@@ -161,8 +161,8 @@ def test_a_path_is_taken_as_it_stands(tmp_path, exposure, monkeypatch):
 
 @pytest.mark.parametrize("stopped", [KeyboardInterrupt, OSError, ValueError])
 def test_an_unfinished_file_leaves_nothing(tmp_path, stopped):
-    place = Location(tmp_path)
-    with pytest.raises(stopped), place.atomic_write(place.path("part")) as stream:  # noqa: PT012
+    location = Location(tmp_path)
+    with pytest.raises(stopped), location.atomic_write(location.path("part")) as stream:  # noqa: PT012
         stream.write(b"Juniper")
         assert len([*tmp_path.iterdir()]) == 1
         raise stopped

@@ -21,7 +21,7 @@ def at(day, hour=1):
 
 
 @pytest.fixture(scope="module")
-def seen():
+def served_exposure():
     """A service, and an exposure of it."""
     service = Service()
     with seen_through(service) as exposure:
@@ -36,7 +36,7 @@ class Remembered:
         self.service, self.exposure, self.clock = service, exposure, Clock()
         self.history = History(path / "history", clock=self.clock, records_by=by)
 
-    def look(self, day, hour=1, **people):
+    def collect(self, day, hour=1, **people):
         """An hour's look, at these people: ``one=[...]`` are the records of person 1."""
         for name, records in people.items():
             self.service.people[("nobody", "one", "two", "three").index(name)] = Person(records)
@@ -45,13 +45,13 @@ class Remembered:
 
 
 @pytest.fixture
-def remembered(seen, tmp_path):
-    return Remembered(tmp_path, *seen)
+def remembered(served_exposure, tmp_path):
+    return Remembered(tmp_path, *served_exposure)
 
 
 @pytest.fixture
-def by_reference(seen, tmp_path):
-    return Remembered(tmp_path, *seen, by="reference")
+def by_reference(served_exposure, tmp_path):
+    return Remembered(tmp_path, *served_exposure, by="reference")
 
 
 # --- where ids change ---------------------------------------------------------------------------------
@@ -63,7 +63,7 @@ def listing(record_id, status="discovered", site="PeepFinder", reference_id="007
 
 @pytest.mark.parametrize("blank", ["", " "])
 def test_records_without_a_reference_stay_apart(by_reference, blank):
-    by_reference.look(0, one=[listing(11, reference_id=blank), listing(12, "removed", reference_id=blank)])
+    by_reference.collect(0, one=[listing(11, reference_id=blank), listing(12, "removed", reference_id=blank)])
     history = by_reference.history
     assert history.records()[["record_id", "status"]].to_numpy().tolist() == [
         [11, "discovered"],
@@ -75,26 +75,26 @@ def test_records_without_a_reference_stay_apart(by_reference, blank):
 
 @pytest.mark.filterwarnings("ignore:responses deviate")
 @pytest.mark.parametrize(("by", "other_id"), [("id", 11), ("reference", 11), ("reference", 13)])
-def test_two_records_of_one_identity_are_a_load_issue(seen, tmp_path, by, other_id):
-    remembered = Remembered(tmp_path, *seen, by=by)
+def test_two_records_of_one_identity_are_a_load_issue(served_exposure, tmp_path, by, other_id):
+    remembered = Remembered(tmp_path, *served_exposure, by=by)
     twice = [listing(11), listing(other_id, "removed"), listing(12, reference_id="8")]
-    remembered.look(0, one=twice, two=[listing(21, reference_id="9")])
+    remembered.collect(0, one=twice, two=[listing(21, reference_id="9")])
     history = remembered.history
     assert sorted(history.records()["record_id"]) == [11, 12, 21]
     assert history.records()["status"].tolist() == ["discovered"] * 3
     issues = history.load_issues().sort_values(["user_id", "what"])
-    found = issues[["user_id", "what"]].to_numpy().tolist()
-    assert found == [[1, "duplicate"], [1, "registered"], [2, "registered"]]
+    status_by_page = issues[["user_id", "what"]].to_numpy().tolist()
+    assert status_by_page == [[1, "duplicate"], [1, "registered"], [2, "registered"]]
     assert issues["reason"].iloc[0] == "a record is listed more than once: its first entry counts"
     assert history.people()["reason"].isna().all()  # this is no failure
     assert history.runs()["whole"].tolist() == [2]
-    remembered.look(1, one=[twice[0], twice[2]])
+    remembered.collect(1, one=[twice[0], twice[2]])
     assert len(history.load_issues()) == 3
     assert history.verify() == {}
 
 
 def test_annotations_and_deliveries_of_one_instant_have_an_order(remembered):
-    remembered.look(0, one=[a_record(11), a_record(12)], two=[a_record(21)])
+    remembered.collect(0, one=[a_record(11), a_record(12)], two=[a_record(21)])
     history = remembered.history
     backwards = history.records().sort_values("record_id", ascending=False)
     history.note(backwards, "by post")
@@ -145,12 +145,12 @@ def renamed(remembered):
     """Two records whose site is called Nosy Heron from the second day on, and a third there."""
     old = [a_record(11, site="Nosey Heron"), a_record(12, "removed", "Nosey Heron")]
     remembered.service.people[1] = Person(old, [], [an_alert("Found", record) for record in old])
-    remembered.look(0)
+    remembered.collect(0)
     new = [a_record(11, "removed", "Nosy Heron"), a_record(12, site="Nosy Heron")]
     remembered.service.people[1] = Person(
         [*new, a_record(14, site="Nosy Heron")], [], [an_alert("Found", record) for record in new]
     )
-    remembered.look(1)
+    remembered.collect(1)
     history = remembered.history
     history.label(history.records(), "mine")
     history.tick(history.steps().head(1))
@@ -187,7 +187,7 @@ def test_the_newest_of_several_names_counts(renamed):
     assert renamed.site_names().to_numpy().tolist() == [["Heron", "Nosy Heron"]]
 
 
-def test_only_a_history_by_id_renames_a_site_that_has_a_name(remembered, tmp_path):
+def test_only_a_history_by_id_renames_a_site(remembered, tmp_path):
     for names in (("", "A"), ("A", " "), ("A", None), (5, "A")):
         with pytest.raises(InvalidArgument, match="A site's name"):
             remembered.history.rename_site(*names)
@@ -210,9 +210,9 @@ def statuses(alerts):
 def test_an_alert_has_its_records_status_where_ids_change(by_reference):
     elsewhere = {"site": "Elsewhere", "reference_id": "8"}
     by_reference.service.people[1] = alerting(listing(11), listing(12, "removed", **elsewhere))
-    by_reference.look(0)
+    by_reference.collect(0)
     by_reference.service.people[1] = alerting(listing(21, "removed"), listing(22, "on hold", **elsewhere))
-    by_reference.look(1)
+    by_reference.collect(1)
     history = by_reference.history
     now = history.alerts().sort_values("site")
     assert statuses(now) == ["on hold", "removed", None]
@@ -221,31 +221,31 @@ def test_an_alert_has_its_records_status_where_ids_change(by_reference):
 
 def test_an_alert_of_unknown_id_matches_by_page_or_site(by_reference):
     page = {"href": "https://peepfinder.example/p/7"}
-    by_reference.look(0, one=[listing(11, "on hold", **page), listing(12, reference_id="8")])
+    by_reference.collect(0, one=[listing(11, "on hold", **page), listing(12, reference_id="8")])
     by_reference.service.people[1] = alerting(
         listing(21, "on hold", **page), listing(22, reference_id="8"), listing(23, "removed", "Elsewhere")
     )
-    by_reference.look(1)
-    found = dict(
+    by_reference.collect(1)
+    status_by_page = dict(
         zip(by_reference.history.alerts()["href"], statuses(by_reference.history.alerts()), strict=True)
     )
-    assert found[page["href"]] == "on hold"
+    assert status_by_page[page["href"]] == "on hold"
     assert "removed" in statuses(by_reference.history.alerts())
 
 
 def test_an_alert_that_fits_two_records_has_none(by_reference):
     records = [listing(11, "on hold"), listing(12, reference_id="8")]
-    by_reference.look(0, one=records)
+    by_reference.collect(0, one=records)
     again = [record | {"id": record["id"] + 10} for record in records]
     by_reference.service.people[1] = Person(again, [], [an_alert("Found", again[0])])
-    by_reference.look(1)
+    by_reference.collect(1)
     assert statuses(by_reference.history.alerts()) == [None]
 
 
 def test_a_relisting_has_its_key_and_its_newest_id(by_reference):
-    by_reference.look(0, one=[listing(11)])
-    by_reference.look(1, one=[listing(21, "removed", age=70)])
-    by_reference.look(2, one=[listing(31)])
+    by_reference.collect(0, one=[listing(11)])
+    by_reference.collect(1, one=[listing(21, "removed", age=70)])
+    by_reference.collect(2, one=[listing(31)])
     history = by_reference.history
     [row] = history.relistings().to_dict("records")
     assert row["key"] == history.changes()["key"].iloc[0]
@@ -255,9 +255,9 @@ def test_a_relisting_has_its_key_and_its_newest_id(by_reference):
 
 def test_a_removal_of_the_baseline_has_no_gone_days(remembered):
     """The baseline says nothing of when a record was removed; one that came and went between two runs is followed."""
-    remembered.look(0, one=[a_record(11, "removed"), a_record(12)])
-    remembered.look(2, one=[a_record(11), a_record(13, "removed")])
-    remembered.look(5, one=[a_record(11), a_record(12), a_record(13)])
+    remembered.collect(0, one=[a_record(11, "removed"), a_record(12)])
+    remembered.collect(2, one=[a_record(11), a_record(13, "removed")])
+    remembered.collect(5, one=[a_record(11), a_record(12), a_record(13)])
     relisted = remembered.history.relistings()
     assert relisted["key"].tolist() == [11, 12, 13]
     assert relisted["removed_at"].tolist() == [at(0, 2), at(2, 2), at(2, 2)]
@@ -266,7 +266,7 @@ def test_a_removal_of_the_baseline_has_no_gone_days(remembered):
 
 def test_what_was_listed_again_has_its_id(remembered):
     for day, status in enumerate(("discovered", "removed", "discovered")):
-        remembered.look(day, one=[a_record(2**62, status)])
+        remembered.collect(day, one=[a_record(2**62, status)])
     assert remembered.history.relistings()[["record_id", "key"]].to_numpy().tolist() == [[2**62, 2**62]]
 
 
@@ -274,21 +274,21 @@ def test_what_was_listed_again_has_its_id(remembered):
 
 
 def test_whom_the_list_lacked_was_not_seen(remembered):
-    remembered.look(0, one=[a_record(11)], two=[a_record(12)])
+    remembered.collect(0, one=[a_record(11)], two=[a_record(12)])
     del remembered.service.people[2]
     remembered.service.miscount = 1
-    remembered.look(1)
+    remembered.collect(1)
     remembered.service.miscount = 0
     for day in (2, 3):
-        remembered.look(day)
+        remembered.collect(day)
     table = remembered.history.status_over_time()
     assert table[["people", "unseen"]].to_numpy().tolist() == [[2, 0], [2, 1], [2, 1], [1, 0]]
 
 
 def test_days_without_a_good_look_count_until_now(remembered):
-    remembered.look(0, one=[], two=[])
+    remembered.collect(0, one=[], two=[])
     remembered.service.broken = {2: "no user"}
-    remembered.look(1)
+    remembered.collect(1)
     remembered.clock.set(at(6))
     table = remembered.history.stale()
     assert table[["user_id", "days"]].to_numpy().tolist() == [[2, 6.0]]
@@ -302,46 +302,46 @@ def by_age(history):
 
 def test_a_clock_that_was_ahead_hides_nobody_who_is_stale(remembered):
     """Loads do not count until real time has caught up, so the people of that run are not up to date."""
-    remembered.look(0, one=[a_record(11)], two=[a_record(12)])
-    remembered.look(900)
+    remembered.collect(0, one=[a_record(11)], two=[a_record(12)])
+    remembered.collect(900)
     remembered.clock.set(at(1))
     assert remembered.history.stale().empty  # the newest run loaded everyone
-    remembered.look(1, three=[a_record(13)])
+    remembered.collect(1, three=[a_record(13)])
     stale = remembered.history.stale()
     assert stale[["user_id", "outcome"]].to_numpy().tolist() == [[1, "late"], [2, "late"]]
     assert stale["days"].isna().all()
     assert by_age(remembered.history) == {"within a day": 1, "longer ago": 2}
     assert remembered.history.stale(at(0))["user_id"].tolist() == [1, 2]
-    remembered.look(901)
+    remembered.collect(901)
     assert remembered.history.stale().empty
     assert by_age(remembered.history) == {"within a day": 3}
 
 
 def test_who_failed_while_the_clock_was_ahead_is_stale(remembered):
-    remembered.look(0, one=[a_record(11)], two=[a_record(12)])
+    remembered.collect(0, one=[a_record(11)], two=[a_record(12)])
     remembered.service.broken = {2: "no user"}
-    remembered.look(900)
+    remembered.collect(900)
     remembered.clock.set(at(1))
     assert remembered.history.stale()[["user_id", "outcome"]].to_numpy().tolist() == [[2, "failed"]]
 
 
 @pytest.mark.parametrize("user", [np.int64(1), [np.int64(1)], np.array([1]), pd.Series([1]), (1,), {1}])
 def test_a_person_is_asked_about_by_any_whole_number(remembered, user):
-    remembered.look(0, one=[a_record(11)], two=[a_record(12), a_record(13)])
+    remembered.collect(0, one=[a_record(11)], two=[a_record(12), a_record(13)])
     assert remembered.history.status_over_time(user=user)["total"].tolist() == [1]
 
 
 @pytest.mark.parametrize("user", ["1", b"1", True, 1.5, ["x"], [None], 2**63, pd.DataFrame({"user_id": [1]})])
 def test_what_is_no_id_is_told(remembered, user):
-    remembered.look(0, one=[a_record(11)])
+    remembered.collect(0, one=[a_record(11)])
     with pytest.raises(InvalidArgument, match="id of a person"):
         remembered.history.status_over_time(user=user)
 
 
 def test_of_whom_nothing_was_seen_nothing_is_counted(remembered):
-    remembered.look(0, one=[a_record(11)])
-    told = a_delivery(2, {"discovered_records": [{"record": a_record(12)}]})
-    remembered.history.ingest_deliveries([ReceivedDelivery(1, at(0, 3), "msg_1", told)], inbox="inbox")
+    remembered.collect(0, one=[a_record(11)])
+    delivery = a_delivery(2, {"discovered_records": [{"record": a_record(12)}]})
+    remembered.history.ingest_deliveries([ReceivedDelivery(1, at(0, 3), "msg_1", delivery)], inbox="inbox")
     assert remembered.history.status_over_time(user=[1, 2])["total"].tolist() == [2]
     assert remembered.history.status_over_time(user=2)["discovered"].tolist()[-1] == 1
     with pytest.raises(
@@ -354,14 +354,14 @@ def test_of_whom_nothing_was_seen_nothing_is_counted(remembered):
 
 
 def test_a_return_into_scope_counts_once_and_from_then_on(remembered):
-    remembered.look(0, one=[])
-    remembered.look(1, one=[a_record(11)])
+    remembered.collect(0, one=[])
+    remembered.collect(1, one=[a_record(11)])
     person = remembered.service.people.pop(1)
     for day in (2, 3):
-        remembered.look(day)
+        remembered.collect(day)
     remembered.service.people[1] = person
-    remembered.look(6)
-    remembered.look(9, one=[a_record(11, "removed")])
+    remembered.collect(6)
+    remembered.collect(9, one=[a_record(11, "removed")])
     [row] = remembered.history.time_to_removal(by=None).to_dict("records")
     assert [row[name] for name in ("n", "removed", "unknown", "open", "left_out")] == [1, 1, 1, 0, 0]
     flows = remembered.history.life_table()
@@ -374,13 +374,13 @@ def test_a_return_into_scope_counts_once_and_from_then_on(remembered):
 
 
 def test_a_first_run_record_returning_the_same_day_counts_once(remembered):
-    remembered.look(0, 1, one=[a_record(11)])
+    remembered.collect(0, 1, one=[a_record(11)])
     person = remembered.service.people.pop(1)
     for hour in (3, 5):
-        remembered.look(0, hour)
+        remembered.collect(0, hour)
     remembered.service.people[1] = person
-    remembered.look(0, 7)
-    remembered.look(4, one=[a_record(11, "removed")])
+    remembered.collect(0, 7)
+    remembered.collect(4, one=[a_record(11, "removed")])
     history = remembered.history
     counted = history.time_to_removal(by=None, left_censored=True)
     assert counted[["n", "removed", "unknown"]].to_numpy().tolist() == [[1, 1, 1]]
@@ -388,21 +388,21 @@ def test_a_first_run_record_returning_the_same_day_counts_once(remembered):
 
 
 def test_removed_out_of_scope_and_back_begins_anew(remembered):
-    remembered.look(0, one=[a_record(11, "removed")])
+    remembered.collect(0, one=[a_record(11, "removed")])
     person = remembered.service.people.pop(1)
     for day in (1, 2):
-        remembered.look(day)
+        remembered.collect(day)
     person.records = [a_record(11)]
     remembered.service.people[1] = person
-    remembered.look(4)
+    remembered.collect(4)
     assert remembered.history.time_to_removal()[["n", "open"]].to_numpy().tolist() == [[1, 1]]
 
 
 @pytest.mark.parametrize("question", ["time_to_removal", "survival"])
 def test_durations_run_to_the_end_of_a_day(remembered, question):
-    remembered.look(0, one=[])
-    remembered.look(1, one=[a_record(11)])
-    remembered.look(3)
+    remembered.collect(0, one=[])
+    remembered.collect(1, one=[a_record(11)])
+    remembered.collect(3)
     ask = getattr(remembered.history, question)
     for instant in (at(2), "2026-03-03T12:00Z", pd.Timestamp("2026-03-03")):
         with pytest.raises(InvalidArgument, match="as_of must be a day, such as 2026-11-13"):
@@ -429,7 +429,7 @@ def test_durations_run_to_the_end_of_a_day(remembered, question):
     ],
 )
 def test_what_is_no_time_is_refused_by_every_question(remembered, when):
-    remembered.look(0, one=[a_record(11)])
+    remembered.collect(0, one=[a_record(11)])
     history = remembered.history
     for ask in (history.diff, history.records, history.by_site, history.stale):
         with pytest.raises(InvalidArgument, match="A time is 14d, 2w or 36h"):
@@ -443,9 +443,9 @@ def test_what_nobody_can_be_seen_through_is_refused(remembered):
             history.collect(source)
     with pytest.raises(InvalidArgument, match="The name of a run is plain text"):
         history.collect(exposure, run=5)
-    for given in ({"shard": 5}, {"shard": "3/2"}, {"shard": "1/2"}, {"only": "x"}, {"only": [1.5]}):
+    for arguments in ({"shard": 5}, {"shard": "3/2"}, {"shard": "1/2"}, {"only": "x"}, {"only": [1.5]}):
         with pytest.raises(InvalidArgument):
-            history.collect(exposure, **given)
+            history.collect(exposure, **arguments)
     assert not history.pending_runs()
 
 
@@ -453,8 +453,8 @@ def test_what_nobody_can_be_seen_through_is_refused(remembered):
 
 
 def test_a_diff_beyond_the_last_run_says_until_when(remembered):
-    remembered.look(0, one=[a_record(11)])
-    remembered.look(1, one=[a_record(11, "removed")])
+    remembered.collect(0, one=[a_record(11)])
+    remembered.collect(1, one=[a_record(11, "removed")])
     history = remembered.history
     for a, b in ((at(5), None), ("2026-03-05", "2026-03-07")):
         with pytest.raises(NotFound, match="Nothing was observed after 2026-03-02 02:00 UTC"):
@@ -464,9 +464,9 @@ def test_a_diff_beyond_the_last_run_says_until_when(remembered):
 
 
 def test_a_diff_says_that_there_is_nothing_to_compare_with(remembered):
-    remembered.look(0)
-    remembered.look(1, one=[a_record(11)])
-    remembered.look(2, one=[a_record(11, "removed")])
+    remembered.collect(0)
+    remembered.collect(1, one=[a_record(11)])
+    remembered.collect(2, one=[a_record(11, "removed")])
     first, second = (remembered.history.diff(at(day, 2)) for day in (0, 1))
     note = "Nothing had been observed by 2026-03-01 02:00 UTC: compare with a later time."
     assert first.note == note
@@ -477,8 +477,8 @@ def test_a_diff_says_that_there_is_nothing_to_compare_with(remembered):
 
 
 def test_a_diff_excludes_its_start_and_includes_its_end(remembered):
-    remembered.look(0, one=[a_record(11)])
-    remembered.look(1, one=[a_record(11, "removed")])
+    remembered.collect(0, one=[a_record(11)])
+    remembered.collect(1, one=[a_record(11, "removed")])
     history, moved = remembered.history, at(1, 2)
     just_before = moved - timedelta(microseconds=1)
     assert repr(history.diff(at(0, 2), moved)) == "Diff(1 removed, 0 still open)"
@@ -492,10 +492,10 @@ def test_a_diff_excludes_its_start_and_includes_its_end(remembered):
 @pytest.fixture
 def verified_later(remembered):
     """Of three records one stays; one vanishes, and two days later its removal is verified."""
-    remembered.look(0, one=[])
-    remembered.look(1, one=[a_record(11), a_record(12)])
-    remembered.look(3, one=[a_record(12)])
-    remembered.look(5, one=[a_record(11, "removed"), a_record(12)])
+    remembered.collect(0, one=[])
+    remembered.collect(1, one=[a_record(11), a_record(12)])
+    remembered.collect(3, one=[a_record(12)])
+    remembered.collect(5, one=[a_record(11, "removed"), a_record(12)])
     return remembered.history
 
 
@@ -536,25 +536,23 @@ def test_a_run_counted_by_an_earlier_version_is_no_damage(verified_later):
 
 
 def test_a_diff_counts_what_was_found_and_removed_twice(remembered):
-    remembered.look(0, one=[a_record(11)])
-    remembered.look(1, one=[a_record(11), a_record(12)])
-    remembered.look(2, one=[a_record(11), a_record(12, "removed"), a_record(13, "removed")])
-    found = remembered.history.diff(at(0, 2))
-    assert repr(found) == "Diff(2 new, 2 removed, 1 still open)"
-    assert found.by_site[["open_before", "new", "removed", "open_after"]].to_numpy().tolist() == [
-        [1, 2, 2, 1]
-    ]
-    assert found.why.query("n != 0")[["cause", "n"]].to_numpy().tolist()[1:] == [["new", 2], ["removed", -2]]
-    assert found.changes["what"].tolist() == ["new", "removed", "new", "removed"]
+    remembered.collect(0, one=[a_record(11)])
+    remembered.collect(1, one=[a_record(11), a_record(12)])
+    remembered.collect(2, one=[a_record(11), a_record(12, "removed"), a_record(13, "removed")])
+    diff = remembered.history.diff(at(0, 2))
+    assert repr(diff) == "Diff(2 new, 2 removed, 1 still open)"
+    assert diff.by_site[["open_before", "new", "removed", "open_after"]].to_numpy().tolist() == [[1, 2, 2, 1]]
+    assert diff.why.query("n != 0")[["cause", "n"]].to_numpy().tolist()[1:] == [["new", 2], ["removed", -2]]
+    assert diff.changes["what"].tolist() == ["new", "removed", "new", "removed"]
 
 
 def test_alerts_have_the_number_that_the_service_gives_them(remembered):
     records = [a_record(number) for number in (13, 11, 12)]
     alerts = [an_alert("Found", record) for record in records]
     remembered.service.people[1] = Person(records, alerts=alerts)
-    remembered.look(0)
+    remembered.collect(0)
     remembered.service.people[1] = Person(records, alerts=[*alerts[1:], an_alert("Again", records[0])])
-    remembered.look(1)
+    remembered.collect(1)
     table, loaded = remembered.history.alerts(), remembered.exposure.refresh().alerts()
     listed = table[table["presence"] == "listed"]
     for column in ("alert_number", "text", "record_id"):
@@ -565,10 +563,10 @@ def test_alerts_have_the_number_that_the_service_gives_them(remembered):
 
 @pytest.mark.parametrize("kind", ["records", "links", "alerts"])
 def test_too_many_keys_are_queried_bucket_by_bucket(remembered, kind):
-    remembered.look(0, one=[a_record(13), a_record(11)], two=[a_record(12)])
+    remembered.collect(0, one=[a_record(13), a_record(11)], two=[a_record(12)])
     remembered.service.people[1] = alerting(a_record(13), a_record(10), a_record(14, "removed"))
     remembered.service.people[2] = alerting(a_record(12, "removed"), a_record(9))
-    remembered.look(1)
+    remembered.collect(1)
     together = getattr(remembered.history, kind)()
     in_parts = replace(remembered.history._reader, max_join_rows=1)
     pd.testing.assert_frame_equal(getattr(in_parts, kind)(), together)
@@ -584,26 +582,26 @@ def statuses_of(history):
 
 @pytest.mark.parametrize("odd", [None, 7, {"site": "PeepFinder"}, {"record": a_record(2) | {"id": None}}])
 def test_a_record_that_cannot_be_read_is_not_gone(remembered, odd):
-    remembered.look(0, one=[a_record(1), a_record(2)])
+    remembered.collect(0, one=[a_record(1), a_record(2)])
     with pytest.warns(UserWarning, match="deviate"):
-        remembered.look(1, one=[a_record(1), odd])
+        remembered.collect(1, one=[a_record(1), odd])
     assert statuses_of(remembered.history) == {1: "discovered", 2: "discovered"}
-    remembered.look(2, one=[a_record(1)])
+    remembered.collect(2, one=[a_record(1)])
     assert statuses_of(remembered.history) == {1: "discovered", 2: "vanished"}
 
 
 @pytest.mark.parametrize("odd", [None, "none", 7])
 def test_a_list_that_cannot_be_read_is_not_empty(remembered, odd):
-    remembered.look(0, one=[a_record(1)])
+    remembered.collect(0, one=[a_record(1)])
     with pytest.warns(UserWarning, match="deviate"):
-        remembered.look(1, one=odd)
+        remembered.collect(1, one=odd)
     assert statuses_of(remembered.history) == {1: "discovered"}
 
 
 def test_a_status_that_cannot_be_read_changes_nothing(remembered):
-    remembered.look(0, one=[a_record(1, "pending removal"), a_record(2, "removed"), a_record(3)])
+    remembered.collect(0, one=[a_record(1, "pending removal"), a_record(2, "removed"), a_record(3)])
     with pytest.warns(UserWarning, match="deviate"):
-        remembered.look(1, one=[a_record(n) | {"status": None} for n in (1, 2, 4)])
+        remembered.collect(1, one=[a_record(n) | {"status": None} for n in (1, 2, 4)])
     assert statuses_of(remembered.history) == {1: "pending removal", 2: "removed", 3: "vanished", 4: "listed"}
-    remembered.look(2, one=[a_record(4)])
+    remembered.collect(2, one=[a_record(4)])
     assert statuses_of(remembered.history)[4] == "discovered"

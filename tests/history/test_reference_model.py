@@ -109,12 +109,12 @@ STEP = st.one_of(
     *[step("see", USER, RECORDS, SOME_LINKS, SOME_ALERTS, SCANNING, HOW)] * 4,
     *[step("hold", USER, RECORDS, SOME_LINKS, SOME_ALERTS, SCANNING)] * 2,
     step("leave", USER),
-    step("look", HOW),
-    step("look", HOW, st.sampled_from(["monday", "tuesday"])),
-    *[step("look", HOW, st.sampled_from(["a", "b"]), st.sampled_from(["1/2", "2/2"]))] * 2,
+    step("collect", HOW),
+    step("collect", HOW, st.sampled_from(["monday", "tuesday"])),
+    *[step("collect", HOW, st.sampled_from(["a", "b"]), st.sampled_from(["1/2", "2/2"]))] * 2,
     *[step("hear", USER, TOLD_OF, PASSES, BACK)] * 2,
     step("drain", st.sampled_from(["inbox", "inbox", "other"]), st.integers(0, 3)),
-    step("look", HOW, st.none(), st.none(), st.lists(USER, max_size=2)),
+    step("collect", HOW, st.none(), st.none(), st.lists(USER, max_size=2)),
     step("no_list"),
     step("reopen"),
     step("compact"),
@@ -132,7 +132,7 @@ class Both:
         service.clear()
         self.clock, self.now = Clock(), DAWN
         self.reference = Reference()
-        self.told = {"inbox": [], "other": []}
+        self.pending_deliveries = {"inbox": [], "other": []}
         self.part_of = {}
         self.reopen()
 
@@ -153,32 +153,32 @@ class Both:
         self.service.people.pop(user_id, None)
 
     def see(self, user_id, *held_and_how):
-        *held, how = held_and_how
-        self.hold(user_id, *held)
-        self.look(how)
+        *things, how = held_and_how
+        self.hold(user_id, *things)
+        self.collect(how)
 
-    def look(self, how, run=None, shard=None, only=None):
+    def collect(self, how, run=None, shard=None, only=None):
         scope = "everyone" if only is None else "some"
         started_at = self.now + how["after"] + how.get("back", timedelta(0))
         self.clock.set(started_at, started_at + how["lasts"])
         self.service.broken = how.get("broken", {})
         self.service.miscount = how.get("miscount", 0)
-        self.service.asked = set()
-        found = self.history.collect(self.exposure, run=run, shard=shard, only=only)
+        self.service.requested_ids = set()
+        result = self.history.collect(self.exposure, run=run, shard=shard, only=only)
         if only is None and self.reference.awaits(run, shard or "1/1"):
             self.check_part(shard)
-        look = self.service.look(started_at, started_at + how["lasts"], self.by, scope)
-        assert found.seq == self.reference.look(look, run, shard or "1/1")
+        snapshot = self.service.snapshot(started_at, started_at + how["lasts"], self.by, scope)
+        assert result.seq == self.reference.ingest_run(snapshot, run, shard or "1/1")
         self.now = max(self.now, started_at + how["lasts"])
 
     def check_part(self, shard):
         """A shard is always the same people; together they are everyone."""
         for user_id in self.service.people:
-            asked = user_id in self.service.asked
+            was_requested = user_id in self.service.requested_ids
             if shard is None:
-                assert asked
+                assert was_requested
             else:
-                mine = shard if asked else {"1/2": "2/2", "2/2": "1/2"}[shard]
+                mine = shard if was_requested else {"1/2": "2/2", "2/2": "1/2"}[shard]
                 assert self.part_of.setdefault(user_id, mine) == mine
 
     def no_list(self):
@@ -195,10 +195,10 @@ class Both:
         received_at = self.now + back
         in_order = reversed(groups)  # what is named last is the latest, and the first of a thing counts
         things = tuple(thing for name in in_order for thing in self.things_told(name, groups[name]))
-        for waiting in self.told.values():
+        for waiting in self.pending_deliveries.values():
             number = len(waiting) + 1
-            told = ReceivedDelivery(number, received_at, f"message-{number}", a_delivery(user_id, groups))
-            waiting.append((told, Statement(number, received_at, user_id, things)))
+            delivery = ReceivedDelivery(number, received_at, f"message-{number}", a_delivery(user_id, groups))
+            waiting.append((delivery, Statement(number, received_at, user_id, things)))
 
     def things_told(self, group, items):
         if group == "weather":
@@ -213,8 +213,8 @@ class Both:
     def drain(self, inbox, again=0):
         """Everything that waits, and some of what was taken in before."""
         before = self.reference.drained.get(inbox, 0)
-        handed = self.told[inbox][max(0, before - again) :]
-        self.history.ingest_deliveries([told for told, _ in handed], inbox)
+        handed = self.pending_deliveries[inbox][max(0, before - again) :]
+        self.history.ingest_deliveries([delivery for delivery, _ in handed], inbox)
         self.reference.take([statement for _, statement in handed], inbox)
 
     # --- what is compared -----------------------------------------------------------------------------
@@ -238,17 +238,17 @@ class Both:
         assert rows(history.changes()) == [{name: row[name] for name in CHANGES} for row in expected]
         people = {row["user_id"]: {name: row[name] for name in PERSON} for row in rows(history.people())}
         assert people == {user_id: vars(person) for user_id, person in reference.people.items()}
-        found = [(row["seq"], row["user_id"], row["what"]) for row in rows(history.load_issues())]
-        assert sorted(found) == sorted(reference.load_issues)
+        issues = [(row["seq"], row["user_id"], row["what"]) for row in rows(history.load_issues())]
+        assert sorted(issues) == sorted(reference.load_issues)
         self.compare_runs()
 
     def moment(self, number):
         """One of the instants at which something was seen, or just before it; none before the first run ended."""
-        seen = {row["seen_at"] for row in self.reference.changes}
+        seen_instants = {row["seen_at"] for row in self.reference.changes}
         ended = {run["finished_at"] for run in self.reference.runs}
-        close = {at - timedelta(microseconds=1) for at in seen | ended}
-        known = sorted(at for at in seen | ended | close if at >= min(ended))
-        return known[number % len(known)]
+        close = {at - timedelta(microseconds=1) for at in seen_instants | ended}
+        instants = sorted(at for at in seen_instants | ended | close if at >= min(ended))
+        return instants[number % len(instants)]
 
     def compare_as_of(self, kind, at):
         table = getattr(self.history, TABLES[kind])(as_of=at)
@@ -256,33 +256,34 @@ class Both:
         names = {"changed_at": "seen_at"} | {
             name: name for name in ("not_before", "episode", "left_censored")
         }
-        held = self.reference.as_of(kind, at)
-        found = [(row["user_id"], row[status], *(row[name] for name in names)) for row in rows(table)]
+        expected_rows = self.reference.as_of(kind, at)
+        rows_found = [(row["user_id"], row[status], *(row[name] for name in names)) for row in rows(table)]
         expected = [
-            (row["user_id"], row["status"], *(row[name] for name in names.values())) for row in held.values()
+            (row["user_id"], row["status"], *(row[name] for name in names.values()))
+            for row in expected_rows.values()
         ]
-        assert Counter(found) == Counter(expected)
+        assert Counter(rows_found) == Counter(expected)
         if kind == "record" and self.by == "id":
-            assert {(row["user_id"], row["record_id"]) for row in rows(table)} == set(held)
+            assert {(row["user_id"], row["record_id"]) for row in rows(table)} == set(expected_rows)
 
     def compare_diff(self, kind, a, b):
         before, after = self.reference.as_of(kind, a), self.reference.as_of(kind, b)
         moved = self.reference.moved(kind, a, b)
-        found = self.history.diff(a, b, kind=kind)
+        diff = self.history.diff(a, b, kind=kind)
         names = ("user_id", "key", "site", "before", "after", "what", "changed_at")
-        assert Counter(tuple(row[name] for name in names) for row in rows(found.changes)) == Counter(moved)
+        assert Counter(tuple(row[name] for name in names) for row in rows(diff.changes)) == Counter(moved)
         counts = net(moved)
         counts["still open"] = sum(is_open(row["status"]) for row in after.values())
-        assert {row["what"]: row["n"] for row in rows(found.counts) if row["n"]} == {
+        assert {row["what"]: row["n"] for row in rows(diff.counts) if row["n"]} == {
             what: n for what, n in counts.items() if n
         }
-        opened = {row["cause"]: row["open"] for row in rows(found.why)}
+        opened = {row["cause"]: row["open"] for row in rows(diff.why)}
         assert opened["open before"] == sum(is_open(row["status"]) for row in before.values())
         assert opened["open after"] == counts["still open"]
-        for cause in {row["cause"] for row in rows(found.why)} & counts.keys():
+        for cause in {row["cause"] for row in rows(diff.why)} & counts.keys():
             sign = -1 if cause in ("removed", "vanished", "left scope") else 1
-            assert found.why.set_index("cause").loc[cause, "n"] == sign * counts[cause]
-        self.compare_diff_by_site(found.by_site, moved, before, after)
+            assert diff.why.set_index("cause").loc[cause, "n"] == sign * counts[cause]
+        self.compare_diff_by_site(diff.by_site, moved, before, after)
 
     def compare_diff_by_site(self, table, moved, before, after):
         """Before, what was gained, and less what was lost: after, on each site."""
@@ -301,15 +302,17 @@ class Both:
 
     def compare_over_time(self, kind, by=None):
         for every, periods in (("run", self.reference.instants(kind)), ("day", self.reference.days(kind))):
-            found = self.history.status_over_time(by, every, kind=kind)
-            assert {(row["period"], row[by] if by else None): counted(row) for row in rows(found)} == {
+            counts_over_time = self.history.status_over_time(by, every, kind=kind)
+            assert {
+                (row["period"], row[by] if by else None): counted(row) for row in rows(counts_over_time)
+            } == {
                 (start, group): tally(count)
                 for start, until in periods
                 for group, count in grouped(self.reference.as_of(kind, until).values(), by).items()
             }
 
     def compare_relistings(self):
-        found = [
+        returns = [
             (row["user_id"], row["key"], row["listed_again_at"], row["episode"])
             for row in rows(self.history.relistings())
         ]
@@ -318,18 +321,18 @@ class Both:
             for row in self.reference.relistings()
             if row["kind"] == "record"
         ]
-        assert Counter(found) == Counter(expected)
+        assert Counter(returns) == Counter(expected)
 
     def compare_runs(self):
-        found = rows(self.history.runs())
-        assert [row["seq"] for row in found] == [row["seq"] for row in self.reference.runs]
-        for row, expected in zip(found, self.reference.runs, strict=True):
+        runs = rows(self.history.runs())
+        assert [row["seq"] for row in runs] == [row["seq"] for row in self.reference.runs]
+        for row, expected in zip(runs, self.reference.runs, strict=True):
             assert row["origin"] == expected["origin"]
             if expected["run"] is not None:
                 assert row["run"] == expected["run"]
             if expected["origin"] == "collect":
-                told = {name: row[name] for name in ("started_at", "finished_at", "complete")}
-                assert told == {name: expected[name] for name in told}
+                values = {name: row[name] for name in ("started_at", "finished_at", "complete")}
+                assert values == {name: expected[name] for name in values}
 
 
 def net(moved):
@@ -382,7 +385,7 @@ def plain(value):
 
 
 @pytest.fixture(scope="module")
-def seen():
+def served_exposure():
     """A service, and an exposure of it."""
     service = Service()
     with seen_through(service) as exposure:
@@ -403,10 +406,10 @@ def seen():
     st.sampled_from(["id", "id", "reference"]),
     st.tuples(*[st.integers(0, 99)] * 2),
 )
-def test_a_history_is_what_the_reference_says(seen, steps, by, moments):
+def test_a_history_is_what_the_reference_says(served_exposure, steps, by, moments):
     with tempfile.TemporaryDirectory() as directory:
         note("\n".join(map(repr, steps)))
-        both = Both(Path(directory, "history"), *seen, by)
+        both = Both(Path(directory, "history"), *served_exposure, by)
         both.live(steps)
         both.compare(moments)
 
@@ -419,34 +422,34 @@ def holds(*statuses, **more):
     return ("hold", 1, [a_record(11, status, **more) for status in statuses])
 
 
-def look(*, after=60, lasts=0, run=(), **how):
-    return ("look", {"after": timedelta(minutes=after), "lasts": timedelta(minutes=lasts)} | how, *run)
+def run_step(*, after=60, lasts=0, run=(), **how):
+    return ("collect", {"after": timedelta(minutes=after), "lasts": timedelta(minutes=lasts)} | how, *run)
 
 
 def hear(*, back=0, **groups):
-    told = {name: [{"record": a_record(11, status)}] for name, status in groups.items()}
-    return ("hear", 1, told, timedelta(0), timedelta(minutes=back))
+    groups_sent = {name: [{"record": a_record(11, status)}] for name, status in groups.items()}
+    return ("hear", 1, groups_sent, timedelta(0), timedelta(minutes=back))
 
 
 DRAIN = ("drain", "inbox")
-BASE = (holds("discovered"), look())
+BASE = (holds("discovered"), run_step())
 FIRST = (None, "discovered", 1, None)
 # What happens, and the rows of record 11: prev_status, status, episode, open_s.
 STORIES = {
     "a failed look is no removal": (
-        [*BASE, holds(), look(broken={1: "cut alerts"}), look(broken={1: "no user"})],
+        [*BASE, holds(), run_step(broken={1: "cut alerts"}), run_step(broken={1: "no user"})],
         [FIRST],
     ),
     "a person who is being scanned is seen in part": (
-        [*BASE, ("hold", 1, [a_record(12)], [], [], True), look()],
+        [*BASE, ("hold", 1, [a_record(12)], [], [], True), run_step()],
         [FIRST],
     ),
     "a list that is shorter than its count takes nobody out of view": (
-        [*BASE, ("leave", 1), look(miscount=1)],
+        [*BASE, ("leave", 1), run_step(miscount=1)],
         [FIRST],
     ),
     "gone, and listed again": (
-        [*BASE, holds(), look(), holds("discovered"), look(), holds("removed"), look(after=1)],
+        [*BASE, holds(), run_step(), holds("discovered"), run_step(), holds("removed"), run_step(after=1)],
         [
             FIRST,
             ("discovered", "vanished", 1, 3600),
@@ -455,15 +458,15 @@ STORIES = {
         ],
     ),
     "gone, then verified": (
-        [*BASE, holds(), look(), holds("removed"), look(), holds(), look()],
+        [*BASE, holds(), run_step(), holds("removed"), run_step(), holds(), run_step()],
         [FIRST, ("discovered", "vanished", 1, 3600), ("vanished", "removed", 1, None)],
     ),
     "removed at first sight, then listed": (
-        [holds("removed"), look(), holds("on hold"), look(), holds(), look()],
+        [holds("removed"), run_step(), holds("on hold"), run_step(), holds(), run_step()],
         [(None, "removed", 0, None), ("removed", "on hold", 1, None), ("on hold", "vanished", 1, 3600)],
     ),
     "out of view and back, as it was": (
-        [*BASE, ("leave", 1), look(), look(), *BASE, holds(), look()],
+        [*BASE, ("leave", 1), run_step(), run_step(), *BASE, holds(), run_step()],
         [
             FIRST,
             ("discovered", "unknown", 1, 7200),
@@ -472,11 +475,11 @@ STORIES = {
         ],
     ),
     "one list that lacks somebody proves nothing": (
-        [*BASE, ("leave", 1), look(), holds("discovered"), look(), ("leave", 1), look()],
+        [*BASE, ("leave", 1), run_step(), holds("discovered"), run_step(), ("leave", 1), run_step()],
         [FIRST],
     ),
     "told of when out of view, and out of view again": (
-        [*BASE, ("leave", 1), look(), look(), hear(again="discovered"), DRAIN, look()],
+        [*BASE, ("leave", 1), run_step(), run_step(), hear(again="discovered"), DRAIN, run_step()],
         [
             FIRST,
             ("discovered", "unknown", 1, 7200),
@@ -485,15 +488,15 @@ STORIES = {
         ],
     ),
     "back in view, and gone": (
-        [*BASE, ("leave", 1), look(), look(), holds(), look()],
+        [*BASE, ("leave", 1), run_step(), run_step(), holds(), run_step()],
         [FIRST, ("discovered", "unknown", 1, 7200), ("unknown", "vanished", 1, None)],
     ),
     "out of view when removed, and back when not": (
-        [holds("removed"), look(), ("leave", 1), look(), look(), *BASE],
+        [holds("removed"), run_step(), ("leave", 1), run_step(), run_step(), *BASE],
         [(None, "removed", 0, None), ("removed", "unknown", 0, None), ("unknown", "discovered", 1, None)],
     ),
     "words of ours are marked when they are told": (
-        [*BASE, holds("vanished"), look(), holds("unknown"), look()],
+        [*BASE, holds("vanished"), run_step(), holds("unknown"), run_step()],
         [
             FIRST,
             ("discovered", "vanished (as told)", 1, 3600),
@@ -503,22 +506,22 @@ STORIES = {
     "a shard that comes late changes nothing": (
         [
             holds("discovered"),
-            look(run=("a", "1/2")),
-            look(run=("a", "2/2"), lasts=1),
-            look(run=("b", "2/2")),
+            run_step(run=("a", "1/2")),
+            run_step(run=("a", "2/2"), lasts=1),
+            run_step(run=("b", "2/2")),
             holds("removed"),
-            look(),
+            run_step(),
             holds("discovered"),
-            look(run=("b", "1/2"), back=timedelta(hours=-2)),
+            run_step(run=("b", "1/2"), back=timedelta(hours=-2)),
         ],
         [FIRST, ("discovered", "removed", 1, 7200)],
     ),
     "a run is taken in once": (
-        [holds("discovered"), look(run=("monday",)), holds("removed"), look(run=("monday",))],
+        [holds("discovered"), run_step(run=("monday",)), holds("removed"), run_step(run=("monday",))],
         [FIRST],
     ),
     "a delivery tells of what it holds alone": (
-        [*BASE, hear(removed_records="pending removal"), DRAIN, look(after=0, broken={1: "no user"})],
+        [*BASE, hear(removed_records="pending removal"), DRAIN, run_step(after=0, broken={1: "no user"})],
         [FIRST, ("discovered", "removed", 1, 0)],
     ),
     "a delivery from before the last look changes nothing": (
@@ -526,7 +529,7 @@ STORIES = {
         [FIRST],
     ),
     "a look that began before the delivery does not undo it": (
-        [*BASE, hear(removed_records="removed", back=30), DRAIN, look(after=29), look(after=1)],
+        [*BASE, hear(removed_records="removed", back=30), DRAIN, run_step(after=29), run_step(after=1)],
         [FIRST, ("discovered", "removed", 1, 1800), ("removed", "discovered", 2, None)],
     ),
     "a delivery twice is taken in once, each of two in its turn": (
@@ -536,12 +539,12 @@ STORIES = {
     "deliveries of one draining count each from when it came": (
         [
             ("hold", 1, []),
-            look(after=0),
+            run_step(after=0),
             ("hear", 1, {"discovered_records": [{"record": a_record(11)}]}, timedelta(minutes=10)),
             ("hear", 2, {"discovered_records": [{"record": a_record(12)}]}, timedelta(minutes=60)),
             DRAIN,
             holds("removed"),
-            look(after=0, back=timedelta(minutes=-40)),
+            run_step(after=0, back=timedelta(minutes=-40)),
         ],
         [FIRST, ("discovered", "removed", 1, 1200)],
     ),
@@ -555,12 +558,12 @@ ANSWERED = (
 
 
 @pytest.mark.parametrize("name", STORIES)
-def test_what_happens_is_told_as_it_ought_to_be(seen, tmp_path, name):
+def test_what_happens_is_told_as_it_ought_to_be(served_exposure, tmp_path, name):
     steps, expected = STORIES[name]
-    both = Both(tmp_path / "history", *seen)
+    both = Both(tmp_path / "history", *served_exposure)
     both.live(steps)
-    told = [row for row in both.reference.changes if row["user_id"] == 1 and row["key"] == 11]
-    assert [(row["prev_status"], row["status"], row["episode"], row["open_s"]) for row in told] == expected
+    changes = [row for row in both.reference.changes if row["user_id"] == 1 and row["key"] == 11]
+    assert [(row["prev_status"], row["status"], row["episode"], row["open_s"]) for row in changes] == expected
     both.compare_kept()
     if name in ANSWERED:
         for moments in ((0, 9), (0, 2), (2, 9)):

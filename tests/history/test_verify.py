@@ -95,7 +95,7 @@ def test_a_read_only_copy_is_verified_without_a_write(copy, monkeypatch):
     assert sorted(copy.rglob("*")) == before
 
 
-def test_a_copy_whose_locks_are_read_only_is_verified_without_a_write(copy, monkeypatch):
+def test_a_copy_with_read_only_locks_is_verified(copy, monkeypatch):
     """As somebody else's files are in a directory of one's own."""
     access = os.access
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path).suffix != ".lock" and access(path, mode))

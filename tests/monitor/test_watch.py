@@ -34,10 +34,10 @@ def scene(tmp_path):
 
 
 @pytest.fixture
-def letters(scene):
-    made = scene.letters()
-    yield made
-    made.close()
+def inbox(scene):
+    store = scene.open_inbox()
+    yield store
+    store.close()
 
 
 def about(user_id):
@@ -60,7 +60,7 @@ def test_it_looks_at_once_and_then_every_so_often(scene):
     scene.watch(EVERY - SECOND, SECOND, EVERY - MINUTE, MINUTE).run()
     assert scene.fleet.hours() == [0, 6, 12]
     assert scopes(scene) == ["everyone"] * 3
-    assert sorted(scene.fleet.asked[:5]) == list(PEOPLE)
+    assert sorted(scene.fleet.user_ids[:5]) == list(PEOPLE)
     assert scene.waited == [60, 1, 60, 60, 60]
     assert scene.history.verify() == {}
 
@@ -92,9 +92,9 @@ def test_a_look_that_somebody_else_made_counts(scene):
 
 
 def test_what_it_tells_while_it_goes(scene):
-    told = []
-    scene.watch(lambda: told.append(scene.status())).run()
-    [waiting] = told
+    statuses = []
+    scene.watch(lambda: statuses.append(scene.status())).run()
+    [waiting] = statuses
     assert (waiting["state"], waiting["alive"], waiting["problem"]) == ("waiting", True, None)
     assert waiting["pid"] == os.getpid()
     assert waiting["every_s"] == 6 * 3600
@@ -114,16 +114,16 @@ AGES = timedelta(days=4 * 365)
 
 
 def test_a_clock_that_jumped_ahead_does_not_stop_the_watch(scene, caplog):
-    told = []
-    steps = (HOUR, AGES, -AGES, lambda: told.append(scene.status()), EVERY, EVERY)
+    statuses = []
+    steps = (HOUR, AGES, -AGES, lambda: statuses.append(scene.status()), EVERY, EVERY)
     scene.watch(*steps).run()
-    scene.watch(EVERY, lambda: told.append(scene.status())).run()  # nor one that was begun anew
+    scene.watch(EVERY, lambda: statuses.append(scene.status())).run()  # nor one that was begun anew
     ages = AGES / HOUR
     assert scene.fleet.hours() == [0, ages + 1, 7, 13, 19]
-    for status in told:
+    for status in statuses:
         assert status["problem"].startswith("the clock went back: the history has a run of 2030-03-01T07:00")
         assert "continue with a copy of the history from before that run" in status["problem"]
-    assert datetime.fromisoformat(told[0]["next_run_at"]) == START + EVERY
+    assert datetime.fromisoformat(statuses[0]["next_run_at"]) == START + EVERY
     assert caplog.text.count("the clock went back") == 2  # once by each watch
 
 
@@ -139,17 +139,17 @@ def test_a_failure_under_a_fast_clock_is_not_postponed(scene):
 
 
 def test_a_small_clock_correction_is_no_problem(scene):
-    told = []
-    scene.watch(-30 * SECOND, lambda: told.append(scene.status()["problem"])).run()
-    assert told == [None]
+    problems = []
+    scene.watch(-30 * SECOND, lambda: problems.append(scene.status()["problem"])).run()
+    assert problems == [None]
 
 
-def test_hints_received_under_a_fast_clock_are_processed(scene, letters):
+def test_hints_received_under_a_fast_clock_are_processed(scene, inbox):
     def come():
         scene.clock.advance(EVERY - MINUTE)
-        letters.put("msg_1", about(2))
+        inbox.put("msg_1", about(2))
 
-    scene.watch(come, SECOND, -HOUR, HINT_DELAY, inbox=letters).run()
+    scene.watch(come, SECOND, -HOUR, HINT_DELAY, inbox=inbox).run()
     assert scopes(scene) == ["everyone", "some"]
 
 
@@ -158,26 +158,26 @@ def test_hints_received_under_a_fast_clock_are_processed(scene, letters):
 
 @pytest.mark.parametrize("astray", ASTRAY)
 def test_a_failed_run_backs_off_and_never_ends_the_watch(scene, astray):
-    told = []
+    statuses = []
     set_fault(scene, ASTRAY[astray])
     steps = []
     for minutes in (1, 2, 4, 8, 16, 20):
         steps += [
-            lambda: told.append(scene.status()),
+            lambda: statuses.append(scene.status()),
             minutes * MINUTE - SECOND,
             *([partial(set_fault, scene, None)] if minutes == 20 else []),
             SECOND,
         ]
-    scene.watch(*steps, lambda: told.append(scene.status()), every=20 * MINUTE).run()
+    scene.watch(*steps, lambda: statuses.append(scene.status()), every=20 * MINUTE).run()
     minutes = [(at - START) / MINUTE for at in scene.fleet.listed_at]
     assert minutes == [0, 1, 3, 7, 15, 31, 51]
-    assert [one["failures_in_a_row"] for one in told] == [1, 2, 3, 4, 5, 6, 0]
-    assert "failed 6 times in a row: a collection failed: " in told[5]["problem"]
-    assert (told[6]["problem"], told[6]["last_run"]["whole"]) == (None, len(PEOPLE))
-    assert datetime.fromisoformat(told[6]["next_run_at"]) == START + 71 * MINUTE
+    assert [one["failures_in_a_row"] for one in statuses] == [1, 2, 3, 4, 5, 6, 0]
+    assert "failed 6 times in a row: a collection failed: " in statuses[5]["problem"]
+    assert (statuses[6]["problem"], statuses[6]["last_run"]["whole"]) == (None, len(PEOPLE))
+    assert datetime.fromisoformat(statuses[6]["next_run_at"]) == START + 71 * MINUTE
     assert scopes(scene) == ["everyone"]
     for secret in (KEY, SECRET, scene.base_url, scene.base_url.removeprefix("http://")):
-        assert secret not in json.dumps(told)
+        assert secret not in json.dumps(statuses)
 
 
 def test_users_that_fail_to_load_do_not_fail_the_run(scene):
@@ -187,9 +187,9 @@ def test_users_that_fail_to_load_do_not_fail_the_run(scene):
     answer = scene.fleet._answer
     scene.fleet._answer = lambda request: amid(request) or answer(request)
     scene.watch().run()
-    told = scene.status()
-    assert (told["last_run"]["whole"], told["last_run"]["failed"]) == (len(PEOPLE) - 1, 1)
-    assert told["failures_in_a_row"] == 0
+    status = scene.status()
+    assert (status["last_run"]["whole"], status["last_run"]["failed"]) == (len(PEOPLE) - 1, 1)
+    assert status["failures_in_a_row"] == 0
 
 
 def test_a_damaged_history_does_not_end_the_watch(scene, caplog):
@@ -197,12 +197,12 @@ def test_a_damaged_history_does_not_end_the_watch(scene, caplog):
         for file in (scene.directory / "changes").rglob("*.parquet"):
             file.unlink()
 
-    told = []
-    scene.watch(damage, EVERY, lambda: told.append(scene.status()), MINUTE).run()
+    statuses = []
+    scene.watch(damage, EVERY, lambda: statuses.append(scene.status()), MINUTE).run()
     assert scene.fleet.hours()[:2] == [0, 6]
-    assert told[0]["failures_in_a_row"] == 1
-    for place in (json.dumps(told), caplog.text):
-        assert str(scene.directory) not in place
+    assert statuses[0]["failures_in_a_row"] == 1
+    for text in (json.dumps(statuses), caplog.text):
+        assert str(scene.directory) not in text
 
 
 def test_an_unwritable_state_does_not_end_the_watch(scene):
@@ -233,64 +233,64 @@ def test_of_two_watches_the_second_says_that_there_is_one(scene):
 # --- letters ------------------------------------------------------------------------------------------
 
 
-def test_users_named_by_webhooks_are_collected_again_and_no_others(scene, letters):
+def test_users_named_by_webhooks_are_collected_again_and_no_others(scene, inbox):
     def come():
-        scene.fleet.asked.clear()
-        letters.put_all([("msg_1", about(2)), ("msg_2", about(4)), ("msg_3", about(999))])
+        scene.fleet.user_ids.clear()
+        inbox.put_all([("msg_1", about(2)), ("msg_2", about(4)), ("msg_3", about(999))])
 
-    told = []
-    scene.watch(come, 10 * SECOND, lambda: told.append(scene.status()), HINT_DELAY, inbox=letters).run()
-    assert sorted(scene.fleet.asked) == [2, 4]
+    statuses = []
+    scene.watch(come, 10 * SECOND, lambda: statuses.append(scene.status()), HINT_DELAY, inbox=inbox).run()
+    assert sorted(scene.fleet.user_ids) == [2, 4]
     assert scopes(scene) == ["everyone", "some"]
-    assert (told[0]["ingested"], told[0]["quarantined"], told[0]["inbox"]["waiting"]) == (3, 0, 0)
-    assert datetime.fromisoformat(told[0]["next_run_at"]) == START + EVERY
+    assert (statuses[0]["ingested"], statuses[0]["quarantined"], statuses[0]["inbox"]["waiting"]) == (3, 0, 0)
+    assert datetime.fromisoformat(statuses[0]["next_run_at"]) == START + EVERY
     assert max(scene.waited) <= 10
     assert scene.history.verify() == {}
 
 
-def test_those_told_of_within_two_minutes_are_looked_at_together(scene, letters):
+def test_those_told_of_within_two_minutes_are_looked_at_together(scene, inbox):
     def come(user_id):
-        letters.put(f"msg_{user_id}", about(user_id))
+        inbox.put(f"msg_{user_id}", about(user_id))
 
     begun = []
     first, second = partial(come, 2), partial(come, 4)
     steps = (first, 10 * SECOND, second, HINT_DELAY - SECOND, lambda: begun.extend(scopes(scene)), SECOND)
-    scene.watch(*steps, inbox=letters).run()
+    scene.watch(*steps, inbox=inbox).run()
     assert begun == ["everyone"]
     assert scopes(scene) == ["everyone", "some"]
-    assert sorted(scene.fleet.asked[len(PEOPLE) :]) == [2, 4]
+    assert sorted(scene.fleet.user_ids[len(PEOPLE) :]) == [2, 4]
     assert len(scene.fleet.listed_at) == 2
 
 
-def test_hints_after_a_run_wait_their_own_two_minutes(scene, letters):
+def test_hints_after_a_run_wait_their_own_two_minutes(scene, inbox):
     def come():
-        letters.put(None, about(len(scopes(scene))))
+        inbox.put(None, about(len(scopes(scene))))
 
-    scene.watch(*[come, 10 * SECOND, HINT_DELAY, come, HINT_DELAY, MINUTE, MINUTE], inbox=letters).run()
+    scene.watch(*[come, 10 * SECOND, HINT_DELAY, come, HINT_DELAY, MINUTE, MINUTE], inbox=inbox).run()
     assert [(at - START) / SECOND for at in scene.fleet.listed_at] == [0, 130, 370]
     assert scopes(scene) == ["everyone", "some", "some"]
 
 
-def test_a_look_at_everyone_looks_at_them_too(scene, letters):
-    letters.put("msg_1", about(2))
-    scene.watch(10 * SECOND, inbox=letters).run()
+def test_a_look_at_everyone_looks_at_them_too(scene, inbox):
+    inbox.put("msg_1", about(2))
+    scene.watch(10 * SECOND, inbox=inbox).run()
     assert scopes(scene) == ["everyone"]
-    assert sorted(scene.fleet.asked) == list(PEOPLE)
+    assert sorted(scene.fleet.user_ids) == list(PEOPLE)
 
 
-def test_an_unreadable_delivery_is_quarantined_and_the_watch_continues(scene, letters):
-    letters.put_all([("msg_1", b"Quillfeather?"), ("msg_2", about(3))])
-    scene.watch(EVERY, inbox=letters).run()
+def test_an_unreadable_delivery_is_quarantined_and_the_watch_continues(scene, inbox):
+    inbox.put_all([("msg_1", b"Quillfeather?"), ("msg_2", about(3))])
+    scene.watch(EVERY, inbox=inbox).run()
     assert scene.fleet.hours() == [0, 6]
-    told = scene.status()
-    assert (told["ingested"], told["quarantined"], told["inbox"]["quarantined"]) == (1, 1, 1)
-    assert "Quillfeather" not in json.dumps(told)
+    status = scene.status()
+    assert (status["ingested"], status["quarantined"], status["inbox"]["quarantined"]) == (1, 1, 1)
+    assert "Quillfeather" not in json.dumps(status)
 
 
-def test_a_failed_partial_run_is_retried_for_those_users_only(scene, letters):
+def test_a_failed_partial_run_is_retried_for_those_users_only(scene, inbox):
     def come():
-        scene.fleet.asked.clear()
-        letters.put("msg_1", about(2))
+        scene.fleet.user_ids.clear()
+        inbox.put("msg_1", about(2))
         set_fault(scene, faults.server_error())
 
     def mend():
@@ -298,32 +298,32 @@ def test_a_failed_partial_run_is_retried_for_those_users_only(scene, letters):
         set_fault(scene, None)
 
     steps = (come, 10 * SECOND, HINT_DELAY, mend, 50 * SECOND, 10 * SECOND)
-    scene.watch(*steps, inbox=letters).run()
-    assert scene.fleet.asked == [2]
+    scene.watch(*steps, inbox=inbox).run()
+    assert scene.fleet.user_ids == [2]
     assert scopes(scene) == ["everyone", "some"]
     assert len(scene.fleet.listed_at) == 3
     assert scene.status()["failures_in_a_row"] == 0
 
 
-def test_an_inbox_that_cannot_be_used_stops_no_look(scene, letters):
+def test_an_inbox_that_cannot_be_used_stops_no_look(scene, inbox):
     scene.inbox.write_bytes(b"not a database" * 100)
-    told = []
+    statuses = []
 
     def mend():
-        told.append(scene.status())
+        statuses.append(scene.status())
         scene.inbox.unlink()
 
-    steps = (EVERY - MINUTE, MINUTE, EVERY, mend, 10 * SECOND, lambda: told.append(scene.status()))
-    scene.watch(*steps, inbox=letters).run()
+    steps = (EVERY - MINUTE, MINUTE, EVERY, mend, 10 * SECOND, lambda: statuses.append(scene.status()))
+    scene.watch(*steps, inbox=inbox).run()
     assert scene.fleet.hours() == [0, 6, 12]
-    assert told[0]["problem"].startswith("the inbox could not be processed: ")
-    assert (told[0]["failures_in_a_row"], told[0]["inbox"]) == (0, None)
-    assert told[1]["problem"] is None
+    assert statuses[0]["problem"].startswith("the inbox could not be processed: ")
+    assert (statuses[0]["failures_in_a_row"], statuses[0]["inbox"]) == (0, None)
+    assert statuses[1]["problem"] is None
 
 
-def test_an_inbox_that_stays_unusable_is_logged_once(scene, letters, caplog):
+def test_an_inbox_that_stays_unusable_is_logged_once(scene, inbox, caplog):
     scene.inbox.write_bytes(b"not a database" * 100)
-    scene.watch(*[10 * SECOND] * 5, inbox=letters).run()
+    scene.watch(*[10 * SECOND] * 5, inbox=inbox).run()
     assert caplog.text.count("could not be processed") == 1
 
 
@@ -334,8 +334,8 @@ def test_a_process_that_is_gone_is_told(tmp_path):
     state = WatchStatus(tmp_path / "watch.json")
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
         state.start(process.pid, START, EVERY)
-    told = read(state.path)
-    assert (told["alive"], told["problem"]) == (False, "its process ended")
+    status = read(state.path)
+    assert (status["alive"], status["problem"]) == (False, "its process ended")
 
 
 def test_another_process_under_the_same_number_is_not_the_watch(tmp_path):
@@ -369,9 +369,9 @@ def test_where_there_is_nothing_to_read_it_says_so(tmp_path):
 @pytest.mark.parametrize("content", ["", "{", "{}", "[]", '{"state": "waiting", "pid": "x"}', "\xff"])
 def test_a_foreign_state_file_is_reported_with_a_remedy(tmp_path, content):
     (tmp_path / "watch.json").write_bytes(content.encode("latin-1"))
-    with pytest.raises(ConfigurationError, match=r"watch\.json is not a status file\. Remove it: ") as told:
+    with pytest.raises(ConfigurationError, match=r"watch\.json is not a status file\. Remove it: ") as error:
         read(tmp_path / "watch.json")
-    assert told.value.__context__ is None
+    assert error.value.__context__ is None
 
 
 def test_a_file_that_cannot_be_read_is_told(tmp_path):

@@ -11,10 +11,10 @@ def demo():
 
 
 @pytest.fixture
-def place(tmp_path, monkeypatch):
+def working_directory(tmp_path, monkeypatch):
     return bare(tmp_path, monkeypatch)
 
 
 @pytest.fixture
-def notebook(demo, place):
+def notebook(demo, working_directory):
     return Notebook(demo=demo)

@@ -24,7 +24,7 @@ CANARY = {
     "reference_id": "canary-000123",
     "age": 97,
 }
-GIVEN = {
+ARGUMENTS = {
     "alerts": {"text": "Canary text", "guide": "Canary guide", "opt_out_procedure": ["Open canary.example"]}
 }
 # The one person of these tests' service, as it has them in every answer.
@@ -32,14 +32,14 @@ PERSONAL = ("canar", "odalys", "wren", "fennimoor", "503555", "fir way", "tall p
 
 
 @pytest.fixture(scope="module")
-def seen(tmp_path_factory):
+def tables_source(tmp_path_factory):
     """An exposure of a service of two people, and a history of it with marks."""
     service = Service()
     record = a_record(7, site="Lookup", **CANARY)
     link = a_link("https://canary.example/page", "Canary Title")
     alerts = [
-        an_alert("Canary text", record) | GIVEN["alerts"],
-        an_alert("Canary text", link) | GIVEN["alerts"],
+        an_alert("Canary text", record) | ARGUMENTS["alerts"],
+        an_alert("Canary text", link) | ARGUMENTS["alerts"],
     ]
     service.people[1] = Person([record, a_record(8, "removed", "Otherwise")], [link], alerts)
     path = tmp_path_factory.mktemp("accessor") / "history"
@@ -51,13 +51,13 @@ def seen(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def exposure(seen):
-    return seen[0]
+def exposure(tables_source):
+    return tables_source[0]
 
 
 @pytest.fixture(scope="module")
-def history(seen):
-    return seen[1]
+def history(tables_source):
+    return tables_source[1]
 
 
 # --- questions ----------------------------------------------------------------------------------------
@@ -138,20 +138,20 @@ def text_of(table):
     categories = [
         str(table[name].cat.categories.tolist()) for name in table if table[name].dtype == "category"
     ]
-    said = [
+    texts = [
         table.reset_index().to_json(date_format="iso"),
         str(table.attrs),
         str(table.index.name),
         *categories,
     ]
-    return "".join(said).lower()
+    return "".join(texts).lower()
 
 
 def everything(exposure, history):
     of_exposure = {f"exposure, {name}": exposure[name] for name in exposure.keyed}
     of_history = {f"history, {name}": history[name] for name in history.keyed}
     since = history.runs()["finished_at"].iloc[0]
-    asked = {
+    annotated_tables = {
         "by_site": analysis.by_site(exposure.records()),
         "by_state": analysis.by_state(exposure.records()),
         "user_by_site": analysis.user_by_site(exposure.records()),
@@ -160,13 +160,13 @@ def everything(exposure, history):
         "links over time": history.status_over_time(by="site", kind="link"),
         "moved": history.diff(since, kind="link").changes,
     }
-    return of_exposure | of_history | asked
+    return of_exposure | of_history | annotated_tables
 
 
 def test_nothing_personal_is_left_in_any_table(exposure, history):
     for name, table in everything(exposure, history).items():
-        said = text_of(redacted(table))
-        assert [canary for canary in PERSONAL if canary in said] == [], name
+        text = text_of(redacted(table))
+        assert [canary for canary in PERSONAL if canary in text] == [], name
 
 
 def test_it_was_there_to_be_found(exposure, history):
@@ -185,15 +185,15 @@ def test_it_was_there_to_be_found(exposure, history):
 
 
 def test_what_an_analyst_counts_with_is_left(exposure, history):
-    kept = exposure.records().exposure.redact()
-    assert kept.columns.tolist() == [
+    redacted_records = exposure.records().exposure.redact()
+    assert redacted_records.columns.tolist() == [
         "site",
         "status",
         "user_id",
         "user_fields_required_for_removal",
         "record_id",
     ]
-    pd.testing.assert_frame_equal(kept.exposure.by_site(), exposure.records().exposure.by_site())
+    pd.testing.assert_frame_equal(redacted_records.exposure.by_site(), exposure.records().exposure.by_site())
     assert history.status_over_time().exposure.redact().equals(history.status_over_time())
     for table in (exposure.failures(), history.coverage(), history.time_to_removal(), history.forecast()):
         assert {*table} - {*table.exposure.redact()} <= {"reason"}
@@ -204,8 +204,8 @@ def test_what_an_analyst_counts_with_is_left(exposure, history):
 def test_the_table_itself_is_left_as_it_is(exposure):
     records = exposure.records()
     before = records.copy()
-    kept = records.exposure.redact()
-    kept.loc[0, "user_id"] = 999
+    redacted_records = records.exposure.redact()
+    redacted_records.loc[0, "user_id"] = 999
     pd.testing.assert_frame_equal(records, before)
 
 
@@ -242,8 +242,8 @@ def test_a_column_name_counts_only_with_fitting_values(name, values):
 
 @pytest.mark.parametrize("index", ["name", ["site", "name"], ["user_id", "href"]], ids=str)
 def test_an_index_that_is_not_known_goes(exposure, index):
-    kept = exposure.records().set_index(index).exposure.redact()
-    assert kept.index.equals(pd.RangeIndex(len(kept)))
+    redacted_records = exposure.records().set_index(index).exposure.redact()
+    assert redacted_records.index.equals(pd.RangeIndex(len(redacted_records)))
 
 
 def test_an_index_that_is_known_stays(exposure):
@@ -272,9 +272,9 @@ def test_the_categories_of_other_rows_go(exposure):
 
 
 def test_an_empty_table_keeps_its_dtypes(exposure):
-    kept = exposure.records().head(0).exposure.redact()
-    assert str(kept["user_id"].dtype) == "int64"
-    assert len(kept) == 0
+    redacted_records = exposure.records().head(0).exposure.redact()
+    assert str(redacted_records["user_id"].dtype) == "int64"
+    assert len(redacted_records) == 0
 
 
 def test_a_name_stands_for_one_sort_of_thing():
@@ -298,16 +298,16 @@ WAYS = {
 @pytest.mark.parametrize("way", WAYS)
 def test_the_accessor_exists_as_soon_as_our_tables_can(way):
     code = f"{WAYS[way]}; print(pd.DataFrame({{'n': [1], 'x': ['y']}}).exposure.redact().columns.tolist())"
-    found = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-W", "error", "-c", code], check=True, capture_output=True, text=True
     )
-    assert found.stdout.strip() == "['n']"
+    assert completed.stdout.strip() == "['n']"
 
 
 def test_it_brings_no_charts_and_no_client_along():
     code = "import pandas, sys, exposurekit; print([n for n in ('plotly', 'httpx', 'pydantic') if n in sys.modules])"
-    found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    assert found.stdout.strip() == "[]"
+    completed = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert completed.stdout.strip() == "[]"
 
 
 def test_a_column_of_that_name_is_still_there():

@@ -21,19 +21,19 @@ HOSTILE_SITES = (
 
 
 @pytest.fixture
-def hostile(place):
-    found = Service()
+def hostile(working_directory):
+    service = Service()
     records = [a_record(number, site=site) for number, site in enumerate([*HOSTILE_SITES, "People & Co."], 1)]
-    found.people[1] = Person(records, [], [an_alert("a", records[0])])
-    with seen_through(found) as exposure:
+    service.people[1] = Person(records, [], [an_alert("a", records[0])])
+    with seen_through(service) as exposure:
         yield Notebook(exposure=exposure.refresh(), ran=[])
 
 
 # --- completion ---------------------------------------------------------------------------------------
 
 
-def ends(found):
-    return [line.rsplit(" ", 1)[-1] for line in found]
+def ends(lines):
+    return [line.rsplit(" ", 1)[-1] for line in lines]
 
 
 def test_verbs_are_completed(notebook):
@@ -43,8 +43,8 @@ def test_verbs_are_completed(notebook):
 
 
 def test_the_options_of_a_verb_are_completed_and_no_others(notebook):
-    found = ends(notebook.completed("%exposure status-over-time --"))
-    assert found == [f"--{name}" for name in (*verbs()["status-over-time"].options, "help")]
+    completions = ends(notebook.completed("%exposure status-over-time --"))
+    assert completions == [f"--{name}" for name in (*verbs()["status-over-time"].options, "help")]
     assert "--every" not in ends(notebook.completed("%exposure records --"))
     assert "--chart" not in ends(notebook.completed("%exposure by-site --chart --"))
 
@@ -70,7 +70,7 @@ def test_variables_are_completed_where_one_is_named(notebook, demo):
     assert ends(notebook.completed("%exposure use ")) == ["demo", "past"]
 
 
-def test_to_complete_a_line_asks_nobody(demo, place):
+def test_to_complete_a_line_asks_nobody(demo, working_directory):
     exposure = ek.connect(client=demo.client)
     notebook = Notebook(exposure=exposure)
     notebook.completed("%exposure records --site ")
@@ -78,14 +78,14 @@ def test_to_complete_a_line_asks_nobody(demo, place):
     assert not exposure.is_loaded
 
 
-def test_sites_of_a_history_are_known_once_they_were_seen(demo, place):
+def test_sites_of_a_history_are_known_once_they_were_seen(demo, working_directory):
     notebook = Notebook(history=demo.history)
     site = notebook.table("records")["site"].iloc[0]
     assert any(site in line for line in notebook.completed("%exposure records --site "))
 
 
-def test_directories_are_completed_as_ipython_does(notebook, place):
-    (place / "kept-here").mkdir()
+def test_directories_are_completed_as_ipython_does(notebook, working_directory):
+    (working_directory / "kept-here").mkdir()
     assert any("kept-here" in line for line in notebook.completed("%exposure runs --history kept"))
 
 
@@ -116,6 +116,6 @@ def test_a_completed_line_finds_what_it_was_completed_from(hostile):
 
 
 def test_the_tables_of_a_hostile_service_are_shown_as_text(hostile):
-    shown, _ = hostile.shell.display_formatter.format(hostile.table("records"))
-    assert "<script" not in shown["text/html"]
+    output, _ = hostile.shell.display_formatter.format(hostile.table("records"))
+    assert "<script" not in output["text/html"]
     assert hostile.names["ran"] == []

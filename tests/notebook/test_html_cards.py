@@ -116,8 +116,8 @@ class Checked(HTMLParser):
     handle_decl = handle_pi = unknown_decl = handle_comment
 
 
-def words(shown):
-    return " ".join(" ".join(Checked(shown._repr_html_()).words).split())
+def words(value):
+    return " ".join(" ".join(Checked(value._repr_html_()).words).split())
 
 
 def replaced(value, text):
@@ -159,18 +159,18 @@ VALUES = tuple(hostile_values("x"))
 @pytest.mark.parametrize("value", VALUES)
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
 def test_text_from_outside_is_escaped_in_a_card(text, value):
-    shown = hostile_values(text)[value]
-    Checked(shown._repr_html_())
-    assert len(shown._repr_html_()) < 60_000
+    item = hostile_values(text)[value]
+    Checked(item._repr_html_())
+    assert len(item._repr_html_()) < 60_000
 
 
 @pytest.mark.parametrize("value", VALUES)
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
 def test_a_repr_is_one_short_line_without_control_characters(text, value):
-    for said in (repr(hostile_values(text)[value]), str(hostile_values(text)[value])):
-        assert not CONTROL.search(said)
-        assert "\n" not in said
-        assert len(said) < 1_000
+    for text_form in (repr(hostile_values(text)[value]), str(hostile_values(text)[value])):
+        assert not CONTROL.search(text_form)
+        assert "\n" not in text_form
+        assert len(text_form) < 1_000
 
 
 @pytest.mark.parametrize(
@@ -221,31 +221,31 @@ CANARIES = leaves(PERSONAL) | leaves(LISTED) | leaves(TITLED) | {"Canary Text", 
 
 @pytest.mark.parametrize("value", personal_values())
 def test_nothing_personal_and_no_secret_is_shown(value):
-    shown = personal_values()[value]
-    for said in (repr(shown), str(shown), f"{[shown]}", shown._repr_html_()):
-        assert [canary for canary in CANARIES if canary.lower() in said.lower()] == []
-        assert "canar" not in said.lower()
+    item = personal_values()[value]
+    for text_form in (repr(item), str(item), f"{[item]}", item._repr_html_()):
+        assert [canary for canary in CANARIES if canary.lower() in text_form.lower()] == []
+        assert "canar" not in text_form.lower()
 
 
 def test_the_canaries_are_there_to_be_found():
     """Else nothing would be shown of them whatever a card did."""
-    said = "".join(value.model_dump_json() for value in personal_values().values())
-    assert [canary for canary in CANARIES if canary not in said] == []
+    dumped = "".join(value.model_dump_json() for value in personal_values().values())
+    assert [canary for canary in CANARIES if canary not in dumped] == []
 
 
 def test_the_card_of_a_user_counts():
-    said = words(personal_values()["user"])
-    assert "id 12345" in said
-    assert "emails 1" in said
-    assert "discovered 1" in said
-    assert "is scanning yes" in said
+    card_text = words(personal_values()["user"])
+    assert "id 12345" in card_text
+    assert "emails 1" in card_text
+    assert "discovered 1" in card_text
+    assert "is scanning yes" in card_text
 
 
 def test_an_alerts_card_has_its_site_guide_and_ordered_steps():
     card = personal_values()["alert"]._repr_html_()
-    said = words(personal_values()["alert"])
-    assert "site Lookup" in said
-    assert "guide About the site" in said
+    card_text = words(personal_values()["alert"])
+    assert "site Lookup" in card_text
+    assert "guide About the site" in card_text
     assert re.findall(r"<li><bdi>(.*?)</bdi></li>", card) == ALERT["opt_out_procedure"]
 
 
@@ -261,9 +261,9 @@ def test_what_was_not_told_is_not_nothing():
 
 
 def test_a_long_list_says_how_much_more_there_is():
-    said = words(Alert.model_validate(ALERT | {"opt_out_procedure": ["Step"] * 60}))
-    assert said.count("Step") == html_cards.ROWS_MAX
-    assert "and 10 more" in said
+    card_text = words(Alert.model_validate(ALERT | {"opt_out_procedure": ["Step"] * 60}))
+    assert card_text.count("Step") == html_cards.ROWS_MAX
+    assert "and 10 more" in card_text
 
 
 def test_a_card_has_only_the_colours_of_the_style_sheet():
@@ -293,9 +293,9 @@ def hostile(tmp_path):
     """An exposure of a service that is hostile in every text, and a history of it."""
     text = "".join(HOSTILE[name] for name in ("script", "attribute", "style"))
     record = a_record(7, site=text, status=text, name=text)
-    found = Service()
-    found.people[1] = Person([record], [a_link("https://page.example", text)], [an_alert(text, record)])
-    with seen_through(found) as exposure, History(tmp_path / "history", clock=Clock()) as history:
+    service = Service()
+    service.people[1] = Person([record], [a_link("https://page.example", text)], [an_alert(text, record)])
+    with seen_through(service) as exposure, History(tmp_path / "history", clock=Clock()) as history:
         history.collect(exposure)
         yield exposure.refresh(), history
 
@@ -303,9 +303,9 @@ def hostile(tmp_path):
 def test_a_hostile_service_shows_nothing_of_itself_in_containers(hostile):
     exposure, history = hostile
     since = history.runs()["finished_at"].iloc[0]
-    for shown in (exposure, exposure.client, history, history.last_run(), history.diff(since)):
-        Checked(shown._repr_html_())
-        assert "beacon" not in repr(shown) + shown._repr_html_()
+    for item in (exposure, exposure.client, history, history.last_run(), history.diff(since)):
+        Checked(item._repr_html_())
+        assert "beacon" not in repr(item) + item._repr_html_()
 
 
 def test_the_card_of_an_exposure_loads_nobody(service):
@@ -321,18 +321,18 @@ def test_the_card_of_an_exposure_counts_what_its_tables_hold(hostile):
     exposure, _ = hostile
     before = words(exposure)
     tables = {name: len(exposure[name]) for name in ("users", "records", "links", "alerts", "steps")}
-    for said in (before, words(exposure)):
-        assert [n for name, n in tables.items() if f"{name} {n}" not in said] == []
+    for card_text in (before, words(exposure)):
+        assert [n for name, n in tables.items() if f"{name} {n}" not in card_text] == []
 
 
 @pytest.mark.parametrize("face", ["blocking", "awaiting"])
 def test_a_clients_card_has_its_address_and_never_the_key(face):
     with connected(face, "http://127.0.0.1:9", api_key="k3y-of-mine", api_secret="s3cret-of-mine") as client:
-        found = getattr(client, "client", client)
-        said = words(found)
-        assert "service http://127.0.0.1:9" in said
-        assert "k3y" not in said + repr(found)
-        assert "s3cret" not in said + repr(found)
+        inner_client = getattr(client, "client", client)
+        card_text = words(inner_client)
+        assert "service http://127.0.0.1:9" in card_text
+        assert "k3y" not in card_text + repr(inner_client)
+        assert "s3cret" not in card_text + repr(inner_client)
 
 
 def test_an_empty_history_says_how_it_begins(tmp_path):

@@ -61,17 +61,17 @@ def test_sites_statuses_and_people_narrow_a_table(notebook, demo):
     records = demo.exposure.records()
     first = records.iloc[0]
     for option, column in (("site", "site"), ("status", "status"), ("user", "user_id")):
-        found = notebook.table(f"records --{option} {shlex.quote(str(first[column]))}")
+        table = notebook.table(f"records --{option} {shlex.quote(str(first[column]))}")
         expected = records[records[column] == first[column]]
-        same(found, expected.reset_index(drop=True))
+        same(table, expected.reset_index(drop=True))
 
 
 def test_several_of_one_are_either_and_several_options_are_both(notebook, demo):
     records = demo.exposure.records()
     one, two = records["site"].unique()[:2]
-    found = notebook.table(f"records --site '{one}' --site '{two}' --status discovered")
+    table = notebook.table(f"records --site '{one}' --site '{two}' --status discovered")
     expected = records[records["site"].isin([one, two]) & (records["status"] == "discovered")]
-    same(found, expected.reset_index(drop=True))
+    same(table, expected.reset_index(drop=True))
 
 
 def test_capitals_do_not_matter(notebook, demo):
@@ -98,8 +98,8 @@ def test_a_status_that_nothing_has_today_is_no_mistake(notebook, demo, capsys):
 
 
 def test_time_goes_by_site_and_week(notebook, demo):
-    found = notebook.table("status-over-time --group-by site --every week --kind record")
-    same(found, demo.history.status_over_time(by="site", every="week"))
+    table = notebook.table("status-over-time --group-by site --every week --kind record")
+    same(table, demo.history.status_over_time(by="site", every="week"))
 
 
 def test_a_table_as_of_a_day_comes_from_the_history(notebook, demo):
@@ -131,8 +131,8 @@ def test_a_chart_is_that_of_the_same_name(notebook, demo, verb):
 
 def test_a_chart_has_its_source_and_what_was_left_out(notebook, demo):
     notebook.table("by-site --status discovered --chart")
-    said = notebook.names["found"].layout.meta["provenance"]
-    assert said == f"{demo.exposure.provenance} · status discovered"
+    provenance = notebook.names["found"].layout.meta["provenance"]
+    assert provenance == f"{demo.exposure.provenance} · status discovered"
     notebook.table("coverage --chart")
     assert notebook.names["found"].layout.meta["provenance"] == demo.history.provenance
 
@@ -140,13 +140,13 @@ def test_a_chart_has_its_source_and_what_was_left_out(notebook, demo):
 # --- whose tables -------------------------------------------------------------------------------------
 
 
-def test_variables_of_the_usual_names_are_found(demo, place):
+def test_variables_of_the_usual_names_are_found(demo, working_directory):
     notebook = Notebook(exposure=demo.exposure, history=demo.history)
     same(notebook.table("records"), demo.exposure.records())
     same(notebook.table("runs"), demo.history.runs())
 
 
-def test_a_variable_of_another_name_is_used_when_named(demo, place):
+def test_a_variable_of_another_name_is_used_when_named(demo, working_directory):
     notebook = Notebook(mine=demo)
     notebook("%exposure use mine")
     same(notebook.table("users"), demo.exposure.users())
@@ -156,12 +156,12 @@ def test_a_variable_of_another_name_is_used_when_named(demo, place):
         notebook("%exposure users")
 
 
-def test_without_an_exposure_a_history_answers(demo, place):
+def test_without_an_exposure_a_history_answers(demo, working_directory):
     notebook = Notebook(history=demo.history)
     same(notebook.table("records"), demo.history.records())
 
 
-def test_without_either_the_environment_says_where(demo, place, monkeypatch):
+def test_without_either_the_environment_says_where(demo, working_directory, monkeypatch):
     for name, value in demo.connection.items():
         monkeypatch.setenv(f"EXPOSUREKIT_{name.upper()}", value)
     notebook = Notebook()
@@ -169,13 +169,13 @@ def test_without_either_the_environment_says_where(demo, place, monkeypatch):
     assert notebook.table("connect").client.config.base_url == demo.connection["base_url"]
 
 
-def test_a_file_of_settings_does_as_well(demo, place):
+def test_a_file_of_settings_does_as_well(demo, working_directory):
     lines = [f"EXPOSUREKIT_{name.upper()}={value}" for name, value in demo.connection.items()]
-    (place / ".env").write_text("\n".join(lines))
+    (working_directory / ".env").write_text("\n".join(lines))
     assert len(Notebook().table("users")) == 3
 
 
-def test_what_was_connected_last_counts(demo, place, monkeypatch):
+def test_what_was_connected_last_counts(demo, working_directory, monkeypatch):
     for name, value in demo.connection.items():
         monkeypatch.setenv(f"EXPOSUREKIT_{name.upper()}", value)
     notebook = Notebook(demo=demo)
@@ -187,13 +187,13 @@ def test_what_was_connected_last_counts(demo, place, monkeypatch):
     assert notebook.table("refresh") is demo.exposure
 
 
-def test_a_history_is_begun_in_a_directory_and_read_there(notebook, demo, place):
+def test_a_history_is_begun_in_a_directory_and_read_there(notebook, demo, working_directory):
     run = notebook.table("collect --history kept --run monday")
     assert (run.run, run.failed) == ("monday", 0)
     assert notebook.table("runs --history kept")["run"].tolist() == ["monday"]
-    found = notebook.table("records --history kept")
-    assert len(found) == len(demo.exposure.records())
-    assert "left_censored" in found
+    table = notebook.table("records --history kept")
+    assert len(table) == len(demo.exposure.records())
+    assert "left_censored" in table
 
 
 # --- help, and coming and going -----------------------------------------------------------------------

@@ -35,12 +35,12 @@ def test_an_error_is_one_line_that_says_what_to_do(notebook, capsys, line):
     with pytest.raises(UsageError, match=WRONG[line]):
         notebook(f"%exposure {line}")
     out, err = capsys.readouterr()
-    [said] = err.strip().splitlines()
-    assert said.startswith("UsageError: ")
+    [message] = err.strip().splitlines()
+    assert message.startswith("UsageError: ")
     assert "Traceback" not in out + err
 
 
-def test_without_anything_it_says_what_to_set(place, capsys):
+def test_without_anything_it_says_what_to_set(working_directory, capsys):
     notebook = Notebook()
     with pytest.raises(UsageError, match="set EXPOSUREKIT_BASE_URL"):
         notebook("%exposure records")
@@ -75,8 +75,8 @@ def test_a_secret_on_the_line_is_refused_and_not_repeated(notebook, capsys, line
         monkeypatch.setenv(name, "known")
     with pytest.raises(UsageError) as refused:
         notebook(f"%exposure {line}")
-    said = str(refused.value) + "".join(capsys.readouterr())
-    assert "s3cr3t" not in said
+    output = str(refused.value) + "".join(capsys.readouterr())
+    assert "s3cr3t" not in output
 
 
 def test_an_option_for_a_key_says_where_keys_go(notebook):
@@ -86,7 +86,7 @@ def test_an_option_for_a_key_says_where_keys_go(notebook):
         notebook("%exposure connect --api-key abc")
 
 
-def test_a_refused_connection_shows_neither_key_nor_source_code(demo, place, monkeypatch, capsys):
+def test_a_refused_connection_shows_neither_key_nor_source_code(demo, working_directory, monkeypatch, capsys):
     """Even where IPython is told to show every variable of every frame."""
     wrong = demo.connection | {"api_key": "k3y-of-mine", "api_secret": "s3cret-of-mine"}
     for name, value in wrong.items():

@@ -74,18 +74,18 @@ def test_what_a_notebook_names_it_shows(path):
         for output in cell.outputs
     )
     columns = {column.name for table in frames.TABLES.values() for column in table}
-    shown = {*re.findall(r"\w+", code + outputs), *columns, *(one.stem for one in NOTEBOOKS)}
+    chart_outputs = {*re.findall(r"\w+", code + outputs), *columns, *(one.stem for one in NOTEBOOKS)}
     text = "".join(cell.source for cell in cells if cell.cell_type == "markdown")
-    assert [name for name in re.findall(r"`(\w+)`", text) if name not in shown] == []
+    assert [name for name in re.findall(r"`(\w+)`", text) if name not in chart_outputs] == []
 
 
 @each
 def test_each_committed_chart_has_a_picture_with_its_description(path):
-    shown = [
+    chart_outputs = [
         output.data for cell in code_of(path) for output in cell.outputs if CHART in output.get("data", {})
     ]
-    assert shown
-    for data in shown:
+    assert chart_outputs
+    for data in chart_outputs:
         assert data["image/svg+xml"].startswith("<svg")
         assert re.match(r'<img alt="\w[^"<>]+\." src="data:image/svg\+xml;base64,', data["text/html"])
 

@@ -20,7 +20,13 @@ OPTIONS = (
     "TerminalInteractiveShell.display_completions=readlinelike",  # Tab puts in what is sure, at once
     "TerminalInteractiveShell.autosuggestions_provider=None",
 )
-ASKED = ["-m", "IPython", "--no-banner", "--no-confirm-exit", *(f"--{option}" for option in OPTIONS)]
+IPYTHON_ARGUMENTS = [
+    "-m",
+    "IPython",
+    "--no-banner",
+    "--no-confirm-exit",
+    *(f"--{option}" for option in OPTIONS),
+]
 ROWS, COLUMNS = 60, 250
 PATIENCE_S = 90  # for what never comes
 
@@ -28,16 +34,21 @@ PATIENCE_S = 90  # for what never comes
 class Terminal:
     """A terminal with IPython in it."""
 
-    def __init__(self, place, settings):
-        shown = {"TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1", "NO_COLOR": "1", "IPYTHONDIR": str(place)}
-        kept = {name: value for name, value in os.environ.items() if name not in NAMES}
-        self.seen, self.number = "", 1
+    def __init__(self, directory, settings):
+        terminal_settings = {
+            "TERM": "xterm",
+            "PROMPT_TOOLKIT_NO_CPR": "1",
+            "NO_COLOR": "1",
+            "IPYTHONDIR": str(directory),
+        }
+        inherited = {name: value for name, value in os.environ.items() if name not in NAMES}
+        self.output, self.number = "", 1
         self.ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
         self.child = subprocess.Popen(
-            [sys.executable, *ASKED],
-            cwd=place,
-            env=kept | shown | settings,
+            [sys.executable, *IPYTHON_ARGUMENTS],
+            cwd=directory,
+            env=inherited | terminal_settings | settings,
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,
@@ -55,12 +66,12 @@ class Terminal:
     def _until_prompt(self):
         """What a terminal would show, without the ways in which it is told where."""
         drawn = b""
-        while f"In [{self.number}]: " not in (said := ESCAPES.sub("", drawn.decode(errors="replace"))):
+        while f"In [{self.number}]: " not in (screen := ESCAPES.sub("", drawn.decode(errors="replace"))):
             ready, _, _ = select.select([self.ours], [], [], PATIENCE_S)
-            assert ready, f"no prompt came after: {said}"
+            assert ready, f"no prompt came after: {screen}"
             drawn += os.read(self.ours, 65_536)
-        self.seen += said
-        return said
+        self.output += screen
+        return screen
 
     def close(self):
         self.child.kill()
@@ -74,8 +85,8 @@ def terminal(demo, tmp_path):
     terminal = Terminal(tmp_path, settings)
     yield terminal
     terminal.close()
-    assert demo.connection["api_key"] not in terminal.seen
-    assert demo.connection["api_secret"] not in terminal.seen
+    assert demo.connection["api_key"] not in terminal.output
+    assert demo.connection["api_secret"] not in terminal.output
 
 
 def test_a_line_is_completed_and_answered_with_a_table(terminal):
@@ -96,9 +107,9 @@ def test_options_values_and_keys_are_completed(terminal):
 def test_errors_are_one_line(terminal):
     terminal("%load_ext exposurekit")
     wrong, refused = terminal("%exposure recrods"), terminal("%exposure connect --api-key canary")
-    for said in (wrong, refused):
-        assert said.count("UsageError") == 1
-        assert "Traceback" not in said
+    for output in (wrong, refused):
+        assert output.count("UsageError") == 1
+        assert "Traceback" not in output
     assert "did you mean records?" in wrong
     assert "canary" not in refused.partition("UsageError")[2]
 

@@ -13,7 +13,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 from support import faults
-from support.clients import FACES, connected, many, told
+from support.clients import FACES, connected, json_response, many
 from support.fault_kinds import KINDS, SHORT_S
 from support.faults import Answer, BlackHole, Drip, Garbage
 from support.services import a_service
@@ -79,7 +79,7 @@ def planted(name):
 
 
 def well(request):
-    return told(planted(request.operation))
+    return json_response(planted(request.operation))
 
 
 # --- refusals and faults that repeat what they were told ----------------------------------------------
@@ -121,7 +121,9 @@ ECHOES = {
     "a redirect that repeats the address": lambda request: faults.redirect(address(request)),
     "a page that repeats": lambda request: Answer(body=f"<html><p>{everything(request)}".encode()),
     "a body that repeats": lambda request: Answer(body=json.dumps({"user": everything(request)}).encode()),
-    "a field of another type": lambda _: told({"user": planted("get_user")["user"] | {"id": "Zqfirst"}}),
+    "a field of another type": lambda _: json_response(
+        {"user": planted("get_user")["user"] | {"id": "Zqfirst"}}
+    ),
     "garbage that repeats": lambda request: Garbage(f"HTTP/1.1 zq {everything(request)}\r\n\r\n".encode()),
     "garbage that is a header": lambda request: Garbage(
         f"HTTP/1.1 200 OK\r\n{everything(request)}\r\n\r\n".encode()
@@ -187,16 +189,16 @@ def listening():
 
 def of_error(error):
     """All that an exception shows: its texts, its attributes, its chain, and our frames with their local names."""
-    shown = []
+    texts = []
     while error is not None:
-        shown += [str(error), repr(error), repr(error.args), repr(vars(error))]
-        told = traceback.TracebackException.from_exception(error, capture_locals=True)
-        for frame in told.stack:
+        texts += [str(error), repr(error), repr(error.args), repr(vars(error))]
+        trace = traceback.TracebackException.from_exception(error, capture_locals=True)
+        for frame in trace.stack:
             if frame.filename.startswith(HERE):
-                shown.append(f"{frame.name} {frame.line} {frame.locals}")
+                texts.append(f"{frame.name} {frame.line} {frame.locals}")
         assert error.__cause__ is None or error.__cause__ is not error
         error = error.__cause__ or error.__context__
-    return shown
+    return texts
 
 
 def of_value(value):
@@ -205,18 +207,18 @@ def of_value(value):
     return [text for item in items for text in (repr(item), str(item), f"{item}")]
 
 
-def assert_no_canary(shown):
-    found = [
+def assert_no_canary(texts):
+    leaks = [
         text[max(0, match.start() - 300) : match.end() + 100]
-        for text in shown
+        for text in texts
         if (match := CANARY.search(text))
     ]
-    assert not found, found[0]
+    assert not leaks, leaks[0]
 
 
 def settings(**more):
-    known = {"integration_name": "acme", "api_key": KEY, "api_secret": SECRET}
-    return known | {"retries": RetryPolicy(1, initial_delay=0)} | more
+    defaults = {"integration_name": "acme", "api_key": KEY, "api_secret": SECRET}
+    return defaults | {"retries": RetryPolicy(1, initial_delay=0)} | more
 
 
 # --- the canary test ----------------------------------------------------------------------------------
@@ -243,34 +245,34 @@ def test_no_operation_shows_a_canary_however_it_ends(face, script):
         listening() as heard,
         connected(face, server.base_url, **settings(timeout=SHORT_S if waits else 10)) as client,
     ):
-        shown = [repr(client), str(client), repr(client.config), repr(client.retry_policy)]
+        texts = [repr(client), str(client), repr(client.config), repr(client.retry_policy)]
         for ask in OPERATIONS.values():
             try:
-                shown += of_value(ask(client))
+                texts += of_value(ask(client))
             except ExposureError as error:
-                shown += of_error(error)
+                texts += of_error(error)
     assert {request.operation for request in server.requests} == set(OPERATIONS)
     assert any(line.startswith("httpcore") for line in heard) == (face == "blocking")
-    assert_no_canary(shown + heard)
+    assert_no_canary(texts + heard)
 
 
-@pytest.mark.parametrize("place", ["query", "body", "header"])
+@pytest.mark.parametrize("location", ["query", "body", "header"])
 @pytest.mark.parametrize("script", ["well", "400 that repeats", "a redirect that repeats the address"])
-def test_no_way_of_asking_shows_a_canary(place, script):
+def test_no_way_of_asking_shows_a_canary(location, script):
     with (
         faults.running(SCRIPTS[script]) as server,
         listening() as heard,
         connected(
-            "blocking", server.base_url, **settings(credentials_in=place, transport=httpx.HTTPTransport())
+            "blocking", server.base_url, **settings(credentials_in=location, transport=httpx.HTTPTransport())
         ) as client,
     ):
-        shown = []
+        texts = []
         for ask in OPERATIONS.values():
             try:
-                shown += of_value(ask(client))
+                texts += of_value(ask(client))
             except ExposureError as error:
-                shown += of_error(error)
-    assert_no_canary(shown + heard)
+                texts += of_error(error)
+    assert_no_canary(texts + heard)
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
@@ -282,14 +284,14 @@ def test_no_load_shows_a_canary_but_in_its_tables(script):
 
     with faults.running(listed) as server, listening() as heard:
         exposure = ek.connect(server.base_url, **settings(timeout=SHORT_S if waits else 10), progress=False)
-        shown = [repr(exposure)]
+        texts = [repr(exposure)]
         failures = exposure.failures()
-        shown += [repr(exposure), str(exposure), exposure.provenance, repr(exposure.key(12))]
-        shown += [repr(vars(exposure)["_snapshot"]), failures.to_csv(), repr(failures)]
+        texts += [repr(exposure), str(exposure), exposure.provenance, repr(exposure.key(12))]
+        texts += [repr(vars(exposure)["_snapshot"]), failures.to_csv(), repr(failures)]
         tables = exposure.users().to_csv() + exposure.records().to_csv()
         exposure.client.close()
     assert bool(CANARY.search(tables)) == (script == "well")
-    assert_no_canary(shown + heard)
+    assert_no_canary(texts + heard)
 
 
 def test_a_list_that_fails_late_shows_no_loaded_user():
@@ -299,7 +301,7 @@ def test_a_list_that_fails_late_shows_no_loaded_user():
         if request.operation == "list_users" and int(request.query["offset"]) >= 300:
             return SCRIPTS["400 that repeats"](request)
         return (
-            told({"user": planted("get_user")["user"] | {"id": number}})
+            json_response({"user": planted("get_user")["user"] | {"id": number}})
             if request.operation == "get_user"
             else None
         )
@@ -381,8 +383,8 @@ def test_no_value_on_the_way_shows_a_canary():
         parts = [user.aliases, user.emails, user.phone_numbers, user.addresses, user.records, user.links]
         values += [item for part in parts for item in part]
         values += [bulk.Batch([key], [planted("get_user")["user"]], [], [])]
-    shown = [text for value in values for text in of_value(value)]
-    assert_no_canary([text for text in shown if text != repr(user.records[0])])
+    texts = [text for value in values for text in of_value(value)]
+    assert_no_canary([text for text in texts if text != repr(user.records[0])])
     assert "Zq" not in repr(user.records[0])
 
 
@@ -403,9 +405,9 @@ def test_a_call_that_is_cancelled_shows_no_canary(fault, transport):
                 return of_error(error)
 
     with faults.running(faults.always(fault)) as server, listening() as heard:
-        shown = asyncio.run(cancelled(server))
-    assert shown
-    assert_no_canary(shown + heard)
+        texts = asyncio.run(cancelled(server))
+    assert texts
+    assert_no_canary(texts + heard)
 
 
 def test_a_call_stopped_by_hand_shows_no_canary():
@@ -423,32 +425,34 @@ def test_a_call_stopped_by_hand_shows_no_canary():
 
 def test_our_own_service_logs_no_canary_either(tmp_path):
     with listening() as heard, a_service(tmp_path) as service:
-        known = service.credentials
+        credentials = service.credentials
         mine = {
-            "integration_name": known.integration_name,
-            "api_key": known.api_key,
-            "api_secret": known.api_secret,
+            "integration_name": credentials.integration_name,
+            "api_key": credentials.api_key,
+            "api_secret": credentials.api_secret,
         }
         for face in FACES:
             with connected(face, service.base_url, **mine) as client:
-                shown = of_value(
+                texts = of_value(
                     user := client.create_user(**PERSON | {"addresses": [PERSON["addresses"][0]]})
                 )
                 secret = str(user.secret)
-                shown += of_value(client.update_user(user, first_name="Zqchanged"))
+                texts += of_value(client.update_user(user, first_name="Zqchanged"))
                 for ask in (
                     client.get_user,
                     client.list_user_records,
                     client.list_user_links,
                     client.get_user_alerts,
                 ):
-                    shown += of_value(ask(user))
+                    texts += of_value(ask(user))
                 for wrong in (lambda c: c.get_user((user.id, "zq")), lambda c: c.get_record(user, 999)):
                     with pytest.raises(ExposureError) as caught:
                         wrong(client)
-                    shown += of_error(caught.value)
-                assert_no_canary(shown)
-                for text in shown + heard:
-                    assert not any(value in text for value in (known.api_key, known.api_secret, secret))
+                    texts += of_error(caught.value)
+                assert_no_canary(texts)
+                for text in texts + heard:
+                    assert not any(
+                        value in text for value in (credentials.api_key, credentials.api_secret, secret)
+                    )
     assert_no_canary(heard)
     assert any(line.startswith("httpx: ") and "/***/v2/users" in line for line in heard)

@@ -26,8 +26,10 @@ def demo():
 def pages(demo):
     """A report of each kind, of the same moment."""
     kinds = {"fleet": {}, "changes": {"since": "14d"}, "sites": {"kind": "sites"}, "person": {"user": 3}}
-    made = {kind: ek.report(demo.history, exposure=demo.exposure, **asked) for kind, asked in kinds.items()}
-    return made | {"now": ek.report(demo.exposure)}
+    reports = {
+        kind: ek.report(demo.history, exposure=demo.exposure, **options) for kind, options in kinds.items()
+    }
+    return reports | {"now": ek.report(demo.exposure)}
 
 
 def facts(report):
@@ -175,7 +177,7 @@ class Titles(HTMLParser):
 
     def __init__(self, html):
         super().__init__()
-        self.found, self._title = {}, None
+        self.definition_by_text, self._title = {}, None
         self.feed(html)
 
     def handle_starttag(self, tag, attrs):
@@ -183,22 +185,22 @@ class Titles(HTMLParser):
 
     def handle_data(self, data):
         if self._title:
-            self.found[data.strip()] = self._title
+            self.definition_by_text[data.strip()] = self._title
         self._title = None
 
 
 @pytest.mark.parametrize("kind", ["fleet", "changes", "sites", "person", "now"])
 def test_each_figure_shows_its_one_definition_on_hover(pages, kind):
     report = pages[kind]
-    shown = Titles(report.to_html()).found
+    figures = Titles(report.to_html()).definition_by_text
     columns = {(key, name) for key, table in tables(report).items() for name in table}
     defined = {
         *(fact.name for fact in report.facts if fact.name in DEFINITIONS),
         *(heading_of(key, name) for key, name in columns if name in DEFINITIONS),
     }
-    assert {*shown} == defined
-    assert {*shown.values()} <= {*DEFINITIONS.values()}
-    assert {"open listings", "removed", "score", "removals by hand"} <= {*shown}
+    assert {*figures} == defined
+    assert {*figures.values()} <= {*DEFINITIONS.values()}
+    assert {"open listings", "removed", "score", "removals by hand"} <= {*figures}
     assert [fact["definition"] for fact in report.data["facts"]] == [
         DEFINITIONS.get(f.name, "") for f in report.facts
     ]
@@ -213,7 +215,9 @@ def test_charts_show_the_same_definitions_on_hover(pages):
         "changes": ("new", "removed"),
         "score": ("score",),
     }.items():
-        hover = " ".join(str(said) for trace in charts[key].data for said in trace.customdata or ())
+        hover = " ".join(
+            str(hover_text) for trace in charts[key].data for hover_text in trace.customdata or ()
+        )
         for figure in figures:
             assert DEFINITIONS[figure] in hover.replace("<br>", " ")
 

@@ -40,7 +40,7 @@ KINDS = {
 }
 
 
-def told(directory, service, days=4, broken=None):
+def collected_history(directory, service, days=4, broken=None):
     """An exposure of a service, and a history of some days in which somebody's listing goes and comes back."""
     clock = Clock()
     history = History(directory / "history", clock=clock)
@@ -56,7 +56,7 @@ def told(directory, service, days=4, broken=None):
 
 @pytest.fixture(scope="module")
 def looked(tmp_path_factory):
-    yield from told(tmp_path_factory.mktemp("looked"), kit.three_people())
+    yield from collected_history(tmp_path_factory.mktemp("looked"), kit.three_people())
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ def hostile(tmp_path_factory):
     """A service of which every text is hostile."""
     service = Service()
     service.people = {number: hostile_demo.hostile(number, text) for number, text in enumerate(PAYLOADS, 1)}
-    yield from told(tmp_path_factory.mktemp("hostile"), service, days=2)
+    yield from collected_history(tmp_path_factory.mktemp("hostile"), service, days=2)
 
 
 @pytest.fixture(scope="module")
@@ -147,7 +147,7 @@ def test_the_facts_are_counted(looked, fleet):
 @pytest.mark.long
 def test_who_was_not_seen_is_told_beside_the_figure(tmp_path):
     service = kit.three_people()
-    for _, history in told(tmp_path, service, days=2, broken={2: "no user"}):
+    for _, history in collected_history(tmp_path, service, days=2, broken={2: "no user"}):
         report = ek.report(history, kind="sites")
         assert report.facts[0].qualifier == "1 of 3 people were not observed completely in the last run"
         assert "1 not observed completely" in report.provenance["people"]
@@ -155,7 +155,7 @@ def test_who_was_not_seen_is_told_beside_the_figure(tmp_path):
 
 def test_a_figure_has_its_trend_and_its_weekly_change(tmp_path):
     service = kit.three_people()
-    for _, history in told(tmp_path, service, days=9):
+    for _, history in collected_history(tmp_path, service, days=9):
         fact = next(fact for fact in ek.report(history).facts if fact.name == "open listings")
         n = history.status_over_time()["open"].tolist()
     assert fact.trend == tuple(n)
@@ -449,7 +449,7 @@ def test_a_long_table_says_how_much_more_there_is():
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "options",
     [
         {"kind": "moon"},
         {"kind": "changes"},
@@ -460,9 +460,9 @@ def test_a_long_table_says_how_much_more_there_is():
     ],
     ids=str,
 )
-def test_what_does_not_go_together_is_refused(looked, asked):
+def test_what_does_not_go_together_is_refused(looked, options):
     with pytest.raises(InvalidArgument):
-        ek.report(looked[1], **asked)
+        ek.report(looked[1], **options)
 
 
 def test_wrong_sources_and_unknown_users_are_refused(looked, tmp_path):
@@ -568,9 +568,9 @@ def test_a_page_without_a_chart_holds_no_bundle(looked):
 def test_each_csv_is_inside_and_is_the_table(fleet, page):
     _, _, data = page
     tables = [section.table for section in fleet.sections if section.table is not None]
-    told = [one for one in map(json.loads, data) if isinstance(one, str)]
-    assert [csv.count("\n") - 1 for csv in told] == [len(table) for table in tables]
-    assert told[0].splitlines()[0] == ",".join(tables[0].columns)
+    csv_texts = [one for one in map(json.loads, data) if isinstance(one, str)]
+    assert [csv.count("\n") - 1 for csv in csv_texts] == [len(table) for table in tables]
+    assert csv_texts[0].splitlines()[0] == ",".join(tables[0].columns)
 
 
 # --- the file ---------------------------------------------------------------------------------------------
@@ -599,11 +599,11 @@ def test_an_unwritable_file_is_an_error_and_leaves_nothing(looked, tmp_path):
     "moment", [("c_return", "open"), ("c_call", "write"), ("c_call", "replace")], ids=" ".join
 )
 def test_an_interrupted_write_leaves_nothing(tmp_path, moment):
-    file, seen = tmp_path / "page.html", []
+    file, files = tmp_path / "page.html", []
 
     def stopping(_, event, called):
         if (event, getattr(called, "__name__", "")) == moment:
-            seen.extend(tmp_path.iterdir())
+            files.extend(tmp_path.iterdir())
             raise KeyboardInterrupt
 
     before = sys.getprofile()
@@ -613,7 +613,7 @@ def test_an_interrupted_write_leaves_nothing(tmp_path, moment):
             write(file, b"Juniper")
     finally:
         sys.setprofile(before)
-    assert len(seen) == 1
+    assert len(files) == 1
     assert list(tmp_path.iterdir()) == []
 
 

@@ -16,7 +16,7 @@ import pytest
 from benchmarks import leak_search
 from sharing import awkward_names, small_cells
 from support.histories import DAWN, Clock, a_link, seen_through
-from support.shared_worlds import PEOPLE, STATUSES, a_world, reports_of, told
+from support.shared_worlds import PEOPLE, STATUSES, a_world, leaked_values, reports_of
 
 import exposurekit as ek
 from exposurekit.analysis.tasks import Task
@@ -40,7 +40,7 @@ def test_no_known_value_is_in_a_shared_report(seed, tmp_path):
     service = a_world(seed)
     reports = list(reports_of(service, tmp_path))
     assert len(reports) == 5
-    assert {kind: told(page + data, service) for kind, page, data in reports} == dict.fromkeys(
+    assert {kind: leaked_values(page + data, service) for kind, page, data in reports} == dict.fromkeys(
         (kind for kind, _, _ in reports), 0
     )
 
@@ -68,7 +68,7 @@ def shared(exposure):
 
 
 def test_the_search_of_the_tests_finds_what_is_not_shared(exposure, world):
-    assert told(ek.report(exposure).to_html(), world) > 20
+    assert leaked_values(ek.report(exposure).to_html(), world) > 20
 
 
 def test_a_page_titled_like_a_heading_blocks_nothing():
@@ -134,21 +134,21 @@ def test_each_kind_of_value_is_found_however_it_is_written(exposure, way):
 def planted(report, section, where, value):
     """The report with a value in one part of one section."""
     if where in ("finding", "text"):
-        made = replace(section, **{where: f"{getattr(section, where)} {value}"})
+        changed = replace(section, **{where: f"{getattr(section, where)} {value}"})
     elif where == "table":
-        made = replace(section, table=section.table.assign(site=value))
+        changed = replace(section, table=section.table.assign(site=value))
     elif where == "chart":
         chart = type(section.figure)(section.figure)
-        made = replace(section, figure=chart.add_annotation(text=value))
+        changed = replace(section, figure=chart.add_annotation(text=value))
     else:
-        made = replace(section, removals=(Removal(None, value, (), (), 1, 1, 1.0),))
-    return replace(report, sections=tuple(made if one is section else one for one in report.sections))
+        changed = replace(section, removals=(Removal(None, value, (), (), 1, 1, 1.0),))
+    return replace(report, sections=tuple(changed if one is section else one for one in report.sections))
 
 
 def test_a_value_planted_in_any_section_is_detected(exposure, shared):
     boundary = sharing(pseudonyms.load_pseudonyms(), exposure.records(), exposure.alerts())
     leak_check.assert_shareable(shared, boundary, exposure, None)
-    value, found = values(exposure)["name"], []
+    value, detected = values(exposure)["name"], []
     for section in shared.sections:
         parts = {
             "finding": True,
@@ -162,8 +162,8 @@ def test_a_value_planted_in_any_section_is_detected(exposure, shared):
                 leak_check.assert_shareable(planted(shared, section, where, value), boundary, exposure, None)
             assert value not in str(refused.value)
             assert section.key in str(refused.value)
-            found.append((section.key, where))
-    assert len(found) > 2 * len(shared.sections)
+            detected.append((section.key, where))
+    assert len(detected) > 2 * len(shared.sections)
 
 
 @pytest.mark.parametrize("part", ["title", "finding", "fact", "provenance"])
@@ -392,18 +392,18 @@ def test_who_knows_all_ids_learns_nothing_from_the_order(tmp_path):
     tables = {
         part.key: part.table for report in reports for part in report.sections if part.table is not None
     }
-    told = {name: table for name, table in tables.items() if "user_id" in table}
+    shared_tables = {name: table for name, table in tables.items() if "user_id" in table}
     assert {"open_before", "new", "removed", "open_after"} <= {*tables["diff_by_site"]}
-    assert {"diff", "work_queue", "score"} <= told.keys()
-    for name, table in told.items():
+    assert {"diff", "work_queue", "score"} <= shared_tables.keys()
+    for name, table in shared_tables.items():
         order = table["user_id"].drop_duplicates()
         assert set(order) <= called.keys()
         assert order.map(called).is_monotonic_increasing is False, name
-    assert told["diff"]["user_id"].is_monotonic_increasing  # by what people are called
-    assert told["score"]["score"].is_monotonic_decreasing
-    alike = told["score"].groupby("score")["user_id"]
+    assert shared_tables["diff"]["user_id"].is_monotonic_increasing  # by what people are called
+    assert shared_tables["score"]["score"].is_monotonic_decreasing
+    alike = shared_tables["score"].groupby("score")["user_id"]
     assert all(called.is_monotonic_increasing for _, called in alike)
-    assert told["work_queue"]["rank"].tolist() == [*range(1, len(told["work_queue"]) + 1)]
+    assert shared_tables["work_queue"]["rank"].tolist() == [*range(1, len(shared_tables["work_queue"]) + 1)]
 
 
 def test_how_many_wait_is_not_told_where_they_are_few(exposure, tmp_path):
@@ -437,9 +437,11 @@ def test_the_row_of_few_people_holds_at_least_so_many():
             "status": "discovered",
         }
     )
-    told = sharing(pseudonyms.Pseudonyms(b"k" * 32), records, NOBODY[1]).table(ek.analysis.by_site(records))
-    assert told["site"].tolist() == ["Teapot", FEW_SITES]
-    assert told["total"].tolist() == [7, 8]
+    shared_table = sharing(pseudonyms.Pseudonyms(b"k" * 32), records, NOBODY[1]).table(
+        ek.analysis.by_site(records)
+    )
+    assert shared_table["site"].tolist() == ["Teapot", FEW_SITES]
+    assert shared_table["total"].tolist() == [7, 8]
 
 
 def test_rows_of_people_are_left_out_unless_asked_for(exposure, shared):
@@ -658,6 +660,7 @@ def test_times_say_what_is_left_out_and_their_level(tmp_path):
         assert "95 % interval" in figure.layout.meta["summary"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [1, 9])  # 4 and 12 people
 def test_nothing_hidden_follows_from_built_reports(seed):
     assert small_cells.built(seed) == []

@@ -18,24 +18,24 @@ from exposurekit.sandbox.world.webhook_receiver import Integrator
 
 long = pytest.mark.long  # weeks pass
 TODAY = date(2030, 1, 31)
-SAID = ["user_id", "site", "reference_id", "status"]
+COMPARED_COLUMNS = ["user_id", "site", "reference_id", "status"]
 MAKING = {"people": "10", "days": "6", "seed": "3", "version": "0.1.0", "digest": "0" * 64}
 
 
 @pytest.fixture(scope="module", autouse=True)
 def cache(tmp_path_factory):
     """A cache of these tests' own."""
-    place = tmp_path_factory.mktemp("cache")
+    directory = tmp_path_factory.mktemp("cache")
     with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("XDG_CACHE_HOME", str(place))
-        yield place / "exposurekit" / "demos"
+        environment.setenv("XDG_CACHE_HOME", str(directory))
+        yield directory / "exposurekit" / "demos"
 
 
 @pytest.fixture(scope="module")
 def copies(cache):
     """One that was made, and one that was copied from it, both as they were then."""
-    with ek.demo(people=10, days=6, seed=8) as made, ek.demo(people=10, days=6, seed=8) as copied:
-        yield made, copied
+    with ek.demo(people=10, days=6, seed=8) as original, ek.demo(people=10, days=6, seed=8) as copied:
+        yield original, copied
 
 
 def told_of(demo, *, but="Umbrella Kin"):
@@ -45,7 +45,9 @@ def told_of(demo, *, but="Umbrella Kin"):
     names = ["seq", "seen_at", "user_id", "site", "status", "prev_status", "episode", "open_s", "not_before"]
     return {
         "records": sorted(
-            records.loc[records["site"] != but, SAID].astype(str).itertuples(index=False, name=None)
+            records.loc[records["site"] != but, COMPARED_COLUMNS]
+            .astype(str)
+            .itertuples(index=False, name=None)
         ),
         "changes": sorted(
             changes.loc[(changes["kind"] == "record") & (changes["site"] != but), names]
@@ -61,16 +63,16 @@ def told_of(demo, *, but="Umbrella Kin"):
 
 @long
 def test_a_copy_is_what_was_made(copies):
-    made, copied = copies
-    assert copied.connection["api_key"] == made.connection["api_key"]  # it was not made anew
-    assert told_of(copied) == told_of(made)
+    original, copied = copies
+    assert copied.connection["api_key"] == original.connection["api_key"]  # it was not made anew
+    assert told_of(copied) == told_of(original)
     for name in ("users", "records", "links", "alerts", "steps"):
-        pd.testing.assert_frame_equal(getattr(copied.exposure, name)(), getattr(made.exposure, name)())
-    assert copied.agreement() == made.agreement()
-    pd.testing.assert_frame_equal(copied.agreement_by_day(), made.agreement_by_day())
-    assert copied.integrator.items == made.integrator.items
-    assert copied.integrator.deliveries == made.integrator.deliveries > 0
-    assert copied.world.requests == made.world.requests
+        pd.testing.assert_frame_equal(getattr(copied.exposure, name)(), getattr(original.exposure, name)())
+    assert copied.agreement() == original.agreement()
+    pd.testing.assert_frame_equal(copied.agreement_by_day(), original.agreement_by_day())
+    assert copied.integrator.items == original.integrator.items
+    assert copied.integrator.deliveries == original.integrator.deliveries > 0
+    assert copied.world.requests == original.world.requests
 
 
 @long
@@ -78,8 +80,8 @@ def test_a_copy_goes_on_as_the_one_that_was_made(copies):
     before = told_of(copies[0])
     for one in copies:
         one.advance(days=3)  # a weekly scan is among them
-    made, copied = copies
-    after = told_of(made)
+    original, copied = copies
+    after = told_of(original)
     assert told_of(copied) == after
     assert len(after["changes"]) > len(before["changes"])
     assert len(after["opt-outs"]) > len(before["opt-outs"])
@@ -92,11 +94,11 @@ def test_a_copy_goes_on_as_the_one_that_was_made(copies):
 @long
 def test_what_a_copy_does_is_its_own(copies, cache):
     [file] = cache.iterdir()
-    kept = file.read_bytes()
+    before = file.read_bytes()
     with ek.demo(people=10, days=6, seed=8) as another:
         assert len(another.history.runs()) == 7
         another.advance(days=1)
-    assert file.read_bytes() == kept
+    assert file.read_bytes() == before
 
 
 @long
@@ -131,9 +133,9 @@ def test_two_processes_make_the_same_at_once(tmp_path):
     assert file.stat().st_mode & 0o777 == 0o600
 
 
-def kept_in(place, *, day=TODAY, **making):
+def cache_with_entry(directory, *, day=TODAY, **making):
     """A shelf, and one thing on it."""
-    shelf, part = DemoCache(place / "demos", MAKING | making), place / "part"
+    shelf, part = DemoCache(directory / "demos", MAKING | making), directory / "part"
     part.mkdir(exist_ok=True)
     (part / "data").write_text("kept")
     shelf.put([part], {"began": "2030-01-25"}, day)
@@ -141,48 +143,48 @@ def kept_in(place, *, day=TODAY, **making):
 
 
 def test_what_is_kept_is_copied(tmp_path):
-    shelf = kept_in(tmp_path)
-    [kept] = shelf.entries(TODAY)
-    assert kept.file.name == "0.1.0-000000000000-10-people-6-days-3-seed-2030-01-31.demo"
-    assert kept.unpack(tmp_path / "copy") == {"began": "2030-01-25"}
+    shelf = cache_with_entry(tmp_path)
+    [entry] = shelf.entries(TODAY)
+    assert entry.file.name == "0.1.0-000000000000-10-people-6-days-3-seed-2030-01-31.demo"
+    assert entry.unpack(tmp_path / "copy") == {"began": "2030-01-25"}
     assert (tmp_path / "copy" / "part" / "data").read_text() == "kept"
     assert shelf.directory.stat().st_mode & 0o777 == 0o700
 
 
-@pytest.mark.parametrize(("days_ago", "found"), [(0, 1), (1, 1), (7, 1), (8, 0), (-1, 0)])
-def test_what_was_made_within_the_week_is_found(tmp_path, days_ago, found):
-    shelf = kept_in(tmp_path, day=TODAY - timedelta(days=days_ago))
-    assert len(list(shelf.entries(TODAY))) == found
+@pytest.mark.parametrize(("days_ago", "count"), [(0, 1), (1, 1), (7, 1), (8, 0), (-1, 0)])
+def test_what_was_made_within_the_week_is_found(tmp_path, days_ago, count):
+    shelf = cache_with_entry(tmp_path, day=TODAY - timedelta(days=days_ago))
+    assert len(list(shelf.entries(TODAY))) == count
 
 
 def test_the_newest_is_found_first(tmp_path):
-    kept_in(tmp_path, day=TODAY - timedelta(days=2))
-    newest, _ = kept_in(tmp_path, day=TODAY - timedelta(days=1)).entries(TODAY)
+    cache_with_entry(tmp_path, day=TODAY - timedelta(days=2))
+    newest, _ = cache_with_entry(tmp_path, day=TODAY - timedelta(days=1)).entries(TODAY)
     assert newest.file.name.endswith("2030-01-30.demo")
 
 
 @pytest.mark.parametrize("name", sorted(MAKING))
 def test_what_was_made_otherwise_is_not_found(tmp_path, name):
-    assert not list(DemoCache(kept_in(tmp_path).directory, MAKING | {name: "9"}).entries(TODAY))
+    assert not list(DemoCache(cache_with_entry(tmp_path).directory, MAKING | {name: "9"}).entries(TODAY))
 
 
 def test_only_the_newest_are_kept(tmp_path):
     for seed in range(MAX_ENTRIES + 3):
-        shelf = kept_in(tmp_path, seed=str(seed))
+        shelf = cache_with_entry(tmp_path, seed=str(seed))
         os.utime(next(shelf.entries(TODAY)).file, (seed, seed))
-    kept_in(tmp_path, seed="last")
+    cache_with_entry(tmp_path, seed="last")
     names = sorted(file.name.split("-")[6] for file in shelf.directory.iterdir())
     assert names == sorted([*map(str, range(4, MAX_ENTRIES + 3)), "last"])
 
 
 def test_leftovers_of_killed_processes_go_and_files_in_use_stay(tmp_path):
-    place = kept_in(tmp_path).directory
+    directory = cache_with_entry(tmp_path).directory
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
-    left, written = place / f".a.demo.{ended.pid}.1", place / f".a.demo.{os.getpid()}.1"
+    left, written = directory / f".a.demo.{ended.pid}.1", directory / f".a.demo.{os.getpid()}.1"
     left.touch()
     written.touch()
-    kept_in(tmp_path)
+    cache_with_entry(tmp_path)
     assert (left.exists(), written.exists()) == (False, True)
 
 
@@ -219,24 +221,24 @@ DAMAGES = (truncated, emptied, changed, made_otherwise, without_a_past, foreign)
 
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
 def test_what_is_damaged_or_foreign_is_thrown_away(tmp_path, damage):
-    [kept] = kept_in(tmp_path).entries(TODAY)
-    damage(kept.file)
-    assert _resume(kept, 10, 3, False) is None
-    assert not kept.file.exists()
+    [entry] = cache_with_entry(tmp_path).entries(TODAY)
+    damage(entry.file)
+    assert _resume(entry, 10, 3, False) is None
+    assert not entry.file.exists()
 
 
 def test_a_place_where_others_write_is_none(tmp_path):
-    shelf = kept_in(tmp_path)
+    shelf = cache_with_entry(tmp_path)
     shelf.directory.chmod(0o777)
     assert not list(shelf.entries(TODAY))
     before = sorted(shelf.directory.iterdir())
-    kept_in(tmp_path, seed="9")
+    cache_with_entry(tmp_path, seed="9")
     assert sorted(shelf.directory.iterdir()) == before
 
 
 def test_a_place_that_cannot_be_made_is_none(tmp_path):
     (tmp_path / "demos").write_text("in the way")
-    assert not list(kept_in(tmp_path).entries(TODAY))
+    assert not list(cache_with_entry(tmp_path).entries(TODAY))
 
 
 def test_what_is_made_in_seconds_is_not_kept(cache):

@@ -22,14 +22,14 @@ def demo():
 
 @long
 def test_what_it_says_is_so_in_its_world(demo):
-    found = demo.agreement()
-    assert found.records > 50
-    assert found.nonexistent == 0
-    assert found.precision == 1
-    assert found.recall > 0.75
-    assert found.removed > 10
-    assert found.verified_removed == found.removed
-    assert found.unreachable > 0
+    evaluation = demo.agreement()
+    assert evaluation.records > 50
+    assert evaluation.nonexistent == 0
+    assert evaluation.precision == 1
+    assert evaluation.recall > 0.75
+    assert evaluation.removed > 10
+    assert evaluation.verified_removed == evaluation.removed
+    assert evaluation.unreachable > 0
 
 
 @long
@@ -43,10 +43,10 @@ def test_the_control_can_fail(demo):
         ReportedRecord(0, listed.site, listed.reference_id, "removed"),
         ReportedRecord(0, listed.site, "no such listing", "discovered"),
     ]
-    found = agreement(demo.world, wrong, scanned_at=[demo.world.clock.now()])
-    assert (found.records, found.correct, found.nonexistent) == (3, 1, 1)
-    assert (found.removed, found.verified_removed) == (1, 0)
-    assert found.recall < 0.1
+    evaluation = agreement(demo.world, wrong, scanned_at=[demo.world.clock.now()])
+    assert (evaluation.records, evaluation.correct, evaluation.nonexistent) == (3, 1, 1)
+    assert (evaluation.removed, evaluation.verified_removed) == (1, 0)
+    assert evaluation.recall < 0.1
 
 
 @long
@@ -67,11 +67,11 @@ def test_the_control_of_a_day_can_fail(demo):
     now = demo.world.clock.now()
     listed = next(truth for truth in demo.world.listings() if truth.visible and truth.quirks == ())
     site, reference_id = listed.site, listed.reference_id
-    said = [
+    claims = [
         ReportedRecord(0, site, reference_id, "discovered"),
         ReportedRecord(0, site, "no such listing", "discovered"),
     ]
-    assert agreement_on(demo.world, said, now).wrong == 1
+    assert agreement_on(demo.world, claims, now).wrong == 1
     assert agreement_on(demo.world, [ReportedRecord(0, site, "no such listing", "removed")], now).gone == 1
 
 
@@ -95,13 +95,13 @@ def test_everything_happens_to_somebody(demo):
 @long
 def test_its_integrator_is_told_what_the_tables_say(demo):
     demo.advance(days=1)  # every window has closed by then
-    told = demo.integrator.items
+    received = demo.integrator.items
     assert demo.integrator.refused == 0
-    assert told["new_alerts"] == len(demo.exposure.alerts())
-    assert told["discovered_records"] == len(demo.exposure.records())
-    assert told["discovered_links"] == len(demo.exposure.links())
+    assert received["new_alerts"] == len(demo.exposure.alerts())
+    assert received["discovered_records"] == len(demo.exposure.records())
+    assert received["discovered_links"] == len(demo.exposure.links())
     removals = demo.exposure.alerts()["text"].str.startswith("Removal verified")
-    assert told["removed_records"] == removals.sum()
+    assert received["removed_records"] == removals.sum()
 
 
 @long
@@ -115,12 +115,12 @@ def test_time_passes_and_does_not_go_back(demo):
 
 @long
 def test_the_same_seed_tells_the_same():
-    def told():
+    def deliveries():
         with ek.demo(people=3, days=8, seed=11, cache=False) as small:
             records = small.exposure.records()
             return sorted(zip(records["site"], records["reference_id"], records["status"], strict=True))
 
-    assert told() == told() != []
+    assert deliveries() == deliveries() != []
 
 
 @long
@@ -177,14 +177,14 @@ with ek.demo(people=1, days=0):
 
 @pytest.mark.long
 def test_nothing_of_it_is_left(tmp_path):
-    said = subprocess.run(
+    output = subprocess.run(
         [sys.executable, "-c", LOOKED_AT, tmp_path],
         env={**os.environ, "TMPDIR": str(tmp_path)},
         check=True,
         capture_output=True,
         text=True,
     ).stdout
-    assert said == "2\n"  # its own directory, and what DuckDB spills into
+    assert output == "2\n"  # its own directory, and what DuckDB spills into
     assert not list(tmp_path.iterdir())
 
 

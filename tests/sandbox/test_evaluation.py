@@ -19,7 +19,7 @@ def demo():
         yield demo
 
 
-def looks(demo):
+def run_times(demo):
     """When each day ended."""
     return [at.to_pydatetime() for at in demo.history.runs()["finished_at"]]
 
@@ -44,23 +44,23 @@ def share_left(days, gone):
 
 def test_removals_are_reported_within_two_runs_and_never_early(demo):
     """A service scans weekly, and looks twice: what is told lies between the truth, and the truth two weeks before."""
-    until = looks(demo)[FOLLOWED]
+    until = run_times(demo)[FOLLOWED]
     records = demo.history.records(as_of=until.date())
     days, gone = np.array([really(demo, record, until) for record in records.itertuples()]).T
     truth = share_left(days, gone)
     curve = demo.history.survival(as_of=until.date(), left_censored=True)
-    told = {row.days: row.survival for row in curve.itertuples()}
+    survival_by_age = {row.days: row.survival for row in curve.itertuples()}
     assert len(records) > 50
     assert 0.1 < truth(FOLLOWED - GRACE_PERIOD.days) < 0.6  # there is something to be told
     for day in range(FOLLOWED - 7):  # by then most are followed no longer
-        left = told[max(age for age in told if age <= day)]
+        left = survival_by_age[max(age for age in survival_by_age if age <= day)]
         assert truth(day) - 0.02 <= left <= truth(day - GRACE_PERIOD.days) + 0.02
 
 
 def test_what_was_forecast_came(demo):
     """Where there is a number, its 95 % interval holds what the world came to; a young history gives none."""
     by_day = demo.agreement_by_day().set_index("at")
-    ends = looks(demo)
+    ends = run_times(demo)
     [young] = demo.history.forecast([30], as_of=ends[14].date()).itertuples()
     assert np.isnan(young.open)
     assert "30 days ahead require 60 days of history" in young.reason

@@ -5,7 +5,7 @@ import logging
 
 import pytest
 from sqlalchemy import update
-from support.services import JANE, Service, a_database, a_service, answered, at_work
+from support.services import JANE, Service, a_database, a_service, at_work, json_body
 
 from exposurekit.contract.inputs import EmailItem
 from exposurekit.contract.operations import OPERATIONS
@@ -90,7 +90,7 @@ def test_the_files_of_the_database_hold_none_of_it(tmp_path):
         assert not any(value.lower() in content.lower() for content in files.values()), value
 
 
-class Kept(logging.Handler):
+class LogRecorder(logging.Handler):
     """Every line, as it would be written, with the traceback that goes with it."""
 
     def __init__(self):
@@ -105,7 +105,7 @@ class Kept(logging.Handler):
 
 @pytest.fixture
 def log():
-    kept = Kept()
+    handler = LogRecorder()
     named = [
         None,
         "sqlalchemy",
@@ -124,10 +124,10 @@ def log():
         )  # a service that ran here may have cut it off
     heard = [logging.getLogger(), logging.getLogger("uvicorn.access")]  # uvicorn cuts the second one off
     for logger in heard:
-        logger.addHandler(kept)
-    yield kept
+        logger.addHandler(handler)
+    yield handler
     for logger in heard:
-        logger.removeHandler(kept)
+        logger.removeHandler(handler)
     for name, (level, propagates) in before.items():
         logging.getLogger(name).setLevel(level)
         logging.getLogger(name).propagate = propagates
@@ -225,7 +225,7 @@ def test_a_rotated_key_and_secret_are_refused_at_once(tmp_path):
         new = at_work(service.database, lambda work: integrators.rotate(work, "acme"))
         assert service.call("GET", "/users").status_code == 401
         root = f"{service.base_url}/api/acme/{new.api_key}/v2"
-        answered(service.http.get(f"{root}/users", params={"api_secret": new.api_secret}))
+        json_body(service.http.get(f"{root}/users", params={"api_secret": new.api_secret}))
 
 
 @pytest.mark.parametrize(

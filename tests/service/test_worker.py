@@ -15,7 +15,7 @@ from support.small_web import (
     QUICK,
     Card,
     Folk,
-    Held,
+    GatedAnswer,
     a_worker,
     by_form,
     definition,
@@ -116,7 +116,7 @@ def test_what_is_logged_tells_nothing_of_anybody(house, seekfolk, log):
 
 def test_work_that_takes_too_long_is_cancelled_and_retried(house, town, seekfolk, log):
     """A lease outlasts its work: what was ended must not be at work still when the next begins."""
-    held = seekfolk.search = Held(seekfolk.found)
+    gate = seekfolk.search = GatedAnswer(seekfolk.matching_cards)
     house.juniper()
 
     async def ended(database):
@@ -124,7 +124,7 @@ def test_work_that_takes_too_long_is_cancelled_and_retried(house, town, seekfolk
         await a_worker(database, house.resolve, house.definitions, config=config).run_until_idle()
 
     house.behind(ended)
-    held.go.set()
+    gate.go.set()
     seekfolk.search = None
     assert "fault=TimeoutError" in log.text
     assert house.rows() == []
@@ -162,7 +162,7 @@ def test_a_short_database_outage_stops_no_work(house, town, seekfolk, store, log
             with away(house, store):
                 async with working(house, database):
                     await comes(lambda: log.text.count("worker=scan fault=") >= 2)
-                    assert town.asked == []
+                    assert town.requests == []
             async with working(house, database):
                 await comes(lambda: town.of("Seekfolk", "/opt-out"))
 
@@ -184,11 +184,11 @@ class Flaky(Database):
 
     fault = None
     failures = 0
-    asked = 0
+    calls = 0
 
     def _fail(self):
-        self.asked += 1
-        if self.fault is not None and self.failures < 6 and self.asked % 2:
+        self.calls += 1
+        if self.fault is not None and self.failures < 6 and self.calls % 2:
             self.failures += 1
             raise self.fault()
 
@@ -214,7 +214,7 @@ def test_whatever_the_database_says_the_worker_lives(house, town, seekfolk, log,
         async with a_database_of(house, Flaky) as database:
             database.fault = FAULTS[name]
             async with working(house, database):
-                await comes(lambda: database.failures == 6 and database.asked > 20)
+                await comes(lambda: database.failures == 6 and database.calls > 20)
 
     asyncio.run(worked())
     assert "fault=" in log.text
@@ -226,17 +226,17 @@ def test_whatever_the_database_says_the_worker_lives(house, town, seekfolk, log,
 
 def test_a_stopped_worker_releases_its_leases(house, town, seekfolk):
     """Work that survives; the next worker need not wait for the lease to run out."""
-    held = seekfolk.search = Held(seekfolk.found)
+    gate = seekfolk.search = GatedAnswer(seekfolk.matching_cards)
     house.juniper()
     house.juniper(first_name="Marigold")
 
     async def stopped(database):
         async with working(house, database):
-            await held.is_reached()
+            await gate.is_reached()
             await comes(lambda: len(town.of("Seekfolk")) == 2)
 
     house.behind(stopped)
-    held.go.set()
+    gate.go.set()
     seekfolk.search = None
     assert [(row.lease, row.lease_until) for row in house.rows(tables.users)] == [(None, None)] * 2
     house.idle()
@@ -276,20 +276,20 @@ def test_a_worker_stopped_while_leasing_releases_too(house, seekfolk):
 @pytest.mark.parametrize("at", ["the control", "the person"])
 def test_what_was_lost_in_the_middle_keeps_nothing(house, town, seekfolk, log, at):
     """Whoever was away for longer than the lease has no say: the next one's look is the one that counts."""
-    held = Held(seekfolk.found)
+    gate = GatedAnswer(seekfolk.matching_cards)
     # After the answer for the person there is nothing to ask any more, and only the keeping is left.
-    seekfolk.search = lambda asked: (
-        held(asked) if at == "the control" or HERS.fits(asked) else seekfolk.found(asked)
+    seekfolk.search = lambda request: (
+        gate(request) if at == "the control" or HERS.fits(request) else seekfolk.matching_cards(request)
     )
     house.juniper()
 
     async def overtaken(database):
         first = asyncio.create_task(house.worker(database).run_until_idle())
-        await held.is_reached()
+        await gate.is_reached()
         house.clock.advance(timedelta(hours=1))
         async with database.writing() as work:
             [taken] = await leases.acquire(work, tables.users, limit=5, duration=timedelta(hours=1))
-        held.go.set()
+        gate.go.set()
         await asyncio.wait_for(first, 20)
         return taken
 
@@ -305,7 +305,7 @@ def test_what_was_lost_in_the_middle_keeps_nothing(house, town, seekfolk, log, a
 
 def test_two_workers_do_nothing_twice(house, town, seekfolk):
     """PostgreSQL with several workers; on SQLite the second one finds nothing wrong either."""
-    names = [f"Junip{letter}r" for letter in "abcdefghijkl"]
+    names = [f"Junip{character}r" for character in "abcdefghijkl"]
     seekfolk.cards[:] = [Card(f"r-{name}", f"{name} Quillfeather") for name in names]
     for name in names:
         house.juniper(first_name=name)
@@ -320,22 +320,22 @@ def test_two_workers_do_nothing_twice(house, town, seekfolk):
 
     done = asyncio.run(together())
     assert all(done)
-    asked = town.names("Seekfolk")
-    assert sorted(name for name in asked if name.endswith("Quillfeather")) == [
+    searched = town.names("Seekfolk")
+    assert sorted(name for name in searched if name.endswith("Quillfeather")) == [
         f"{name} Quillfeather" for name in names
     ]
-    assert len(asked) == 2 * len(names)
-    sent = [asked.form["reference"] for asked in town.of("Seekfolk", "/opt-out")]
+    assert len(searched) == 2 * len(names)
+    sent = [searched.form["reference"] for searched in town.of("Seekfolk", "/opt-out")]
     assert sorted(sent) == [f"r-{name}" for name in names]
     assert sum(done) == 2 * len(names)
 
 
 class Counting(Database):
-    looks = changes = 0
+    reads = changes = 0
 
     @asynccontextmanager
     async def reading(self):
-        self.looks += 1
+        self.reads += 1
         async with super().reading() as work:
             yield work
 
@@ -351,9 +351,9 @@ def test_a_worker_with_nothing_to_do_writes_nothing(house, seekfolk):
 
     async def idle():
         async with a_database_of(house, Counting) as database:
-            database.looks = database.changes = 0
+            database.reads = database.changes = 0
             async with working(house, database, WorkerConfig(idle_s=0.001)):
-                await comes(lambda: database.looks > 60)
+                await comes(lambda: database.reads > 60)
             return database.changes
 
     assert asyncio.run(idle()) <= 1  # tidied up once an hour
@@ -369,7 +369,7 @@ def test_nothing_is_done_before_it_is_due(house, town, seekfolk):
 
 
 def test_no_more_is_begun_at_once_than_the_pace_allows(house, town, seekfolk):
-    held = seekfolk.search = Held(seekfolk.found)
+    gate = seekfolk.search = GatedAnswer(seekfolk.matching_cards)
     for _ in range(5):
         house.juniper()
 
@@ -378,7 +378,7 @@ def test_no_more_is_begun_at_once_than_the_pace_allows(house, town, seekfolk):
             await comes(lambda: len(town.of("Seekfolk")) == 2)
             await asyncio.sleep(0.1)  # nothing is to happen, and that takes a while to see
             assert len(town.of("Seekfolk")) == 2
-            held.go.set()
+            gate.go.set()
             seekfolk.search = None
             await comes(lambda: len(town.of("Seekfolk", "/opt-out")) == 5)
 

@@ -98,12 +98,12 @@ def recovered(records, removals, boundary):
             if 0 < counts.loc[site, what] < FEW
         }
     n = removals.set_index("site")["n"]
-    shown = {*times["site"]} & {*n.index}
-    follows = determined([*n.index], shown, [{*n.index}]) - shown
+    visible = {*times["site"]} & {*n.index}
+    follows = determined([*n.index], visible, [{*n.index}]) - visible
     return (
         hidden
         | {(site, "n") for site in follows if 0 < n[site] < FEW}
-        | {(site, "n") for site in shown if n[site] < FEW}
+        | {(site, "n") for site in visible if n[site] < FEW}
     )
 
 
@@ -154,13 +154,13 @@ def page(seed):
     texts = frozenset((one.site, None, one.steps) for one in work if one.people >= FEW or one.site is None)
     boundary = replace(boundary, texts=texts)
     hidden = (~records["site"].isin(boundary.sites)).any()
-    found = len(recovered(records, removals, boundary))
+    recovered_count = len(recovered(records, removals, boundary))
     published = boundary.removals(work, None)
     return Counter(
         pages=1,
         with_hidden=int(hidden),
         with_hidden_work=int(any(one.listings is None for one in published)),
-        recovered=found,
+        recovered=recovered_count,
         recovered_work=len(recovered_work(work, published)),
     )
 
@@ -248,12 +248,12 @@ def main():
     parser.add_argument("--pages", type=int, default=200)
     options = parser.parse_args()
     totals = sum(map(page, range(options.pages)), Counter())
-    hidden, found = totals["with_hidden"], totals["recovered"]
-    found += totals["recovered_work"]
-    print(f"{totals['pages']} pages, {hidden} with hidden sites: {found} recovered")  # noqa: T201
+    hidden, recovered_count = totals["with_hidden"], totals["recovered"]
+    recovered_count += totals["recovered_work"]
+    print(f"{totals['pages']} pages, {hidden} with hidden sites: {recovered_count} recovered")  # noqa: T201
     followed = [what for seed in range(options.pages) for what in built(seed)]
     print(f"reports of {options.pages} services: {len(followed)} recovered", *followed[:20], sep="\n")  # noqa: T201
-    return 1 if found or followed else 0
+    return 1 if recovered_count or followed else 0
 
 
 if __name__ == "__main__":

@@ -25,13 +25,13 @@ def calibration(kind, ages=AGES, *, aheads=(30,), worlds=WORLDS, first_seed=0):
     rows = []
     lives = [Life(KINDS[kind], first_seed + seed) for seed in range(worlds)]
     for age in ages:
-        given = {ahead: [] for ahead in aheads}
+        forecasts = {ahead: [] for ahead in aheads}
         for life in lives:
             records, flows, relistings, people = life.tables(age)
             table = forecast(records, flows, relistings, people=people, at=AT, days=aheads)
             for row in table[table["low"].notna()].itertuples():
-                given[row.days].append((life.open_at(age + row.days), row.open, row.low, row.high))
-        for ahead, held in given.items():
+                forecasts[row.days].append((life.open_at(age + row.days), row.open, row.low, row.high))
+        for ahead, held in forecasts.items():
             truth, middle, low, high = np.array(held).reshape(-1, 4).T
             scale = max(truth.mean(), 1) if held else np.nan
             inside = (low <= truth) & (truth <= high)

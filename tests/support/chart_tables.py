@@ -41,8 +41,8 @@ def transitions():
 
 
 def over_time(by=None):
-    looks = pd.DataFrame({"at": transitions()["at"], "people": 3, "unseen": [0, 1, 0]})
-    return analysis.status_over_time(transitions(), looks, by=by)
+    runs = pd.DataFrame({"at": transitions()["at"], "people": 3, "unseen": [0, 1, 0]})
+    return analysis.status_over_time(transitions(), runs, by=by)
 
 
 def flows():
@@ -103,8 +103,10 @@ def moved():
 
 
 def people():
-    seen = pd.to_datetime(["2026-03-31T06:00Z", None, "2026-03-01T06:00Z"])
-    return pd.DataFrame({"listed": True, "last_complete_at": seen, "outcome": ["whole", "failed", "partial"]})
+    last_complete = pd.to_datetime(["2026-03-31T06:00Z", None, "2026-03-01T06:00Z"])
+    return pd.DataFrame(
+        {"listed": True, "last_complete_at": last_complete, "outcome": ["whole", "failed", "partial"]}
+    )
 
 
 FILLED = pd.DataFrame({"user_id": [1], "field": ["zip"]})
@@ -136,14 +138,14 @@ TABLES = {
 }
 
 
-def draw(name, table, **given):
-    return getattr(charts, name.split()[0])(table, **given)
+def draw(name, table, **options):
+    return getattr(charts, name.split()[0])(table, **options)
 
 
 def hostile(table):
     """The table with the worst text in every cell that holds text."""
-    found = table.copy()
-    for column in found:
-        if pd.api.types.is_string_dtype(found[column]):
-            found[column] = [HOSTILE + str(place) for place in range(len(found))]
-    return found
+    changed = table.copy()
+    for column in changed:
+        if pd.api.types.is_string_dtype(changed[column]):
+            changed[column] = [HOSTILE + str(number) for number in range(len(changed))]
+    return changed

@@ -34,8 +34,8 @@ class Awaited:
             return method
 
         async def ended(*args: Any, **kwargs: Any) -> Any:
-            found = method(*args, **kwargs)
-            return [item async for item in found] if inspect.isasyncgen(found) else await found
+            result = method(*args, **kwargs)
+            return [item async for item in result] if inspect.isasyncgen(result) else await result
 
         return lambda *args, **kwargs: self._runner.run(ended(*args, **kwargs))
 
@@ -44,23 +44,23 @@ class Awaited:
         self._runner.close()
 
 
-def made(face: str, base_url: str, **settings: Any) -> Any:
+def create_client(face: str, base_url: str, **settings: Any) -> Any:
     """One of the two clients, for the server of these tests; the caller closes it."""
-    known = {
+    defaults = {
         "integration_name": deviating_server.INTEGRATION_NAME,
         "api_key": deviating_server.API_KEY,
         "api_secret": deviating_server.API_SECRET,
         "retries": AT_ONCE,
     }
     if face == "blocking":
-        return Client(str(base_url), **(known | settings))
-    return Awaited(AsyncClient(str(base_url), **(known | settings)))
+        return Client(str(base_url), **(defaults | settings))
+    return Awaited(AsyncClient(str(base_url), **(defaults | settings)))
 
 
 @contextmanager
 def connected(face: str, base_url: str, **settings: Any) -> Iterator[Any]:
     """One of the two clients, for as long as the block lasts."""
-    client = made(face, base_url, **settings)
+    client = create_client(face, base_url, **settings)
     try:
         yield client
     finally:
@@ -77,22 +77,22 @@ def many(
     keys = [{"id": number, "secret": f"secret-{number}"} for number in ids]
 
     def script(request: faults.Request) -> faults.Fault | None:
-        found = re.search(r"/users/(\d+)", request.path)
-        number = int(found[1]) if found else None
+        match = re.search(r"/users/(\d+)", request.path)
+        number = int(match[1]) if match else None
         if (fault := meddle(request, number)) is not None:
             return fault
         if request.operation == "list_users":
             start, limit = int(request.query.get("offset", 0)), int(request.query.get("limit", 100))
-            return told({"count": len(keys), "users": keys[start : start + limit]})
+            return json_response({"count": len(keys), "users": keys[start : start + limit]})
         if request.operation == "get_user":
             user = faults.BODIES["get_user"]["user"]
-            return told({"user": user | {"id": number, "secret": f"secret-{number}"}})
+            return json_response({"user": user | {"id": number, "secret": f"secret-{number}"}})
         return None
 
     return script
 
 
-def told(body: Any) -> faults.Answer:
+def json_response(body: Any) -> faults.Answer:
     """A good answer of this body."""
     return faults.Answer(body=json.dumps(body).encode())
 

@@ -65,21 +65,21 @@ def within(widget):
 def the(widget, kind, described=""):
     """The one control of a kind whose description is this."""
     # anywidget makes each widget a class of its own, of the same name
-    [found] = [
+    [matching] = [
         one
         for one in within(widget)
         if type(one).__name__ == kind.__name__ and (not described or one.description == described)
     ]
-    return found
+    return matching
 
 
-def press(widget, described, place=None):
+def press(widget, described, index=None):
     """Click a button, as the browser says it; of several that are called so, the one at a place."""
-    if place is None:
+    if index is None:
         button = the(widget, ipywidgets.Button, described)
     else:
         called = [one for one in within(widget) if getattr(one, "description", None) == described]
-        button = called[place]
+        button = called[index]
     tell(button, {"event": "click"})
 
 
@@ -146,7 +146,7 @@ def three_people():
     return service
 
 
-def seen():
+def served_exposure():
     """Tables and an exposure of three people."""
     return seen_through(three_people())
 
@@ -164,17 +164,17 @@ def a_history(path, exposure, clock):
 
 def records(n):
     """As many records as wanted, with the columns and dtypes that a service's have."""
-    place = pd.Series(range(n), dtype="int64")
-    sites, said = [f"Site {one:03}" for one in range(120)], ["discovered", "pending removal", "removed"]
+    number = pd.Series(range(n), dtype="int64")
+    sites, statuses = [f"Site {one:03}" for one in range(120)], ["discovered", "pending removal", "removed"]
     of = {
-        "user_id": place // 20 + 1,
-        "record_id": place + 1,
-        "site": pd.Categorical.from_codes((place * 7 % len(sites)).to_numpy(), sites),
-        "status": pd.Categorical.from_codes((place % 3).to_numpy(), said),
-        "name": "Odalys Fennimoor " + (place // 20).astype("str"),
-        "age": (place % 80).astype("Int16"),
-        "href": "https://peepfinder.example/p/" + place.astype("str"),
-        "reference_id": "00" + place.astype("str"),
+        "user_id": number // 20 + 1,
+        "record_id": number + 1,
+        "site": pd.Categorical.from_codes((number * 7 % len(sites)).to_numpy(), sites),
+        "status": pd.Categorical.from_codes((number % 3).to_numpy(), statuses),
+        "name": "Odalys Fennimoor " + (number // 20).astype("str"),
+        "age": (number % 80).astype("Int16"),
+        "href": "https://peepfinder.example/p/" + number.astype("str"),
+        "reference_id": "00" + number.astype("str"),
     }
     dtypes, lists = empty("records").dtypes, pd.Series([["Tall Pines, OR"]] * n, dtype=object)
     named = {"site", "status"}

@@ -120,13 +120,13 @@ def damages(count, seed):
             if damage(file, how, rng, files):
                 try:
                     with History(copy) as history:
-                        found = bool(history.verify())
+                        detected = bool(history.verify())
                 except ExposureError:
-                    found = True
-                given = {} if found else answers(copy)
+                    detected = True
+                parameters = {} if detected else answers(copy)
                 wrong = [
                     question
-                    for question, answer in given.items()
+                    for question, answer in parameters.items()
                     if isinstance(answer, str) and answer != expected[question]
                 ]
                 kind = "log" if file.parent.name == "_delta_log" else "data"
@@ -134,7 +134,7 @@ def damages(count, seed):
                     {
                         "file": f"{file.relative_to(copy).parts[0]} {kind}",
                         "how": how,
-                        "found": found,
+                        "found": detected,
                         "wrong": wrong,
                         "name": file.name,
                     }

@@ -119,8 +119,8 @@ def _record(number: int, name: str, site: str, status: str, **rest: Any) -> dict
     href = f"https://{site.lower()}.example/p/{number}?a=1&b=2"
     lists: dict[str, Any] = {"relations": [], "aliases": [], "locations": []}
     required = {"user_fields_required_for_removal": ["first_name", "last_name"]}
-    known = {"id": number, "name": name, "site": site, "status": status, "age": None, "href": href}
-    return {**known, **lists, "reference_id": "", **required, **rest}
+    common = {"id": number, "name": name, "site": site, "status": status, "age": None, "href": href}
+    return {**common, **lists, "reference_id": "", **required, **rest}
 
 
 def _link(slug: str, title: str, *contains: str) -> dict[str, Any]:
@@ -129,7 +129,7 @@ def _link(slug: str, title: str, *contains: str) -> dict[str, Any]:
 
 def _alert(text: str, source: dict[str, Any], *steps: str) -> dict[str, Any]:
     kind = "link" if "title" in source else "record"
-    held = {key: value for key, value in source.items() if key != "user_fields_required_for_removal"}
+    source_fields = {key: value for key, value in source.items() if key != "user_fields_required_for_removal"}
     return {
         "text": text,
         "html": f"<p><b>{html.escape(text, quote=False)}</b></p>",
@@ -137,7 +137,7 @@ def _alert(text: str, source: dict[str, Any], *steps: str) -> dict[str, Any]:
         "guide": f"About {source.get('site', 'this page')}: an invented listing & its habits.",
         "opt_out_procedure": list(steps),
         "source_type": kind,
-        "source": {kind: held},
+        "source": {kind: source_fields},
     }
 
 
@@ -164,8 +164,8 @@ def _person(number: int, secret: str, birth_date: int | None, *names: str, **res
         "alerts": [],
     }
     first, middle, last = names
-    known = {"id": number, "secret": secret, "birth_date": birth_date}
-    return {**known, "first_name": first, "middle_name": middle, "last_name": last, **empty, **rest}
+    common = {"id": number, "secret": secret, "birth_date": birth_date}
+    return {**common, "first_name": first, "middle_name": middle, "last_name": last, **empty, **rest}
 
 
 _MIRABEL = (
@@ -350,13 +350,13 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 def _thing(fields: dict[str, Any], manner: Manner, *optional: str) -> dict[str, Any]:
     """An object with the manner's unknown fields, and without its optional ones."""
-    shown = {**fields, **_EXTRA} if manner.extra_fields else dict(fields)
+    fields_sent = {**fields, **_EXTRA} if manner.extra_fields else dict(fields)
     for name in optional:
         if manner.optional == "missing":
-            del shown[name]
+            del fields_sent[name]
         elif manner.optional == "null":
-            shown[name] = None
-    return shown
+            fields_sent[name] = None
+    return fields_sent
 
 
 def _number(text: str, manner: Manner) -> str | int:
@@ -383,9 +383,9 @@ def _record_shown(record: dict[str, Any], manner: Manner, *, required: bool = Fa
 
 
 def _records_shown(person: dict[str, Any], manner: Manner, *, inside: str) -> list[dict[str, Any]]:
-    shown = [_record_shown(record, manner, required=inside == "get") for record in person["records"]]
+    records_sent = [_record_shown(record, manner, required=inside == "get") for record in person["records"]]
     wrapped = manner.records == "wrapped" or (manner.records == "specified" and inside == "list")
-    return [{"record": record} for record in shown] if wrapped else shown
+    return [{"record": record} for record in records_sent] if wrapped else records_sent
 
 
 def _link_shown(link: dict[str, Any], manner: Manner) -> dict[str, Any]:
@@ -400,7 +400,7 @@ def _link_shown(link: dict[str, Any], manner: Manner) -> dict[str, Any]:
 _PROCEDURES: dict[str, Callable[[list[str]], Any]] = {
     "list": list,
     "string": " ".join,
-    "numbered": lambda steps: "\n".join(f"{place}. {step}" for place, step in enumerate(steps, 1)),
+    "numbered": lambda steps: "\n".join(f"{position}. {step}" for position, step in enumerate(steps, 1)),
     "null": lambda _: None,
 }
 
@@ -477,14 +477,14 @@ def _form(text: str) -> dict[str, Any]:
             fields[head] = value
             continue
         items = fields.setdefault(head, [])
-        place, key = keys[0], keys[-1]
+        index, key = keys[0], keys[-1]
         if len(keys) == 1:
             items.append(value)
             continue
-        fresh = int(place) >= len(items) if place else not items or key in items[-1]
+        fresh = int(index) >= len(items) if index else not items or key in items[-1]
         if fresh:
             items.append({})
-        items[int(place) if place else -1][key] = value
+        items[int(index) if index else -1][key] = value
     return fields
 
 
@@ -590,15 +590,15 @@ class Service(str):
         self._latest += 1
         return self._latest
 
-    def create_user(self, given: dict[str, Any]) -> dict[str, Any]:
+    def create_user(self, values: dict[str, Any]) -> dict[str, Any]:
         for name in ("first_name", "last_name"):
-            if not given.get(name):
+            if not values.get(name):
                 raise _Refusal(400, f"{name} is missing")
         number = self._fresh()
         person = _person(number, str(700_000_000_000_000_000 + number), None, "", "", "")
-        self._edit(person, given)
+        self._edit(person, values)
         whole = f"{person['first_name']} {person['last_name']}"
-        person["is_scanning"] = _true(given.get("async"))
+        person["is_scanning"] = _true(values.get("async"))
         if not person["is_scanning"]:  # "a new scan completes before the call returns"
             record = _record(self._fresh(), whole, "PeepFinder", "discovered", age=None, reference_id="0042")
             person["records"] = [record]
@@ -608,9 +608,9 @@ class Service(str):
         self.people[number] = person
         return {"user": _user_shown(person, self.manner, inside="create")}
 
-    def list_users(self, given: dict[str, Any]) -> dict[str, Any]:
-        limit = _integer(given.get("limit"), "limit", 100)
-        offset = _integer(given.get("offset"), "offset", 0)
+    def list_users(self, values: dict[str, Any]) -> dict[str, Any]:
+        limit = _integer(values.get("limit"), "limit", 100)
+        offset = _integer(values.get("offset"), "offset", 0)
         if limit < 0 or offset < 0:
             raise _Refusal(400, "limit or offset is invalid")
         if self.manner.page_cap is not None:
@@ -625,9 +625,9 @@ class Service(str):
     def get_user(self, person: dict[str, Any]) -> dict[str, Any]:
         return {"user": _user_shown(person, self.manner, inside="get")}
 
-    def update_user(self, person: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    def update_user(self, person: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
         changed = copy.deepcopy(person)
-        self._edit(changed, given)
+        self._edit(changed, values)
         self.people[person["id"]] = changed
         return {"user": _user_shown(changed, self.manner, inside="update")}
 
@@ -646,16 +646,16 @@ class Service(str):
     def get_user_alerts(self, person: dict[str, Any]) -> dict[str, Any]:
         return {"alerts": [_alert_shown(alert, self.manner) for alert in person["alerts"]]}
 
-    def _edit(self, person: dict[str, Any], given: dict[str, Any]) -> None:
+    def _edit(self, person: dict[str, Any], values: dict[str, Any]) -> None:
         """Update user, rules 1 to 5."""
         for name in _NAMES:
-            if given.get(name) is not None:
-                person[name] = str(given[name])
-        if "birth_date" in given:
-            person["birth_date"] = _integer(given["birth_date"], "birth_date")
+            if values.get(name) is not None:
+                person[name] = str(values[name])
+        if "birth_date" in values:
+            person["birth_date"] = _integer(values["birth_date"], "birth_date")
         for name in _LISTS:
-            if given.get(name) is not None:
-                for item in _items(given[name], name):
+            if values.get(name) is not None:
+                for item in _items(values[name], name):
                     self._edit_item(person[name], item, name)
 
     def _edit_item(self, existing: list[dict[str, Any]], item: dict[str, Any], name: str) -> None:
@@ -664,17 +664,17 @@ class Service(str):
             if not _true(item.get("_destroy")):
                 existing.append({"id": self._fresh(), **dict.fromkeys(_ITEM_FIELDS[name], ""), **fields})
             return
-        places = {str(known["id"]): place for place, known in enumerate(existing)}
+        places = {str(existing_item["id"]): position for position, existing_item in enumerate(existing)}
         if str(item["id"]) not in places:
             raise _Refusal(400, f"id in {name} is invalid")
-        place = places[str(item["id"])]
+        position = places[str(item["id"])]
         if _true(item.get("_destroy")):
-            del existing[place]
+            del existing[position]
         else:
-            existing[place] = {**existing[place], **fields}
+            existing[position] = {**existing[position], **fields}
 
     def _answer(
-        self, method: str, path: str, given: dict[str, Any], secrets: dict[str, str]
+        self, method: str, path: str, values: dict[str, Any], secrets: dict[str, str]
     ) -> dict[str, Any]:
         """The operation that a path names, on plain values."""
         match [unquote(part) for part in path.removesuffix(".json").removesuffix(".xml").split("/")]:
@@ -689,11 +689,11 @@ class Service(str):
             chosen = {"POST": self.create_user, "GET": self.list_users}.get(method)
             if chosen is None:
                 raise _Refusal(405, "no such method")
-            return chosen(given)
-        return self._answer_person(method, rest, given, secrets)
+            return chosen(values)
+        return self._answer_person(method, rest, values, secrets)
 
     def _answer_person(
-        self, method: str, rest: list[str], given: dict[str, Any], secrets: dict[str, str]
+        self, method: str, rest: list[str], values: dict[str, Any], secrets: dict[str, str]
     ) -> dict[str, Any]:
         person = self.people.get(int(rest[0]) if rest[0].isdecimal() else -1)
         _check("secret", secrets, person["secret"] if person else None)
@@ -701,7 +701,7 @@ class Service(str):
             case ("GET",):
                 return self.get_user(person)
             case ("PUT",):
-                return self.update_user(person, given)
+                return self.update_user(person, values)
             case ("GET", "records"):
                 return self.list_user_records(person)
             case ("GET", "records", number) if number.isdecimal():
@@ -747,7 +747,10 @@ class _Handler(BaseHTTPRequestHandler):
             if manner.credentials_in != "anywhere":
                 places = {manner.credentials_in: places[manner.credentials_in]}
             secrets = {
-                name: str(place[name]) for place in places.values() for name in _HEADERS if name in place
+                name: str(parameters[name])
+                for parameters in places.values()
+                for name in _HEADERS
+                if name in parameters
             }
             with service._lock:
                 answer = service._answer(self.command, address.path, {**query, **body}, secrets)
@@ -771,14 +774,14 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _note(self, path: str, query: dict[str, Any], body: dict[str, Any], headers: dict[str, str]) -> None:
         kind = self.headers.get_content_type() if "Content-Type" in self.headers else None
-        names = (tuple(sorted(place)) for place in (query, body))
+        names = (tuple(sorted(parameters)) for parameters in (query, body))
         sent = tuple(sorted(_HEADERS[name] for name in headers))
         self.service.requests.append(Request(self.command, path, *names, sent, kind))
 
     def _encode(self, answer: dict[str, Any]) -> tuple[str, bytes]:
         manner = self.service.manner
-        asked = "xml" if urlsplit(self.path).path.endswith(".xml") else "json"
-        if (asked if manner.encoding == "asked" else manner.encoding) == "xml":
+        requested = "xml" if urlsplit(self.path).path.endswith(".xml") else "json"
+        if (requested if manner.encoding == "asked" else manner.encoding) == "xml":
             return "text/xml; charset=utf-8", _xml(answer, manner)
         return "application/json", json.dumps(answer, ensure_ascii=False).encode()
 

@@ -29,30 +29,30 @@ class Meaning:
     def key(self, person):
         return person["id"], self.secret(person)
 
-    def told(self, value):
+    def sent_value(self, value):
         return value if self.manner.optional == "present" else None
 
-    def record(self, person, place, *, inside_get=False):
-        record = dict(person["records"][place])
+    def record(self, person, index, *, inside_get=False):
+        record = dict(person["records"][index])
         needed = record.pop("user_fields_required_for_removal")
-        if place == 0 and self.manner.status:
+        if index == 0 and self.manner.status:
             record["status"] = self.manner.status
-        record |= {name: self.told(record[name]) for name in ("age", "href")}
-        return record | {"user_fields_required_for_removal": self.told(needed) if inside_get else None}
+        record |= {name: self.sent_value(record[name]) for name in ("age", "href")}
+        return record | {"user_fields_required_for_removal": self.sent_value(needed) if inside_get else None}
 
     def records(self, person, **more):
-        return [self.record(person, place, **more) for place in range(len(person["records"]))]
+        return [self.record(person, index, **more) for index in range(len(person["records"]))]
 
     def link(self, link):
         unsaid = self.xml and not link["contains"] and self.manner.xml_style == "repeated"
         return link if self.manner.contains == "present" and not unsaid else link | {"contains": None}
 
     def item(self, item):
-        asked = {} if self.manner.request_fields else dict.fromkeys({"alias_type", "country"} & item.keys())
+        unsent = {} if self.manner.request_fields else dict.fromkeys({"alias_type", "country"} & item.keys())
         if "address2" in item:
-            asked["address2"] = self.told(item["address2"]) or (None if self.xml else item["address2"])
-            asked["address2"] = self.told(asked["address2"])
-        return item | asked
+            unsent["address2"] = self.sent_value(item["address2"]) or (None if self.xml else item["address2"])
+            unsent["address2"] = self.sent_value(unsent["address2"])
+        return item | unsent
 
     def steps(self, alert):
         steps = alert["opt_out_procedure"]
@@ -65,23 +65,23 @@ class Meaning:
                 return [f"1. {steps[0]}"]
         return steps
 
-    def alert(self, person, place):
-        alert = dict(person["alerts"][place])
-        alert |= {name: self.told(alert[name]) for name in ("url", "guide")}
+    def alert(self, person, index):
+        alert = dict(person["alerts"][index])
+        alert |= {name: self.sent_value(alert[name]) for name in ("url", "guide")}
         alert["opt_out_procedure"] = self.steps(alert)
         [(kind, source)] = alert.pop("source").items()
-        if place == 0 and self.manner.source_type:
+        if index == 0 and self.manner.source_type:
             return alert | {"source_type": self.manner.source_type, "record": None, "link": None}
         if kind == "link":
             return alert | {"record": None, "link": self.link(source)}
         unsaid = {"user_fields_required_for_removal": None}
         return alert | {
-            "record": source | {name: self.told(source[name]) for name in ("age", "href")} | unsaid,
+            "record": source | {name: self.sent_value(source[name]) for name in ("age", "href")} | unsaid,
             "link": None,
         }
 
     def alerts(self, person):
-        return [self.alert(person, place) for place in range(len(person["alerts"]))]
+        return [self.alert(person, index) for index in range(len(person["alerts"]))]
 
     def user(self, person, *, inside_get):
         return {

@@ -524,7 +524,7 @@ def _right(request: Request) -> tuple[int, bytes]:
 def _padding(fault: OversizedHeaders) -> list[tuple[str, str]]:
     if fault.lines == "one":
         return [("X-Padding", "a" * fault.size)]
-    return [(f"X-Padding-{place}", "a" * 1000) for place in range(-(-fault.size // 1000))]
+    return [(f"X-Padding-{number}", "a" * 1000) for number in range(-(-fault.size // 1000))]
 
 
 def _framed(request: Request, fault: Fault | None = None) -> bytes:

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from support import faults
-from support.clients import told
-from support.history_reference import Look, Seen, Thing
+from support.clients import json_response
+from support.history_reference import ObservedUser, Snapshot, Thing
 
 from exposurekit.client import Client, RetryPolicy
 from exposurekit.contract.webhooks import Delivery
@@ -22,7 +22,7 @@ BROKEN = {
     "no user": ("get_user", faults.server_error()),
     "cut user": ("get_user", faults.Cut(40)),
     "lost user": ("get_user", faults.LoseReply()),
-    "another user": ("get_user", told({"user": faults.BODIES["get_user"]["user"] | {"id": 999}})),
+    "another user": ("get_user", json_response({"user": faults.BODIES["get_user"]["user"] | {"id": 999}})),
     "no alerts": ("get_user_alerts", faults.server_error()),
     "cut alerts": ("get_user_alerts", faults.Cut(25)),
     "odd alerts": ("get_user_alerts", faults.html_page()),
@@ -90,33 +90,33 @@ class Service:
     miscount: int | None = 0
     broken: dict[int, str] = field(default_factory=dict)
     listing: bool = True
-    asked: set[int] = field(default_factory=set)
+    requested_ids: set[int] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def clear(self) -> None:
         """Nobody is registered, and all goes well."""
-        self.people, self.miscount, self.broken, self.listing, self.asked = {}, 0, {}, True, set()
+        self.people, self.miscount, self.broken, self.listing, self.requested_ids = {}, 0, {}, True, set()
 
     def __call__(self, request: faults.Request) -> faults.Fault:
-        found = re.search(r"/users/(\d+)", request.path)
+        match = re.search(r"/users/(\d+)", request.path)
         if request.operation == "list_users":
             return self._list(int(request.query.get("offset", 0)), int(request.query.get("limit", 100)))
-        assert found is not None, f"a history has no need of {request.operation}"
-        user_id = int(found[1])
+        assert match is not None, f"a history has no need of {request.operation}"
+        user_id = int(match[1])
         if request.operation == "get_user":
             with self._lock:
-                self.asked.add(user_id)
+                self.requested_ids.add(user_id)
         operation, fault = BROKEN.get(self.broken.get(user_id, ""), ("", faults.Well()))
         if operation == request.operation:
             return fault
-        return told(self._of(request.operation, user_id))
+        return json_response(self._of(request.operation, user_id))
 
     def _list(self, offset: int, limit: int) -> faults.Fault:
         if not self.listing:
             return faults.server_error()
         keys = [{"id": user_id, "secret": f"secret-{user_id}"} for user_id in self.people]
         counted = {} if self.miscount is None else {"count": max(0, len(keys) + self.miscount)}
-        return told(counted | {"users": keys[offset : offset + limit]})
+        return json_response(counted | {"users": keys[offset : offset + limit]})
 
     def _of(self, operation: str | None, user_id: int) -> Item:
         person = self.people[user_id]
@@ -131,22 +131,22 @@ class Service:
         """Whether as many are listed as are counted."""
         return self.miscount is None or max(0, len(self.people) + self.miscount) == len(self.people)
 
-    def seen(self, user_id: int, by: str) -> Seen:
+    def observed(self, user_id: int, by: str) -> ObservedUser:
         """What a look at somebody ought to come to, with records known `by` what `History` was told."""
         person = self.people[user_id]
         if user_id in self.broken:
-            return Seen("failed")
+            return ObservedUser("failed")
         things = (
             *(of_record(record, by=by) for record in person.records),
             *(of_link(link) for link in person.links),
             *(of_alert(alert, by=by) for alert in person.alerts),
         )
-        return Seen("partial" if person.scanning else "whole", things)
+        return ObservedUser("partial" if person.scanning else "whole", things)
 
-    def look(self, started_at: datetime, finished_at: datetime, by: str, scope: str) -> Look:
+    def snapshot(self, started_at: datetime, finished_at: datetime, by: str, scope: str) -> Snapshot:
         """What a look at all who were asked about ought to come to."""
-        people = {user_id: self.seen(user_id, by) for user_id in self.asked}
-        return Look(started_at, finished_at, people, self.complete, scope)
+        people = {user_id: self.observed(user_id, by) for user_id in self.requested_ids}
+        return Snapshot(started_at, finished_at, people, self.complete, scope)
 
 
 def of_record(record: Item, *, by: str, removed: bool = False) -> Thing:

@@ -31,7 +31,7 @@ class Thing:
 
 
 @dataclass(frozen=True)
-class Seen:
+class ObservedUser:
     """What a look came to for one person: whole, partial or failed."""
 
     outcome: str
@@ -39,12 +39,12 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Look:
+class Snapshot:
     """A look at everyone, or one shard of it; or at some."""
 
     started_at: datetime
     finished_at: datetime
-    people: dict[int, Seen]
+    people: dict[int, ObservedUser]
     complete: bool = True  # as many were listed as the service counts
     scope: str = "everyone"
 
@@ -80,19 +80,19 @@ class Reference:
     runs: list[Row] = field(default_factory=list)
     things: dict[tuple[str, int, int], list[Row]] = field(default_factory=dict)
     drained: dict[str, int] = field(default_factory=dict)
-    _parts: dict[str, dict[str, Look]] = field(default_factory=dict)
+    _parts: dict[str, dict[str, Snapshot]] = field(default_factory=dict)
 
     # --- looks ---------------------------------------------------------------------------------------
 
-    def look(self, look: Look, name: str | None = None, shard: str = "1/1") -> int | None:
+    def ingest_run(self, snapshot: Snapshot, name: str | None = None, shard: str = "1/1") -> int | None:
         """Take in a run whose last shard this is; its seq, or None where shards are missing."""
         if (seq := self._seq(name)) is not None:
             return seq
         parts = self._parts.setdefault(name, {}) if name is not None else {}
-        parts.setdefault(shard, look)
+        parts.setdefault(shard, snapshot)
         if len(parts) < int(shard.split("/")[1]):
             return None
-        return self._look(_joined(parts.values()), name)
+        return self._ingest_snapshot(_joined(parts.values()), name)
 
     def awaits(self, name: str | None, shard: str) -> bool:
         """Whether a look under this name would tell anything new."""
@@ -101,87 +101,87 @@ class Reference:
     def _seq(self, name: str | None) -> int | None:
         return next((run["seq"] for run in self.runs if name is not None and run["run"] == name), None)
 
-    def _look(self, look: Look, name: str | None) -> int:
+    def _ingest_snapshot(self, snapshot: Snapshot, name: str | None) -> int:
         seq = len(self.runs) + 1
         gone = [
             one
             for one, person in self.people.items()
-            if (person.listed or person.outcome == "reported") and one not in look.people
+            if (person.listed or person.outcome == "reported") and one not in snapshot.people
         ]
-        for user_id, seen in look.people.items():
-            self._mention(seq, look, user_id)
-            self._see(seq, look, user_id, seen)
+        for user_id, observed in snapshot.people.items():
+            self._mention(seq, snapshot, user_id)
+            self._see(seq, snapshot, user_id, observed)
         for user_id in gone:
-            if look.scope == "everyone":
-                self._miss(seq, look, user_id)
-        span = {"started_at": look.started_at, "finished_at": look.finished_at}
-        self._run(seq, name, "collect", look.scope, complete=look.complete, **span)
+            if snapshot.scope == "everyone":
+                self._miss(seq, snapshot, user_id)
+        span = {"started_at": snapshot.started_at, "finished_at": snapshot.finished_at}
+        self._run(seq, name, "collect", snapshot.scope, complete=snapshot.complete, **span)
         return seq
 
     def _run(self, seq: int, name: str | None, origin: str, scope: str, **more: Any) -> None:
         self.runs.append({"seq": seq, "run": name, "origin": origin, "scope": scope} | more)
 
-    def _mention(self, seq: int, look: Look, user_id: int) -> None:
+    def _mention(self, seq: int, snapshot: Snapshot, user_id: int) -> None:
         person = self.people.setdefault(user_id, Person())
         if person.listed:
             return
         before = [
             run["started_at"]
             for run in self.runs
-            if run["scope"] == "everyone" and run["complete"] and run["finished_at"] <= look.started_at
+            if run["scope"] == "everyone" and run["complete"] and run["finished_at"] <= snapshot.started_at
         ]
         person.listed, person.first_registered_after = True, max(before, default=None)
         self.load_issues.add((seq, user_id, "registered"))
 
-    def _see(self, seq: int, look: Look, user_id: int, seen: Seen) -> None:
+    def _see(self, seq: int, snapshot: Snapshot, user_id: int, observed: ObservedUser) -> None:
         person = self.people[user_id]
-        outcome = seen.outcome
-        if outcome != "failed" and _later(person.observed_until, look.started_at):
+        outcome = observed.outcome
+        if outcome != "failed" and _later(person.observed_until, snapshot.started_at):
             outcome = "late"
         person.outcome = outcome
-        if outcome != "whole" or look.scope == "some":
+        if outcome != "whole" or snapshot.scope == "some":
             self.load_issues.add((seq, user_id, outcome))
         if outcome in ("failed", "late"):
             return
-        present = _first_of_each(seen.things)
-        records = [thing.key for thing in seen.things if thing.kind == "record"]
+        present = _first_of_each(observed.things)
+        records = [thing.key for thing in observed.things if thing.kind == "record"]
         if len(records) > len({*records}):
             self.load_issues.add((seq, user_id, "duplicate"))
         for thing in present.values():
-            if not self._later_told(user_id, thing.kind, thing.key, look.started_at):
-                self._present(seq, look.finished_at, user_id, thing)
+            if not self._later_told(user_id, thing.kind, thing.key, snapshot.started_at):
+                self._present(seq, snapshot.finished_at, user_id, thing)
         if outcome == "whole":
-            self._absent(seq, look, user_id, present)
-            person.last_complete_at = look.started_at
-        person.observed_until = look.finished_at
+            self._absent(seq, snapshot, user_id, present)
+            person.last_complete_at = snapshot.started_at
+        person.observed_until = snapshot.finished_at
 
-    def _absent(self, seq: int, look: Look, user_id: int, present: Iterable[tuple[str, int]]) -> None:
+    def _absent(self, seq: int, snapshot: Snapshot, user_id: int, present: Iterable[tuple[str, int]]) -> None:
         for (kind, whose, key), rows in self.things.items():
-            if whose != user_id or (kind, key) in present or rows[-1]["seen_at"] > look.started_at:
+            if whose != user_id or (kind, key) in present or rows[-1]["seen_at"] > snapshot.started_at:
                 continue
-            known = known_status(rows)
-            if is_open(known):
-                self._close(seq, look.finished_at, rows, "vanished")
+            status_before = known_status(rows)
+            if is_open(status_before):
+                self._close(seq, snapshot.finished_at, rows, "vanished")
             elif rows[-1]["status"] == OUT_OF_VIEW:
-                self._change(seq, look.finished_at, rows, known)
+                self._change(seq, snapshot.finished_at, rows, status_before)
 
-    def _miss(self, seq: int, look: Look, user_id: int) -> None:
+    def _miss(self, seq: int, snapshot: Snapshot, user_id: int) -> None:
         person = self.people[user_id]
         what = "missed"
-        if look.complete:
+        if snapshot.complete:
             # Pages of a list shift: whoever is listed is out of view when two lists in a row lack them.
             what = "absent" if person.listed and person.outcome != "absent" else "unlisted"
-            if _later(person.observed_until, look.started_at):
+            if _later(person.observed_until, snapshot.started_at):
                 what = "late"
         person.outcome = what
         self.load_issues.add((seq, user_id, what))
         if what != "unlisted":
             return
-        person.listed, person.observed_until = False, look.finished_at
+        person.listed, person.observed_until = False, snapshot.finished_at
         for (_, whose, _), rows in self.things.items():
-            told_later = rows[-1]["seen_at"] > look.started_at
+            told_later = rows[-1]["seen_at"] > snapshot.started_at
             if whose == user_id and not told_later and rows[-1]["status"] not in OURS:
-                self._close(seq, look.finished_at, rows, "unknown")
+                self._close(seq, snapshot.finished_at, rows, "unknown")
 
     # --- deliveries ----------------------------------------------------------------------------------
 
@@ -189,36 +189,36 @@ class Reference:
         """Take in what an inbox holds, in stretches: each ends before somebody is told of again."""
         stretches: list[list[Statement]] = []
         people: set[int] = set()
-        for told in statements:
-            if told.number <= self.drained.get(inbox, 0):
+        for statement in statements:
+            if statement.number <= self.drained.get(inbox, 0):
                 continue
-            self.drained[inbox] = told.number
-            if not stretches or told.user_id in people:
+            self.drained[inbox] = statement.number
+            if not stretches or statement.user_id in people:
                 stretches.append([])
                 people = set()
-            stretches[-1].append(told)
-            people.add(told.user_id)
+            stretches[-1].append(statement)
+            people.add(statement.user_id)
         for stretch in stretches:
             self._drain(stretch)
 
     def _drain(self, together: list[Statement]) -> None:
         seq = len(self.runs) + 1
-        for told in together:
-            self._tell(seq, told)
-        instants = [told.received_at for told in together]
+        for statement in together:
+            self._tell(seq, statement)
+        instants = [statement.received_at for statement in together]
         span = {"started_at": min(instants), "finished_at": max(instants)}
         self._run(seq, None, "webhook", "some", complete=False, **span)
 
-    def _tell(self, seq: int, told: Statement) -> None:
-        if _later(self.people.get(told.user_id, Person()).observed_until, told.received_at):
-            self.load_issues.add((seq, told.user_id, "late"))
+    def _tell(self, seq: int, statement: Statement) -> None:
+        if _later(self.people.get(statement.user_id, Person()).observed_until, statement.received_at):
+            self.load_issues.add((seq, statement.user_id, "late"))
             return
-        person = self.people.setdefault(told.user_id, Person())
+        person = self.people.setdefault(statement.user_id, Person())
         if not person.listed:
             person.outcome = "reported"
-        for thing in _first_of_each(told.things).values():
-            if not self._later_told(told.user_id, thing.kind, thing.key, told.received_at):
-                self._present(seq, told.received_at, told.user_id, thing)
+        for thing in _first_of_each(statement.things).values():
+            if not self._later_told(statement.user_id, thing.kind, thing.key, statement.received_at):
+                self._present(seq, statement.received_at, statement.user_id, thing)
 
     # --- changes -------------------------------------------------------------------------------------
 
@@ -271,35 +271,35 @@ class Reference:
 
     def _lower(self, user_id: int, rows: list[Row]) -> datetime | None:
         person = self.people.get(user_id, Person())
-        known = [
+        bounds = [
             person.last_complete_at or person.first_registered_after,
             rows[-1]["seen_at"] if rows else None,
         ]
-        return max((one for one in known if one is not None), default=None)
+        return max((one for one in bounds if one is not None), default=None)
 
     # --- questions -----------------------------------------------------------------------------------
 
     def as_of(self, kind: str, at: datetime) -> dict[tuple[int, int], Row]:
         """Each thing's row that held at an instant."""
-        held = {}
+        latest_rows = {}
         for (of_kind, user_id, key), rows in self.things.items():
             past = [row for row in rows if row["seen_at"] <= at]
             if past and of_kind == kind:
-                held[user_id, key] = max(past, key=lambda row: (row["seen_at"], row["seq"]))
-        return held
+                latest_rows[user_id, key] = max(past, key=lambda row: (row["seen_at"], row["seq"]))
+        return latest_rows
 
     def moved(
         self, kind: str, a: datetime, b: datetime
     ) -> list[tuple[int, int, str, str | None, str, str, datetime]]:
         """What happened between two instants: to which thing, on which site, from what to what, its name, and when."""
-        found = []
+        moves = []
         for (of_kind, user_id, key), rows in self.things.items():
             for row in rows:
                 if of_kind == kind and a < row["seen_at"] <= b:
                     was, now = row["prev_status"], row["status"]
                     called = _called(was, now, row["left_censored"])
-                    found += [(user_id, key, row["site"], was, now, what, row["seen_at"]) for what in called]
-        return found
+                    moves += [(user_id, key, row["site"], was, now, what, row["seen_at"]) for what in called]
+        return moves
 
     def instants(self, kind: str) -> list[tuple[datetime, datetime]]:
         """When a look at everyone ended or something changed: each as the beginning and the end of itself."""
@@ -316,23 +316,25 @@ class Reference:
 
     def relistings(self) -> list[Row]:
         """The rows with which something closed was open again."""
-        found = []
+        returns = []
         for rows in self.things.values():
             for before, row in itertools.pairwise(rows):
                 was = before["prev_status"] if before["status"] == OUT_OF_VIEW else before["status"]
                 if was in CLOSED and is_open(row["status"]):
-                    found.append(row)
-        return found
+                    returns.append(row)
+        return returns
 
 
-def _joined(parts: Iterable[Look]) -> Look:
-    looks = list(parts)
-    return Look(
-        started_at=min(look.started_at for look in looks),
-        finished_at=max(look.finished_at for look in looks),
-        people={user_id: seen for look in looks for user_id, seen in look.people.items()},
-        complete=all(look.complete for look in looks),
-        scope=looks[0].scope,
+def _joined(parts: Iterable[Snapshot]) -> Snapshot:
+    parts_joined = list(parts)
+    return Snapshot(
+        started_at=min(snapshot.started_at for snapshot in parts_joined),
+        finished_at=max(snapshot.finished_at for snapshot in parts_joined),
+        people={
+            user_id: observed for snapshot in parts_joined for user_id, observed in snapshot.people.items()
+        },
+        complete=all(snapshot.complete for snapshot in parts_joined),
+        scope=parts_joined[0].scope,
     )
 
 
@@ -343,8 +345,8 @@ def _first_of_each(things: Iterable[Thing]) -> dict[tuple[str, int], Thing]:
     return first
 
 
-def _later(known: datetime | None, at: datetime) -> bool:
-    return known is not None and known > at
+def _later(instant: datetime | None, at: datetime) -> bool:
+    return instant is not None and instant > at
 
 
 def known_status(rows: list[Row]) -> str:

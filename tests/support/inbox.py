@@ -22,18 +22,18 @@ LOOPBACK = "127.0.0.1"
 
 
 @contextmanager
-def listening(letters: InboxStore, **options: Any) -> Iterator[httpx.Client]:
+def listening(inbox: InboxStore, **options: Any) -> Iterator[httpx.Client]:
     """An inbox, and a client that posts to it."""
-    with running(create_app(letters, **options), LOOPBACK, 0) as base_url, httpx.Client() as http:
+    with running(create_app(inbox, **options), LOOPBACK, 0) as base_url, httpx.Client() as http:
         http.base_url = httpx.URL(base_url)
         yield http
 
 
-def emptied(letters: InboxStore) -> InboxStore:
+def emptied(inbox: InboxStore) -> InboxStore:
     """Without any letters, whatever came before."""
-    with letters._database.writing() as connection:
+    with inbox._database.writing() as connection:
         connection.execute("DELETE FROM messages")
-    return letters
+    return inbox
 
 
 def signed_headers(

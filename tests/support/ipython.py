@@ -35,14 +35,14 @@ class Notebook:
     def completed(self, line):
         """What IPython makes of a line when Tab is pressed at its end."""
         with provisionalcompleter():
-            found = list(self.shell.Completer.completions(line, len(line)))
-        return [line[: one.start] + one.text + line[one.end :] for one in found]
+            completions = list(self.shell.Completer.completions(line, len(line)))
+        return [line[: one.start] + one.text + line[one.end :] for one in completions]
 
 
-def bare(place, monkeypatch):
+def bare(directory, monkeypatch):
     """Stand in a directory without settings, so that no connection comes from where the tests run."""
-    monkeypatch.chdir(place)
-    monkeypatch.setenv("IPYTHONDIR", str(place / "ipython"))
+    monkeypatch.chdir(directory)
+    monkeypatch.setenv("IPYTHONDIR", str(directory / "ipython"))
     for name in NAMES:
         monkeypatch.delenv(name, raising=False)
-    return place
+    return directory

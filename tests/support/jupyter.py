@@ -46,9 +46,9 @@ def needs_browser():
 
 
 def free_port():
-    with socket.socket() as asked:
-        asked.bind(("127.0.0.1", 0))
-        return asked.getsockname()[1]
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
 
 
 @contextlib.contextmanager
@@ -107,8 +107,8 @@ class Sight:
 
     def clear(self):
         """Forget it."""
-        for seen in (self.left, self.dialogs, self.errors):
-            seen.clear()
+        for events in (self.left, self.dialogs, self.errors):
+            events.clear()
 
 
 @dataclass
@@ -235,14 +235,14 @@ def opened(page, address: str, front: str, name: str):
 
 def run_all(page):
     """Run every cell, and wait for the last."""
-    told(page, "notebook:run-all-cells")
+    run_command(page, "notebook:run-all-cells")
     page.wait_for_function(
         "() => { const all = [...document.querySelectorAll('.jp-Notebook .jp-CodeCell .jp-InputPrompt')];"
         " return all.length && all.every(one => /\\[\\d+\\]/.test(one.textContent)); }"
     )
 
 
-def told(page, command: str):
+def run_command(page, command: str):
     """Have the application do something. What it answers is not waited for: some never do."""
     page.evaluate("(command) => { window.jupyterapp.commands.execute(command); }", command)
 
@@ -251,7 +251,7 @@ def sidebar_toggled(page, front: str):
     """Open the left sidebar of a front, or close it; wait until that is so."""
     bar = page.locator("#jp-left-stack")
     was_open = bar.is_visible()
-    told(page, {"lab": "application:toggle-left-area", "notebook": "toc:toggle-panel"}[front])
+    run_command(page, {"lab": "application:toggle-left-area", "notebook": "toc:toggle-panel"}[front])
     bar.wait_for(state="hidden" if was_open else "visible")
 
 
@@ -270,18 +270,18 @@ def _asked(address: str, method: str = "GET"):
 
 def restarted(page):
     """Restart the kernel, and wait until it is idle; answers the question whether that is meant."""
-    told(page, "notebook:restart-kernel")
+    run_command(page, "notebook:restart-kernel")
     page.locator(".jp-Dialog .jp-mod-accept").click()
     page.wait_for_selector(".jp-Dialog", state="detached")
     page.wait_for_function(_READY)
-    told(page, "notebook:clear-all-cell-outputs")
+    run_command(page, "notebook:clear-all-cell-outputs")
 
 
 def clicked(page, shapes):
     """Click a bar of a chart in its middle: what is drawn above it takes the click, as from a person."""
     shapes.first.scroll_into_view_if_needed()  # Notebook 7 scrolls a long output within itself
-    place = settled(page, shapes.first)
-    page.mouse.move(place["x"] + place["width"] / 2, place["y"] + place["height"] / 2, steps=4)
+    box = settled(page, shapes.first)
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2, steps=4)
     page.wait_for_timeout(200)  # Plotly updates the point under the pointer only every 50 ms
     page.mouse.down()
     page.mouse.up()
@@ -289,24 +289,24 @@ def clicked(page, shapes):
 
 def settled(page, shape):
     """Where a shape is drawn, as soon as it stays there: charts are laid out more than once."""
-    before, place = None, shape.bounding_box()
-    while place is None or place != before:
+    before, box = None, shape.bounding_box()
+    while box is None or box != before:
         page.wait_for_timeout(250)
-        before, place = place, shape.bounding_box()
-    return place
+        before, box = box, shape.bounding_box()
+    return box
 
 
 def hovered(page, chart):
     """Move the pointer down over a chart, near its left, where bars begin."""
     chart.scroll_into_view_if_needed()
-    place = chart.bounding_box()
-    left, top = place["x"] + place["width"] / 3, place["y"] + 90
+    box = chart.bounding_box()
+    left, top = box["x"] + box["width"] / 3, box["y"] + 90
     page.mouse.move(left, top)
-    page.mouse.move(left + 30, place["y"] + place["height"] - 60, steps=25)
+    page.mouse.move(left + 30, box["y"] + box["height"] - 60, steps=25)
 
 
 @dataclass(frozen=True)
-class Told:
+class AccessibleNode:
     """A thing on a page as a screen reader is told of it."""
 
     role: str
@@ -314,25 +314,25 @@ class Told:
     is_reached: bool
 
 
-def told_to_a_reader(page, selector: str) -> list[Told]:
+def told_to_a_reader(page, selector: str) -> list[AccessibleNode]:
     """What a screen reader is told of all that stands within some elements."""
     session = page.context.new_cdp_session(page)
     root = session.send("DOM.getDocument")["root"]["nodeId"]
-    found = []
+    nodes = []
     for within in session.send("DOM.querySelectorAll", {"nodeId": root, "selector": selector})["nodeIds"]:
         for node in session.send("Accessibility.queryAXTree", {"nodeId": within})["nodes"]:
             if not node.get("ignored"):
-                told = {one["name"]: one["value"].get("value") for one in node.get("properties", ())}
-                is_reached = bool(told.get("focusable")) or bool(told.get("disabled"))
+                properties = {one["name"]: one["value"].get("value") for one in node.get("properties", ())}
+                is_reached = bool(properties.get("focusable")) or bool(properties.get("disabled"))
                 role, name = (str(node.get(part, {}).get("value", "")) for part in ("role", "name"))
-                found.append(Told(role, name.strip(), is_reached))
-    return found
+                nodes.append(AccessibleNode(role, name.strip(), is_reached))
+    return nodes
 
 
 def saved(page, path: Path) -> dict:
     """Save the notebook; what its file then holds."""
     before = path.stat().st_mtime_ns
-    told(page, "docmanager:save")
+    run_command(page, "docmanager:save")
     for _ in range(200):
         if path.stat().st_mtime_ns != before:
             with contextlib.suppress(json.JSONDecodeError):  # it is being written
@@ -343,15 +343,15 @@ def saved(page, path: Path) -> dict:
 
 def outputs(notebook: dict, mime: str) -> list:
     """Everything of one kind that a notebook's outputs hold."""
-    found = [
+    cell_outputs = [
         output["data"][mime]
         for cell in notebook["cells"]
         for output in cell.get("outputs", [])
         if mime in output.get("data", {})
     ]
-    return ["".join(one) if isinstance(one, list) else one for one in found]
+    return ["".join(one) if isinstance(one, list) else one for one in cell_outputs]
 
 
-def said(text: str) -> str:
+def plain_text(text: str) -> str:
     """A text without its runs of white space."""
     return re.sub(r"\s+", " ", text).strip()

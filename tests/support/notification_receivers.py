@@ -58,7 +58,7 @@ class Receiver:
     port: int = 0
     status: int = 200
     tries: int = 0
-    told: list[dict[str, Any]] = field(default_factory=list)
+    messages: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def url(self) -> str:
@@ -75,7 +75,7 @@ def a_receiver() -> Iterator[Receiver]:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             receiver.tries += 1
             if receiver.status == 200:
-                receiver.told.append(json.loads(body))
+                receiver.messages.append(json.loads(body))
             self.send_response(receiver.status)
             if 300 <= receiver.status < 400:
                 self.send_header("Location", f"http://127.0.0.1:{receiver.port}/elsewhere")

@@ -70,7 +70,7 @@ class Payloads:
 
     @cached_property
     def alert(self) -> st.SearchStrategy[dict[str, Any]]:
-        told = {name: st.none() | self.text for name in ("url", "guide")}
+        optional_texts = {name: st.none() | self.text for name in ("url", "guide")}
         steps = st.none() | self.text | self.texts
         source = (
             st.fixed_dictionaries({"record": self.any_record})
@@ -80,7 +80,7 @@ class Payloads:
         source_type = st.sampled_from(["record", "link", "breach"])
         return st.fixed_dictionaries(
             {"text": self.text, "html": self.text, "source_type": source_type, "source": source},
-            optional=told | {"opt_out_procedure": steps},
+            optional=optional_texts | {"opt_out_procedure": steps},
         )
 
     @cached_property

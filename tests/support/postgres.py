@@ -32,12 +32,12 @@ def server() -> PostgresServer:
     directory = Path(tempfile.mkdtemp(prefix="exposurekit-postgres-"))
     directory.chmod(0o755)  # run by root, the server runs as somebody else
     atexit.register(shutil.rmtree, directory, ignore_errors=True)  # first said, last done: it stops before
-    made = get_server(directory / "data", cleanup_mode="stop")
-    with psycopg.connect(made.get_uri(), autocommit=True) as connection:
+    server_started = get_server(directory / "data", cleanup_mode="stop")
+    with psycopg.connect(server_started.get_uri(), autocommit=True) as connection:
         for setting in FORGETFUL:
             connection.execute(f"ALTER SYSTEM SET {setting} = off")
         connection.execute("SELECT pg_reload_conf()")
-    return made
+    return server_started
 
 
 def execute(statement: str) -> None:
@@ -62,11 +62,11 @@ def a_server() -> Iterator[PostgresServer]:
     """One beside the tests' own, to be stopped and started; gone with the block."""
     with tempfile.TemporaryDirectory(prefix="exposurekit-postgres-", ignore_cleanup_errors=True) as directory:
         Path(directory).chmod(0o755)
-        made = get_server(Path(directory) / "data", cleanup_mode="stop")
+        server_started = get_server(Path(directory) / "data", cleanup_mode="stop")
         try:
-            yield made
+            yield server_started
         finally:
-            made.cleanup()
+            server_started.cleanup()
 
 
 def stop_at_once(server: PostgresServer) -> None:

@@ -64,13 +64,13 @@ class Service:
         return self.http.request(method, self.root + path, params=query, **options)
 
     def create(self, **fields: Any) -> dict[str, Any]:
-        return answered(self.call("POST", "/users", json=JANE | fields))["user"]
+        return json_body(self.call("POST", "/users", json=JANE | fields))["user"]
 
     def update(self, user: dict[str, Any], **fields: Any) -> dict[str, Any]:
-        return answered(self.call("PUT", f"/users/{user['id']}", user, json=fields))["user"]
+        return json_body(self.call("PUT", f"/users/{user['id']}", user, json=fields))["user"]
 
     def get(self, user: dict[str, Any], path: str = "") -> Any:
-        return answered(self.call("GET", f"/users/{user['id']}{path}", user))
+        return json_body(self.call("GET", f"/users/{user['id']}{path}", user))
 
     def work(self, function: Callable[[Session], Awaitable[Any]]) -> Any:
         """Do something in one transaction, as a scan would."""
@@ -85,7 +85,7 @@ def at_work(database: Database, function: Callable[[Session], Awaitable[Any]]) -
     return asyncio.run(work())
 
 
-def answered(response: httpx.Response) -> Any:
+def json_body(response: httpx.Response) -> Any:
     assert response.status_code == 200, response.text
     return response.json()
 
@@ -100,12 +100,12 @@ def stored_in(store: str) -> Iterator[None]:
     """The databases of this block are of one kind; a directory stands for the same one each time."""
     global _stored_in  # noqa: PLW0603  one fixture sets it, for the tests of one module
     before, _stored_in = _stored_in, store
-    known = set(_on_postgresql)
+    earlier = set(_on_postgresql)
     try:
         yield
     finally:
         _stored_in = before
-        for directory in _on_postgresql.keys() - known:
+        for directory in _on_postgresql.keys() - earlier:
             postgres.drop(_on_postgresql.pop(directory))
 
 

@@ -46,17 +46,17 @@ def _somebody(number, person, rng):
     name = f"{person.first_name} {person.last_name}"
     slug = name.lower().replace(" ", "-")
     sites = rng.sample(SITES, rng.randint(1, 6))
-    records = [_listing(100 * number + place, site, person, slug, rng) for place, site in enumerate(sites)]
+    records = [_listing(100 * number + index, site, person, slug, rng) for index, site in enumerate(sites)]
     link = a_link(f"https://choir.example/{slug}", f"Spring concert: {name}, alto")
     alerts = [_alert(record, name, rng) for record in records] + [an_alert(f"{name} is on a page", link)]
     on_file = {
         key: value for key, value in person.request().items() if key not in ("emails", "phone_numbers")
     }
     for kind in ("aliases", "addresses"):
-        on_file[kind] = [{"id": place, **one} for place, one in enumerate(on_file.get(kind, []), 1)]
-    on_file["emails"] = [{"id": place, "address": one} for place, one in enumerate(person.emails, 1)]
+        on_file[kind] = [{"id": index, **one} for index, one in enumerate(on_file.get(kind, []), 1)]
+    on_file["emails"] = [{"id": index, "address": one} for index, one in enumerate(person.emails, 1)]
     phones = enumerate(person.phone_numbers, 1)
-    on_file["phone_numbers"] = [{"id": place, "number": one} for place, one in phones]
+    on_file["phone_numbers"] = [{"id": index, "number": one} for index, one in phones]
     return Person(records, [link], alerts, profile=on_file)
 
 
@@ -84,8 +84,8 @@ def _alert(record, name, rng):
     personal = rng.random() < 0.3
     steps = [f"Search for {name}.", f"Open {record['href']}."] if personal else ["Open the form.", "Send it."]
     guide = f"{record['site']} lists {record['name']}." if personal else f"{record['site']} wants a form."
-    told = {"guide": guide, "opt_out_procedure": steps, "url": record["href"], "html": f"<p>{name}</p>"}
-    return an_alert(f"New record: {record['site']} lists {name}.", record) | told
+    details = {"guide": guide, "opt_out_procedure": steps, "url": record["href"], "html": f"<p>{name}</p>"}
+    return an_alert(f"New record: {record['site']} lists {name}.", record) | details
 
 
 # --- the search --------------------------------------------------------------------------------------------
@@ -128,20 +128,20 @@ def readings(page):
     """A page as it stands, and as it is once read; the script that draws is the same in all."""
     bare = re.sub(r"<script>.*?</script>|<style>.*?</style>", "", page, flags=re.DOTALL)
     read = html.unescape(bare)
-    unescaped = re.sub(r"\\u([0-9a-f]{4})", lambda found: chr(int(found[1], 16)), read)
+    unescaped = re.sub(r"\\u([0-9a-f]{4})", lambda match: chr(int(match[1], 16)), read)
     return [
         one.casefold() for one in (bare, read, unescaped, unquote(unescaped), re.sub("<[^>]*>", "", read))
     ]
 
 
-def told(page, service):
+def leaked_values(page, service):
     """How many values that are known of anybody stand in a page."""
     whole, words = values_of(service)
     texts = readings(page)
     spelled = {form.casefold() for value in whole for form in _forms(value)}
-    found = sum(any(form in text for text in texts) for form in spelled)
+    count = sum(any(form in text for text in texts) for form in spelled)
     spoken = set().union(*(re.findall(r"[^\W_]+", text) for text in texts))
-    return found + sum(word.casefold() in spoken for word in words if " " not in word)
+    return count + sum(word.casefold() in spoken for word in words if " " not in word)
 
 
 def _forms(value):
@@ -171,15 +171,15 @@ def reports_of(service, directory):
             clock.set(DAWN + timedelta(days=day))
             history.collect(exposure.refresh(), progress=False)
         exposure.refresh()
-        asked = {
+        options_by_kind = {
             "fleet": {},
             "person": {"user": 3},
             "changes": {"since": DAWN.date()},
             "sites": {"kind": "sites"},
         }
-        for kind, options in asked.items():
-            made = ek.report(history, exposure=exposure, share_safe=True, **options)
-            yield kind, made.to_html(), made.to_json()
+        for kind, options in options_by_kind.items():
+            report = ek.report(history, exposure=exposure, share_safe=True, **options)
+            yield kind, report.to_html(), report.to_json()
         yield "of one moment", ek.report(exposure, share_safe=True).to_html(), ""
     history.close()
 
@@ -188,20 +188,20 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--worlds", type=int, default=200)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
-    asked = parser.parse_args()
-    worlds, found, reports = asked.worlds, 0, 0
-    for seed in range(asked.first, asked.first + worlds):
+    options = parser.parse_args()
+    worlds, leak_count, reports = options.worlds, 0, 0
+    for seed in range(options.first, options.first + worlds):
         service = a_world(seed)
         with tempfile.TemporaryDirectory() as directory:
             for kind, page, data in reports_of(service, directory):
-                many = told(page + data, service)
-                found, reports = found + many, reports + 1
+                many = leaked_values(page + data, service)
+                leak_count, reports = leak_count + many, reports + 1
                 if many:
                     print(f"seed {seed}, {kind}: {many} values", flush=True)  # noqa: T201
         if (seed + 1) % 10 == 0:
-            print(f"until seed {seed}: {reports} reports, {found} values found", flush=True)  # noqa: T201
-    print(f"{worlds} worlds, {reports} reports: {found} values found")  # noqa: T201
-    return 1 if found else 0
+            print(f"until seed {seed}: {reports} reports, {leak_count} values found", flush=True)  # noqa: T201
+    print(f"{worlds} worlds, {reports} reports: {leak_count} values found")  # noqa: T201
+    return 1 if leak_count else 0
 
 
 if __name__ == "__main__":

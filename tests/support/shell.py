@@ -134,9 +134,9 @@ def error_of(run: Run) -> str:
 def said_until(process: subprocess.Popen[str], words: str) -> str:
     """The first line on stderr with these words in it."""
     assert process.stderr is not None
-    said = []
+    lines = []
     for line in process.stderr:
         if words in line:
             return line
-        said.append(line)
-    raise AssertionError(f"it ended without a word of {words}: {said}")
+        lines.append(line)
+    raise AssertionError(f"it ended without a word of {words}: {lines}")

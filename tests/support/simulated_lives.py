@@ -162,28 +162,30 @@ class Life:
 
     def tables(self, age):
         """Records, flows by site, relistings and people, as of the end of a day."""
-        known = self.turns[:, 0] <= age
+        is_registered = self.turns[:, 0] <= age
         user, site, turns, vanishes, met_gone = (
-            column[known] for column in (self.user, self.site, self.turns, self.vanishes, self.gone)
+            column[is_registered] for column in (self.user, self.site, self.turns, self.vanishes, self.gone)
         )
-        place = (turns <= age).sum(axis=1) - 1
+        turn = (turns <= age).sum(axis=1) - 1
         at = np.arange(len(turns))
-        gone = np.where(vanishes[at, place] & ~(met_gone & (place == 1)), "vanished", "removed")
+        gone = np.where(vanishes[at, turn] & ~(met_gone & (turn == 1)), "vanished", "removed")
         baseline = (turns[:, 0] == 0) | met_gone
         records = pd.DataFrame(
             {
                 "user_id": user,
-                "status": np.where(place % 2 == 0, "discovered", gone),
+                "status": np.where(turn % 2 == 0, "discovered", gone),
                 "first_seen_at": self._instants(age, turns[:, 0]),
-                "changed_at": self._instants(age, turns[at, place]),
-                "episode": place // 2 + 1 - met_gone,
-                "left_censored": baseline & (place <= 1),
+                "changed_at": self._instants(age, turns[at, turn]),
+                "episode": turn // 2 + 1 - met_gone,
+                "left_censored": baseline & (turn <= 1),
             }
         ).astype({"status": "str", "user_id": "int64"})
         people = np.flatnonzero(self.registered <= age)
-        seen = pd.DataFrame({"user_id": people, "watched_from": self._instants(age, self.registered[people])})
+        watched = pd.DataFrame(
+            {"user_id": people, "watched_from": self._instants(age, self.registered[people])}
+        )
         flows = self._flows(age, site, turns, vanishes, baseline)
-        return records, flows, self._back(age, turns, met_gone), seen
+        return records, flows, self._back(age, turns, met_gone), watched
 
     def _instants(self, age, day):
         return pd.to_datetime([AT - timedelta(days=float(age - one) + 0.4) for one in day], utc=True).as_unit(

@@ -12,7 +12,7 @@ from urllib.parse import urlencode, urlsplit
 
 import httpx
 from sqlalchemy import delete, select
-from support.services import START, Service, a_database, answered
+from support.services import START, Service, a_database, json_body
 
 from exposurekit.sandbox.world.asgi import HTML, AsgiTransport, Request, Response, html
 from exposurekit.service.accounts import integrators
@@ -63,17 +63,17 @@ class Card:
 
     def html(self) -> str:
         age = "" if self.age is None else f"<i class=age>{self.age}</i>"
-        places = "".join(f"<u class=place>{escaped(place)}</u>" for place in self.locations)
+        places = "".join(f"<u class=place>{escaped(location)}</u>" for location in self.locations)
         others = "".join(f"<u class=aka>{escaped(name)}</u>" for name in self.aliases)
         return f'<li id="{self.reference_id}"><b>{escaped(self.name)}</b>{age}{places}{others}</li>'
 
-    def fits(self, asked: Request) -> bool:
-        told = asked.parameters()
-        name = f"{told.get('first', '')} {told.get('last', '')}"
-        return name in {self.name, *self.aliases} and self.town in {"", told.get("town", self.town)}
+    def fits(self, request: Request) -> bool:
+        parameters = request.parameters()
+        name = f"{parameters.get('first', '')} {parameters.get('last', '')}"
+        return name in {self.name, *self.aliases} and self.town in {"", parameters.get("town", self.town)}
 
 
-def shown(*cards: Card, following: str | None = None, beside: str = "") -> Response:
+def results_page(*cards: Card, following: str | None = None, beside: str = "") -> Response:
     """A page with these listings, and the address of the next."""
     link = "" if following is None else f'<a class=next href="{escaped(following)}">more</a>'
     return html(f"<ul>{''.join(card.html() for card in cards)}</ul>{link}{beside}")
@@ -81,7 +81,7 @@ def shown(*cards: Card, following: str | None = None, beside: str = "") -> Respo
 
 def html_page(number: int) -> Response:
     """One page of many, that knows of another."""
-    return shown(Card(f"r{number}", "Somebody Otherwick"), following=f"?page={number}")
+    return results_page(Card(f"r{number}", "Somebody Otherwick"), following=f"?page={number}")
 
 
 def nobody() -> Response:
@@ -98,30 +98,30 @@ class Folk:
     robots: Response = field(default_factory=lambda: Response(b"nothing", 404))
     others: dict[str, Callable[[Request], Response]] = field(default_factory=dict)
 
-    def __call__(self, asked: Request) -> Response:
-        if asked.path == "/robots.txt":
+    def __call__(self, request: Request) -> Response:
+        if request.path == "/robots.txt":
             return self.robots
-        if asked.path == "/search":
-            return (self.search or self.found)(asked)
-        if asked.path == "/opt-out" and asked.method == "POST":
-            return self.opt_out(asked)
-        return self.others.get(asked.path, lambda _: html("<p>There is no such page.</p>", 404))(asked)
+        if request.path == "/search":
+            return (self.search or self.matching_cards)(request)
+        if request.path == "/opt-out" and request.method == "POST":
+            return self.opt_out(request)
+        return self.others.get(request.path, lambda _: html("<p>There is no such page.</p>", 404))(request)
 
-    def found(self, asked: Request) -> Response:
-        cards = [card for card in self.cards if card.fits(asked)]
-        return shown(*cards) if cards else nobody()
+    def matching_cards(self, request: Request) -> Response:
+        cards = [card for card in self.cards if card.fits(request)]
+        return results_page(*cards) if cards else nobody()
 
 
-class Held:
+class GatedAnswer:
     """An answer that waits until it is let go; `reached` says that somebody waits for it."""
 
     def __init__(self, answer: Callable[[Request], Response]) -> None:
         self._answer = answer
         self.reached, self.go = threading.Event(), threading.Event()
 
-    def __call__(self, asked: Request) -> Response:
+    def __call__(self, request: Request) -> Response:
         self.reached.set()
-        answer = self._answer(asked)
+        answer = self._answer(request)
 
         async def parts():
             while not self.go.is_set():
@@ -140,25 +140,26 @@ class Town:
 
     def __init__(self) -> None:
         self.hosts: dict[str, Callable[[Request], Response]] = {}
-        self.asked: list[Request] = []
+        self.requests: list[Request] = []
         self.port = 0
 
     def clear(self) -> None:
         self.hosts.clear()
-        self.asked.clear()
+        self.requests.clear()
 
-    def answer(self, asked: Request) -> Response:
-        self.asked.append(asked)
-        return self.hosts[asked.host](asked)
+    def answer(self, request: Request) -> Response:
+        self.requests.append(request)
+        return self.hosts[request.host](request)
 
     def of(self, name: str, path: str = "/search") -> list[Request]:
         """What a site was asked there."""
-        return [asked for asked in self.asked if asked.host == host(name) and asked.path == path]
+        return [request for request in self.requests if request.host == host(name) and request.path == path]
 
     def names(self, name: str) -> list[str]:
         """Whom a site was asked for."""
         return [
-            f"{asked.parameters().get('first')} {asked.parameters().get('last')}" for asked in self.of(name)
+            f"{request.parameters().get('first')} {request.parameters().get('last')}"
+            for request in self.of(name)
         ]
 
     def opens(self, name: str, site: Callable[[Request], Response]) -> Any:
@@ -211,13 +212,13 @@ def definition(name: str = "Seekfolk", **changed: Mapping[str, Any]) -> Definiti
     }
     for part, values in changed.items():
         parts[part] = parts.get(part, {}) | dict(values)
-    told = {
+    fields = {
         "name": name,
         "guide": f"{name} lists people.",
         "opt_out_procedure": ["Open the form.", "Press Remove."],
         "opt_out_url": f"{at}/opt-out",
     }
-    return Definition.model_validate(told | parts)
+    return Definition.model_validate(fields | parts)
 
 
 def by_form(name: str = "Seekfolk", **changed: Any) -> dict[str, Any]:
@@ -306,8 +307,8 @@ class House(Service):
 
     def juniper(self, **changed: Any) -> dict[str, Any]:
         """Registered, and not yet scanned."""
-        made = self.call("POST", "/users", json=JUNIPER | {"async": True} | changed)
-        return answered(made)["user"]
+        response = self.call("POST", "/users", json=JUNIPER | {"async": True} | changed)
+        return json_body(response)["user"]
 
     def scanned_juniper(self, **changed: Any) -> dict[str, Any]:
         """Registered and scanned."""
@@ -324,7 +325,7 @@ class House(Service):
     def alerts(self, user: dict[str, Any]) -> list[dict[str, Any]]:
         return self.get(user, "/alerts")["alerts"]
 
-    def told(self, user: dict[str, Any]) -> list[str]:
+    def alert_titles(self, user: dict[str, Any]) -> list[str]:
         """What each alert is about, in order."""
         return [alert["text"].partition(":")[0] for alert in self.alerts(user)]
 
@@ -363,22 +364,22 @@ def a_house(
     """A service with one integrator, who answers for the consent of everybody; with `works`, a worker inside."""
     clock = clock or FrozenClock(START)
     database = a_database(directory, key=KEY, clock=clock)
-    known = by_name(definitions)
+    sites = by_name(definitions)
     unthrottled = Politeness(delay_s=0, concurrency=16, robots_txt=False)
     searched = None if engine is None else Engine(engine, politeness=unthrottled, timeout_s=3)
 
     async def prepare():
         behind = await a_database(directory, key=KEY, clock=clock).open()
         async with behind.writing() as work:
-            made = await integrators.add(work, "acme", attested_by=attested_by)
+            added = await integrators.add(work, "acme", attested_by=attested_by)
         await behind.close()
-        return made
+        return added
 
     credentials = asyncio.run(prepare())
     if works:
-        options["worker"] = a_worker(database, resolve, known, engine=searched, config=config)
+        options["worker"] = a_worker(database, resolve, sites, engine=searched, config=config)
     with running(create_app(database, **options)) as base_url, httpx.Client(timeout=30) as http:
-        yield House(base_url, database, credentials, http, clock, directory, resolve, known, engine=searched)
+        yield House(base_url, database, credentials, http, clock, directory, resolve, sites, engine=searched)
 
 
 def without_delay(site: Definition) -> Definition:
@@ -386,6 +387,6 @@ def without_delay(site: Definition) -> Definition:
     return site.model_copy(update={"politeness": site.politeness.model_copy(update={"delay_s": 0})})
 
 
-def query(asked: Request, **changed: str) -> str:
+def query(request: Request, **changed: str) -> str:
     """The address of the same question, a little changed."""
-    return f"?{urlencode(dict(asked.query) | changed)}"
+    return f"?{urlencode(dict(request.query) | changed)}"

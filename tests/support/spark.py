@@ -54,8 +54,8 @@ class Cluster:
         context = self.session.sparkContext._jsc.sc()
         context.listenerBus().waitUntilEmpty()  # the books are kept a little later
         status = context.statusStore().executorList(True)
-        found = (status.apply(place) for place in range(status.size()))
-        return {one.id(): one.completedTasks() for one in found if one.id() != "driver"}
+        executors = (status.apply(index) for index in range(status.size()))
+        return {one.id(): one.completedTasks() for one in executors if one.id() != "driver"}
 
     def executors(self) -> list[int]:
         """How many executors each worker has started, by the directories it made for them."""
@@ -80,9 +80,17 @@ def a_cluster() -> Iterator[Cluster]:
         _until(lambda: "New state: ALIVE" in master.read_text(), "the master is up", master)
         url = re.search(r"spark://[\d.]+:\d+", master.read_text())[0]
         for number in range(WORKERS):
-            place = ["--cores", "1", "--memory", "512m", "--work-dir", str(directory / f"work-{number}"), url]
+            worker_arguments = [
+                "--cores",
+                "1",
+                "--memory",
+                "512m",
+                "--work-dir",
+                str(directory / f"work-{number}"),
+                url,
+            ]
             log = directory / f"worker-{number}.log"
-            ends.enter_context(_daemon(java, log, "worker.Worker", *place))
+            ends.enter_context(_daemon(java, log, "worker.Worker", *worker_arguments))
         # The driver's JVM starts while they do.
         session = ends.enter_context(_session(url, directory))
         _until(
@@ -96,14 +104,14 @@ def _daemon(java: str, log: Path, name: str, *arguments: str) -> Iterator[None]:
     command = [java, *DAEMON, "-cp", f"{_home() / 'jars'}/*", f"org.apache.spark.deploy.{name}"]
     command += ["--host", HOST, "--port", "0", "--webui-port", "0", *arguments]
     scala = re.search(r"_([\d.]+)-", next((_home() / "jars").glob("spark-core_*.jar")).name)[1]
-    given = {"SPARK_LOCAL_IP": HOST, "SPARK_HOME": str(_home()), "SPARK_SCALA_VERSION": scala}
-    with log.open("wb") as said:
+    settings = {"SPARK_LOCAL_IP": HOST, "SPARK_HOME": str(_home()), "SPARK_SCALA_VERSION": scala}
+    with log.open("wb") as log_file:
         started = subprocess.Popen(
             command,
-            stdout=said,
-            stderr=said,
+            stdout=log_file,
+            stderr=log_file,
             stdin=subprocess.DEVNULL,
-            env=os.environ | given,
+            env=os.environ | settings,
             start_new_session=True,
         )
     try:
@@ -147,13 +155,13 @@ def _session(url: str, directory: Path) -> Iterator[Any]:
 
 
 @contextmanager
-def _environment(**given: str) -> Iterator[None]:
+def _environment(**settings: str) -> Iterator[None]:
     before = os.environ.copy()
-    os.environ.update(given)
+    os.environ.update(settings)
     try:
         yield
     finally:
-        for name in given:
+        for name in settings:
             os.environ.pop(name) if name not in before else os.environ.update({name: before[name]})
 
 
@@ -175,20 +183,20 @@ def _java() -> str:
     """Where a Java is that Spark runs on; Debian's is put in if there is none, by one process at a time."""
     with (Path(tempfile.gettempdir()) / "exposurekit-java.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if (found := _java_here()) is None:
+        if (java_path := _java_here()) is None:
             environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
             for words in ("update", "install -y --no-install-recommends openjdk-17-jre-headless"):
                 subprocess.run(["apt-get", "-q", *words.split()], check=True, env=environment)
-            found = _java_here()
-    assert found is not None, f"no Java of version {JAVA} or newer, and none could be installed"
-    return found
+            java_path = _java_here()
+    assert java_path is not None, f"no Java of version {JAVA} or newer, and none could be installed"
+    return java_path
 
 
 def _java_here() -> str | None:
     home = os.environ.get("JAVA_HOME")
-    found = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
-    if found is None:
+    java_path = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
+    if java_path is None:
         return None
-    said = subprocess.run([found, "-version"], check=True, capture_output=True, text=True).stderr
-    version = re.search(r'version "(\d+)', said)
-    return found if version and int(version[1]) >= JAVA else None
+    version_text = subprocess.run([java_path, "-version"], check=True, capture_output=True, text=True).stderr
+    version = re.search(r'version "(\d+)', version_text)
+    return java_path if version and int(version[1]) >= JAVA else None

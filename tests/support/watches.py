@@ -39,7 +39,7 @@ class Fleet:
     def __init__(self, clock: Callable[[], datetime]) -> None:
         self.fault: faults.Fault | None = None
         self.listed_at: list[datetime] = []
-        self.asked: list[int] = []
+        self.user_ids: list[int] = []
         self._clock = clock
         self._answer = many(PEOPLE, self._meddle)
 
@@ -50,7 +50,7 @@ class Fleet:
         if request.operation == "list_users" and request.query.get("offset", "0") == "0":
             self.listed_at.append(self._clock())
         elif request.operation == "get_user" and user_id is not None:
-            self.asked.append(user_id)
+            self.user_ids.append(user_id)
         return self.fault
 
     def hours(self) -> list[float]:
@@ -75,7 +75,7 @@ class Scene:
         """Where its inbox is."""
         return self.directory / "inbox.db"
 
-    def letters(self) -> InboxStore:
+    def open_inbox(self) -> InboxStore:
         """Its inbox; the caller closes it."""
         return InboxStore(self.inbox, clock=self.clock.now)
 
@@ -97,8 +97,8 @@ class Scene:
                 step()
             return True
 
-        place = WatchStatus(self.directory / "watch.json")
-        return Watch(self.history, self.exposure, every, place, clock=self.clock.now, wait=wait, **more)
+        status_file = WatchStatus(self.directory / "watch.json")
+        return Watch(self.history, self.exposure, every, status_file, clock=self.clock.now, wait=wait, **more)
 
 
 @contextmanager

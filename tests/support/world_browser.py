@@ -28,30 +28,34 @@ class Browser:
         [(_, port)] = asyncio.run(world.resolve("anything.example", 80))
         self._at = f"127.0.0.1:{port}"
 
-    def ask(self, url, method="GET", **asked):
+    def ask(self, url, method="GET", **options):
         parts = urlsplit(url)
         assert parts.scheme == "http"
         here = parts._replace(netloc=self._at).geturl()
-        return self._client.request(method, here, headers={"host": parts.netloc}, **asked)
+        return self._client.request(method, here, headers={"host": parts.netloc}, **options)
 
     def stream(self, url):
         parts = urlsplit(url)
         here = parts._replace(netloc=self._at).geturl()
         return self._client.stream("GET", here, headers={"host": parts.netloc})
 
-    def first_page(self, site, **known):
+    def first_page(self, site, **fields):
         search = site.search
-        values = dict.fromkeys(Subject(names=()).values(), "") | known
-        told = {name: template.format(**values) for name, template in search.fields.items()}
-        return self.ask(search.url, search.method, **{"params" if search.method == "get" else "data": told})
+        values = dict.fromkeys(Subject(names=()).values(), "") | fields
+        query_values = {name: template.format(**values) for name, template in search.fields.items()}
+        return self.ask(
+            search.url, search.method, **{"params" if search.method == "get" else "data": query_values}
+        )
 
-    def search(self, site, **known):
+    def search(self, site, **fields):
         """The listings of all pages of an answer, and whether it could be read."""
-        answer, rows = self.first_page(site, **known), []
+        answer, rows = self.first_page(site, **fields), []
         while True:
-            found = rows_of(site, answer)
-            rows += found
-            if not found and not (answer.status_code == 200 and site.search.no_results[0] in answer.text):
+            rows_found = rows_of(site, answer)
+            rows += rows_found
+            if not rows_found and not (
+                answer.status_code == 200 and site.search.no_results[0] in answer.text
+            ):
                 return rows, False
             url = urlsplit(str(answer.url))._replace(netloc=urlsplit(site.search.url).netloc).geturl()
             following = next_of(site, answer)
@@ -92,10 +96,10 @@ def rows_of(site, answer):
     wanted = site.listings
     names = [name for name in type(wanted).model_fields if name != "item"]
     if site.search.answer == "json":
-        told = answer.json()
+        data = answer.json()
         return [
             {name: jmespath.search(" || ".join(getattr(wanted, name)) or "''", each) for name in names}
-            for each in jmespath.search(wanted.item[0], told)
+            for each in jmespath.search(wanted.item[0], data)
         ]
     page = LexborHTMLParser(answer.text)
     return [

@@ -13,7 +13,7 @@ from exposurekit.text import formatting
 
 
 @pytest.mark.parametrize(
-    ("value", "shown"),
+    ("value", "expected"),
     [
         (True, "True"),
         (False, "False"),
@@ -29,8 +29,8 @@ from exposurekit.text import formatting
     ],
     ids=repr,
 )
-def test_a_cell_says_its_value(value, shown):
-    assert formatting.format_value(value) == shown
+def test_a_cell_says_its_value(value, expected):
+    assert formatting.format_value(value) == expected
 
 
 FORMULAS = [
@@ -57,10 +57,10 @@ def test_no_text_is_a_formula_in_a_spreadsheet(text):
     assert all(text.strip("\t\r") in str(cell) for cell in row)
 
 
-def shown(cell):
+def as_displayed(cell):
     """A cell as a spreadsheet sees it that drops what nobody can see, and reads full-width signs as others."""
-    seen = "".join(one for one in cell if unicodedata.category(one) not in {"Cc", "Cf"})
-    return unicodedata.normalize("NFKC", seen).lstrip()
+    visible = "".join(one for one in cell if unicodedata.category(one) not in {"Cc", "Cf"})
+    return unicodedata.normalize("NFKC", visible).lstrip()
 
 
 PIECES = st.lists(
@@ -79,7 +79,7 @@ def test_no_cell_is_a_formula_whatever_parts_the_cells(text, other):
     written = formatting.as_csv(table)
     for separator in (",", ";", "\t"):
         for row in csv.reader(io.StringIO(written), delimiter=separator):
-            assert not [cell for cell in row if shown(cell).startswith(("=", "+", "-", "@", "|", "%"))]
+            assert not [cell for cell in row if as_displayed(cell).startswith(("=", "+", "-", "@", "|", "%"))]
 
 
 @pytest.mark.parametrize("text", ["a; b", 'he said "-1"', '"=1"', "a-b", "a\nb", "5 > 3"])

@@ -88,23 +88,23 @@ def test_a_label_is_text_again_and_never_a_tag(text):
 
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_no_attack_is_more_than_text_once_escaped(attack):
-    for made in (escaped(attack), label(attack)):
-        assert Tags(made).tags == []
+    for escaped_text in (escaped(attack), label(attack)):
+        assert Tags(escaped_text).tags == []
 
 
 @given(MARKUP | st.text(st.characters(categories=["Cc", "Cf", "Zl", "Zp"])))
 def test_plain_text_is_one_line_without_control_characters(text):
-    told = plain(text)
-    assert len(told.splitlines()) <= 1
-    assert not any(unicodedata.category(c) == "Cc" and c != "\t" for c in told)
+    plain_text = plain(text)
+    assert len(plain_text.splitlines()) <= 1
+    assert not any(unicodedata.category(c) == "Cc" and c != "\t" for c in plain_text)
     assert not any(
         unicodedata.bidirectional(c) in {"LRE", "RLE", "PDF", "LRO", "RLO", "LRI", "RLI", "FSI", "PDI"}
-        for c in told
+        for c in plain_text
     )
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("Zoë O'Neil 李 🎈", "Zoë O'Neil 李 🎈"),
         ("a\nb\r\nc", "a b c"),
@@ -119,8 +119,8 @@ def test_plain_text_is_one_line_without_control_characters(text):
         ("", ""),
     ],
 )
-def test_plain_keeps_what_is_written_and_drops_what_commands(text, told):
-    assert plain(text) == told
+def test_plain_keeps_what_is_written_and_drops_what_commands(text, expected):
+    assert plain(text) == expected
 
 
 ALLOWED = {"a", "b", "br", "code", "em", "i", "li", "ol", "p", "strong", "ul"}
@@ -155,7 +155,7 @@ def test_a_fragment_that_is_clean_stays_as_it_is(markup):
 
 
 @pytest.mark.parametrize(
-    ("markup", "kept"),
+    ("markup", "expected"),
     [
         ("<p>Gone from <b>one</b> &amp; <em>all</em></p>", "<p>Gone from <b>one</b> &amp; <em>all</em></p>"),
         ("<ul><li>a</li></ul>", "<ul><li>a</li></ul>"),
@@ -167,8 +167,8 @@ def test_a_fragment_that_is_clean_stays_as_it_is(markup):
         ),
     ],
 )
-def test_plain_formatting_and_safe_links_are_kept(markup, kept):
-    assert fragment(markup) == kept
+def test_plain_formatting_and_safe_links_are_kept(markup, expected):
+    assert fragment(markup) == expected
 
 
 CALLS = re.compile(r"[@\uff20\ufe6b<>\[\]`*~|\\\n]|://|(?<![^\W_])_|_(?![^\W_])|&\w+;")
@@ -176,8 +176,8 @@ CALLS = re.compile(r"[@\uff20\ufe6b<>\[\]`*~|\\\n]|://|(?<![^\W_])_|_(?![^\W_])|
 
 @given(TEXT | st.text(st.sampled_from("@<>[]()`*_~|#&;:/\\!ab \n\uff20"), max_size=40))
 def test_chat_text_mentions_links_and_formats_nothing(text):
-    for shown in (escape_chat(text), escape_chat_url(text)):
-        assert not CALLS.search(shown)
+    for chat_text in (escape_chat(text), escape_chat_url(text)):
+        assert not CALLS.search(chat_text)
 
 
 @pytest.mark.parametrize("text", ["Nosy Heron", "seek-folk.example", "AT&T", "a_b (c)", "O'Neill, Åsa"])
@@ -237,18 +237,18 @@ HOSTS = {
 }
 
 
-def target(made):
+def target(anchor):
     """Where the only tag of some markup leads, and its words; None: it has no tag."""
-    tags = Tags(made)
+    tags = Tags(anchor)
     return (tags.tags[0][1]["href"], tags.text) if tags.tags else None
 
 
 @pytest.mark.parametrize(("address", "host"), HOSTS.items(), ids=ascii)
 def test_a_link_shows_the_host_that_it_opens(address, host):
-    made = link(address)
-    assert target(made) == (None if host is None else (address.strip(), host))
+    anchor = link(address)
+    assert target(anchor) == (None if host is None else (address.strip(), host))
     if host is None:
-        assert html.unescape(made) == plain(address.strip())
+        assert html.unescape(anchor) == plain(address.strip())
 
 
 @pytest.mark.parametrize(("address", "host"), HOSTS.items(), ids=ascii)
@@ -262,8 +262,8 @@ def test_a_link_with_its_path_shows_the_host_first(address, host):
 def test_markdown_links_only_where_the_text_shows_the_host(address, host):
     text = address.strip()
     shows = host is not None and f"//{host}" in text.lower()
-    made = pointed_at(address)
-    assert made == f"<{text}>" if shows else "<" not in made
+    markdown = pointed_at(address)
+    assert markdown == f"<{text}>" if shows else "<" not in markdown
 
 
 @pytest.mark.long
@@ -272,13 +272,13 @@ def test_a_browser_opens_the_host_that_is_shown():
     jupyter.needs_browser()
     chance = random.Random(7)  # noqa: S311  no secret
     parts = [*"evilEX.:/\\@#?%01_-[] \t\u3002\uff0e\u00ad\u00df\uff11", "0x", "xn--", "//", "%40"]
-    made = ["https://" + "".join(chance.choices(parts, k=chance.randint(1, 8))) for _ in range(20_000)]
-    links = [found for address in [*HOSTS, *made] if (found := target(link(address)))]
+    addresses = ["https://" + "".join(chance.choices(parts, k=chance.randint(1, 8))) for _ in range(20_000)]
+    links = [shown_link for address in [*HOSTS, *addresses] if (shown_link := target(link(address)))]
     with jupyter.browsing() as (page, _):
         opened = page.evaluate(
             "links => links.map(([href]) => { try { return new URL(href).hostname } catch { return null } })",
             [[*link] for link in links],
         )
     assert len(opened) > 1_000
-    told = [(link, host) for link, host in zip(links, opened, strict=True) if link[1] != host]
-    assert told == []
+    mismatches = [(link, host) for link, host in zip(links, opened, strict=True) if link[1] != host]
+    assert mismatches == []

@@ -19,7 +19,7 @@ NOON = datetime(2026, 11, 13, 12, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
-    ("given", "meant"),
+    ("time_text", "meant"),
     [
         ("today", end_of_day(date(2026, 11, 22))),
         ("yesterday", end_of_day(date(2026, 11, 21))),
@@ -44,12 +44,12 @@ NOON = datetime(2026, 11, 13, 12, tzinfo=UTC)
         (np.datetime64("2026-11-13T12:00:00"), NOON),
     ],
 )
-def test_each_way_to_say_a_time_is_read(given, meant):
-    assert parse_time(given, now=NOW) == meant
+def test_each_way_to_say_a_time_is_read(time_text, meant):
+    assert parse_time(time_text, now=NOW) == meant
 
 
 @pytest.mark.parametrize(
-    "given",
+    "time_text",
     [
         "soon",
         "d",
@@ -68,9 +68,9 @@ def test_each_way_to_say_a_time_is_read(given, meant):
         None,
     ],
 )
-def test_an_invalid_time_is_refused_with_the_accepted_forms(given):
+def test_an_invalid_time_is_refused_with_the_accepted_forms(time_text):
     with pytest.raises(InvalidArgument) as refusal:
-        parse_time(given, now=NOW)
+        parse_time(time_text, now=NOW)
     for accepted in (
         "14d",
         "2w",
@@ -179,10 +179,10 @@ def test_a_diff_says_from_when_until_when_it_tells(daily):
 
 
 def test_a_report_names_the_day_that_was_meant(daily):
-    made = report(daily, since="14d")
-    assert made.title == "What changed since 2026-11-08"
-    assert made.provenance["since"] == "2026-11-08"
-    assert report(daily, since=date(2026, 11, 8)).data == made.data
+    page = report(daily, since="14d")
+    assert page.title == "What changed since 2026-11-08"
+    assert page.provenance["since"] == "2026-11-08"
+    assert report(daily, since=date(2026, 11, 8)).data == page.data
 
 
 def test_spans_go_back_from_now_instead_of_the_newest_run(daily):

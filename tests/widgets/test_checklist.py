@@ -22,7 +22,7 @@ from exposurekit.widgets.textbox import TextBox
 
 @pytest.fixture(scope="module")
 def exposure():
-    with kit.seen() as exposure:
+    with kit.served_exposure() as exposure:
         yield exposure
 
 
@@ -38,12 +38,12 @@ def history(exposure, tmp_path):
 
 def rows(checklist):
     """The controls of each step that is shown: its box, whether it cannot be done, and the note."""
-    found = [
+    boxes = [
         [kind for kind in one.children if type(kind) in (Box, Toggle, ipywidgets.Text)]
         for one in kit.within(checklist)
         if isinstance(one, ipywidgets.HBox)
     ]
-    return [row for row in found if len(row) == 3]
+    return [row for row in boxes if len(row) == 3]
 
 
 Box, Toggle = ipywidgets.Checkbox, ipywidgets.ToggleButton
@@ -55,7 +55,7 @@ def listed(checklist):
     return [" | ".join(map(str, (*item[1:5], item[8]))) for item in items]
 
 
-def said(checklist):
+def step_states(checklist):
     """How far each step that is shown is."""
     of = checklist.steps[
         (checklist.steps["user_id"] == checklist.alert["user_id"])
@@ -94,17 +94,17 @@ def test_done_and_unable_exclude_each_other(alerts, history):
     for control, other, state in ((done, unable, "done"), (unable, done, "unable"), (done, unable, "done")):
         control.value = True
         assert other.value is False
-        assert said(checklist) == [state, None]
+        assert step_states(checklist) == [state, None]
         assert history.ticks()["value"].tolist() == [state]
     done.value = False
-    assert said(checklist) == ["open", None]
+    assert step_states(checklist) == ["open", None]
     assert "done" not in history.ticks()["value"].tolist()
 
 
 def test_a_note_alone_leaves_the_step_open(alerts, history):
     checklist = OptOutChecklist(alerts, history)
     rows(checklist)[0][2].value = "asked for a form"
-    assert said(checklist) == ["open", None]
+    assert step_states(checklist) == ["open", None]
     assert checklist.steps["tick_note"].dropna().tolist() == ["asked for a form"]
 
 
@@ -127,8 +127,8 @@ def test_progress_is_told_and_drawn(alerts):
     rows(checklist)[0][0].value = True
     assert '<progress max="2" value="1" aria-label="steps done">' in kit.html_of(checklist)
     rows(checklist)[1][1].value = True
-    [told] = kit.statuses(checklist)
-    assert told.startswith("1 of 2 steps done, 1 marked unable; 0 of 3 alerts")
+    [status_line] = kit.statuses(checklist)
+    assert status_line.startswith("1 of 2 steps done, 1 marked unable; 0 of 3 alerts")
     assert listed(checklist)[0].endswith("1 of 2 steps done, 1 marked unable")
 
 
@@ -175,10 +175,10 @@ def test_the_next_alert_comes_by_key_button_and_picker(alerts):
         (lambda: kit.strike(checklist, "n"), 5),
         (lambda: kit.strike(checklist, "x"), 5),
     ]
-    for way, place in ways:
+    for way, position in ways:
         way()
-        assert pick.value == place
-        assert checklist.alert.name == checklist.order[place]
+        assert pick.value == position
+        assert checklist.alert.name == checklist.order[position]
 
 
 def test_a_table_without_alerts_works(history):
@@ -202,7 +202,7 @@ def test_a_tick_that_cannot_be_saved_is_reported_and_unset(alerts, history, tmp_
         checklist
     )
     assert str(tmp_path) not in kit.alerted(checklist)
-    assert said(checklist) == [None, None]
+    assert step_states(checklist) == [None, None]
 
 
 def test_a_history_that_is_not_there_is_told_at_once(alerts, tmp_path):
@@ -224,7 +224,7 @@ def test_another_table_is_refused():
 # --- which listing, whose, and what to enter ----------------------------------------------------------------
 
 
-def shown(checklist):
+def shown_details(checklist):
     """What can be copied of the alert that is shown, by its label."""
     [table] = [one for one in kit.within(checklist) if isinstance(one, CopyTable)]
     return {row[0]: row[1] for _, _, rows in table.sections for row in rows}
@@ -250,12 +250,14 @@ def test_each_alert_has_its_listing_user_and_values(alike):
     checklist = OptOutChecklist(exposure.alerts())
     heads = set()
     for _ in range(4):
-        alert, told = checklist.alert, shown(checklist)
-        assert told["Name as listed"] == "FENNIMOOR ODALYS"
-        assert (told["Reference"], told["Age"]) == (alert["reference_id"], str(alert["age"]))
+        alert, details = checklist.alert, shown_details(checklist)
+        assert details["Name as listed"] == "FENNIMOOR ODALYS"
+        assert (details["Reference"], details["Age"]) == (alert["reference_id"], str(alert["age"]))
         assert f"{alert['person']} (user 7)" in kit.html_of(checklist)
-        assert {text for label, text in told.items() if "email" in label} <= {*exposure.emails()["address"]}
-        heads.add(tuple(told.items()))
+        assert {text for label, text in details.items() if "email" in label} <= {
+            *exposure.emails()["address"]
+        }
+        heads.add(tuple(details.items()))
         checklist.step(1)
     assert len(heads) == 4
     labels = listed(checklist)
@@ -268,7 +270,7 @@ def test_the_static_html_shows_the_same(alike):
     html = checklist.to_html()
     assert kit.Read(html).foreign == []
     assert html.count("<details open><summary>PeepFinder") == 1
-    for text in shown(checklist).values():
+    for text in shown_details(checklist).values():
         assert text.removeprefix("https://") in kit.Read(html).words
 
 
@@ -300,14 +302,14 @@ def test_one_checkbox_ticks_all_steps_and_leaves_notes(alike):
     rows(checklist)[0][2].value = "by post"
     whole = kit.the(checklist, Box, "All steps are done for this listing")
     whole.value = True
-    assert said(checklist) == ["done", "done"]
+    assert step_states(checklist) == ["done", "done"]
     assert checklist.steps["tick_note"].dropna().tolist().count("by post") == 1
     rows(checklist)[1][0].value = False
     assert whole.value is False
-    assert said(checklist) == ["done", "open"]
+    assert step_states(checklist) == ["done", "open"]
     whole.value = True
     whole.value = False
-    assert said(checklist) == ["done", "open"]
+    assert step_states(checklist) == ["done", "open"]
 
 
 def test_the_box_of_a_listing_leaves_what_is_unable_alone(alike):
@@ -316,9 +318,9 @@ def test_the_box_of_a_listing_leaves_what_is_unable_alone(alike):
     rows(checklist)[1][1].value = True
     whole = kit.the(checklist, Box, "All steps are done for this listing")
     whole.value = True
-    assert said(checklist) == ["done", "unable"]
+    assert step_states(checklist) == ["done", "unable"]
     whole.value = False
-    assert said(checklist) == [None, "unable"]
+    assert step_states(checklist) == [None, "unable"]
     assert "done" not in history.ticks()["value"].tolist()
 
 
@@ -439,7 +441,7 @@ def test_alerts_are_filtered_by_site_person_or_listing(alike):
     assert len(pick.items) == 1
     find.value = "no such listing"
     assert "No alert matches." in kit.html_of(checklist)
-    assert (rows(checklist), shown(checklist), reference in kit.html_of(checklist)) == ([], {}, False)
+    assert (rows(checklist), shown_details(checklist), reference in kit.html_of(checklist)) == ([], {}, False)
     find.value = ""
     assert len(pick.items) == 4
     assert rows(checklist)
@@ -461,7 +463,7 @@ def test_a_box_of_another_listing_ticks_that_one(alike):
         one for one in kit.within(checklist) if isinstance(one, Box) and "reference" in one.description
     ]
     other.value = True
-    assert said(checklist) == [None, None]
+    assert step_states(checklist) == [None, None]
     assert len(history.ticks()) == 2
 
 
@@ -469,10 +471,10 @@ def test_of_a_history_the_values_come_with_an_exposure(alike):
     exposure, history = alike
     alone = OptOutChecklist(history.alerts(), history)
     assert "Pass exposure=" in kit.html_of(alone)
-    assert shown(alone)["Reference"]
+    assert shown_details(alone)["Reference"]
     both = OptOutChecklist(history.alerts(), history, exposure=exposure)
     assert "Pass exposure=" not in kit.html_of(both)
-    assert "full name" in shown(both)
+    assert "full name" in shown_details(both)
 
 
 def test_the_static_html_has_every_alert_that_needs_somebody(tmp_path):
@@ -498,7 +500,7 @@ def test_an_alert_about_a_page_says_what_the_page_contains(tmp_path):
             OptOutChecklist(exposure.alerts(), history),
             OptOutChecklist(exposure.alerts(), exposure=exposure),
         ):
-            assert shown(checklist)["Contains"] == "email"
+            assert shown_details(checklist)["Contains"] == "email"
 
 
 def test_an_alert_warns_in_the_words_of_the_report(tmp_path):

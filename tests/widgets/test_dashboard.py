@@ -47,8 +47,8 @@ def looked(tmp_path_factory):
 @pytest.fixture(params=["exposure", "history", "both"])
 def dashboard(request, looked):
     exposure, history = looked
-    made = {"exposure": (exposure, None), "history": (None, history), "both": (exposure, history)}
-    return Dashboard(*made[request.param])
+    arguments = {"exposure": (exposure, None), "history": (None, history), "both": (exposure, history)}
+    return Dashboard(*arguments[request.param])
 
 
 @pytest.fixture
@@ -71,16 +71,16 @@ def bar_of(dashboard, user):
     return f"user {user}" if dashboard._scope.exposure is None else labels(dashboard)[user]
 
 
-def click(figure, trace, place):
+def click(figure, trace, index):
     """A click on a point, as plotly says it."""
     of = figure.data[trace]
     figure._js2py_pointsCallback = {
         "event_type": "plotly_click",
         "points": {
             "trace_indexes": [trace],
-            "point_indexes": [place],
-            "xs": [str(of.x[place])],
-            "ys": [str(of.y[place])],
+            "point_indexes": [index],
+            "xs": [str(of.x[index])],
+            "ys": [str(of.y[index])],
         },
         "device_state": {
             "alt": False,
@@ -96,8 +96,10 @@ def click(figure, trace, place):
 
 def row(figure, site):
     """The place of a site's bar."""
-    [place] = [place for place, text in enumerate(figure.layout.yaxis.ticktext) if text.startswith(site)]
-    return place
+    [row_index] = [
+        row_index for row_index, text in enumerate(figure.layout.yaxis.ticktext) if text.startswith(site)
+    ]
+    return row_index
 
 
 def total(figure):
@@ -150,10 +152,10 @@ def test_picks_add_up_and_charts_and_table_are_of_them(dashboard):
     assert {*bars.layout.yaxis.ticktext} == {"PeepFinder", "Thirdplace"}  # where user 2 has open listings
     assert [lit(bars, site) for site in ("PeepFinder", "Thirdplace")] == [True, False]
     assert len(kit.grid(dashboard).rows) == 1
-    [said, *_] = kit.statuses(dashboard)
-    assert f"Dashboard: {said}" == repr(dashboard)
-    assert said.startswith("1 of ")
-    assert said.endswith(", user 2, sites: PeepFinder, Elsewhere, statuses: discovered")
+    [status_line, *_] = kit.statuses(dashboard)
+    assert f"Dashboard: {status_line}" == repr(dashboard)
+    assert status_line.startswith("1 of ")
+    assert status_line.endswith(", user 2, sites: PeepFinder, Elsewhere, statuses: discovered")
 
 
 def test_the_bars_are_those_of_the_question(dashboard):
@@ -437,7 +439,7 @@ def test_completions_narrow_where_people_are_many():
 
 
 @pytest.mark.parametrize(
-    ("typed", "found"),
+    ("typed", "user_ids"),
     [
         ("12", [12]),
         ("1", [1]),
@@ -448,8 +450,10 @@ def test_completions_narrow_where_people_are_many():
         ("x", []),
     ],
 )
-def test_whom_a_text_means(typed, found):
-    assert People({1: "José Doe (1)", 12: "Ann Lee (12)", 13: "Joann Leeson (13)"}).matching(typed) == found
+def test_whom_a_text_means(typed, user_ids):
+    assert (
+        People({1: "José Doe (1)", 12: "Ann Lee (12)", 13: "Joann Leeson (13)"}).matching(typed) == user_ids
+    )
 
 
 QUESTIONS = {
@@ -466,14 +470,14 @@ QUESTIONS = {
 
 @pytest.mark.long
 def test_the_third_chart_answers_any_question(looked, subtests):
-    for dashboard, asked in (
+    for dashboard, questions in (
         (Dashboard(looked[0]), QUESTIONS["exposure"]),
         (Dashboard(history=looked[1]), QUESTIONS["history"]),
         (Dashboard(*looked), QUESTIONS["exposure"] | QUESTIONS["history"]),
     ):
         picker = kit.the(dashboard, ipywidgets.Dropdown, "Chart")
-        assert {value for _, value in picker.options} == asked
-        for question in sorted(asked):
+        assert {value for _, value in picker.options} == questions
+        for question in sorted(questions):
             with subtests.test(question, dashboard=repr(dashboard)):
                 picker.value = question
                 assert dashboard.error is None
@@ -500,10 +504,10 @@ def test_a_day_drives_every_question(dated, subtests):
 def test_a_chart_that_cannot_heed_a_pick_says_so(dated):
     dated.ask("time_to_removal")
     dated.pick(user=2, sites=["Thirdplace"])
-    told = heads(dated)[-1]
-    assert "sites: Thirdplace" in told
-    assert "user 2" not in told
-    assert "else everyone" in told
+    title = heads(dated)[-1]
+    assert "sites: Thirdplace" in title
+    assert "user 2" not in title
+    assert "else everyone" in title
 
 
 def test_a_question_that_is_none_changes_nothing(dated):
@@ -527,14 +531,16 @@ def test_a_browser_gets_a_whole_chart_and_plotly_once(looked, monkeypatch):
     """What is told after a widget was opened may come too late, and its script is five megabytes."""
     opened, create = [], comm.create_comm
     monkeypatch.setattr(
-        comm, "create_comm", lambda **said: opened.append(said["data"]["state"]) or create(**said)
+        comm, "create_comm", lambda **options: opened.append(options["data"]["state"]) or create(**options)
     )
-    shown = [figure for _ in range(2) for figure in figures(Dashboard(history=looked[1]))]
-    told = [state for state in opened if "_widget_data" in state]
-    assert [len(state["_widget_data"]) for state in told] == [len(figure.data) for figure in shown]
-    assert [state["_widget_layout"]["height"] for state in told] == [one.layout.height for one in shown]
-    assert all(charts.CONFIG.items() <= state["_config"].items() for state in told)
-    assert {state["_library"] for state in told} == {f"IPY_MODEL_{shown[0]._library.model_id}"}
+    figures_shown = [figure for _ in range(2) for figure in figures(Dashboard(history=looked[1]))]
+    states = [state for state in opened if "_widget_data" in state]
+    assert [len(state["_widget_data"]) for state in states] == [len(figure.data) for figure in figures_shown]
+    assert [state["_widget_layout"]["height"] for state in states] == [
+        one.layout.height for one in figures_shown
+    ]
+    assert all(charts.CONFIG.items() <= state["_config"].items() for state in states)
+    assert {state["_library"] for state in states} == {f"IPY_MODEL_{figures_shown[0]._library.model_id}"}
     assert sum(len(json.dumps(state, default=str)) > 1_000_000 for state in opened) <= 1
 
 

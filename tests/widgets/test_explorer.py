@@ -54,12 +54,12 @@ MIXED = mixed(60)
 
 def same(explorer, table):
     """What the explorer leaves is what its code gives."""
-    told = eval(explorer.code, {"pd": pd, "table": table})  # noqa: S307  what a notebook would run
-    pd.testing.assert_frame_equal(told.reset_index(drop=True), explorer.frame.reset_index(drop=True))
+    evaluated = eval(explorer.code, {"pd": pd, "table": table})  # noqa: S307  what a notebook would run
+    pd.testing.assert_frame_equal(evaluated.reset_index(drop=True), explorer.frame.reset_index(drop=True))
 
 
 @st.composite
-def asked(draw):
+def filtered_explorers(draw):
     columns = draw(st.lists(st.sampled_from(CHOSEN), unique=True, max_size=3))
     chosen = {
         name: draw(st.lists(st.sampled_from(MIXED[name].dropna().unique().tolist()), min_size=1, max_size=3))
@@ -70,7 +70,7 @@ def asked(draw):
 
 
 @settings(max_examples=60, deadline=None)
-@given(asked())
+@given(filtered_explorers())
 def test_code_gives_the_same_rows_as_the_filter(filtered):
     search, chosen, sort = filtered
     explorer = Explorer(MIXED, name="table")
@@ -90,8 +90,8 @@ def test_a_search_finds_what_is_the_same_in_any_case(texts, wanted):
     table = pd.DataFrame({"text": pd.Series(texts, dtype="str")})
     explorer = Explorer(table, name="table")
     explorer.search(wanted)
-    kept = [text for text in texts if wanted.strip().casefold() in text.casefold()]
-    assert explorer.frame["text"].tolist() == kept
+    matching = [text for text in texts if wanted.strip().casefold() in text.casefold()]
+    assert explorer.frame["text"].tolist() == matching
     same(explorer, table)
 
 
@@ -116,15 +116,15 @@ def test_each_value_that_is_offered_is_code_that_runs(column):
 @pytest.mark.parametrize("ascending", [True, False])
 @pytest.mark.parametrize("column", ["maybe", "share", "text", "lists", "mixed"])
 def test_what_is_missing_stands_last_and_equals_keep_their_order(column, ascending):
-    table = MIXED.assign(place=np.arange(len(MIXED)))
-    shown = table.iloc[Filter(sort=(column, ascending)).rows(table, TextIndex(table))]
-    missing = shown[column].isna().to_numpy()
+    table = MIXED.assign(position=np.arange(len(MIXED)))
+    sorted_rows = table.iloc[Filter(sort=(column, ascending)).rows(table, TextIndex(table))]
+    missing = sorted_rows[column].isna().to_numpy()
     assert 0 < missing.sum() < len(table)
     assert missing[-missing.sum() :].all()
-    order = shown[column].astype("str").fillna("") if unordered(table[column]) else shown[column]
+    order = sorted_rows[column].astype("str").fillna("") if unordered(table[column]) else sorted_rows[column]
     ties = (order == order.shift()).fillna(value=False).to_numpy("bool")
     assert ties.any()
-    assert (shown["place"].diff().to_numpy()[ties] > 0).all()
+    assert (sorted_rows["position"].diff().to_numpy()[ties] > 0).all()
 
 
 def test_a_header_sorts_and_again_the_other_way_round():
@@ -148,14 +148,14 @@ def test_the_browser_has_one_page_at_most(size):
     explorer = Explorer(kit.records(1_050))
     sizes = kit.the(explorer, ipywidgets.Dropdown, "Rows")
     sizes.value = size
-    seen = []
+    ids = []
     for _ in range(-(-1_050 // size)):
-        shown = [row[0] for row in kit.grid(explorer).rows]
-        assert 0 < len(shown) <= size
-        seen += shown
+        page_ids = [row[0] for row in kit.grid(explorer).rows]
+        assert 0 < len(page_ids) <= size
+        ids += page_ids
         kit.press(explorer, "Next page")
-    assert seen == [*range(1_050)]
-    assert [row[0] for row in kit.grid(explorer).rows] == seen[-len(kit.grid(explorer).rows) :]  # it stays
+    assert ids == [*range(1_050)]
+    assert [row[0] for row in kit.grid(explorer).rows] == ids[-len(kit.grid(explorer).rows) :]  # it stays
     state = repr(explorer.get_state()) + repr(kit.grid(explorer).get_state())
     assert state.count("peepfinder.example") <= size
 

@@ -14,7 +14,7 @@ from exposurekit.widgets import RecordLabels
 
 @pytest.fixture(scope="module")
 def exposure():
-    with kit.seen() as exposure:
+    with kit.served_exposure() as exposure:
         yield exposure
 
 
@@ -52,13 +52,13 @@ def test_a_label_and_its_reason_are_kept_and_there_again(records, history):
 def test_what_nobody_labelled_comes_first(records, history):
     history.label(records.iloc[[0, 2]], "mine")
     labels = RecordLabels(records, history)
-    shown = []
+    record_ids = []
     for _ in range(len(records)):
-        shown.append(int(labels.record["record_id"]))
+        record_ids.append(int(labels.record["record_id"]))
         kit.press(labels, "Skip")
     ids = in_turn(records)
     marked = records["record_id"].iloc[[0, 2]].tolist()
-    assert shown == [one for one in ids if one not in marked] + [one for one in ids if one in marked]
+    assert record_ids == [one for one in ids if one not in marked] + [one for one in ids if one in marked]
 
 
 @pytest.mark.parametrize(("key", "label"), [("m", "mine"), ("n", "not mine"), ("u", "unsure")])
@@ -187,11 +187,11 @@ def test_the_static_html_begins_with_labelled_records(records, history):
 def test_open_findings_come_before_closed_ones(beside):
     exposure, history = beside
     labels = RecordLabels(exposure.records(), history, exposure=exposure)
-    shown = []
+    record_ids = []
     for _ in range(3):
-        shown.append(int(labels.record["record_id"]))
+        record_ids.append(int(labels.record["record_id"]))
         labels.step(1)
-    assert shown == [2, 3, 1]
+    assert record_ids == [2, 3, 1]
 
 
 def test_without_an_exposure_it_says_how_to_see_the_person(beside):

@@ -29,20 +29,20 @@ NAMES = [name for name in widgets.__all__ if name != "Panel"]
 
 def opened(name, exposure, history):
     """A widget of a kind."""
-    made = {
+    factories = {
         "ConnectionPanel": lambda: ConnectionPanel(exposure, history),
         "Dashboard": lambda: Dashboard(exposure, history),
         "Explorer": lambda: Explorer(exposure.records(), name="records"),
         "OptOutChecklist": lambda: OptOutChecklist(exposure.alerts(), history),
         "RecordLabels": lambda: RecordLabels(exposure.records(), history),
     }
-    return made[name]()
+    return factories[name]()
 
 
 @pytest.fixture(scope="module")
 def looked(tmp_path_factory):
     """An exposure of three people, and a history of it."""
-    with kit.seen() as exposure:
+    with kit.served_exposure() as exposure:
         yield exposure, kit.a_history(tmp_path_factory.mktemp("looked"), exposure, Clock())
 
 
@@ -74,14 +74,14 @@ def attacked(tmp_path_factory):
         service.people[number] = hostile(number, payload)
     with seen_through(service) as exposure:
         history = kit.a_history(tmp_path_factory.mktemp("attacked"), exposure, Clock())
-        for place, payload in enumerate(PAYLOADS):
-            history.label(exposure.records().iloc[place], "unsure", reason=payload)
-            history.tick(exposure.steps().iloc[place], "done", note=payload)
+        for index, payload in enumerate(PAYLOADS):
+            history.label(exposure.records().iloc[index], "unsure", reason=payload)
+            history.tick(exposure.steps().iloc[index], "done", note=payload)
         yield exposure, history
 
 
 @pytest.fixture(params=NAMES)
-def shown(request, looked):
+def opened_widget(request, looked):
     return opened(request.param, *looked)
 
 
@@ -91,28 +91,28 @@ def shown(request, looked):
 def test_an_unknown_keyword_is_an_error(looked):
     for name in NAMES:
         kind = getattr(widgets, name)
-        given = [Clock()] * (1 if name == "Explorer" else 2)
+        arguments = [Clock()] * (1 if name == "Explorer" else 2)
         with pytest.raises(TypeError, match="unexpected keyword argument 'sites_shown'"):
-            kind(*given, sites_shown=True)
+            kind(*arguments, sites_shown=True)
         assert not any(one.kind is one.VAR_KEYWORD for one in inspect.signature(kind).parameters.values())
 
 
-def test_a_line_and_a_repr_hold_nothing_personal(shown, looked):
+def test_a_line_and_a_repr_hold_nothing_personal(opened_widget, looked):
     people = looked[0].records()["name"].dropna().unique()
-    said = shown.line()
-    assert repr(shown) == said
-    assert "\n" not in said
+    line = opened_widget.line()
+    assert repr(opened_widget) == line
+    assert "\n" not in line
     service = looked[0].origin
     for personal in [*people, *kit.PERSONAL]:
-        assert personal not in said.replace(service, "")
-    assert "secret" not in said
+        assert personal not in line.replace(service, "")
+    assert "secret" not in line
 
 
 def test_the_twin_says_what_is_live(looked):
     for name in NAMES:
-        shown = opened(name, *looked)
-        assert repr(shown).partition(": ")[2].split(";")[0].split(",")[0] in kit.Read(shown.to_html()).words
-        assert shown._repr_html_() == f"<style>{stylesheet()}</style>{shown.to_html()}"
+        widget = opened(name, *looked)
+        assert repr(widget).partition(": ")[2].split(";")[0].split(",")[0] in kit.Read(widget.to_html()).words
+        assert widget._repr_html_() == f"<style>{stylesheet()}</style>{widget.to_html()}"
 
 
 def test_a_notebook_gets_the_widget_and_a_current_static_version(looked):
@@ -208,12 +208,12 @@ def test_only_the_keys_that_are_told_are_heard():
 
 def turned(widget):
     """All markup that a widget shows, page by page, live and as a twin."""
-    found = []
+    pages = []
     for _ in range(2 * len(PAYLOADS) if hasattr(widget, "step") else 1):
-        found += [kit.html_of(widget), widget.to_html() if not found else ""]
+        pages += [kit.html_of(widget), widget.to_html() if not pages else ""]
         if hasattr(widget, "step"):
             widget.step(1)
-    return "".join(found)
+    return "".join(pages)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -270,11 +270,11 @@ def test_a_table_says_how_many_rows_are_not_shown():
 
 
 def test_the_panel_says_what_it_is_connected_to(looked):
-    shown = ConnectionPanel(*looked)
-    assert looked[0].provenance in repr(shown)
-    assert "history: 1 runs" in repr(shown)
-    assert "All users were loaded." in kit.html_of(shown)
-    state = repr([one.get_state() for one in kit.within(shown)])
+    panel = ConnectionPanel(*looked)
+    assert looked[0].provenance in repr(panel)
+    assert "history: 1 runs" in repr(panel)
+    assert "All users were loaded." in kit.html_of(panel)
+    state = repr([one.get_state() for one in kit.within(panel)])
     for secret in ("api_secret", "secret-1", "'key'"):
         assert secret not in state
 
@@ -282,22 +282,22 @@ def test_the_panel_says_what_it_is_connected_to(looked):
 def test_a_reload_shows_load_issues_and_keeps_earlier_rows():
     service = kit.three_people()
     with seen_through(service) as exposure:
-        shown = ConnectionPanel(exposure)
+        panel = ConnectionPanel(exposure)
         service.broken[2] = "no user"
-        kit.press(shown, "Load again")
-        assert shown.error is None
-        assert "Not loaded" in kit.html_of(shown)
-        assert "Get user" in kit.Read(kit.html_of(shown)).words
+        kit.press(panel, "Load again")
+        assert panel.error is None
+        assert "Not loaded" in kit.html_of(panel)
+        assert "Get user" in kit.Read(kit.html_of(panel)).words
         service.listing = False
-        kit.press(shown, "Load again")
-        assert shown.error is not None
-        assert kit.alerted(shown) == str(shown.error)
-        assert "Not loaded" in shown.to_html()
+        kit.press(panel, "Load again")
+        assert panel.error is not None
+        assert kit.alerted(panel) == str(panel.error)
+        assert "Not loaded" in panel.to_html()
 
 
 def test_a_history_alone_has_nothing_to_look_at_again(looked, tmp_path):
-    shown = ConnectionPanel(history=looked[1])
-    assert kit.the(shown, ipywidgets.Button, "Load again").disabled
+    panel = ConnectionPanel(history=looked[1])
+    assert kit.the(panel, ipywidgets.Button, "Load again").disabled
     assert repr(ConnectionPanel(history=History(tmp_path / "nothing"))) == "ConnectionPanel: history: empty"
 
 
@@ -307,7 +307,7 @@ def test_neither_is_refused():
 
 
 def test_a_service_that_is_not_there_is_told_at_once():
-    with kit.seen() as exposure:
+    with kit.served_exposure() as exposure:
         pass
     with pytest.raises(ConnectionFailed):
         ConnectionPanel(exposure)

@@ -30,28 +30,28 @@ class Story:
     """A history that is looked at day by day, and a teller beside it."""
 
     def __init__(self, directory, rules, **send_to):
-        self.service, self.clock, self.looks = Service(), FrozenClock(DAWN), Clock()
+        self.service, self.clock, self.run_clock = Service(), FrozenClock(DAWN), Clock()
         self.service.people = {
             number: Person(
                 [a_record(10 * number, site="Seekfolk"), a_record(10 * number + 1, site="Nosy Heron")]
             )
             for number in (1, 2, 3)
         }
-        self.history = History(directory / "history", clock=self.looks)
+        self.history = History(directory / "history", clock=self.run_clock)
         self.notices = NotificationOutbox(directory / "notifications.db")
         addresses = "".join(f"  {name}: {url}\n" for name, url in send_to.items())
         self.notifier = Notifier(parse_rules(f"send_to:\n{addresses}{rules}"), self.notices, self.clock.now)
 
-    def look(self, after=DAY, only=None):
+    def collect(self, after=DAY, only=None):
         """A look, some time after the last; what is to be told is kept."""
         self.clock.advance(after)
-        self.looks.set(self.clock.now())
+        self.run_clock.set(self.clock.now())
         with seen_through(self.service) as exposure:
             self.history.collect(exposure, only=only, progress=False)
         return self.notifier.on_new_run(self.history)
 
-    def set(self, user_id, status, place=0):
-        self.service.people[user_id].records[place] |= {"status": status}
+    def set(self, user_id, status, index=0):
+        self.service.people[user_id].records[index] |= {"status": status}
 
 
 @pytest.fixture
@@ -68,85 +68,85 @@ def hook():
 
 @pytest.fixture
 def story(tmp_path, mail, hook):
-    made = []
+    stories = []
 
     def of(rules):
-        made.append(Story(tmp_path, rules, me=mail.url, chat=hook.url))
-        return made[-1]
+        stories.append(Story(tmp_path, rules, me=mail.url, chat=hook.url))
+        return stories[-1]
 
     yield of
-    for one in made:
+    for one in stories:
         one.notices.close()
         one.history.close()
 
 
 def test_a_relisting_is_notified_once_by_mail_and_by_webhook(story, mail, hook):
-    told = story("rules:\n  - {when: relisted, send: [me, chat]}\n")
-    assert told.look() == 0
-    told.set(1, "removed")
-    told.set(2, "removed")
-    assert told.look() == 0
-    told.set(1, "discovered")
-    told.set(2, "discovered")
-    assert told.look() == 4
-    assert told.notifier.send() == 2
-    assert told.look() == 0
-    assert told.notifier.send() == 0
+    scene = story("rules:\n  - {when: relisted, send: [me, chat]}\n")
+    assert scene.collect() == 0
+    scene.set(1, "removed")
+    scene.set(2, "removed")
+    assert scene.collect() == 0
+    scene.set(1, "discovered")
+    scene.set(2, "discovered")
+    assert scene.collect() == 4
+    assert scene.notifier.send() == 2
+    assert scene.collect() == 0
+    assert scene.notifier.send() == 0
     [(subject, text)] = mail.mails
     assert subject == "exposurekit: 2 relisted listings"
     assert text.strip() == "2 relisted listings:\n  Seekfolk (2)"
-    [message] = hook.told
+    [message] = hook.messages
     assert message["title"] == subject
     assert message["message"].strip() == text.strip()
 
 
 def test_the_first_run_notifies_only_of_stuck_records(story, hook):
-    told = story("rules:\n  - {when: new, send: chat}\n  - {when: stuck, days: 3, send: chat}\n")
-    assert told.look() == 0
-    assert told.look(2 * DAY) == 0
-    assert told.look(2 * DAY) == 6
-    assert told.look() == 0
-    told.service.people[1].records.append(a_record(19, site="Seekfolk"))
-    assert told.look() == 1
-    told.notifier.send()
-    [message] = hook.told
+    scene = story("rules:\n  - {when: new, send: chat}\n  - {when: stuck, days: 3, send: chat}\n")
+    assert scene.collect() == 0
+    assert scene.collect(2 * DAY) == 0
+    assert scene.collect(2 * DAY) == 6
+    assert scene.collect() == 0
+    scene.service.people[1].records.append(a_record(19, site="Seekfolk"))
+    assert scene.collect() == 1
+    scene.notifier.send()
+    [message] = hook.messages
     assert message["title"] == "exposurekit: 6 listings with the same status for 3 days, and 1 more"
     assert "1 new listing:\n  Seekfolk" in message["message"]
 
 
 @pytest.mark.parametrize("personal", [False, True])
 def test_no_name_is_in_a_notification_unless_allowed(story, hook, personal):
-    told = story(f"rules:\n  - {{when: removed, send: chat, personal: {str(personal).lower()}}}\n")
-    told.look()
-    told.set(2, "removed")
-    told.look()
-    told.notifier.send()
+    scene = story(f"rules:\n  - {{when: removed, send: chat, personal: {str(personal).lower()}}}\n")
+    scene.collect()
+    scene.set(2, "removed")
+    scene.collect()
+    scene.notifier.send()
     record = a_record(1)
     for value in ("user 2", record["name"], escape_chat_url(record["href"])):
-        assert (value in hook.told[0]["message"]) is personal
+        assert (value in hook.messages[0]["message"]) is personal
 
 
 def test_each_condition_triggers_its_notification(story, hook):
     rules = ["{when: refused, send: chat}", "{when: not_seen, days: 2, send: chat}"]
     rules += ["{when: site_broken, send: chat}", "{when: score, points: 5, send: chat}"]
-    told = story("rules:\n" + "".join(f"  - {rule}\n" for rule in rules))
-    told.service.people |= {
+    scene = story("rules:\n" + "".join(f"  - {rule}\n" for rule in rules))
+    scene.service.people |= {
         number: Person([a_record(10 * number, site="Tattleberry")]) for number in range(4, 10)
     }
-    told.set(1, "pending removal")
-    told.look()
-    told.set(1, "discovered")
-    told.service.broken = {3: "no user"}
-    assert told.look() == 1  # refused
+    scene.set(1, "pending removal")
+    scene.collect()
+    scene.set(1, "discovered")
+    scene.service.broken = {3: "no user"}
+    assert scene.collect() == 1  # refused
     for number in range(4, 10):
-        told.service.people[number].records.clear()
-    assert told.look(2 * DAY) == 2  # not seen for two days, and six vanished at once
-    told.service.people[2].links.extend(a_link(f"https://page.example/{n}") for n in range(6))
+        scene.service.people[number].records.clear()
+    assert scene.collect(2 * DAY) == 2  # not seen for two days, and six vanished at once
+    scene.service.people[2].links.extend(a_link(f"https://page.example/{n}") for n in range(6))
     for number in range(4, 10):
-        told.service.people[number].records.append(a_record(100 + number, site="Elsewhere"))
-    assert told.look() == 1  # 6 pages and 6 listings more
-    told.notifier.send()
-    text = hook.told[0]["message"]
+        scene.service.people[number].records.append(a_record(100 + number, site="Elsewhere"))
+    assert scene.collect() == 1  # 6 pages and 6 listings more
+    scene.notifier.send()
+    text = hook.messages[0]["message"]
     assert "1 refused removal (manual work needed)" in text
     assert "1 user not loaded completely for 2 days" in text
     assert "Tattleberry" in text
@@ -154,48 +154,50 @@ def test_each_condition_triggers_its_notification(story, hook):
 
 
 def test_a_site_that_went_dark_once_is_told_once(story):
-    told = story("rules:\n  - {when: site_broken, send: chat}\n")
-    told.service.people |= {n: Person([a_record(10 * n, site="Tattleberry")]) for n in range(4, 10)}
-    told.look()
+    scene = story("rules:\n  - {when: site_broken, send: chat}\n")
+    scene.service.people |= {n: Person([a_record(10 * n, site="Tattleberry")]) for n in range(4, 10)}
+    scene.collect()
     for number in range(4, 10):
-        told.service.people[number].records.clear()
-    assert told.look() == 1
+        scene.service.people[number].records.clear()
+    assert scene.collect() == 1
     for number in range(4, 10):  # it can be read again
-        told.service.people[number].records.append(a_record(500 + number, site="Tattleberry"))
-        assert told.look() == 0
+        scene.service.people[number].records.append(a_record(500 + number, site="Tattleberry"))
+        assert scene.collect() == 0
 
 
 def test_a_score_is_compared_between_full_runs(story):
-    told = story("rules:\n  - {when: score, points: 20, send: chat}\n")
-    told.look()
+    scene = story("rules:\n  - {when: score, points: 20, send: chat}\n")
+    scene.collect()
     for user_id in (1, 2):
         pages = (a_link(f"https://page.example/{user_id}/{n}") for n in range(12))
-        told.service.people[user_id].links.extend(pages)
+        scene.service.people[user_id].links.extend(pages)
         if user_id == 1:
-            assert told.look(HOUR, only=[1]) == 0  # of one person: it says nothing of the rest
-    assert told.look() == 1
+            assert scene.collect(HOUR, only=[1]) == 0  # of one person: it says nothing of the rest
+    assert scene.collect() == 1
 
 
 def test_what_a_webhook_told_during_a_look_is_not_lost(story):
-    told = story("rules:\n  - {when: new, send: chat}\n")
-    told.look()
-    told.look(only=[1])
+    scene = story("rules:\n  - {when: new, send: chat}\n")
+    scene.collect()
+    scene.collect(only=[1])
     delivery = a_delivery(2, {"discovered_records": [{"record": a_record(29, site="Seekfolk")}]})
-    told.history.ingest_deliveries(
-        [ReceivedDelivery(1, told.clock.now() - MINUTE, "msg_1", delivery)], "inbox"
+    scene.history.ingest_deliveries(
+        [ReceivedDelivery(1, scene.clock.now() - MINUTE, "msg_1", delivery)], "inbox"
     )
-    assert told.notifier.on_new_run(told.history) == 1
-    assert told.notifier.on_new_run(told.history) == 0
+    assert scene.notifier.on_new_run(scene.history) == 1
+    assert scene.notifier.on_new_run(scene.history) == 0
 
 
 def test_a_message_about_somebody_names_the_very_listing(story, hook):
-    told = story("rules:\n  - {when: new, send: chat, personal: true}\n")
-    told.look()
+    scene = story("rules:\n  - {when: new, send: chat, personal: true}\n")
+    scene.collect()
     for number, name in enumerate(("Zinnia One", "Zinnia Two"), 18):
-        told.service.people[1].records.append(a_record(number, site="Doorbell", name=name))
-        told.look()
-    told.notifier.send()
-    assert [name for name in ("Zinnia One", "Zinnia Two") if hook.told[0]["message"].count(name) == 1] == [
+        scene.service.people[1].records.append(a_record(number, site="Doorbell", name=name))
+        scene.collect()
+    scene.notifier.send()
+    assert [
+        name for name in ("Zinnia One", "Zinnia Two") if hook.messages[0]["message"].count(name) == 1
+    ] == [
         "Zinnia One",
         "Zinnia Two",
     ]
@@ -212,17 +214,17 @@ CALLING = (
     "url", ["json://127.0.0.1:{}", "mmost://127.0.0.1:{}/3ccdd113474722377935511fc85d3dd4"]
 )
 def test_chat_messages_mention_nobody_and_contain_no_links(story, hook, url, personal):
-    told = story(
+    scene = story(
         f"  team: {url.format(hook.port)}\nrules:\n  - {{when: new, send: team, personal: {personal}}}\n"
     )
-    told.look()
+    scene.collect()
     for site, name in (CALLING, CALLING[::-1]):
-        number = 19 + len(told.service.people[1].records)
+        number = 19 + len(scene.service.people[1].records)
         record = a_record(number, site=site, name=name, href=f"https://x.example/@here?{name}")
-        told.service.people[1].records.append(record)
-    told.look()
-    assert told.notifier.send() == 1
-    text = json.dumps(hook.told[0], ensure_ascii=False).replace(r"\n", "").replace(r"\r", "")
+        scene.service.people[1].records.append(record)
+    scene.collect()
+    assert scene.notifier.send() == 1
+    text = json.dumps(hook.messages[0], ensure_ascii=False).replace(r"\n", "").replace(r"\r", "")
     assert "(at)everyone (Reset)(https: //evil.example)" in text
     assert text.count("(at)everyone") == 1 + personal
     text = text.replace("https://github.com/caronc/apprise", "")  # its picture
@@ -230,20 +232,20 @@ def test_chat_messages_mention_nobody_and_contain_no_links(story, hook, url, per
 
 
 def test_a_digest_waits_and_groups(story, hook):
-    told = story(
+    scene = story(
         "rules:\n  - {when: new, send: chat, digest: true}\n  - {when: removed, send: chat, digest: true}\n"
     )
-    told.look()
-    told.service.people[1].records.append(a_record(19, site="Seekfolk"))
-    told.look()
-    assert told.notifier.send() == 0
-    told.set(2, "removed")
-    told.look(HOUR)
-    assert told.notifier.send() == 0
-    told.clock.advance(DAY)
-    assert told.notifier.send() == 1
+    scene.collect()
+    scene.service.people[1].records.append(a_record(19, site="Seekfolk"))
+    scene.collect()
+    assert scene.notifier.send() == 0
+    scene.set(2, "removed")
+    scene.collect(HOUR)
+    assert scene.notifier.send() == 0
+    scene.clock.advance(DAY)
+    assert scene.notifier.send() == 1
     assert hook.tries == 1
-    assert hook.told[0]["title"] == "exposurekit: 1 new listing, and 1 more"
+    assert hook.messages[0]["title"] == "exposurekit: 1 new listing, and 1 more"
 
 
 def test_of_several_rules_the_soonest_and_most_detailed_count(story, hook):
@@ -252,113 +254,113 @@ def test_of_several_rules_the_soonest_and_most_detailed_count(story, hook):
         "  - {when: new, send: chat, sites: [Seekfolk]}\n",
         "  - {when: new, send: chat, personal: true, digest: true}\n",
     )
-    told = story(f"rules:\n{''.join(rules)}")
-    told.look()
-    told.service.people[1].records.append(a_record(19, site="Seekfolk"))
-    told.look()
-    assert told.notifier.send() == 1
-    assert "user 1 at Seekfolk" in hook.told[0]["message"]
+    scene = story(f"rules:\n{''.join(rules)}")
+    scene.collect()
+    scene.service.people[1].records.append(a_record(19, site="Seekfolk"))
+    scene.collect()
+    assert scene.notifier.send() == 1
+    assert "user 1 at Seekfolk" in hook.messages[0]["message"]
 
 
 def test_somebody_who_is_erased_is_told_of_no_more(story, tmp_path):
-    told = story("rules:\n  - {when: new, send: chat, personal: true, digest: true}\n")
-    told.look()
+    scene = story("rules:\n  - {when: new, send: chat, personal: true, digest: true}\n")
+    scene.collect()
     for user_id in (1, 2):
-        told.service.people[user_id].records.append(a_record(10 * user_id + 9, site="Seekfolk"))
-    told.look()
-    assert told.notices.erase(1) == 1
-    assert told.notices.waiting() == 1
-    told.notices.close()
-    held = b"".join(file.read_bytes() for file in tmp_path.glob("notifications.db*"))
-    assert (b"user 1 at" in held, b"user 2 at" in held) == (False, True)
+        scene.service.people[user_id].records.append(a_record(10 * user_id + 9, site="Seekfolk"))
+    scene.collect()
+    assert scene.notices.erase(1) == 1
+    assert scene.notices.waiting() == 1
+    scene.notices.close()
+    stored_bytes = b"".join(file.read_bytes() for file in tmp_path.glob("notifications.db*"))
+    assert (b"user 1 at" in stored_bytes, b"user 2 at" in stored_bytes) == (False, True)
 
 
 def test_in_quiet_hours_only_what_is_urgent_is_sent(story, hook):
     rules = "  - {when: new, send: chat}\n  - {when: removed, send: chat, urgent: true}\n"
-    told = story(f'rules:\n{rules}quiet_hours: {{from: "19:00", until: "06:00"}}\n')
-    told.look()
-    told.service.people[1].records.append(a_record(19))
-    told.set(2, "removed")
-    told.look()  # at 20:00
-    told.notifier.send()
-    assert [message["title"] for message in hook.told] == ["exposurekit: 1 removed listing"]
-    told.clock.advance(10 * HOUR)
-    told.notifier.send()
-    assert [message["title"] for message in hook.told][1:] == ["exposurekit: 1 new listing"]
+    scene = story(f'rules:\n{rules}quiet_hours: {{from: "19:00", until: "06:00"}}\n')
+    scene.collect()
+    scene.service.people[1].records.append(a_record(19))
+    scene.set(2, "removed")
+    scene.collect()  # at 20:00
+    scene.notifier.send()
+    assert [message["title"] for message in hook.messages] == ["exposurekit: 1 removed listing"]
+    scene.clock.advance(10 * HOUR)
+    scene.notifier.send()
+    assert [message["title"] for message in hook.messages][1:] == ["exposurekit: 1 new listing"]
 
 
 def test_an_address_that_is_down_loses_and_delays_nothing(story, mail, hook, caplog):
-    told = story("rules:\n  - {when: removed, send: [me, chat]}\n")
-    told.look()
+    scene = story("rules:\n  - {when: removed, send: [me, chat]}\n")
+    scene.collect()
     hook.status = 500
     for user_id in (1, 2, 3):
-        told.set(user_id, "removed")
-        told.look(10 * MINUTE)
-        told.notifier.send()
+        scene.set(user_id, "removed")
+        scene.collect(10 * MINUTE)
+        scene.notifier.send()
     for _ in range(60):
-        told.clock.advance(MINUTE)
-        told.notifier.send()
+        scene.clock.advance(MINUTE)
+        scene.notifier.send()
     assert len(mail.mails) == 3
-    assert hook.told == []
+    assert hook.messages == []
     assert 3 < hook.tries < 20  # later each time
-    assert told.notices.waiting() == 3
+    assert scene.notices.waiting() == 3
     hook.status = 200
-    told.clock.advance(15 * MINUTE)
-    told.notifier.send()
-    [message] = hook.told
+    scene.clock.advance(15 * MINUTE)
+    scene.notifier.send()
+    [message] = hook.messages
     assert message["title"] == "exposurekit: 3 removed listings"
-    assert told.notices.waiting() == 0
+    assert scene.notices.waiting() == 0
     assert "127.0.0.1" not in caplog.text
     assert "could not notify chat: it responded with 500; next attempt at " in caplog.text
 
 
 def test_a_try_made_with_a_fast_clock_delays_nothing(story, hook):
-    told = story("rules:\n  - {when: removed, send: chat}\n")
-    told.look()
-    told.set(1, "removed")
-    told.look()
+    scene = story("rules:\n  - {when: removed, send: chat}\n")
+    scene.collect()
+    scene.set(1, "removed")
+    scene.collect()
     hook.status = 500
-    told.clock.advance(1000 * DAY)
-    told.notifier.send()
-    told.clock.advance(-1000 * DAY)
+    scene.clock.advance(1000 * DAY)
+    scene.notifier.send()
+    scene.clock.advance(-1000 * DAY)
     hook.status = 200
-    assert told.notifier.send() == 1
+    assert scene.notifier.send() == 1
 
 
 def test_what_a_fast_clock_postponed_is_sent_after_its_correction(story, hook):
-    told = story("rules:\n  - {when: collection_failed, send: chat, digest: true}\n")
-    told.clock.advance(1000 * DAY)
-    assert told.notifier.on_failure(1, "monday", "no answer") == 1
-    assert told.notifier.send() == 0
-    told.clock.advance(-1000 * DAY)
-    assert told.notifier.send() == 1
+    scene = story("rules:\n  - {when: collection_failed, send: chat, digest: true}\n")
+    scene.clock.advance(1000 * DAY)
+    assert scene.notifier.on_failure(1, "monday", "no answer") == 1
+    assert scene.notifier.send() == 0
+    scene.clock.advance(-1000 * DAY)
+    assert scene.notifier.send() == 1
 
 
 def test_unsent_notifications_are_sent_by_the_next_process(story, tmp_path, hook):
-    told = story("rules:\n  - {when: removed, send: chat}\n")
-    told.look()
+    scene = story("rules:\n  - {when: removed, send: chat}\n")
+    scene.collect()
     hook.status = 503
-    told.set(1, "removed")
-    told.look()
-    told.notifier.send()
-    told.notices.close()
+    scene.set(1, "removed")
+    scene.collect()
+    scene.notifier.send()
+    scene.notices.close()
     hook.status = 200
-    told.clock.advance(HOUR)
+    scene.clock.advance(HOUR)
     again = NotificationOutbox(tmp_path / "notifications.db")
-    assert Notifier(told.notifier.rules, again, told.clock.now).send() == 1
+    assert Notifier(scene.notifier.rules, again, scene.clock.now).send() == 1
     again.close()
 
 
 def test_sent_texts_are_deleted_and_remembered_as_sent(story, tmp_path, hook):
-    told = story("rules:\n  - {when: removed, send: chat, personal: true}\n")
-    told.look()
-    told.set(2, "removed")
-    told.look()
-    told.notifier.send()
-    told.notices.close()
-    held = b"".join(file.read_bytes() for file in tmp_path.glob("notifications.db*"))
-    assert b"user 2" not in held
-    assert a_record(1)["name"].encode() not in held
+    scene = story("rules:\n  - {when: removed, send: chat, personal: true}\n")
+    scene.collect()
+    scene.set(2, "removed")
+    scene.collect()
+    scene.notifier.send()
+    scene.notices.close()
+    stored_bytes = b"".join(file.read_bytes() for file in tmp_path.glob("notifications.db*"))
+    assert b"user 2" not in stored_bytes
+    assert a_record(1)["name"].encode() not in stored_bytes
     assert (tmp_path / "notifications.db").stat().st_mode & 0o077 == 0
 
 
@@ -417,11 +419,11 @@ def test_an_outbox_of_the_former_name_keeps_its_log(tmp_path):
 
 
 def test_of_each_failing_streak_one_is_told(story, hook):
-    told = story("rules:\n  - {when: collection_failed, times: 2, send: chat}\n")
-    assert [told.notifier.on_failure(n, "monday", "no answer") for n in (1, 2, 3)] == [0, 1, 0]
-    assert told.notifier.on_failure(2, "tuesday", "no answer") == 1
-    told.notifier.send()
-    assert hook.told[0]["message"].count("no answer") == 1  # the same words, counted
+    scene = story("rules:\n  - {when: collection_failed, times: 2, send: chat}\n")
+    assert [scene.notifier.on_failure(n, "monday", "no answer") for n in (1, 2, 3)] == [0, 1, 0]
+    assert scene.notifier.on_failure(2, "tuesday", "no answer") == 1
+    scene.notifier.send()
+    assert hook.messages[0]["message"].count("no answer") == 1  # the same words, counted
 
 
 def test_an_address_that_cannot_work_is_an_immediate_error():
@@ -476,9 +478,9 @@ def test_an_address_with_two_receivers_is_refused(url):
 
 
 def test_a_test_says_who_was_told(story, hook, mail):
-    told = story("rules:\n  - {when: new, send: chat}\n")
+    scene = story("rules:\n  - {when: new, send: chat}\n")
     hook.status = 500
-    assert told.notifier.send_test() == {"me": "", "chat": "it responded with 500"}
+    assert scene.notifier.send_test() == {"me": "", "chat": "it responded with 500"}
     assert "This is a test message" in mail.mails[0][1]
 
 
@@ -523,8 +525,8 @@ def test_why_an_address_fails_is_logged_without_the_address(url, why, hook, capl
 )
 def test_behind_a_redirect_a_message_has_not_arrived(url, status, hook):
     hook.status = status
-    said = f"it redirects ({status}): use the address it redirects to"
-    assert Notifier(to_team(url.format(hook.port)), None).send_test() == {"team": said}
+    reason = f"it redirects ({status}): use the address it redirects to"
+    assert Notifier(to_team(url.format(hook.port)), None).send_test() == {"team": reason}
     assert hook.tries == 1
 
 
@@ -549,13 +551,13 @@ def test_a_watch_keeps_running_where_notifications_fail(tmp_path, hook, caplog):
         def astray():
             scene.fleet.fault = faults.server_error()
 
-        def told():
+        def notify():
             notifier.send()
 
-        scene.watch(astray, EVERY, told, notifier=notifier).run()
+        scene.watch(astray, EVERY, notify, notifier=notifier).run()
         assert scene.status()["failures_in_a_row"] >= 1
         assert notices.waiting() == 0
-        [message] = hook.told
+        [message] = hook.messages
         assert message["title"] == "exposurekit: a failed collection"
         notices.close()
 

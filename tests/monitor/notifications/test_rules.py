@@ -51,7 +51,7 @@ def test_no_repr_shows_an_address(rules):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "the rules: send_to and rules are required"),
         ("send_to: [", "line 1: is not YAML"),
@@ -100,10 +100,10 @@ def test_no_repr_shows_an_address(rules):
         ("!!python/object/apply:os.system ['x']", "tags are not supported"),
     ],
 )
-def test_what_is_not_well_is_told_where_it_stands(text, said):
+def test_what_is_not_well_is_told_where_it_stands(text, message):
     with pytest.raises(ConfigurationError, match="the rules") as refused:
         parse_rules(text, {"CHAT": f"slack://{SECRET}"})
-    assert said in str(refused.value)
+    assert message in str(refused.value)
     assert SECRET not in str(refused.value)
     assert "\nERROR" not in str(refused.value)
 

@@ -40,20 +40,20 @@ class Taken(History):
 
     def __init__(self, path):
         super().__init__(path)
-        self.told = []
+        self.ingested = []
         self.interrupted = None
         self.refused = {}
         self.synced = 0
 
-    def ingest_deliveries(self, told, inbox):
+    def ingest_deliveries(self, deliveries, inbox):
         if self.interrupted == "before":
             raise KeyboardInterrupt
-        for user_id in (None, *(one.delivery.user_id for one in told)):
+        for user_id in (None, *(one.delivery.user_id for one in deliveries)):
             if user_id in self.refused:
                 raise self.refused[user_id]
-        known = self.last_delivery(inbox)
-        new = super().ingest_deliveries(told, inbox)
-        self.told += [(inbox, one) for one in told if one.number > known]
+        last_number = self.last_delivery(inbox)
+        new = super().ingest_deliveries(deliveries, inbox)
+        self.ingested += [(inbox, one) for one in deliveries if one.number > last_number]
         if self.interrupted == "after":
             raise KeyboardInterrupt
         return new
@@ -64,13 +64,13 @@ class Taken(History):
 
     @property
     def numbers(self):
-        return [one.number for _, one in self.told]
+        return [one.number for _, one in self.ingested]
 
 
 @pytest.fixture
 def history(tmp_path):
-    with Taken(tmp_path / "history") as made:
-        yield made
+    with Taken(tmp_path / "history") as recorder:
+        yield recorder
 
 
 @pytest.fixture
@@ -79,42 +79,42 @@ def clock():
 
 
 @pytest.fixture
-def letters(tmp_path, clock):
-    made = InboxStore(tmp_path / "inbox.db", clock=clock.now)
-    yield made
-    made.close()
+def inbox(tmp_path, clock):
+    store = InboxStore(tmp_path / "inbox.db", clock=clock.now)
+    yield store
+    store.close()
 
 
 def about(user_id, **groups):
     return json.dumps({"user_id": user_id, "events": list(groups), **groups}).encode()
 
 
-def test_each_delivery_is_ingested_once_in_order(letters, clock, history):
+def test_each_delivery_is_ingested_once_in_order(inbox, clock, history):
     for number in range(1, 8):
-        letters.put(f"msg_{number}" if number > 1 else None, about(number % 3, number=[number]))
+        inbox.put(f"msg_{number}" if number > 1 else None, about(number % 3, number=[number]))
         clock.advance(timedelta(seconds=1))
-    assert process_inbox(letters, history, batch_size=3) == InboxResult(7, 0, frozenset({0, 1, 2}))
+    assert process_inbox(inbox, history, batch_size=3) == InboxResult(7, 0, frozenset({0, 1, 2}))
     assert history.numbers == [1, 2, 3, 4, 5, 6, 7]
-    assert {inbox for inbox, _ in history.told} == {letters.identity}
-    assert [one.webhook_id for _, one in history.told[:2]] == ["", "msg_2"]
-    assert history.told[6][1].received_at == START + timedelta(seconds=6)
-    assert (letters.counts().waiting, letters.counts().processed) == (0, 7)
-    assert process_inbox(letters, history) == InboxResult()
+    assert {inbox_id for inbox_id, _ in history.ingested} == {inbox.identity}
+    assert [one.webhook_id for _, one in history.ingested[:2]] == ["", "msg_2"]
+    assert history.ingested[6][1].received_at == START + timedelta(seconds=6)
+    assert (inbox.counts().waiting, inbox.counts().processed) == (0, 7)
+    assert process_inbox(inbox, history) == InboxResult()
 
 
-def test_unknown_groups_are_kept(letters, history):
-    letters.put("msg_1", about(12, listed_again=[{"record": RECORD}]))
-    process_inbox(letters, history)
-    [(_, told)] = history.told
-    assert [(name, shape) for name, shape, _ in told.delivery.groups()] == [("listed_again", "records")]
+def test_unknown_groups_are_kept(inbox, history):
+    inbox.put("msg_1", about(12, listed_again=[{"record": RECORD}]))
+    process_inbox(inbox, history)
+    [(_, delivery)] = history.ingested
+    assert [(name, shape) for name, shape, _ in delivery.delivery.groups()] == [("listed_again", "records")]
 
 
-def test_a_delivery_as_xml_is_read_after_the_same_shape(letters, history):
+def test_a_delivery_as_xml_is_read_after_the_same_shape(inbox, history):
     body = {"user_id": 12, "events": ["removed_records"], "removed_records": [{"record": RECORD}]}
-    letters.put("msg_1", b"\n" + codec.encode(body, "xml"))
-    assert process_inbox(letters, history).user_ids == {12}
-    [(_, told)] = history.told
-    assert told.delivery.removed_records[0].reference_id == "0042"
+    inbox.put("msg_1", b"\n" + codec.encode(body, "xml"))
+    assert process_inbox(inbox, history).user_ids == {12}
+    [(_, delivery)] = history.ingested
+    assert delivery.delivery.removed_records[0].reference_id == "0042"
 
 
 UNREADABLE = {
@@ -143,61 +143,61 @@ UNREADABLE = {
 
 
 @pytest.mark.parametrize("name", UNREADABLE)
-def test_unreadable_bodies_are_quarantined_for_an_anonymous_reason(letters, history, name):
+def test_unreadable_bodies_are_quarantined_for_an_anonymous_reason(inbox, history, name):
     body, reason = UNREADABLE[name]
-    letters.put("msg_1", body)
-    letters.put("msg_2", about(12))
-    assert process_inbox(letters, history) == InboxResult(1, 1, frozenset({12}))
-    [quarantined] = letters.quarantined()
+    inbox.put("msg_1", body)
+    inbox.put("msg_2", about(12))
+    assert process_inbox(inbox, history) == InboxResult(1, 1, frozenset({12}))
+    [quarantined] = inbox.quarantined()
     assert reason in quarantined.reason
     assert CANARY not in quarantined.reason
     assert len(quarantined.reason) < 200
-    assert letters.body(1) == body
-    assert process_inbox(letters, history) == InboxResult()
+    assert inbox.body(1) == body
+    assert process_inbox(inbox, history) == InboxResult()
 
 
-def test_numbers_that_end_with_quarantine_are_not_looked_at_again(letters, history):
-    letters.put_all([("msg_1", about(12)), ("msg_2", b"?")])
-    assert process_inbox(letters, history, batch_size=1) == InboxResult(1, 1, frozenset({12}))
-    letters.put("msg_3", about(13))
-    assert process_inbox(letters, history) == InboxResult(1, 0, frozenset({13}))
+def test_numbers_that_end_with_quarantine_are_not_looked_at_again(inbox, history):
+    inbox.put_all([("msg_1", about(12)), ("msg_2", b"?")])
+    assert process_inbox(inbox, history, batch_size=1) == InboxResult(1, 1, frozenset({12}))
+    inbox.put("msg_3", about(13))
+    assert process_inbox(inbox, history) == InboxResult(1, 0, frozenset({13}))
     assert history.numbers == [1, 3]
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_an_interrupted_draining_goes_on_where_it_stood(letters, history, when):
+def test_an_interrupted_draining_goes_on_where_it_stood(inbox, history, when):
     """What the history has not is still there; what it has is not given twice."""
-    letters.put_all([(f"msg_{number}", about(number)) for number in range(1, 7)])
+    inbox.put_all([(f"msg_{number}", about(number)) for number in range(1, 7)])
     history.interrupted = when
     with pytest.raises(KeyboardInterrupt):
-        process_inbox(letters, history, batch_size=4)
-    assert letters.counts().waiting == 6
+        process_inbox(inbox, history, batch_size=4)
+    assert inbox.counts().waiting == 6
     history.interrupted = None
-    assert process_inbox(letters, history, batch_size=4).ingested == (6 if when == "before" else 2)
+    assert process_inbox(inbox, history, batch_size=4).ingested == (6 if when == "before" else 2)
     assert history.numbers == [1, 2, 3, 4, 5, 6]
 
 
-def test_a_history_that_ingests_nothing_leaves_every_body(letters, tmp_path):
+def test_a_history_that_ingests_nothing_leaves_every_body(inbox, tmp_path):
     """Bodies are dropped by what the history says, and not by what it was given."""
 
     class Forgetful(Taken):
         def last_delivery(self, _inbox):
             return 0
 
-    letters.put("msg_1", about(12))
-    process_inbox(letters, Forgetful(tmp_path / "history"))
-    assert letters.counts().waiting == 1
+    inbox.put("msg_1", about(12))
+    process_inbox(inbox, Forgetful(tmp_path / "history"))
+    assert inbox.counts().waiting == 1
 
 
-def test_a_real_history_takes_each_delivery_in_once(letters, tmp_path):
+def test_a_real_history_takes_each_delivery_in_once(inbox, tmp_path):
     history = History(tmp_path / "history")
-    letters.put("msg_1", about(12, removed_records=[{"record": RECORD | {"status": "removed"}}]))
-    letters.put("msg_2", b"?")
-    letters.put("msg_3", about(13))
-    assert process_inbox(letters, history) == InboxResult(2, 1, frozenset({12, 13}))
-    assert history.last_delivery(letters.identity) == 3
-    letters.put("msg_3", about(13))
-    assert process_inbox(letters, history) == InboxResult()
+    inbox.put("msg_1", about(12, removed_records=[{"record": RECORD | {"status": "removed"}}]))
+    inbox.put("msg_2", b"?")
+    inbox.put("msg_3", about(13))
+    assert process_inbox(inbox, history) == InboxResult(2, 1, frozenset({12, 13}))
+    assert history.last_delivery(inbox.identity) == 3
+    inbox.put("msg_3", about(13))
+    assert process_inbox(inbox, history) == InboxResult()
     records = history.records()
     assert records[["user_id", "status"]].to_numpy().tolist() == [[12, "removed"]]
 
@@ -206,64 +206,64 @@ REFUSED = (pa.ArrowInvalid(CANARY), OverflowError(CANARY), TypeError(CANARY))
 
 
 @pytest.mark.parametrize("error", REFUSED, ids=lambda error: type(error).__name__)
-def test_a_delivery_that_fails_alone_is_quarantined_alone(letters, history, error):
-    letters.put_all([(f"msg_{user_id}", about(user_id)) for user_id in range(1, 8)])
+def test_a_delivery_that_fails_alone_is_quarantined_alone(inbox, history, error):
+    inbox.put_all([(f"msg_{user_id}", about(user_id)) for user_id in range(1, 8)])
     history.refused = {3: error, 6: error}
-    assert process_inbox(letters, history) == InboxResult(5, 2, frozenset({1, 2, 4, 5, 7}))
+    assert process_inbox(inbox, history) == InboxResult(5, 2, frozenset({1, 2, 4, 5, 7}))
     assert history.numbers == [1, 2, 4, 5, 7]
     reason = f"the history cannot ingest it: {type(error).__name__}"
-    assert [(one.number, one.reason) for one in letters.quarantined()] == [(3, reason), (6, reason)]
-    assert letters.body(3) == about(3)
-    assert process_inbox(letters, history) == InboxResult()
+    assert [(one.number, one.reason) for one in inbox.quarantined()] == [(3, reason), (6, reason)]
+    assert inbox.body(3) == about(3)
+    assert process_inbox(inbox, history) == InboxResult()
 
 
 @pytest.mark.parametrize("whom", [None, 2])
 @pytest.mark.parametrize("error", [HistoryLocked("busy"), OSError(28, "full")], ids=["busy", "full"])
-def test_a_history_that_cannot_be_written_sets_no_delivery_apart(letters, history, whom, error):
-    letters.put_all([("msg_1", about(1)), ("msg_2", about(2))])
+def test_a_history_that_cannot_be_written_sets_no_delivery_apart(inbox, history, whom, error):
+    inbox.put_all([("msg_1", about(1)), ("msg_2", about(2))])
     history.refused = {whom: error}
     with pytest.raises(type(error)):
-        process_inbox(letters, history)
-    assert (letters.counts().waiting, letters.counts().quarantined) == (2, 0)
+        process_inbox(inbox, history)
+    assert (inbox.counts().waiting, inbox.counts().quarantined) == (2, 0)
 
 
-def test_a_failure_without_deliveries_is_no_deliverys_fault(letters, history):
-    letters.put_all([("msg_1", about(1)), ("msg_2", about(2))])
+def test_a_failure_without_deliveries_is_no_deliverys_fault(inbox, history):
+    inbox.put_all([("msg_1", about(1)), ("msg_2", about(2))])
     history.refused = {None: ValueError("damaged")}
     with pytest.raises(ValueError, match="damaged"):
-        process_inbox(letters, history)
-    assert (letters.counts().waiting, letters.counts().quarantined) == (2, 0)
+        process_inbox(inbox, history)
+    assert (inbox.counts().waiting, inbox.counts().quarantined) == (2, 0)
 
 
-def test_bodies_are_deleted_only_after_the_history_is_written(letters, history):
-    letters.put("msg_1", about(1))
+def test_bodies_are_deleted_only_after_the_history_is_written(inbox, history):
+    inbox.put("msg_1", about(1))
     history.interrupted = "after"
     with pytest.raises(KeyboardInterrupt):
-        process_inbox(letters, history)
-    assert (letters.counts().waiting, history.synced) == (1, 0)
+        process_inbox(inbox, history)
+    assert (inbox.counts().waiting, history.synced) == (1, 0)
     history.interrupted = None
-    process_inbox(letters, history)
-    assert (letters.counts().waiting, history.synced) == (0, 1)
-    letters.put("msg_2", about(2))
-    process_inbox(letters, history)
-    process_inbox(letters, history)  # nothing to drop
-    assert (letters.counts().waiting, history.synced) == (0, 2)
+    process_inbox(inbox, history)
+    assert (inbox.counts().waiting, history.synced) == (0, 1)
+    inbox.put("msg_2", about(2))
+    process_inbox(inbox, history)
+    process_inbox(inbox, history)  # nothing to drop
+    assert (inbox.counts().waiting, history.synced) == (0, 2)
 
 
-def test_from_a_restored_inbox_every_new_delivery_is_ingested(letters, history, tmp_path):
-    letters.put("msg_1", about(1))
-    letters.close()
+def test_from_a_restored_inbox_every_new_delivery_is_ingested(inbox, history, tmp_path):
+    inbox.put("msg_1", about(1))
+    inbox.close()
     shutil.copy(tmp_path / "inbox.db", tmp_path / "copy.db")
-    letters.put_all([("msg_2", about(2)), ("msg_3", about(3))])
-    process_inbox(letters, history)
-    before = letters.identity
-    letters.close()
+    inbox.put_all([("msg_2", about(2)), ("msg_3", about(3))])
+    process_inbox(inbox, history)
+    before = inbox.identity
+    inbox.close()
     shutil.copy(tmp_path / "copy.db", tmp_path / "inbox.db")
-    letters.put("msg_4", about(4))
-    assert process_inbox(letters, history).user_ids == {1, 4}
-    after = letters.identity
+    inbox.put("msg_4", about(4))
+    assert process_inbox(inbox, history).user_ids == {1, 4}
+    after = inbox.identity
     assert after != before
-    assert [letters.body(number) for number in (1, 2)] == [None, None]
-    letters.put("msg_5", about(5))
-    assert process_inbox(letters, history).user_ids == {5}
-    assert letters.identity == after
+    assert [inbox.body(number) for number in (1, 2)] == [None, None]
+    inbox.put("msg_5", about(5))
+    assert process_inbox(inbox, history).user_ids == {5}
+    assert inbox.identity == after

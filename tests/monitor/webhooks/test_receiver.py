@@ -21,13 +21,13 @@ from exposurekit.system.asgi_server import running
 
 @pytest.fixture(scope="module")
 def opened(tmp_path_factory):
-    made = InboxStore(tmp_path_factory.mktemp("inbox") / "inbox.db", busy_s=0.05)
-    yield made
-    made.close()
+    store = InboxStore(tmp_path_factory.mktemp("inbox") / "inbox.db", busy_s=0.05)
+    yield store
+    store.close()
 
 
 @pytest.fixture
-def letters(opened):
+def inbox(opened):
     """Without any, whatever came before."""
     return emptied(opened)
 
@@ -39,57 +39,57 @@ def with_path(opened):
 
 
 @pytest.fixture
-def by_path(with_path, letters):
+def by_path(with_path, inbox):
     return with_path
 
 
 @contextmanager
-def held(letters):
+def locked(inbox):
     """The file, by another process."""
-    letters.counts()
-    other = sqlite3.connect(letters.path, isolation_level=None)
+    inbox.counts()
+    other = sqlite3.connect(inbox.path, isolation_level=None)
     other.execute("BEGIN EXCLUSIVE")
     yield
     other.close()
 
 
-def bodies(letters):
-    return [letter.body for letter in letters.unprocessed()]
+def bodies(inbox):
+    return [message.body for message in inbox.unprocessed()]
 
 
-def test_a_delivery_is_on_disk_when_it_is_acknowledged(by_path, letters):
+def test_a_delivery_is_on_disk_when_it_is_acknowledged(by_path, inbox):
     answer = by_path.post(f"/{PATH}?from=somewhere", content=b"\x00\xff", headers={"webhook-id": "msg_1"})
     assert (answer.status_code, answer.content) == (204, b"")
-    [letter] = letters.unprocessed()
-    assert (letter.webhook_id, letter.body) == ("msg_1", b"\x00\xff")
+    [message] = inbox.unprocessed()
+    assert (message.webhook_id, message.body) == ("msg_1", b"\x00\xff")
 
 
 @pytest.mark.parametrize("webhook_id", ["msg_1", None])
-def test_a_senders_second_attempt_is_answered_well_and_kept_once(by_path, letters, webhook_id):
-    told = {"webhook-id": webhook_id} if webhook_id else {}
-    answers = [by_path.post(f"/{PATH}", content=BODY, headers=told).status_code for _ in range(3)]
+def test_a_senders_second_attempt_is_answered_well_and_kept_once(by_path, inbox, webhook_id):
+    headers = {"webhook-id": webhook_id} if webhook_id else {}
+    answers = [by_path.post(f"/{PATH}", content=BODY, headers=headers).status_code for _ in range(3)]
     assert answers == [204] * 3
-    assert letters.counts().waiting == 1
+    assert inbox.counts().waiting == 1
 
 
-def test_many_at_once_are_each_kept(by_path, letters):
+def test_many_at_once_are_each_kept(by_path, inbox):
     def post(number):
         return by_path.post(f"/{PATH}", content=b"%d" % (number % 80)).status_code
 
     with ThreadPoolExecutor(16) as senders:
         assert set(senders.map(post, range(160))) == {204}
-    assert sorted(map(int, bodies(letters))) == list(range(80))
+    assert sorted(map(int, bodies(inbox))) == list(range(80))
 
 
 @pytest.mark.parametrize(
     "path", ["/", "/x", f"/{PATH}/", f"/{PATH}x", f"/{PATH[:-1]}", f"//{PATH}", "/%FF%00"]
 )
 @pytest.mark.parametrize("method", ["POST", "GET"])
-def test_any_other_path_is_not_there_and_tells_nothing(by_path, letters, path, method):
+def test_any_other_path_is_not_there_and_tells_nothing(by_path, inbox, path, method):
     answer = by_path.request(method, f"{str(by_path.base_url).rstrip('/')}{path}")
     assert (answer.status_code, answer.content) == (404, b"")
     assert set(answer.headers) == {"date", "cache-control", "content-length", "connection"}
-    assert letters.counts().waiting == 0
+    assert inbox.counts().waiting == 0
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "DELETE", "OPTIONS"])
@@ -104,11 +104,11 @@ def in_chunks(size, each=1_000):
 
 @pytest.mark.parametrize(("size", "status"), [(10_000, 204), (10_001, 413), (39_999, 413), (90_000, 413)])
 @pytest.mark.parametrize("chunked", [True, False])
-def test_a_body_is_bounded_as_it_comes(letters, size, status, chunked):
-    with listening(letters, path_secret=PATH, body_max=10_000) as http:
+def test_a_body_is_bounded_as_it_comes(inbox, size, status, chunked):
+    with listening(inbox, path_secret=PATH, body_max=10_000) as http:
         content = in_chunks(size) if chunked else b"x" * size
         assert http.post(f"/{PATH}", content=content).status_code == status
-    assert letters.counts().waiting == (status == 204)
+    assert inbox.counts().waiting == (status == 204)
 
 
 @pytest.mark.parametrize("length", ["99999999999999999999", "100000000"])
@@ -116,23 +116,23 @@ def test_a_body_announced_as_too_large_is_refused_early(by_path, length):
     assert raw(by_path, f"content-length: {length}\r\n\r\nx").startswith(b"HTTP/1.1 413 ")
 
 
-def test_bodies_in_memory_are_bounded_together_and_released(letters):
-    with listening(letters, path_secret=PATH, memory_max=1_000) as http:
+def test_bodies_in_memory_are_bounded_together_and_released(inbox):
+    with listening(inbox, path_secret=PATH, memory_max=1_000) as http:
         many, few, fewer = (http.post(f"/{PATH}", content=b"x" * size) for size in (1_001, 1_000, 999))
     assert (many.status_code, many.headers["retry-after"]) == (503, "5")
     assert (few.status_code, fewer.status_code) == (204, 204)
 
 
-def test_a_slow_body_is_not_waited_for(letters):
-    with listening(letters, path_secret=PATH, body_timeout_s=0.1) as http:
+def test_a_slow_body_is_not_waited_for(inbox):
+    with listening(inbox, path_secret=PATH, body_timeout_s=0.1) as http:
         assert raw(http, "content-length: 9\r\n\r\nhalf").startswith(b"HTTP/1.1 408 ")
-    assert letters.counts().waiting == 0
+    assert inbox.counts().waiting == 0
 
 
-def test_a_body_that_is_cut_is_not_kept(by_path, letters):
+def test_a_body_that_is_cut_is_not_kept(by_path, inbox):
     raw(by_path, "content-length: 9\r\n\r\nhalf", hangs_up=True)
     assert by_path.post(f"/{PATH}", content=BODY).status_code == 204
-    assert bodies(letters) == [BODY.encode()]
+    assert bodies(inbox) == [BODY.encode()]
 
 
 def raw(http, rest, *, hangs_up=False):
@@ -141,12 +141,12 @@ def raw(http, rest, *, hangs_up=False):
         return b"" if hangs_up else wire.recv(1_000)
 
 
-def test_a_locked_file_asks_the_sender_to_retry(by_path, letters):
-    with held(letters):
+def test_a_locked_file_asks_the_sender_to_retry(by_path, inbox):
+    with locked(inbox):
         answer = by_path.post(f"/{PATH}", content=BODY)
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
     assert by_path.post(f"/{PATH}", content=BODY).status_code == 204
-    assert letters.counts().waiting == 1
+    assert inbox.counts().waiting == 1
 
 
 def test_an_inbox_that_cannot_be_opened_does_not_listen(tmp_path):
@@ -184,8 +184,8 @@ def test_on_a_full_disk_nothing_is_acknowledged(tmp_path):
     assert process.returncode == 0
     assert set(statuses.values()) == {204, 503}
     assert statuses[300_000] == 503
-    kept = [len(letter.body) for letter in InboxStore(file).unprocessed()]
-    assert kept == [size for size in sizes if statuses[size] == 204]
+    stored_sizes = [len(message.body) for message in InboxStore(file).unprocessed()]
+    assert stored_sizes == [size for size in sizes if statuses[size] == 204]
 
 
 @pytest.fixture
@@ -200,27 +200,25 @@ def log(caplog):
         logging.getLogger(name).propagate = propagates
 
 
-def test_no_log_holds_a_body_a_header_or_a_secret(letters, log):
-    told = signed_headers()
-    with listening(
-        letters, path_secret=PATH, signing_secrets=SECRET, body_max=100, clock=lambda: NOW
-    ) as http:
-        for content, given in (
-            (BODY, told),
-            (BODY, {**told, "x": "y"}),
-            (BODY + "!", told),
-            ("x" * 500, told),
+def test_no_log_holds_a_body_a_header_or_a_secret(inbox, log):
+    headers = signed_headers()
+    with listening(inbox, path_secret=PATH, signing_secrets=SECRET, body_max=100, clock=lambda: NOW) as http:
+        for content, request_headers in (
+            (BODY, headers),
+            (BODY, {**headers, "x": "y"}),
+            (BODY + "!", headers),
+            ("x" * 500, headers),
         ):
-            http.post(f"/{PATH}", content=content, headers=given)
+            http.post(f"/{PATH}", content=content, headers=request_headers)
         http.post(f"/{PATH}", content=BODY)
         http.get(f"/{PATH}x")
-        with held(letters):
-            http.post(f"/{PATH}", content=BODY, headers=told)
-    said = "\n".join(
+        with locked(inbox):
+            http.post(f"/{PATH}", content=BODY, headers=headers)
+    log_text = "\n".join(
         record.getMessage() for record in log.records if not record.name.startswith(("httpx", "httpcore"))
     )
-    found = [re.search(r"delivery=\w+(?: status=\d+)?", line) for line in said.splitlines()]
-    assert [match[0] for match in found if match] == [
+    matches = [re.search(r"delivery=\w+(?: status=\d+)?", line) for line in log_text.splitlines()]
+    assert [match[0] for match in matches if match] == [
         "delivery=new",
         "delivery=duplicate",
         "delivery=rejected status=401",
@@ -229,5 +227,5 @@ def test_no_log_holds_a_body_a_header_or_a_secret(letters, log):
         "delivery=rejected status=404",
         "delivery=not",
     ]
-    assert not [word for word in (PATH, SECRET, "user_id", *told.values()) if word in said]
+    assert not [word for word in (PATH, SECRET, "user_id", *headers.values()) if word in log_text]
     assert not [record for record in log.records if record.exc_info]

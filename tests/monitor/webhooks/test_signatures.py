@@ -16,13 +16,13 @@ OLD_SECRET = new_secret()
 
 @pytest.fixture(scope="module")
 def opened(tmp_path_factory):
-    made = InboxStore(tmp_path_factory.mktemp("inbox") / "inbox.db")
-    yield made
-    made.close()
+    store = InboxStore(tmp_path_factory.mktemp("inbox") / "inbox.db")
+    yield store
+    store.close()
 
 
 @pytest.fixture
-def letters(opened):
+def inbox(opened):
     return emptied(opened)
 
 
@@ -34,14 +34,14 @@ def with_keys(opened):
 
 
 @pytest.fixture
-def signed(with_keys, letters):
+def signed(with_keys, inbox):
     return with_keys
 
 
-def test_standard_webhooks_signatures_are_accepted_at_the_root(signed, letters):
+def test_standard_webhooks_signatures_are_accepted_at_the_root(signed, inbox):
     assert signed.post("/", content=BODY, headers=signed_headers()).status_code == 204
     assert signed.post(f"/{PATH}", content=BODY, headers=signed_headers()).status_code == 404
-    assert [letter.body for letter in letters.unprocessed()] == [BODY.encode()]
+    assert [message.body for message in inbox.unprocessed()] == [BODY.encode()]
 
 
 def test_our_own_service_signs_as_it_is_read(signed):
@@ -57,11 +57,11 @@ def test_each_of_several_secrets_counts_within_five_minutes(signed, secret, at):
 
 
 def test_one_of_several_signatures_is_enough(signed):
-    told = signed_headers()
-    told["webhook-signature"] = (
-        f"v1a,AAAA v1, {signed_headers(new_secret())['webhook-signature']} " + (told["webhook-signature"])
+    headers = signed_headers()
+    headers["webhook-signature"] = (
+        f"v1a,AAAA v1, {signed_headers(new_secret())['webhook-signature']} " + (headers["webhook-signature"])
     )
-    assert signed.post("/", content=BODY, headers=told).status_code == 204
+    assert signed.post("/", content=BODY, headers=headers).status_code == 204
 
 
 WRONG = {
@@ -87,24 +87,24 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_is_not_signed_as_it_should_be_is_refused(signed, letters, name):
+def test_what_is_not_signed_as_it_should_be_is_refused(signed, inbox, name):
     answer = signed.post("/", content=BODY, headers=WRONG[name])
     assert (answer.status_code, answer.content) == (401, b"")
-    assert letters.counts().waiting == 0
+    assert inbox.counts().waiting == 0
 
 
-def test_with_both_secrets_both_are_asked_for(letters):
-    with listening(letters, path_secret=PATH, signing_secrets=SECRET, clock=lambda: NOW) as http:
+def test_with_both_secrets_both_are_asked_for(inbox):
+    with listening(inbox, path_secret=PATH, signing_secrets=SECRET, clock=lambda: NOW) as http:
         statuses = [
-            http.post(path, content=BODY, headers=told).status_code
+            http.post(path, content=BODY, headers=headers).status_code
             for path in (f"/{PATH}", "/")
-            for told in (signed_headers(), {})
+            for headers in (signed_headers(), {})
         ]
     assert statuses == [204, 401, 404, 404]
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({}, "set a path secret or a signing secret"),
         ({"path_secret": "short-s3cret"}, "a path secret must have 16 to 200"),
@@ -113,7 +113,7 @@ def test_with_both_secrets_both_are_asked_for(letters):
         ({"signing_secrets": [SECRET, "s3cret!" * 9]}, "base64 of at least 16 bytes"),
     ],
 )
-def test_an_inbox_that_anybody_could_post_to_is_not_made(letters, options, said):
-    with pytest.raises(ConfigurationError, match=said) as raised:
-        create_app(letters, **options)
+def test_an_inbox_that_anybody_could_post_to_is_not_made(inbox, options, message):
+    with pytest.raises(ConfigurationError, match=message) as raised:
+        create_app(inbox, **options)
     assert "s3cret" not in str(raised.value)

@@ -26,137 +26,142 @@ def clock():
 
 
 @pytest.fixture
-def letters(tmp_path, clock):
-    made = InboxStore(tmp_path / "inbox.db", clock=clock.now, busy_s=0.05)
-    yield made
-    made.close()
+def inbox(tmp_path, clock):
+    store = InboxStore(tmp_path / "inbox.db", clock=clock.now, busy_s=0.05)
+    yield store
+    store.close()
 
 
 def about(user_id, **more):
     return json.dumps({"user_id": user_id, "events": [], **more}).encode()
 
 
-def numbers(letters):
-    return [letter.number for letter in letters.unprocessed()]
+def numbers(inbox):
+    return [message.number for message in inbox.unprocessed()]
 
 
-def test_a_delivery_is_stored_unchanged_with_its_instant(letters):
+def test_a_delivery_is_stored_unchanged_with_its_instant(inbox):
     body = bytes(range(256))
-    assert letters.put("msg_1", body) is True
-    [letter] = letters.unprocessed()
-    assert (letter.number, letter.received_at, letter.webhook_id, letter.body) == (1, START, "msg_1", body)
-    assert letters.body(1) == body
-    assert letters.body(2) is None
-    assert "body" not in repr(letter)
+    assert inbox.put("msg_1", body) is True
+    [message] = inbox.unprocessed()
+    assert (message.number, message.received_at, message.webhook_id, message.body) == (
+        1,
+        START,
+        "msg_1",
+        body,
+    )
+    assert inbox.body(1) == body
+    assert inbox.body(2) is None
+    assert "body" not in repr(message)
 
 
-def test_the_file_is_its_owners_alone_and_written_through(letters, tmp_path):
+def test_the_file_is_its_owners_alone_and_written_through(inbox, tmp_path):
     assert not list(tmp_path.iterdir())  # made at first use
-    letters.put("msg_1", b"{}")
-    found = {file.name: stat.S_IMODE(file.stat().st_mode) for file in tmp_path.iterdir()}
-    assert found == {"inbox.db": 0o600, "inbox.db-wal": 0o600, "inbox.db-shm": 0o600}
-    with letters._database.reading() as connection:
-        told = [
+    inbox.put("msg_1", b"{}")
+    modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in tmp_path.iterdir()}
+    assert modes == {"inbox.db": 0o600, "inbox.db-wal": 0o600, "inbox.db-shm": 0o600}
+    with inbox._database.reading() as connection:
+        pragmas = [
             connection.execute(f"PRAGMA {name}").fetchone()[0]
             for name in ("journal_mode", "synchronous", "secure_delete", "busy_timeout")
         ]
-    assert told == ["wal", 2, 1, 50]
+    assert pragmas == ["wal", 2, 1, 50]
 
 
-def test_an_inbox_has_a_lasting_name_of_its_own(letters, tmp_path):
+def test_an_inbox_has_a_lasting_name_of_its_own(inbox, tmp_path):
     again, other = InboxStore(tmp_path / "inbox.db"), InboxStore(tmp_path / "other.db")
-    assert letters.identity == again.identity != other.identity
+    assert inbox.identity == again.identity != other.identity
     again.close()
     other.close()
 
 
-def test_an_inbox_that_gives_drained_numbers_again_takes_another_name(letters):
-    assert letters.reset_identity(0) is False
-    letters.put_all([("msg_1", b"{}"), ("msg_2", about(12))])
-    letters.erase(12)
-    before = letters.identity
-    assert letters.reset_identity(2) is False  # the number was given, though its letter is erased
-    assert letters.identity == before
-    assert letters.reset_identity(3) is True
-    assert letters.identity != before
-    assert numbers(letters) == [1]
+def test_an_inbox_that_gives_drained_numbers_again_takes_another_name(inbox):
+    assert inbox.reset_identity(0) is False
+    inbox.put_all([("msg_1", b"{}"), ("msg_2", about(12))])
+    inbox.erase(12)
+    before = inbox.identity
+    assert inbox.reset_identity(2) is False  # the number was given, though its letter is erased
+    assert inbox.identity == before
+    assert inbox.reset_identity(3) is True
+    assert inbox.identity != before
+    assert numbers(inbox) == [1]
 
 
-def test_the_same_id_and_bytes_are_one_delivery(letters, clock):
-    assert letters.put("msg_1", b"{}") is True
+def test_the_same_id_and_bytes_are_one_delivery(inbox, clock):
+    assert inbox.put("msg_1", b"{}") is True
     clock.advance(room.DEDUP_TTL - MOMENT)
-    letters.discard_processed(1)
-    assert letters.put("msg_1", b"{}") is False
+    inbox.discard_processed(1)
+    assert inbox.put("msg_1", b"{}") is False
     clock.advance(2 * MOMENT)
-    letters.discard_processed(1)
-    assert letters.put("msg_1", b"{}") is True
+    inbox.discard_processed(1)
+    assert inbox.put("msg_1", b"{}") is True
 
 
-def test_the_same_id_with_other_bytes_is_another_letter(letters):
-    assert letters.put_all([("msg_1", b"{}"), ("msg_1", b"[]"), ("msg_1", b"{}")]) == [True, True, False]
-    assert [letter.body for letter in letters.unprocessed()] == [b"{}", b"[]"]
+def test_the_same_id_with_other_bytes_is_another_letter(inbox):
+    assert inbox.put_all([("msg_1", b"{}"), ("msg_1", b"[]"), ("msg_1", b"{}")]) == [True, True, False]
+    assert [message.body for message in inbox.unprocessed()] == [b"{}", b"[]"]
 
 
-def test_without_an_id_equal_bytes_are_one_delivery_while_retried(letters, clock):
+def test_without_an_id_equal_bytes_are_one_delivery_while_retried(inbox, clock):
     assert timedelta(minutes=46) <= room.DEDUP_WINDOW
-    assert letters.put_all([(None, b"{}"), (None, b"{}"), ("msg_1", b"{}")]) == [True, False, True]
+    assert inbox.put_all([(None, b"{}"), (None, b"{}"), ("msg_1", b"{}")]) == [True, False, True]
     clock.advance(room.DEDUP_WINDOW - MOMENT)
-    letters.discard_processed(2)
-    assert letters.put(None, b"{}") is False
+    inbox.discard_processed(2)
+    assert inbox.put(None, b"{}") is False
     clock.advance(MOMENT)
-    assert letters.put(None, b"{}") is True
+    assert inbox.put(None, b"{}") is True
 
 
-def test_deliveries_come_in_order_in_bounded_batches(letters):
-    letters.put_all([(f"msg_{number}", b"%d" % number) for number in range(1, 8)])
-    assert [letter.number for letter in letters.unprocessed(2, 3)] == [3, 4, 5]
+def test_deliveries_come_in_order_in_bounded_batches(inbox):
+    inbox.put_all([(f"msg_{number}", b"%d" % number) for number in range(1, 8)])
+    assert [message.number for message in inbox.unprocessed(2, 3)] == [3, 4, 5]
     large = b"x" * (room.BATCH_BYTES // 2)
-    letters.put_all([(f"large_{number}", large) for number in range(3)])
-    letters.put("larger", large * 3)
-    assert [letter.number for letter in letters.unprocessed(7)] == [8, 9]
-    assert [letter.number for letter in letters.unprocessed(10)] == [11]
+    inbox.put_all([(f"large_{number}", large) for number in range(3)])
+    inbox.put("larger", large * 3)
+    assert [message.number for message in inbox.unprocessed(7)] == [8, 9]
+    assert [message.number for message in inbox.unprocessed(10)] == [11]
 
 
-def test_quarantined_deliveries_are_listed_without_bodies_and_never_deleted(letters):
-    letters.put_all([("msg_1", b"secret"), ("msg_2", b"{}"), ("msg_3", b"{}")])
-    letters.quarantine(1, "not JSON")
-    [quarantined] = letters.quarantined()
+def test_quarantined_deliveries_are_listed_without_bodies_and_never_deleted(inbox):
+    inbox.put_all([("msg_1", b"secret"), ("msg_2", b"{}"), ("msg_3", b"{}")])
+    inbox.quarantine(1, "not JSON")
+    [quarantined] = inbox.quarantined()
     assert (quarantined.number, quarantined.reason, quarantined.size) == (1, "not JSON", 6)
     assert "secret" not in repr(quarantined)
-    assert numbers(letters) == [2, 3]
-    letters.discard_processed(2)
-    assert numbers(letters) == [3]
-    assert (letters.body(1), letters.body(2)) == (b"secret", None)
-    counts = letters.counts()
+    assert numbers(inbox) == [2, 3]
+    inbox.discard_processed(2)
+    assert numbers(inbox) == [3]
+    assert (inbox.body(1), inbox.body(2)) == (b"secret", None)
+    counts = inbox.counts()
     assert (counts.waiting, counts.quarantined, counts.processed, counts.oldest_at) == (1, 1, 1, START)
 
 
-def test_a_number_is_never_given_again(letters, clock):
-    letters.put("msg_1", b"{}")
+def test_a_number_is_never_given_again(inbox, clock):
+    inbox.put("msg_1", b"{}")
     clock.advance(room.DEDUP_TTL + MOMENT)
-    letters.discard_processed(1)
-    letters.put("msg_2", b"{}")
-    assert letters.counts().processed == 0
-    assert numbers(letters) == [2]
+    inbox.discard_processed(1)
+    inbox.put("msg_2", b"{}")
+    assert inbox.counts().processed == 0
+    assert numbers(inbox) == [2]
 
 
-def test_a_locked_file_is_an_error_and_stores_nothing(letters, tmp_path):
-    letters.put("msg_1", b"{}")
+def test_a_locked_file_is_an_error_and_stores_nothing(inbox, tmp_path):
+    inbox.put("msg_1", b"{}")
     other = sqlite3.connect(tmp_path / "inbox.db", isolation_level=None)
     other.execute("BEGIN EXCLUSIVE")
     with pytest.raises(DatabaseUnavailable, match="SQLITE_BUSY"):
-        letters.put_all([("msg_2", b"{}"), ("msg_3", b"{}")])
+        inbox.put_all([("msg_2", b"{}"), ("msg_3", b"{}")])
     other.close()
-    assert letters.put_all([("msg_2", b"{}"), ("msg_3", b"{}")]) == [True, True]
+    assert inbox.put_all([("msg_2", b"{}"), ("msg_3", b"{}")]) == [True, True]
 
 
-def test_a_moved_file_is_not_written_any_more(letters, tmp_path):
-    letters.put("msg_1", b"{}")
-    before = letters.identity
+def test_a_moved_file_is_not_written_any_more(inbox, tmp_path):
+    inbox.put("msg_1", b"{}")
+    before = inbox.identity
     for file in tmp_path.iterdir():
         file.rename(tmp_path / f"moved-{file.name}")
-    assert letters.put("msg_1", b"{}") is True
-    assert letters.identity != before
+    assert inbox.put("msg_1", b"{}") is True
+    assert inbox.identity != before
 
 
 @pytest.mark.parametrize("content", [b"not a database, but sixteen bytes and more", None])
@@ -185,18 +190,18 @@ def test_two_openings_share_a_file_and_count_new_deliveries_once(tmp_path):
     opened[0].counts()
     news = []
 
-    def put(letters):
-        news.extend(letters.put(f"msg_{number}", b"{}") for number in range(40))
+    def put(store):
+        news.extend(store.put(f"msg_{number}", b"{}") for number in range(40))
 
-    threads = [threading.Thread(target=put, args=(letters,)) for letters in opened * 2]
+    threads = [threading.Thread(target=put, args=(store,)) for store in opened * 2]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert (len(news), sum(news)) == (160, 40)
     assert opened[0].counts().waiting == 40
-    for letters in opened:
-        letters.close()
+    for store in opened:
+        store.close()
 
 
 # --- erasure ------------------------------------------------------------------------------------------
@@ -233,60 +238,60 @@ NOT_ABOUT_12 = {
 
 @pytest.mark.parametrize("name", ABOUT_12)
 @pytest.mark.parametrize("quarantined", [False, True])
-def test_a_delivery_about_the_person_is_erased_however_written(letters, name, quarantined):
-    letters.put("msg_1", ABOUT_12[name])
+def test_a_delivery_about_the_person_is_erased_however_written(inbox, name, quarantined):
+    inbox.put("msg_1", ABOUT_12[name])
     if quarantined:
-        letters.quarantine(1, "not a delivery")
-    assert letters.erase(12, VALUES).total == 1
-    assert letters.body(1) is None
+        inbox.quarantine(1, "not a delivery")
+    assert inbox.erase(12, VALUES).total == 1
+    assert inbox.body(1) is None
 
 
 @pytest.mark.parametrize("name", NOT_ABOUT_12)
-def test_a_letter_about_another_stays(letters, name):
-    letters.put("msg_1", NOT_ABOUT_12[name])
-    assert letters.erase(12, VALUES) == ErasedMessages(0, 0)
-    assert letters.body(1) == NOT_ABOUT_12[name]
+def test_a_letter_about_another_stays(inbox, name):
+    inbox.put("msg_1", NOT_ABOUT_12[name])
+    assert inbox.erase(12, VALUES) == ErasedMessages(0, 0)
+    assert inbox.body(1) == NOT_ABOUT_12[name]
 
 
-def test_an_escaped_value_beyond_16_bits_is_matched(letters):
-    letters.put("msg_1", json.dumps("Ada W. \U0001f600")[:-1].encode())
-    assert letters.erase(12, ["ada w. \U0001f600"]) == ErasedMessages(1, 1)
+def test_an_escaped_value_beyond_16_bits_is_matched(inbox):
+    inbox.put("msg_1", json.dumps("Ada W. \U0001f600")[:-1].encode())
+    assert inbox.erase(12, ["ada w. \U0001f600"]) == ErasedMessages(1, 1)
 
 
-def test_a_value_of_few_characters_tells_nobody(letters):
+def test_a_value_of_few_characters_tells_nobody(inbox):
     """Whoever's letter it is has it too."""
-    letters.put_all([("msg_1", b"a page, Fernon"), ("msg_2", b"user=12, Fernon"), ("msg_3", b"Fernon X")])
-    assert letters.erase(12, ["a", " Ferno ", "Fernon x"]) == ErasedMessages(2, 1)
-    assert numbers(letters) == [1]
+    inbox.put_all([("msg_1", b"a page, Fernon"), ("msg_2", b"user=12, Fernon"), ("msg_3", b"Fernon X")])
+    assert inbox.erase(12, ["a", " Ferno ", "Fernon x"]) == ErasedMessages(2, 1)
+    assert numbers(inbox) == [1]
 
 
-def test_after_an_erasure_no_file_mentions_the_person(letters, tmp_path):
+def test_after_an_erasure_no_file_mentions_the_person(inbox, tmp_path):
     """Drained letters, too, whose bodies were dropped before."""
     canary = "Quillfeather"
-    letters.put_all([(f"msg_{number}", about(12 + number % 2, text=canary * 900)) for number in range(60)])
-    letters.put_all([(f"cut_{number}", canary.encode() * 900) for number in range(9)])
+    inbox.put_all([(f"msg_{number}", about(12 + number % 2, text=canary * 900)) for number in range(60)])
+    inbox.put_all([(f"cut_{number}", canary.encode() * 900) for number in range(9)])
     for number in range(61, 70):
-        letters.quarantine(number, "not JSON")
-    letters.discard_processed(20)
-    kept = len(letters.unprocessed())
-    assert letters.erase(12, [canary]) == ErasedMessages(20 + 9, 9, quarantined=9)
-    assert letters.erase(13) == ErasedMessages(kept - 20, 0)
+        inbox.quarantine(number, "not JSON")
+    inbox.discard_processed(20)
+    remaining = len(inbox.unprocessed())
+    assert inbox.erase(12, [canary]) == ErasedMessages(20 + 9, 9, quarantined=9)
+    assert inbox.erase(13) == ErasedMessages(remaining - 20, 0)
     files = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
     assert set(files) == {"inbox.db", "inbox.db-wal", "inbox.db-shm"}
     assert files["inbox.db-wal"] == b""
     assert [name for name, content in files.items() if canary.encode() in content] == []
-    assert letters.put("msg_0", b"{}") is True
+    assert inbox.put("msg_0", b"{}") is True
 
 
-def test_a_reader_that_blocks_an_erasure_is_an_error(letters, tmp_path):
-    letters.put("msg_1", about(12, text="Quillfeather"))
+def test_a_reader_that_blocks_an_erasure_is_an_error(inbox, tmp_path):
+    inbox.put("msg_1", about(12, text="Quillfeather"))
     reader = sqlite3.connect(tmp_path / "inbox.db", isolation_level=None)
     reader.execute("BEGIN")
     reader.execute("SELECT * FROM messages").fetchone()
     with pytest.raises(DatabaseUnavailable, match=r"Erase again|SQLITE_"):
-        letters.erase(12)
+        inbox.erase(12)
     reader.close()
-    assert letters.erase(12) == ErasedMessages(0, 0)
+    assert inbox.erase(12) == ErasedMessages(0, 0)
     assert all(b"Quillfeather" not in file.read_bytes() for file in tmp_path.iterdir())
 
 

@@ -107,24 +107,24 @@ def test_some_sites_remove_at_once(name):
 def test_some_sites_remove_after_days_and_a_few_later(name):
     with browsing(60) as browser:
         world, site = browser.world, browser.world.definitions[name]
-        asked = willing(world, name)
-        for truth in asked:
+        requested = willing(world, name)
+        for truth in requested:
             browser.opt_out(site, truth, world.people[truth.person])
             assert world.is_listed(name, truth.reference_id)
         world.advance(days=site.removal.processing_days)
-        late = [truth for truth in asked if world.is_listed(name, truth.reference_id)]
-        assert 0 < len(late) < len(asked) / 3
+        late = [truth for truth in requested if world.is_listed(name, truth.reference_id)]
+        assert 0 < len(late) < len(requested) / 3
         world.advance(days=site.removal.processing_days)
         gone_by_itself = START + timedelta(days=200)
-        assert not any(world.is_listed(name, truth.reference_id, gone_by_itself) for truth in asked)
+        assert not any(world.is_listed(name, truth.reference_id, gone_by_itself) for truth in requested)
 
 
 def test_one_site_thanks_or_refuses_and_never_removes():
     with browsing(30) as browser:
         world, site = browser.world, browser.world.definitions["Crumbtrail Register"]
-        asked = willing(world, site.name)
-        answers = [browser.opt_out(site, truth, world.people[truth.person]) for truth in asked]
-        again = [browser.opt_out(site, truth, world.people[truth.person]) for truth in asked]
+        requested = willing(world, site.name)
+        answers = [browser.opt_out(site, truth, world.people[truth.person]) for truth in requested]
+        again = [browser.opt_out(site, truth, world.people[truth.person]) for truth in requested]
         assert [a.text for a in answers] == [a.text for a in again]
         assert {says(answer, site.removal.accepted) for answer in answers} == {True, False}
         assert {says(answer, site.removal.refused) for answer in answers} == {True, False}
@@ -141,17 +141,17 @@ def test_one_site_thanks_or_refuses_and_never_removes():
 def test_some_sites_list_people_again_a_month_or_two_later(name):
     with browsing(60) as browser:
         world, site = browser.world, browser.world.definitions[name]
-        asked = willing(world, name)
-        for truth in asked:
+        requested = willing(world, name)
+        for truth in requested:
             browser.opt_out(site, truth, world.people[truth.person])
         longest = 1.8 * site.removal.processing_days
         world.advance(days=longest)
-        assert not [truth for truth in asked if world.is_listed(name, truth.reference_id)]
+        assert not [truth for truth in requested if world.is_listed(name, truth.reference_id)]
         world.advance(days=30 - longest)
-        assert not [truth for truth in asked if world.is_listed(name, truth.reference_id)]
+        assert not [truth for truth in requested if world.is_listed(name, truth.reference_id)]
         world.advance(days=30 + longest)
-        back = [truth for truth in asked if world.is_listed(name, truth.reference_id)]
-        assert 0.5 < len(back) / len(asked) < 0.95
+        back = [truth for truth in requested if world.is_listed(name, truth.reference_id)]
+        assert 0.5 < len(back) / len(requested) < 0.95
         for truth in back:
             browser.opt_out(site, truth, world.people[truth.person])
         world.advance(days=longest)
@@ -164,23 +164,27 @@ def test_a_request_on_either_sister_covers_both(name):
         world, site = browser.world, browser.world.definitions[name]
         [other] = site.removal.also_removes
         assert world.definitions[other].removal.also_removes == (name,)
-        held = defaultdict(list)
+        listings_by_person = defaultdict(list)
         for truth in world.listings():
             if truth.visible and truth.site in {name, other} and truth.person is not None:
-                held[truth.person].append(truth)
-        both = {person: each for person, each in held.items() if {t.site for t in each} == {name, other}}
+                listings_by_person[truth.person].append(truth)
+        both = {
+            person: each
+            for person, each in listings_by_person.items()
+            if {t.site for t in each} == {name, other}
+        }
         for person, truths in both.items():
-            asked = next(truth for truth in truths if truth.site == name)
-            assert says(browser.opt_out(site, asked, world.people[person]), site.removal.accepted)
+            request = next(truth for truth in truths if truth.site == name)
+            assert says(browser.opt_out(site, request, world.people[person]), site.removal.accepted)
         world.advance(days=14)
-        for person, truths in held.items():
+        for person, truths in listings_by_person.items():
             gone = {not world.is_listed(truth.site, truth.reference_id) for truth in truths}
             assert person not in both or gone == {True}
-        assert {asked.site for asked in world.opt_outs} == {name}
+        assert {request.site for request in world.opt_outs} == {name}
         assert any(
             world.is_listed(truth.site, truth.reference_id)
-            for person in held.keys() - both.keys()
-            for truth in held[person]
+            for person in listings_by_person.keys() - both.keys()
+            for truth in listings_by_person[person]
         )
 
 
@@ -208,15 +212,15 @@ def test_a_puzzle_or_a_mailed_link_needs_a_human():
         world, site = browser.world, browser.world.definitions["Nosy Heron"]
         truth = willing(world, site.name)[0]
         person = world.people[truth.person]
-        told = {
+        form = {
             "reference": truth.reference_id,
             "first_name": person.first_name,
             "last_name": person.last_name,
             "email": person.emails[0],
         }
-        assert browser.ask(site.opt_out_url, "POST", data=told).status_code == 403
+        assert browser.ask(site.opt_out_url, "POST", data=form).status_code == 403
         assert not world.opt_outs[-1].accepted
-        solved = told | {"captcha": world.captcha(site.name)}
+        solved = form | {"captcha": world.captcha(site.name)}
         assert (
             browser.ask(site.opt_out_url, "POST", data=solved | {"email": "x@example.com"}).status_code == 403
         )
@@ -251,7 +255,7 @@ def test_what_a_human_asks_for_by_hand_is_done(name):
     truth = willing(world, name)[0]
     assert world.opt_out_manually(name, truth.reference_id)
     assert not world.opt_out_manually(name, "no such reference")
-    assert [asked.accepted for asked in world.opt_outs] == [True, False]
+    assert [request.accepted for request in world.opt_outs] == [True, False]
     world.advance(days=2 * world.definitions[name].removal.processing_days)
     assert not world.is_listed(name, truth.reference_id)
 

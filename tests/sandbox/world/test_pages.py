@@ -17,7 +17,7 @@ def browser():
         yield browser
 
 
-def asked(browser, query, **more):
+def query_engine(browser, query, **more):
     answer = browser.ask(browser.world.search_engine, params={"q": query, "format": "json", **more})
     assert answer.headers["content-type"] == "application/json"
     return answer.json()
@@ -32,10 +32,10 @@ def digits(text):
     return re.sub(r"[^0-9]", "", text)
 
 
-def standing(person, text):
+def data_on_page(person, text):
     """The kinds of a person's data in a page, looked for in its plain text."""
     text = re.sub(r"<br>", ", ", text)
-    phones = {digits(found)[-10:] for found in re.findall(r"tel\. ([0-9+(). -]+)", text)}
+    phones = {digits(number)[-10:] for number in re.findall(r"tel\. ([0-9+(). -]+)", text)}
     there = {
         "email": any(re.search(rf"(?<![\w.]){re.escape(email)}", text) for email in person.emails),
         "address": any(
@@ -48,16 +48,16 @@ def standing(person, text):
 
 
 def test_what_stands_on_a_page_is_what_the_truth_says(browser):
-    seen = Counter()
+    kinds = Counter()
     for truth in browser.world.pages():
         if truth.person is None or is_hostile(truth.url):
             continue
         person = browser.world.people[truth.person]
         text = browser.ask(truth.url).text
         assert f"{person.first_name} {person.last_name}".replace("'", "&#x27;") in text
-        assert standing(person, text) == truth.contains
-        seen.update(truth.contains or ["name only"])
-    assert min(seen[kind] for kind in ("email", "address", "phone", "name only")) > 5
+        assert data_on_page(person, text) == truth.contains
+        kinds.update(truth.contains or ["name only"])
+    assert min(kinds[kind] for kind in ("email", "address", "phone", "name only")) > 5
 
 
 def test_a_namesakes_page_has_only_the_namesakes_data(browser):
@@ -71,11 +71,11 @@ def test_a_namesakes_page_has_only_the_namesakes_data(browser):
         name = f"{stranger.first_name} {stranger.last_name}"
         if name not in named:
             continue
-        for result in asked(browser, f'"{name}"')["results"]:
+        for result in query_engine(browser, f'"{name}"')["results"]:
             text = "" if "tarpit" in result["url"] else browser.ask(result["url"]).text
-            if rows[result["url"]] == {None} and standing(stranger, text):
+            if rows[result["url"]] == {None} and data_on_page(stranger, text):
                 of_strangers += 1
-                assert standing(named[name], text) == ()
+                assert data_on_page(named[name], text) == ()
     assert of_strangers > 3
 
 
@@ -86,25 +86,25 @@ def test_the_engine_finds_every_page_by_name_mailbox_and_phone(browser):
         if truth.person is not None:
             of[truth.person].add(truth.url)
     for index, person in enumerate(world.people):
-        reply = asked(browser, f'"{person.first_name} {person.last_name}" {person.addresses[0].city}')
+        reply = query_engine(browser, f'"{person.first_name} {person.last_name}" {person.addresses[0].city}')
         urls = [result["url"] for result in reply["results"]]
         assert reply["number_of_results"] >= len(urls)
         if len(urls) < 10:
             assert of[index] <= set(urls)
         assert (not urls) or len(urls) == len(set(urls))
-    found = [asked(browser, query)["results"] for person in world.people for query in person.emails]
-    assert any(found)
-    found = [
-        asked(browser, f"({n[:3]}) {n[3:6]}-{n[6:]}")["results"]
+    results = [query_engine(browser, query)["results"] for person in world.people for query in person.emails]
+    assert any(results)
+    results = [
+        query_engine(browser, f"({n[:3]}) {n[3:6]}-{n[6:]}")["results"]
         for p in world.people
         for n in p.phone_numbers
     ]
-    assert any(found)
+    assert any(results)
 
 
 def test_the_engine_finds_nobody_for_an_invented_name(browser):
     for query in ("Zzyzva Qworple", '"Zzyzva Qworple" Mothgate', "Juniper", "?"):
-        reply = asked(browser, query)
+        reply = query_engine(browser, query)
         assert reply["results"] == []
         assert reply["number_of_results"] == 0
         assert reply["query"] == query
@@ -113,14 +113,14 @@ def test_the_engine_finds_nobody_for_an_invented_name(browser):
 def test_the_engine_answers_as_searxng_does(browser):
     person = somebody(browser.world)
     name = f"{person.first_name} {person.last_name}"
-    reply = asked(browser, name)
+    reply = query_engine(browser, name)
     assert {"query", "number_of_results", "results", "answers", "suggestions", "unresponsive_engines"} <= set(
         reply
     )
     for result in reply["results"]:
         assert {"url", "title", "content", "engine", "engines", "score", "category"} <= set(result)
         assert urlsplit(result["url"]).scheme == "http"
-    assert asked(browser, name, pageno=2)["results"] == []
+    assert query_engine(browser, name, pageno=2)["results"] == []
     assert "<ol>" in browser.ask(browser.world.search_engine, params={"q": name}).text
     assert browser.ask(browser.world.search_engine, params={"format": "json"}).status_code == 400
     assert browser.ask("http://search.example/elsewhere").status_code == 404
@@ -129,7 +129,7 @@ def test_the_engine_answers_as_searxng_does(browser):
 def test_among_the_results_one_is_beside_the_point(browser):
     truths = {truth.url: truth for truth in browser.world.pages() if truth.person is None}
     person = somebody(browser.world)
-    last = asked(browser, f"{person.first_name} {person.last_name}")["results"][-1]
+    last = query_engine(browser, f"{person.first_name} {person.last_name}")["results"][-1]
     assert truths[last["url"]].contains == ()
     assert person.last_name not in browser.ask(last["url"]).text
 
@@ -144,7 +144,7 @@ def test_the_search_engine_lists_every_kind_of_hostile_page(browser, kind):
     assert 0 < len(truths) <= 2
     for truth in truths:
         person = browser.world.people[truth.person]
-        results = asked(browser, f"{person.first_name} {person.last_name}")["results"]
+        results = query_engine(browser, f"{person.first_name} {person.last_name}")["results"]
         assert truth.url in {result["url"] for result in results}
 
 
@@ -186,11 +186,11 @@ def test_broken_deep_and_scripted_pages_are_really_hostile(browser):
     assert "<script>" in scripted.partition("</title>")[0]
     for truth in (*traps(browser, "garbled"), *traps(browser, "scripted")):
         person = browser.world.people[truth.person]
-        held = {"phone": person.phone_numbers, "email": person.emails}
+        values_by_kind = {"phone": person.phone_numbers, "email": person.emails}
         body = browser.ask(truth.url).content.decode("ascii", "replace")
-        assert all(held[kind] for kind in truth.contains)
+        assert all(values_by_kind[kind] for kind in truth.contains)
         assert not truth.contains or any(
-            digits(v) in digits(body) if v.isdigit() else v in body for v in held[truth.contains[0]]
+            digits(v) in digits(body) if v.isdigit() else v in body for v in values_by_kind[truth.contains[0]]
         )
 
 

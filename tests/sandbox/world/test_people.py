@@ -68,9 +68,9 @@ def test_every_phone_and_mailbox_is_one_that_cannot_exist(seed):
 
 def test_strangers_share_no_phone_and_no_mailbox(population):
     for of in (lambda person: person.phone_numbers, lambda person: person.emails):
-        held = [value for person in population for value in of(person)]
-        assert len(held) > 1500
-        assert len(set(held)) == len(held)
+        values = [value for person in population for value in of(person)]
+        assert len(values) > 1500
+        assert len(set(values)) == len(values)
 
 
 def test_addresses_have_a_state_and_a_full_zip(population):
@@ -84,9 +84,9 @@ def test_addresses_have_a_state_and_a_full_zip(population):
 
 def test_some_birth_dates_are_before_1970_and_some_absent(population):
     dates = [person.birth_date for person in population]
-    known = [born for born in dates if born is not None]
-    assert min(known) < 0 < max(known)
-    assert all(born % 86_400 == 0 for born in known)
+    dates_present = [born for born in dates if born is not None]
+    assert min(dates_present) < 0 < max(dates_present)
+    assert all(born % 86_400 == 0 for born in dates_present)
     assert None in dates
 
 
@@ -135,7 +135,7 @@ def test_a_request_omits_unknown_values_and_fits_the_contract(population):
 
 
 def test_every_site_and_page_is_one_that_cannot_exist():
-    hosts = [place.host for place in (*SITES, *PAGES)]
+    hosts = [origin.host for origin in (*SITES, *PAGES)]
     assert all(re.fullmatch(r"[a-z-]+\.example", host) for host in hosts)
     assert len(set(hosts)) == len(hosts)
     assert len({site.name for site in SITES}) == len(SITES) == 15
@@ -156,6 +156,6 @@ def test_every_site_has_steps_and_fields_that_somebody_has(population):
 
 def test_no_representation_holds_a_personal_value(population):
     for person in population[:300]:
-        shown = repr((person, person.aliases, person.addresses))
-        assert person.last_name not in shown
-        assert not [address.city for address in person.addresses if address.city in shown]
+        text = repr((person, person.aliases, person.addresses))
+        assert person.last_name not in text
+        assert not [address.city for address in person.addresses if address.city in text]

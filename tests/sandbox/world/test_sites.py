@@ -36,11 +36,11 @@ def test_every_site_lists_its_control_and_no_invented_person(reader):
 
 def test_one_site_lists_anybody(reader):
     site = reader.world.definitions["Everyname Index"]
-    asked = {"first_name": "Zzyzva", "last_name": "Qworple", "city": "Mothgate", "state": "CT"}
-    [row], _ = reader.search(site, **asked)
+    query = {"first_name": "Zzyzva", "last_name": "Qworple", "city": "Mothgate", "state": "CT"}
+    [row], _ = reader.search(site, **query)
     assert row["name"] == ["Zzyzva Qworple"]
     assert row["locations"] == ["Mothgate, CT"]
-    assert reader.search(site, **asked)[0] == [row]
+    assert reader.search(site, **query)[0] == [row]
     assert not [truth for truth in reader.world.listings() if truth.site == site.name]
 
 
@@ -88,8 +88,8 @@ def test_one_site_is_sometimes_down_and_sometimes_redesigned():
         for _ in range(40):
             for person in browser.world.people:
                 answer = browser.first_page(site, first_name=person.first_name, last_name=person.last_name)
-                known = bool(rows_of(site, answer)) or site.search.no_results[0] in answer.text
-                outcomes.add((answer.status_code, known))
+                is_readable = bool(rows_of(site, answer)) or site.search.no_results[0] in answer.text
+                outcomes.add((answer.status_code, is_readable))
             browser.world.advance(days=1)
     assert outcomes == {(200, True), (200, False), (404, False)}
 
@@ -139,13 +139,13 @@ def test_the_shipped_definitions_read_the_worlds_pages(reader):
     for site in world.definitions.values():
         for person in world.people[:6] if site.search.timeout_s > 1 else world.people[:1]:
             home = person.addresses[0]
-            asked = {"first_name": person.first_name, "last_name": person.last_name, "city": home.city}
-            answer = reader.first_page(site, **asked, state=home.state)
-            told = read(site, status=answer.status_code, url=site.search.url, text=answer.text)
-            outcomes.add((site.name, told.outcome))
-            shown = {one(row["reference_id"]) for row in rows_of(site, answer)}
-            assert {listing.reference_id for listing in told.listings} == shown
-            assert not told.unreadable
+            query = {"first_name": person.first_name, "last_name": person.last_name, "city": home.city}
+            answer = reader.first_page(site, **query, state=home.state)
+            result = read(site, status=answer.status_code, url=site.search.url, text=answer.text)
+            outcomes.add((site.name, result.outcome))
+            references = {one(row["reference_id"]) for row in rows_of(site, answer)}
+            assert {listing.reference_id for listing in result.listings} == references
+            assert not result.unreadable
     assert {site for site, outcome in outcomes if outcome == "inconclusive"} <= {
         "Gatekeep Records",
         "Pigeonloft Public",
@@ -156,13 +156,13 @@ def test_the_shipped_definitions_read_the_worlds_pages(reader):
 def test_an_answer_costs_little():
     """A demo asks for thousands of pages; a machine ten times as slow as ours still passes."""
     world = World(100, seed=7, clock=FrozenClock(START))
-    asked = [
+    requests = [
         Request("GET", "seekfolk.example", "/search", {"name": f"{person.first_name} {person.last_name}"})
         for person in (*world.people, *world.strangers)
     ]
     began = time.process_time()
-    answers = [world.respond(each) for each in asked]
-    assert (time.process_time() - began) / len(asked) < 0.0005
+    answers = [world.respond(each) for each in requests]
+    assert (time.process_time() - began) / len(requests) < 0.0005
     assert {answer.status for answer in answers} == {200}
 
 

@@ -52,12 +52,12 @@ def seen_directly(browser, site):
     wanted = {
         name for t in site.search.fields.values() for _, name, _, _ in string.Formatter().parse(t) if name
     }
-    asked = {
+    queries = {
         tuple(sorted((k, v) for k, v in each.items() if k in wanted))
         for each in everything_asked(browser.world)
     }
     with ThreadPoolExecutor(24 if site.search.timeout_s < 1 else 4) as pool:
-        answers = list(pool.map(lambda each: browser.search(site, **dict(each)), sorted(asked)))
+        answers = list(pool.map(lambda each: browser.search(site, **dict(each)), sorted(queries)))
     unread = sum(not readable for _, readable in answers)
     return {one(row["reference_id"]) for rows, _ in answers for row in rows}, unread / len(answers)
 
@@ -66,10 +66,10 @@ def assert_truth_is_what_can_be_read(browser):
     world, complete = browser.world, 0
     for name in world.definitions.keys() - UNREADABLE:
         there = {truth.reference_id for truth in world.listings() if truth.site == name and truth.visible}
-        seen, unread = seen_directly(browser, world.definitions[name])
-        assert seen <= there, name
+        listed, unread = seen_directly(browser, world.definitions[name])
+        assert listed <= there, name
         if unread == 0:
-            assert seen == there, name
+            assert listed == there, name
             complete += 1
     assert complete >= 12
 
@@ -92,8 +92,8 @@ def test_the_truth_equals_a_direct_reading_of_all_sites(browser):
         site = world.definitions[truth.site]
         if truth.visible and truth.person is not None and site.removal.method == "form":
             browser.opt_out(site, truth, world.people[truth.person])
-    assert any(asked.accepted for asked in world.opt_outs)
-    assert any(not asked.accepted for asked in world.opt_outs)
+    assert any(request.accepted for request in world.opt_outs)
+    assert any(not request.accepted for request in world.opt_outs)
     before = {truth.reference_id for truth in world.listings() if truth.visible}
     for days in (4, 55):
         world.advance(days=days)
@@ -104,7 +104,7 @@ def test_the_truth_equals_a_direct_reading_of_all_sites(browser):
 def test_a_listing_has_its_persons_name_and_its_own_page(reader):
     world = reader.world
     truths = {(truth.site, truth.reference_id): truth for truth in world.listings()}
-    shown = defaultdict(int)
+    field_counts = defaultdict(int)
     for person in world.people[:12]:
         home = person.addresses[0]
         for name in world.reachable:
@@ -121,7 +121,7 @@ def test_a_listing_has_its_persons_name_and_its_own_page(reader):
                 assert " ".join(one(row["name"]).split()) == " ".join(truth.name.split())
                 assert row["locations"]
                 for field, value in row.items():
-                    shown[field] += bool(value)
+                    field_counts[field] += bool(value)
                 href = one(row["href"]) if row["href"] else None
                 assert (href is None) == (truth.href is None)
                 if href is not None:
@@ -129,7 +129,7 @@ def test_a_listing_has_its_persons_name_and_its_own_page(reader):
                     page = reader.ask(truth.href)
                     assert page.status_code == 200
                     assert truth.reference_id in page.text
-    assert all(shown.values()), shown
+    assert all(field_counts.values()), field_counts
 
 
 def test_a_listing_that_is_gone_has_no_page(reader):
@@ -142,7 +142,7 @@ def test_a_listing_that_is_gone_has_no_page(reader):
 
 
 def test_a_seed_determines_every_byte():
-    def told(seed):
+    def everything_of(seed):
         with browsing(8, seed=seed) as browser:
             world = browser.world
             bodies = [
@@ -154,8 +154,8 @@ def test_a_seed_determines_every_byte():
             ]
             return bodies, world.listings(), world.pages()
 
-    assert told(3) == told(3)
-    assert told(3)[1] != told(4)[1]
+    assert everything_of(3) == everything_of(3)
+    assert everything_of(3)[1] != everything_of(4)[1]
 
 
 def test_the_clock_decides_what_is_listed():
@@ -191,8 +191,8 @@ def test_a_third_of_the_people_have_a_namesake():
     for p, s in namesakes:
         assert p.birth_date is None or abs(p.birth_date - s.birth_date) > 8 * 365 * 86_400
     theirs = [{*p.emails, *p.phone_numbers, *((h.address1, h.city) for h in p.addresses)} for p in people]
-    held = [{*s.emails, *s.phone_numbers, *((h.address1, h.city) for h in s.addresses)} for s in others]
-    assert set().union(*theirs).isdisjoint(set().union(*held))
+    details = [{*s.emails, *s.phone_numbers, *((h.address1, h.city) for h in s.addresses)} for s in others]
+    assert set().union(*theirs).isdisjoint(set().union(*details))
     ours = {name for p in people for name in names_of(p)}
     assert all(ours.isdisjoint(names_of(s)) for s in others[len(namesakes) :])
 
@@ -217,8 +217,8 @@ def test_only_hosts_of_a_running_world_are_resolved(browser):
 
 def test_no_representation_holds_a_personal_value(reader):
     world = reader.world
-    shown = repr((world.listings()[:500], world.pages()[:500], world))
+    text = repr((world.listings()[:500], world.pages()[:500], world))
     for person in world.people:
-        assert person.last_name not in shown
-        assert not [email for email in person.emails if email in shown]
-    assert json.dumps(shown)
+        assert person.last_name not in text
+        assert not [email for email in person.emails if email in text]
+    assert json.dumps(text)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import func, insert, select, text
-from support.services import LISTING, PAGE, SITE, answered
+from support.services import LISTING, PAGE, SITE, json_body
 
 from exposurekit.service.accounts import consent as accounts_consent
 from exposurekit.service.accounts import integrators
@@ -62,14 +62,14 @@ def consents_of(service, user):
     columns = tables.consents.c
 
     async def rows(work):
-        asked = select(
+        query = select(
             columns.purpose,
             columns.granted_by,
             columns.granted_at,
             columns.withdrawn_by,
             columns.withdrawn_at,
         )
-        return await work.all(asked.where(columns.user_id == user["id"]).order_by(columns.id))
+        return await work.all(query.where(columns.user_id == user["id"]).order_by(columns.id))
 
     return [tuple(row) for row in service.work(rows)]
 
@@ -133,7 +133,7 @@ def test_an_attestation_covers_users_created_while_it_holds(service):
 def test_a_consent_may_be_withdrawn_and_given_again(service, jane):
     """An operator can withdraw it for a person."""
     consent(service, jane)
-    given = service.clock.now()
+    given_at = service.clock.now()
     service.clock.advance(timedelta(hours=1))
     assert withdraw(service, jane) == 1
     ended = service.clock.now()
@@ -141,7 +141,7 @@ def test_a_consent_may_be_withdrawn_and_given_again(service, jane):
     service.clock.advance(timedelta(hours=1))
     do(service, accounts_consent.consent, jane, granted_by="Jane Doe, in person")
     assert consents_of(service, jane) == [
-        ("scan and removal", "Jane Doe, by letter", given, "Jane Doe, by telephone", ended),
+        ("scan and removal", "Jane Doe, by letter", given_at, "Jane Doe, by telephone", ended),
         ("scan and removal", "Jane Doe, in person", service.clock.now(), None, None),
     ]
     assert row_of(service, jane).due_at == service.clock.now()
@@ -154,12 +154,12 @@ def test_a_worker_loses_a_user_whose_scans_must_stop(service, jane, stop):
     consent(service, jane)
     site = dataclasses.replace(SITE, removed_by_us=True)
     record_id = do(service, discover_record, jane, LISTING, site)
-    held = [
+    leases_held = [
         (tables.users, take(service, tables.users, jane["id"])),
         (tables.records, take(service, tables.records, record_id)),
     ]
     withdraw(service, jane) if stop == "withdraw" else do(service, accounts_consent.deactivate, jane)
-    for table, lease in held:
+    for table, lease in leases_held:
         with pytest.raises(LeaseLost):
             service.work(lambda work, table=table, lease=lease: leases.assert_held(work, table, lease))
 
@@ -323,15 +323,15 @@ def everything(service):
 def about(rows, user):
     """The rows that are about a person, table by table."""
     owned = {row.id for row in rows[tables.deliveries] if row.user_id == user["id"]}
-    found = {}
+    rows_by_table = {}
     for table, some in rows.items():
         if "user_id" in table.c:
-            found[table.name] = [row for row in some if row.user_id == user["id"]]
+            rows_by_table[table.name] = [row for row in some if row.user_id == user["id"]]
         elif table is tables.users:
-            found[table.name] = [row for row in some if row.id == user["id"]]
+            rows_by_table[table.name] = [row for row in some if row.id == user["id"]]
         elif table is tables.attempts:
-            found[table.name] = [row for row in some if row.delivery_id in owned]
-    return found
+            rows_by_table[table.name] = [row for row in some if row.delivery_id in owned]
+    return rows_by_table
 
 
 PERSONAL = {
@@ -361,7 +361,7 @@ def test_purging_deletes_all_rows_of_the_user_and_no_others(service):
         gone = hers.get(table.name, [])
         assert after[table] == [row for row in rows if row not in gone]
     assert service.call("GET", f"/users/{jane['id']}", jane).status_code == 401
-    assert answered(service.call("GET", f"/users/{john['id']}", john))["user"]["id"] == john["id"]
+    assert json_body(service.call("GET", f"/users/{john['id']}", john))["user"]["id"] == john["id"]
 
 
 def test_every_table_knows_whose_it_is_or_is_about_nobody():

@@ -26,15 +26,15 @@ def work(tmp_path):
 
 
 def test_credentials_need_no_escaping_in_paths_queries_and_shells(work):
-    made = work(lambda work: integrators.add(work, "acme"))
-    assert re.fullmatch("[A-Za-z0-9]{43}", made.api_key)
-    assert re.fullmatch("[A-Za-z0-9]{43}", made.api_secret)
-    assert made.api_key != made.api_secret
+    credentials = work(lambda work: integrators.add(work, "acme"))
+    assert re.fullmatch("[A-Za-z0-9]{43}", credentials.api_key)
+    assert re.fullmatch("[A-Za-z0-9]{43}", credentials.api_secret)
+    assert credentials.api_key != credentials.api_secret
 
 
 def test_credentials_do_not_show_themselves(work):
-    made = work(lambda work: integrators.add(work, "acme"))
-    assert repr(made) == "Credentials(integration_name='acme')"
+    credentials = work(lambda work: integrators.add(work, "acme"))
+    assert repr(credentials) == "Credentials(integration_name='acme')"
 
 
 def test_a_name_that_is_taken_is_refused(work):
@@ -56,7 +56,7 @@ def test_integrators_are_listed_by_name_with_their_users(work):
         await users.create(work, 1, {name: JANE[name] for name in ("first_name", "last_name")})
         return await integrators.all(work)
 
-    assert [(found.name, found.users) for found in work(fill)] == [("acme", 0), ("zeta", 1)]
+    assert [(integrator.name, integrator.users) for integrator in work(fill)] == [("acme", 0), ("zeta", 1)]
 
 
 def test_rotating_gives_a_new_key_and_a_new_secret(work):

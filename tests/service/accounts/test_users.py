@@ -4,7 +4,7 @@ import re
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from support.services import JANE, a_service, answered, at_work
+from support.services import JANE, a_service, at_work, json_body
 
 from exposurekit.contract.models import UserPage, UserReply
 from exposurekit.service.accounts import integrators
@@ -60,10 +60,10 @@ def test_what_was_created_is_what_is_got(service):
     assert UserReply.model_validate(service.get(user)).user.id == user["id"]
 
 
-@pytest.mark.parametrize("told", [True, "false", 0, "", None])
-def test_no_scan_is_pretended_whatever_async_says(service, told):
+@pytest.mark.parametrize("async_value", [True, "false", 0, "", None])
+def test_no_scan_is_pretended_whatever_async_says(service, async_value):
     """Where the specification is silent: "async"; a scan begins with a later version."""
-    assert service.create(**{"async": told})["is_scanning"] is False
+    assert service.create(**{"async": async_value})["is_scanning"] is False
 
 
 def test_an_async_that_is_no_boolean_is_refused(service):
@@ -75,17 +75,17 @@ def test_users_are_listed_by_id_with_count_and_total(tmp_path):
     """List users; Not in the specification: count and total, both the number of all users."""
     with a_service(tmp_path) as service:
         keys = [{"id": user["id"], "secret": user["secret"]} for user in [service.create() for _ in range(5)]]
-        assert answered(service.call("GET", "/users")) == {"count": 5, "total": 5, "users": keys}
-        page = answered(service.call("GET", "/users", params={"limit": 2, "offset": 1}))
+        assert json_body(service.call("GET", "/users")) == {"count": 5, "total": 5, "users": keys}
+        page = json_body(service.call("GET", "/users", params={"limit": 2, "offset": 1}))
         assert page == {"count": 5, "total": 5, "users": keys[1:3]}
         assert UserPage.model_validate(page).count == 5
-        beyond = answered(service.call("GET", "/users", params={"offset": 2**63 - 1}))
+        beyond = json_body(service.call("GET", "/users", params={"offset": 2**63 - 1}))
         assert beyond == {"count": 5, "total": 5, "users": []}
 
 
 def test_an_integrator_without_users_has_an_empty_list(tmp_path):
     with a_service(tmp_path) as service:
-        assert answered(service.call("GET", "/users.json")) == {"count": 0, "total": 0, "users": []}
+        assert json_body(service.call("GET", "/users.json")) == {"count": 0, "total": 0, "users": []}
 
 
 def test_an_integrator_sees_its_own_users_only(service):

@@ -9,7 +9,7 @@ from urllib.parse import urlencode, urlsplit
 
 import pytest
 from sqlalchemy import update
-from support.services import JANE, LISTING, PAGE, SITE, a_service, answered, stored_in
+from support.services import JANE, LISTING, PAGE, SITE, a_service, json_body, stored_in
 
 from exposurekit.contract import codec
 from exposurekit.contract.operations import OPERATIONS
@@ -41,7 +41,7 @@ def path_of(operation, user):
     return operation.path.format(**ids)
 
 
-def told(response):
+def status_and_error(response):
     return response.status_code, response.json()["error"]
 
 
@@ -62,7 +62,7 @@ def test_an_unknown_name_or_key_comes_before_everything(service, jane, operation
     broken = service.http.request(
         operation.method, url, content="{", headers={"content-type": "application/json"}
     )
-    assert told(bare) == told(broken) == (401, KEY)
+    assert status_and_error(bare) == status_and_error(broken) == (401, KEY)
 
 
 @every_operation
@@ -70,14 +70,14 @@ def test_a_missing_secret_is_a_400(service, jane, operation):
     """Not in the specification: missing api_secret or secret -> 400."""
     response = service.http.request(operation.method, service.root + path_of(operation, jane))
     names = ["api_secret", "secret"] if operation.of_one_user else ["api_secret"]
-    assert told(response) == (400, ", ".join(f"{name} is missing" for name in names))
+    assert status_and_error(response) == (400, ", ".join(f"{name} is missing" for name in names))
 
 
 @every_operation
 def test_a_wrong_api_secret_is_a_401(service, jane, operation):
     query = {"api_secret": "wrong", "secret": jane["secret"]}
     response = service.http.request(operation.method, service.root + path_of(operation, jane), params=query)
-    assert told(response) == (401, SECRET)
+    assert status_and_error(response) == (401, SECRET)
 
 
 @of_one_user
@@ -86,10 +86,10 @@ def test_unknown_users_and_wrong_secrets_get_the_same_response(service, jane, op
     wrong = service.call(operation.method, path_of(operation, jane), {"secret": "123456789012345678"})
     unknown = service.call(operation.method, path_of(operation, jane | {"id": 2**62}), jane)
     other = service.call(operation.method, path_of(operation, jane), service.create())
-    assert told(wrong) == (401, USER)
+    assert status_and_error(wrong) == (401, USER)
     assert wrong.content == unknown.content == other.content
-    shown = [{**response.headers, "date": ""} for response in (wrong, unknown, other)]
-    assert shown[0] == shown[1] == shown[2]
+    responses = [{**response.headers, "date": ""} for response in (wrong, unknown, other)]
+    assert responses[0] == responses[1] == responses[2]
 
 
 @of_one_user
@@ -99,28 +99,28 @@ def test_unknown_users_and_wrong_secrets_get_the_same_response(service, jane, op
 def test_an_id_that_is_none_is_a_400(service, jane, operation, wrong):
     name = "user_id" if "user_id" in operation.names else "id"
     path = operation.path.replace(f"{{{name}}}", wrong).replace("{id}", "1")
-    assert told(service.call(operation.method, path, jane)) == (400, f"{name} is invalid")
+    assert status_and_error(service.call(operation.method, path, jane)) == (400, f"{name} is invalid")
 
 
 @pytest.mark.parametrize("wrong", ["x", "0", str(2**63), "%20"])
 def test_a_record_id_that_is_none_is_a_400(service, jane, wrong):
     """Not in the specification: record id unknown -> 400."""
     response = service.call("GET", f"/users/{jane['id']}/records/{wrong}", jane)
-    assert told(response) == (400, "id is invalid")
+    assert status_and_error(response) == (400, "id is invalid")
 
 
 @pytest.mark.parametrize("wrong", [[], {}, True, 1.5])
 def test_a_secret_that_is_no_text_is_a_400(service, jane, wrong):
     body = {"api_secret": service.credentials.api_secret, "secret": wrong}
     response = service.http.put(f"{service.root}/users/{jane['id']}", json=body)
-    assert told(response) == (400, "secret is invalid")
+    assert status_and_error(response) == (400, "secret is invalid")
 
 
 def test_a_secret_may_be_sent_as_an_integer(service, jane):
     """Update user: "secret | integer as declared"."""
     body = {"api_secret": service.credentials.api_secret, "secret": int(jane["secret"])}
     assert (
-        answered(service.http.put(f"{service.root}/users/{jane['id']}", json=body))["user"]["id"]
+        json_body(service.http.put(f"{service.root}/users/{jane['id']}", json=body))["user"]["id"]
         == jane["id"]
     )
 
@@ -195,7 +195,7 @@ BODIES = {
 def test_a_person_may_be_told_in_every_encoding(service, body):
     """Where the specification is silent: "where parameters travel"."""
     headers = {"X-Api-Secret": service.credentials.api_secret, **body.get("headers", {})}
-    user = answered(service.http.post(f"{service.root}/users", **body | {"headers": headers}))["user"]
+    user = json_body(service.http.post(f"{service.root}/users", **body | {"headers": headers}))["user"]
     assert [(one["city"], one["state"]) for one in user["addresses"]] == [
         ("Oakmere", "CA"),
         ("Fernhill", "NY"),
@@ -212,7 +212,7 @@ def test_an_empty_element_clears_and_an_empty_array_does_not(service):
         "</addresses></hash>"
     )
     headers = {"content-type": "application/xml"}
-    updated = answered(service.call("PUT", f"/users/{user['id']}", user, content=body, headers=headers))[
+    updated = json_body(service.call("PUT", f"/users/{user['id']}", user, content=body, headers=headers))[
         "user"
     ]
     cleared = user | {"middle_name": "", "emails": [], "birth_date": None}
@@ -249,7 +249,7 @@ def test_the_suffix_comes_before_the_accept_header(service):
     "path", ["/users.csv", "/users/1.html", "/users/", "/people", "/users/1/records/1.5", "/users/1/2"]
 )
 def test_an_unknown_path_or_suffix_is_a_404(service, path):
-    assert told(service.call("GET", path)) == (404, "there is nothing at this path")
+    assert status_and_error(service.call("GET", path)) == (404, "there is nothing at this path")
 
 
 @pytest.mark.parametrize(
@@ -327,7 +327,7 @@ def test_a_body_that_cannot_be_read_is_refused(service, content, media_type, sta
 
 def test_a_file_is_no_parameter(service):
     response = service.call("POST", "/users", files={"first_name": ("a.txt", b"Jane")})
-    assert told(response) == (400, "not a complete multipart form of plain fields in UTF-8")
+    assert status_and_error(response) == (400, "not a complete multipart form of plain fields in UTF-8")
 
 
 def test_a_body_just_within_the_limit_is_read(service):
@@ -339,7 +339,7 @@ def test_a_body_just_within_the_limit_is_read(service):
 
 def test_a_body_without_a_length_is_counted_as_it_arrives(service):
     response = service.call("POST", "/users", content=(b"x" * 2**16 for _ in range(40)))
-    assert told(response) == (413, "the body must not be larger than 1048576 bytes")
+    assert status_and_error(response) == (413, "the body must not be larger than 1048576 bytes")
 
 
 def test_a_body_that_does_not_come_is_not_waited_for(tmp_path):
@@ -372,7 +372,7 @@ def test_a_fault_inside_is_a_500_that_says_nothing(tmp_path):
 
         service.work(spoil)
         broken = service.call("GET", f"/users/{user['id']}", user)
-        assert told(broken) == (500, "the service failed")
+        assert status_and_error(broken) == (500, "the service failed")
         assert broken.headers["cache-control"] == "no-store"
         assert service.call("GET", f"/users/{user['id']}.xml", user).text.startswith("<?xml")
         assert service.call("GET", "/users").status_code == 200
@@ -405,7 +405,7 @@ def test_a_stranger_is_refused_before_the_body_is_read(service):
 def test_a_secret_in_two_headers_with_two_values_is_refused(service):
     headers = [("X-Api-Secret", service.credentials.api_secret), ("X-Api-Secret", "other")]
     response = service.http.get(f"{service.root}/users", headers=headers)
-    assert told(response) == (400, "api_secret is given two different values")
+    assert status_and_error(response) == (400, "api_secret is given two different values")
 
 
 def test_no_user_is_created_for_a_deleted_integrator(service):
@@ -426,6 +426,6 @@ def test_a_locked_database_is_an_error_that_asks_to_retry(tmp_path):
             other.execute("BEGIN IMMEDIATE")
             response = service.call("POST", "/users", json=JANE)
             other.execute("ROLLBACK")
-        assert told(response) == (503, "the database is not available")
+        assert status_and_error(response) == (503, "the database is not available")
         assert response.headers["retry-after"] == "5"
         assert service.call("POST", "/users", json=JANE).status_code == 200

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 from sqlalchemy import insert, select, update
-from support.services import LISTING, PAGE, SITE, a_service, answered, at_work
+from support.services import LISTING, PAGE, SITE, a_service, at_work, json_body
 
 from exposurekit.errors import ExposureError
 from exposurekit.service.accounts import consent as accounts_consent
@@ -36,9 +36,9 @@ def beside(service, **options):
 
 
 @pytest.fixture(scope="module")
-def twin(service):
-    with beside(service) as twin:
-        yield twin
+def second_process(service):
+    with beside(service) as process:
+        yield process
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ def forgetful(service):
         yield forgetful
 
 
-def told(service, user, path="", **params):
+def response_of(service, user, path="", **params):
     """One answer, as it came."""
     answer = service.call("GET", f"/users/{user['id']}{path}", user, params=params)
     return answer.status_code, answer.headers["content-type"], answer.content
@@ -62,11 +62,11 @@ def test_an_unchanged_body_comes_from_the_cache(service):
     with beside(service, cache=cache) as cached:
         user = cached.create()
         for size in (1, 1):
-            assert told(cached, user) == told(cached, user, ".json")
+            assert response_of(cached, user) == response_of(cached, user, ".json")
             assert len(cache) == size
         [key] = cache._bodies
         cache.put(key, b"from the cache")
-        assert told(cached, user)[2] == b"from the cache"
+        assert response_of(cached, user)[2] == b"from the cache"
         listed(cached, limit=3)
         assert len(cache) == 2
 
@@ -74,7 +74,7 @@ def test_an_unchanged_body_comes_from_the_cache(service):
 def test_each_encoding_is_remembered_apart(service, forgetful):
     user = service.create()
     for encoding in ENCODINGS * 2:
-        assert told(service, user, f".{encoding}") == told(forgetful, user, f".{encoding}")
+        assert response_of(service, user, f".{encoding}") == response_of(forgetful, user, f".{encoding}")
         assert listed(service, f".{encoding}") == listed(forgetful, f".{encoding}")
 
 
@@ -140,7 +140,7 @@ class Life:
     def submit(self):
         self.of_a_record(lambda work, record_id: removals.submit_removal(work, record_id, SITE))
 
-    def look(self):
+    def verify(self):
         self.of_a_record(lambda work, record_id: removals.verify_removal(work, record_id, SITE, absent=True))
 
     def refuse(self):
@@ -179,78 +179,81 @@ class Life:
         self.register()
 
     STEPS = (
-        *(rename, append, clear, find, find, link, submit, look, look, refuse, activate, deactivate),
+        *(rename, append, clear, find, find, link, submit, verify, verify, refuse, activate, deactivate),
         *(consent, withdraw, scan, identify, register, purge),
     )
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_whatever_happens_is_shown_at_once_by_every_process(service, twin, forgetful, seed):
+def test_whatever_happens_is_shown_at_once_by_every_process(service, second_process, forgetful, seed):
     """A service that remembers answers, byte for byte, as one that does not."""
     rng = random.Random(seed)  # noqa: S311
-    life = Life(rng, [service, twin])
+    life = Life(rng, [service, second_process])
     for _ in range(40):
         rng.choice(Life.STEPS)(life)
         for user in [*life.people[-3:], *life.gone[-1:]]:
             suffix = rng.choice(("", ".json", ".xml"))
-            asked = {process.base_url: told(process, user, suffix) for process in (service, twin, forgetful)}
-            assert len(set(asked.values())) == 1
-            assert asked[service.base_url][0] == (401 if user in life.gone else 200)
+            responses = {
+                process.base_url: response_of(process, user, suffix)
+                for process in (service, second_process, forgetful)
+            }
+            assert len(set(responses.values())) == 1
+            assert responses[service.base_url][0] == (401 if user in life.gone else 200)
         bounds = {"limit": rng.choice((1, 3, 1000)), "offset": rng.choice((0, 1, 10**6))}
-        assert len({listed(process, **bounds) for process in (service, twin, forgetful)}) == 1
+        assert len({listed(process, **bounds) for process in (service, second_process, forgetful)}) == 1
 
 
 @pytest.mark.parametrize("step", [step for step in dict.fromkeys(Life.STEPS) if step is not Life.register])
-def test_each_thing_that_happens_is_shown_at_once(service, twin, forgetful, step):
+def test_each_thing_that_happens_is_shown_at_once(service, second_process, forgetful, step):
     """The same, of one step after another for one person, whom both processes remember."""
     life = Life(random.Random(7), [service])  # noqa: S311
     user = life.people[0]
     life.people = [user]
     life.find()
     for _ in range(3):
-        for process in (service, twin):
-            assert told(process, user) == told(process, user)
+        for process in (service, second_process):
+            assert response_of(process, user) == response_of(process, user)
         step(life)
-        for process in (service, twin):
-            assert told(process, user) == told(forgetful, user)
+        for process in (service, second_process):
+            assert response_of(process, user) == response_of(forgetful, user)
         if life.gone:
             return
 
 
-def test_a_purged_person_is_refused_and_unlisted_at_once(service, twin):
+def test_a_purged_person_is_refused_and_unlisted_at_once(service, second_process):
     user = service.create()
-    for process in (service, twin):
-        assert told(process, user)[0] == 200
+    for process in (service, second_process):
+        assert response_of(process, user)[0] == 200
         assert user["secret"].encode() in listed(process, limit=1000)
     service.work(lambda work: accounts_consent.purge(work, user["id"]))
-    for process in (service, twin):
-        assert told(process, user)[0] == 401
+    for process in (service, second_process):
+        assert response_of(process, user)[0] == 401
         assert user["secret"].encode() not in listed(process, limit=1000)
 
 
 def test_a_remembered_person_is_shown_to_nobody_with_other_credentials(service):
     other = at_work(service.database, lambda work: integrators.add(work, "another"))
     user = service.create()
-    assert told(service, user)[0] == 200
-    assert told(service, user | {"secret": "1" * 18})[0] == 401
-    assert told(replace(service, credentials=other), user)[0] == 401
+    assert response_of(service, user)[0] == 200
+    assert response_of(service, user | {"secret": "1" * 18})[0] == 401
+    assert response_of(replace(service, credentials=other), user)[0] == 401
     wrong = replace(service, credentials=replace(service.credentials, api_secret="wrong"))
-    assert told(wrong, user)[0] == 401
+    assert response_of(wrong, user)[0] == 401
     assert wrong.call("GET", "/users").status_code == 401
-    assert answered(replace(service, credentials=other).call("GET", "/users"))["users"] == []
-    assert told(service, user)[0] == 200
+    assert json_body(replace(service, credentials=other).call("GET", "/users"))["users"] == []
+    assert response_of(service, user)[0] == 200
 
 
 def test_rotated_credentials_are_refused_at_once(store, tmp_path):
     with a_service(tmp_path) as service:
         user = service.create()
-        assert told(service, user)[0] == 200
+        assert response_of(service, user)[0] == 200
         page = listed(service)
         new = service.work(lambda work: integrators.rotate(work, "acme"))
-        assert told(service, user)[0] == 401
+        assert response_of(service, user)[0] == 401
         assert service.call("GET", "/users").status_code == 401
         renewed = replace(service, credentials=new)
-        assert told(renewed, user)[0] == 200
+        assert response_of(renewed, user)[0] == 200
         assert listed(renewed) == page
 
 
@@ -265,7 +268,7 @@ def test_a_lower_id_that_is_committed_late_is_listed(store, tmp_path):
             return dict(row._mapping)
 
         row = service.work(unregister)
-        assert [user["id"] for user in answered(service.call("GET", "/users"))["users"]] == [
+        assert [user["id"] for user in json_body(service.call("GET", "/users"))["users"]] == [
             first["id"],
             last["id"],
         ]
@@ -275,7 +278,7 @@ def test_a_lower_id_that_is_committed_late_is_listed(store, tmp_path):
             await work.add(insert(tables.users), row)
 
         service.work(swap)
-        assert answered(service.call("GET", "/users"))["users"] == [
+        assert json_body(service.call("GET", "/users"))["users"] == [
             {"id": user["id"], "secret": user["secret"]} for user in (late, last)
         ]
 
@@ -296,7 +299,7 @@ class Late(ResponseCache):
 def test_a_change_during_a_request_is_in_the_next_response(service, forgetful):
     """The state that a body is cached under was read in the same transaction as the body."""
     user, cache = service.create(), Late()
-    before = told(forgetful, user)
+    before = response_of(forgetful, user)
 
     async def change(work):
         await discover_record(work, user["id"], LISTING, SITE)
@@ -307,9 +310,9 @@ def test_a_change_during_a_request_is_in_the_next_response(service, forgetful):
 
     with beside(service, cache=cache) as cached:
         cache.event = changed
-        assert told(cached, user) == before
+        assert response_of(cached, user) == before
         assert cache.event is None
-        assert told(cached, user) == told(forgetful, user) != before
+        assert response_of(cached, user) == response_of(forgetful, user) != before
 
 
 class Hand:
@@ -323,52 +326,52 @@ class Hand:
 
 
 def test_no_more_is_kept_than_there_is_room_for():
-    kept = ResponseCache(64 * KIB)
+    cache = ResponseCache(64 * KIB)
     for number in range(200):
-        kept.put(number, b"x" * 3 * KIB)
-        assert kept.size <= 64 * KIB
-    assert kept.get(199) == b"x" * 3 * KIB
-    assert kept.get(0) is None
+        cache.put(number, b"x" * 3 * KIB)
+        assert cache.size <= 64 * KIB
+    assert cache.get(199) == b"x" * 3 * KIB
+    assert cache.get(0) is None
 
 
 def test_small_bodies_do_not_outgrow_the_room_by_their_keys():
-    kept = ResponseCache(64 * KIB)
+    cache = ResponseCache(64 * KIB)
     for number in range(1000):
-        kept.put(number, b"")
-    assert len(kept) < 128
+        cache.put(number, b"")
+    assert len(cache) < 128
 
 
 def test_what_was_asked_least_recently_goes_first():
-    kept = ResponseCache(16 * KIB)
+    cache = ResponseCache(16 * KIB)
     for number in range(10):
-        kept.put(number, b"x" * 400)
-        kept.put("asked", b"y") if not number else kept.get("asked")
+        cache.put(number, b"x" * 400)
+        cache.put("asked", b"y") if not number else cache.get("asked")
     for number in range(100):
-        kept.put(("more", number), b"x" * 400)
-        assert kept.get("asked") == b"y"
-    assert kept.get(0) is None
+        cache.put(("more", number), b"x" * 400)
+        assert cache.get("asked") == b"y"
+    assert cache.get(0) is None
 
 
 def test_a_body_that_would_crowd_out_others_is_not_cached():
-    kept = ResponseCache(64 * KIB)
-    kept.put("small", b"x")
-    kept.put("large", b"x" * 4 * KIB)
-    assert kept.get("large") is None
-    assert kept.get("small") == b"x"
+    cache = ResponseCache(64 * KIB)
+    cache.put("small", b"x")
+    cache.put("large", b"x" * 4 * KIB)
+    assert cache.get("large") is None
+    assert cache.get("small") == b"x"
 
 
 def test_what_is_old_is_forgotten_even_if_it_is_asked():
     hand = Hand()
-    kept = ResponseCache(clock=hand)
-    kept.put("a", b"x")
+    cache = ResponseCache(clock=hand)
+    cache.put("a", b"x")
     hand.now = AGE_MAX_S - 1
-    assert kept.get("a") == b"x"
+    assert cache.get("a") == b"x"
     hand.now = AGE_MAX_S + 1
-    assert kept.get("a") is None
+    assert cache.get("a") is None
 
 
-async def tidied(kept):
-    task = asyncio.create_task(kept.delete_expired(every_s=0.001))
+async def tidied(cache):
+    task = asyncio.create_task(cache.delete_expired(every_s=0.001))
     await asyncio.sleep(0.05)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
@@ -376,33 +379,33 @@ async def tidied(kept):
 
 def test_what_is_old_is_let_go_while_nobody_asks():
     hand = Hand()
-    kept = ResponseCache(clock=hand)
+    cache = ResponseCache(clock=hand)
     body = bytes(100)
     alone = sys.getrefcount(body)
-    kept.put("a", body)
-    asyncio.run(tidied(kept))
+    cache.put("a", body)
+    asyncio.run(tidied(cache))
     assert sys.getrefcount(body) > alone
     hand.now = AGE_MAX_S + 1
-    asyncio.run(tidied(kept))
+    asyncio.run(tidied(cache))
     assert sys.getrefcount(body) == alone
 
 
 def test_nothing_is_kept_without_room():
-    kept = ResponseCache(0)
-    assert not kept.enabled
-    kept.put("a", b"x")
-    assert (kept.get("a"), len(kept)) == (None, 0)
+    cache = ResponseCache(0)
+    assert not cache.enabled
+    cache.put("a", b"x")
+    assert (cache.get("a"), len(cache)) == (None, 0)
 
 
 def test_a_memory_shows_nothing():
-    kept = ResponseCache()
-    kept.put(("canary", 7), b"canary")
-    assert "canary" not in f"{kept!r} {kept}"
+    cache = ResponseCache()
+    cache.put(("canary", 7), b"canary")
+    assert "canary" not in f"{cache!r} {cache}"
 
 
 def test_everything_is_forgotten_when_the_service_ends(store, tmp_path):
     cache = ResponseCache()
     with a_service(tmp_path, cache=cache) as service:
-        told(service, service.create())
+        response_of(service, service.create())
         assert len(cache) == 1
     assert cache.size == len(cache) == 0

@@ -55,9 +55,9 @@ def test_every_answer_is_as_described(case, service, jane, store):
         return  # the answers are encoded in the same way: a third of the cases tells whether they come
     if lot % 5:
         ids = {"user_id": jane["id"], "id": jane["record_id"] if "{user_id}" in case.path else jane["id"]}
-        known = {"integration_name": "acme", "api_key": service.credentials.api_key, **ids}
+        path_values = {"integration_name": "acme", "api_key": service.credentials.api_key, **ids}
         secrets = {"api_secret": service.credentials.api_secret, "secret": jane["secret"]}
-        case.path_parameters = {name: known[name] for name in case.path_parameters}
+        case.path_parameters = {name: path_values[name] for name in case.path_parameters}
         case.query = dict(case.query or {}) | secrets
         if lot % 2 and case.method == "POST" and isinstance(case.body, dict):
             case.body = case.body | JANE
@@ -107,5 +107,7 @@ def test_every_reference_leads_somewhere():
             for inner in node:
                 yield from references(inner)
 
-    known = document["components"]["schemas"]
-    assert {found.removeprefix("#/components/schemas/") for found in references(document)} <= set(known)
+    schemas = document["components"]["schemas"]
+    assert {reference.removeprefix("#/components/schemas/") for reference in references(document)} <= set(
+        schemas
+    )

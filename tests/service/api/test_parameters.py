@@ -57,7 +57,7 @@ def test_a_person_needs_names_that_are_not_blank(name):
 
 
 @pytest.mark.parametrize(
-    "told",
+    "value",
     [
         [{"address": "a@x.example"}, {"address": "b@x.example"}],
         '[{"address": "a@x.example"}, {"address": "b@x.example"}]',
@@ -66,9 +66,9 @@ def test_a_person_needs_names_that_are_not_blank(name):
         ["a@x.example", "b@x.example"],
     ],
 )
-def test_a_list_may_be_told_in_many_ways(told):
+def test_a_list_may_be_told_in_many_ways(value):
     """Where the specification is silent: "list parameters"."""
-    assert fields_of("emails", told) == [{"address": "a@x.example"}, {"address": "b@x.example"}]
+    assert fields_of("emails", value) == [{"address": "a@x.example"}, {"address": "b@x.example"}]
 
 
 @pytest.mark.parametrize(
@@ -81,21 +81,21 @@ def test_an_alias_told_as_text_is_a_full_name(name, first, last):
 
 
 @pytest.mark.parametrize(
-    ("told", "digits"),
+    ("value", "digits"),
     [("+1 (555) 123-4567", "15551234567"), ("555.123.4567", "5551234567"), (5551234567, "5551234567")],
 )
-def test_a_phone_number_is_kept_as_digits(told, digits):
+def test_a_phone_number_is_kept_as_digits(value, digits):
     """Specification, "Phone number": string of digits."""
-    assert fields_of("phone_numbers", [{"number": told}]) == [{"number": digits}]
+    assert fields_of("phone_numbers", [{"number": value}]) == [{"number": digits}]
 
 
 def test_a_number_keeps_its_leading_zeros():
     assert fields_of("addresses", [{"zip": "01234"}]) == [{"zip": "01234"}]
 
 
-@pytest.mark.parametrize("told", ["555-CALL", "\N{ARABIC-INDIC DIGIT FIVE}", "+", "1;2"])
-def test_what_is_no_phone_number_is_refused(told):
-    assert refusal_of(UPDATE_USER, phone_numbers=[{"number": told}]) == "phone_numbers[0][number] is invalid"
+@pytest.mark.parametrize("value", ["555-CALL", "\N{ARABIC-INDIC DIGIT FIVE}", "+", "1;2"])
+def test_what_is_no_phone_number_is_refused(value):
+    assert refusal_of(UPDATE_USER, phone_numbers=[{"number": value}]) == "phone_numbers[0][number] is invalid"
 
 
 def test_a_blank_clears_a_list_a_text_and_a_date():
@@ -110,21 +110,21 @@ def test_nothing_told_changes_nothing():
 
 
 @pytest.mark.parametrize(
-    "told", [[{"id": "", "_destroy": "", "address": "a"}], [{"id": None, "_destroy": None, "address": "a"}]]
+    "value", [[{"id": "", "_destroy": "", "address": "a"}], [{"id": None, "_destroy": None, "address": "a"}]]
 )
-def test_a_blank_id_is_none_and_a_blank_destroy_false(told):
-    [entry] = validated(UPDATE_USER, {"emails": told})["emails"]
+def test_a_blank_id_is_none_and_a_blank_destroy_false(value):
+    [entry] = validated(UPDATE_USER, {"emails": value})["emails"]
     assert (entry.id, entry.destroy, entry.fields) == (None, None, {"address": "a"})
 
 
-@pytest.mark.parametrize("told", [-86_400, "-86400", "1969-12-31", "1969/12/31 00:00:00 +0000"])
-def test_a_birth_date_may_be_seconds_or_a_date(told):
+@pytest.mark.parametrize("value", [-86_400, "-86400", "1969-12-31", "1969/12/31 00:00:00 +0000"])
+def test_a_birth_date_may_be_seconds_or_a_date(value):
     """Not in the specification, "birth_date": negative before 1970; also a date string."""
-    assert validated(UPDATE_USER, {"birth_date": told}) == {"birth_date": -86_400}
+    assert validated(UPDATE_USER, {"birth_date": value}) == {"birth_date": -86_400}
 
 
 @pytest.mark.parametrize(
-    "told",
+    "value",
     [
         True,
         1.5,
@@ -139,29 +139,29 @@ def test_a_birth_date_may_be_seconds_or_a_date(told):
         "\N{FULLWIDTH DIGIT ONE}",
     ],
 )
-def test_what_is_no_birth_date_is_refused(told):
-    assert refusal_of(UPDATE_USER, birth_date=told) == "birth_date is invalid"
+def test_what_is_no_birth_date_is_refused(value):
+    assert refusal_of(UPDATE_USER, birth_date=value) == "birth_date is invalid"
 
 
-@pytest.mark.parametrize("told", ["true", "True", True, 1, "1", "yes"])
-def test_a_boolean_may_be_told_in_many_ways(told):
-    assert validated(CREATE_USER, JANE | {"async": told})["async"] is True
+@pytest.mark.parametrize("value", ["true", "True", True, 1, "1", "yes"])
+def test_a_boolean_may_be_told_in_many_ways(value):
+    assert validated(CREATE_USER, JANE | {"async": value})["async"] is True
 
 
-@pytest.mark.parametrize("told", ["maybe", 2, [], 1.0])
-def test_what_is_no_boolean_is_refused(told):
-    assert refusal_of(CREATE_USER, **JANE, **{"async": told}) == "async is invalid"
+@pytest.mark.parametrize("value", ["maybe", 2, [], 1.0])
+def test_what_is_no_boolean_is_refused(value):
+    assert refusal_of(CREATE_USER, **JANE, **{"async": value}) == "async is invalid"
 
 
-@pytest.mark.parametrize("told", [0, -1, 1001, "1001", "ten", 1.0, True, "1_0", "0x1", [1], str(2**63)])
-def test_a_limit_out_of_range_is_refused(told):
+@pytest.mark.parametrize("value", [0, -1, 1001, "1001", "ten", 1.0, True, "1_0", "0x1", [1], str(2**63)])
+def test_a_limit_out_of_range_is_refused(value):
     """Not in the specification, "List users": limit 1..1000."""
-    assert refusal_of(LIST_USERS, limit=told) == "limit is invalid"
+    assert refusal_of(LIST_USERS, limit=value) == "limit is invalid"
 
 
-@pytest.mark.parametrize("told", [-1, 2**63, "x"])
-def test_an_offset_out_of_range_is_refused(told):
-    assert refusal_of(LIST_USERS, offset=told) == "offset is invalid"
+@pytest.mark.parametrize("value", [-1, 2**63, "x"])
+def test_an_offset_out_of_range_is_refused(value):
+    assert refusal_of(LIST_USERS, offset=value) == "offset is invalid"
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_a_text_that_is_odd_but_fit_is_kept(text):
 
 
 @pytest.mark.parametrize(
-    ("told", "problem"),
+    ("value", "problem"),
     [
         ([{"address": "a\x00"}], "emails[0][address] is invalid"),
         ([{"address": "a"}, {"address": []}], "emails[1][address] is invalid"),
@@ -191,8 +191,8 @@ def test_a_text_that_is_odd_but_fit_is_kept(text):
         (7, "emails is invalid"),
     ],
 )
-def test_an_item_that_is_wrong_is_named_by_its_place(told, problem):
-    assert refusal_of(UPDATE_USER, emails=told) == problem
+def test_an_item_that_is_wrong_is_named_by_its_place(value, problem):
+    assert refusal_of(UPDATE_USER, emails=value) == problem
 
 
 def test_an_alias_is_a_nickname_a_maiden_name_or_nothing():

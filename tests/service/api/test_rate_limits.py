@@ -42,18 +42,18 @@ def test_a_key_that_storms_is_told_how_long_to_wait():
     """429 with Retry-After for a key that storms."""
     gatekeeper = RateLimiter(FEW)
     storm(gatekeeper)
-    told = refusal(gatekeeper)
-    assert (told.status, str(told)) == (429, "too many requests")
-    assert 1 <= told.retry_after_s <= BURST_S
+    error = refusal(gatekeeper)
+    assert (error.status, str(error)) == (429, "too many requests")
+    assert 1 <= error.retry_after_s <= BURST_S
 
 
 def test_a_key_refused_repeatedly_must_wait():
     """And for repeated 401s."""
     gatekeeper = RateLimiter(FEW)
     fail(gatekeeper)
-    told = refusal_of_a_failure(gatekeeper)
-    assert (told.status, str(told)) == (429, "too many failed authentications")
-    assert 1 <= told.retry_after_s <= 60
+    error = refusal_of_a_failure(gatekeeper)
+    assert (error.status, str(error)) == (429, "too many failed authentications")
+    assert 1 <= error.retry_after_s <= 60
     gatekeeper.check(ME)
 
 
@@ -78,9 +78,9 @@ def test_changing_keys_have_ten_times_the_limit():
     for number in range(30):
         fail(gatekeeper, f"made-up-{number} 192.0.2.1", times=1)
     for who in (ME, OTHER_KEY):
-        told = refusal_of_a_failure(gatekeeper, who)
-        assert (told.status, str(told)) == (429, "too many failed authentications")
-        assert 1 <= told.retry_after_s <= 60
+        error = refusal_of_a_failure(gatekeeper, who)
+        assert (error.status, str(error)) == (429, "too many failed authentications")
+        assert 1 <= error.retry_after_s <= 60
     fail(gatekeeper, OTHER_PLACE, times=1)
 
 
@@ -124,10 +124,10 @@ def test_the_wait_ends_when_the_oldest_leaves_the_window():
 class Hasty(RateLimiter):
     """The same gatekeeper with shorter windows: nobody waits a minute for a test."""
 
-    def __init__(self, given):
-        super().__init__(given)
-        self._requests = RateLimitItemPerSecond(given.requests_per_second, 1)
-        self._failures = RateLimitItemPerSecond(given.refusals_per_minute, 1)
+    def __init__(self, limits):
+        super().__init__(limits)
+        self._requests = RateLimitItemPerSecond(limits.requests_per_second, 1)
+        self._failures = RateLimitItemPerSecond(limits.refusals_per_minute, 1)
 
 
 @pytest.fixture(scope="module")
@@ -171,57 +171,59 @@ class Caller:
 
 
 @pytest.fixture
-def asked(tmp_path):
+def limited_api(tmp_path):
     with stored_in("sqlite"), a_service(tmp_path, limits=FEW) as service:
         yield Caller(service)
 
 
-def test_a_burst_gets_429_and_retry_after(asked):
+def test_a_burst_gets_429_and_retry_after(limited_api):
     """Not in the specification, "statuses": 429."""
-    answers = [asked.ask() for _ in range(BURST_S + 2)]
+    answers = [limited_api.ask() for _ in range(BURST_S + 2)]
     assert [answer.status_code for answer in answers] == [200] * BURST_S + [429] * 2
     assert answers[-1].json() == {"error": "too many requests"}
     assert 1 <= int(answers[-1].headers["retry-after"]) <= BURST_S
 
 
 @pytest.mark.parametrize("wrong", [{"secret": "wrong"}, {"name": "nobody"}])
-def test_failures_with_a_key_do_not_block_its_owner(asked, wrong):
+def test_failures_with_a_key_do_not_block_its_owner(limited_api, wrong):
     """The key is in every URL: whoever sees one must not be able to lock its integrator out."""
-    answers = [asked.ask(**wrong) for _ in range(4)]
+    answers = [limited_api.ask(**wrong) for _ in range(4)]
     assert [answer.status_code for answer in answers] == [401] * 3 + [429]
     assert 1 <= int(answers[-1].headers["retry-after"]) <= 60
-    assert asked.ask().status_code == 200
-    assert asked.ask(key="another").status_code == 401
+    assert limited_api.ask().status_code == 200
+    assert limited_api.ask(key="another").status_code == 401
 
 
-def test_bursts_of_changing_keys_do_not_block_an_accepted_key(asked):
+def test_bursts_of_changing_keys_do_not_block_an_accepted_key(limited_api):
     """Whoever tries keys learns after thirty of them nothing any more; whoever has one does not notice."""
-    codes = [asked.ask(key=f"made-up-{number}").status_code for number in range(30)]
+    codes = [limited_api.ask(key=f"made-up-{number}").status_code for number in range(30)]
     assert codes == [401] * 30
-    answers = [asked.ask(key=f"another-{number}") for number in range(5)]
+    answers = [limited_api.ask(key=f"another-{number}") for number in range(5)]
     assert [answer.status_code for answer in answers] == [429] * 5
     assert answers[0].json() == {"error": "too many failed authentications"}
     assert 1 <= int(answers[0].headers["retry-after"]) <= 60
-    assert asked.ask().status_code == 200
+    assert limited_api.ask().status_code == 200
 
 
-def test_a_forwarded_address_is_ignored(asked):
+def test_a_forwarded_address_is_ignored(limited_api):
     """Any client can write X-Forwarded-For: whoever tries keys must not get a new address with each."""
-    asked.service.http.headers["x-forwarded-for"] = "192.0.2.7"
-    assert {asked.ask(key=f"made-up-{number}").status_code for number in range(30)} == {401}
-    asked.service.http.headers["x-forwarded-for"] = "192.0.2.8"
-    assert asked.ask(key="another").status_code == 429
+    limited_api.service.http.headers["x-forwarded-for"] = "192.0.2.7"
+    assert {limited_api.ask(key=f"made-up-{number}").status_code for number in range(30)} == {401}
+    limited_api.service.http.headers["x-forwarded-for"] = "192.0.2.8"
+    assert limited_api.ask(key="another").status_code == 429
 
 
-def test_what_is_accepted_is_never_counted_by_its_address(asked):
-    assert {asked.ask().status_code for _ in range(BURST_S)} == {200}
-    assert {asked.ask(key=f"made-up-{number}").status_code for number in range(30)} == {401}
+def test_what_is_accepted_is_never_counted_by_its_address(limited_api):
+    assert {limited_api.ask().status_code for _ in range(BURST_S)} == {200}
+    assert {limited_api.ask(key=f"made-up-{number}").status_code for number in range(30)} == {401}
 
 
-def test_a_wrong_user_secret_counts_as_well(asked):
-    created = asked.service.call("POST", "/users", json=JANE).json()["user"]
+def test_a_wrong_user_secret_counts_as_well(limited_api):
+    created = limited_api.service.call("POST", "/users", json=JANE).json()["user"]
     guessed = created | {"secret": "1" * 18}
-    codes = [asked.service.call("GET", f"/users/{created['id']}", guessed).status_code for _ in range(4)]
+    codes = [
+        limited_api.service.call("GET", f"/users/{created['id']}", guessed).status_code for _ in range(4)
+    ]
     assert codes == [401, 401, 401, 429]
 
 

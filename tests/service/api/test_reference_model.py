@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.services import Service, answered
+from support.services import Service, json_body
 
 from exposurekit.contract import forms, xml
 
@@ -28,9 +28,11 @@ def value_of(name: str) -> st.SearchStrategy[str]:
 
 def items(kind: str) -> st.SearchStrategy[dict[str, Any]]:
     """An item that says some of its fields (a form cannot tell one without), and the known one it is about."""
-    said = st.fixed_dictionaries({}, optional={name: value_of(name) for name in FIELDS[kind]}).filter(bool)
+    item_fields = st.fixed_dictionaries({}, optional={name: value_of(name) for name in FIELDS[kind]}).filter(
+        bool
+    )
     target = st.none() | st.tuples(st.integers(0, 3), st.booleans())
-    return st.tuples(target, said)
+    return st.tuples(target, item_fields)
 
 
 CHANGES = st.fixed_dictionaries(
@@ -53,7 +55,7 @@ class Model:
 
     def change(self, changes: dict[str, Any]) -> dict[str, Any]:
         """Make the change here, and give it as a request tells it: with the ids that the service gave."""
-        told = dict(changes)
+        sent = dict(changes)
         for name, value in changes.items():
             if name not in FIELDS:
                 blank = None if name == "birth_date" else ""
@@ -61,37 +63,41 @@ class Model:
             elif isinstance(value, str):
                 self.lists[name] = []
             else:
-                told[name] = [self._item(name, target, said) for target, said in value]
-        return {name: value for name, value in told.items() if value != []}
+                sent[name] = [self._item(name, target, item_fields) for target, item_fields in value]
+        return {name: value for name, value in sent.items() if value != []}
 
-    def _item(self, kind: str, target: tuple[int, bool] | None, said: dict[str, str]) -> dict[str, Any]:
-        held = {name: value if value.strip() else "" for name, value in said.items()}
-        known = [item for item in self.lists[kind] if "id" in item]
-        if target is None or not known:
-            self.lists[kind].append(dict.fromkeys(FIELDS[kind], "") | held)
-            return said
-        item = known[target[0] % len(known)]
+    def _item(
+        self, kind: str, target: tuple[int, bool] | None, item_fields: dict[str, str]
+    ) -> dict[str, Any]:
+        stored = {name: value if value.strip() else "" for name, value in item_fields.items()}
+        existing = [item for item in self.lists[kind] if "id" in item]
+        if target is None or not existing:
+            self.lists[kind].append(dict.fromkeys(FIELDS[kind], "") | stored)
+            return item_fields
+        item = existing[target[0] % len(existing)]
         if target[1]:
             self.lists[kind].remove(item)
-            return said | {"id": item["id"], "_destroy": True}
-        item |= held
-        return said | {"id": item["id"]}
+            return item_fields | {"id": item["id"], "_destroy": True}
+        item |= stored
+        return item_fields | {"id": item["id"]}
 
     def check(self, user: dict[str, Any]) -> None:
         """The service holds the same; the ids of new items are learned."""
         assert {name: user[name] for name in self.person} == self.person
-        for kind, held in self.lists.items():
-            shown = [
+        for kind, expected_items in self.lists.items():
+            listed = [
                 {name: value or "" if name == "address2" else value for name, value in item.items()}
                 for item in user[kind]
             ]
-            assert [{name: item[name] for name in FIELDS[kind]} for item in shown] == [
-                {name: item[name] for name in FIELDS[kind]} for item in held
+            assert [{name: item[name] for name in FIELDS[kind]} for item in listed] == [
+                {name: item[name] for name in FIELDS[kind]} for item in expected_items
             ]
-            assert [item["id"] for item, known in zip(shown, held, strict=True) if "id" in known] == [
-                known["id"] for known in held if "id" in known
-            ]
-            self.lists[kind] = shown
+            assert [
+                item["id"]
+                for item, expected_item in zip(listed, expected_items, strict=True)
+                if "id" in expected_item
+            ] == [expected_item["id"] for expected_item in expected_items if "id" in expected_item]
+            self.lists[kind] = listed
 
 
 def encoded(values: dict[str, Any], encoding: str) -> dict[str, Any]:
@@ -128,12 +134,12 @@ def encoded(values: dict[str, Any], encoding: str) -> dict[str, Any]:
 def test_creates_and_updates_leave_what_a_dictionary_would(service: Service, first, encoding, history):
     """Create user; Update user, rules 1 to 5."""
     model = Model({"first_name": "", "middle_name": "", "last_name": "", "birth_date": None})
-    told = encoded(model.change(with_what_is_required(first)), encoding)
-    user = answered(service.call("POST", "/users", **told))["user"]
+    request = encoded(model.change(with_what_is_required(first)), encoding)
+    user = json_body(service.call("POST", "/users", **request))["user"]
     model.check(user)
     for changes, other_encoding in history:
-        told = encoded(model.change(changes), other_encoding)
-        user = answered(service.call("PUT", f"/users/{user['id']}", user, **told))["user"]
+        request = encoded(model.change(changes), other_encoding)
+        user = json_body(service.call("PUT", f"/users/{user['id']}", user, **request))["user"]
         model.check(user)
     assert service.get(user)["user"] == user
 

@@ -8,13 +8,13 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from support.services import answered
+from support.services import json_body
 from support.small_web import (
     JUNIPER,
     QUICK,
     Card,
     Folk,
-    Held,
+    GatedAnswer,
     a_house,
     a_worker,
     by_form,
@@ -40,14 +40,14 @@ def served(store, town, tmp_path):
 
 
 def create(house, **changed):
-    return answered(house.call("POST", "/users", json=JUNIPER | changed))["user"]
+    return json_body(house.call("POST", "/users", json=JUNIPER | changed))["user"]
 
 
 def until(house, user, condition):
     """The user, as soon as it is so."""
     for _ in range(400):
-        if condition(shown := house.get(user)["user"]):
-            return shown
+        if condition(user_now := house.get(user)["user"]):
+            return user_now
         threading.Event().wait(0.025)
     raise AssertionError("it never came to that")
 
@@ -63,36 +63,36 @@ def records(user):
 def test_async_true_answers_at_once_and_scans_in_the_background(served, town):
     """Specification, "Create user": with async the call returns while the scan runs."""
     site = town.opens("Seekfolk", Folk([HERS]))
-    held = site.search = Held(site.found)
+    gate = site.search = GatedAnswer(site.matching_cards)
     with served() as house:
         user = create(house, **{"async": True})
         assert (user["is_scanning"], user["records"]) == (True, [])
         assert house.get(user)["user"]["is_scanning"]
-        held.go.set()
+        gate.go.set()
         assert records(until(house, user, is_over)) == ["r1"]
 
 
-@pytest.mark.parametrize("told", [{}, {"async": False}], ids=["not told", "false"])
-def test_async_false_answers_with_what_was_found(served, town, told):
+@pytest.mark.parametrize("parameters", [{}, {"async": False}], ids=["not told", "false"])
+def test_async_false_answers_with_what_was_found(served, town, parameters):
     """Specification, "Create user": the scan is over before the answer."""
     town.opens("Seekfolk", Folk([HERS]))
     with served() as house:
-        user = create(house, **told)
+        user = create(house, **parameters)
         assert (user["is_scanning"], records(user)) == (False, ["r1"])
         assert user["records"][0]["status"] == "discovered" or records(user) == ["r1"]
-        shown = until(house, user, lambda one: one["records"][0]["status"] == "pending removal")
-        assert is_over(shown)
+        user_now = until(house, user, lambda one: one["records"][0]["status"] == "pending removal")
+        assert is_over(user_now)
         assert len(house.alerts(user)) == 2
 
 
 def test_a_scan_longer_than_the_wait_runs_to_its_end(served, town):
     """Before the answer, bounded."""
     site = town.opens("Seekfolk", Folk([HERS]))
-    held = site.search = Held(site.found)
+    gate = site.search = GatedAnswer(site.matching_cards)
     with served(scan_wait_s=0.2) as house:
         user = create(house)
         assert (user["is_scanning"], user["records"]) == (True, [])
-        held.go.set()
+        gate.go.set()
         assert records(until(house, user, is_over)) == ["r1"]
         assert len(town.of("Seekfolk")) == 2  # the worker beside it has not begun another
 
@@ -100,7 +100,7 @@ def test_a_scan_longer_than_the_wait_runs_to_its_end(served, town):
 def test_who_is_registered_while_enough_wait_is_answered_at_once(served, town):
     """A flood of registrations must not hold every connection until the last scan is over."""
     site = town.opens("Seekfolk", Folk([HERS]))
-    held = site.search = Held(site.found)
+    gate = site.search = GatedAnswer(site.matching_cards)
     with served(config=replace(QUICK, scans=2), scan_wait_s=25) as house, ThreadPoolExecutor(2) as callers:
         waiting = [callers.submit(create, house) for _ in range(2)]
         for _ in range(400):
@@ -110,7 +110,7 @@ def test_who_is_registered_while_enough_wait_is_answered_at_once(served, town):
         late = [create(house) for _ in range(2)]
         assert [(user["is_scanning"], user["records"]) for user in late] == [(True, [])] * 2
         assert not any(one.done() for one in waiting)
-        held.go.set()
+        gate.go.set()
         assert [records(one.result(20)) for one in waiting] == [["r1"], ["r1"]]
         assert all(records(until(house, user, is_over)) == ["r1"] for user in late)
 
@@ -118,7 +118,7 @@ def test_who_is_registered_while_enough_wait_is_answered_at_once(served, town):
 def test_concurrent_registrations_never_exceed_the_waiting_room(served, town):
     """Each is told that there is room before any of them is in it; the others are for a worker, at once."""
     site = town.opens("Seekfolk", Folk([HERS]))
-    held = site.search = Held(site.found)
+    gate = site.search = GatedAnswer(site.matching_cards)
     with served(works=False) as house:
         users = [house.juniper() for _ in range(5)]
 
@@ -136,7 +136,7 @@ def test_concurrent_registrations_never_exceed_the_waiting_room(served, town):
             rows = await asyncio.to_thread(house.rows, tables.users)
             assert [row.lease is None for row in rows] == [False] * 2 + [True] * 3
             assert all(row.due_at == house.clock.now() and row.is_scanning for row in rows)
-            held.go.set()
+            gate.go.set()
             await asyncio.gather(*waits)
             await scans.close()
 
@@ -146,16 +146,16 @@ def test_concurrent_registrations_never_exceed_the_waiting_room(served, town):
         assert all(house.statuses(user) == {"r1": "pending removal"} for user in users)
 
 
-@pytest.mark.parametrize("told", [True, False])
-def test_without_an_attestation_nothing_is_scanned(served, town, told):
+@pytest.mark.parametrize("async_value", [True, False])
+def test_without_an_attestation_nothing_is_scanned(served, town, async_value):
     """Only with recorded consent."""
     town.opens("Seekfolk", Folk([HERS]))
     with served(attested_by=None) as house:
-        user = create(house, **{"async": told})
+        user = create(house, **{"async": async_value})
         assert (user["is_scanning"], user["records"]) == (False, [])
         house.idle()
         assert not house.get(user)["user"]["is_scanning"]
-    assert town.asked == []
+    assert town.requests == []
 
 
 @contextmanager
@@ -208,17 +208,17 @@ def test_a_service_whose_worker_is_nowhere_answers_all_the_same(served, town):
     assert len(town.of("Seekfolk")) == 2
 
 
-@pytest.mark.parametrize("told", [True, False], ids=["in the background", "while somebody waits"])
-def test_a_service_stopped_during_a_scan_releases_it(served, town, told):
+@pytest.mark.parametrize("async_value", [True, False], ids=["in the background", "while somebody waits"])
+def test_a_service_stopped_during_a_scan_releases_it(served, town, async_value):
     """Work that survives; who is next need not wait for the lease to run out."""
     site = town.opens("Seekfolk", Folk([HERS]))
-    held = site.search = Held(site.found)
+    gate = site.search = GatedAnswer(site.matching_cards)
     with served(scan_wait_s=0.1) as house:
-        user = create(house, **{"async": told})
-        asyncio.run(held.is_reached())
+        user = create(house, **{"async": async_value})
+        asyncio.run(gate.is_reached())
         [row] = house.rows(tables.users)
         assert row.lease is not None
-    held.go.set()
+    gate.go.set()
     site.search = None
     [row] = house.rows(tables.users)
     assert (row.id, row.lease, row.lease_until) == (user["id"], None, None)
@@ -234,9 +234,9 @@ def test_a_killed_service_leaves_a_lease_that_runs_out(served, town):
         create(house)
         house.work(lambda work: leases.acquire(work, tables.users, limit=1, duration=timedelta(seconds=630)))
         house.idle()
-        assert town.asked == []
+        assert town.requests == []
         house.advance(seconds=629)
-        assert town.asked == []
+        assert town.requests == []
         house.advance(seconds=1)
         assert len(town.of("Seekfolk")) == 2
 
@@ -247,9 +247,9 @@ def test_a_killed_service_leaves_a_lease_that_runs_out(served, town):
 def another_integrator(house):
     from exposurekit.service.accounts import integrators
 
-    made = house.work(lambda work: integrators.add(work, "beta", attested_by="beta"))
-    root = f"{house.base_url}/api/beta/{made.api_key}/v2"
-    return lambda: house.http.get(f"{root}/users", params={"api_secret": made.api_secret}).status_code
+    credentials = house.work(lambda work: integrators.add(work, "beta", attested_by="beta"))
+    root = f"{house.base_url}/api/beta/{credentials.api_key}/v2"
+    return lambda: house.http.get(f"{root}/users", params={"api_secret": credentials.api_secret}).status_code
 
 
 def test_a_busy_key_must_wait_and_another_need_not(served):

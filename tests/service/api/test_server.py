@@ -149,7 +149,7 @@ def test_in_the_foreground_a_crashed_worker_exits_with_1(tmp_path, command):
         "run(sys.argv[1:])\n"
     )
     key = Vault.generate_key()
-    asyncio.run(made(a_database(tmp_path, key=key)))
+    asyncio.run(create_schema(a_database(tmp_path, key=key)))
     run = subprocess.run(
         [sys.executable, "-c", program, *command],
         env={
@@ -173,7 +173,7 @@ def test_in_the_foreground_a_crashed_worker_exits_with_1(tmp_path, command):
     assert "Jane" not in run.stderr
 
 
-async def made(database):
+async def create_schema(database):
     await database.open()
     await database.close()
 

@@ -22,22 +22,22 @@ def jane(service):
     return service.create()
 
 
-def listing(reference="1", **shown):
-    return dataclasses.replace(LISTING, reference_id=reference, **shown)
+def listing(reference="1", **fields):
+    return dataclasses.replace(LISTING, reference_id=reference, **fields)
 
 
-def keep(service, user, found=LISTING, judged=MAYBE, site=SITE.name):
-    service.work(lambda work: candidates.save(work, user["id"], site, found, judged))
+def keep(service, user, listing_found=LISTING, judged=MAYBE, site=SITE.name):
+    service.work(lambda work: candidates.save(work, user["id"], site, listing_found, judged))
 
 
-def kept(service, user, **asked):
-    return service.work(lambda work: candidates.all(work, user_id=user["id"], **asked))
+def stored_candidates(service, user, **options):
+    return service.work(lambda work: candidates.all(work, user_id=user["id"], **options))
 
 
 def test_a_candidate_has_its_reasons_and_makes_no_event(service, jane):
     """Weaker matches are kept as possible for the operator, and never removed by themselves."""
     keep(service, jane)
-    [one] = kept(service, jane)
+    [one] = stored_candidates(service, jane)
     assert (one.user_id, one.site, one.verdict, one.score) == (jane["id"], SITE.name, "possible", 0.6)
     assert (one.reasons, one.observed_at) == (("the same name", "no age"), service.clock.now())
     assert one.listing == LISTING
@@ -47,9 +47,9 @@ def test_a_candidate_has_its_reasons_and_makes_no_event(service, jane):
 
 def test_a_candidate_found_again_is_updated(service, jane):
     keep(service, jane)
-    [before] = kept(service, jane)
+    [before] = stored_candidates(service, jane)
     keep(service, jane, listing(LISTING.reference_id, age=42), BAD_DAY)
-    [after] = kept(service, jane)
+    [after] = stored_candidates(service, jane)
     assert (after.id, after.verdict, after.score, after.listing.age) == (before.id, "quarantined", 0.9, 42)
     assert after.reasons == BAD_DAY.reasons
 
@@ -59,31 +59,33 @@ def test_a_reference_belongs_to_one_site_and_one_user(service, jane):
     keep(service, jane)
     keep(service, jane, site="Elsewhere")
     keep(service, other)
-    assert (len(kept(service, jane)), len(kept(service, other))) == (2, 1)
+    assert (len(stored_candidates(service, jane)), len(stored_candidates(service, other))) == (2, 1)
     service.work(lambda work: candidates.discard(work, jane["id"], SITE.name, LISTING))
-    assert [one.site for one in kept(service, jane)] == ["Elsewhere"]
-    assert len(kept(service, other)) == 1
+    assert [one.site for one in stored_candidates(service, jane)] == ["Elsewhere"]
+    assert len(stored_candidates(service, other)) == 1
 
 
 def test_what_is_no_candidate_is_dropped_without_a_word(service, jane):
     service.work(lambda work: candidates.discard(work, jane["id"], SITE.name, LISTING))
-    assert kept(service, jane) == []
+    assert stored_candidates(service, jane) == []
 
 
 def test_candidates_are_listed_the_likeliest_first(service, jane):
     for number, score in enumerate((0.5, 0.9, 0.5, 0.7)):
         judged = Verdict(QUARANTINED if number == 3 else POSSIBLE, score, ())
         keep(service, jane, listing(str(number)), judged)
-    assert [one.listing.reference_id for one in kept(service, jane)] == ["1", "3", "0", "2"]
-    assert [one.listing.reference_id for one in kept(service, jane, limit=2)] == ["1", "3"]
-    assert [one.listing.reference_id for one in kept(service, jane, verdict=QUARANTINED)] == ["3"]
+    assert [one.listing.reference_id for one in stored_candidates(service, jane)] == ["1", "3", "0", "2"]
+    assert [one.listing.reference_id for one in stored_candidates(service, jane, limit=2)] == ["1", "3"]
+    assert [one.listing.reference_id for one in stored_candidates(service, jane, verdict=QUARANTINED)] == [
+        "3"
+    ]
     everybody = service.work(lambda work: candidates.all(work, limit=10_000))
-    assert {one.id for one in kept(service, jane)} <= {one.id for one in everybody}
+    assert {one.id for one in stored_candidates(service, jane)} <= {one.id for one in everybody}
 
 
 def test_an_accepted_candidate_becomes_an_ordinary_record(service, jane):
     keep(service, jane)
-    [one] = kept(service, jane)
+    [one] = stored_candidates(service, jane)
     assert service.work(lambda work: candidates.find(work, one.id)) == one
     record_id = service.work(lambda work: candidates.accept(work, one.id, SITE))
     [item] = service.get(jane, "/records")["records"]
@@ -91,22 +93,22 @@ def test_an_accepted_candidate_becomes_an_ordinary_record(service, jane):
     assert item["record"]["status"] == "discovered"
     [alert] = service.get(jane, "/alerts")["alerts"]
     assert alert["text"].startswith("New record: ")
-    assert kept(service, jane) == []
+    assert stored_candidates(service, jane) == []
     assert service.work(lambda work: discover_record(work, jane["id"], LISTING, SITE)) == record_id
 
 
 def test_an_operator_who_rejects_leaves_nothing(service, jane):
     keep(service, jane)
     keep(service, jane, listing("2"))
-    [one, other] = kept(service, jane)
+    [one, other] = stored_candidates(service, jane)
     service.work(lambda work: candidates.reject(work, one.id))
-    assert kept(service, jane) == [other]
+    assert stored_candidates(service, jane) == [other]
     assert service.get(jane, "/records") == {"records": []}
 
 
 def test_what_was_rejected_is_remembered(service, jane):
     keep(service, jane)
-    [one] = kept(service, jane)
+    [one] = stored_candidates(service, jane)
     assert not service.work(lambda work: candidates.is_rejected(work, jane["id"], one.site, one.listing))
     service.work(lambda work: candidates.reject(work, one.id))
     assert service.work(lambda work: candidates.is_rejected(work, jane["id"], one.site, one.listing))
@@ -117,7 +119,7 @@ def test_what_was_rejected_is_remembered(service, jane):
 @pytest.mark.parametrize("step", ["accept", "reject", "accept elsewhere", "find"])
 def test_an_unknown_candidate_is_a_one_line_error(service, jane, step):
     keep(service, jane)
-    [one] = kept(service, jane)
+    [one] = stored_candidates(service, jane)
     steps = {
         "accept": lambda work: candidates.accept(work, 10**9, SITE),
         "reject": lambda work: candidates.reject(work, 10**9),
@@ -126,20 +128,20 @@ def test_an_unknown_candidate_is_a_one_line_error(service, jane, step):
     }
     with pytest.raises(ConfigurationError, match=r"^no candidate has this id[^\n]+$"):
         service.work(steps[step])
-    assert kept(service, jane) == [one]
+    assert stored_candidates(service, jane) == [one]
     assert service.get(jane, "/records") == {"records": []}
 
 
 def test_a_candidate_does_not_show_itself_and_is_sealed(service, jane):
     keep(service, jane)
-    [one] = kept(service, jane)
+    [one] = stored_candidates(service, jane)
     rows = service.work(lambda work: work.all(select(tables.candidates)))
-    for shown in (repr(one), repr(rows)):
-        assert "Jane" not in shown
-        assert LISTING.reference_id not in shown
+    for text in (repr(one), repr(rows)):
+        assert "Jane" not in text
+        assert LISTING.reference_id not in text
 
 
 def test_candidates_go_with_their_person(service, jane):
     keep(service, jane)
     service.work(lambda work: consent.purge(work, jane["id"]))
-    assert kept(service, jane) == []
+    assert stored_candidates(service, jane) == []

@@ -19,11 +19,11 @@ def jane(service):
     return service.create()
 
 
-def found(service, user, listing=LISTING, site=SITE):
+def discover(service, user, listing=LISTING, site=SITE):
     return service.work(lambda work: discover_record(work, user["id"], listing, site))
 
 
-def seen(service, user, page=PAGE):
+def discover_page(service, user, page=PAGE):
     return service.work(lambda work: discover_link(work, user["id"], page))
 
 
@@ -33,7 +33,7 @@ def texts(service, user):
 
 def test_a_listing_becomes_a_record(service, jane):
     """Specification, "Record"."""
-    record_id = found(service, jane)
+    record_id = discover(service, jane)
     assert service.get(jane, "/records") == {
         "records": [
             {
@@ -56,43 +56,43 @@ def test_a_listing_becomes_a_record(service, jane):
 
 def test_what_a_removal_needs_is_told_by_get_user_alone(service, jane):
     """Specification, "Record": user_fields_required_for_removal only inside the Get user response."""
-    record_id = found(service, jane)
-    told = "user_fields_required_for_removal"
-    assert service.get(jane)["user"]["records"][0][told] == ["first_name", "address1"]
-    assert told not in service.update(jane)["records"][0]
-    assert told not in service.get(jane, "/records")["records"][0]["record"]
-    assert told not in service.get(jane, f"/records/{record_id}")["record"]
-    assert told not in service.get(jane, "/alerts")["alerts"][0]["source"]["record"]
+    record_id = discover(service, jane)
+    field = "user_fields_required_for_removal"
+    assert service.get(jane)["user"]["records"][0][field] == ["first_name", "address1"]
+    assert field not in service.update(jane)["records"][0]
+    assert field not in service.get(jane, "/records")["records"][0]["record"]
+    assert field not in service.get(jane, f"/records/{record_id}")["record"]
+    assert field not in service.get(jane, "/alerts")["alerts"][0]["source"]["record"]
 
 
 def test_a_listing_seen_twice_is_one_record_and_one_alert(service, jane):
-    assert found(service, jane) == found(service, jane)
+    assert discover(service, jane) == discover(service, jane)
     assert len(service.get(jane, "/records")["records"]) == 1
     assert len(texts(service, jane)) == 1
 
 
 def test_a_listing_seen_again_is_kept_up_to_date(service, jane):
-    record_id = found(service, jane)
-    found(service, jane, dataclasses.replace(LISTING, age=42))
+    record_id = discover(service, jane)
+    discover(service, jane, dataclasses.replace(LISTING, age=42))
     assert service.get(jane, f"/records/{record_id}")["record"]["age"] == 42
 
 
 def test_one_reference_on_two_sites_or_users_is_two_records(service, jane):
     ids = {
-        found(service, jane),
-        found(service, jane, site=Site(name="Elsewhere")),
-        found(service, service.create()),
+        discover(service, jane),
+        discover(service, jane, site=Site(name="Elsewhere")),
+        discover(service, service.create()),
     }
     assert len(ids) == 3
 
 
 def test_a_relisted_record_is_the_same_record(service, jane):
     """Not in the specification, "transitions": listed again -> back to discovered, same record."""
-    record_id = found(service, jane)
+    record_id = discover(service, jane)
     service.work(lambda work: submit_removal(work, record_id, SITE))
     for _ in range(2):
         service.work(lambda work: verify_removal(work, record_id, SITE, absent=True))
-    assert found(service, jane) == record_id
+    assert discover(service, jane) == record_id
     assert service.get(jane, f"/records/{record_id}")["record"]["status"] == "discovered"
     assert texts(service, jane)[-1].startswith("Listed again: ")
 
@@ -113,7 +113,7 @@ def refused(service, record_id, site=OURS):
 
 def test_an_automatic_opt_out_is_due_without_steps(service, jane):
     """Opt-out submitted where the site lets a form do it."""
-    record_id = found(service, jane, site=OURS)
+    record_id = discover(service, jane, site=OURS)
     assert row_of(service, record_id).due_at == service.clock.now()
     [alert] = service.get(jane, "/alerts")["alerts"]
     assert (alert["text"], alert["opt_out_procedure"]) == (
@@ -125,7 +125,7 @@ def test_an_automatic_opt_out_is_due_without_steps(service, jane):
 
 def test_a_manual_opt_out_has_steps_and_is_not_due(service, jane):
     """Human-only sites -> an alert whose opt_out_procedure holds the steps and guide the explanation."""
-    record_id = found(service, jane)
+    record_id = discover(service, jane)
     assert row_of(service, record_id).due_at is None
     [alert] = service.get(jane, "/alerts")["alerts"]
     assert (alert["opt_out_procedure"], alert["guide"]) == (["Open the form.", "Press Remove."], SITE.guide)
@@ -134,13 +134,13 @@ def test_a_manual_opt_out_has_steps_and_is_not_due(service, jane):
 @pytest.mark.parametrize("site", [SITE, OURS])
 def test_a_relisted_record_is_due_for_removal_again(service, jane, site):
     """Listed again -> discovered with an alert."""
-    record_id = found(service, jane, site=site)
+    record_id = discover(service, jane, site=site)
     service.work(lambda work: submit_removal(work, record_id, site))
     for _ in range(2):
         service.work(lambda work: verify_removal(work, record_id, site, absent=True))
     assert row_of(service, record_id).due_at is None
     service.clock.advance(timedelta(days=30))
-    found(service, jane, site=site)
+    discover(service, jane, site=site)
     row = row_of(service, record_id)
     assert row.due_at == (service.clock.now() if site.removed_by_us else None)
     assert (row.status, row.absences, row.changed_at) == ("discovered", 0, service.clock.now())
@@ -150,49 +150,49 @@ def test_a_relisted_record_is_due_for_removal_again(service, jane, site):
 
 
 def test_a_refusal_before_a_removal_does_not_block_relistings(service, jane):
-    record_id = found(service, jane, site=OURS)
+    record_id = discover(service, jane, site=OURS)
     refused(service, record_id)
     for _ in range(2):
         service.work(lambda work: verify_removal(work, record_id, OURS, absent=True))
-    found(service, jane, site=OURS)
+    discover(service, jane, site=OURS)
     row = row_of(service, record_id)
     assert (row.due_at, row.refused_at, row.opt_out_attempts) == (service.clock.now(), None, 0)
 
 
 def test_a_refused_opt_out_is_not_submitted_automatically_again(service, jane):
     """Not in the specification, "transitions": a refused opt-out -> back to discovered; it is a human's job now."""
-    record_id = found(service, jane, site=OURS)
+    record_id = discover(service, jane, site=OURS)
     refused(service, record_id)
     service.clock.advance(timedelta(days=7))
-    found(service, jane, site=OURS)
+    discover(service, jane, site=OURS)
     row = row_of(service, record_id)
     assert row.due_at is None
     assert row.refused_at == service.clock.now() - timedelta(days=7)
 
 
 def test_a_site_that_gains_a_form_is_sent_one(service, jane):
-    record_id = found(service, jane)
+    record_id = discover(service, jane)
     service.clock.advance(timedelta(days=7))
-    found(service, jane, site=OURS)
+    discover(service, jane, site=OURS)
     assert row_of(service, record_id).due_at == service.clock.now()
 
 
 def test_finding_a_listing_again_leaves_its_due_date(service, jane):
-    record_id = found(service, jane, site=OURS)
+    record_id = discover(service, jane, site=OURS)
     due = service.clock.now()
     service.clock.advance(timedelta(days=1))
-    found(service, jane, site=OURS)
+    discover(service, jane, site=OURS)
     assert row_of(service, record_id).due_at == due
     look_at = service.clock.now() + timedelta(days=3)
     service.work(lambda work: submit_removal(work, record_id, OURS, next_scan_at=look_at))
-    found(service, jane, site=OURS)
+    discover(service, jane, site=OURS)
     row = row_of(service, record_id)
     assert (row.due_at, row.status) == (look_at, "pending removal")
 
 
 def test_a_page_becomes_a_link_and_an_alert(service, jane):
     """Specification, "Link" and "Alert": exposure found on a link."""
-    assert seen(service, jane) == seen(service, jane)
+    assert discover_page(service, jane) == discover_page(service, jane)
     link = {"url": "https://club.example/members", "title": "Members", "contains": ["email", "phone"]}
     assert service.get(jane, "/links") == {"links": [link]}
     [alert] = service.get(jane, "/alerts")["alerts"]
@@ -202,15 +202,15 @@ def test_a_page_becomes_a_link_and_an_alert(service, jane):
 
 
 def test_a_page_seen_again_is_kept_up_to_date(service, jane):
-    seen(service, jane)
-    seen(service, jane, dataclasses.replace(PAGE, contains=("address",)))
+    discover_page(service, jane)
+    discover_page(service, jane, dataclasses.replace(PAGE, contains=("address",)))
     assert service.get(jane, "/links")["links"][0]["contains"] == ["address"]
     assert service.get(jane, "/alerts")["alerts"][0]["source"]["link"]["contains"] == ["address"]
 
 
 def test_an_alert_carries_everything_the_specification_names(service, jane):
     """Specification, "Alert"."""
-    record_id = found(service, jane)
+    record_id = discover(service, jane)
     [alert] = service.get(jane, "/alerts")["alerts"]
     assert alert == {
         "text": "New record: People & Places lists Jane Q. Doe.",
@@ -227,7 +227,7 @@ def test_an_alert_carries_everything_the_specification_names(service, jane):
 
 
 def test_an_alerts_source_is_the_record_as_it_is(service, jane):
-    record_id = found(service, jane)
+    record_id = discover(service, jane)
     service.work(lambda work: submit_removal(work, record_id, SITE))
     alerts = service.get(jane, "/alerts")["alerts"]
     assert [alert["source"]["record"]["status"] for alert in alerts] == ["pending removal"] * 2
@@ -243,8 +243,8 @@ HOSTILE = '<img src=x onerror="x()">'
 
 def test_what_a_site_shows_cannot_make_markup_in_an_alert(service, jane):
     listing = Listing(name=HOSTILE, reference_id="1", href='javascript:"x()"')
-    found(service, jane, listing, Site(name=HOSTILE))
-    seen(service, jane, Page(url='https://x.example/"><script>', title=HOSTILE, contains=(HOSTILE,)))
+    discover(service, jane, listing, Site(name=HOSTILE))
+    discover_page(service, jane, Page(url='https://x.example/"><script>', title=HOSTILE, contains=(HOSTILE,)))
     for alert in service.get(jane, "/alerts")["alerts"]:
         assert "<img" not in alert["html"]
         assert "<script" not in alert["html"]
@@ -271,7 +271,7 @@ def test_a_finding_that_fails_leaves_neither_record_nor_alert(service, jane):
 
 def test_a_record_of_another_person_is_not_shown(service, jane):
     """Not in the specification: record id unknown or another user's -> 400."""
-    record_id = found(service, service.create())
+    record_id = discover(service, service.create())
     refused = service.call("GET", f"/users/{jane['id']}/records/{record_id}", jane)
     assert (refused.status_code, refused.json()) == (400, {"error": "id is invalid"})
 

@@ -37,7 +37,7 @@ class Case:
     def refuse(self, **how):
         self.service.work(lambda work: refuse_removal(work, self.record_id, SITE, **how))
 
-    def look(self, *, absent, **how):
+    def scan(self, *, absent, **how):
         return self.service.work(
             lambda work: verify_removal(work, self.record_id, SITE, absent=absent, **how)
         )
@@ -85,24 +85,24 @@ def test_an_opt_out_makes_a_removal_pending_and_tells(case):
 def test_two_absences_in_a_row_verify_a_removal(case):
     """Not in the specification, "transitions": removed (verified twice)."""
     case.submit()
-    assert case.look(absent=True) == "pending removal"
+    assert case.scan(absent=True) == "pending removal"
     assert len(case.alerts) == 2
-    assert case.look(absent=True) == "removed"
+    assert case.scan(absent=True) == "removed"
     assert case.status == "removed"
     assert case.alerts[-1]["text"].startswith("Removal verified: ")
 
 
 def test_a_look_that_finds_it_starts_the_count_again(case):
     case.submit()
-    assert [case.look(absent=gone) for gone in (True, False, True)] == ["pending removal"] * 3
-    assert case.look(absent=True) == "removed"
+    assert [case.scan(absent=gone) for gone in (True, False, True)] == ["pending removal"] * 3
+    assert case.scan(absent=True) == "removed"
 
 
 def test_a_scan_that_sees_it_starts_the_count_again(case):
     case.submit()
-    case.look(absent=True)
+    case.scan(absent=True)
     assert case.see() == case.record_id
-    assert case.look(absent=True) == "pending removal"
+    assert case.scan(absent=True) == "pending removal"
     assert case.status == "pending removal"
 
 
@@ -121,33 +121,33 @@ def test_a_refusal_goes_back_and_carries_the_steps_by_hand(case):
 def test_steps_stand_only_where_somebody_can_act_on_them(case):
     """Specification, "Alert": opt_out_procedure holds manual removal steps."""
     case.submit()
-    case.look(absent=True)
-    case.look(absent=True)
-    found, submitted, verified = case.alerts
-    assert found["opt_out_procedure"]
+    case.scan(absent=True)
+    case.scan(absent=True)
+    discovered, submitted, verified = case.alerts
+    assert discovered["opt_out_procedure"]
     assert submitted["opt_out_procedure"] == verified["opt_out_procedure"] == []
 
 
 def test_a_refused_removal_may_be_submitted_again_from_zero(case):
     case.submit()
-    case.look(absent=True)
+    case.scan(absent=True)
     case.refuse()
     case.submit()
-    assert case.look(absent=True) == "pending removal"
+    assert case.scan(absent=True) == "pending removal"
 
 
 def test_a_manual_removal_is_verified_too(case):
     """Not in the specification, "transitions": verified twice, whoever asked for it."""
-    assert case.look(absent=True) == "discovered"
+    assert case.scan(absent=True) == "discovered"
     assert (case.status, len(case.alerts)) == ("discovered", 1)
-    assert case.look(absent=True) == "removed"
+    assert case.scan(absent=True) == "removed"
     assert case.status == "removed"
     assert case.alerts[-1]["text"].startswith("Removal verified: ")
     assert len(case.alerts) == 2
 
 
 def test_an_absence_without_a_submission_changes_nothing(case):
-    assert [case.look(absent=gone) for gone in (True, False, True)] == ["discovered"] * 3
+    assert [case.scan(absent=gone) for gone in (True, False, True)] == ["discovered"] * 3
     assert len(case.alerts) == 1
 
 
@@ -157,14 +157,14 @@ def test_a_site_may_want_more_looks_than_two(case, submitted):
     if submitted:
         case.submit()
     before = case.status
-    assert [case.look(absent=True, confirmations=3) for _ in range(2)] == [before] * 2
-    assert case.look(absent=False, confirmations=3) == before
-    assert [case.look(absent=True, confirmations=3) for _ in range(3)] == [before, before, "removed"]
+    assert [case.scan(absent=True, confirmations=3) for _ in range(2)] == [before] * 2
+    assert case.scan(absent=False, confirmations=3) == before
+    assert [case.scan(absent=True, confirmations=3) for _ in range(3)] == [before, before, "removed"]
 
 
 def test_one_look_is_enough_where_one_is_asked_for(case):
     case.submit()
-    assert case.look(absent=True, confirmations=1) == "removed"
+    assert case.scan(absent=True, confirmations=1) == "removed"
 
 
 def test_the_next_look_is_due_when_it_was_said(case):
@@ -173,20 +173,20 @@ def test_the_next_look_is_due_when_it_was_said(case):
     assert case.row.due_at is None
     case.submit(next_scan_at=soon)
     assert case.row.due_at == soon
-    case.look(absent=False, next_scan_at=later)
+    case.scan(absent=False, next_scan_at=later)
     assert case.row.due_at == later
-    case.look(absent=True, next_scan_at=last)
+    case.scan(absent=True, next_scan_at=last)
     assert case.row.due_at == last
-    case.look(absent=True, next_scan_at=last)
+    case.scan(absent=True, next_scan_at=last)
     assert (case.status, case.row.due_at) == ("removed", None)
 
 
 def test_a_status_has_its_instant(case):
     start = case.row.changed_at
     case.tomorrow()
-    case.look(absent=False)
+    case.scan(absent=False)
     assert case.row.changed_at == start
-    for step in (case.submit, case.refuse, case.submit, lambda: case.look(absent=True, confirmations=1)):
+    for step in (case.submit, case.refuse, case.submit, lambda: case.scan(absent=True, confirmations=1)):
         case.tomorrow()
         step()
         assert case.row.changed_at == case.service.clock.now()
@@ -247,11 +247,11 @@ def test_an_update_over_http_is_such_a_change(case):
 def test_what_is_under_way_or_done_is_not_tried_again(case, state):
     at = case.service.clock.now() + timedelta(days=3)
     if state == "due":
-        case.look(absent=True, next_scan_at=at)
+        case.scan(absent=True, next_scan_at=at)
     else:
         case.submit(next_scan_at=at)
     if state == "removed":
-        case.look(absent=True, confirmations=1)
+        case.scan(absent=True, confirmations=1)
     before = case.row
     case.tomorrow()
     case.reconsider()
@@ -266,8 +266,8 @@ def test_another_persons_change_is_none_of_this_one(case):
 
 STEPS = {
     "submit": lambda case: case.submit(),
-    "look": lambda case: case.look(absent=True),
-    "find": lambda case: case.look(absent=False),
+    "absent": lambda case: case.scan(absent=True),
+    "find": lambda case: case.scan(absent=False),
     "refuse": lambda case: case.refuse(),
     "ignore": lambda case: case.refuse(event=Event.OPT_OUT_IGNORED),
 }
@@ -276,7 +276,7 @@ STEPS = {
 @pytest.mark.parametrize("step", STEPS)
 def test_a_removed_record_has_no_further_transitions(case, step):
     case.submit()
-    case.look(absent=True, confirmations=1)
+    case.scan(absent=True, confirmations=1)
     before, alerts = case.row, case.alerts
     with pytest.raises(
         WrongStatus, match=r"^a record that is removed cannot be [^\n]+: it must be discovered[^\n]*$"
@@ -297,7 +297,7 @@ def test_whatever_happens_the_transitions_are_those_that_are_shown(case, first, 
                 STEPS[step](case)
             continue
         STEPS[step](case)
-        gone = gone + 1 if step == "look" else 0
+        gone = gone + 1 if step == "absent" else 0
         after = {"submit": "pending removal", "refuse": "discovered", "ignore": "discovered"}
         status = "removed" if gone == 2 else after.get(step, status)
         assert (case.status, case.row.absences) == (status, gone)
@@ -307,8 +307,8 @@ def test_whatever_happens_the_transitions_are_those_that_are_shown(case, first, 
 def test_a_record_can_be_submitted_while_discovered_only(case, removed):
     case.submit()
     if removed:
-        case.look(absent=True)
-        case.look(absent=True)
+        case.scan(absent=True)
+        case.scan(absent=True)
     with pytest.raises(WrongStatus, match="must be discovered"):
         case.submit()
     assert case.status == ("removed" if removed else "pending removal")
@@ -317,4 +317,4 @@ def test_a_record_can_be_submitted_while_discovered_only(case, removed):
 def test_a_record_is_known_by_its_id_and_its_site(case):
     for record_id, site in ((10**9, SITE), (case.record_id, Site(name="Elsewhere"))):
         with pytest.raises(NoSuchRecord):
-            case.service.work(lambda work, known=record_id, on=site: submit_removal(work, known, on))
+            case.service.work(lambda work, id_tried=record_id, on=site: submit_removal(work, id_tried, on))

@@ -232,7 +232,7 @@ def test_a_name_of_this_machine_is_resolved_and_then_refused(url):
 
 
 @pytest.mark.parametrize(
-    "found",
+    "addresses",
     [
         ["127.0.0.1"],
         ["93.184.216.34", "127.0.0.1"],
@@ -245,9 +245,9 @@ def test_a_name_of_this_machine_is_resolved_and_then_refused(url):
         ["93.184.216.34", ""],
     ],
 )
-def test_every_address_of_a_name_must_be_public(found):
+def test_every_address_of_a_name_must_be_public(addresses):
     async def resolve(_host, port):
-        return [(address, port) for address in found]
+        return [(address, port) for address in addresses]
 
     http = HttpClient(resolve=resolve)
     with pytest.raises(ForbiddenAddress):
@@ -261,19 +261,19 @@ def test_connections_go_to_the_address_that_was_checked():
 
     async def once():
         async with a_site(host="127.0.0.2") as meant, a_site(host="127.0.0.1") as private:
-            found = [await meant.resolve("", 0), await private.resolve("", 0)]
-            asked = []
+            resolutions = [await meant.resolve("", 0), await private.resolve("", 0)]
+            hosts = []
 
             async def resolve(host, _port):
-                asked.append(host)
-                return found[len(asked) - 1]
+                hosts.append(host)
+                return resolutions[len(hosts) - 1]
 
             http = HttpClient(allowed_networks=["127.0.0.2/32"], resolve=resolve)
-            answered = await http.fetch("http://people.example/")
-            assert (answered.status, asked, meant.connections) == (200, ["people.example"], 1)
+            response = await http.fetch("http://people.example/")
+            assert (response.status, hosts, meant.connections) == (200, ["people.example"], 1)
             with pytest.raises(ForbiddenAddress):
                 await http.fetch("http://people.example/")
-            assert (len(asked), meant.connections, private.connections) == (2, 1, 0)
+            assert (len(hosts), meant.connections, private.connections) == (2, 1, 0)
 
     asyncio.run(once())
 
@@ -295,22 +295,22 @@ def test_a_checked_address_is_checked_again_on_each_visit():
 
 def test_a_callback_is_resolved_once_and_judged_by_that():
     """Plain http is for opened networks: a second answer, of another place or none, must not decide."""
-    asked = []
+    hosts = []
 
     async def resolve(host, port):
-        asked.append(host)
-        if len(asked) > 1:
+        hosts.append(host)
+        if len(hosts) > 1:
             raise OSError("no second answer")
         return [("10.1.2.3", port)]
 
     asyncio.run(vet("http://people.example/hook", callback_networks=["10.0.0.0/8"], resolve=resolve))
-    assert asked == ["people.example"]
+    assert hosts == ["people.example"]
 
 
-@pytest.mark.parametrize("found", [["93.184.216.34"], ["10.1.2.3", "93.184.216.34"]])
-def test_an_http_callback_needs_all_addresses_in_opened_networks(found):
+@pytest.mark.parametrize("addresses", [["93.184.216.34"], ["10.1.2.3", "93.184.216.34"]])
+def test_an_http_callback_needs_all_addresses_in_opened_networks(addresses):
     async def resolve(_host, port):
-        return [(address, port) for address in found]
+        return [(address, port) for address in addresses]
 
     with pytest.raises(ConfigurationError, match=r"^the callback is refused: http is unencrypted[^\n]+$"):
         asyncio.run(vet("http://people.example/hook", callback_networks=["10.0.0.0/8"], resolve=resolve))
@@ -393,7 +393,7 @@ def test_nothing_at_once_is_told_at_once():
 
 
 def test_a_request_goes_out_as_it_was_asked():
-    answered, site = fetched(
+    response, site = fetched(
         lambda _: OK,
         path="/search?a=b#c",
         method="post",
@@ -402,8 +402,8 @@ def test_a_request_goes_out_as_it_was_asked():
         form={"name": "June Quill", "mark": "\ud800&="},
     )
     (got,) = site.got
-    assert (answered.status, answered.body, answered.text) == (200, b"ok", "ok")
-    assert answered.url == site.url("/search?a=b&q=June+%C3%96")
+    assert (response.status, response.body, response.text) == (200, b"ok", "ok")
+    assert response.url == site.url("/search?a=b&q=June+%C3%96")
     assert (got.method, got.path) == ("POST", "/search?a=b&q=June+%C3%96")
     assert got.body == b"name=June+Quill&mark=%3F%26%3D"
     assert got.headers["content-type"] == "application/x-www-form-urlencoded"
@@ -491,10 +491,10 @@ def test_a_redirect_to_a_private_name_is_refused():
 def test_a_redirect_to_the_same_name_is_checked_again():
     async def once():
         async with a_site(lambda _: redirect("/on")) as site:
-            found = iter([await site.resolve("", 0), [("127.0.0.2", site.port)]])
+            resolutions = iter([await site.resolve("", 0), [("127.0.0.2", site.port)]])
 
             async def resolve(_host, _port):
-                return next(found)
+                return next(resolutions)
 
             with pytest.raises(ForbiddenAddress):
                 await HttpClient(allowed_networks=["127.0.0.1/32"], resolve=resolve).fetch(
@@ -517,27 +517,27 @@ def test_redirects_are_followed_to_where_they_end():
     def hop(path):
         return redirect(hops[path].format(port=site.port)) if path in hops else OK
 
-    answered = asyncio.run(once())
-    assert (answered.status, answered.url) == (200, site.url("/end"))
+    response = asyncio.run(once())
+    assert (response.status, response.url) == (200, site.url("/end"))
     assert len(site.got) == 4
 
 
 @pytest.mark.parametrize("redirects_max", [1, 5])
 def test_endless_redirects_end(redirects_max):
-    seen = []
+    paths = []
 
     def answer(got):
-        seen.append(got.path)
-        return redirect(f"/{len(seen)}")
+        paths.append(got.path)
+        return redirect(f"/{len(paths)}")
 
     assert failed(answer, redirects_max=redirects_max) == "too many redirects"
-    assert len(seen) == redirects_max + 1
+    assert len(paths) == redirects_max + 1
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_without_redirects_the_redirect_is_the_answer(status):
-    answered, site = fetched(lambda _: redirect("http://169.254.169.254/", status), redirects_max=0)
-    assert (answered.status, answered.headers["location"]) == (status, "http://169.254.169.254/")
+    response, site = fetched(lambda _: redirect("http://169.254.169.254/", status), redirects_max=0)
+    assert (response.status, response.headers["location"]) == (status, "http://169.254.169.254/")
     assert len(site.got) == 1
 
 
@@ -580,12 +580,12 @@ def test_a_form_is_not_sent_on_to_another_host(status):
 
 
 def test_a_form_is_not_sent_on_in_the_clear():
-    asked = Request.create(
+    form_request = Request.create(
         "https://people.example/", method="POST", headers={}, params={}, form={}, body=None
     )
-    assert asked.redirected(307, "/on").method == "POST"
+    assert form_request.redirected(307, "/on").method == "POST"
     with pytest.raises(ForbiddenAddress, match="unencrypted"):
-        asked.redirected(307, "http://people.example/on")
+        form_request.redirected(307, "http://people.example/on")
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
@@ -594,7 +594,7 @@ def test_what_has_no_body_stays_what_it_is(status, method):
     assert redirected(status, to="http://other.example/end", method=method).method == method
 
 
-GIVEN = {
+VALUES = {
     "Authorization": "Bearer x",
     "X-Key": "x",
     "Cookie": "a=b",
@@ -604,14 +604,14 @@ GIVEN = {
 
 
 def test_headers_go_on_to_the_same_origin():
-    got = redirected(302, headers=GIVEN)
-    assert {name: got.headers[name.lower()] for name in GIVEN} == GIVEN
+    got = redirected(302, headers=VALUES)
+    assert {name: got.headers[name.lower()] for name in VALUES} == VALUES
 
 
 @pytest.mark.parametrize("to", ["http://other.example/end", "http://people.example:81/end"])
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_to_another_origin_goes_on_only_what_anybody_may_know(to, method):
-    got = redirected(302, to=to, method=method, headers=GIVEN)
+    got = redirected(302, to=to, method=method, headers=VALUES)
     assert set(got.headers) == {"host", "accept", "user-agent", "accept-encoding", "connection"}
     assert (got.headers["user-agent"], got.headers["accept"]) == ("me", "text/html")
 
@@ -799,9 +799,9 @@ def test_headers_are_read_by_lower_case_name():
     answer = (
         b"HTTP/1.1 404 Gone\r\nX-Kind: a\r\nx-kind: b\r\nX-Raw: \xff\xc3\xb6\r\nContent-Length: 1\r\n\r\nx"
     )
-    answered, _ = fetched(lambda _: answer)
-    assert answered.status == 404
-    assert answered.headers == {"x-kind": "a, b", "x-raw": "�ö", "content-length": "1"}
+    response, _ = fetched(lambda _: answer)
+    assert response.status == 404
+    assert response.headers == {"x-kind": "a, b", "x-raw": "�ö", "content-length": "1"}
 
 
 @pytest.mark.parametrize(
@@ -870,8 +870,8 @@ def test_a_visit_keeps_its_cookies_and_nobody_else_has_them(host):
             return {got.path: got.headers.get("cookie") for got in site.got}
 
     cookies = asyncio.run(once())
-    kept = {"csrf=1=2+3/4", "session=a b/c"}
-    assert set(cookies["/send"].split("; ")) == set(cookies["/done"].split("; ")) == kept
+    cookies_sent = {"csrf=1=2+3/4", "session=a b/c"}
+    assert set(cookies["/send"].split("; ")) == set(cookies["/done"].split("; ")) == cookies_sent
     assert cookies["/form"] is cookies["/other"] is cookies["/plain"] is cookies["/later"] is None
 
 
@@ -938,8 +938,8 @@ def test_a_certificate_that_nobody_vouches_for_is_unreadable(tls):
     assert asyncio.run(once()) == ("unreadable", [])
 
 
-@pytest.mark.parametrize(("host", "said"), [("people.example", "200"), ("other.example", "unreadable")])
-def test_a_certificate_is_for_the_name_that_was_asked(tls, host, said):
+@pytest.mark.parametrize(("host", "outcome"), [("people.example", "200"), ("other.example", "unreadable")])
+def test_a_certificate_is_for_the_name_that_was_asked(tls, host, outcome):
     """In a process of its own: the authorities are read once."""
     code = """if True:
         import asyncio, sys
@@ -961,7 +961,7 @@ def test_a_certificate_is_for_the_name_that_was_asked(tls, host, said):
             )
             return (await process.communicate())[0].decode().strip()
 
-    assert asyncio.run(once()) == said
+    assert asyncio.run(once()) == outcome
 
 
 # --- what it says ---------------------------------------------------------------------------------------
@@ -1014,9 +1014,9 @@ def test_no_error_or_log_has_an_address_or_request(caplog):
 
     async def once():
         texts = []
-        async for asked in everything_that_fails(HttpClient(allowed_networks=LOOPBACK)):
+        async for attempt in everything_that_fails(HttpClient(allowed_networks=LOOPBACK)):
             with pytest.raises((ForbiddenAddress, FetchError)) as caught:
-                await asked
+                await attempt
             texts += said_by(caught.value)
         return texts
 
@@ -1043,10 +1043,10 @@ def test_a_cookie_is_not_logged(caplog):
 
 
 def test_an_answer_and_the_door_show_nothing():
-    answered, _ = fetched(
+    response, _ = fetched(
         lambda _: whole(headers=[("X", PLANTED)], body=PLANTED.encode()), path=f"/{PLANTED}"
     )
-    assert repr(answered) == "Response(status=200)"
+    assert repr(response) == "Response(status=200)"
     assert repr(HttpClient(allowed_networks=LOOPBACK)) == "HttpClient()"
 
 
@@ -1059,7 +1059,7 @@ def test_it_works_in_one_loop_after_another():
     async def once():
         async with a_site() as site:
             # More than at once, so that some wait: what they wait for belongs to a loop.
-            return [answered.status for answered in await asyncio.gather(*map(http.fetch, [site.url()] * 3))]
+            return [response.status for response in await asyncio.gather(*map(http.fetch, [site.url()] * 3))]
 
     assert [asyncio.run(once()) for _ in range(2)] == [[200] * 3] * 2
     assert len(http._resolver._limiters) == 1

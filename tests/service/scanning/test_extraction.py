@@ -74,12 +74,12 @@ def of_json(value):
 
 def test_a_listing_is_read_whole():
     reading = html(f"<ul>{FULL}</ul><a class=next href='?q=1&page=2'>Next</a>")
-    (found,) = reading.listings
-    assert (found.name, found.reference_id, found.age) == ("Juniper Quillfeather", "r1", 41)
-    assert found.href == "http://seekfolk.example/p/r1?x=1&y=2"
-    assert found.relations == ("Wren Quillfeather", "Orson")
-    assert found.locations == ("Oakmere, CA",)
-    assert (found.emails, found.phone_numbers) == (("june@example.com",), ("(609) 555-0123",))
+    (listing,) = reading.listings
+    assert (listing.name, listing.reference_id, listing.age) == ("Juniper Quillfeather", "r1", 41)
+    assert listing.href == "http://seekfolk.example/p/r1?x=1&y=2"
+    assert listing.relations == ("Wren Quillfeather", "Orson")
+    assert listing.locations == ("Oakmere, CA",)
+    assert (listing.emails, listing.phone_numbers) == (("june@example.com",), ("(609) 555-0123",))
     assert reading.next == "http://seekfolk.example/search?q=1&page=2"
     assert (reading.outcome, reading.reason, reading.unreadable, reading.has_no_results_mark) == (
         "listings",
@@ -91,15 +91,19 @@ def test_a_listing_is_read_whole():
 
 def test_another_layout_is_read_by_its_own_selectors():
     page = "<div class=card><p class=title>Wren Otterwick</p><a data-ref=r2>more</a><p class=place>Quillmarsh NJ</p></div>"
-    (found,) = html(page).listings
-    assert (found.name, found.reference_id, found.locations) == ("Wren Otterwick", "r2", ("Quillmarsh NJ",))
+    (listing,) = html(page).listings
+    assert (listing.name, listing.reference_id, listing.locations) == (
+        "Wren Otterwick",
+        "r2",
+        ("Quillmarsh NJ",),
+    )
 
 
 def test_the_first_selector_that_finds_something_counts():
-    (found,) = html(ONE.format("<i class=town>Oakmere</i><i class=place> </i>")).listings
-    assert found.locations == ("Oakmere",)
-    (found,) = html(ONE.format("<i class=town>Oakmere</i><i class=place>Quillmarsh</i>")).listings
-    assert found.locations == ("Quillmarsh",)
+    (listing,) = html(ONE.format("<i class=town>Oakmere</i><i class=place> </i>")).listings
+    assert listing.locations == ("Oakmere",)
+    (listing,) = html(ONE.format("<i class=town>Oakmere</i><i class=place>Quillmarsh</i>")).listings
+    assert listing.locations == ("Quillmarsh",)
 
 
 @pytest.mark.parametrize(
@@ -171,7 +175,7 @@ def test_more_listings_than_are_read_are_counted_as_unreadable():
 
 
 @pytest.mark.parametrize(
-    ("told", "age"),
+    ("age_text", "age"),
     [
         ("41", 41),
         ("Age: 41 (born 1984)", 41),
@@ -189,9 +193,9 @@ def test_more_listings_than_are_read_are_counted_as_unreadable():
         ("9" * 5_000, None),
     ],
 )
-def test_an_age_is_the_first_plausible_whole_number(told, age):
-    (found,) = html(ONE.format(f"<b class=age>{told}</b>")).listings
-    assert found.age == age
+def test_an_age_is_the_first_plausible_whole_number(age_text, age):
+    (listing,) = html(ONE.format(f"<b class=age>{age_text}</b>")).listings
+    assert listing.age == age
 
 
 @pytest.mark.parametrize(
@@ -229,8 +233,8 @@ def test_an_address_that_leads_elsewhere_is_dropped(target):
     ],
 )
 def test_an_address_of_the_site_is_made_whole(target, whole):
-    (found,) = html(ONE.format(f"<a href='{target}'>x</a>")).listings
-    assert found.href == whole
+    (listing,) = html(ONE.format(f"<a href='{target}'>x</a>")).listings
+    assert listing.href == whole
 
 
 def test_a_page_that_is_its_own_next_has_none():
@@ -240,14 +244,14 @@ def test_a_page_that_is_its_own_next_has_none():
 
 def test_texts_are_one_line_without_control_characters_and_bounded():
     name = "Juni\x07per\u202e \n Quill\u00adfeather&nbsp;" + "x" * 1_000
-    (found,) = html(ONE.replace("Juniper Quillfeather", name).format("")).listings
-    assert found.name.startswith("Juniper Quillfeather xxx")
-    assert len(found.name) == TEXT_MAX
+    (listing,) = html(ONE.replace("Juniper Quillfeather", name).format("")).listings
+    assert listing.name.startswith("Juniper Quillfeather xxx")
+    assert len(listing.name) == TEXT_MAX
 
 
 def test_a_script_in_a_listing_is_no_text():
-    (found,) = html(ONE.format("").replace("Juniper", "Juniper<script>x()</script>")).listings
-    assert found.name == "Juniper Quillfeather"
+    (listing,) = html(ONE.format("").replace("Juniper", "Juniper<script>x()</script>")).listings
+    assert listing.name == "Juniper Quillfeather"
 
 
 def test_json_is_read_by_its_expressions():

@@ -33,12 +33,12 @@ BART = Subject(
 )
 
 
-def shown(name="Bartholomew Nettle-Moor", **more):
+def site_listing(name="Bartholomew Nettle-Moor", **more):
     return Listing(name=name, reference_id="r1", **more)
 
 
 def judged(name="Bartholomew Nettle-Moor", subject=BART, **more):
-    return match(subject, shown(name, **more), TODAY)
+    return match(subject, site_listing(name, **more), TODAY)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_another_name_does_not_fit(name):
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "listed_name"),
     [
         (Name("Pat", "O'Thimble"), "PAT OTHIMBLE"),
         (Name("Pat", "O'Thimble"), "O\u2019Thimble, Pat"),
@@ -103,8 +103,8 @@ def test_another_name_does_not_fit(name):
         (Name("Una", "Quill"), "Quill, Una"),
     ],
 )
-def test_odd_names_fit_as_well(name, told):
-    assert names_fit([name], told) is not None
+def test_odd_names_fit_as_well(name, listed_name):
+    assert names_fit([name], listed_name) is not None
 
 
 def test_a_short_name_forgives_no_slip():
@@ -174,28 +174,30 @@ def test_a_middle_name_is_no_second_identifier():
 
 
 def test_an_alias_that_is_shown_fits_as_well():
-    found = judged("Bee Elsewhere", aliases=("Bart Nettle-Moor",), age=41, locations=("Fort Whistle, NY",))
-    assert found.verdict == "match"
-    assert "name: shown as an alias" in found.reasons
-    assert name_fits(BART, shown("Bee Elsewhere", aliases=("Bart Nettle-Moor",)))
-    assert not name_fits(BART, shown("Bee Elsewhere"))
+    judgement = judged(
+        "Bee Elsewhere", aliases=("Bart Nettle-Moor",), age=41, locations=("Fort Whistle, NY",)
+    )
+    assert judgement.verdict == "match"
+    assert "name: shown as an alias" in judgement.reasons
+    assert name_fits(BART, site_listing("Bee Elsewhere", aliases=("Bart Nettle-Moor",)))
+    assert not name_fits(BART, site_listing("Bee Elsewhere"))
 
 
 def test_what_is_not_known_says_nothing():
     bare = Subject(names=(Name("Bartholomew", "Nettle-Moor"),))
-    found = judged(subject=bare, age=30, locations=("Elsewhere, TX",), phone_numbers=("x",), emails=("",))
-    assert (found.verdict, found.reasons) == ("possible", ("name: the same",))
+    judgement = judged(subject=bare, age=30, locations=("Elsewhere, TX",), phone_numbers=("x",), emails=("",))
+    assert (judgement.verdict, judgement.reasons) == ("possible", ("name: the same",))
 
 
 def test_the_reasons_hold_no_personal_value():
-    found = judged(
+    judgement = judged(
         "Bartel Q Nettle-Moor",
         age=41,
         emails=("bart@example.com",),
         phone_numbers=("6095550123",),
         locations=("12 Acorn St, St Quillmarsh, NJ",),
     )
-    assert found.reasons == (
+    assert judgement.reasons == (
         "name: nickname of the registered first name",
         "middle initial",
         "email address",
@@ -250,7 +252,7 @@ def listing_of(rng, person):
     age = subject_of(person).age_on(TODAY)
     address = rng.choice(person.addresses if rng.random() < 0.95 else rng.choice(PEOPLE).addresses)
     first = rng.choice([alias.first_name for alias in person.aliases] or [person.first_name])
-    return shown(
+    return site_listing(
         spelled(
             rng, first if rng.random() < 0.2 else person.first_name, person.middle_name, person.last_name
         ),
@@ -263,7 +265,7 @@ def stranger_of(rng, person):
     """A namesake: in another town as a rule, in the same one at times, with an age and a middle name of their own."""
     middle = rng.choice((None, rng.choice(PEOPLE).first_name))
     home = rng.choice((person, *rng.sample(PEOPLE, 4))).addresses[0]
-    return shown(
+    return site_listing(
         spelled(rng, person.first_name, middle, person.last_name),
         age=rng.randint(19, 92) if rng.random() < 0.95 else None,
         locations=(f"{home.city}, {home.state}",),
@@ -296,13 +298,13 @@ def test_neighbours_in_the_list_are_never_a_match():
         (match(subject_of(person), listing_of(rng, other), TODAY).verdict, person, other)
         for person, other in pairs
     ]
-    assert [found for found in verdicts if found[0] == "match"] == []
+    assert [result for result in verdicts if result[0] == "match"] == []
 
 
 NAMES = st.sampled_from([subject_of(person) for person in PEOPLE[:200]])
 SPELLING = random.Random(5)  # noqa: S311  make-believe
 LISTINGS = st.builds(
-    shown,
+    site_listing,
     st.sampled_from([spelled(SPELLING, p.first_name, p.middle_name, p.last_name) for p in PEOPLE[:40]])
     | st.text(max_size=40),
     age=st.none() | st.integers(0, 125),
@@ -327,10 +329,10 @@ PAIRS = st.one_of(
 
 @given(PAIRS)
 def test_any_listing_is_judged_within_bounds(pair):
-    found = match(*pair, TODAY)
-    assert 0 <= found.score <= 1
-    assert found.reasons
-    assert found.verdict != "match" or found.score > 0.5
+    judgement = match(*pair, TODAY)
+    assert 0 <= judgement.score <= 1
+    assert judgement.reasons
+    assert judgement.verdict != "match" or judgement.score > 0.5
 
 
 @given(PAIRS, st.sampled_from(["Zzyzx", "Umlaut", "Iva", "Öö"]))

@@ -43,11 +43,11 @@ def sent(town, tmp_path):
     def sent(site, **listing):
         async def send():
             # Nothing is kept: a site without a delay needs no turns.
-            manners = PoliteFetcher(
+            fetcher = PoliteFetcher(
                 HttpClient(allowed_networks=LOOPBACK, resolve=town.resolve), a_database(tmp_path, key=KEY)
             )
-            shown = Listing(**{"name": "Juniper Quillfeather", "reference_id": "r1", **listing})
-            return await optouts.send(site, JUNIPER, shown.stored(Site(name=site.name)), manners)
+            listing_shown = Listing(**{"name": "Juniper Quillfeather", "reference_id": "r1", **listing})
+            return await optouts.send(site, JUNIPER, listing_shown.stored(Site(name=site.name)), fetcher)
 
         return asyncio.run(send())
 
@@ -55,7 +55,7 @@ def sent(town, tmp_path):
 
 
 def forms(town):
-    return [asked.form for asked in town.of("Seekfolk", "/opt-out")]
+    return [request.form for request in town.of("Seekfolk", "/opt-out")]
 
 
 async def _cut():
@@ -97,8 +97,8 @@ def test_the_marks_decide_what_an_answer_means(town, sent, name):
     answer, meaning = ANSWERS[name]
     site = town.opens("Seekfolk", Folk(opt_out=lambda _: answer))
     site.others |= {"/thanks": lambda _: html(ACCEPTED), "/round": lambda _: redirect("/round")}
-    told, why = sent(definition(removal=by_form(), search={"timeout_s": 0.5}))
-    assert told == meaning
+    result, why = sent(definition(removal=by_form(), search={"timeout_s": 0.5}))
+    assert result == meaning
     assert why
     assert "Quillfeather" not in why
     assert len(forms(town)) == 1
@@ -181,18 +181,18 @@ def test_a_page_without_that_form_hides_nothing(town, sent):
 
 
 def test_a_pages_cookie_goes_with_its_form_only(town, sent):
-    seen = []
+    cookies = []
     site = town.opens("Seekfolk", Folk())
 
-    def opt_out(asked):
-        seen.append(dict(asked.cookies))
+    def opt_out(request):
+        cookies.append(dict(request.cookies))
         return html(ACCEPTED)
 
     site.opt_out = opt_out
     site.others["/leave"] = lambda _: Response(b"", headers=(("set-cookie", "session=s1; Path=/; HttpOnly"),))
     sent(definition(removal=by_form(page=PAGE)))
     sent(definition(removal=by_form()))
-    assert seen == [{"session": "s1"}, {}]
+    assert cookies == [{"session": "s1"}, {}]
 
 
 @pytest.mark.parametrize(
@@ -202,8 +202,8 @@ def test_a_pages_cookie_goes_with_its_form_only(town, sent):
 def test_nothing_is_sent_where_the_form_cannot_be_seen(town, sent, page):
     site = town.opens("Seekfolk", Folk())
     site.others["/leave"] = lambda _: page
-    told, _ = sent(definition(removal=by_form(page=PAGE), search={"timeout_s": 0.3}))
-    assert (told, forms(town)) == ("unclear", [])
+    result, _ = sent(definition(removal=by_form(page=PAGE), search={"timeout_s": 0.3}))
+    assert (result, forms(town)) == ("unclear", [])
 
 
 @pytest.mark.parametrize("action", ["http://[", "http://[bad/", "//["])
@@ -226,6 +226,6 @@ def test_a_form_that_robots_txt_forbids_is_not_sent(town, sent, forbidden):
     """Robots.txt obeyed."""
     site = town.opens("Seekfolk", Folk(robots=text(f"User-agent: *\nDisallow: {forbidden}\n")))
     site.others["/leave"] = lambda _: html("")
-    told, why = sent(definition(removal=by_form(page=PAGE)))
-    assert (told, forms(town)) == ("unclear", [])
+    result, why = sent(definition(removal=by_form(page=PAGE)))
+    assert (result, forms(town)) == ("unclear", [])
     assert "robots.txt" in why

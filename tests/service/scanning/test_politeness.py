@@ -60,8 +60,8 @@ def politely(store, town, tmp_path):
     return politely
 
 
-async def ask(manners, url=URL, politeness=SEARCH, **options):
-    async with manners.session("Seekfolk", politeness) as caller:
+async def ask(fetcher, url=URL, politeness=SEARCH, **options):
+    async with fetcher.session("Seekfolk", politeness) as caller:
         return (await caller.fetch(url, **options)).status
 
 
@@ -72,19 +72,19 @@ def test_robots_txt_is_asked_for_once_a_day(politely, town):
     clock = FrozenClock(START)
     site = town.opens("Seekfolk", Folk(robots=text("User-agent: *\nDisallow: /admin\n")))
 
-    async def days(manners):
-        await ask(manners)
+    async def days(fetcher):
+        await ask(fetcher)
         clock.advance(timedelta(hours=23, minutes=59))
-        await ask(manners)
+        await ask(fetcher)
         assert len(town.of("Seekfolk", "/robots.txt")) == 1
         site.robots = text("User-agent: *\nDisallow: /\n")
         clock.advance(timedelta(minutes=1))
         with pytest.raises(RobotsDisallowed):
-            await ask(manners)
+            await ask(fetcher)
         assert len(town.of("Seekfolk", "/robots.txt")) == 2
         site.robots = text("", 404)
         clock.advance(timedelta(days=1))
-        await ask(manners)
+        await ask(fetcher)
 
     politely(days, clock=clock)
     assert len(town.of("Seekfolk")) == 3
@@ -94,8 +94,8 @@ def test_conversations_that_begin_together_ask_for_robots_txt_once(politely, tow
     town.opens("Seekfolk", Folk(robots=text("User-agent: *\nDisallow: /admin\n")))
     many = Politeness(delay_s=0, concurrency=8)
 
-    async def together(manners):
-        answers = await asyncio.gather(*(ask(manners, politeness=many) for _ in range(8)))
+    async def together(fetcher):
+        answers = await asyncio.gather(*(ask(fetcher, politeness=many) for _ in range(8)))
         assert answers == [200] * 8
 
     politely(together, clock=FrozenClock(START))
@@ -106,10 +106,10 @@ def test_each_host_has_a_robots_txt_of_its_own(politely, town):
     town.opens("Seekfolk", Folk(robots=text("User-agent: *\nDisallow: /\n")))
     town.opens("Elsewhere", Folk())
 
-    async def both(manners):
+    async def both(fetcher):
         with pytest.raises(RobotsDisallowed):
-            await ask(manners)
-        return await ask(manners, "http://elsewhere.example/search")
+            await ask(fetcher)
+        return await ask(fetcher, "http://elsewhere.example/search")
 
     assert politely(both, clock=FrozenClock(START)) == 200
 
@@ -118,12 +118,12 @@ def test_a_forbidden_page_is_not_fetched_and_takes_no_turn(politely, town):
     town.opens("Seekfolk", Folk(robots=text("User-agent: *\nDisallow: /*?secret=\n")))
     clock = PassingClock()
 
-    async def asked(manners):
+    async def conversation(fetcher):
         with pytest.raises(RobotsDisallowed):
-            await ask(manners, politeness=Politeness(delay_s=5), params={"secret": "x"})
-        return await ask(manners, politeness=Politeness(delay_s=5), params={"name": "x"})
+            await ask(fetcher, politeness=Politeness(delay_s=5), params={"secret": "x"})
+        return await ask(fetcher, politeness=Politeness(delay_s=5), params={"name": "x"})
 
-    assert politely(asked, clock=clock) == 200
+    assert politely(conversation, clock=clock) == 200
     assert (len(town.of("Seekfolk")), clock.reached) == (1, [])
 
 
@@ -132,15 +132,15 @@ def test_an_unreadable_robots_txt_is_fetched_again_after_ten_minutes(politely, t
     clock = FrozenClock(START)
     site = town.opens("Seekfolk", Folk(robots=text("", 503)))
 
-    async def minutes(manners):
+    async def minutes(fetcher):
         for wait in (timedelta(), timedelta(minutes=9, seconds=59)):
             clock.advance(wait)
             with pytest.raises(RobotsDisallowed, match=r"robots\.txt cannot be read"):
-                await ask(manners)
+                await ask(fetcher)
         assert len(town.of("Seekfolk", "/robots.txt")) == 1
         site.robots = text("User-agent: *\nDisallow: /admin\n")
         clock.advance(timedelta(seconds=1))
-        return await ask(manners)
+        return await ask(fetcher)
 
     assert politely(minutes, clock=clock) == 200
     assert (len(town.of("Seekfolk", "/robots.txt")), len(town.of("Seekfolk"))) == (2, 1)
@@ -155,12 +155,12 @@ def test_a_redirect_into_what_is_forbidden_is_not_followed(politely, town, where
         one.others["/private/r1"] = lambda _: nobody()
     hosts[0].search = lambda _: redirect(where)
 
-    async def asked(manners):
+    async def conversation(fetcher):
         with pytest.raises(RobotsDisallowed, match="disallows"):
-            await ask(manners)
-        assert await ask(manners, politeness=Politeness(delay_s=0, robots_txt=False)) == 200
+            await ask(fetcher)
+        assert await ask(fetcher, politeness=Politeness(delay_s=0, robots_txt=False)) == 200
 
-    politely(asked, clock=FrozenClock(START))
+    politely(conversation, clock=FrozenClock(START))
     assert [len(town.of(name, "/private/r1")) for name in ("Seekfolk", "Elsewhere")].count(1) == 1
 
 
@@ -186,10 +186,10 @@ def test_the_turns_of_two_workers_lie_apart(politely, delay_s):
 def test_turns_begin_now_where_the_last_is_long_over(politely):
     clock = FrozenClock(START)
 
-    async def taken(manners):
-        await manners.reserve("Seekfolk", timedelta(seconds=2))
+    async def taken(fetcher):
+        await fetcher.reserve("Seekfolk", timedelta(seconds=2))
         clock.advance(timedelta(hours=1))
-        return [await manners.reserve("Seekfolk", timedelta(seconds=2)) for _ in range(2)]
+        return [await fetcher.reserve("Seekfolk", timedelta(seconds=2)) for _ in range(2)]
 
     now = START + timedelta(hours=1)
     assert politely(taken, clock=clock) == [now, now + timedelta(seconds=2)]
@@ -200,12 +200,12 @@ def test_a_cancelled_site_scan_leaves_at_most_one_turn(politely, town):
     town.opens("Seekfolk", Folk(search=lambda _: Response(delay_s=30)))
     site, clock = definition(politeness={"delay_s": 10}), FrozenClock(START)
 
-    async def given_up(manners):
+    async def given_up(fetcher):
         for _ in range(5):
             with suppress(TimeoutError):
                 async with asyncio.timeout(0.05):
-                    await scan_site(site, SUBJECT, manners)
-        return await manners.reserve("Seekfolk", timedelta(seconds=10))
+                    await scan_site(site, SUBJECT, fetcher)
+        return await fetcher.reserve("Seekfolk", timedelta(seconds=10))
 
     assert politely(given_up, clock=clock) <= START + timedelta(seconds=50)
 
@@ -222,7 +222,7 @@ def test_after_a_slow_answer_the_next_requests_keep_their_distance(politely, tow
 
     town.opens("Seekfolk", Folk(search=search))
     site = definition(politeness={"delay_s": 3}, search={"pages_max": 5})
-    politely(lambda manners: scan_site(site, SUBJECT, manners), clock=clock)
+    politely(lambda fetcher: scan_site(site, SUBJECT, fetcher), clock=clock)
     seconds = [(moment - START).total_seconds() for moment in sent]
     assert seconds == [0, 20, 23, 26, 29]
 
@@ -234,31 +234,31 @@ def test_each_redirect_takes_a_turn_and_is_then_checked(politely, town):
     site.others["/found"] = lambda _: nobody()
 
     async def cancel_check():
-        asked_about.append((clock.now(), len(town.asked)))
+        asked_about.append((clock.now(), len(town.requests)))
         if clock.now() >= START + timedelta(seconds=14):
             raise LookupError
 
-    async def hops(manners):
+    async def hops(fetcher):
         slowly = Politeness(delay_s=7, robots_txt=False)
-        async with manners.session("Seekfolk", slowly, cancel_check=cancel_check) as caller:
+        async with fetcher.session("Seekfolk", slowly, cancel_check=cancel_check) as caller:
             assert (await caller.fetch(URL)).status == 200
             with pytest.raises(LookupError):
                 await caller.fetch(URL)
 
     politely(hops, clock=clock)
     assert asked_about == [(START + timedelta(seconds=7 * number), number) for number in range(3)]
-    assert len(town.asked) == 2
+    assert len(town.requests) == 2
 
 
 def test_a_clock_that_stands_still_keeps_nobody_waiting(politely, town):
     town.opens("Seekfolk", Folk([Card("r1")]))
     site = definition(politeness={"delay_s": 60})
 
-    async def often(manners):
-        return await asyncio.gather(*(scan_site(site, SUBJECT, manners) for _ in range(5)))
+    async def often(fetcher):
+        return await asyncio.gather(*(scan_site(site, SUBJECT, fetcher) for _ in range(5)))
 
-    told = politely(often, clock=FrozenClock(START))
-    assert [len(one.listings) for one in told] == [1] * 5
+    results = politely(often, clock=FrozenClock(START))
+    assert [len(one.listings) for one in results] == [1] * 5
 
 
 def test_a_site_without_a_delay_needs_no_turns(politely, town):
@@ -286,8 +286,8 @@ def test_no_more_connections_than_a_sites_limit(politely, town, concurrency):
     town.opens("Elsewhere", Folk(search=lambda _: nobody()))
     site = definition(politeness={"delay_s": 0, "concurrency": concurrency})
 
-    async def crowd(manners):
-        await asyncio.gather(*(scan_site(site, SUBJECT, manners) for _ in range(8)))
+    async def crowd(fetcher):
+        await asyncio.gather(*(scan_site(site, SUBJECT, fetcher) for _ in range(8)))
 
     politely(crowd, clock=FrozenClock(START))
     assert (most[0], len(town.of("Seekfolk"))) == (concurrency, 16)
@@ -297,20 +297,20 @@ def test_a_site_that_holds_its_answer_keeps_no_other_waiting(politely, town):
     town.opens("Slow", Folk(search=lambda _: Response(delay_s=30)))
     town.opens("Seekfolk", Folk())
 
-    async def both(manners):
+    async def both(fetcher):
         slow = definition("Slow", politeness={"delay_s": 0, "concurrency": 1}, search={"timeout_s": 60})
-        waiting = asyncio.create_task(scan_site(slow, SUBJECT, manners))
-        told = await scan_site(definition(), SUBJECT, manners)
+        waiting = asyncio.create_task(scan_site(slow, SUBJECT, fetcher))
+        result = await scan_site(definition(), SUBJECT, fetcher)
         assert not waiting.done()
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
-        return told
+        return result
 
     assert politely(both, clock=FrozenClock(START)).inconclusive is None
 
 
 def test_the_time_of_day_is_utc(politely):
-    async def moment(manners):
-        return await manners.reserve("Seekfolk", timedelta(seconds=1))
+    async def moment(fetcher):
+        return await fetcher.reserve("Seekfolk", timedelta(seconds=1))
 
     assert politely(moment, clock=PassingClock()).tzinfo == UTC

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 from support.hostile_pages import hostile_pages, is_hostile
-from support.services import START, answered
+from support.services import START, json_body
 from support.small_web import (
     ACCEPTED,
     BLOCKED,
@@ -15,12 +15,12 @@ from support.small_web import (
     REFUSED,
     Card,
     Folk,
-    Held,
+    GatedAnswer,
     a_house,
     by_form,
     definition,
     nobody,
-    shown,
+    results_page,
     without_delay,
 )
 
@@ -51,7 +51,7 @@ def seekfolk(house, town):
 
 
 def sent(town, name="Seekfolk"):
-    return [asked.form for asked in town.of(name, "/opt-out") if asked.method == "POST"]
+    return [request.form for request in town.of(name, "/opt-out") if request.method == "POST"]
 
 
 # --- from found to gone -----------------------------------------------------------------------------------
@@ -69,7 +69,7 @@ def test_a_listing_is_discovered_submitted_and_removed_after_two_absences(house,
     assert [(row.absences, row.status) for row in house.rows()] == [(1, "pending removal")]
     house.advance(days=1)
     assert house.statuses(juniper) == {"r1": "removed"}
-    assert house.told(juniper) == ["New record", "Opt-out submitted", "Removal verified"]
+    assert house.alert_titles(juniper) == ["New record", "Opt-out submitted", "Removal verified"]
     assert len(sent(town)) == 1
 
 
@@ -87,7 +87,7 @@ def test_it_takes_two_looks_in_a_row(house, seekfolk):
     assert (house.rows()[0].absences, house.statuses(juniper)) == (1, {"r1": "pending removal"})
     house.advance(days=1)
     assert house.statuses(juniper) == {"r1": "removed"}
-    assert house.told(juniper).count("Removal verified") == 1
+    assert house.alert_titles(juniper).count("Removal verified") == 1
 
 
 @pytest.mark.parametrize("confirmations", [2, 4])
@@ -146,7 +146,7 @@ def test_a_relisting_is_discovered_delivered_and_submitted_again(house, town, se
     house.advance(days=4)
     assert house.statuses(juniper) == {"r1": "pending removal"}
     assert [one["id"] for one in house.records(juniper)] == [record["id"]]
-    assert house.told(juniper)[3:] == ["Listed again", "Opt-out submitted"]
+    assert house.alert_titles(juniper)[3:] == ["Listed again", "Opt-out submitted"]
     assert len(sent(town)) == 2
     seekfolk.cards.clear()
     house.advance(days=3)
@@ -164,17 +164,17 @@ def test_a_repeated_finding_makes_no_second_record_or_alert(house, town):
 
 def test_events_are_told_to_the_integrator(house, town, seekfolk):
     """Alert, record change and event in one transaction; all groups reach the callback."""
-    told = Integrator(endpoints.new_secret())
-    with running(told.app) as base_url:
-        callback = endpoints.Callback(base_url + PATH, told.secret)
+    integrator = Integrator(endpoints.new_secret())
+    with running(integrator.app) as base_url:
+        callback = endpoints.Callback(base_url + PATH, integrator.secret)
         house.work(lambda work: endpoints.set_callback(work, "acme", callback))
         juniper = house.scanned_juniper()
         seekfolk.cards.clear()
         house.advance(days=3.1)
         house.work(lambda work: endpoints.set_callback(work, "acme", None))
     assert house.statuses(juniper) == {"r1": "removed"}
-    assert told.items == {"new_alerts": 3, "discovered_records": 1, "removed_records": 1}
-    assert (told.deliveries, told.refused) == (2, 0)
+    assert integrator.items == {"new_alerts": 3, "discovered_records": 1, "removed_records": 1}
+    assert (integrator.deliveries, integrator.refused) == (2, 0)
 
 
 # --- what a site says to an opt-out -----------------------------------------------------------------------
@@ -185,7 +185,7 @@ def test_a_refusal_is_final_until_the_user_changes(house, town, seekfolk):
     seekfolk.opt_out = lambda _: html(f"<p>{REFUSED}</p>")
     juniper = house.scanned_juniper()
     assert house.statuses(juniper) == {"r1": "discovered"}
-    assert house.told(juniper) == ["New record", "Opt-out refused"]
+    assert house.alert_titles(juniper) == ["New record", "Opt-out refused"]
     assert house.alerts(juniper)[-1]["opt_out_procedure"] == ["Open the form.", "Press Remove."]
     house.advance(days=21)
     assert (len(sent(town)), len(house.alerts(juniper))) == (1, 2)
@@ -193,7 +193,7 @@ def test_a_refusal_is_final_until_the_user_changes(house, town, seekfolk):
     house.update(juniper, middle_name="Ann")
     house.idle()
     assert house.statuses(juniper) == {"r1": "pending removal"}
-    assert house.told(juniper)[2:] == ["Opt-out submitted"]
+    assert house.alert_titles(juniper)[2:] == ["Opt-out submitted"]
 
 
 def test_a_refused_listing_that_flickers_is_not_submitted_again(house, town, seekfolk):
@@ -205,7 +205,7 @@ def test_a_refused_listing_that_flickers_is_not_submitted_again(house, town, see
     assert house.rows()[0].absences == 1
     seekfolk.cards.append(HERS)
     house.advance(days=14)
-    assert (len(sent(town)), house.told(juniper)) == (1, ["New record", "Opt-out refused"])
+    assert (len(sent(town)), house.alert_titles(juniper)) == (1, ["New record", "Opt-out refused"])
 
 
 def test_an_opt_out_that_is_ignored_is_a_humans_job(house, town):
@@ -217,7 +217,7 @@ def test_an_opt_out_that_is_ignored_is_a_humans_job(house, town):
     assert house.statuses(juniper) == {"r1": "pending removal"}
     house.advance(days=1.2)
     assert house.statuses(juniper) == {"r1": "discovered"}
-    assert house.told(juniper)[-1] == "Opt-out ignored"
+    assert house.alert_titles(juniper)[-1] == "Opt-out ignored"
     assert house.alerts(juniper)[-1]["opt_out_procedure"] == ["Open the form.", "Press Remove."]
     house.advance(days=30)
     assert (len(sent(town)), len(house.alerts(juniper))) == (1, 3)
@@ -249,7 +249,7 @@ def test_an_unclear_response_backs_off_and_becomes_manual(house, town, name):
     assert times == [sum(waits[: number + 1], timedelta()) for number in range(4)]
     assert len(sent(town)) == 5
     assert house.statuses(juniper) == {"r1": "discovered"}
-    assert house.told(juniper) == ["New record", "Opt-out unanswered"]
+    assert house.alert_titles(juniper) == ["New record", "Opt-out unanswered"]
     house.advance(days=14)
     assert len(sent(town)) == 5
 
@@ -261,7 +261,7 @@ def test_an_unclear_response_before_a_clear_one_counts_nothing(house, town, seek
     house.advance(hours=1)
     assert house.statuses(juniper) == {"r1": "pending removal"}
     assert house.rows()[0].opt_out_attempts == 0
-    assert house.told(juniper) == ["New record", "Opt-out submitted"]
+    assert house.alert_titles(juniper) == ["New record", "Opt-out submitted"]
 
 
 # --- what a removal needs ---------------------------------------------------------------------------------
@@ -272,8 +272,8 @@ def test_a_removal_waits_for_its_required_fields(house, town):
     needs = by_form(user_fields_required=["first_name", "birth_date", "zip"])
     house.has(definition(removal=needs))
     town.opens("Seekfolk", Folk([HERS]))
-    place = JUNIPER["addresses"][0] | {"zip": ""}
-    juniper = house.juniper(birth_date=None, addresses=[place])
+    address = JUNIPER["addresses"][0] | {"zip": ""}
+    juniper = house.juniper(birth_date=None, addresses=[address])
     house.advance(days=8)
     assert house.statuses(juniper) == {"r1": "discovered"}
     [item] = house.get(juniper)["user"]["records"]
@@ -301,8 +301,8 @@ def test_a_hidden_token_and_the_cookie_go_with_the_form(house, town):
         "</form>"
     )
     site.others["/leave"] = lambda _: Response(form.encode(), headers=(("set-cookie", "session=s1; Path=/"),))
-    site.opt_out = lambda asked: html(
-        f"<p>{ACCEPTED if asked.cookies.get('session') == 's1' and asked.form['token'] == 't0k3n' else REFUSED}</p>"
+    site.opt_out = lambda request: html(
+        f"<p>{ACCEPTED if request.cookies.get('session') == 's1' and request.form['token'] == 't0k3n' else REFUSED}</p>"
     )
     juniper = house.scanned_juniper()
     assert sent(town) == [{"token": "t0k3n", "reference": "r1"}]
@@ -334,7 +334,9 @@ def test_one_request_covers_the_sister_sites(house, town):
     right.cards.clear()
     house.advance(days=3)
     assert house.statuses(juniper) == {"r1": "removed", "r2": "removed"}
-    assert sorted(house.told(juniper)) == sorted(["New record", "Opt-out submitted", "Removal verified"] * 2)
+    assert sorted(house.alert_titles(juniper)) == sorted(
+        ["New record", "Opt-out submitted", "Removal verified"] * 2
+    )
 
 
 def test_a_sister_that_is_found_later_asks_for_itself(house, town):
@@ -365,17 +367,17 @@ def test_a_manual_sites_steps_are_sent_and_completion_is_accepted(house, town):
     assert house.statuses(juniper) == {"r1": "discovered"}
     house.advance(days=1)
     assert house.statuses(juniper) == {"r1": "removed"}
-    assert house.told(juniper) == ["New record", "Removal verified"]
+    assert house.alert_titles(juniper) == ["New record", "Removal verified"]
     assert town.of("Seekfolk", "/opt-out") == []
 
 
 def test_a_site_that_is_no_longer_defined_is_left_alone(house, town, seekfolk):
     juniper = house.scanned_juniper()
     house.has()
-    before = len(town.asked)
+    before = len(town.requests)
     seekfolk.cards.clear()
     house.advance(days=4)
-    assert (house.statuses(juniper), len(town.asked)) == ({"r1": "pending removal"}, before)
+    assert (house.statuses(juniper), len(town.requests)) == ({"r1": "pending removal"}, before)
     assert house.rows()[0].due_at - house.clock.now() <= timedelta(hours=1)
     house.has(definition(removal=by_form()))  # another worker knows it, or this one knows it again
     house.advance(days=1.1)
@@ -451,9 +453,9 @@ def test_nobody_is_searched_without_consent(house, town, seekfolk, stop):
     house.idle()
     assert len(town.of("Seekfolk")) == 2
     house.work(lambda work: STOPS[stop](work, stopped["id"]))
-    before = len(town.asked)
+    before = len(town.requests)
     house.advance(days=30)
-    assert len(town.asked) == before
+    assert len(town.requests) == before
     assert len(house.rows(tables.users)) == (0 if stop == "purged" else 2)
 
 
@@ -461,7 +463,7 @@ def test_who_consents_again_is_looked_for_again(house, town, seekfolk):
     juniper = house.juniper()
     house.work(lambda work: consent.withdraw(work, juniper["id"], withdrawn_by="her"))
     house.advance(days=10)
-    assert town.asked == []
+    assert town.requests == []
     house.work(lambda work: consent.consent(work, juniper["id"], granted_by="her"))
     house.idle()
     assert house.statuses(juniper) == {"r1": "pending removal"}
@@ -472,23 +474,23 @@ def test_a_user_stopped_during_a_scan_keeps_no_findings(house, town, stop):
     """An operator can withdraw it for a person, and then nothing is scanned or submitted."""
     sites = [f"Site {number:02}" for number in range(12)]
     house.has(*(definition(name, removal=by_form(name)) for name in sites))
-    held = []
+    gates = []
     for name in sites:
         site = town.opens(name, Folk([HERS]))
-        held.append(Held(site.found))
-        site.search = held[-1]
+        gates.append(GatedAnswer(site.matching_cards))
+        site.search = gates[-1]
     juniper, other = house.juniper(), house.juniper(first_name="Marigold", last_name="Otterwick")
 
     async def stopped(database):
         scanning = asyncio.create_task(house.worker(database).run_until_idle())
-        await held[0].is_reached()
+        await gates[0].is_reached()
         async with database.writing() as work:
             await STOPS[stop](work, juniper["id"])
-        asked = len(town.asked)
-        for one in held:
+        request_count = len(town.requests)
+        for one in gates:
             one.go.set()
         await asyncio.wait_for(scanning, 20)
-        return asked
+        return request_count
 
     house.behind(stopped)
     names = {name for site in sites for name in town.names(site)}
@@ -499,9 +501,9 @@ def test_a_user_stopped_during_a_scan_keeps_no_findings(house, town, stop):
     assert {row.id for row in house.rows(tables.users) if row.is_scanning} == set()
     assert house.get(other)["user"]["is_scanning"] is False
     # What is due of the other is next week's scan alone.
-    before = len(town.asked)
+    before = len(town.requests)
     house.advance(days=6)
-    assert len(town.asked) == before
+    assert len(town.requests) == before
 
 
 @pytest.mark.parametrize("stop", STOPS)
@@ -509,16 +511,16 @@ def test_a_user_stopped_during_an_opt_out_sends_no_form(house, town, stop):
     page = "http://seekfolk.example/leave"
     house.has(definition(removal=by_form(page=page)))
     site = town.opens("Seekfolk", Folk([HERS]))
-    held = Held(lambda _: html("<form action=/opt-out></form>"))
-    site.others["/leave"] = held
+    gate = GatedAnswer(lambda _: html("<form action=/opt-out></form>"))
+    site.others["/leave"] = gate
     juniper = house.juniper()
 
     async def stopped(database):
         working = asyncio.create_task(house.worker(database).run_until_idle())
-        await held.is_reached()
+        await gate.is_reached()
         async with database.writing() as work:
             await STOPS[stop](work, juniper["id"])
-        held.go.set()
+        gate.go.set()
         await asyncio.wait_for(working, 20)
 
     house.behind(stopped)
@@ -570,13 +572,13 @@ def a_world(directory, people, seed=7, *, hostile=True):
         ) as house,
     ):
         users = [
-            answered(house.call("POST", "/users", json=person.request() | {"async": True}))["user"]
+            json_body(house.call("POST", "/users", json=person.request() | {"async": True}))["user"]
             for person in world.people
         ]
         yield house, world, users
 
 
-def said(house, users):
+def claims_of(house, users):
     return [
         ReportedRecord(index, record["site"], record["reference_id"], record["status"])
         for index, user in enumerate(users)
@@ -595,20 +597,24 @@ def test_a_month_in_the_world_agrees_with_what_is_so(store, tmp_path, capsys):
         by_hand = done_by_hand(house, world, users)
         for _ in range(10):
             house.advance(days=3)
-            records = said(house, users)
+            records = claims_of(house, users)
             assert [one for one in records if whose.get((one.site, one.reference_id)) != one.person] == []
             for one in records:
                 if one.status == "removed":  # gone now, or shown again since the last scan
                     times = [None, *(world.clock.now() - timedelta(days=days) for days in range(8))]
                     assert not all(world.is_listed(one.site, one.reference_id, at) for at in times)
         scans = [began + timedelta(weeks=week) for week in range(5)]
-        told = agreement(world, records, scanned_at=scans)
+        evaluation = agreement(world, records, scanned_at=scans)
         with capsys.disabled():
-            summary = f"precision {told.precision:.3f}, recall {told.recall:.3f} of {told.reachable}"
+            summary = f"precision {evaluation.precision:.3f}, recall {evaluation.recall:.3f} of {evaluation.reachable}"
             print(f" {store}: {summary}")  # noqa: T201  the issue wants to see it
-        assert (told.precision, told.nonexistent, told.verified_removed) == (1, 0, told.removed)
-        assert told.recall >= 0.8
-        assert told.removed > people
+        assert (evaluation.precision, evaluation.nonexistent, evaluation.verified_removed) == (
+            1,
+            0,
+            evaluation.removed,
+        )
+        assert evaluation.recall >= 0.8
+        assert evaluation.removed > people
         assert {one.site for one in records} <= world.reachable
         health = house.health()
         assert health["Everyname Index"].untrusted_scans == health["Everyname Index"].scans > 0
@@ -619,7 +625,7 @@ def test_a_month_in_the_world_agrees_with_what_is_so(store, tmp_path, capsys):
 
 def done_by_hand(house, world, users):
     """A human's job done, at the site that is quickest; its alert has said how."""
-    jobs = [one for one in said(house, users) if world.definitions[one.site].removal.method == "manual"]
+    jobs = [one for one in claims_of(house, users) if world.definitions[one.site].removal.method == "manual"]
     assert {one.status for one in jobs} == {"discovered"}
     job = min(jobs, key=lambda one: (world.definitions[one.site].removal.processing_days, one.reference_id))
     alerts = [alert for alert in house.alerts(users[job.person]) if alert["source_type"] == "record"]
@@ -637,21 +643,21 @@ def test_links_contain_only_what_the_users_page_has(store, tmp_path):
         house.has()  # no people-search site: links alone
         house.idle()
         truths = {(truth.url, truth.person): truth for truth in world.pages()}
-        found = 0
+        link_count = 0
         for index, user in enumerate(users):
             links = house.get(user, "/links")["links"]
-            told = {link["url"] for link in links}
-            assert len(told) == len(links)
+            urls = {link["url"] for link in links}
+            assert len(urls) == len(links)
             for link in links:
                 truth = truths[link["url"], index]
                 assert set(link["contains"]) == set(truth.contains) != set(), link["url"]
             there = {url for (url, who), truth in truths.items() if who == index and truth.contains}
-            assert {url for url in there - told if not is_hostile(url)} == set()
-            assert house.told(user) == ["Exposure found"] * len(links)
-            found += len(links)
-        assert found
+            assert {url for url in there - urls if not is_hostile(url)} == set()
+            assert house.alert_titles(user) == ["Exposure found"] * len(links)
+            link_count += len(links)
+        assert link_count
         house.advance(days=8)
-        assert sum(len(house.alerts(user)) for user in users) == found
+        assert sum(len(house.alerts(user)) for user in users) == link_count
 
 
 def test_the_same_seed_gives_the_same_findings(store, tmp_path):
@@ -660,7 +666,11 @@ def test_the_same_seed_gives_the_same_findings(store, tmp_path):
         with a_world(directory, people=2, seed=11, hostile=False) as (house, _, users):
             house.advance(days=4)
             return [
-                (sorted(house.statuses(user).items()), sorted(house.told(user)), house.get(user, "/links"))
+                (
+                    sorted(house.statuses(user).items()),
+                    sorted(house.alert_titles(user)),
+                    house.get(user, "/links"),
+                )
                 for user in users
             ]
 
@@ -677,7 +687,9 @@ def test_a_reference_reassigned_to_somebody_else_is_no_record(house, town):
     assert len(sent(town)) == 1
     name = house.records(juniper)[0]["name"]
     stranger = Card("r1", "Barnaby Otherwick")
-    site.search = lambda asked: shown(stranger) if asked.query.get("last") == "Quillfeather" else nobody()
+    site.search = lambda request: (
+        results_page(stranger) if request.query.get("last") == "Quillfeather" else nobody()
+    )
     house.advance(days=30)
     [record] = house.records(juniper)
     assert (record["name"], len(sent(town))) == (name, 1)
@@ -702,7 +714,7 @@ def test_a_removal_that_nobody_can_verify_is_given_up(house, town):
     site.search = lambda _: html("", 403)
     house.advance(days=12)
     assert house.statuses(juniper) == {"r1": "discovered"}
-    assert house.told(juniper)[-1] == "Opt-out ignored"
+    assert house.alert_titles(juniper)[-1] == "Opt-out ignored"
 
 
 def test_a_renamed_user_keeps_the_record_while_it_is_listed(house, town):
@@ -758,7 +770,7 @@ def test_a_changed_user_is_cleared_when_the_listing_is_gone(house, town, changed
     assert (house.statuses(jon), house.rows()[0].absences) == ({"r1": "pending removal"}, 1)
     house.advance(days=1)
     assert house.statuses(jon) == {"r1": "removed"}
-    assert house.told(jon) == ["New record", "Opt-out submitted", "Removal verified"]
+    assert house.alert_titles(jon) == ["New record", "Opt-out submitted", "Removal verified"]
 
 
 def test_a_site_that_finds_nobody_clears_nobody_and_says_why(house, town):
@@ -785,7 +797,7 @@ def test_a_reference_reassigned_after_a_removal_is_no_relisting(house, town, see
     assert house.statuses(juniper) == {"r1": "removed"}
     before = house.records(juniper), house.alerts(juniper), len(sent(town))
     stranger = Card("r1", "Barnaby Otherwick", age=71, locations=("Fogmantle, CA",))
-    seekfolk.search = lambda asked: shown(stranger) if HERS.fits(asked) else nobody()
+    seekfolk.search = lambda request: results_page(stranger) if HERS.fits(request) else nobody()
     house.advance(days=14)
     assert (house.records(juniper), house.alerts(juniper), len(sent(town))) == before
 
@@ -795,25 +807,25 @@ def test_an_update_during_the_first_scan_starts_the_removal(house, town, at):
     """An update that supplies them starts the removal, whenever it comes."""
     house.has(definition(removal=by_form(user_fields_required=["zip"])), definition("Slow"))
     site, slow = town.opens("Seekfolk", Folk([HERS])), town.opens("Slow", Folk())
-    held = Held(site.found if at.startswith("before") else slow.found)
+    gate = GatedAnswer(site.matching_cards if at.startswith("before") else slow.matching_cards)
     if at.startswith("before"):
-        site.search = lambda asked: held(asked) if HERS.fits(asked) else nobody()
+        site.search = lambda request: gate(request) if HERS.fits(request) else nobody()
     else:
-        slow.search = held
-    place = JUNIPER["addresses"][0]
-    juniper = house.juniper(addresses=[place | {"zip": ""}])
+        slow.search = gate
+    address = JUNIPER["addresses"][0]
+    juniper = house.juniper(addresses=[address | {"zip": ""}])
     [item] = house.get(juniper)["user"]["addresses"]
 
     async def updated(database):
         working = asyncio.create_task(house.worker(database).run_until_idle())
-        await held.is_reached()
+        await gate.is_reached()
         for _ in range(500 if at.startswith("after") else 0):
             if await asyncio.to_thread(house.records, juniper):
                 break
             await asyncio.sleep(0.01)
-        zips = [{"id": item["id"], "zip": place["zip"]}]
+        zips = [{"id": item["id"], "zip": address["zip"]}]
         await asyncio.to_thread(lambda: house.update(juniper, addresses=zips))
-        held.go.set()
+        gate.go.set()
         await asyncio.wait_for(working, 20)
 
     house.behind(updated)

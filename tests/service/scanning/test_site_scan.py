@@ -17,7 +17,7 @@ from support.small_web import (
     definition,
     nobody,
     query,
-    shown,
+    results_page,
 )
 
 from exposurekit.sandbox.world.asgi import JSON, Response, html, redirect, text
@@ -42,12 +42,12 @@ def looked(town, tmp_path):
     def looked(site, subject=SUBJECT, *, control=False, before=()):
         async def once():
             # Nothing is kept: a site without a delay needs no turns.
-            manners = PoliteFetcher(
+            fetcher = PoliteFetcher(
                 HttpClient(allowed_networks=LOOPBACK, resolve=town.resolve),
                 a_database(tmp_path, key=bytes(32)),
             )
             return await (
-                scan_control(site, manners) if control else scan_site(site, subject, manners, previous=before)
+                scan_control(site, fetcher) if control else scan_site(site, subject, fetcher, previous=before)
             )
 
         return asyncio.run(once())
@@ -55,14 +55,16 @@ def looked(town, tmp_path):
     return looked
 
 
-def tells_absence(told):
+def tells_absence(result):
     """Whether a listing that the very same question found, and that is not there now, is gone."""
-    asked = told.queries[0] if told.queries else {"first": "Juniper", "last": "Quillfeather"}
-    return told.confirms_absence_of(Listing(name="Juniper Quillfeather", reference_id="r0", query=asked))
+    query_sent = result.queries[0] if result.queries else {"first": "Juniper", "last": "Quillfeather"}
+    return result.confirms_absence_of(
+        Listing(name="Juniper Quillfeather", reference_id="r0", query=query_sent)
+    )
 
 
-def references(told):
-    return [listing.reference_id for listing in told.listings]
+def references(result):
+    return [listing.reference_id for listing in result.listings]
 
 
 async def _marsh():
@@ -81,20 +83,20 @@ MOODS = {
     "not found": (lambda _: html(f"<p>{NO_RESULTS}</p>", 404), "not found"),
     "broken": (lambda _: html(f"<p>{NO_RESULTS}</p>", 500), "status 500"),
     "away": (lambda _: Response(status=503), "status 503"),
-    "slow": (lambda _: Response(shown(HERS).body, delay_s=5), "time-out"),
+    "slow": (lambda _: Response(results_page(HERS).body, delay_s=5), "time-out"),
     "rebuilt": (lambda _: html("<div id=app>Loading</div>"), "changed layout"),
     "empty": (lambda _: Response(b""), "changed layout"),
     "no reference": (lambda _: html("<ul><li><b>Juniper Quillfeather</b></ul>"), "changed layout"),
     "huge": (lambda _: Response(parts=_marsh), "too large"),
     "nested": (lambda _: Response(b"<div>" * 100_000 + HERS.html().encode()), "too much"),
-    "endless redirect": (lambda asked: redirect(asked.path + query(asked)), "too many redirects"),
+    "endless redirect": (lambda request: redirect(request.path + query(request)), "too many redirects"),
     "to the metadata": (lambda _: redirect("http://169.254.169.254/latest/"), "the address is forbidden"),
     "broken encoding": (
         lambda _: Response(b"\xff\xfe\x80<li>\xc3\x28\x00", kind="text/html; charset=x-none"),
         "changed layout",
     ),
     "not what it was packed as": (
-        lambda _: Response(shown(HERS).body, headers=(("content-encoding", "gzip"),)),
+        lambda _: Response(results_page(HERS).body, headers=(("content-encoding", "gzip"),)),
         "unreadable",
     ),
     "hung up": (lambda _: Response(headers=(("content-length", "900"),), parts=_cut), "unreadable"),
@@ -111,14 +113,14 @@ def test_a_site_in_trouble_tells_nothing(town, looked, name, since):
     """A block, a time-out, a 404 or a changed layout is inconclusive."""
     mood, reason = MOODS[name]
     site = town.opens(name, Folk([HERS]))
-    site.search = lambda asked: (
-        mood(asked)
-        if since == "from the beginning" or asked.query.get("last") == "Quillfeather"
+    site.search = lambda request: (
+        mood(request)
+        if since == "from the beginning" or request.query.get("last") == "Quillfeather"
         else nobody()
     )
-    told = looked(in_a_mood(name))
-    assert (told.inconclusive or "").startswith(reason)
-    assert (told.trusted, tells_absence(told), references(told)) == (True, False, [])
+    result = looked(in_a_mood(name))
+    assert (result.inconclusive or "").startswith(reason)
+    assert (result.trusted, tells_absence(result), references(result)) == (True, False, [])
 
 
 def test_a_site_whose_control_fails_is_not_asked_for_users(town, looked):
@@ -134,11 +136,11 @@ def test_a_site_that_nobody_serves_is_unreachable(looked):
 
 def test_a_working_site_shows_listings_and_absences(town, looked):
     site = town.opens("Seekfolk", Folk([HERS]))
-    told = looked(definition())
-    assert (references(told), told.trusted, told.inconclusive) == (["r1"], True, None)
+    result = looked(definition())
+    assert (references(result), result.trusted, result.inconclusive) == (["r1"], True, None)
     site.cards.clear()
-    told = looked(definition())
-    assert (references(told), tells_absence(told)) == ([], True)
+    result = looked(definition())
+    assert (references(result), tells_absence(result)) == ([], True)
 
 
 def test_an_invented_person_is_searched_first_and_differs_each_time(town, looked):
@@ -146,17 +148,17 @@ def test_an_invented_person_is_searched_first_and_differs_each_time(town, looked
     town.opens("Seekfolk", Folk([HERS]))
     for _ in range(5):
         looked(definition())
-    asked = town.names("Seekfolk")
-    assert asked[1::2] == ["Juniper Quillfeather"] * 5
-    assert len(set(asked[0::2])) == 5
-    assert "Juniper Quillfeather" not in asked[0::2]
+    names = town.names("Seekfolk")
+    assert names[1::2] == ["Juniper Quillfeather"] * 5
+    assert len(set(names[0::2])) == 5
+    assert "Juniper Quillfeather" not in names[0::2]
 
 
 def test_an_invented_person_lives_in_the_users_town(town, looked):
     """A site that lists anybody of a town that it has must not be asked for one that it lacks."""
     town.opens("Seekfolk", Folk())
     looked(definition(search={"fields": {"first": "{first_name}", "last": "{last_name}", "town": "{city}"}}))
-    assert [asked.query["town"] for asked in town.of("Seekfolk")] == ["Oakmere", "Oakmere"]
+    assert [request.query["town"] for request in town.of("Seekfolk")] == ["Oakmere", "Oakmere"]
 
 
 ANYBODY = {
@@ -170,23 +172,26 @@ ANYBODY = {
 def test_a_site_that_lists_anybody_is_not_trusted(town, looked, spelled):
     """A site that answers is distrusted for that scan."""
 
-    def anybody(asked):
-        name = ANYBODY[spelled].format_map(asked.query)
-        return shown(Card("r9", name.upper() if "capitals" in spelled else name))
+    def anybody(request):
+        name = ANYBODY[spelled].format_map(request.query)
+        return results_page(Card("r9", name.upper() if "capitals" in spelled else name))
 
     town.opens("Seekfolk", Folk(search=anybody))
-    told = looked(definition())
-    assert (told.trusted, tells_absence(told), references(told)) == (False, False, ["r9"])
+    result = looked(definition())
+    assert (result.trusted, tells_absence(result), references(result)) == (False, False, ["r9"])
 
 
 def test_a_site_that_shows_others_for_its_control_is_trusted(town, looked):
     """People whom a site thinks may be meant are no listing of somebody invented."""
     other = Card("r2", "Somebody Otherwick")
     town.opens(
-        "Seekfolk", Folk([HERS], search=lambda asked: shown(HERS) if HERS.fits(asked) else shown(other))
+        "Seekfolk",
+        Folk(
+            [HERS], search=lambda request: results_page(HERS) if HERS.fits(request) else results_page(other)
+        ),
     )
-    told = looked(definition())
-    assert (told.trusted, references(told)) == (True, ["r1"])
+    result = looked(definition())
+    assert (result.trusted, references(result)) == (True, ["r1"])
 
 
 # --- robots.txt -------------------------------------------------------------------------------------------
@@ -214,8 +219,8 @@ def test_robots_txt_is_obeyed(town, looked, name):
     """RFC 9309: no file allows everything, one that cannot be reached nothing."""
     answer, allowed = ROBOTS[name]
     town.opens("Seekfolk", Folk([HERS], robots=answer))
-    told = looked(definition())
-    assert (told.inconclusive is None, references(told)) == (allowed, ["r1"] if allowed else [])
+    result = looked(definition())
+    assert (result.inconclusive is None, references(result)) == (allowed, ["r1"] if allowed else [])
     assert len(town.of("Seekfolk")) == (2 if allowed else 0)
 
 
@@ -235,7 +240,7 @@ def test_a_site_that_needs_a_place_is_asked_for_each(town, looked):
     subject = Subject(names=SUBJECT.names, places=(Place(city="Oakmere"), Place(city="Fogmantle")))
     assert references(looked(site, subject)) == ["r1", "r2"]
     # A site that asks for none is asked once, however many places there are.
-    town.asked.clear()
+    town.requests.clear()
     looked(definition(), subject)
     assert town.names("Seekfolk").count("Juniper Quillfeather") == 1
 
@@ -252,71 +257,73 @@ def test_a_person_without_a_place_is_looked_for_too(town, looked):
     assert references(looked(definition(), Subject(names=SUBJECT.names))) == ["r1"]
 
 
-def paged(asked):
+def paged(request):
     """Two listings on the first page, one on each that follows."""
-    if asked.query.get("last") != "Quillfeather":
+    if request.query.get("last") != "Quillfeather":
         return nobody()
-    page = int(asked.query.get("page", "1"))
+    page = int(request.query.get("page", "1"))
     cards = [Card("r1"), Card("r2")] if page == 1 else [Card(f"r{page + 1}")]
-    return shown(*cards, following=query(asked, page=str(page + 1)) if page < 3 else None)
+    return results_page(*cards, following=query(request, page=str(page + 1)) if page < 3 else None)
 
 
 def test_pages_are_read_to_the_last(town, looked):
     town.opens("Seekfolk", Folk(search=paged))
-    told = looked(definition())
-    assert (references(told), told.inconclusive) == (["r1", "r2", "r3", "r4"], None)
+    result = looked(definition())
+    assert (references(result), result.inconclusive) == (["r1", "r2", "r3", "r4"], None)
 
 
 def test_beyond_the_page_limit_findings_count_and_absences_do_not(town, looked):
     town.opens("Seekfolk", Folk(search=paged))
-    told = looked(definition(search={"pages_max": 2}))
-    assert (references(told), told.inconclusive) == (["r1", "r2", "r3"], "too many pages")
+    result = looked(definition(search={"pages_max": 2}))
+    assert (references(result), result.inconclusive) == (["r1", "r2", "r3"], "too many pages")
 
 
 def test_what_stood_on_the_pages_before_the_trouble_was_seen(town, looked):
     town.opens(
-        "Seekfolk", Folk(search=lambda asked: html("", 503) if "page" in asked.query else paged(asked))
+        "Seekfolk", Folk(search=lambda request: html("", 503) if "page" in request.query else paged(request))
     )
-    told = looked(definition())
-    assert (references(told), told.inconclusive) == (["r1", "r2"], "status 503")
+    result = looked(definition())
+    assert (references(result), result.inconclusive) == (["r1", "r2"], "status 503")
 
 
 def test_listings_of_which_one_cannot_be_read_tell_no_absence(town, looked):
     town.opens(
         "Seekfolk",
         Folk(
-            search=lambda asked: (
-                shown(HERS, beside="<li><b>Juniper Q</b></li>") if HERS.fits(asked) else nobody()
+            search=lambda request: (
+                results_page(HERS, beside="<li><b>Juniper Q</b></li>") if HERS.fits(request) else nobody()
             )
         ),
     )
-    told = looked(definition())
-    assert (references(told), told.inconclusive) == (["r1"], "unreadable listings")
+    result = looked(definition())
+    assert (references(result), result.inconclusive) == (["r1"], "unreadable listings")
 
 
 def test_a_page_that_links_to_itself_is_read_finitely(town, looked):
-    def round_(asked):
-        if not HERS.fits(asked):
+    def round_(request):
+        if not HERS.fits(request):
             return nobody()
-        return shown(HERS, following=query(asked, page="b" if asked.query.get("page") == "a" else "a"))
+        return results_page(
+            HERS, following=query(request, page="b" if request.query.get("page") == "a" else "a")
+        )
 
     town.opens("Seekfolk", Folk(search=round_))
-    told = looked(definition())
-    assert (references(told), told.inconclusive) == (["r1"], "too many pages")
+    result = looked(definition())
+    assert (references(result), result.inconclusive) == (["r1"], "too many pages")
     assert len(town.of("Seekfolk")) == 1 + 3
 
 
 def test_a_form_is_posted(town, looked):
     town.opens("Seekfolk", Folk([HERS]))
     assert references(looked(definition(search={"method": "post"}))) == ["r1"]
-    assert {asked.method for asked in town.of("Seekfolk")} == {"POST"}
-    assert not any(asked.query for asked in town.of("Seekfolk"))
+    assert {request.method for request in town.of("Seekfolk")} == {"POST"}
+    assert not any(request.query for request in town.of("Seekfolk"))
 
 
 def test_json_is_read(town, looked):
-    def people(asked):
-        found = [{"id": 71, "name": HERS.name, "age": 42}] if HERS.fits(asked) else []
-        answer = {"people": found} | ({} if found else {"message": NO_RESULTS})
+    def people(request):
+        people_found = [{"id": 71, "name": HERS.name, "age": 42}] if HERS.fits(request) else []
+        answer = {"people": people_found} | ({} if people_found else {"message": NO_RESULTS})
         return Response(json.dumps(answer).encode(), kind=JSON)
 
     town.opens("Seekfolk", Folk(search=people))
@@ -330,7 +337,8 @@ def test_json_is_read(town, looked):
 def test_two_layouts_on_one_page_are_both_read(town, looked):
     other = '<table><tr data-row="r2"><td class=who>Juniper Quillfeather</td><td class=years>42</td></table>'
     town.opens(
-        "Seekfolk", Folk(search=lambda asked: shown(HERS, beside=other) if HERS.fits(asked) else nobody())
+        "Seekfolk",
+        Folk(search=lambda request: results_page(HERS, beside=other) if HERS.fits(request) else nobody()),
     )
     layouts = {"item": "li, tr", "name": ["b", "td.who"], "reference_id": ["@id", "@data-row"]}
     site = definition(listings=layouts | {"age": [".age", ".years"]})
@@ -351,42 +359,42 @@ MOVED = Subject(names=(Name("Marigold", "Otterwick"),), places=(Place(city="Fogm
 def test_the_query_that_found_a_listing_is_repeated(town, looked):
     """Who took another name, or moved, is asked for otherwise: that alone is no absence."""
     site = town.opens("Seekfolk", Folk([HERS]))
-    [found] = looked(definition()).listings
-    told = looked(definition(), MOVED, before=[found])
-    assert references(told) == ["r1"]
+    [listing] = looked(definition()).listings
+    result = looked(definition(), MOVED, before=[listing])
+    assert references(result) == ["r1"]
     site.cards.clear()
-    told = looked(definition(), MOVED, before=[found])
-    assert (references(told), told.confirms_absence_of(found)) == ([], True)
+    result = looked(definition(), MOVED, before=[listing])
+    assert (references(result), result.confirms_absence_of(listing)) == ([], True)
 
 
 def test_only_the_query_that_found_a_listing_shows_its_absence(town, looked):
     town.opens("Seekfolk", Folk([HERS]))
-    told = looked(definition(), MOVED)
-    assert (references(told), told.inconclusive) == ([], None)
-    for asked in (None, {"first": "Juniper", "last": "Quillfeather"}):
-        unseen = Listing(name="Juniper Quillfeather", reference_id="r1", query=asked)
-        assert not told.confirms_absence_of(unseen)
+    result = looked(definition(), MOVED)
+    assert (references(result), result.inconclusive) == ([], None)
+    for query_sent in (None, {"first": "Juniper", "last": "Quillfeather"}):
+        unseen = Listing(name="Juniper Quillfeather", reference_id="r1", query=query_sent)
+        assert not result.confirms_absence_of(unseen)
 
 
 def test_a_site_that_says_nobody_to_everybody_has_nobody_removed(town, looked):
     """Controls (a person known to be listed)."""
     control = {"listed": {"first_name": "Resident", "last_name": "Seekfolk"}}
     site = town.opens("Seekfolk", Folk([HERS, Card("c1", "Resident Seekfolk")]))
-    [found] = looked(definition(controls=control)).listings
+    [listing] = looked(definition(controls=control)).listings
     site.search = lambda _: nobody()
-    told = looked(definition(controls=control), before=[found])
-    assert (told.inconclusive, told.confirms_absence_of(found)) == (CONTROL_MISSING, False)
+    result = looked(definition(controls=control), before=[listing])
+    assert (result.inconclusive, result.confirms_absence_of(listing)) == (CONTROL_MISSING, False)
     site.search = None
     site.cards[:] = [Card("c1", "Resident Seekfolk")]
-    assert looked(definition(controls=control), before=[found]).confirms_absence_of(found)
+    assert looked(definition(controls=control), before=[listing]).confirms_absence_of(listing)
 
 
 def test_where_nothing_is_missing_nobody_else_is_asked_for(town, looked):
     """The control costs a request: it is asked for where something is missing, and only there."""
     control = {"listed": {"first_name": "Resident", "last_name": "Seekfolk"}}
     town.opens("Seekfolk", Folk([HERS, Card("c1", "Resident Seekfolk")]))
-    [found] = looked(definition(controls=control)).listings
-    looked(definition(controls=control), before=[found])
+    [listing] = looked(definition(controls=control)).listings
+    looked(definition(controls=control), before=[listing])
     assert "Resident Seekfolk" not in town.names("Seekfolk")
 
 
@@ -442,8 +450,8 @@ def test_a_site_that_lists_anybody_yields_nothing_until_it_recovers(house, town)
     before = state(house), house.alerts(juniper)
     assert len(before[0]) == 1
 
-    def anybody(asked):
-        return shown(Card("r9", "{first} {last}".format_map(asked.query)))
+    def anybody(request):
+        return results_page(Card("r9", "{first} {last}".format_map(request.query)))
 
     site.search = anybody
     house.advance(days=7)
@@ -467,11 +475,11 @@ def test_a_record_on_a_site_that_lists_anybody_stays(house, town):
     site = town.opens("Seekfolk", Folk([HERS]))
     juniper = house.scanned_juniper()
     before = state(house)
-    site.search = lambda asked: shown(Card("r1", "{first} {last}".format_map(asked.query)))
+    site.search = lambda request: results_page(Card("r1", "{first} {last}".format_map(request.query)))
     house.advance(days=7)
     assert state(house) == before
     assert house.work(candidates.all) == []
-    assert house.told(juniper) == ["New record"]
+    assert house.alert_titles(juniper) == ["New record"]
 
 
 def test_a_namesake_is_no_record_a_doubtful_one_a_candidate(house, town):
@@ -488,7 +496,7 @@ def test_a_namesake_is_no_record_a_doubtful_one_a_candidate(house, town):
     assert set(house.statuses(juniper)) == {"hers"}
     [possible] = house.work(candidates.all)
     assert (possible.verdict, possible.listing.reference_id) == ("possible", "perhaps")
-    assert {asked.form["reference"] for asked in town.of("Seekfolk", "/opt-out")} == {"hers"}
+    assert {request.form["reference"] for request in town.of("Seekfolk", "/opt-out")} == {"hers"}
     assert ACCEPTED in site.opt_out(None).body.decode()
     assert len(house.rows(tables.alerts)) == len(house.alerts(juniper))
 

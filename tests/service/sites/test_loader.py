@@ -35,7 +35,7 @@ def edited(old, new):
     return WHOLE.replace(old, new)
 
 
-def told(text):
+def problems_of(text):
     with pytest.raises(ConfigurationError) as caught:
         parsed(text, "seekfolk.yaml")
     return str(caught.value).splitlines()
@@ -102,12 +102,12 @@ def test_a_whole_definition_is_read_with_its_defaults():
     ],
 )
 def test_a_problem_is_told_with_its_line(text, line, reason):
-    assert f"seekfolk.yaml, line {line}: {reason}" in told(text)
+    assert f"seekfolk.yaml, line {line}: {reason}" in problems_of(text)
 
 
 def test_a_selector_for_json_is_jmespath():
     text = edited("  url:", "  answer: json\n  url:")
-    assert told(text) == [
+    assert problems_of(text) == [
         "seekfolk.yaml, line 12: search.next is not a valid JMESPath selector",
         "seekfolk.yaml, line 17: listings.reference_id is not a valid JMESPath selector",
     ]
@@ -130,17 +130,17 @@ def test_a_selector_for_json_is_jmespath():
     ],
 )
 def test_what_is_more_than_plain_data_is_refused(text, line, reason):
-    assert told(text) == [f"seekfolk.yaml, line {line}: {reason}"]
+    assert problems_of(text) == [f"seekfolk.yaml, line {line}: {reason}"]
 
 
 def test_broken_yaml_names_its_line():
-    (line,) = told("name: a\nguide: b: c\n")
+    (line,) = problems_of("name: a\nguide: b: c\n")
     assert line.startswith("seekfolk.yaml, line 2: is not YAML: ")
 
 
 def test_all_problems_are_listed_by_line():
     text = edited("item: li.person", "item: li >").replace("method: manual", "method: robot\nodd: 1")
-    lines = told(text)
+    lines = problems_of(text)
     assert [line.split(": ")[0] for line in lines] == [f"seekfolk.yaml, line {at}" for at in (14, 18, 19)]
 
 
@@ -149,11 +149,11 @@ def test_a_message_holds_no_value_that_was_written():
     text = edited("method: manual", f"method: {secret}").replace(
         "url: http://seekfolk.example/search", f"url: {secret}"
     )
-    assert secret not in "\n".join(told(text + f"politeness: {secret}\n"))
+    assert secret not in "\n".join(problems_of(text + f"politeness: {secret}\n"))
 
 
 def test_a_long_list_of_problems_is_cut():
-    lines = told(WHOLE + "".join(f"odd{number}: 1\n" for number in range(80)))
+    lines = problems_of(WHOLE + "".join(f"odd{number}: 1\n" for number in range(80)))
     assert lines[-1] == "seekfolk.yaml: and 30 more problems"
     assert len(lines) == 51
 
@@ -178,12 +178,12 @@ JSON = st.recursive(
 @given(st.sampled_from(sorted(yaml.safe_load(WHOLE))), JSON)
 def test_any_value_is_accepted_or_refused_in_words(key, value):
     data = yaml.safe_load(WHOLE) | {key: value}
-    said = ""
+    message = ""
     try:
         site = parsed(yaml.safe_dump(data, allow_unicode=True))
     except ConfigurationError as error:
-        said = str(error)
-    assert ", line " in said or getattr(site, key) is not None
+        message = str(error)
+    assert ", line " in message or getattr(site, key) is not None
 
 
 def test_a_directory_gives_its_sites_by_name(tmp_path):

@@ -76,15 +76,19 @@ def test_a_look_that_told_something_takes_the_reason_back(two):
 
 def test_a_site_that_lists_anybody_has_no_good_scan(two):
     two.looked(trusted=False)
-    found = two.all()["Seekfolk"]
-    assert (found.last_scan_at, found.last_good_scan_at, found.inconclusive_rate) == (START, None, 0.0)
+    statistics = two.all()["Seekfolk"]
+    assert (statistics.last_scan_at, statistics.last_good_scan_at, statistics.inconclusive_rate) == (
+        START,
+        None,
+        0.0,
+    )
 
 
 def test_a_site_that_was_never_looked_at_has_no_rate(two):
     assert two.all() == {}
     two.reserve()
-    found = two.all()["Seekfolk"]
-    assert (found.scans, found.inconclusive_rate, found.last_scan_at) == (0, None, None)
+    statistics = two.all()["Seekfolk"]
+    assert (statistics.scans, statistics.inconclusive_rate, statistics.last_scan_at) == (0, None, None)
 
 
 def test_a_long_reason_is_cut(two):
@@ -121,11 +125,11 @@ def test_turns_that_are_asked_for_at_once_are_nobodys_twice(two):
 
 def test_looks_that_are_told_at_once_are_all_counted(two):
     async def at_once():
-        looks = (
+        scans = (
             two.writing(statistics.record_scan, "Seekfolk", reason="blocked", trusted=True, second=n > 4)
             for n in range(10)
         )
-        await asyncio.gather(*looks)
+        await asyncio.gather(*scans)
 
     two.runner.run(at_once())
     assert two.all()["Seekfolk"].inconclusive_scans == 10

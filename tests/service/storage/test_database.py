@@ -39,13 +39,13 @@ def test_what_is_written_is_there_after_a_restart(tmp_path):
     async def read():
         database = await a_database(tmp_path, key=key).open()
         async with database.reading() as work:
-            [found] = await integrators.all(work)
+            [integrator] = await integrators.all(work)
         await database.close()
-        return found
+        return integrator
 
     asyncio.run(write())
-    found = asyncio.run(read())
-    assert (found.name, found.created_at) == ("acme", START)
+    integrator = asyncio.run(read())
+    assert (integrator.name, integrator.created_at) == ("acme", START)
 
 
 def test_another_key_is_refused_in_one_line(tmp_path):
@@ -95,9 +95,9 @@ def test_the_file_is_private_and_survives_a_power_cut(tmp_path, on_sqlite):
         database = await a_database(tmp_path).open()
         async with database.writing() as work:
             names = ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")
-            found = [(await work.first(text(f"PRAGMA {name}")))[0] for name in names]
+            values = [(await work.first(text(f"PRAGMA {name}")))[0] for name in names]
         await database.close()
-        return found
+        return values
 
     assert asyncio.run(settings()) == ["wal", 2, 1, 10_000]
     assert stat.S_IMODE((tmp_path / "service.db").stat().st_mode) == 0o600
@@ -115,9 +115,9 @@ def test_an_exception_leaves_nothing_behind(tmp_path):
         with pytest.raises(ZeroDivisionError):
             await add_and_fail()
         async with database.reading() as work:
-            found = await integrators.all(work)
+            stored = await integrators.all(work)
         await database.close()
-        return found
+        return stored
 
     assert asyncio.run(fail()) == []
 
@@ -140,15 +140,15 @@ def test_a_cancelled_transaction_leaves_nothing_behind_and_holds_up_nobody(tmp_p
             await task
         async with database.writing() as work:
             await integrators.add(work, "zeta")
-            found = await integrators.all(work)
+            stored = await integrators.all(work)
         await database.close()
-        return [one.name for one in found]
+        return [one.name for one in stored]
 
     assert asyncio.run(cancel()) == ["zeta"]
 
 
 def test_a_reader_does_not_wait_for_a_writer(tmp_path):
-    async def look():
+    async def read_while_writing():
         database = await a_database(tmp_path).open()
         async with database.writing() as writing:
             await integrators.add(writing, "acme")
@@ -159,7 +159,7 @@ def test_a_reader_does_not_wait_for_a_writer(tmp_path):
         await database.close()
         return len(before), len(after)
 
-    assert asyncio.run(look()) == (0, 1)
+    assert asyncio.run(read_while_writing()) == (0, 1)
 
 
 def test_fifty_writers_at_once_wait_their_turn(tmp_path):
@@ -172,9 +172,9 @@ def test_fifty_writers_at_once_wait_their_turn(tmp_path):
 
         await asyncio.gather(*(write(number) for number in range(50)))
         async with database.reading() as work:
-            found = await integrators.all(work)
+            stored = await integrators.all(work)
         await database.close()
-        return len(found)
+        return len(stored)
 
     assert asyncio.run(write_all()) == 50
 
@@ -186,9 +186,9 @@ def test_an_id_is_never_given_twice(tmp_path):
             await integrators.add(work, "acme")
             await integrators.remove(work, "acme")
             await integrators.add(work, "acme")
-            [found] = await integrators.all(work)
+            [integrator] = await integrators.all(work)
         await database.close()
-        return found.id
+        return integrator.id
 
     assert asyncio.run(remove_and_add()) == 2
 

@@ -40,9 +40,9 @@ def test_a_sealed_value_opens_with_its_key_alone():
 
 
 @given(st.integers(0, 60), st.integers(1, 255))
-def test_a_changed_byte_anywhere_is_noticed(place, change):
+def test_a_changed_byte_anywhere_is_noticed(position, change):
     ciphertext = bytearray(Vault(KEY).encrypt("a text that is long enough to be changed", "p"))
-    ciphertext[place] ^= change
+    ciphertext[position] ^= change
     with pytest.raises(DecryptionError):
         Vault(KEY).decrypt(bytes(ciphertext), "p")
 
@@ -58,13 +58,13 @@ def test_the_same_value_is_sealed_differently_each_time():
 
 
 def test_a_fingerprint_depends_on_key_domain_and_text():
-    made = {
+    fingerprints = {
         Vault(key).fingerprint(text, domain)
         for key in (KEY, KEY[::-1])
         for text in ("a", "b")
         for domain in ("api_key", "api_secret")
     }
-    assert len(made) == 8
+    assert len(fingerprints) == 8
     assert Vault(KEY).fingerprint("a", "api_key") == Vault(KEY).fingerprint("a", "api_key")
 
 

@@ -61,10 +61,10 @@ class Desk:
         return [lease.row_id for lease in self.take(**options)]
 
     def state(self, row_id):
-        asked = select(USERS.c.due_at, USERS.c.lease, USERS.c.lease_until, USERS.c.is_scanning)
+        query = select(USERS.c.due_at, USERS.c.lease, USERS.c.lease_until, USERS.c.is_scanning)
 
         async def state(work):
-            return tuple(await work.first(asked.where(USERS.c.id == row_id)))
+            return tuple(await work.first(query.where(USERS.c.id == row_id)))
 
         return self.write(state)
 
@@ -165,12 +165,12 @@ def test_a_worker_without_its_lease_writes_nothing(desk, step):
     desk.give_back(now)
 
 
-@pytest.mark.parametrize("known", [True, False])
-def test_a_deleted_or_released_row_has_no_holder(desk, known):
+@pytest.mark.parametrize("is_own_row", [True, False])
+def test_a_deleted_or_released_row_has_no_holder(desk, is_own_row):
     [row] = desk.rows(0)
     [lease] = desk.take()
     desk.give_back(lease, START)
-    wrong = lease if known else Lease(10**9, lease.token)
+    wrong = lease if is_own_row else Lease(10**9, lease.token)
     for step in (leases.assert_held, leases.complete):
         named = {"due_at": None} if step is leases.complete else {}
         with pytest.raises(LeaseLost):
@@ -261,7 +261,7 @@ def test_the_longest_due_row_is_reported_unless_it_is_leased(desk):
 def test_rows_are_waiting_due_or_leased_and_counted_once(desk):
     assert desk.write(leases.counts, USERS) == {"waiting": 0, "due": 0, "leased": 0}
     desk.rows(60, 90, None)
-    held, run_out = desk.rows(-2, -3)
+    leased, run_out = desk.rows(-2, -3)
     desk.rows(-1)
     desk.take(limit=1, duration=timedelta(0))
     desk.take(limit=2)
@@ -272,7 +272,7 @@ def test_rows_are_waiting_due_or_leased_and_counted_once(desk):
     desk.give_back(early)
     desk.later(seconds=30)
     assert desk.write(leases.counts, USERS) == {"waiting": 1, "due": 3, "leased": 0}
-    assert held
+    assert leased
 
 
 def test_two_connections_at_once_take_rows_of_their_own(desk):

@@ -246,10 +246,10 @@ def rows_of(url, names):
         }
 
 
-@pytest.mark.parametrize("made", OLD)
-def test_a_first_version_database_is_upgraded_with_its_rows(url, made):
+@pytest.mark.parametrize("create_earlier", OLD)
+def test_a_first_version_database_is_upgraded_with_its_rows(url, create_earlier):
     """Migrations by Alembic from the first version on."""
-    made(url)
+    create_earlier(url)
     before = renamed(fill(url))
     open_it(url)
     assert version(url) == [(migrations.NEWEST,)]
@@ -314,9 +314,9 @@ def test_the_service_reads_what_was_encrypted_before_the_renaming(url):
     assert delivery.callback.url == "https://acme.example/hook"
 
 
-@pytest.mark.parametrize("made", OLD)
-def test_the_service_goes_on_with_what_an_earlier_version_knew(url, made):
-    made(url)
+@pytest.mark.parametrize("create_earlier", OLD)
+def test_the_service_goes_on_with_what_an_earlier_version_knew(url, create_earlier):
+    create_earlier(url)
     fill(url)
 
     async def go_on(work):
@@ -324,18 +324,18 @@ def test_the_service_goes_on_with_what_an_earlier_version_knew(url, made):
         assert not await consent.may_scan(work, 7)
         await consent.consent(work, 7, granted_by="Jane Doe, by letter")
         assert await consent.may_scan(work, 7)
-        known = await findings.discover_record(work, 7, LISTING, SITE)
+        record_id = await findings.discover_record(work, 7, LISTING, SITE)
         alerts = await findings.list_alerts(work, 7)
-        return subject, known, len(alerts), await findings.list_links(work, 7)
+        return subject, record_id, len(alerts), await findings.list_links(work, 7)
 
-    subject, known, alerts, links = open_it(url, go_on)
-    assert (known, alerts, links[0]["title"]) == (5, 1, "Members")
+    subject, record_id, alerts, links = open_it(url, go_on)
+    assert (record_id, alerts, links[0]["title"]) == (5, 1, "Members")
     assert subject is not None
 
 
-@pytest.mark.parametrize("made", OLD)
-def test_ids_go_on_where_they_were(url, made):
-    made(url)
+@pytest.mark.parametrize("create_earlier", OLD)
+def test_ids_go_on_where_they_were(url, create_earlier):
+    create_earlier(url)
     fill(url)
     change(url, "DELETE FROM integrators")
     if url.startswith("postgresql"):
@@ -357,9 +357,9 @@ def test_ids_go_on_where_they_were(url, made):
 # --- where the steps lead --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("made", MADE.values(), ids=MADE)
-def test_the_steps_lead_to_what_the_tables_declare(url, made):
-    made(url)
+@pytest.mark.parametrize("create_earlier", MADE.values(), ids=MADE)
+def test_the_steps_lead_to_what_the_tables_declare(url, create_earlier):
+    create_earlier(url)
     open_it(url)
     with connected(url) as connection:
         options = {"compare_type": True, "compare_server_default": True}
@@ -372,17 +372,17 @@ def catalogue(url):
 
 
 def on_sqlite(url):
-    found = set()
+    schema = set()
     for name, sql in ask(url, "SELECT name, sql FROM sqlite_master WHERE type = 'table'"):
-        found.add((name, "autoincrement", "AUTOINCREMENT" in sql))
-        found |= {(name, *row[1:]) for row in ask(url, f"PRAGMA table_info({name})")}
-        found |= {(name, "key", *row[2:]) for row in ask(url, f"PRAGMA foreign_key_list({name})")}
+        schema.add((name, "autoincrement", "AUTOINCREMENT" in sql))
+        schema |= {(name, *row[1:]) for row in ask(url, f"PRAGMA table_info({name})")}
+        schema |= {(name, "key", *row[2:]) for row in ask(url, f"PRAGMA foreign_key_list({name})")}
         for _, index, unique, origin, partial in ask(url, f"PRAGMA index_list({name})"):
             columns = tuple(row[2] for row in ask(url, f"PRAGMA index_info({index})"))
-            found.add((name, "index", unique, origin, partial, columns, "" if origin != "c" else index))
+            schema.add((name, "index", unique, origin, partial, columns, "" if origin != "c" else index))
     for name, sql in ask(url, "SELECT name, sql FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL"):
-        found.add((name, " ".join(sql.split())))
-    return {row for row in found if row[0] != "alembic_version" and "sqlite_sequence" not in row}
+        schema.add((name, " ".join(sql.split())))
+    return {row for row in schema if row[0] != "alembic_version" and "sqlite_sequence" not in row}
 
 
 def on_postgresql(url):
@@ -397,8 +397,8 @@ def on_postgresql(url):
         ),
     )
     questions += ("SELECT tablename, indexdef FROM pg_indexes WHERE schemaname = 'public'",)
-    found = {row for question in questions for row in ask(url, question)}
-    return {row for row in found if row[0] != "alembic_version"}
+    schema = {row for question in questions for row in ask(url, question)}
+    return {row for row in schema if row[0] != "alembic_version"}
 
 
 def test_migrations_lead_to_the_schema_of_the_tables(store, tmp_path):
@@ -457,9 +457,9 @@ def test_a_later_version_is_refused_and_left_alone(url):
     assert (state(url), version(url)) == (before, [("9999",)])
 
 
-@pytest.mark.parametrize("made", OLD)
-def test_a_step_that_fails_leaves_the_database_as_it_was(url, made):
-    made(url)
+@pytest.mark.parametrize("create_earlier", OLD)
+def test_a_step_that_fails_leaves_the_database_as_it_was(url, create_earlier):
+    create_earlier(url)
     fill(url)
     users_before = rows_of(url, ["users"])
     change(url, "CREATE TABLE user_items (id INTEGER)")  # in the way of the third step, in its middle
@@ -473,9 +473,9 @@ def test_a_step_that_fails_leaves_the_database_as_it_was(url, made):
     assert version(url) == [(migrations.NEWEST,)]
 
 
-@pytest.mark.parametrize("made", MADE.values(), ids=MADE)
-def test_several_connections_that_open_a_database_at_once_all_succeed(url, made):
-    made(url)
+@pytest.mark.parametrize("create_earlier", MADE.values(), ids=MADE)
+def test_several_connections_that_open_a_database_at_once_all_succeed(url, create_earlier):
+    create_earlier(url)
 
     async def at_once():
         await asyncio.gather(*(opened(url) for _ in range(4)))
@@ -529,9 +529,9 @@ def test_two_databases_may_be_opened_at_once(store, tmp_path):
 def test_the_package_may_lie_under_any_path(url, tmp_path):
     room = tmp_path / "100% ours, %(here)s"
     shutil.copytree(VERSIONS.parent, room, ignore=shutil.ignore_patterns("__pycache__"))
-    found = importlib.util.spec_from_file_location("migrations_elsewhere", room / "__init__.py")
-    elsewhere = importlib.util.module_from_spec(found)
-    found.loader.exec_module(elsewhere)
+    module_spec = importlib.util.spec_from_file_location("migrations_elsewhere", room / "__init__.py")
+    elsewhere = importlib.util.module_from_spec(module_spec)
+    module_spec.loader.exec_module(elsewhere)
     with connected(url) as connection:
         elsewhere.migrate(connection)
     assert version(url) == [(migrations.NEWEST,)]
@@ -542,8 +542,8 @@ def test_users_of_an_earlier_version_are_not_scanned_automatically(url):
     as_the_first_step_left_it(url)
     fill(url)
 
-    async def look(work):
+    async def read_flags(work):
         work.clock.advance(timedelta(days=365))
         return await consent.may_scan(work, 7), await consent.schedule_scan(work, 7)
 
-    assert open_it(url, look) == (False, False)
+    assert open_it(url, read_flags) == (False, False)

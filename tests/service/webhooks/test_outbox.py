@@ -61,7 +61,7 @@ class Got:
     body: bytes
 
     @property
-    def told(self):
+    def payload(self):
         return json.loads(self.body)
 
 
@@ -174,16 +174,16 @@ class Post:
         [owner] = self.rows(select(tables.integrators.c.id).where(tables.integrators.c.name == integrator))
         return self.write(users.create, owner.id, {"first_name": "Jane", "last_name": "Doe"}).id
 
-    def find(self, user_id, reference="1", **shown):
-        return self.write(discover_record, user_id, replace(LISTING, reference_id=reference, **shown), SITE)
+    def find(self, user_id, reference="1", **fields):
+        return self.write(discover_record, user_id, replace(LISTING, reference_id=reference, **fields), SITE)
 
     def remove(self, record_id):
         self.write(submit_removal, record_id, SITE)
         for _ in range(2):
             self.write(verify_removal, record_id, SITE, absent=True)
 
-    def link(self, user_id, **shown):
-        return self.write(discover_link, user_id, replace(PAGE, **shown))
+    def link(self, user_id, **fields):
+        return self.write(discover_link, user_id, replace(PAGE, **fields))
 
     def later(self, seconds):
         self.clock.advance(timedelta(seconds=seconds))
@@ -199,8 +199,8 @@ class Post:
         self.later(WINDOW_S)
         return self.work()
 
-    def shown(self, **asked):
-        return self.write(outbox.all, **asked)
+    def deliveries(self, **options):
+        return self.write(outbox.all, **options)
 
     def die(self):
         """Let the one delivery that there is fail until it is dead."""
@@ -209,7 +209,7 @@ class Post:
             self.later(seconds)
             self.work()
         self.receiver.always = OK
-        [dead] = self.shown(state="dead")
+        [dead] = self.deliveries(state="dead")
         return dead
 
 
@@ -231,7 +231,7 @@ def jane(post):
 
 
 def records_in(got):
-    return [item["record"]["reference_id"] for item in got.told.get("discovered_records", [])]
+    return [item["record"]["reference_id"] for item in got.payload.get("discovered_records", [])]
 
 
 # --- the window ------------------------------------------------------------------------------------------
@@ -274,7 +274,7 @@ def test_an_overdue_window_is_closed_by_the_next_event(post, jane):
     post.find(jane, "1")
     post.later(3600)
     post.find(jane, "2")
-    newer, older = post.shown()
+    newer, older = post.deliveries()
     assert (older.state, older.opened_at, newer.state, newer.opened_at) == (
         "pending",
         START,
@@ -304,7 +304,7 @@ def test_what_two_connections_add_at_once_is_in_one_window(post, jane):
         await asyncio.gather(*(find((post.database, other)[n % 2], str(n)) for n in range(8)))
 
     post.run(at_once())
-    assert [shown.state for shown in post.shown()] == ["open"]
+    assert [delivery.state for delivery in post.deliveries()] == ["open"]
     post.close_windows()
     [got] = post.receiver.got
     assert sorted(records_in(got)) == [str(n) for n in range(8)]
@@ -338,10 +338,10 @@ def test_every_event_is_in_the_delivery_of_its_window(post, seed):
             post.work()
     post.close_windows()
     for user_id, times in happened.items():
-        told = [got for got in post.receiver.got if got.told["user_id"] == user_id]
-        windows = [[times[one] for one in records_in(got)] for got in told]
+        posts = [got for got in post.receiver.got if got.payload["user_id"] == user_id]
+        windows = [[times[one] for one in records_in(got)] for got in posts]
         assert sorted(windows) == windows_of(times.values())  # two that are due at once come in any order
-        assert [len(got.told["new_alerts"]) for got in told] == [len(window) for window in windows]
+        assert [len(got.payload["new_alerts"]) for got in posts] == [len(window) for window in windows]
     rows = post.rows(
         select(tables.events.c.created_at, tables.deliveries.c.opened_at).select_from(
             tables.events.join(tables.deliveries)
@@ -368,9 +368,9 @@ def test_attempts_are_at_0_60_360_and_2160_seconds(post, jane):
     post.later(86400 * 365)
     assert post.work() == 0
     closed = START + timedelta(seconds=WINDOW_S)
-    made = post.rows(select(tables.attempts).order_by(tables.attempts.c.id))
-    assert [(row.at - closed).total_seconds() for row in made] == [0, 60, 360, 2160]
-    assert {(row.status, row.outcome) for row in made} == {(500, "status 500")}
+    attempts = post.rows(select(tables.attempts).order_by(tables.attempts.c.id))
+    assert [(row.at - closed).total_seconds() for row in attempts] == [0, 60, 360, 2160]
+    assert {(row.status, row.outcome) for row in attempts} == {(500, "status 500")}
 
 
 def test_four_failed_attempts_make_a_dead_letter(post, jane):
@@ -395,8 +395,8 @@ def test_a_delivery_that_succeeds_at_last_is_attempted_no_more(post, jane, failu
     post.later(86400)
     assert post.work() == 0
     assert len(post.receiver.got) == failures + 1
-    [shown] = post.shown(state="delivered")
-    assert (shown.attempts, shown.due_at, shown.last_outcome) == (failures + 1, None, "status 200")
+    [delivery] = post.deliveries(state="delivered")
+    assert (delivery.attempts, delivery.due_at, delivery.last_outcome) == (failures + 1, None, "status 200")
 
 
 def test_the_delay_counts_from_the_end_of_the_failed_attempt(post, jane):
@@ -405,7 +405,7 @@ def test_the_delay_counts_from_the_end_of_the_failed_attempt(post, jane):
     post.receiver.while_asked = lambda: post.later(7)
     post.find(jane)
     assert post.close_windows() == 1
-    assert post.shown()[0].due_at == START + timedelta(seconds=WINDOW_S + 7 + 60)
+    assert post.deliveries()[0].due_at == START + timedelta(seconds=WINDOW_S + 7 + 60)
     post.later(59.999)
     assert post.work() == 0
     post.later(0.001)
@@ -426,8 +426,8 @@ def test_a_replayed_delivery_has_the_same_id_and_bytes(post, jane, fails_again):
         assert post.work() == 0
         post.later(0.001)
         assert post.work() == int(fails_again)
-    [shown] = post.shown()
-    assert (shown.state, shown.attempts) == (("dead", 8) if fails_again else ("delivered", 5))
+    [delivery] = post.deliveries()
+    assert (delivery.state, delivery.attempts) == (("dead", 8) if fails_again else ("delivered", 5))
     assert len({(got.body, got.headers["webhook-id"]) for got in post.receiver.got}) == 1
 
 
@@ -451,17 +451,17 @@ def test_all_that_is_dead_is_replayed_and_nothing_else(post):
 @pytest.mark.parametrize("state", ["unknown", "open", "pending", "delivered", "replayed"])
 def test_only_a_dead_delivery_is_replayed(post, jane, state):
     post.find(jane)
-    known = post.shown()[0].webhook_id
+    webhook_id = post.deliveries()[0].webhook_id
     if state == "replayed":
         post.die()
-        post.write(outbox.replay, known)
+        post.write(outbox.replay, webhook_id)
     elif state in {"pending", "delivered"}:
         post.receiver.answers = [FAILED] if state == "pending" else []
         post.close_windows()
-    before = post.shown()
+    before = post.deliveries()
     with pytest.raises(ConfigurationError, match=r"^no dead delivery has this id[^\n]+$"):
-        post.write(outbox.replay, "msg_0" if state == "unknown" else known)
-    assert post.shown() == before
+        post.write(outbox.replay, "msg_0" if state == "unknown" else webhook_id)
+    assert post.deliveries() == before
 
 
 def test_events_after_the_window_change_no_retry(post, jane):
@@ -481,7 +481,7 @@ def test_events_after_the_window_change_no_retry(post, jane):
     post.receiver.always = OK
     post.close_windows()
     later = [got for got in post.receiver.got if got.headers["webhook-id"] != first.headers["webhook-id"]]
-    assert [got.told["events"] for got in later] == [["removed_records", "new_alerts"]]
+    assert [got.payload["events"] for got in later] == [["removed_records", "new_alerts"]]
 
 
 def test_bytes_frozen_by_an_event_are_those_sent(post, jane):
@@ -492,8 +492,8 @@ def test_bytes_frozen_by_an_event_are_those_sent(post, jane):
     post.find(jane, name="Janet Doe-Smith")
     post.remove(record_id)
     post.work()
-    assert post.receiver.got[0].told["events"] == ["discovered_records", "new_alerts"]
-    assert post.receiver.got[0].told["discovered_records"][0]["record"]["name"] == "Jane Doe"
+    assert post.receiver.got[0].payload["events"] == ["discovered_records", "new_alerts"]
+    assert post.receiver.got[0].payload["discovered_records"][0]["record"]["name"] == "Jane Doe"
 
 
 def test_a_retry_sends_the_frozen_bytes(post, jane):
@@ -530,8 +530,8 @@ def test_any_2xx_is_success(post, jane, answer, outcome):
     post.receiver.answers = [answer]
     post.find(jane)
     post.close_windows()
-    [shown] = post.shown()
-    assert (shown.state, shown.last_outcome, shown.due_at) == ("delivered", outcome, None)
+    [delivery] = post.deliveries()
+    assert (delivery.state, delivery.last_outcome, delivery.due_at) == ("delivered", outcome, None)
 
 
 def redirecting(code):
@@ -563,9 +563,9 @@ def test_any_other_status_fails_with_its_reason_without_redirects(post, jane, an
     post.receiver.answers = [answer]
     post.find(jane)
     assert post.close_windows() == 1
-    [shown] = post.shown()
-    assert (shown.state, shown.last_outcome) == ("pending", outcome)
-    assert shown.due_at == post.clock.now() + timedelta(seconds=60)
+    [delivery] = post.deliveries()
+    assert (delivery.state, delivery.last_outcome) == ("pending", outcome)
+    assert delivery.due_at == post.clock.now() + timedelta(seconds=60)
     assert {got.path for got in post.receiver.got} == {"/hook"}
 
 
@@ -582,14 +582,14 @@ class Hasty(HttpClient):
 def test_an_integrator_who_takes_too_long_has_failed(post, jane):
     """Not in the specification, "webhook success": within 15 s."""
     post.receiver.answers = [HANG]
-    door = Hasty(allowed_networks=LOOPBACK)
+    http_client = Hasty(allowed_networks=LOOPBACK)
     post.find(jane)
     post.later(WINDOW_S)
-    post.work(post.another_worker(http=door))
-    [shown] = post.shown()
-    assert (shown.state, shown.last_outcome) == ("pending", "time-out")
-    assert shown.due_at == post.clock.now() + timedelta(seconds=60)
-    assert door.asked_s == ATTEMPT_S == 15
+    post.work(post.another_worker(http=http_client))
+    [delivery] = post.deliveries()
+    assert (delivery.state, delivery.last_outcome) == ("pending", "time-out")
+    assert delivery.due_at == post.clock.now() + timedelta(seconds=60)
+    assert http_client.asked_s == ATTEMPT_S == 15
 
 
 @pytest.mark.parametrize(
@@ -606,8 +606,8 @@ def test_a_2xx_with_an_odd_body_is_a_success(post, jane, answer):
     post.receiver.answers = [answer]
     post.find(jane)
     post.close_windows()
-    [shown] = post.shown()
-    assert (shown.state, shown.last_outcome) == ("delivered", "status 200")
+    [delivery] = post.deliveries()
+    assert (delivery.state, delivery.last_outcome) == ("delivered", "status 200")
 
 
 def test_a_forbidden_address_is_refused_without_a_connection(post, jane):
@@ -615,11 +615,11 @@ def test_a_forbidden_address_is_refused_without_a_connection(post, jane):
     post.find(jane)
     post.later(WINDOW_S)
     assert post.work(post.another_worker(http=HttpClient())) == 0
-    [shown] = post.shown()
-    assert (shown.state, shown.last_outcome, shown.attempts) == ("pending", "address refused", 1)
+    [delivery] = post.deliveries()
+    assert (delivery.state, delivery.last_outcome, delivery.attempts) == ("pending", "address refused", 1)
     post.later(60)
     assert post.work() == 1
-    assert post.shown()[0].state == "delivered"
+    assert post.deliveries()[0].state == "delivered"
 
 
 def test_where_nobody_listens_is_a_failure(post, jane):
@@ -627,7 +627,7 @@ def test_where_nobody_listens_is_a_failure(post, jane):
     post.later(WINDOW_S)
     post.run(post.receiver.stop())
     post.work()
-    assert post.shown()[0].last_outcome == "unreachable"
+    assert post.deliveries()[0].last_outcome == "unreachable"
 
 
 def test_an_integrator_that_fails_holds_up_no_other(post, jane):
@@ -637,7 +637,7 @@ def test_an_integrator_that_fails_holds_up_no_other(post, jane):
     post.find(jane)
     post.find(other)
     assert post.close_windows() == 1
-    assert post.receiver.got[0].told["user_id"] == other
+    assert post.receiver.got[0].payload["user_id"] == other
 
 
 # --- an attempt that has no end --------------------------------------------------------------------------
@@ -646,8 +646,8 @@ def test_an_integrator_that_fails_holds_up_no_other(post, jane):
 def test_an_interrupted_attempt_is_repeated_and_counts_once(post, jane):
     """A worker that dies has counted nothing: when its lease runs out, the same bytes go out again."""
     post.receiver.answers = [HANG]
-    asked = asyncio.Event()
-    post.receiver.while_asked = asked.set
+    request_arrived = asyncio.Event()
+    post.receiver.while_asked = request_arrived.set
     post.find(jane)
     post.later(WINDOW_S)
     http = HttpClient(allowed_networks=LOOPBACK)
@@ -655,38 +655,38 @@ def test_an_interrupted_attempt_is_repeated_and_counts_once(post, jane):
 
     async def die():
         task = asyncio.create_task(delivery.deliver(post.database, http, lease))
-        await asked.wait()
+        await request_arrived.wait()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
     post.run(die())
-    [shown] = post.shown()
+    [shown] = post.deliveries()
     assert (shown.state, shown.attempts) == ("pending", 0)
     post.later(49.999)
     assert post.work() == 0
     post.later(0.001)
     assert post.work() == 1
-    [shown] = post.shown()
+    [shown] = post.deliveries()
     assert (shown.state, shown.attempts) == ("delivered", 1)
     assert len({(got.body, got.headers["webhook-id"]) for got in post.receiver.got}) == 1
 
 
 def test_a_stopped_worker_leaves_its_delivery_to_the_next(post, jane):
     post.receiver.answers = [HANG]
-    asked = asyncio.Event()
-    post.receiver.while_asked = asked.set
+    request_arrived = asyncio.Event()
+    post.receiver.while_asked = request_arrived.set
     post.find(jane)
     post.later(WINDOW_S)
 
     async def stop():
         task = asyncio.create_task(post.worker.run())
-        await asked.wait()
+        await request_arrived.wait()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
     post.run(stop())
     assert post.work() == 1
-    assert (post.shown()[0].state, post.shown()[0].attempts) == ("delivered", 1)
+    assert (post.deliveries()[0].state, post.deliveries()[0].attempts) == ("delivered", 1)
 
 
 def test_a_worker_that_was_away_too_long_changes_nothing(post, jane):
@@ -696,12 +696,12 @@ def test_a_worker_that_was_away_too_long_changes_nothing(post, jane):
     sent = post.write(outbox.prepare, late)
     post.later(30)
     post.work()
-    before = post.shown()
+    before = post.deliveries()
     for function in (outbox.prepare, delivery.record_attempt):
         named = {} if function is outbox.prepare else {"status": None, "outcome": "time-out"}
         with pytest.raises(LeaseLost):
             post.write(function, late, **named)
-    assert post.shown() == before
+    assert post.deliveries() == before
     assert (before[0].state, before[0].attempts) == ("delivered", 1)
     assert sent.body == post.receiver.got[0].body
 
@@ -722,9 +722,9 @@ def test_two_workers_on_one_database_deliver_each_webhook_once(post):
 
     done = post.run(at_once())
     assert sum(done) == 12
-    assert Counter(got.told["user_id"] for got in post.receiver.got) == dict.fromkeys(people, 1)
+    assert Counter(got.payload["user_id"] for got in post.receiver.got) == dict.fromkeys(people, 1)
     assert all(count > 0 for count in done)
-    assert {(shown.state, shown.attempts) for shown in post.shown()} == {("delivered", 1)}
+    assert {(delivery.state, delivery.attempts) for delivery in post.deliveries()} == {("delivered", 1)}
 
 
 # --- what a body says ------------------------------------------------------------------------------------
@@ -734,28 +734,28 @@ def test_a_body_has_every_group_as_the_specification_has_it(post, jane):
     """Specification, "Body"."""
     removed = post.find(jane, "1", href=None)
     post.remove(removed)
-    found = post.find(jane, "2")
+    record_id = post.find(jane, "2")
     post.link(jane)
     post.close_windows()
     [got] = post.receiver.got
     assert (got.method, got.path, got.headers["content-type"]) == ("POST", "/hook", "application/json")
-    told = got.told
+    payload = got.payload
     groups = ["discovered_records", "removed_records", "discovered_links", "new_alerts"]
-    assert list(told) == ["user_id", "events", *groups]
-    assert (told["user_id"], told["events"]) == (jane, groups)
+    assert list(payload) == ["user_id", "events", *groups]
+    assert (payload["user_id"], payload["events"]) == (jane, groups)
     shape = {"name": "Jane Q. Doe", "site": "People & Places", "age": 41, "reference_id": "2"}
-    new = told["discovered_records"][1]
+    new = payload["discovered_records"][1]
     assert list(new) == ["record"]
-    assert new["record"].items() >= (shape | {"id": found, "status": "discovered"}).items()
+    assert new["record"].items() >= (shape | {"id": record_id, "status": "discovered"}).items()
     assert "user_fields_required_for_removal" not in new["record"]
-    [gone] = told["removed_records"]
+    [gone] = payload["removed_records"]
     assert list(gone) == ["record"]
     assert (gone["record"]["id"], gone["record"]["status"]) == (removed, "removed")
-    assert told["discovered_links"] == [{"url": "https://club.example/members", "title": "Members"}]
-    for alert in told["new_alerts"]:
+    assert payload["discovered_links"] == [{"url": "https://club.example/members", "title": "Members"}]
+    for alert in payload["new_alerts"]:
         assert alert.keys() == {"text", "html", "guide", "opt_out_procedure", "source_type", "source"}
         assert list(alert["source"]) == [alert["source_type"]]
-    assert [alert["text"].partition(":")[0] for alert in told["new_alerts"]] == [
+    assert [alert["text"].partition(":")[0] for alert in payload["new_alerts"]] == [
         *("New record", "Opt-out submitted", "Removal verified", "New record", "Exposure found")
     ]
     assert "user_fields_required_for_removal" not in got.body.decode()
@@ -808,11 +808,11 @@ def test_events_lists_exactly_the_groups_that_are_there(post, jane, happens, gro
     """Specification, "Body": events names the groups present."""
     happens(post, jane)
     post.close_windows()
-    told = post.receiver.got[-1].told
-    assert told["events"] == groups
-    assert told.keys() == {"user_id", "events", *groups}
-    assert all(told[group] for group in groups)
-    assert [name for name, _, _ in Delivery.model_validate(told).groups()] == groups
+    payload = post.receiver.got[-1].payload
+    assert payload["events"] == groups
+    assert payload.keys() == {"user_id", "events", *groups}
+    assert all(payload[group] for group in groups)
+    assert [name for name, _, _ in Delivery.model_validate(payload).groups()] == groups
 
 
 def test_finding_a_listing_or_page_again_is_no_event(post, jane):
@@ -820,8 +820,8 @@ def test_finding_a_listing_or_page_again_is_no_event(post, jane):
         post.find(jane)
         post.link(jane)
     post.close_windows()
-    told = post.receiver.got[0].told
-    counts = {name: len(told[name]) for name in told["events"]}
+    payload = post.receiver.got[0].payload
+    counts = {name: len(payload[name]) for name in payload["events"]}
     assert counts == {"discovered_records": 1, "discovered_links": 1, "new_alerts": 2}
 
 
@@ -831,7 +831,7 @@ HOSTILE = '</script><b onclick="x()">\x00\x1b[31m\u202e\U0001f4a5 \u2028\ufffe'
 def test_what_a_site_shows_comes_through_as_it_was(post, jane):
     post.find(jane, HOSTILE, name=HOSTILE, relations=(HOSTILE,))
     post.close_windows()
-    [item] = post.receiver.got[0].told["discovered_records"]
+    [item] = post.receiver.got[0].payload["discovered_records"]
     record = item["record"]
     assert (record["name"], record["reference_id"], record["relations"]) == (HOSTILE, HOSTILE, [HOSTILE])
 
@@ -845,9 +845,9 @@ def test_two_people_of_one_integrator_never_share_a_delivery(post, jane):
     for number in range(4):
         post.find((jane, john)[number % 2], str(number))
     post.close_windows()
-    told = {got.told["user_id"]: records_in(got) for got in post.receiver.got}
+    references_by_user = {got.payload["user_id"]: records_in(got) for got in post.receiver.got}
     assert len(post.receiver.got) == 2
-    assert told == {jane: ["0", "2"], john: ["1", "3"]}
+    assert references_by_user == {jane: ["0", "2"], john: ["1", "3"]}
 
 
 def test_each_integrator_is_told_of_its_own_people_alone(post, jane):
@@ -856,7 +856,7 @@ def test_each_integrator_is_told_of_its_own_people_alone(post, jane):
     post.find(jane)
     post.find(other)
     post.close_windows()
-    assert {(got.path, got.told["user_id"]) for got in post.receiver.got} == {
+    assert {(got.path, got.payload["user_id"]) for got in post.receiver.got} == {
         ("/hook", jane),
         ("/zeta", other),
     }
@@ -899,11 +899,11 @@ def test_removing_a_callback_loses_no_promised_delivery(post, jane):
     post.find(jane)
     post.call_back(None)
     assert post.close_windows() == 0
-    assert (post.shown()[0].state, post.shown()[0].last_outcome) == ("pending", "no callback")
+    assert (post.deliveries()[0].state, post.deliveries()[0].last_outcome) == ("pending", "no callback")
     post.call_back(Callback(post.receiver.url("/back")))
     post.later(60)
     assert post.work() == 1
-    assert post.shown()[0].state == "delivered"
+    assert post.deliveries()[0].state == "delivered"
 
 
 # --- how an integrator knows that it is us ---------------------------------------------------------------
@@ -930,7 +930,7 @@ def test_the_reference_package_accepts_what_is_sent_and_nothing_else(store, tmp_
         post.close_windows()
         post.close()
     [got] = post.receiver.got
-    assert Webhook(secret).verify(got.body, got.headers) == got.told
+    assert Webhook(secret).verify(got.body, got.headers) == got.payload
     with pytest.raises(WebhookVerificationError):
         Webhook(new_secret()).verify(got.body, got.headers)
     for changed in ({"webhook-id": "msg_0"}, {"webhook-timestamp": str(int(now.timestamp()) + 1)}):
@@ -984,9 +984,9 @@ def test_what_is_no_signing_secret_is_refused_without_being_shown(text):
 
 
 def test_signing_secrets_are_accepted_and_never_twice_the_same():
-    made = {new_secret() for _ in range(20)}
-    assert len(made) == 20
-    assert {validate_secret(secret) for secret in made} == made
+    secrets = {new_secret() for _ in range(20)}
+    assert len(secrets) == 20
+    assert {validate_secret(secret) for secret in secrets} == secrets
 
 
 def test_an_unknown_integrator_has_no_callback(post):
@@ -1019,8 +1019,8 @@ def test_alert_change_and_event_are_one_transaction(post, jane, step):
         else:
             for _ in range(2):
                 await verify_removal(work, record_id, SITE, absent=True)
-        made = await work.all(select(tables.events.c.id).where(tables.events.c.delivery_id > 1))
-        assert len(made) > 1
+        events = await work.all(select(tables.events.c.id).where(tables.events.c.delivery_id > 1))
+        assert len(events) > 1
         raise ZeroDivisionError
 
     before = everything()
@@ -1039,7 +1039,7 @@ def test_purging_a_person_takes_their_deliveries_with_them(post, jane):
     post.find(jane, "2")
     post.write(consent.purge, jane)
     assert counts(post) == [1, 2, 1]
-    assert {shown.user_id for shown in post.shown()} == {john}
+    assert {delivery.user_id for delivery in post.deliveries()} == {john}
 
 
 def test_a_user_purged_between_attempts_is_not_delivered(post, jane):
@@ -1070,8 +1070,8 @@ def test_a_user_purged_during_preparation_is_not_delivered(post, jane):
         async with post.database.writing() as work:
             await consent.purge(work, jane)
             task = asyncio.create_task(prepare())
-            async with post.database.writing() as looking:
-                while not (await looking.first(_WAITING))[0]:  # noqa: ASYNC110  the server tells, and has no event
+            async with post.database.writing() as observer:
+                while not (await observer.first(_WAITING))[0]:  # noqa: ASYNC110  the server tells, and has no event
                     await asyncio.sleep(0)
         with pytest.raises(LeaseLost):
             await task
@@ -1092,18 +1092,18 @@ def test_old_deliveries_are_deleted_and_dead_letters_stay(post, jane):
     assert post.write(outbox.delete_delivered) == 0
     post.clock.advance(timedelta(microseconds=1))
     assert post.write(outbox.delete_delivered) == 1
-    assert [(shown.state, shown.events) for shown in post.shown()] == [("open", 2), ("dead", 2)]
+    assert [(delivery.state, delivery.events) for delivery in post.deliveries()] == [("open", 2), ("dead", 2)]
     assert counts(post) == [2, 4, 4]
-    assert post.shown(state="dead") == [dead]
+    assert post.deliveries(state="dead") == [dead]
 
 
 def test_deliveries_are_listed_newest_first_up_to_a_limit(post):
     people = [post.person() for _ in range(3)]
     for user_id in people:
         post.find(user_id)
-    assert [shown.user_id for shown in post.shown()] == people[::-1]
-    assert [shown.user_id for shown in post.shown(limit=2, state="open")] == people[:0:-1]
-    assert post.shown(state="dead") == []
+    assert [delivery.user_id for delivery in post.deliveries()] == people[::-1]
+    assert [delivery.user_id for delivery in post.deliveries(limit=2, state="open")] == people[:0:-1]
+    assert post.deliveries(state="dead") == []
 
 
 def test_no_log_holds_anything_personal_or_secret(post, jane, caplog):
@@ -1113,13 +1113,13 @@ def test_no_log_holds_anything_personal_or_secret(post, jane, caplog):
     post.find(jane)
     post.link(jane)
     post.die()
-    [dead] = post.shown()
+    [dead] = post.deliveries()
     post.write(outbox.replay, dead.webhook_id)
     post.receiver.answers = [b"garbage\r\n\r\n"]
     post.work()
     post.later(60)
     post.work(post.another_worker(http=HttpClient()))
-    said = "\n".join(record.getMessage() + str(record.args) for record in caplog.records)
+    log_text = "\n".join(record.getMessage() + str(record.args) for record in caplog.records)
     lines = [record.getMessage() for record in caplog.records if record.name == "exposurekit.service"]
     assert lines[0] == f"webhook={dead.webhook_id} outcome=status 500 state=pending"
     assert lines[3].endswith("state=dead")
@@ -1129,17 +1129,17 @@ def test_no_log_holds_anything_personal_or_secret(post, jane, caplog):
     ]
     secret = SECRET.removeprefix("whsec_")
     for telling in ("Jane", "Doe", "club.example", "000560228488", "/hook", "127.0.0.1", "acme", secret):
-        assert telling not in said, telling
+        assert telling not in log_text, telling
 
 
 def test_bodies_and_addresses_are_encrypted_in_the_database(post, jane):
     post.find(jane)
     post.link(jane)
     post.die()
-    kept = repr([post.rows(select(table)) for table in tables.metadata.sorted_tables])
+    stored_text = repr([post.rows(select(table)) for table in tables.metadata.sorted_tables])
     for telling in ("Jane", "Doe", "club.example", "Members", "/hook", "127.0.0.1", SECRET[6:]):
-        assert telling not in kept, telling
-    [shown] = post.shown()
-    assert "Jane" not in repr(shown)
+        assert telling not in stored_text, telling
+    [delivery] = post.deliveries()
+    assert "Jane" not in repr(delivery)
     assert "127.0.0.1" not in repr(Callback(post.receiver.url(), SECRET))
     assert SECRET not in repr(Callback(post.receiver.url(), SECRET))
