@@ -18,6 +18,7 @@ import exposurekit as ek
 PICTURES = Path(__file__).parent.parent / "notebooks" / "pictures"
 WIDTH = 1100
 PADDING = 16
+HEIGHT_MAX = 1_600
 TABLES = """
 import pandas as pd, exposurekit as ek
 alerts = pd.read_pickle("alerts.pickle")
@@ -70,7 +71,7 @@ def _widget(desk: Any, cell: str, last: str, picture: Path) -> None:
     panel.wait_for()
     page.wait_for_timeout(3_000)  # charts are laid out more than once
     box, end = panel.bounding_box(), page.locator(last).first.bounding_box()
-    height = end["y"] + end["height"] + PADDING - box["y"]
+    height = min(end["y"] + end["height"] + PADDING - box["y"], HEIGHT_MAX)
     page.screenshot(
         path=picture,
         clip={"x": box["x"], "y": box["y"], "width": box["width"], "height": height},

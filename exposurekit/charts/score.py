@@ -31,7 +31,7 @@ def score(table: pd.DataFrame, *, provenance: str = "") -> Chart:
         MissingColumns: ``table`` lacks a column.
 
     >>> charts.score(analysis.score(exposure.records(), exposure.links()))
-    Chart('... points in total; user ... has the most, ...')
+    Chart('... points in total; ... the most, ...')
     """
     check_input("score", table, ("user_id", "of_listings", "of_pages", "score"))
     if not table["score"].any():

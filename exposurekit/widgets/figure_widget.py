@@ -201,7 +201,7 @@ def _layout(figure: charts.Chart) -> dict[str, Any]:
     texts = [
         len(str(text))
         for trace in figure.data
-        if (trace.type == "bar" and trace.orientation == "h") or trace.mode == "text"
+        if (trace.type == "bar" and trace.orientation == "h") or getattr(trace, "mode", None) == "text"
         for text in (trace.text if trace.text is not None and not isinstance(trace.text, str) else ())
     ]
     right = max(figure.layout.margin.r or 0, _CHARACTER_PX * max(texts, default=0))

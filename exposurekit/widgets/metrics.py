@@ -151,7 +151,7 @@ def sparkline(course: Sequence[float]) -> str:
     """A line of a figure over time, from zero; empty without two points.
 
     >>> from exposurekit.widgets.metrics import sparkline
-    >>> sparkline([4, 2]).count("polyline"), sparkline([4])
+    >>> sparkline([4, 2]).count("<polyline"), sparkline([4])
     (1, '')
     """
     if len(course) < 2:  # noqa: PLR2004  a point is no line

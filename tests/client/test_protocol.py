@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from support import faults
 
-from exposurekit.client import calls, protocol, reasons
+from exposurekit.client import calls, error_masking, protocol
 from exposurekit.client.config import ClientConfig
 from exposurekit.client.retry import Response, TransportFailure
 from exposurekit.errors import APIStatusError, BadRequest, ConnectionFailed, InvalidResponse, Unauthorized
@@ -349,7 +349,7 @@ def test_what_was_sent_or_looks_personal_is_masked_in_reasons(server_text, maske
 def test_no_name_that_was_sent_stands_in_a_message(names, sentence):
     for value in names.values():
         empty = str(refusal(calls.update_user(KEY), 400, json.dumps({"error": sentence.format("")}).encode()))
-        assume(value.lower() not in empty.lower() and value.lower() not in reasons._VOCABULARY)
+        assume(value.lower() not in empty.lower() and value.lower() not in error_masking._VOCABULARY)
         body = json.dumps({"error": sentence.format(value)}).encode()
         assert value not in str(refusal(calls.update_user(KEY, **names), 400, body))
 
