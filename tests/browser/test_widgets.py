@@ -103,7 +103,7 @@ ROWS = """() => {
   }
   return chart.layout.yaxis.ticktext;
 }"""
-PRESSED = "(n) => document.querySelectorAll('[aria-pressed=true]').length === n"
+PRESSED = "(n) => document.querySelectorAll('.exposurekit-panel [aria-pressed=true]').length === n"
 DASHBOARD = """
 demo = ek.demo(people=3, days=2)
 ek.widgets.Dashboard(demo.exposure, demo.history)
