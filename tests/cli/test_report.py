@@ -90,7 +90,7 @@ def test_manual_work_without_names_says_how_to_get_them(shell, tmp_path, words, 
 def test_a_queue_without_rows_says_why(shell, name):
     """Three people are fewer than the five who have to share steps."""
     message = " ".join(shell.here("export", "queue", "--out", name).stdout.split())
-    assert "0 rows: 1 kind of removal is left out, because fewer than five people share the steps." in message
+    assert "0 rows: 1 kind of removal is omitted, because fewer than five people share the steps." in message
     assert message.endswith("To write everything, add --personal.")
     assert "0 rows" not in shell.here("export", "queue", "--personal", "--out", name).stdout
 
@@ -128,7 +128,7 @@ def test_as_json_it_is_the_content(shell, tmp_path):
     run = shell("report", "--json", "--out", str(tmp_path / "page.html"))
     content = json.loads(run.stdout)
     assert content["kind"] == "fleet"
-    assert {"name", "value", "qualifier", "definition"} == {*content["facts"][0]}
+    assert {"name", "value", "qualifier", "change", "trend", "definition"} == {*content["facts"][0]}
 
 
 @pytest.mark.parametrize(
