@@ -192,7 +192,9 @@ def read_off(report, unnamed, everyone, *, has_rows):
     yield from (("facts", text) for text in FEW_PEOPLE.findall(facts) if int(text[0]) != everyone)
     for section in report.sections:
         table, texts = section.table, texts_of(section)
-        cells = "" if table is None else table.to_json() + json.dumps([*map(str, table.columns)])
+        cells = (
+            "" if table is None else table.to_json(date_format="iso") + json.dumps([*map(str, table.columns)])
+        )
         yield from ((section.key, site) for site in unnamed if site in texts + cells)
         yield from ((section.key, text) for text in AN_ID.findall(texts))
         if not has_rows:  # beside rows of people, it may say of two that they have the most
