@@ -41,7 +41,7 @@ PATTERNS = {DISCOVERED: "", PENDING_REMOVAL: "/", REMOVED: ".", VANISHED: "\\", 
 LABEL_MAX = 40
 MINUS = "\N{MINUS SIGN}"
 Figure: TypeAlias = go.Figure
-TITLE_WIDTH, PROVENANCE_WIDTH = 66, 64  # characters per line: Plotly does not wrap titles
+TITLE_WIDTH, PROVENANCE_WIDTH = 62, 64  # characters per line: Plotly does not wrap titles
 _HOVER_WIDTH = 60
 _FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif'
 _PATTERN = 0.2  # the share of a visible pattern that is lines
@@ -375,7 +375,13 @@ def _meta(figure: go.Figure) -> dict[str, str]:
 
 
 def _lines(text: str, width: int) -> list[str]:
-    return [escape(line) for line in textwrap.wrap(plain(text), width)]
+    """Wrap a text into as few lines as possible, of about the same length."""
+    text = plain(text)
+    lines = textwrap.wrap(text, width)
+    if len(lines) > 1:
+        narrower = (textwrap.wrap(text, shorter) for shorter in range(len(text) // len(lines), width))
+        lines = next((candidate for candidate in narrower if len(candidate) == len(lines)), lines)
+    return [escape(line) for line in lines]
 
 
 def _legend_rows(traces: list[Any]) -> int:

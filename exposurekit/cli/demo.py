@@ -8,7 +8,6 @@ import shlex
 import shutil
 import signal
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -21,6 +20,7 @@ from exposurekit.cli.history import DEMO_MARKER
 from exposurekit.cli.options import check_writable
 from exposurekit.cli.output import label_of
 from exposurekit.errors import ConfigurationError
+from exposurekit.system.stop_signal import StopSignal
 from exposurekit.text.sanitize import plain
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def demo(
             f"The service runs at {sandbox.connection['base_url']} with {people} invented people, after {days} simulated "
             "days. Their sites are invented, too: addresses that end in .example do not open in a browser."
         )
-        stopping = _stop_event() if serve else None  # before the output says how to connect
+        stopping = _stop_signal() if serve else None  # before the output says how to connect
         saved = _save_history(Path(sandbox.history.path), history)
         if serve:
             _print_environment(sandbox, saved, serve=True)
@@ -331,8 +331,8 @@ def _arguments(connection: dict[str, str]) -> str:
     return f"{connection['base_url']!r}, {rest}"
 
 
-def _stop_event() -> threading.Event:
-    stopping = threading.Event()
+def _stop_signal() -> StopSignal:
+    stopping = StopSignal()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
     return stopping

@@ -2,7 +2,6 @@
 
 import logging
 import os
-import queue
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field
@@ -18,6 +17,7 @@ from exposurekit.monitor.status import WatchStatus
 from exposurekit.monitor.webhooks.ingest import process_inbox
 from exposurekit.monitor.webhooks.store import InboxStore
 from exposurekit.system.clock import utc_now
+from exposurekit.system.stop_signal import StopSignal
 from exposurekit.text.sanitize import plain
 from exposurekit.text.times import interval
 
@@ -38,29 +38,12 @@ class Stopped(BaseException):
     """The watch was stopped during a collection; the loaded part stays staged for the next one."""
 
 
-class _StopSignal:
-    """A stop flag. A signal handler can set it at any time; a `threading.Event` would deadlock."""
-
-    def __init__(self) -> None:
-        self.is_set = False
-        self._queue: queue.SimpleQueue[None] = queue.SimpleQueue()
-
-    def set(self) -> None:
-        self.is_set = True
-        self._queue.put(None)
-
-    def wait(self, seconds: float) -> bool:
-        with suppress(queue.Empty):
-            self._queue.get(timeout=seconds)
-        return self.is_set
-
-
 @dataclass(slots=True)
 class _StoppableSource:
     """A source that knows whether it is loading, and does not start once the watch is stopped."""
 
     source: Source
-    stop_signal: _StopSignal
+    stop_signal: StopSignal
     is_loading: bool = False
 
     @property
@@ -108,7 +91,7 @@ class Watch:
     notifier: "Notifier | None" = None
     clock: Callable[[], datetime] = utc_now
     wait: Callable[[float], bool] | None = None
-    _stop_signal: _StopSignal = field(default_factory=_StopSignal, repr=False)
+    _stop_signal: StopSignal = field(default_factory=StopSignal, repr=False)
     _stoppable: _StoppableSource = field(init=False, repr=False)
     _hinted_users: frozenset[int] = field(default=frozenset(), repr=False)
     _hinted_at: datetime | None = None

@@ -9,7 +9,7 @@ import pytest
 from nbclient import NotebookClient
 from nbconvert import HTMLExporter
 from support import jupyter as kit
-from support.drawn_charts import COUNT, SETTLED, TABLES, assert_well_drawn, every_chart, measured
+from support.drawn_charts import COUNT, SETTLED, TABLES, assert_well_drawn, every_chart, measured, settled
 
 from exposurekit import charts
 
@@ -41,12 +41,6 @@ def page(front, tmp_path_factory):
 @pytest.fixture(scope="module")
 def heights():
     return [drawn.layout.height for drawn in every_chart().values()]
-
-
-def settled(page, count=COUNT):
-    """All charts of a page, once they stay as they are."""
-    page.wait_for_function(SETTLED, arg=count, polling=500)
-    return measured(page)
 
 
 def assert_as_described(page, heights):

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import TimeoutError as NothingCame
 from support import contrast
 from support import jupyter as kit
-from support.drawn_charts import SETTLED, assert_well_drawn, measured
+from support.drawn_charts import SETTLED, assert_well_drawn, settled
 
 import exposurekit as ek
 
@@ -174,8 +174,7 @@ CHARTS = 3  # of a dashboard with a history
 
 def _fitted(page):
     """The charts of a dashboard, each as wide as its place; its heights."""
-    page.wait_for_function(SETTLED, arg=CHARTS, polling=500, timeout=30_000)
-    drawn = measured(page)
+    drawn = settled(page, CHARTS)
     assert_well_drawn(drawn, CHARTS)
     return [one.height for one in drawn]
 
@@ -269,6 +268,7 @@ def test_on_a_phone_only_a_table_scrolls_sideways(desk):
     page.locator(".js-plotly-plot .bars").first.wait_for(state="attached")
     page.set_viewport_size({"width": 390, "height": 3_000})
     page.wait_for_function("() => document.querySelector('.exposurekit-panel').clientWidth < 390")
+    settled(page, CHARTS)
     assert {*page.evaluate(WIDE)} <= {"exposurekit-grid-box"}
     right = page.evaluate(
         "() => Math.max(...[...document.querySelectorAll('.exposurekit-panel')].map((one) => one.scrollWidth - one.clientWidth))"

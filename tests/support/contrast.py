@@ -54,6 +54,7 @@ _MEASURED = """async (selector) => {
   const painted = (node, x, y) => {
     if (pictures.has(node)) return pixel(node, x, y);
     const style = getComputedStyle(node), isDrawn = node instanceof SVGElement && !(node instanceof SVGSVGElement);
+    if (isDrawn && Math.min(node.getBBox().width, node.getBBox().height) === 0) return [0, 0, 0, 0];  // a line has no area to fill
     const found = isDrawn ? fill(node, style) : read(style.backgroundColor);
     const part = isDrawn ? parseFloat(style.fillOpacity) : 1;
     return [...found.slice(0, 3), found[3] * part * opacity(node)];

@@ -92,6 +92,15 @@ def every_chart():
     return {name: draw(name, table(), provenance="As of 2026-03-31") for name, table in TABLES.items()}
 
 
+def settled(page, count=COUNT):
+    """All charts of a page, once they stay as they are."""
+    page.evaluate(
+        "() => { globalThis.drawnBefore = null; }"
+    )  # what was drawn before a change says nothing after it
+    page.wait_for_function(SETTLED, arg=count, polling=500)
+    return measured(page)
+
+
 def measured(page):
     """All charts that a page has drawn, from the top down."""
     return [Drawn(**one) for one in page.evaluate(MEASURE, SLACK_PX)]

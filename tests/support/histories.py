@@ -136,8 +136,9 @@ class Service:
         person = self.people[user_id]
         if user_id in self.broken:
             return ObservedUser("failed")
+        read: dict[int, Item] = {}  # by id: of several with one id, the first is read
         things = (
-            *(of_record(record, by=by) for record in person.records),
+            *(of_record(read.setdefault(record["id"], record), by=by) for record in person.records),
             *(of_link(link) for link in person.links),
             *(of_alert(alert, by=by) for alert in person.alerts),
         )
