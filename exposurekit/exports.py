@@ -21,6 +21,7 @@ from exposurekit.analysis.tasks import LISTED_NAME, NOT_ON_FILE, PAGE_TITLE, Tas
 from exposurekit.errors import InvalidArgument, NotFound, warn
 from exposurekit.exposure import Exposure
 from exposurekit.history import History
+from exposurekit.history.identity import host
 from exposurekit.privacy import pseudonyms
 from exposurekit.privacy.redaction import redacted, with_index
 from exposurekit.reports import leak_check, write
@@ -35,7 +36,7 @@ EXCEL_CHARACTERS = 32_767  # in a cell, in UTF-16
 EXCEL_LINKS, EXCEL_LINK_CHARACTERS = 65_530, 2_079
 _EXCEL_EPOCH = datetime(1900, 3, 1)  # noqa: DTZ001  its calendar is wrong before
 _WIDTH_MIN, _WIDTH_MAX, _WIDTH_SAMPLE = 6, 60, 1_000
-_LINK_COLUMNS = ("href", "url", "link_url", "address", "begin_at")
+_LINK_COLUMNS = ("href", "url", "link_url", "link", "begin at")
 _PRIORITY_LAST = 9
 _PRODUCER = "exposurekit"
 
@@ -331,13 +332,23 @@ def _lines(task: Task) -> Iterator[tuple[str, str]]:
 
 
 def _values(task: Task) -> Iterator[tuple[str, str]]:
-    for value in task.values_to_enter:
-        required = " (required)" if value.required else ""
-        text = NOT_ON_FILE if value.value is None else value.value
-        yield f"{task.values_label} {value.choice_label}{required}", text
+    yield from ((f"{task.values_label} {label}", text) for label, text in _first_values(task))
     label = f"{task.value_headings[1]}:" if task.site else task.values_label
+    yield from ((f"{label} {name}", text) for name, text in _other_values(task))
+
+
+def _first_values(task: Task) -> Iterator[tuple[str, str]]:
+    """What a form requires, or what a page contains of what is on file."""
+    for value in task.values_to_enter:
+        required = " (required)" if value.required and not value.is_alternative else ""
+        yield f"{value.choice_label}{required}", value.value or NOT_ON_FILE
+
+
+def _other_values(task: Task) -> Iterator[tuple[str, str]]:
+    """What a form may ask for; for a page, the name, and all that is on file if its kinds of data are not known."""
     for value in task.other_values:
-        yield f"{label} {value.choice_label}", value.value or NOT_ON_FILE
+        if task.site or not task.page_fields or value.name == "name":
+            yield value.choice_label, value.value or NOT_ON_FILE
 
 
 def _calendar(data: ReportData, queue: tuple[Removal, ...], omitted_kinds: int) -> bytes:
@@ -383,14 +394,13 @@ def _queue_table(queue: tuple[Removal, ...]) -> pd.DataFrame:
     rows = [
         {
             "done": "",
-            "site": _title(one),
+            "site": one.site or host(task.address) or _title(one),
             "person": task.person,
             **{label.lower(): text for label, text in task.facts},
-            "address": task.address,
-            "begin_at": task.begin,
-            "enter": "\n".join(
-                f"{label.removeprefix(task.values_label).strip()}: {text}" for label, text in _values(task)
-            ),
+            "link": task.address,
+            "begin at": task.begin,
+            "enter": "\n".join(map(": ".join, _first_values(task))),
+            "if the form asks": "\n".join(map(": ".join, _other_values(task))),
             "note": "\n".join((*task.warnings, *one.preparations)),
             "guide": one.guide,
             "steps": "\n".join(f"{number}. {step}" for number, step in enumerate(one.steps, 1)),
@@ -398,7 +408,7 @@ def _queue_table(queue: tuple[Removal, ...]) -> pd.DataFrame:
         for one in queue
         for task in one.tasks
     ]
-    columns = ["done", "site", "person", LISTED_NAME.lower(), "age", "locations", "reference", PAGE_TITLE.lower(), "contains", "address", "begin_at", "enter", "note", "guide", "steps"]  # fmt: skip
+    columns = ["done", "site", "person", LISTED_NAME.lower(), "age", "locations", "reference", PAGE_TITLE.lower(), "contains", "link", "begin at", "enter", "steps", "note", "guide", "if the form asks"]  # fmt: skip
     return pd.DataFrame(rows, columns=columns, dtype="object")
 
 

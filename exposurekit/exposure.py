@@ -135,7 +135,8 @@ class Exposure(Keyed):
         Args:
             user: An id or a name, or several, as in `users`; None for everyone.
             site: One site or several, ignoring case; None for all.
-            status: One status or several, ignoring case: ``"discovered"``, ``"pending removal"``, ``"removed"``.
+            status: One status or several, ignoring case: ``"discovered"``, ``"pending removal"``, ``"removed"``, or
+                ``"open"`` for every open one, as in `analysis.is_open`.
 
         A site or status without records gives an empty table and a warning that names the closest one.
         ``age`` is Int16, ``reference_id`` text, ``site`` and ``status`` categories, lists Arrow lists.
@@ -143,6 +144,8 @@ class Exposure(Keyed):
 
         >>> exposure.records(site="nosy heron", status=["discovered", "removed"])["site"].unique().tolist()
         ['Nosy Heron']
+        >>> {*exposure.records(status="open")["status"]} <= {"discovered", "pending removal"}
+        True
         >>> str(exposure.records()["age"].dtype), str(exposure.records()["status"].dtype)
         ('Int16', 'category')
         """
@@ -194,7 +197,7 @@ class Exposure(Keyed):
         The names are for the owner's eyes: exports and share-safe reports leave this column out.
 
         Args:
-            table: A table of `Exposure`, `History` or `analysis`, such as ``exposure.by_user()`` or ``history.stale()``.
+            table: A table of `Exposure`, `History` or `analysis`, such as ``exposure.records()`` or ``history.stale()``.
 
         Raises:
             MissingColumns: ``table`` has no ``user_id``.

@@ -255,6 +255,8 @@ def test_a_queued_page_has_its_contents_and_no_values(tmp_path):
         html_page = ek.report(exposure).to_html()
     assert "- Contains: email, phone\n" in text
     assert "- On file full name: " in text
+    assert "- On file email: " in text
+    assert "full address" not in text  # the page does not contain it
     assert "Enter " not in text
     assert "email, phone</span>" in html_page
     assert "Enter: " not in html_page

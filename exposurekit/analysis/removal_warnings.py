@@ -7,7 +7,8 @@ from datetime import date
 from exposurekit.text.words import words
 
 MAILBOX = "The confirmation goes to the person's own mailbox: tell them before you begin."
-DOCUMENT = "You need a copy of a document from the person."
+DOCUMENT = "You need a copy of a bill or another document from the person."
+_CHECK = "; check that this is the person"
 _CODE = re.compile(r"(?i)<\s*[/!?]?\s*[a-z]|javascript:|&#")
 _MAILED = re.compile(  # a message to open, or a link or code in it; not an address to enter
     r"(?i)\b(?:open|confirm|await|wait for|answer|reply to)\s+(?:\w+\s+){0,3}e-?mail\b(?!\s+address)"
@@ -46,7 +47,7 @@ def age_warning(age: int | None, birth_date: str | None, as_of: date | None) -> 
     born = date.fromisoformat(birth_date)
     on_file = as_of.year - born.year - ((as_of.month, as_of.day) < (born.month, born.day))
     if age != on_file:
-        yield f"differs: age {age}, on file {on_file}"
+        yield f"differs: age {age}, on file {on_file}{_CHECK}"
 
 
 def name_warning(listed: str | None, names: Sequence[tuple[str, str]]) -> Iterator[str]:
@@ -58,13 +59,13 @@ def name_warning(listed: str | None, names: Sequence[tuple[str, str]]) -> Iterat
     >>> [*name_warning("FENNIMOOR ODALYS Q", [("Odalys", "Fennimoor")])]
     []
     >>> [*name_warning("Odalys Fenimoor", [("Odalys", "Fennimoor")])]
-    ['differs: name Odalys Fenimoor, on file Odalys Fennimoor']
+    ['differs: name Odalys Fenimoor, on file Odalys Fennimoor; check that this is the person']
     """
     if listed is None or not names:
         return
     parts = {*words(listed)}
     if not any(_has(parts, words(first)[:1]) and _has(parts, words(last)) for first, last in names):
-        yield f"differs: name {listed}, on file {' '.join(filter(None, names[0]))}"
+        yield f"differs: name {listed}, on file {' '.join(filter(None, names[0]))}{_CHECK}"
 
 
 def _has(parts: set[str], name: Sequence[str]) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from exposurekit.analysis.diff import AGAIN, CHANGED, ENTERED_SCOPE, FAILED, LEFT_SCOPE, NEW
+from exposurekit.analysis.diff import AGAIN, CHANGED, ENTERED_SCOPE, FAILED, LEFT_SCOPE, NEW, diff
 from exposurekit.analysis.statuses import OTHER, VANISHED, is_open
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED, STATUSES
 from exposurekit.errors import InvalidArgument, MissingColumns
@@ -16,6 +16,7 @@ PAGE = "page"
 WEIGHTS: Mapping[str, float] = {DISCOVERED: 3.0, PENDING_REMOVAL: 2.0, OTHER: 3.0, PAGE: 1.0}
 SCORE_BEFORE, SCORE_AFTER = "score before", "score after"
 CAUSES = (NEW, ENTERED_SCOPE, AGAIN, FAILED, CHANGED, REMOVED, VANISHED, LEFT_SCOPE)
+_ITEM = {"user_id", "key", "left_censored"}  # columns that name an item
 
 
 def score(
@@ -75,7 +76,9 @@ def score_changes(
     """Explain the change of a score between two instants, as a waterfall of causes.
 
     Args:
-        records: Changes of records, as returned by `diff`. Needs ``before``, ``after``, ``what``.
+        records: Changes of records, as returned by `diff`. Needs ``before``, ``after``, ``what``. If it names the items
+            (``user_id``, ``key``, ``left_censored``), several changes of one item count as one, from its first status
+            to its last: a listing found and removed in between changes no score.
         links: Changes of links, likewise.
         score_before: Points at the first instant.
         weights: As in `score`.
@@ -98,8 +101,9 @@ def score_changes(
     """
     all_weights = check_weights(weights)
     effects = dict.fromkeys(CAUSES, 0.0)
-    for items, page in ((records, False), (links, True)):
-        MissingColumns.check("score_changes", items.columns, ("before", "after", "what"))
+    for changes, page in ((records, False), (links, True)):
+        MissingColumns.check("score_changes", changes.columns, ("before", "after", "what"))
+        items = _first_to_last(changes)
         sides = (items[side].astype("str") for side in ("after", "before"))  # missing: not observed then
         after, before = (_points(one, all_weights, page=page).where(one.notna(), 0.0) for one in sides)
         for cause, points in (after - before).groupby(items["what"].astype("str")).sum().items():
@@ -111,6 +115,14 @@ def score_changes(
     is_whole = float(score_before).is_integer() and all(map(float.is_integer, all_weights.values()))
     table = table.astype({"points": "int64" if is_whole else "float64"})
     return table.assign(score=table["points"].cumsum())
+
+
+def _first_to_last(changes: pd.DataFrame) -> pd.DataFrame:
+    """Merge each item's changes into one, from its first status to its last, if the table names items."""
+    if not {*changes.columns} >= _ITEM:
+        return changes
+    first, last = (changes.drop_duplicates(["user_id", "key"], keep=end) for end in ("first", "last"))
+    return diff(first.assign(after=last["after"].to_numpy()))
 
 
 def check_weights(weights: Mapping[str, float] | None) -> dict[str, float]:

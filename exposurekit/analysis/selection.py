@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import pandas as pd
 
-from exposurekit.analysis.statuses import NOT_LISTED
+from exposurekit.analysis.statuses import NOT_LISTED, OPEN, is_open
 from exposurekit.contract.types import STATUSES
 from exposurekit.errors import InvalidArgument
 from exposurekit.text.html_cards import NAME_MAX, truncate
@@ -22,7 +22,7 @@ def select(table: pd.DataFrame, choices: Mapping[str, Choice]) -> tuple[pd.DataF
 
     Args:
         table: A table with these columns. In a column of lists, any element may match.
-        choices: One value or several for each column; None: any value.
+        choices: One value or several for each column; None: any value. The status ``open`` is every open one.
 
     Returns:
         The matching rows with a new index, and one message per column with values that do not occur, naming the
@@ -45,7 +45,9 @@ def select(table: pd.DataFrame, choices: Mapping[str, Choice]) -> tuple[pd.DataF
         values = table[column].explode()
         present = values.dropna().unique()
         matching = values.isin([value for value in present if str(value).casefold() in chosen])
-        absent = chosen - {str(value).casefold() for value in present} - {*STATUSES, *NOT_LISTED}
+        if column == "status" and OPEN in chosen:
+            matching |= is_open(values)
+        absent = chosen - {str(value).casefold() for value in present} - {*STATUSES, *NOT_LISTED, OPEN}
         if absent:
             warnings.append(_no_match(column, absent, present))
         mask &= matching.groupby(level=0).any()

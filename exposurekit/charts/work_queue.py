@@ -1,5 +1,7 @@
 """Charts of manual work: blockers, the next fields to ask for, and the work queue."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
@@ -38,7 +40,7 @@ from exposurekit.text.formatting import pluralize
 _STATES = {STARTED: (ORANGE, "/"), TO_DO: (VERMILION, ""), UNABLE: (GREY, "x"), DONE: (GREEN, ".")}
 _BLOCKERS = ("user_id", "field", "records", "unlocks", "is_profile_field")
 _REQUESTS = ("rank", "user_id", "fields", "removals", "together")
-_QUEUE = ("rank", "group", "kind", "state", "user_id", "minutes")
+_QUEUE = ("rank", "group", "kind", "site", "state", "user_id", "minutes")
 
 
 def blockers(table: pd.DataFrame, *, provenance: str = "") -> Chart:
@@ -263,12 +265,23 @@ def _by_group(table: pd.DataFrame) -> pd.DataFrame:
     )
     is_open = table["state"].isin((TO_DO, STARTED)).to_numpy()
     return states.assign(
-        group=groups,
+        group=_group_names(table, codes, groups),
         kind=table["kind"].groupby(codes).first(),
         items=states[[TO_DO, STARTED]].sum(axis=1),
         minutes=table["minutes"].groupby(codes).sum(),
         **_startable(table, codes, is_open, states.index),
     )
+
+
+def _group_names(table: pd.DataFrame, codes: NDArray[np.intp], groups: "pd.Index[Any]") -> list[Any]:
+    """The name of each group: of its only site; else of the host that several sites share, or of the pages' host."""
+    sites = table["site"].astype("object")
+    first = sites.groupby(codes).first()
+    is_one_site = (sites == first.reindex(codes).to_numpy()).groupby(codes).all() & ~first.duplicated(
+        keep=False
+    )
+    names = first.where(is_one_site, groups)
+    return names.tolist()
 
 
 def _startable(
@@ -305,10 +318,12 @@ def _queue_finding(groups: pd.DataFrame) -> str:
     first = groups.iloc[0]
     if not first["items"]:
         return "All manual work is done or marked unable"
-    items = pluralize(int(first["first_items"]), first["kind"])
+    n_first, n_items = int(first["first_items"]), int(first["items"])
     people = pluralize(int(first["people"]), "person", "people")
+    items = pluralize(n_items, first["kind"])
+    whose = f"{items} of {people}" if n_first == n_items else f"{n_first:,} of {items}, {people}"
     minutes = pluralize(round(first["first_minutes"]), "minute")
-    return f"Start with {short(first['group'])}: {items} of {people}, about {minutes}"
+    return f"Start with {short(first['group'])}: {whose}, about {minutes}"
 
 
 def _queue_summary(groups: pd.DataFrame, table: pd.DataFrame) -> str:

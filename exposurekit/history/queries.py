@@ -310,9 +310,9 @@ class HistoryQueries:
         >>> history.score_changes(history.runs()["finished_at"].iloc[0]).columns.tolist()
         ['cause', 'points', 'score']
         """
-        ends = {kind: _first_to_last(self.diff(a, b, kind=kind).changes) for kind in ("record", "link")}
+        records, links = (self.diff(a, b, kind=kind).changes for kind in ("record", "link"))
         before = float(self.score(a, weights=weights)["score"].sum())
-        return analysis.score_changes(ends["record"], ends["link"], score_before=before, weights=weights)
+        return analysis.score_changes(records, links, score_before=before, weights=weights)
 
     def forecast(
         self,
@@ -392,9 +392,3 @@ def _with_instants(transitions: pd.DataFrame) -> pd.DataFrame:
         return transitions.rename(columns={"seen_at": "at"})
     days = pd.to_datetime(transitions["day"], unit="D", utc=True)
     return transitions.assign(at=days.astype("datetime64[us, UTC]"))
-
-
-def _first_to_last(changes: pd.DataFrame) -> pd.DataFrame:
-    """Merge each item's changes into one, from its first status to its last."""
-    first, last = (changes.drop_duplicates(["user_id", "key"], keep=end) for end in ("first", "last"))
-    return analysis.diff(first.assign(after=last["after"].to_numpy()))

@@ -182,7 +182,7 @@ class ReportSource:
             runs=None if history is None else history.last_run().seq,
             people=self._people() if self.user is None else 1,
             incomplete=self._incomplete(),
-            server=self._exposure.origin if runs is None else _server(runs),
+            server=_server(runs) if self.exposure is None and runs is not None else self._exposure.origin,
             names=self._names(),
             sharing=self.sharing,
         )

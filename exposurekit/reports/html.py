@@ -15,11 +15,11 @@ from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
 from exposurekit import charts
 from exposurekit.analysis.definitions import definition
-from exposurekit.analysis.tasks import step_urls
+from exposurekit.analysis.tasks import NO_VALUE_TEXTS, WHICH_NAME, step_urls
 from exposurekit.charts.embedding import drawing_js, plotly_js
 from exposurekit.contract.types import STATUSES
 from exposurekit.text import formatting
-from exposurekit.text.html_cards import stylesheet
+from exposurekit.text.html_cards import sparkline, stylesheet
 from exposurekit.text.sanitize import escaped, link, link_with_path, plain
 
 OPEN_MAX = 30  # longer lists of manual work are collapsed
@@ -70,7 +70,6 @@ _CELL_KINDS = {
     **dict.fromkeys(_SHARES, "share"),
 }
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
-_SPARK = (96, 24)  # width and height of a sparkline
 _LEFT = ' class="left"'
 _UNBROKEN_MAX = 24  # characters of a value that is not broken over lines
 
@@ -102,6 +101,7 @@ def page(report: Any) -> str:
         first=first,
         kinds=_KINDS,
         describe=charts.describe,
+        which_name=WHICH_NAME,
         drawing=[_SAFE(script) for script in drawing],
         page_script=_SAFE(page_script),
     )
@@ -124,9 +124,10 @@ def _template() -> Any:
         "body": _body,
         "head": _head,
         "defined": _defined,
-        "spark": _spark,
+        "sparkline": lambda values: _SAFE(sparkline(values)),
         "dated": _dated,
         "drawn": lambda chart: _data(_charts_json(chart)),
+        "height": _height,
         "csv": lambda table: _data(formatting.as_csv(table)),
     }
     return environment.get_template("report.html")
@@ -142,7 +143,9 @@ def _with_links(step: str) -> Markup:
 
 
 def _code(value: str) -> Markup:
-    """Render a value to copy; short ones do not wrap."""
+    """Render a value to copy; short ones do not wrap. What is not shown cannot be copied."""
+    if value in NO_VALUE_TEXTS:
+        return _SAFE(escaped(value))
     unbroken = ' class="unbroken"' if len(value) <= _UNBROKEN_MAX else ""
     return _SAFE(f"<code{unbroken}>{escaped(value)}</code>")
 
@@ -172,21 +175,6 @@ def _defined(name: str) -> Markup:
         return _SAFE(escaped(name))
     label = escaped(f"{name}: {words}")
     return _SAFE(f'<dfn tabindex="0" title="{escaped(words)}" aria-label="{label}">{escaped(name)}</dfn>')
-
-
-def _spark(values: tuple[float, ...]) -> Markup:
-    """A sparkline from 0 to the highest value."""
-    if len(values) < 2:  # noqa: PLR2004  a point is no line
-        return _SAFE("")
-    width, height = _SPARK
-    step, top = width / (len(values) - 1), max(*values, 1)
-    points = " ".join(
-        f"{step * at:.1f},{1 + (height - 2) * (1 - value / top):.1f}" for at, value in enumerate(values)
-    )
-    return _SAFE(
-        f'<svg class="spark" viewBox="0 0 {width} {height}" preserveAspectRatio="none" aria-hidden="true">'
-        f'<polygon points="0,{height} {points} {width},{height}"/><polyline points="{points}"/></svg>'
-    )
 
 
 def _body(table: pd.DataFrame) -> Markup:
@@ -240,10 +228,15 @@ def _charts_json(chart: charts.Chart) -> dict[str, Any]:
     figure: dict[str, Any] = json.loads(chart.to_json(validate=False, engine="json"))
     # The page shows the title as a heading, so the chart needs no space for it.
     margin = figure["layout"]["margin"]
-    smaller = {"margin": margin | {"t": 16}, "height": figure["layout"]["height"] - margin["t"] + 40}
+    smaller = {"margin": margin | {"t": 16}, "height": _height(chart)}
     layout = figure["layout"] | {"title": None} | smaller
     layout.pop("meta", None)
     return {"data": figure["data"], "layout": layout, "config": charts.CONFIG}
+
+
+def _height(chart: charts.Chart) -> int:
+    """The height of a chart without its title, so that what is below stays in place when it is drawn."""
+    return int(chart.layout.height - chart.layout.margin.t + 40)
 
 
 def _data(value: Any) -> Markup:

@@ -2,10 +2,8 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
-from urllib.parse import urlsplit
 
 import pandas as pd
 from pydantic_core import to_json, to_jsonable_python
@@ -16,6 +14,7 @@ from exposurekit.analysis.tasks import Task
 from exposurekit.charts import describe
 from exposurekit.charts.theme import Figure, format_duration
 from exposurekit.errors import NotFound
+from exposurekit.history.identity import host
 from exposurekit.text.formatting import pluralize
 
 SHARE_SAFE = (
@@ -112,17 +111,17 @@ class Removal:
         return preparations(self.steps)
 
     @property
-    def host(self) -> str:
+    def site_host(self) -> str:
         """The host where the items of a site are opted out of; empty for web pages and if none is stated."""
         task = next(iter(self.tasks), None)
-        return _host(task.begin or task.address) if self.site and task else ""
+        return host(task.begin or task.address) if self.site and task else ""
 
     @property
     def tasks_by_host(self) -> tuple[tuple[str, tuple[Task, ...]], ...]:
         """The items of web pages under their hosts, in order; those of a site under no host."""
         hosts: dict[str, list[Task]] = {}
         for task in self.tasks:
-            hosts.setdefault("" if self.site else _host(task.address), []).append(task)
+            hosts.setdefault("" if self.site else host(task.address), []).append(task)
         return tuple((host, tuple(tasks)) for host, tasks in hosts.items())
 
     @property
@@ -132,12 +131,6 @@ class Removal:
         return tuple(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
 
 
-def _host(url: str | None) -> str:
-    with suppress(ValueError):
-        return urlsplit(url or "").hostname or ""
-    return ""
-
-
 @dataclass(frozen=True, slots=True)
 class Action:
     """One thing to do next.
@@ -145,7 +138,8 @@ class Action:
     Attributes:
         text: What to do.
         effect: How much it removes, and how long it takes.
-        section: The key of the section that has the details.
+        section: The part of the page that has the details: the key of a section; for a group of manual work, with its
+            number, such as ``work_queue-1``.
     """
 
     text: str

@@ -62,6 +62,7 @@ def _options(scratch: str) -> list[str]:
             "--disable-background-networking",
         ),
         *("--disable-component-update", "--disable-sync", "--no-pdf-header-footer"),
+        "--generate-pdf-document-outline",  # a bookmark for each heading
         *("--host-resolver-rules=MAP * ~NOTFOUND", f"--virtual-time-budget={_VIRTUAL_TIME_MS}"),
         f"--user-data-dir={scratch}/profile",
     ]

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -137,12 +138,15 @@ def build_report(
         title: Another title; empty: that of its kind.
     """
     form = KINDS[kind]
-    built = (
-        own_section(one) if isinstance(one, Section) else section_type(one).make(data)
-        for one in sections or form.sections
-    )
+    keys = {*QUESTIONS, *_TABLES}
+    built = []
+    for one in sections or form.sections:
+        section = own_section(one, keys) if isinstance(one, Section) else section_type(one).make(data)
+        if section is not None:
+            keys.add(section.key)
+            built.append(section)
     since = {} if data.since is None else {"since": _since(data)}
-    parts = tuple(section for section in built if section is not None)
+    parts = tuple(built)
     return Report(
         kind,
         title or form.title(data),
@@ -154,8 +158,12 @@ def build_report(
     )
 
 
-def own_section(section: Section) -> Section:
+def own_section(section: Section, keys: AbstractSet[str] = frozenset()) -> Section:
     """A section of the caller's own, with its figure in the design of the report and its table in the page's bounds.
+
+    Args:
+        section: What the caller wants to show.
+        keys: The keys that it may not have: those of other sections.
 
     Raises:
         InvalidArgument: It has no title, no content, or a kind of trace that a report cannot draw.
@@ -166,7 +174,8 @@ def own_section(section: Section) -> Section:
         raise InvalidArgument(
             "A section needs a figure, a table or a text: ek.Section('Our targets', text='...')"
         )
-    key = section.key or _NOT_IN_KEY.sub("_", section.title.lower()).strip("_") or "section"
+    key = _NOT_IN_KEY.sub("_", (section.key or section.title).lower()).strip("_") or "section"
+    key = next(one for one in (key, *(f"{key}_{n}" for n in range(2, len(keys) + 3))) if one not in keys)
     figure = None if section.figure is None else adopt_figure(section.figure, section.title)
     if section.table is None:
         return replace(section, key=key, figure=figure)
@@ -318,20 +327,19 @@ def _actions(data: ReportData, sections: Sequence[Section]) -> list[Action]:
     by_key = {section.key: section for section in sections}
     work = by_key["work_queue"].removals if "work_queue" in by_key else ()
     n_open = max(len(_open(data)), 1)
-    sites = [_removal_action(one, n_open) for one in work if one.site is not None]
-    pages = [one.listings for one in work if one.site is None and one.listings is not None]
+    sites = [_removal_action(one, n_open, at) for at, one in enumerate(work, 1) if one.site is not None]
+    pages = {at: one.listings for at, one in enumerate(work, 1) if one.site is None and one.listings}
     actions = [action for action in sites if action is not None][:_ACTIONS]
     if "best_next_fields" in by_key and data.sharing is None and len(data["best_next_fields"]):
         actions = [*actions[: _ACTIONS - 1], _request_action(data)]
     if pages:
         effect = "they have no opt-out form"
-        actions.append(
-            Action(f"Write to the owners of {pluralize(sum(pages), 'web page')}", effect, "work_queue")
-        )
+        n_pages = pluralize(sum(pages.values()), "web page")
+        actions.append(Action(f"Write to the owners of {n_pages}", effect, f"work_queue-{min(pages)}"))
     return actions[:_ACTIONS]
 
 
-def _removal_action(removal: Removal, n_open: int) -> Action | None:
+def _removal_action(removal: Removal, n_open: int, at: int) -> Action | None:
     if removal.listings is None or removal.minutes is None:
         return None
     effect = (
@@ -340,7 +348,7 @@ def _removal_action(removal: Removal, n_open: int) -> Action | None:
     return Action(
         f"Remove {pluralize(removal.listings, 'listing')} on {short(removal.site)} by hand",
         effect,
-        "work_queue",
+        f"work_queue-{at}",
     )
 
 
@@ -348,7 +356,7 @@ def _request_action(data: ReportData) -> Action:
     request = data["best_next_fields"].iloc[0]
     person = data.names.get(int(request["user_id"]), f"user {request['user_id']}")
     fields = str(request["fields"]).replace("_", " ").replace(", ", " and ")
-    effect = f"the service can then submit {pluralize(int(request['removals']), 'removal')}"
+    effect = f"this unlocks {pluralize(int(request['removals']), 'removal')}"
     return Action(f"Ask {short(person)} for the {fields}", effect, "best_next_fields")
 
 

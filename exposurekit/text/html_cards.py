@@ -12,6 +12,7 @@ TEXT_MAX = 600
 NAME_MAX = 60
 ROWS_MAX = 50
 UNKNOWN_TEXT = "unknown"
+_SPARKLINE = (100, 24)  # its width and height
 
 
 @cache
@@ -144,6 +145,28 @@ def numbered(items: Sequence[str]) -> str:
     """
     listed = "".join(f"<li>{escape_cell(item)}</li>" for item in items[:ROWS_MAX])
     return f'<ol class="steps">{listed}</ol>{_more(len(items))}'
+
+
+def sparkline(course: Sequence[float]) -> str:
+    """A line of a figure over time, from zero; empty without two points.
+
+    >>> from exposurekit.text.html_cards import sparkline
+    >>> sparkline([4, 2]).count("<polyline"), sparkline([4])
+    (1, '')
+    """
+    if len(course) < 2:  # noqa: PLR2004  a point is no line
+        return ""
+    width, height = _SPARKLINE
+    most = max(course) or 1
+    points = [
+        f"{width * position / (len(course) - 1):.1f},{height * (1 - value / most):.1f}"
+        for position, value in enumerate(course)
+    ]
+    area = f"M0,{height} L{' L'.join(points)} L{width},{height} Z"
+    return (
+        f'<svg class="sparkline" viewBox="0 0 {width} {height}" preserveAspectRatio="none" aria-hidden="true">'
+        f'<path d="{area}"></path><polyline points="{" ".join(points)}"></polyline></svg>'
+    )
 
 
 def escape_cell(value: object) -> str:

@@ -16,7 +16,7 @@ ACCEPTED = (
 )
 UNITS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}  # of a duration, in seconds
 _DATE = len("2026-11-13")
-_BACK = re.compile(r"(\d{1,5}) ?(?:[hdw]|(?:hour|day|week)s?)?")
+_BACK = re.compile(r"(\d{1,5})(?: ?(?:[hdw]|(?:hour|day|week)s?)(?: ago)?)?")
 _DAYS_BACK = {"today": 0, "yesterday": 1}
 _UNITS = {"h": timedelta(hours=1), "d": DAY, "w": timedelta(weeks=1)}
 
@@ -50,7 +50,10 @@ def parse_time(when: str | int | date | datetime, *, now: datetime) -> datetime:
             at = _instant(when, now)
             if str(at) != "NaT" and at + DAY:  # pandas' NaT is a datetime
                 return at
-    raise InvalidArgument(ACCEPTED)
+    if isinstance(when, str | date | Number):
+        raise InvalidArgument(ACCEPTED)
+    kind = type(when).__name__
+    raise InvalidArgument(f"{ACCEPTED}. This is {kind!r}: pass it by its name, such as {kind.lower()}=...")
 
 
 def is_day(when: str | int | date | datetime) -> bool:

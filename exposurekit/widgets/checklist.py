@@ -20,6 +20,7 @@ from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
 from exposurekit.errors import InvalidArgument, NotFound
 from exposurekit.exposure import Exposure
 from exposurekit.history import History
+from exposurekit.history.identity import host
 from exposurekit.text.sanitize import escaped, plain
 from exposurekit.widgets import static_html, task_labels
 from exposurekit.widgets.copy_button import CopyTable
@@ -365,7 +366,7 @@ class OptOutChecklist(Panel):
         person, detail = (
             task_labels.truncate(text) for text in (task.person, task.line if task.facts else "")
         )
-        title = task_labels.truncate(task.site or _PAGE)
+        title = task_labels.truncate(task.site or host(task.address) or _PAGE)
         return [index, title, person, detail, side, progress.done, progress.steps, kind, state]
 
     def _filters(self) -> list[tuple[str, str]]:

@@ -12,9 +12,10 @@ from exposurekit.analysis.statuses import NOT_LISTED, OPEN, is_open
 from exposurekit.charts.theme import percent
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
 from exposurekit.text.formatting import pluralize
+from exposurekit.text.html_cards import sparkline
 from exposurekit.text.sanitize import escaped
 
-_WIDTH, _HEIGHT, _POINTS_MAX = 100, 24, 60
+_POINTS_MAX = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,24 +146,3 @@ def _course(over_time: pd.DataFrame | None, column: str) -> tuple[float, ...]:
         return ()
     step = max(1, -(-len(over_time) // _POINTS_MAX))
     return tuple(over_time[column].astype("float64").tolist()[::-step][::-1])
-
-
-def sparkline(course: Sequence[float]) -> str:
-    """A line of a figure over time, from zero; empty without two points.
-
-    >>> from exposurekit.widgets.metrics import sparkline
-    >>> sparkline([4, 2]).count("<polyline"), sparkline([4])
-    (1, '')
-    """
-    if len(course) < 2:  # noqa: PLR2004  a point is no line
-        return ""
-    most = max(course) or 1
-    points = [
-        f"{_WIDTH * position / (len(course) - 1):.1f},{_HEIGHT * (1 - value / most):.1f}"
-        for position, value in enumerate(course)
-    ]
-    area = f"M0,{_HEIGHT} L{' L'.join(points)} L{_WIDTH},{_HEIGHT} Z"
-    return (
-        f'<svg class="sparkline" viewBox="0 0 {_WIDTH} {_HEIGHT}" preserveAspectRatio="none" aria-hidden="true">'
-        f'<path d="{area}"></path><polyline points="{" ".join(points)}"></polyline></svg>'
-    )

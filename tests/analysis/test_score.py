@@ -91,3 +91,19 @@ def as_changed(rows):
 def points(status, *, page):
     is_open = status not in (None, "removed", "vanished", "unknown")
     return is_open * (1 if page else POINTS.get(status, 3))
+
+
+def test_several_changes_of_one_item_count_as_one():
+    moves = pd.DataFrame(
+        {
+            "user_id": [1, 1, 1],
+            "key": [7, 7, 8],
+            "before": [None, "discovered", "discovered"],
+            "after": ["discovered", "removed", "removed"],
+            "left_censored": False,
+        }
+    )
+    table = analysis.score_changes(analysis.diff(moves), moves.head(0).assign(what=""), score_before=9)
+    points = table.set_index("cause")["points"]
+    assert (points["new"], points["removed"]) == (0, -3)
+    assert table["score"].iloc[-1] == 6

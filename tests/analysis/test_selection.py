@@ -37,6 +37,15 @@ def test_a_status_selects_rows_whatever_its_case(exposure, table, status):
     pd.testing.assert_frame_equal(getattr(exposure, table)(status=status), expected)
 
 
+def test_open_is_every_open_status(exposure):
+    records = exposure.records()
+    expected = records[analysis.is_open(records["status"])].reset_index(drop=True)
+    assert 0 < len(expected) < len(records)
+    pd.testing.assert_frame_equal(exposure.records(status="Open"), expected)
+    rows, warnings_shown = select(records.head(0), {"status": "open"})
+    assert (len(rows), warnings_shown) == (0, [])
+
+
 @pytest.mark.parametrize("table", ["records", "alerts", "steps"])
 def test_site_status_and_user_select_together(exposure, table):
     whole = exposure[table]

@@ -245,7 +245,8 @@ def test_a_form_asks_for_the_reference_if_a_step_does():
 
 
 @pytest.mark.parametrize(
-    ("as_of", "cautions"), [("2026-02-28", ("differs: age 46, on file 45",)), ("2026-03-01", ())]
+    ("as_of", "cautions"),
+    [("2026-02-28", ("differs: age 46, on file 45; check that this is the person",)), ("2026-03-01", ())],
 )
 def test_an_age_that_differs_from_the_birth_date_is_noted(as_of, cautions):
     [task] = tasks(described({}), as_of=date.fromisoformat(as_of))
@@ -261,8 +262,14 @@ def test_an_age_that_differs_from_the_birth_date_is_noted(as_of, cautions):
         ("Ódalys Maria Fennimoor Jr.", ()),
         ("O. Fennimoor", ()),
         ("Ody Fennimoor", ()),  # an alias
-        ("Odalys Fenimoor", ("differs: name Odalys Fenimoor, on file Odalys Fennimoor",)),
-        ("Oda Fennimoor", ("differs: name Oda Fennimoor, on file Odalys Fennimoor",)),
+        (
+            "Odalys Fenimoor",
+            ("differs: name Odalys Fenimoor, on file Odalys Fennimoor; check that this is the person",),
+        ),
+        (
+            "Oda Fennimoor",
+            ("differs: name Oda Fennimoor, on file Odalys Fennimoor; check that this is the person",),
+        ),
     ],
 )
 def test_a_listed_name_unlike_those_on_file_is_noted(name, cautions):

@@ -152,6 +152,10 @@ def test_an_exported_notebook_draws_every_chart_without_a_network(exported, widt
         open_file(page, exported)
         assert_well_drawn(measured(page))
         assert page.locator("[data-title*='Share'], [data-title*='loud']").count() == 0
+        page.emulate_media(media="print")
+        page.set_viewport_size({"width": 720, "height": 1050})  # A4 within its margins, in CSS pixels
+        page.evaluate("() => dispatchEvent(new Event('beforeprint'))")
+        assert_well_drawn(measured(page))
         assert sight.errors == []
         # nbconvert's own, in every page; nothing of a chart's.
         assert {address.split("/")[2] for address in sight.left} <= {"cdnjs.cloudflare.com"}

@@ -9,7 +9,7 @@ import pytest
 from pypdfium2 import raw
 from support import contrast, controls, hostile_demo
 from support import jupyter as kit
-from support.drawn_charts import assert_well_drawn, measured
+from support.drawn_charts import assert_well_drawn, every_chart, measured
 from support.histories import Service, seen_through
 from support.hostile_texts import BEACON, PAYLOADS, RUN
 
@@ -105,6 +105,31 @@ def test_it_is_drawn_offline_and_fits(reports, kind, charts, sight):
         assert page.locator("[data-title*='Share'], [data-title*='loud']").count() == 0
 
 
+@pytest.fixture(scope="module")
+def of_every_chart(tmp_path_factory):
+    """A report with each chart of `ek.charts`, and no other."""
+    kit.needs_browser()
+    file = tmp_path_factory.mktemp("every") / "charts.html"
+    sections = [ek.Section(name, figure=chart) for name, chart in every_chart().items()]
+    with seen_through(controls.three_people()) as exposure:
+        ek.report(exposure, file, sections=sections)
+    return file
+
+
+@pytest.mark.parametrize("width", [1280, 800, 390])
+def test_each_chart_is_drawn_as_described(of_every_chart, width):
+    """On a screen and on paper: its height and trace types, with no label cut or covered."""
+    with kit.browsing(file=of_every_chart, width=width) as (page, observed):
+        opened(page, of_every_chart)
+        drawn(page)
+        assert_well_drawn(measured(page))
+        page.emulate_media(media="print")
+        page.set_viewport_size(PAPER)
+        page.evaluate("() => dispatchEvent(new Event('beforeprint'))")
+        assert_well_drawn(measured(page))
+        assert observed.errors == []
+
+
 NAMED = """() => [...document.querySelectorAll(".chart")].map((place) => [...place.querySelectorAll(
     ".xtitle, .x2title, .ytitle, .ytick text, .legendtext")].map((text) => text.textContent))"""
 
@@ -113,6 +138,7 @@ TITLES = """() => [...document.querySelectorAll("section:has(.chart)")].map((sec
     section.querySelector("h2").textContent,
     [...section.querySelectorAll(".chart .xtitle, .chart .ytick text")].map((text) => text.textContent)])"""
 LAST_HEADS = ("Data source", "Manual work")
+PAPER = {"width": 720, "height": 1050}  # A4 within its margins, in CSS pixels
 FOOT_PT = 40  # of a page: where its number stands
 
 
@@ -229,6 +255,16 @@ def test_links_in_the_pdf_can_be_clicked(of_the_demo):
     assert any(url.startswith("http://kite-club.example/members/") for url in urls)
     assert any("/opt-out" in url for url in urls)
     assert len(urls) > 80
+
+
+def test_the_pdf_has_a_bookmark_for_each_heading(of_the_demo):
+    html, pdf = of_the_demo
+    with kit.browsing(file=html) as (page, _):
+        opened(page, html)
+        headings = [words(heading) for heading in page.locator("h1, h2, h3").all_text_contents()]
+    bookmarks = [words(bookmark.get_title()) for bookmark in pypdfium2.PdfDocument(pdf).get_toc()]
+    assert len(bookmarks) > 10
+    assert bookmarks == headings
 
 
 def test_all_ticks_can_be_undone(file):

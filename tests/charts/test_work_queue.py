@@ -26,7 +26,7 @@ def asks_chart(*rows, **options):
 def queue(*rows):
     table = pd.DataFrame(rows, columns=["group", "state", "listings", "people", "minutes"])
     ranks = range(1, len(table) + 1)
-    return table.assign(rank=ranks, user_id=ranks, kind="listing")
+    return table.assign(rank=ranks, user_id=ranks, kind="listing", site=None)
 
 
 def test_cells_hold_the_removals_that_a_field_alone_lets_start():
@@ -110,9 +110,26 @@ def test_the_start_counts_what_nothing_speaks_against():
         ("near.example", "open", 1, 1, 7.0),
     ).assign(reason=[None, None, "email is not on file"])
     title = charts.work_queue(table).layout.title.text.replace("<br>", " ")
-    assert title == "Start with near.example: 2 listings of 2 people, about 11 minutes"
+    assert title == "Start with near.example: 2 of 3 listings, 2 people, about 11 minutes"
     doubtful = charts.work_queue(table.assign(reason="none removed")).layout.title.text.replace("<br>", " ")
     assert doubtful == "Start with near.example: 3 listings of 3 people, about 18 minutes"
+
+
+def test_a_group_of_one_site_has_its_name():
+    table = queue(
+        ("near.example", "open", 2, 2, 5.0),
+        ("near.example", "open", 2, 2, 5.0),
+        ("shared.example", "open", 2, 2, 6.0),
+        ("shared.example", "open", 2, 2, 6.0),
+        ("club.example", "open", 1, 1, 7.0),
+    ).assign(site=["Near", "Near", "Far", "Farther", None])
+    figure = charts.work_queue(table)
+    assert figure.layout.yaxis.ticktext == ("1. Near", "2. shared.example", "3. club.example")
+
+
+def test_groups_whose_sites_have_one_name_are_told_apart():
+    table = queue(("a.example", "open", 1, 1, 5.0), ("b.example", "open", 1, 1, 5.0)).assign(site="Near")
+    assert charts.work_queue(table).layout.yaxis.ticktext == ("1. a.example", "2. b.example")
 
 
 def test_the_chart_of_a_diff_is_named_in_the_error():

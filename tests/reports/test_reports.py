@@ -173,8 +173,9 @@ def test_the_next_actions_are_the_first_manual_work(looked):
     assert 1 <= len(report.actions) <= 3
     assert sites[0].site in report.actions[0].text
     assert f"Remove {sites[0].listings} listing" in report.actions[0].text
-    keys = {section.key for section in report.sections}
-    assert {action.section for action in report.actions} <= keys
+    assert report.actions[0].section == f"work_queue-{work.removals.index(sites[0]) + 1}"
+    html = report.to_html()
+    assert all(f'id="{action.section}"' in html for action in report.actions)
 
 
 def test_a_section_of_the_callers_own_is_drawn_and_escaped(looked, tmp_path):
@@ -191,6 +192,13 @@ def test_a_section_of_the_callers_own_is_drawn_and_escaped(looked, tmp_path):
     assert '<td class="left">&lt;script&gt;</td>' in html
     with pytest.raises(NotFound, match="it has: by_site, our_targets"):
         report.table("by_moon")
+
+
+def test_sections_of_one_title_are_told_apart(looked):
+    own = [ek.Section(title, text=title) for title in ("Work queue", "Targets", "Targets")]
+    report = ek.report(looked[1], sections=[*own, "work_queue"])
+    keys = [section.key for section in report.sections]
+    assert keys == ["work_queue_2", "targets", "targets_2", "work_queue"]
 
 
 @pytest.mark.parametrize(

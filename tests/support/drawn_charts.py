@@ -38,6 +38,7 @@ MEASURE = """(slack) => {
   }
   function measured(chart) {
     const frame = chart.querySelector(".svg-container").getBoundingClientRect();
+    const zoom = chart.currentCSSZoom ?? 1;  // on paper, charts are smaller
     const texts = [...chart.querySelectorAll("svg.main-svg text")].filter(shown).map((text) => ({
       words: text.textContent, corners: corners(text), box: text.getBoundingClientRect() }));
     const overlapping = [];
@@ -48,9 +49,10 @@ MEASURE = """(slack) => {
       || box.top < frame.top - 1 || box.bottom > frame.bottom + 1;
     return {
       title: (chart.layout.title?.text ?? chart.id).replaceAll("<br>", " "),
-      height: frame.height, described_height: chart.layout.height ?? chart._fullLayout.height,
-      width: Math.max(frame.width, ...[...chart.querySelectorAll("svg.main-svg")].map((svg) => svg.getBoundingClientRect().width)),
-      room: Math.min(chart.clientWidth, chart.parentElement.clientWidth), visible_height: chart.getBoundingClientRect().height,
+      height: frame.height / zoom, described_height: chart.layout.height ?? chart._fullLayout.height,
+      width: Math.max(...[chart.querySelector(".svg-container"), ...chart.querySelectorAll("svg.main-svg")].map(
+        (one) => one.getBoundingClientRect().width / zoom)),
+      room: Math.min(chart.clientWidth, chart.parentElement.clientWidth / zoom), visible_height: chart.getBoundingClientRect().height / zoom,
       types: chart.data.map((trace) => trace.type ?? "scatter"),
       drawn_types: chart.data.map((_, at) => chart._fullData.find((trace) => trace.index === at)?.type),
       overlapping, outside: texts.filter(outside).map((text) => text.words),

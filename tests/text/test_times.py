@@ -31,6 +31,9 @@ NOON = datetime(2026, 11, 13, 12, tzinfo=UTC)
         *((text, end_of_day(date(2026, 11, 8))) for text in ("14 d", "14 days", "2w", "2 Weeks", "14", 14)),
         (np.int64(1), end_of_day(date(2026, 11, 21))),
         ("1 day", end_of_day(date(2026, 11, 21))),
+        ("14 days ago", end_of_day(date(2026, 11, 8))),
+        ("2 weeks ago", end_of_day(date(2026, 11, 8))),
+        ("36h ago", datetime(2026, 11, 21, 3, 30, tzinfo=UTC)),
         ("36 hours", datetime(2026, 11, 21, 3, 30, tzinfo=UTC)),
         ("36h", datetime(2026, 11, 21, 3, 30, tzinfo=UTC)),
         ("2026-11-13", end_of_day(date(2026, 11, 13))),
@@ -48,10 +51,18 @@ def test_each_way_to_say_a_time_is_read(time_text, meant):
     assert parse_time(time_text, now=NOW) == meant
 
 
+def test_what_is_meant_for_another_argument_is_told_apart():
+    with pytest.raises(
+        InvalidArgument, match=r"This is 'DataFrame': pass it by its name, such as dataframe="
+    ):
+        parse_time(pd.DataFrame(), now=NOW)
+
+
 @pytest.mark.parametrize(
     "time_text",
     [
         "soon",
+        "14 ago",
         "d",
         "-3d",
         -3,
