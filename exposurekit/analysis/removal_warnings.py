@@ -8,7 +8,7 @@ from exposurekit.text.words import words
 
 MAILBOX = "The confirmation goes to the person's own mailbox: tell them before you begin."
 DOCUMENT = "You need a copy of a bill or another document from the person."
-_CHECK = "; check that this is the person"
+_CHECK = "; make sure that this is the person, or leave it"
 _CODE = re.compile(r"(?i)<\s*[/!?]?\s*[a-z]|javascript:|&#")
 _MAILED = re.compile(  # a message to open, or a link or code in it; not an address to enter
     r"(?i)\b(?:open|confirm|await|wait for|answer|reply to)\s+(?:\w+\s+){0,3}e-?mail\b(?!\s+address)"
@@ -41,12 +41,12 @@ def page_warnings(title: str) -> Iterator[str]:
 
 
 def age_warning(age: int | None, birth_date: str | None, as_of: date | None) -> Iterator[str]:
-    """Warn if the listed age differs from the birth date on file."""
+    """Warn if the listed age differs from the birth date on file by more than a year: sites know the year, not the day."""
     if age is None or birth_date is None or as_of is None:
         return
     born = date.fromisoformat(birth_date)
     on_file = as_of.year - born.year - ((as_of.month, as_of.day) < (born.month, born.day))
-    if age != on_file:
+    if abs(age - on_file) > 1:
         yield f"differs: age {age}, on file {on_file}{_CHECK}"
 
 
@@ -59,7 +59,7 @@ def name_warning(listed: str | None, names: Sequence[tuple[str, str]]) -> Iterat
     >>> [*name_warning("FENNIMOOR ODALYS Q", [("Odalys", "Fennimoor")])]
     []
     >>> [*name_warning("Odalys Fenimoor", [("Odalys", "Fennimoor")])]
-    ['differs: name Odalys Fenimoor, on file Odalys Fennimoor; check that this is the person']
+    ['differs: name Odalys Fenimoor, on file Odalys Fennimoor; make sure that this is the person, or leave it']
     """
     if listed is None or not names:
         return

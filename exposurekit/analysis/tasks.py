@@ -35,8 +35,9 @@ _FORM_HEADINGS = ("To enter (required)", "Also on file, only if the form asks")
 _PAGE_HEADINGS = ("On file; check which one is on the page", "Also on file")
 _PAGE_KINDS = {"phone": "phone_number"}
 WHICH_NAME = (
-    "Search the site for the name as listed. If the form asks which listing, give its reference and link. "
-    "If it asks for the person's name, enter the name on file."
+    "Where a form has you find the listing, search for the name as listed. Where it asks which listing, give its "
+    "reference and link. Where it asks for the person's name, enter the name on file. In the steps, “your” means the "
+    "person's."
 )
 _URL = re.compile(r"(?i)(?<![@\w.-])(?:https?://)?(?:[a-z0-9-]+\.)+[a-z]{2,}(?:/[^\s<>\"'()]*)?")
 _ADDRESS_FIELDS = ("address1", "address2", "city", "state", "zip", "country")
@@ -111,7 +112,7 @@ class Task:
         entries: Form values, required fields first.
         note: What is missing, and how to get it.
         state: ``open``, ``started``, ``unable`` or ``done``; empty if not known.
-        cautions: What to check first, such as ``differs: age 74, on file 73``.
+        cautions: What to check first, such as ``differs: age 76, on file 73; ...``.
         asks_reference: Whether a step asks for the listing's reference.
     """
 

@@ -246,7 +246,12 @@ def test_a_form_asks_for_the_reference_if_a_step_does():
 
 @pytest.mark.parametrize(
     ("as_of", "cautions"),
-    [("2026-02-28", ("differs: age 46, on file 45; check that this is the person",)), ("2026-03-01", ())],
+    [
+        ("2025-02-28", ("differs: age 46, on file 44; make sure that this is the person, or leave it",)),
+        ("2025-03-01", ()),  # sites know the year of birth, not the day
+        ("2028-02-28", ()),
+        ("2028-03-01", ("differs: age 46, on file 48; make sure that this is the person, or leave it",)),
+    ],
 )
 def test_an_age_that_differs_from_the_birth_date_is_noted(as_of, cautions):
     [task] = tasks(described({}), as_of=date.fromisoformat(as_of))
@@ -264,11 +269,15 @@ def test_an_age_that_differs_from_the_birth_date_is_noted(as_of, cautions):
         ("Ody Fennimoor", ()),  # an alias
         (
             "Odalys Fenimoor",
-            ("differs: name Odalys Fenimoor, on file Odalys Fennimoor; check that this is the person",),
+            (
+                "differs: name Odalys Fenimoor, on file Odalys Fennimoor; make sure that this is the person, or leave it",
+            ),
         ),
         (
             "Oda Fennimoor",
-            ("differs: name Oda Fennimoor, on file Odalys Fennimoor; check that this is the person",),
+            (
+                "differs: name Oda Fennimoor, on file Odalys Fennimoor; make sure that this is the person, or leave it",
+            ),
         ),
     ],
 )

@@ -14,6 +14,7 @@ SOURCES = (
     "reports/templates",
 )  # their texts are on shared pages
 _DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+_NOT_SHOWN = re.compile(r'\b(?:class|id|style|http-equiv|name)="[^"]*"')  # of a template
 _WORD = re.compile(r"(?<![^\W_])[a-z]+(?![^\W_])")  # what has a capital may be a name of an example
 
 
@@ -23,7 +24,7 @@ def displayed_words():
     for source in SOURCES:
         for path in (PACKAGE / source).iterdir():
             if path.suffix == ".html":
-                texts.append(path.read_text("utf-8"))
+                texts.append(_NOT_SHOWN.sub("", path.read_text("utf-8")))
             elif path.suffix == ".py":
                 texts += _strings(ast.parse(path.read_text("utf-8")))
     return set(_WORD.findall(" ".join(texts)))
@@ -37,7 +38,10 @@ def _strings(module):
     return [
         node.value
         for node in nodes
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and id(node) not in docstrings
+        and not node.value.startswith("--")  # an option of a program
     ]
 
 
