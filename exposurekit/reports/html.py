@@ -235,7 +235,7 @@ def _charts_json(chart: charts.Chart) -> dict[str, Any]:
 
 
 def _height(chart: charts.Chart) -> int:
-    """The height of a chart without its title, so that what is below stays in place when it is drawn."""
+    """The height of a chart without its title."""
     return int(chart.layout.height - chart.layout.margin.t + 40)
 
 

@@ -14,7 +14,9 @@ SOURCES = (
     "reports/templates",
 )  # their texts are on shared pages
 _DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
-_NOT_SHOWN = re.compile(r'\b(?:class|id|style|http-equiv|name)="[^"]*"')  # of a template
+_NOT_SHOWN = re.compile(
+    r'\b(?:class|id|style|http-equiv|name)="[^"]*"|<style>.*?</style>', re.DOTALL
+)  # of a template
 _WORD = re.compile(r"(?<![^\W_])[a-z]+(?![^\W_])")  # what has a capital may be a name of an example
 
 
