@@ -173,7 +173,8 @@ class Exposure(Keyed):
         ``record_id``, ``site``, ``status``, ``href``, ``name``, ``age``, ``locations``, ``reference_id`` come from the
         record (the alert's own, if the user's records lack it); ``link_url`` and ``link_title`` from the link; ``person`` and ``form_values`` (the values to enter) from the
         data on file, see `with_people`. ``html`` is the service's markup, unsanitized: pass it through
-        `exposurekit.text.sanitize.fragment` before you display it. Source: specification, "Alert".
+        `exposurekit.text.sanitize.fragment` before you display it. An alert about a web page has no status, and counts as
+        open, as in `analysis.is_open`: add ``source_type="record"`` for listings alone. Source: specification, "Alert".
 
         >>> exposure.alerts()["source_type"].cat.categories.tolist()
         ['link', 'record']

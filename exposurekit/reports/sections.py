@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from itertools import chain, count
 from typing import Any
 
 import pandas as pd
@@ -174,8 +175,9 @@ def own_section(section: Section, keys: AbstractSet[str] = frozenset()) -> Secti
         raise InvalidArgument(
             "A section needs a figure, a table or a text: ek.Section('Our targets', text='...')"
         )
-    key = _NOT_IN_KEY.sub("_", (section.key or section.title).lower()).strip("_") or "section"
-    key = next(one for one in (key, *(f"{key}_{n}" for n in range(2, len(keys) + 3))) if one not in keys)
+    name = _NOT_IN_KEY.sub("_", (section.key or section.title).lower()).strip("_") or "section"
+    numbered = (f"{name}_{number}" for number in count(2))
+    key = next(candidate for candidate in chain([name], numbered) if candidate not in keys)
     figure = None if section.figure is None else adopt_figure(section.figure, section.title)
     if section.table is None:
         return replace(section, key=key, figure=figure)

@@ -42,6 +42,8 @@ def test_open_is_every_open_status(exposure):
     expected = records[analysis.is_open(records["status"])].reset_index(drop=True)
     assert 0 < len(expected) < len(records)
     pd.testing.assert_frame_equal(exposure.records(status="Open"), expected)
+    alerts = exposure.alerts(status="open", source_type="record")
+    assert 0 < len(alerts) < len(exposure.alerts(status="open"))  # pages have no status, and are there
     rows, warnings_shown = select(records.head(0), {"status": "open"})
     assert (len(rows), warnings_shown) == (0, [])
 
