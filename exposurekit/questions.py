@@ -72,32 +72,18 @@ class Question:
         Args:
             table: Returns an input table by name.
             context: The keywords that `context` returned.
-
-        >>> from exposurekit.questions import QUESTIONS
-        >>> QUESTIONS["by_kind"].answer(exposure.__getitem__).columns.tolist()
-        ['kind', 'links', 'people']
         """
         return self.analysis(*(table(name) for name in self.inputs), **context)
 
     def ask(self, history: "History", **options: Any) -> "pd.DataFrame":
-        """Compute the answer from a history.
-
-        >>> from exposurekit.questions import QUESTIONS
-        >>> QUESTIONS["by_user"].ask(history).columns.tolist()[0]
-        'user_id'
-        """
+        """Compute the answer from a history."""
         if (query := self.query or getattr(type(history), self.name, None)) is not None:
             table: pd.DataFrame = query(history, **options)
             return table
         return self.answer(lambda name: getattr(history, name)(**options))
 
     def draw(self, answer: "pd.DataFrame", *, provenance: str = "") -> "Chart":
-        """Draw the chart of an answer.
-
-        >>> from exposurekit.questions import QUESTIONS
-        >>> QUESTIONS["forecast"].draw(history.forecast())
-        Chart(...)
-        """
+        """Draw the chart of an answer."""
         from exposurekit import charts
 
         chart: Chart = (self.chart or getattr(charts, self.name))(answer, provenance=provenance)

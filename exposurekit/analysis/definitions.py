@@ -57,10 +57,5 @@ DEFINITIONS: Mapping[str, str] = {
 
 
 def definition(figure: str) -> str:
-    """Return the definition of a figure by its name; empty if the name is self-explanatory.
-
-    >>> from exposurekit.analysis.definitions import definition
-    >>> definition("removed")
-    'the service verified that the listing is gone'
-    """
+    """Return the definition of a figure by its name; empty if the name is self-explanatory."""
     return DEFINITIONS.get(figure, "")

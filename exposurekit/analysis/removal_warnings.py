@@ -25,10 +25,6 @@ def preparations(steps: Sequence[str]) -> tuple[str, ...]:
 
     A step that mentions a message to open, or a link or code in one, needs the mailbox; one that mentions a copy of a
     bill or an identification needs the document.
-
-    >>> from exposurekit.analysis.removal_warnings import preparations
-    >>> preparations(["Enter your email address.", "Open the email and click the link."])
-    ("The confirmation goes to the person's own mailbox: tell them before you begin.",)
     """
     needs = {MAILBOX: _MAILED, DOCUMENT: _COPIED}
     return tuple(text for text, pattern in needs.items() if any(map(pattern.search, steps)))
@@ -54,12 +50,6 @@ def name_warning(listed: str | None, names: Sequence[tuple[str, str]]) -> Iterat
     """Warn if a listed name differs from all names on file: the full name, then the aliases, each as first and last name.
 
     Order, case, accents, initials, middle names and titles make no difference.
-
-    >>> from exposurekit.analysis.removal_warnings import name_warning
-    >>> [*name_warning("FENNIMOOR ODALYS Q", [("Odalys", "Fennimoor")])]
-    []
-    >>> [*name_warning("Odalys Fenimoor", [("Odalys", "Fennimoor")])]
-    ['differs: name Odalys Fenimoor, on file Odalys Fennimoor; make sure that this is the person, or leave it']
     """
     if listed is None or not names:
         return

@@ -130,10 +130,6 @@ def check_weights(weights: Mapping[str, float] | None) -> dict[str, float]:
 
     Raises:
         InvalidArgument: A weight is negative, infinite, or has an unknown name.
-
-    >>> from exposurekit.analysis.score import check_weights
-    >>> check_weights({"page": 0})["page"]
-    0.0
     """
     overrides = dict(weights or {})
     if unknown := sorted(map(str, overrides.keys() - WEIGHTS.keys())):

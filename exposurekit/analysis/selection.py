@@ -30,11 +30,6 @@ def select(table: pd.DataFrame, choices: Mapping[str, Choice]) -> tuple[pd.DataF
 
     Raises:
         InvalidArgument: A choice is not a string or several strings.
-
-    >>> from exposurekit.analysis.selection import select
-    >>> rows, warnings = select(exposure.records(), {"site": "nosy hern", "status": None})
-    >>> len(rows), warnings
-    (0, ["No row has this site: nosy hern. Did you mean 'Nosy Heron'?"])
     """
     mask = pd.Series(data=True, index=table.index)
     warnings = []
@@ -75,7 +70,6 @@ def user_ids(user: Any) -> list[int]:
     Raises:
         InvalidArgument: These are no ids.
 
-    >>> from exposurekit.analysis.selection import user_ids
     >>> user_ids(np.int64(3)), user_ids([1, 2])
     ([3], [1, 2])
     """

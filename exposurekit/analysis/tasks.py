@@ -206,10 +206,6 @@ def with_listings(alerts: pd.DataFrame, records: pd.DataFrame, *, by: str = "rec
 
     Raises:
         MissingColumns: A table lacks a column.
-
-    >>> from exposurekit.analysis.tasks import with_listings
-    >>> with_listings(exposure.alerts(), exposure.records())["reference_id"].notna().any()
-    np.True_
     """
     MissingColumns.check("with_listings", alerts.columns, ("user_id", by))
     MissingColumns.check("with_listings, table records,", records.columns, ("user_id", by, *LISTING))
@@ -336,22 +332,12 @@ def tasks(rows: pd.DataFrame, *, as_of: date | None = None) -> list[Task]:
     Args:
         rows: ``user_id``, ``alert_number``, and optionally the columns that `with_listings` and `with_people` add.
         as_of: The day on which ages are compared with birth dates on file; None to compare no ages.
-
-    >>> from exposurekit.analysis.tasks import tasks
-    >>> tasks(exposure.alerts())[0].user_id in exposure.users()["user_id"].tolist()
-    True
     """
     return [_task(row, as_of) for row in _dicts(rows)]
 
 
 def missing_values(rows: pd.DataFrame) -> list[tuple[str, ...]]:
-    """The labels of the values that each row requires and that are not on file, as in `Task`.
-
-    >>> from exposurekit.analysis.tasks import missing_values
-    >>> row = {"form_values": [["email: not on file"]], "user_fields_required_for_removal": [["email"]]}
-    >>> missing_values(pd.DataFrame(row))
-    [('email',)]
-    """
+    """The labels of the values that each row requires and that are not on file, as in `Task`."""
     needed = [name for name in ("form_values", _REQUIRED) if name in rows]
     return [_missing_labels(_entries(row)) for row in _dicts(rows[needed])] if needed else [()] * len(rows)
 
@@ -428,22 +414,12 @@ def _entries(row: Mapping[str, Any]) -> Iterator[FormValue]:
 
 
 def opt_out_url(steps: Sequence[str]) -> str | None:
-    """Return the first URL with a path in the steps of an alert; None if there is none.
-
-    >>> from exposurekit.analysis.tasks import opt_out_url
-    >>> opt_out_url(["Open peep.example/opt-out.", "Write to privacy@peep.example."])
-    'https://peep.example/opt-out'
-    """
+    """Return the first URL with a path in the steps of an alert; None if there is none."""
     return next((url for step in steps for *_, url in step_urls(step)), None)
 
 
 def step_urls(step: str) -> Iterator[tuple[int, int, str]]:
-    """The addresses with a path, or with a scheme, in a step: start and end in its text, and the URL.
-
-    >>> from exposurekit.analysis.tasks import step_urls
-    >>> [*step_urls("Open peep.example/opt-out.")]
-    [(5, 25, 'https://peep.example/opt-out')]
-    """
+    """The addresses with a path, or with a scheme, in a step: start and end in its text, and the URL."""
     for match in _URL.finditer(step):
         url = match[0].rstrip(".,;:!?")
         has_scheme = "://" in url

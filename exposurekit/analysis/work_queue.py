@@ -95,11 +95,6 @@ def stalled_sites(transitions: pd.DataFrame, as_of: datetime) -> dict[str, str]:
         transitions: How many records of a site came to a status on a day: ``site``, ``status``, ``day`` (days since
             1970-01-01), ``n``.
         as_of: The instant up to which they count.
-
-    >>> from exposurekit.analysis.work_queue import stalled_sites
-    >>> moves = pd.DataFrame({"site": ["A"], "status": "pending removal", "day": 20513, "n": 3})
-    >>> stalled_sites(moves, pd.Timestamp("2026-03-20"))
-    {'A': '3 removals requested 14 or more days ago, none removed'}
     """
     site, status = transitions["site"].astype("str"), transitions["status"].astype("str")
     last_day = (as_of.date() - date(1970, 1, 1)).days - STALLED_DAYS

@@ -28,11 +28,7 @@ _SECRET = re.compile(
 
 
 def created_account(body: bytes) -> dict[str, Any] | None:
-    """Find the object with an id and a secret in a response to Create user, even if the rest cannot be read.
-
-    >>> created_account(b"<html>Thanks</html>{'id': 12, 'secret': 'ab12'}")
-    {'id': 12, 'secret': 'ab12'}
-    """
+    """Find the object with an id and a secret in a response to Create user, even if the rest cannot be read."""
     readers: tuple[Callable[[bytes], Any], ...] = (
         lambda body: codec.decode(body, "json", tolerant=True),
         lambda body: codec.decode(body, "xml"),

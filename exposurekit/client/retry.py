@@ -126,11 +126,7 @@ class RetryPolicy:
 
 
 def retry_after(value: str | None) -> float | None:
-    """Return ``Retry-After`` as seconds from now, rounded up; None if it is missing or invalid.
-
-    >>> retry_after("120"), retry_after("1.5"), retry_after("soon")
-    (120.0, 2.0, None)
-    """
+    """Return ``Retry-After`` as seconds from now, rounded up; None if it is missing or invalid."""
     if value is None:
         return None
     text = value.strip()

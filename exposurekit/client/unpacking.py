@@ -21,12 +21,6 @@ class Body:
     """The chunks of a body, decompressed and joined.
 
     A gzip body may have several members, and zeros or garbage after the last one, or be plain in spite of its header.
-
-    >>> import gzip
-    >>> body = Body("gzip", 100)
-    >>> body.feed(gzip.compress(b"one, ") + gzip.compress(b"two"))
-    >>> body.content()
-    b'one, two'
     """
 
     def __init__(self, encoding: str | None, max_size: int, *, is_error: bool = False) -> None:

@@ -49,11 +49,7 @@ def _flat(body: str) -> dict[str, Any] | None:
 
 
 def nest(pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
-    """Nest fields with bracketed names; index hashes become lists.
-
-    >>> nest([("addresses[0][city]", "Oakmere"), ("addresses[1][city]", "Fernhill")])
-    {'addresses': [{'city': 'Oakmere'}, {'city': 'Fernhill'}]}
-    """
+    """Nest fields with bracketed names; index hashes become lists."""
     top: dict[str, Any] = {}
     for name, value in pairs:
         if name.count("[") >= DEPTH_MAX:
@@ -115,9 +111,6 @@ def encode(values: dict[str, Any]) -> bytes:
 
     Raises:
         InvalidResponse: A text has a lone surrogate, which UTF-8 cannot encode.
-
-    >>> encode({"limit": 2, "emails": [{"address": "a@x.example"}]})
-    b'limit=2&emails%5B%5D%5Baddress%5D=a%40x.example'
     """
     try:
         return urlencode(list(flatten(values))).encode()

@@ -36,11 +36,7 @@ _PHONE_NUMBER = re.compile(r"[\s()+./-]*(?:[0-9][\s()+./-]*)+")
 
 
 def is_blank(value: Any) -> bool:
-    """Return whether the value is a blank string.
-
-    >>> is_blank(" "), is_blank(None)
-    (True, False)
-    """
+    """Return whether the value is a blank string."""
     return isinstance(value, str) and not value.strip(" \t\r\n")  # other control characters are not blank
 
 
@@ -49,9 +45,6 @@ def read_integer(value: Any, low: int = 0, high: int = INT64_MAX) -> int | None:
 
     Raises:
         ValueError: It is no integer, or out of bounds.
-
-    >>> read_integer("12"), read_integer("")
-    (12, None)
     """
     if is_blank(value):
         return None

@@ -13,12 +13,6 @@ def split_steps(procedure: list[str] | str | None) -> list[str]:
     """Split an ``opt_out_procedure`` into steps; it is a list, a string or null.
 
     A string is one step unless it clearly numbers its steps 1, 2, ...
-
-    >>> from exposurekit.contract.opt_out_steps import split_steps
-    >>> split_steps("1. Open the page. 2. Press Remove.")
-    ['Open the page.', 'Press Remove.']
-    >>> split_steps("Write to privacy@site.example")
-    ['Write to privacy@site.example']
     """
     if procedure is None:
         return []

@@ -56,11 +56,7 @@ def shape_of_model(model: type[BaseModel]) -> dict[str, Shape]:
 
 
 def shape_of_type(annotation: Any) -> Shape:
-    """Return the shape of a type: a model's fields, a list's items, or a leaf.
-
-    >>> shape_of_type(str | None), shape_of_type(int), shape_of_type(list[str]).item
-    (<Scalar.NULLABLE_TEXT: 'nullable text'>, <Scalar.VALUE: 'value'>, <Scalar.TEXT: 'text'>)
-    """
+    """Return the shape of a type: a model's fields, a list's items, or a leaf."""
     options = options_of(annotation)
     for option in options:
         if get_origin(option) is list:

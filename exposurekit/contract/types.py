@@ -40,11 +40,7 @@ class Described:
 
 
 def without_none(annotation: Any) -> Any:
-    """Remove None from a type.
-
-    >>> without_none(str | None), without_none(list[str])
-    (<class 'str'>, list[str])
-    """
+    """Remove None from a type."""
     options = get_args(annotation)
     if NoneType not in options:
         return annotation

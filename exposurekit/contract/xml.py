@@ -75,11 +75,7 @@ def _dashed(name: str) -> str:
 
 
 def singular(name: str) -> str:
-    """Return the singular that Rails uses for a list's items.
-
-    >>> [singular(name) for name in ("addresses", "aliases", "contains", "opt_out_procedure")]
-    ['address', 'alias', 'contain', 'opt_out_procedure']
-    """
+    """Return the singular that Rails uses for a list's items."""
     if name.endswith(("sses", "ases")):
         return name[:-2]
     return name.removesuffix("s")
@@ -132,9 +128,6 @@ def read(body: bytes, shape: Shape | None = None, *, elements_max: int = NODES_M
     Raises:
         InvalidResponse: Not well formed, a DTD, a web page, deeper than 64 elements, more than two million of them or
             than a thousand names.
-
-    >>> read(b'<hash><age type="integer">41</age></hash>')
-    {'age': 41}
     """
     root = _parse(body, elements_max)
     if root.name.lower() == "html":

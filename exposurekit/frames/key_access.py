@@ -6,17 +6,7 @@ import pandas as pd
 
 
 class Keyed:
-    """A class whose table methods are also accessible by name.
-
-    >>> from exposurekit.frames.key_access import Keyed
-    >>> class Shelf(Keyed):
-    ...     keyed = ("books",)
-    ...
-    ...     def books(self):
-    ...         return pd.DataFrame({"title": ["Ulysses"]})
-    >>> Shelf()["books"]["title"].tolist()
-    ['Ulysses']
-    """
+    """A class whose table methods are also accessible by name."""
 
     keyed: ClassVar[tuple[str, ...]] = ()
     __iter__ = None  # with brackets alone it would be a sequence, and a loop would request table 0

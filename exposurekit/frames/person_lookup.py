@@ -30,11 +30,6 @@ class People:
         """The ids of the people with this id or full name; else with this name or alias; else whose name contains it.
 
         A name without its middle names is a name of that person, too.
-
-        >>> from exposurekit.frames.person_lookup import People
-        >>> people = People({1: "Jo Doe (1)", 2: "Jo Dean (2)", 12: "Ann Lee (12)"})
-        >>> people.matching("jo d"), people.matching("2"), people.matching("ann lee (12)"), people.matching("Zed")
-        ([1, 2], [2], [12], [])
         """
         key = _folded(text)
         if key.isdecimal():

@@ -146,11 +146,7 @@ class Annotations:
 
 
 def rows_of(item: Rows) -> list[dict[str, Any]]:
-    """Convert rows of any accepted type to dicts.
-
-    >>> rows_of({"user_id": 1, "record_id": 2})
-    [{'user_id': 1, 'record_id': 2}]
-    """
+    """Convert rows of any accepted type to dicts."""
     if isinstance(item, BaseModel):
         raise InvalidArgument(
             "Pass a row of records(), alerts() or steps(): a single record does not tell whose it is"

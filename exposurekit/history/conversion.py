@@ -18,9 +18,6 @@ def check_user_id(user_id: object) -> int:
 
     Raises:
         InvalidArgument: It is no id.
-
-    >>> check_user_id(np.int64(3))
-    3
     """
     if isinstance(user_id, Integral) and not isinstance(user_id, bool) and 0 <= int(user_id) < 2**63:
         return int(user_id)
@@ -28,31 +25,18 @@ def check_user_id(user_id: object) -> int:
 
 
 def check_choice(value: Any, allowed: tuple[Any, ...], name: str) -> None:
-    """Raise `InvalidArgument` if a value is not allowed.
-
-    >>> check_choice("tag", ("record", "link"), "kind")
-    Traceback (most recent call last):
-    exposurekit.errors.InvalidArgument: kind is one of: record, link
-    """
+    """Raise `InvalidArgument` if a value is not allowed."""
     if value not in allowed:
         raise InvalidArgument(f"{name} is one of: {', '.join(map(str, allowed))}")
 
 
 def frame(table: pa.Table) -> pd.DataFrame:
-    """Convert a table to pandas: text is str, missing values are NaN or NaT, integers with missing values Int64.
-
-    >>> frame(pa.table({"n": [1, None], "text": ["a", None]})).dtypes.map(str).tolist()
-    ['Int64', 'str']
-    """
+    """Convert a table to pandas: text is str, missing values are NaN or NaT, integers with missing values Int64."""
     return pd.DataFrame({name: series(table[name]) for name in table.column_names})
 
 
 def series(values: pa.ChunkedArray) -> Any:
-    """Convert one column, as `frame` does.
-
-    >>> series(pa.chunked_array([[True, False]])).tolist()
-    [True, False]
-    """
+    """Convert one column, as `frame` does."""
     if pa.types.is_integer(values.type) and values.null_count:
         return values.cast(pa.int64()).to_pandas(types_mapper={pa.int64(): pd.Int64Dtype()}.get)
     if pa.types.is_list(values.type):
@@ -72,10 +56,6 @@ def keys_of(alerts: pd.DataFrame, names: pd.DataFrame) -> "pd.Series[Any]":
     Returns:
         Int64, one per alert, in order: the key of the record with its id, else with its site and page, else with its
         site alone; missing where none of these identifies exactly one record.
-
-    >>> names = pd.DataFrame({"user_id": 1, "record_id": [5, 6], "site": ["a", "b"], "href": None, "key": [70, 80]})
-    >>> keys_of(names.assign(record_id=[6, 9]).drop(columns="key"), names).tolist()
-    [80, 80]
     """
     types = {"record_id": "Int64", "site": "str", "href": "str"}
     left, right = alerts.astype(types).reset_index(drop=True), names.astype(types | {"key": "Int64"})

@@ -12,18 +12,7 @@ _Result = TypeVar("_Result")
 def delegate(
     attribute: str, method: Callable[Concatenate[_Part, _Arguments], _Result]
 ) -> Callable[Concatenate[Any, _Arguments], _Result]:
-    """Return a method that calls ``method`` on the part in ``attribute``.
-
-    >>> from exposurekit.history.delegation import delegate
-    >>> class Greeter:
-    ...     def greet(self, name):
-    ...         return f"Hello, {name}"
-    >>> class House:
-    ...     greet = delegate("door", Greeter.greet)
-    ...     door = Greeter()
-    >>> House().greet("Juniper")
-    'Hello, Juniper'
-    """
+    """Return a method that calls ``method`` on the part in ``attribute``."""
 
     @functools.wraps(method)
     def delegated(self: Any, /, *args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:

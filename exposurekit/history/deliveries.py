@@ -18,7 +18,6 @@ class ReceivedDelivery:
         delivery: The content.
 
     >>> from datetime import UTC
-    >>> from exposurekit.contract.webhooks import Delivery
     >>> ReceivedDelivery(1, datetime(2026, 11, 21, tzinfo=UTC), "msg_1", Delivery(user_id=12, events=[])).number
     1
     """

@@ -97,11 +97,7 @@ def select_users(cursor: Any, tables: Mapping[str, Files], low: int, high: int) 
 
 
 def grouped(rows: int) -> list[tuple[int, int]]:
-    """Split all buckets into ranges that are small enough to compare in memory.
-
-    >>> grouped(0), len(grouped(10**9))
-    ([(0, 63)], 64)
-    """
+    """Split all buckets into ranges that are small enough to compare in memory."""
     return in_parts(0, BUCKETS - 1, rows, GROUP_ROWS)
 
 

@@ -19,7 +19,6 @@ _NOT_OPEN = ", ".join(f"'{status}'" for status in NOT_OPEN)
 def is_open(column: str) -> str:
     """Return SQL for `analysis.is_open`; a history has no status only of what was not observed, which is not open.
 
-    >>> from exposurekit.history.sql import is_open
     >>> is_open("status")
     "(status IS NOT NULL AND status NOT IN ('removed', 'vanished', 'unknown'))"
     """
@@ -27,12 +26,7 @@ def is_open(column: str) -> str:
 
 
 def is_not_open(column: str) -> str:
-    """Return SQL for the opposite: a missing status is not open.
-
-    >>> from exposurekit.history.sql import is_not_open
-    >>> is_not_open("status")
-    "(status IS NULL OR status IN ('removed', 'vanished', 'unknown'))"
-    """
+    """Return SQL for the opposite: a missing status is not open."""
     return f"({column} IS NULL OR {column} IN ({_NOT_OPEN}))"
 
 

@@ -61,12 +61,7 @@ def verbs() -> dict[str, Command]:
 
 
 def describe_command(verb: str = "") -> str:
-    """Return the help of one verb, or of all.
-
-    >>> from exposurekit.notebook.commands import describe_command
-    >>> "--site NAME" in describe_command("records")
-    True
-    """
+    """Return the help of one verb, or of all."""
     if not verb:
         lines = "\n".join(f"  {name:<18}{command.help}" for name, command in verbs().items())
         return f"{_HEAD}\n\n{lines}\n\n%exposure VERB --help shows its options. {_FOOT}"

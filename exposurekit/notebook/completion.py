@@ -56,7 +56,6 @@ def completions(before: str, values: CompletionValues) -> tuple[str, list[str]]:
     Returns:
         The last word and its completions; none if the line is not an ``%exposure`` line.
 
-    >>> from exposurekit.notebook.completion import CompletionValues, completions
     >>> from exposurekit.notebook.namespace import NotebookContext
     >>> completions("table = %exposure by-s", CompletionValues(NotebookContext(dict)))
     ('by-s', ['by-site', 'by-state'])

@@ -71,10 +71,6 @@ def parse_line(line: str, verbs: Mapping[str, Iterable[str]], *, with_name: Iter
 
     Raises:
         InvalidArgument: The line is invalid; the message says what is accepted.
-
-    >>> from exposurekit.notebook.parser import parse_line
-    >>> parse_line("records --site 'Some Site' --chart", {"records": ("site", "chart")}).options
-    {'site': ['Some Site'], 'chart': True}
     """
     words = _words(line)
     _check_secrets(words)

@@ -56,7 +56,6 @@ class PersonalDataSearch:
         texts: The texts to search.
         public_names: Names that many people share, such as those of sites.
 
-    >>> from exposurekit.privacy.detector import PersonalDataSearch
     >>> search = PersonalDataSearch(["the listing of quill, ada", "ada%20QUILL", "a quill"])
     >>> search.add_name("Ada", "Quill")
     >>> search.kinds
@@ -96,13 +95,7 @@ class PersonalDataSearch:
             self._match(kind, self._index.sequence(tokens))
 
     def add_key(self, key: object) -> None:
-        """Search for a key or a secret. One with a digit needs no uncommon word if its punctuation matches as well.
-
-        >>> search = PersonalDataSearch(["secret-12", "secret 12"])
-        >>> search.add_key("secret-12")
-        >>> search.matching_texts
-        {'secret-12'}
-        """
+        """Search for a key or a secret. One with a digit needs no uncommon word if its punctuation matches as well."""
         parts = spans(str(key))
         tokens = tuple(part.text for part in parts)
         if len("".join(tokens)) < MIN_CHARACTERS or not self._index.has_words(tokens):
@@ -111,35 +104,17 @@ class PersonalDataSearch:
         self._match("key", self._index.sequence(tokens, gaps))
 
     def add_email(self, address: object) -> None:
-        """Search for an email address, also spelled with "at" and "dot", with or without a plus tag.
-
-        >>> search = PersonalDataSearch(["ada.quill at mail dot example"])
-        >>> search.add_email("ada.quill+shop@mail.example")
-        >>> search.kinds
-        Counter({'email': 1})
-        """
+        """Search for an email address, also spelled with "at" and "dot", with or without a plus tag."""
         plain = decoded(_text(address))
         for way in {plain, _EMAIL_TAG.sub("@", plain)}:
             self._add_canonical("email", way, MIN_EMAIL_CHARACTERS)
 
     def add_address(self, kind: str, address: object) -> None:
-        """Search for a street or a place; abbreviations match long forms (St and Street, CA and California).
-
-        >>> search = PersonalDataSearch(["12 acorn street"])
-        >>> search.add_address("street", "12 Acorn St")
-        >>> search.kinds
-        Counter({'street': 1})
-        """
+        """Search for a street or a place; abbreviations match long forms (St and Street, CA and California)."""
         self._add_canonical(kind, decoded(_text(address)), MIN_CHARACTERS)
 
     def add_name(self, first: object, last: object) -> None:
-        """Search for a name: in either order, with or without a middle word, joined, with an initial or a title.
-
-        >>> search = PersonalDataSearch(["Quill, A.", "Ms. Quill", "aquill@mail.example", "odaquill"])
-        >>> search.add_name("Odalys", "Quill"); search.add_name("A", "Quill")
-        >>> search.kinds
-        Counter({'name': 2})
-        """
+        """Search for a name: in either order, with or without a middle word, joined, with an initial or a title."""
         first, last = _text(first), _text(last)
         ways = {(first, last), (_without_umlauts(first), _without_umlauts(last))}
         for first_names, last_names in (tuple(map(words, way)) for way in ways):

@@ -35,12 +35,7 @@ class Word:
 
 
 def readings(text: str) -> Iterator[str]:
-    """Yield the decodings of a text: plain, with tags replaced by spaces or removed, and of base64 inside it.
-
-    >>> from exposurekit.privacy.normalize import readings
-    >>> "Ada Quill" in set(readings("%41da <b>Qu</b>ill"))
-    True
-    """
+    """Yield the decodings of a text: plain, with tags replaced by spaces or removed, and of base64 inside it."""
     plain = decoded(text)
     yield plain
     if "<" in plain:
@@ -49,12 +44,7 @@ def readings(text: str) -> Iterator[str]:
 
 
 def decoded(text: str) -> str:
-    r"""Decode HTML entities, JSON and JavaScript escapes, and URL encoding.
-
-    >>> from exposurekit.privacy.normalize import decoded
-    >>> decoded(r"A&#100;a%20Qu\u0069ll")
-    'Ada Quill'
-    """
+    """Decode HTML entities, JSON and JavaScript escapes, and URL encoding."""
     if "&" in text:
         text = unescaped(text)
     if "\\" in text or "%u" in text:
@@ -63,12 +53,7 @@ def decoded(text: str) -> str:
 
 
 def words(text: str) -> tuple[str, ...]:
-    """Split a text into normalised words.
-
-    >>> from exposurekit.privacy.normalize import words
-    >>> words("Łucja_O'Quill") == words("lucja o\u2019quill")
-    True
-    """
+    """Split a text into normalised words."""
     if text.isascii():
         return tuple(_WORD.findall(text.lower()))
     return tuple(map(_folded, _WORD.findall(_visible(text))))
@@ -85,12 +70,7 @@ def spans(text: str) -> tuple[Word, ...]:
 
 
 def canonical(tokens: tuple[str, ...]) -> tuple[str, ...]:
-    """Abbreviate the words of addresses, and drop the "at" and "dot" of spelled-out email addresses.
-
-    >>> from exposurekit.privacy.normalize import canonical
-    >>> canonical(("12", "acorn", "street", "new", "york")), canonical(("ada", "at", "mail", "dot", "example"))
-    (('12', 'acorn', 'st', 'ny'), ('ada', 'mail', 'example'))
-    """
+    """Abbreviate the words of addresses, and drop the "at" and "dot" of spelled-out email addresses."""
     short: list[str] = []
     for token in tokens:
         if token in ("at", "dot"):
@@ -104,12 +84,7 @@ def canonical(tokens: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def ascii_digits(text: str) -> str:
-    """Convert digits to ASCII and remove invisible characters.
-
-    >>> from exposurekit.privacy.normalize import ascii_digits
-    >>> ascii_digits("\u0664\u0661\u0665\u200b555")
-    '415555'
-    """
+    """Convert digits to ASCII and remove invisible characters."""
     return text if text.isascii() else _NON_ASCII.sub(lambda match: _in_ascii_digits(match[0]), text)
 
 

@@ -11,7 +11,6 @@ _HALF = 5  # characters before and after the dash: 50 bits, collisions are unlik
 class Pseudonyms:
     """Keyed pseudonyms: without the key they cannot be mapped to ids, even by trying all ids.
 
-    >>> from exposurekit.privacy.pseudonyms import Pseudonyms
     >>> some, others = Pseudonyms(b"k" * 32), Pseudonyms(b"K" * 32)
     >>> some.of(12) == some.of(12), some.of(12) == some.of(13), some.of(12) == others.of(12)
     (True, False, False)
@@ -24,12 +23,7 @@ class Pseudonyms:
         return "Pseudonyms(...)"
 
     def of(self, user_id: int) -> str:
-        """Return the pseudonym of a user: two groups of five letters or digits.
-
-        >>> from exposurekit.privacy.pseudonyms import Pseudonyms
-        >>> len(Pseudonyms(b"k" * 32).of(12))
-        11
-        """
+        """Return the pseudonym of a user: two groups of five letters or digits."""
         digest = hmac.digest(self._key, b"user %d" % user_id, "sha256")
         digits = base64.b32encode(digest).decode().lower()
         return f"{digits[:_HALF]}-{digits[_HALF : 2 * _HALF]}"
@@ -42,9 +36,5 @@ def load_pseudonyms() -> Pseudonyms:
 
     Raises:
         ConfigurationError: The key is damaged, others may read it, or it can be neither read nor created.
-
-    >>> from exposurekit.privacy import pseudonyms
-    >>> pseudonyms.load_pseudonyms().of(12) == pseudonyms.load_pseudonyms().of(12)
-    True
     """
     return Pseudonyms(key_files.load_or_create(paths.config_dir() / "pseudonyms.key", "the pseudonyms'"))

@@ -69,7 +69,6 @@ def redacted(frame: pd.DataFrame) -> pd.DataFrame:
     Raises:
         Leak: A column that stays contains a removed value, such as a site that is named like a person.
 
-    >>> from exposurekit.privacy.redaction import redacted
     >>> redacted(exposure.records()).columns.tolist()
     ['site', 'status', 'user_id', 'user_fields_required_for_removal', 'record_id']
     """
@@ -88,15 +87,7 @@ def redacted(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def find_values(frame: pd.DataFrame, search: PersonalDataSearch) -> None:
-    """Search for the personal values of a table; the column names determine their kind.
-
-    >>> from exposurekit.privacy.detector import PersonalDataSearch
-    >>> from exposurekit.privacy.redaction import find_values
-    >>> search = PersonalDataSearch([str(exposure.records()["name"].iloc[0])])
-    >>> find_values(exposure.records(), search)
-    >>> search.kinds
-    Counter({'name': 1})
-    """
+    """Search for the personal values of a table; the column names determine their kind."""
     for name in frame.columns.intersection([*_SINGLE_COLUMNS]):
         if not pd.api.types.is_numeric_dtype(frame[name].dtype):
             for value in _unique(frame[name]):
@@ -116,7 +107,6 @@ def _is_matrix(frame: pd.DataFrame) -> bool:
 def with_index(table: pd.DataFrame) -> pd.DataFrame:
     """Return a table with its index as columns; an index that only numbers the rows is dropped.
 
-    >>> from exposurekit.privacy.redaction import with_index
     >>> with_index(pd.DataFrame({"n": [3]}, pd.Index(["Seekfolk"], name="site"))).columns.tolist()
     ['site', 'n']
     """

@@ -6,22 +6,12 @@ from importlib.resources import files
 
 @cache
 def common_words() -> frozenset[str]:
-    """The common words, in lower case: `common_words.txt`, one a line.
-
-    >>> from exposurekit.privacy.vocabulary import common_words
-    >>> {"open", "listing", "removal"} <= common_words(), "quill" in common_words()
-    (True, False)
-    """
+    """The common words, in lower case: `common_words.txt`, one a line."""
     return frozenset(files("exposurekit.privacy").joinpath("common_words.txt").read_text("utf-8").split())
 
 
 def is_common(word: str) -> bool:
-    """Whether a word is common: in the vocabulary, a single Latin letter, or a number of up to four digits.
-
-    >>> from exposurekit.privacy.vocabulary import is_common
-    >>> is_common("forms"), is_common("a"), is_common("2026"), is_common("fennimoor")
-    (True, True, True, False)
-    """
+    """Whether a word is common: in the vocabulary, a single Latin letter, or a number of up to four digits."""
     if word in common_words() or (word.endswith("s") and word[:-1] in common_words()):
         return True
     return (len(word) == 1 and word.isascii()) or (word.isdecimal() and len(word) <= 4)  # noqa: PLR2004  a year

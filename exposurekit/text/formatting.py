@@ -16,7 +16,6 @@ MISSING = "—"
 def format_value(value: object) -> str:
     """Format a value as text; a missing value is a dash.
 
-    >>> from exposurekit.text.formatting import format_value
     >>> format_value(None), format_value(["a", "b"]), format_value(1234567), format_value(0.12345)
     ('—', 'a, b', '1,234,567', '0.123')
     """
@@ -36,7 +35,6 @@ def format_value(value: object) -> str:
 def pluralize(n: int, one: str, many: str = "") -> str:
     """``1 listing``, ``2 listings``.
 
-    >>> from exposurekit.text.formatting import pluralize
     >>> pluralize(1, "listing"), pluralize(1200, "person", "people")
     ('1 listing', '1,200 people')
     """
@@ -44,22 +42,12 @@ def pluralize(n: int, one: str, many: str = "") -> str:
 
 
 def is_missing(value: object) -> bool:
-    """Return whether a cell is missing; a list never is.
-
-    >>> from exposurekit.text.formatting import is_missing
-    >>> is_missing(pd.NA), is_missing([]), is_missing("")
-    (True, False, False)
-    """
+    """Return whether a cell is missing; a list never is."""
     return not hasattr(value, "__len__") and bool(pd.isna(value))  # type: ignore[call-overload]
 
 
 def rows(table: pd.DataFrame) -> list[list[str]]:
-    """Format all cells of a table, row by row.
-
-    >>> from exposurekit.text.formatting import rows
-    >>> rows(pd.DataFrame({"site": ["Seekfolk"], "n": [1200]}))
-    [['Seekfolk', '1,200']]
-    """
+    """Format all cells of a table, row by row."""
     columns = [
         [format_value(cell) for cell in table.iloc[:, index].tolist()] for index in range(table.shape[1])
     ]
@@ -67,12 +55,7 @@ def rows(table: pd.DataFrame) -> list[list[str]]:
 
 
 def join_list(value: Any) -> Any:
-    """Join a list to one text; return any other value unchanged.
-
-    >>> from exposurekit.text.formatting import join_list
-    >>> join_list(["a", "b"]), join_list(3)
-    ('a, b', 3)
-    """
+    """Join a list to one text; return any other value unchanged."""
     return ", ".join(map(str, value)) if _is_list(value) else value
 
 
@@ -85,10 +68,6 @@ def escape_formula(value: Any) -> Any:
     """Escape text that a spreadsheet would read as a formula.
 
     Source: OWASP, CSV Injection.
-
-    >>> from exposurekit.text.formatting import escape_formula
-    >>> escape_formula("=1+1"), escape_formula("Seekfolk"), escape_formula(-1)
-    ("'=1+1", 'Seekfolk', -1)
     """
     value = join_list(value)
     if not isinstance(value, str):
@@ -118,12 +97,7 @@ _CELLS = re.compile(r"(?<=[;\t\n])")
 
 
 def as_csv(table: pd.DataFrame) -> str:
-    r"""Write a table as CSV with formulas escaped; missing values are empty.
-
-    >>> from exposurekit.text.formatting import as_csv
-    >>> as_csv(pd.DataFrame({"site": ["=cmd()"], "n": [1]}))
-    "site,n\n'=cmd(),1\n"
-    """
+    r"""Write a table as CSV with formulas escaped; missing values are empty."""
     columns = [cells if is_any_real_numeric_dtype(cells) else _defused(cells) for _, cells in table.items()]
     names = [escape_formula(str(name)) for name in table.columns]
     whole = pd.concat(columns, axis=1) if columns else table

@@ -17,12 +17,7 @@ _SPARKLINE = (100, 24)  # its width and height
 
 @cache
 def stylesheet() -> str:
-    """Return the style sheet that reports and widgets share: tokens and common parts, below the class ``exposurekit``.
-
-    >>> from exposurekit.text.html_cards import stylesheet
-    >>> ".exposurekit .card" in stylesheet()
-    True
-    """
+    """Return the style sheet that reports and widgets share: tokens and common parts, below the class ``exposurekit``."""
     return files("exposurekit.text").joinpath("style.css").read_text("utf-8")
 
 
@@ -77,10 +72,6 @@ def html_card(
         figures: The main figures by name.
         tables: The number of rows of each table.
         calls: What each call does, by its code.
-
-    >>> from exposurekit.text.html_cards import html_card
-    >>> "&lt;b&gt;" in html_card("Record 7", {"site": "<b>Seekfolk</b>"})
-    True
     """
     below = f'<div class="label">{escape_cell(note)}</div>' if note else ""
     content = [
@@ -118,12 +109,7 @@ def _calls(calls: Mapping[str, str]) -> str:
 
 
 def rows(title: str, heads: Sequence[str], lines: Iterable[Sequence[object]]) -> str:
-    """Return a small table for a card; after 50 rows it says how many more there are.
-
-    >>> from exposurekit.text.html_cards import rows
-    >>> rows("by status", ["status", "n"], [("removed", 3)]).count("<td")
-    2
-    """
+    """Return a small table for a card; after 50 rows it says how many more there are."""
     all_lines = [*lines]
     head = "".join(f'<th scope="col">{escape_cell(name)}</th>' for name in heads)
     body = "".join(
@@ -137,23 +123,13 @@ def rows(title: str, heads: Sequence[str], lines: Iterable[Sequence[object]]) ->
 
 
 def numbered(items: Sequence[str]) -> str:
-    """Return numbered steps for a card; after 50 it says how many more there are.
-
-    >>> from exposurekit.text.html_cards import numbered
-    >>> numbered(["Open the form.", "Press <i>Remove</i>."]).count("<li>")
-    2
-    """
+    """Return numbered steps for a card; after 50 it says how many more there are."""
     listed = "".join(f"<li>{escape_cell(item)}</li>" for item in items[:ROWS_MAX])
     return f'<ol class="steps">{listed}</ol>{_more(len(items))}'
 
 
 def sparkline(course: Sequence[float]) -> str:
-    """A line of a figure over time, from zero; empty without two points.
-
-    >>> from exposurekit.text.html_cards import sparkline
-    >>> sparkline([4, 2]).count("<polyline"), sparkline([4])
-    (1, '')
-    """
+    """A line of a figure over time, from zero; empty without two points."""
     if len(course) < 2:  # noqa: PLR2004  a point is no line
         return ""
     width, height = _SPARKLINE
@@ -170,12 +146,7 @@ def sparkline(course: Sequence[float]) -> str:
 
 
 def escape_cell(value: object) -> str:
-    """Escape a value for a card: short, one line, with its text direction isolated.
-
-    >>> from exposurekit.text.html_cards import escape_cell
-    >>> escape_cell(True), escape_cell(None), escape_cell("<script>")
-    ('yes', 'unknown', '<bdi>&lt;script&gt;</bdi>')
-    """
+    """Escape a value for a card: short, one line, with its text direction isolated."""
     if value is None:
         return UNKNOWN_TEXT
     if isinstance(value, bool):
@@ -190,7 +161,6 @@ def escape_cell(value: object) -> str:
 def truncate(text: object, most: int) -> str:
     r"""Shorten a text to one line of at most ``most`` characters, without control characters.
 
-    >>> from exposurekit.text.html_cards import truncate
     >>> truncate("Seek\nfolk", 6)
     'Seek …'
     """

@@ -58,11 +58,6 @@ def read(text: str) -> Document:
 
     Raises:
         InvalidYaml: The text is not YAML, or more than plain data.
-
-    >>> from exposurekit.text.plain_yaml import read
-    >>> document = read("rules:\n- when: new")
-    >>> document.value, document.line(("rules", 0, "when"))
-    ({'rules': [{'when': 'new'}]}, 2)
     """
     document = Document()
     try:

@@ -35,7 +35,6 @@ def parse_time(when: str | int | date | datetime, *, now: datetime) -> datetime:
     Raises:
         InvalidArgument: It is no time; the message lists what is accepted.
 
-    >>> from exposurekit.text.times import parse_time
     >>> now = datetime(2026, 11, 22, 15, tzinfo=UTC)
     >>> parse_time("2026-11-13", now=now).isoformat(), parse_time("2026-11-13T12:00Z", now=now).isoformat()
     ('2026-11-13T23:59:59.999999+00:00', '2026-11-13T12:00:00+00:00')
@@ -57,13 +56,7 @@ def parse_time(when: str | int | date | datetime, *, now: datetime) -> datetime:
 
 
 def is_day(when: str | int | date | datetime) -> bool:
-    """Return whether a time is a day, not an instant.
-
-    >>> is_day("2026-11-13"), is_day("14 days"), is_day("yesterday"), is_day(date(2026, 11, 13))
-    (True, True, True, True)
-    >>> is_day("2026-11-13T00:00Z"), is_day("36h"), is_day(EPOCH)
-    (False, False, False)
-    """
+    """Return whether a time is a day, not an instant."""
     if isinstance(when, date):
         return not isinstance(when, datetime)
     text = _text(when)
@@ -73,30 +66,17 @@ def is_day(when: str | int | date | datetime) -> bool:
 
 
 def end_of_day(day: date) -> datetime:
-    """Return the last microsecond of a day in UTC.
-
-    >>> end_of_day(date(2026, 11, 13)).isoformat()
-    '2026-11-13T23:59:59.999999+00:00'
-    """
+    """Return the last microsecond of a day in UTC."""
     return datetime(day.year, day.month, day.day, tzinfo=UTC) + DAY - timedelta(microseconds=1)
 
 
 def format_time(at: datetime) -> str:
-    """Format an instant to the minute; the end of a day as that day.
-
-    >>> format_time(end_of_day(date(2026, 11, 13))), format_time(EPOCH)
-    ('2026-11-13', '1970-01-01 00:00 UTC')
-    """
+    """Format an instant to the minute; the end of a day as that day."""
     return f"{at:%Y-%m-%d}" if at == end_of_day(at.date()) else f"{at:%Y-%m-%d %H:%M} UTC"
 
 
 def interval(duration: timedelta) -> str:
-    """Format a duration in the largest unit that fits.
-
-    >>> from exposurekit.text.times import interval
-    >>> interval(timedelta(hours=6)), interval(timedelta(minutes=90))
-    ('6h', '90m')
-    """
+    """Format a duration in the largest unit that fits."""
     seconds = duration.total_seconds()
     unit = next((unit for unit, size in UNITS.items() if not seconds % size), "s")
     return f"{seconds / UNITS[unit]:g}{unit}"

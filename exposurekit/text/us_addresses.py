@@ -65,12 +65,7 @@ _ZIP = re.compile(r" [0-9]{5}(-[0-9]{4})?$")
 
 
 def state_of(location: str) -> str | None:
-    """Return the two-letter code of the state after the last comma of a location, ignoring ZIP code and country.
-
-    >>> from exposurekit.text.us_addresses import state_of
-    >>> state_of("Oakmere, California, USA"), state_of("Oakmere")
-    ('CA', None)
-    """
+    """Return the two-letter code of the state after the last comma of a location, ignoring ZIP code and country."""
     text = " ".join(["", *location.upper().replace(".", "").replace(",", " , ").split()])
     for country in _COUNTRIES:
         text = text.removesuffix(country)

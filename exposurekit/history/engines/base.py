@@ -71,7 +71,6 @@ class Files:
     def within(self, first: int, last: int) -> "Files":
         """Return the files of some buckets; all files if their paths do not contain the bucket.
 
-        >>> from exposurekit.history.engines.base import Files
         >>> Files(["/t/bucket=3/a.parquet", "/t/bucket=12/b.parquet"], pa.schema([])).within(4, 20).uris
         ['/t/bucket=12/b.parquet']
         """

@@ -60,12 +60,6 @@ class DuckDB:
     Args:
         memory_limit: As DuckDB writes it, such as ``"2GB"``; more is spilled to a private directory.
         threads: The number of threads; by default one per core.
-
-    >>> from exposurekit.history.engines.duckdb import DuckDB
-    >>> engine = DuckDB(threads=1)
-    >>> engine.ask("SELECT :n + 1 AS n", {}, {"n": 41}).to_pylist()
-    [{'n': 42}]
-    >>> engine.close()
     """
 
     def __init__(
@@ -114,11 +108,6 @@ class DuckDB:
             CorruptHistory: A file is damaged.
             DiskFull: No space is left for temporary files.
             KeyboardInterrupt: The query was interrupted.
-
-        >>> from exposurekit.history.engines.duckdb import DuckDB
-        >>> with DuckDB() as engine, engine.views({"ids": pa.table({"id": [3, 4]})}) as cursor:
-        ...     cursor.sql("SELECT sum(id)::BIGINT AS n FROM ids").to_arrow_table().to_pylist()
-        [{'n': 7}]
         """
         # Each cursor has its own views: another thread's query may use the same names.
         with contextlib.closing(self._connection.cursor()) as cursor:
@@ -170,10 +159,6 @@ def engine_of(engine: object = None) -> Engine:
     Raises:
         InvalidArgument: ``engine`` is none of these.
         ConfigurationError: Spark is not installed or cannot be reached.
-
-    >>> from exposurekit.history.engines.duckdb import engine_of
-    >>> type(engine_of("duckdb")).__name__
-    'DuckDB'
     """
     if engine is None or engine == "duckdb":
         return DuckDB(as_written=True)
@@ -265,11 +250,7 @@ def _delete_old_spills() -> None:
 
 
 def is_running(pid: int) -> bool:
-    """Return whether a process is running on this machine.
-
-    >>> is_running(os.getpid())
-    True
-    """
+    """Return whether a process is running on this machine."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -38,7 +38,6 @@ class Spark:
     Raises:
         ConfigurationError: pyspark or Java is missing, Spark does not start, or a session of another master runs here.
 
-    >>> from exposurekit.history.engines.duckdb import Spark
     >>> Spark("nowhere://")
     Traceback (most recent call last):
     exposurekit.errors.ConfigurationError: A Spark master is spark://host:port or local-cluster[workers,cores,megabytes]

@@ -188,19 +188,13 @@ STAGED = {
 
 
 def bucket_of(user_id: int) -> int:
-    """Return the bucket of a user.
-
-    >>> from exposurekit.history.storage.schema import bucket_of
-    >>> bucket_of(12), bucket_of(64)
-    (12, 0)
-    """
+    """Return the bucket of a user."""
     return user_id % BUCKETS
 
 
 def in_parts(low: int, high: int, rows: int, most: int) -> list[tuple[int, int]]:
     """Split a bucket range into parts of about ``most`` rows; a part has at least one bucket.
 
-    >>> from exposurekit.history.storage.schema import in_parts
     >>> in_parts(8, 15, 10, 4), in_parts(0, 1, 10, 1)
     ([(8, 9), (10, 12), (13, 15)], [(0, 0), (1, 1)])
     """
