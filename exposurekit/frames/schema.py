@@ -7,6 +7,8 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from exposurekit.contract.inputs import AddressItem
+
 UTC = pa.timestamp("us", "UTC")
 TEXT_DTYPE = pd.StringDtype(na_value=np.nan)
 LISTS_DTYPE = pd.ArrowDtype(pa.list_(pa.string()))
@@ -50,74 +52,58 @@ class Column:
         return (self.source or self.name).split(".")
 
 
+def _columns(kind: Kind, *names: str, within: str = "") -> tuple[Column, ...]:
+    """Columns of one type, which are read from fields of their names, or of their names within another field."""
+    return tuple(Column(name, kind, within and f"{within}.{name}") for name in names)
+
+
 USER_ID = Column("user_id", ID)
 TABLES: dict[str, tuple[Column, ...]] = {
     "users": (
         Column("user_id", ID, "id"),
-        Column("first_name", TEXT),
-        Column("middle_name", TEXT),
-        Column("last_name", TEXT),
+        *_columns(TEXT, "first_name", "middle_name", "last_name"),
         Column("birth_date", SECONDS),
-        Column("is_scanning", FLAG),
-        Column("identification_on_file", FLAG),
+        *_columns(FLAG, "is_scanning", "identification_on_file"),
     ),
     # In 80 characters pandas shows only the outer columns: site and status come first, and the last ones are narrow.
     "records": (
-        Column("site", CATEGORY),
-        Column("status", CATEGORY),
+        *_columns(CATEGORY, "site", "status"),
         USER_ID,
-        Column("name", TEXT),
-        Column("href", TEXT),
-        Column("relations", TEXTS),
-        Column("aliases", TEXTS),
-        Column("locations", TEXTS),
-        Column("user_fields_required_for_removal", TEXTS),
+        *_columns(TEXT, "name", "href"),
+        *_columns(TEXTS, "relations", "aliases", "locations", "user_fields_required_for_removal"),
         Column("reference_id", TEXT),
         Column("age", SMALL),
         Column("record_id", ID, "id"),
     ),
-    "links": (USER_ID, Column("url", TEXT), Column("title", TEXT), Column("contains", TEXTS)),
+    "links": (USER_ID, *_columns(TEXT, "url", "title"), Column("contains", TEXTS)),
     "alerts": (
-        USER_ID,
-        Column("alert_number", ID),
+        *_columns(ID, "user_id", "alert_number"),
         Column("source_type", CATEGORY),
-        Column("text", TEXT),
-        Column("html", TEXT),
-        Column("url", TEXT),
-        Column("guide", TEXT),
+        *_columns(TEXT, "text", "html", "url", "guide"),
         Column("opt_out_procedure", TEXTS),
         Column("record_id", MAYBE_ID, "source.record.id"),
-        Column("site", CATEGORY, "source.record.site"),
-        Column("status", CATEGORY, "source.record.status"),
+        *_columns(CATEGORY, "site", "status", within="source.record"),
         Column("href", TEXT, "source.record.href"),
         Column("link_url", TEXT, "source.link.url"),
         Column("link_title", TEXT, "source.link.title"),
     ),
     "steps": (
-        USER_ID,
-        Column("alert_number", ID),
-        Column("step_number", ID),
+        *_columns(ID, "user_id", "alert_number", "step_number"),
         Column("step", TEXT),
         Column("source_type", CATEGORY),
         Column("record_id", MAYBE_ID),
-        Column("site", CATEGORY),
-        Column("status", CATEGORY),
+        *_columns(CATEGORY, "site", "status"),
         Column("url", TEXT),
     ),
     "aliases": (
         USER_ID,
         Column("alias_id", MAYBE_ID, "id"),
-        Column("first_name", TEXT),
-        Column("last_name", TEXT),
+        *_columns(TEXT, "first_name", "last_name"),
         Column("alias_type", CATEGORY),
     ),
     "emails": (USER_ID, Column("email_id", MAYBE_ID, "id"), Column("address", TEXT)),
     "phone_numbers": (USER_ID, Column("phone_number_id", MAYBE_ID, "id"), Column("number", TEXT)),
-    "addresses": (
-        USER_ID,
-        Column("address_id", MAYBE_ID, "id"),
-        *(Column(name, TEXT) for name in ("address1", "address2", "city", "state", "zip", "country")),
-    ),
+    "addresses": (USER_ID, Column("address_id", MAYBE_ID, "id"), *_columns(TEXT, *AddressItem.names())),
     "service_history": (USER_ID, Column("event", CATEGORY), Column("occurred_at", INSTANT)),
     "failures": (
         USER_ID,
@@ -127,9 +113,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("reason", TEXT),
     ),
     "deviations": (
-        Column("operation", TEXT),
-        Column("field", TEXT),
-        Column("kind", TEXT),
+        *_columns(TEXT, "operation", "field", "kind"),
         Column("users", MAYBE_ID),
         Column("example", TEXT),
     ),

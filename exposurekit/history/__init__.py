@@ -8,7 +8,7 @@
     storage/          the Delta tables: location, schema, reads and writes
     reader            the tables, read with `sql` on one of `engines/` (DuckDB or Spark)
     queries           the questions of `analysis`
-    annotations       labels, ticks and notes      annotated_queries  findings and steps with them
+    annotations       labels, ticks and notes, and findings and steps with them
     maintenance       checkpoint, compact, erase, verify
     times             parse times                 identity    keys of records, links and alerts
     diff              changes between two times   deliveries  webhook deliveries

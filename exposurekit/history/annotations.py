@@ -1,14 +1,16 @@
-"""Labels, ticks and notes: what an analyst writes about findings and steps, stored beside the observations."""
+"""Labels, ticks and notes: what an analyst writes about findings and steps, and tables joined with them."""
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 from pydantic import BaseModel
 
+from exposurekit import frames
 from exposurekit.errors import InvalidArgument, NotFound
 from exposurekit.history import identity, sql
 from exposurekit.history.conversion import check_choice, frame
@@ -24,6 +26,16 @@ STEP = "step"  # the kind of a ticked step, beside the kinds of items
 LABELS = ("mine", "not mine", "unsure")
 TICKS = ("done", "unable", "open")
 _MICROSECOND = timedelta(microseconds=1)
+_TICK_COLUMNS = {"value": "tick", "note": "tick_note", "marked_at": "ticked_at"}
+_LABEL_COLUMNS = {"value": "label", "note": "label_reason", "marked_at": "labelled_at"}
+_ITEM_COLUMNS = ("site", "record_id", "reference_id")  # of what is annotated, as far as it has them
+
+
+class PersonalData(Protocol):
+    """Adds what people have on file to alerts; an `Exposure` does."""
+
+    def with_people(self, table: pd.DataFrame, /) -> pd.DataFrame:
+        """Return the alerts with ``person`` and ``form_values``."""
 
 
 class Annotations:
@@ -113,6 +125,78 @@ class Annotations:
         with resolve():
             store.append("site_names", pa.Table.from_pylist(rows, TABLES["site_names"].schema))
 
+    def labels(self) -> pd.DataFrame:
+        """List the newest label of each item: ``user_id``, ``site``, ``record_id``, ``reference_id``, ``value``, ``note``, ...
+
+        >>> history.labels().columns.tolist()[:5]
+        ['user_id', 'site', 'record_id', 'reference_id', 'value']
+        """
+        return self._described(self.newest(LABEL), "value")
+
+    def ticks(self, *, exposure: PersonalData | None = None) -> pd.DataFrame:
+        """List the newest tick of each step.
+
+        Args:
+            exposure: An `Exposure`, for ``person``, which a history does not store.
+
+        Returns:
+            One row per ticked step: ``user_id``, ``person`` (with ``exposure``), ``site``, ``record_id`` (Int64),
+            ``reference_id``, ``label`` (of the listing), ``step_number`` and ``step`` (its text), ``value`` (``done``,
+            ``unable`` or ``open``), ``note``, ``marked_at`` (UTC), ``kind``, ``key``.
+
+        >>> history.ticks().columns.tolist()[4:7]
+        ['label', 'step_number', 'step']
+        """
+        ticks = self._described(self.newest(TICK), "step_number", "step", "value")
+        ticks.insert(4, "label", self._listing_labels(ticks))
+        return ticks if exposure is None else exposure.with_people(ticks)
+
+    def notes(self) -> pd.DataFrame:
+        """List all notes, oldest first: ``user_id``, ``site``, ``record_id``, ``reference_id``, ``note``, ``marked_at``, ...
+
+        >>> history.notes().columns.tolist()[4:6]
+        ['step_number', 'note']
+        """
+        return self._described(self.every(NOTE), "step_number")
+
+    def with_ticks(self, steps: pd.DataFrame) -> pd.DataFrame:
+        """Join the newest tick of each step, and the newest label of its listing, to steps.
+
+        Args:
+            steps: A table as returned by `Exposure.steps`.
+
+        Returns:
+            The same rows, and ``tick`` (``done``, ``unable`` or ``open``; missing: no tick), ``tick_note`` (text),
+            ``ticked_at`` (UTC), ``label`` (``mine``, ``not mine`` or ``unsure``; missing: no label, or a page).
+
+        Raises:
+            InvalidArgument: The rows are not steps.
+
+        >>> len(history.with_ticks(exposure.steps())) == len(exposure.steps())
+        True
+        """
+        ticked = self._join(steps, self.newest(TICK), STEP, _TICK_COLUMNS)
+        return ticked.assign(label=self._listing_labels(ticked))
+
+    def with_labels(self, records: pd.DataFrame | None = None) -> pd.DataFrame:
+        """Join the newest label to records: are they about the person?
+
+        Args:
+            records: A table as returned by `Exposure.records` or `records`; None: `records` now.
+
+        Returns:
+            The same rows, and ``label`` (``mine``, ``not mine`` or ``unsure``; missing: no label), ``label_reason``
+            (text), ``labelled_at`` (UTC).
+
+        Raises:
+            InvalidArgument: The rows are not records.
+
+        >>> "label" in history.with_labels().columns
+        True
+        """
+        rows = self._reader.records() if records is None else records
+        return self._join(rows, self.newest(LABEL), "record", _LABEL_COLUMNS)
+
     def newest(self, annotation: str) -> pd.DataFrame:
         """Return the newest `LABEL` or `TICK` of each item."""
         rows = self.every(annotation)
@@ -143,6 +227,54 @@ class Annotations:
                 self._newest_at = None if times.empty else times.max().to_pydatetime()
         now = self._reader.clock()
         return now if self._newest_at is None else max(now, self._newest_at + _MICROSECOND)
+
+    def _listing_labels(self, steps: pd.DataFrame) -> "pd.Series[str]":
+        """The newest label of each step's record; missing for a page."""
+        columns = [name for name in ("user_id", "record_id", "site", "reference_id") if name in steps]
+        records = steps.loc[steps["record_id"].notna(), columns]
+        labels = self.with_labels(records)["label"].to_numpy("object")
+        return pd.Series(labels, records.index, dtype="str").reindex(steps.index)
+
+    def _described(self, annotations: pd.DataFrame, *columns: str) -> pd.DataFrame:
+        """Add the columns that identify each annotated item to people; missing where it was never observed."""
+        added, keys = [*_ITEM_COLUMNS, "step"], ["user_id", "kind", "key"]
+        items = [self._items_of(str(kind), rows, added) for kind, rows in annotations.groupby("kind")]
+        details = pd.concat([annotations[keys].head(0), *items]).reindex(columns=[*keys, *added])
+        types = annotations[keys].dtypes.to_dict() | dict.fromkeys(added, "str") | {"record_id": "Int64"}
+        table = annotations.merge(details.drop_duplicates(keys).astype(types), on=keys, how="left")
+        return table[["user_id", *_ITEM_COLUMNS, *columns, "note", "marked_at", "kind", "key"]]
+
+    def _items_of(self, kind: str, annotations: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
+        try:
+            table = self._reader.alerts() if kind == STEP else getattr(self._reader, f"{kind}s")()
+        except NotFound:  # the first annotation may begin the history
+            return pd.DataFrame()
+        rows = table[table["user_id"].isin(annotations["user_id"])]
+        rows = frames.steps_from_alerts(rows) if kind == STEP else rows
+        keys = pd.DataFrame(self._keys(rows, kind), columns=["user_id", "kind", "key"])
+        return keys.assign(**{name: rows[name].astype("object").array for name in columns if name in rows})
+
+    def _join(
+        self, rows: pd.DataFrame, annotations: pd.DataFrame, kind: str, names: Mapping[str, str]
+    ) -> pd.DataFrame:
+        columns = [*names.values()]
+        of_kind = annotations[annotations["kind"] == kind].rename(columns=names)
+        of_kind = of_kind[["user_id", "key", *columns]]
+        self._keys(rows.head(1), kind)  # one row is enough to check the kind
+        # Keys are computed only for rows of users with annotations.
+        positions = np.flatnonzero(rows["user_id"].isin(of_kind["user_id"]))
+        keys = pd.DataFrame(self._keys(rows.iloc[positions], kind), columns=["user_id", "key"]).astype(
+            "int64"
+        )
+        joined = keys.merge(of_kind, on=["user_id", "key"], how="left").set_axis(positions)
+        joined = joined.reindex(range(len(rows)))
+        return rows.assign(**{name: joined[name].array for name in columns})
+
+    def _keys(self, rows: pd.DataFrame, kind: str) -> list[dict[str, Any]]:
+        keys = [key_columns(row, self._reader.records_by) for row in rows_of(rows)]
+        if any(key["kind"] != kind for key in keys):
+            raise InvalidArgument(f"These rows are not {kind}s: pass rows of {kind}s()")
+        return keys
 
 
 def rows_of(item: Rows) -> list[dict[str, Any]]:

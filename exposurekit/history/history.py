@@ -14,7 +14,6 @@ from exposurekit.errors import DiskFull, InvalidArgument, NotFound
 from exposurekit.frames.key_access import Keyed
 from exposurekit.history import ingest, maintenance, staging
 from exposurekit.history import runs as history_runs
-from exposurekit.history.annotated_queries import AnnotatedQueries
 from exposurekit.history.annotations import Annotations
 from exposurekit.history.collector import Source, segments
 from exposurekit.history.conversion import check_user_id
@@ -89,8 +88,7 @@ class History(Keyed):
         self._runs = RunManager(self._store, clock, self._records_by)
         self._reader = HistoryReader(self._store, self._engine, self._records_by, clock)
         self._annotations = Annotations(self._reader)
-        self._queries = HistoryQueries(self._reader)
-        self._annotated = AnnotatedQueries(self._reader, self._annotations)
+        self._queries = HistoryQueries(self._reader, self._annotations)
 
     def __repr__(self) -> str:
         try:
@@ -162,21 +160,21 @@ class History(Keyed):
     coverage = delegate("_queries", HistoryQueries.coverage)
     site_health = delegate("_queries", HistoryQueries.site_health)
 
-    steps = delegate("_annotated", AnnotatedQueries.steps)
-    with_ticks = delegate("_annotated", AnnotatedQueries.with_ticks)
-    with_labels = delegate("_annotated", AnnotatedQueries.with_labels)
-    work_queue = delegate("_annotated", AnnotatedQueries.work_queue)
-    stalled_sites = delegate("_annotated", AnnotatedQueries.stalled_sites)
-    precision = delegate("_annotated", AnnotatedQueries.precision)
+    steps = delegate("_queries", HistoryQueries.steps)
+    with_ticks = delegate("_annotations", Annotations.with_ticks)
+    with_labels = delegate("_annotations", Annotations.with_labels)
+    work_queue = delegate("_queries", HistoryQueries.work_queue)
+    stalled_sites = delegate("_queries", HistoryQueries.stalled_sites)
+    precision = delegate("_queries", HistoryQueries.precision)
 
     label = delegate("_annotations", Annotations.label)
     tick = delegate("_annotations", Annotations.tick)
     note = delegate("_annotations", Annotations.note)
     rename_site = delegate("_annotations", Annotations.rename_site)
     site_names = delegate("_reader", HistoryReader.site_names)
-    labels = delegate("_annotated", AnnotatedQueries.labels)
-    ticks = delegate("_annotated", AnnotatedQueries.ticks)
-    notes = delegate("_annotated", AnnotatedQueries.notes)
+    labels = delegate("_annotations", Annotations.labels)
+    ticks = delegate("_annotations", Annotations.ticks)
+    notes = delegate("_annotations", Annotations.notes)
 
     # --- collecting ---
 

@@ -8,14 +8,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from exposurekit import analysis
+from exposurekit import analysis, frames
+from exposurekit.analysis import tasks
 from exposurekit.analysis.forecast import ARRIVALS_DAYS, HORIZONS
 from exposurekit.analysis.grouping import Ints
 from exposurekit.analysis.selection import UserIds
 from exposurekit.analysis.status_over_time import Every
+from exposurekit.analysis.work_queue import stalled_sites
 from exposurekit.contract.types import STATUSES
 from exposurekit.errors import InvalidArgument
 from exposurekit.history import sql
+from exposurekit.history.annotations import Annotations, PersonalData
 from exposurekit.history.conversion import check_choice, frame
 from exposurekit.history.diff import Diff
 from exposurekit.history.reader import MAX_TIME, HistoryReader
@@ -30,6 +33,7 @@ class HistoryQueries:
     """Methods of `History` that answer the questions of `analysis`."""
 
     reader: HistoryReader
+    annotations: Annotations
 
     def status_over_time(
         self,
@@ -350,6 +354,68 @@ class HistoryQueries:
             arrivals_days=arrivals_days,
             level=level,
         )
+
+    def steps(self, as_of: When = None, *, exposure: PersonalData | None = None) -> pd.DataFrame:
+        """List the manual opt-out steps and their ticks: one row per step of each alert that is listed.
+
+        Args:
+            as_of: An instant, or a day (until its end, UTC); None: now. Ticks are always the newest.
+            exposure: An `Exposure`, for who each listing is about and what to enter, which a history does not store.
+
+        Returns:
+            The columns of `Exposure.steps` (``person`` and ``form_values`` are missing without ``exposure``),
+            ``first_seen_at`` (of the alert) and those of `with_ticks`.
+
+        Raises:
+            NotFound: Nothing was observed by then.
+
+        Source: specification, "Alert".
+
+        >>> history.steps().columns.tolist()[-4:]
+        ['tick', 'tick_note', 'ticked_at', 'label']
+        """
+        alerts = self.reader.alerts(as_of)
+        listed = alerts[alerts["presence"] == analysis.LISTED].reset_index(drop=True)
+        listed = tasks.without_people(listed) if exposure is None else exposure.with_people(listed)
+        return self.annotations.with_ticks(frames.steps_from_alerts(listed, beside=("first_seen_at",)))
+
+    def work_queue(self, as_of: When = None, *, exposure: PersonalData | None = None) -> pd.DataFrame:
+        """Order the manual removals that are left by what clears most for the time: `analysis.work_queue`.
+
+        Listings labelled ``not mine`` are left out. `stalled_sites` come later.
+
+        Args:
+            as_of: As in `steps`: what was listed then, with the newest ticks.
+            exposure: An `Exposure`, for ``person`` and ``form_values``, which are missing without it.
+
+        >>> "items_per_minute" in history.work_queue().columns
+        True
+        """
+        return analysis.work_queue(self.steps(as_of, exposure=exposure), stalled=self.stalled_sites(as_of))
+
+    def stalled_sites(self, as_of: When = None) -> dict[str, str]:
+        """Return the sites that remove nothing, with the reason: see `exposurekit.analysis.work_queue`.
+
+        >>> history.stalled_sites()
+        {...}
+        """
+        latest = self.reader.latest()
+        if latest.first_at is None:
+            return {}
+        until = self.reader.instant(as_of, latest)
+        moves = self.reader.transitions("record", ("site",), "day", latest.upto, until=until)
+        return stalled_sites(moves, until)
+
+    def precision(self, as_of: When = None) -> pd.DataFrame:
+        """Estimate the share of each site's findings that are about the person, from labels: `analysis.precision`.
+
+        Args:
+            as_of: An instant, or a day (until its end, UTC), by which they were found; None: now. Labels are the newest.
+
+        >>> history.precision().columns.tolist()[:2]
+        ['site', 'mine']
+        """
+        return analysis.precision(self.annotations.with_labels(self.reader.records(as_of)))
 
     def _gap_days(self, entry_day: Ints) -> Ints:
         """Return the days from the previous run of everyone to each day; 0 if there is none."""

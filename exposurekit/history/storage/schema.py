@@ -15,26 +15,23 @@ KINDS = ("record", "link", "alert")
 BUCKETS = 64  # so that erasing a person rewrites one sixty-fourth
 BUCKET_SQL = f"(user_id % {BUCKETS})::INTEGER"  # `bucket_of`, in a query
 
+TEXT, FLAG = pa.string(), pa.bool_()
+SMALL, INTEGER, LONG = pa.int16(), pa.int32(), pa.int64()
 INSTANT = pa.timestamp("us", "UTC")
-_LISTS = pa.list_(pa.string())
-ITEM = [
-    ("kind", pa.string()),
-    ("user_id", pa.int64()),
-    ("key", pa.int64()),
-    ("site", pa.string()),
-    ("status", pa.string()),
-    ("prev_status", pa.string()),
-    ("episode", pa.int32()),
-    ("episode_at", INSTANT),
-    ("left_censored", pa.bool_()),
-]
+Columns = dict[str, pa.DataType]
+ITEM: Columns = {
+    **{"kind": TEXT, "user_id": LONG, "key": LONG, "site": TEXT, "status": TEXT, "prev_status": TEXT},
+    **{"episode": INTEGER, "episode_at": INSTANT, "left_censored": FLAG},
+}
 CONTENT_OF = {"record": "records", "link": "links", "alert": "alerts"}
-_KEYS = [("user_id", pa.int64()), ("key", pa.int64()), ("hash", pa.int64())]
 COUNTED = (
     *("new", "entered_scope", "relisted", "changed", "removed", "vanished", "left_scope"),
     *("links_new", "links_vanished", "alerts_new", "alerts_vanished"),
 )
 PEOPLE_COUNTED = ("whole", "partial", "failed", "missed", "absent", "unlisted", "late", "registered")
+_OBSERVATION: Columns = {"seq": LONG, "seen_at": INSTANT}
+_KEYS: Columns = {"user_id": LONG, "key": LONG, "hash": LONG}
+_FAILURE: Columns = {"operation": TEXT, "error": TEXT, "status": SMALL, "reason": TEXT}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,138 +47,77 @@ class Table:
         return list(self.schema.names)
 
 
-def _content_columns(kind: str) -> list[tuple[str, pa.DataType]]:
+def _content_columns(kind: str) -> Columns:
     """The columns of an item's content, as `frames` declares them, in plain Arrow types."""
-    return [
-        (column.name, _plain(column.kind.arrow))
-        for column in frames.TABLES[CONTENT_OF[kind]]
-        if column.name != "user_id"
-    ]
+    columns = {column.name: column.kind.arrow for column in frames.TABLES[CONTENT_OF[kind]]}
+    return {
+        name: TEXT if pa.types.is_large_string(one) else one
+        for name, one in columns.items()
+        if name != "user_id"
+    }
 
 
-def _plain(kind: pa.DataType) -> pa.DataType:
-    return pa.string() if pa.types.is_large_string(kind) else kind
+def _table(columns: Columns, *, bucketed: bool = False) -> Table:
+    return Table(pa.schema(columns | ({"bucket": INTEGER} if bucketed else {})), bucketed)
 
 
-def _table(*columns: tuple[str, pa.DataType], bucketed: bool = False) -> Table:
-    within = [("bucket", pa.int32())] if bucketed else []
-    return Table(pa.schema([*columns, *within]), bucketed)
-
-
-_OBSERVATION = [("seq", pa.int64()), ("seen_at", INSTANT)]
 TABLES: dict[str, Table] = {
     # One row per ingested run; `seq` numbers them.
     "runs": _table(
-        ("seq", pa.int64()),
-        ("run", pa.string()),
-        ("origin", pa.string()),
-        ("scope", pa.string()),
-        ("source", pa.string()),
-        ("started_at", INSTANT),
-        ("finished_at", INSTANT),
-        ("complete", pa.bool_()),
-        ("listed", pa.int64()),
-        *((name, pa.int64()) for name in (*PEOPLE_COUNTED, *COUNTED)),
-        ("inbox", pa.string()),
-        ("inbox_until", pa.int64()),
-        ("deliveries", pa.int64()),
+        {"seq": LONG, "run": TEXT, "origin": TEXT, "scope": TEXT, "source": TEXT}
+        | {"started_at": INSTANT, "finished_at": INSTANT, "complete": FLAG}
+        | dict.fromkeys(("listed", *PEOPLE_COUNTED, *COUNTED), LONG)
+        | {"inbox": TEXT, "inbox_until": LONG, "deliveries": LONG}
     ),
     # The run of each number; on a store that is not local, where there are no locks.
-    "claims": _table(("seq", pa.int64()), ("run", pa.string())),
+    "claims": _table({"seq": LONG, "run": TEXT}),
     # One row per user whom a run did not load in full, or loaded for the first time.
-    "load_issues": _table(
-        ("seq", pa.int64()),
-        ("user_id", pa.int64()),
-        ("what", pa.string()),
-        ("operation", pa.string()),
-        ("error", pa.string()),
-        ("status", pa.int16()),
-        ("reason", pa.string()),
-    ),
+    "load_issues": _table({"seq": LONG, "user_id": LONG, "what": TEXT} | _FAILURE),
     # One row per observed change of an item's status.
     "changes": _table(
-        *_OBSERVATION,
-        ("day", pa.int32()),
-        *ITEM,
-        ("open_s", pa.int64()),
-        ("not_before", INSTANT),
-        bucketed=True,
+        _OBSERVATION | {"day": INTEGER} | ITEM | {"open_s": LONG, "not_before": INSTANT}, bucketed=True
     ),
     # The content of each item, whenever it changed.
     **{
-        CONTENT_OF[kind]: _table(*_OBSERVATION, *_KEYS, *_content_columns(kind), bucketed=True)
+        CONTENT_OF[kind]: _table(_OBSERVATION | _KEYS | _content_columns(kind), bucketed=True)
         for kind in KINDS
     },
     # The state of every item after the run in the table's transaction "checkpoint".
-    "checkpoint": _table(*_OBSERVATION, *ITEM, ("hash", pa.int64()), bucketed=True),
+    "checkpoint": _table(_OBSERVATION | ITEM | {"hash": LONG}, bucketed=True),
     # The number of changes by sort and day: queries over everyone sum these.
     "cube": _table(
-        ("seq", pa.int64()),
-        ("day", pa.int32()),
-        ("kind", pa.string()),
-        ("site", pa.string()),
-        ("prev_status", pa.string()),
-        ("status", pa.string()),
-        ("opened_day", pa.int32()),
-        ("left_censored", pa.bool_()),
-        ("n", pa.int64()),
+        {"seq": LONG, "day": INTEGER, "kind": TEXT, "site": TEXT, "prev_status": TEXT, "status": TEXT}
+        | {"opened_day": INTEGER, "left_censored": FLAG, "n": LONG}
     ),
     # The current state of every user.
     "people": _table(
-        ("user_id", pa.int64()),
-        ("listed", pa.bool_()),
-        ("last_complete_at", INSTANT),
-        ("observed_until", INSTANT),
-        ("first_registered_after", INSTANT),
-        ("outcome", pa.string()),
-        ("reason", pa.string()),
+        {"user_id": LONG, "listed": FLAG, "last_complete_at": INSTANT, "observed_until": INSTANT}
+        | {"first_registered_after": INSTANT, "outcome": TEXT, "reason": TEXT}
     ),
     # One row per webhook delivery; `others` has the fields that the specification does not name.
     "deliveries": _table(
-        *_OBSERVATION,
-        ("user_id", pa.int64()),
-        ("webhook_id", pa.string()),
-        ("events", _LISTS),
-        ("others", pa.string()),
+        _OBSERVATION | {"user_id": LONG, "webhook_id": TEXT, "events": pa.list_(TEXT), "others": TEXT}
     ),
     # Labels, ticks and notes; the newest counts.
     "annotations": _table(
-        ("marked_at", INSTANT),
-        ("user_id", pa.int64()),
-        ("kind", pa.string()),
-        ("key", pa.int64()),
-        ("mark", pa.string()),
-        ("step", pa.int64()),
-        ("value", pa.string()),
-        ("note", pa.string()),
+        {"marked_at": INSTANT, "user_id": LONG, "kind": TEXT, "key": LONG}
+        | {"mark": TEXT, "step": LONG, "value": TEXT, "note": TEXT}
     ),
     # Sites that got another name; applied in order whenever a question is answered.
-    "site_names": _table(("renamed_at", INSTANT), ("site", pa.string()), ("name", pa.string())),
+    "site_names": _table({"renamed_at": INSTANT, "site": TEXT, "name": TEXT}),
 }
 
 STAGED_PEOPLE = pa.schema(
-    [
-        ("part", pa.int64()),
-        ("user_id", pa.int64()),
-        ("outcome", pa.string()),
-        ("began", INSTANT),  # null: the start of the run
-        ("seen_at", INSTANT),  # null: the end of the run
-        ("operation", pa.string()),
-        ("error", pa.string()),
-        ("status", pa.int16()),
-        ("reason", pa.string()),
-    ]
+    {"part": LONG, "user_id": LONG, "outcome": TEXT}
+    # Null: the start, and the end, of the run.
+    | {"began": INSTANT, "seen_at": INSTANT}
+    | _FAILURE
 )
 STAGED = {
     kind: pa.schema(
-        [
-            ("part", pa.int64()),
-            ("bucket", pa.int32()),
-            ("thing_site", pa.string()),
-            ("thing_status", pa.string()),
-            *_KEYS,
-            *_content_columns(kind),
-        ]
+        {"part": LONG, "bucket": INTEGER, "thing_site": TEXT, "thing_status": TEXT}
+        | _KEYS
+        | _content_columns(kind)
     )
     for kind in KINDS
 }
