@@ -87,30 +87,18 @@ if TYPE_CHECKING:  # for type checkers and editors; `_MODULES` is what runs, and
 
 __version__ = "0.1.0"
 
-_MODULES = {
-    **dict.fromkeys(("connect", "Exposure"), "exposure"),
-    **dict.fromkeys(("Client", "AsyncClient", "RetryPolicy"), "client"),
-    "demo": "sandbox.demo",
-    "export": "exports",
-    **dict.fromkeys(("report", "Report", "Section"), "reports"),
-    **dict.fromkeys(("History", "Run", "Diff", "ReceivedDelivery", "HistoryLocked"), "history"),
-    **dict.fromkeys(("User", "UserKey", "Record", "Link", "Alert"), "contract.models"),
-    **dict.fromkeys(
-        (
-            "ExposureError",
-            "ConfigurationError",
-            "EmptyHistory",
-            "InvalidArgument",
-            "MissingColumns",
-            "NotFound",
-            "ScanTimeout",
-        ),
-        "errors",
-    ),
-    **dict.fromkeys(
-        ("APIStatusError", "BadRequest", "Unauthorized", "ConnectionFailed", "InvalidResponse"), "errors"
-    ),
+_NAMES = {
+    "exposure": "connect Exposure",
+    "client": "Client AsyncClient RetryPolicy",
+    "sandbox.demo": "demo",
+    "exports": "export",
+    "reports": "report Report Section",
+    "history": "History Run Diff ReceivedDelivery HistoryLocked",
+    "contract.models": "User UserKey Record Link Alert",
+    "errors": "ExposureError ConfigurationError EmptyHistory InvalidArgument MissingColumns NotFound ScanTimeout "
+    "APIStatusError BadRequest Unauthorized ConnectionFailed InvalidResponse",
 }
+_MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 _SUBPACKAGES = {
     **{name: name for name in ("analysis", "charts", "frames", "widgets")},
     "sanitize": "text.sanitize",

@@ -9,6 +9,7 @@ from operator import itemgetter
 import pandas as pd
 
 from exposurekit.analysis.statuses import is_open
+from exposurekit.contract.inputs import ADDRESS_FIELDS
 from exposurekit.contract.types import PENDING_REMOVAL
 from exposurekit.errors import InvalidArgument, MissingColumns
 
@@ -29,8 +30,7 @@ FIELD_ALIASES = {
     "date_of_birth": "birth_date",
 }
 _USER_FIELDS = ("first_name", "middle_name", "last_name", "birth_date")
-_ADDRESS_FIELDS = ("address1", "address2", "city", "state", "zip", "country")
-FIELDS = (*_USER_FIELDS, "identification", "email", "phone_number", "alias", *_ADDRESS_FIELDS)
+FIELDS = (*_USER_FIELDS, "identification", "email", "phone_number", "alias", *ADDRESS_FIELDS)
 _REQUIRED = "user_fields_required_for_removal"
 MissingSets = Counter[frozenset[str]]  # sets of missing fields, with the number of records that lack each set
 
@@ -68,7 +68,7 @@ def on_file(
     parts = [_non_blank(users, name, name) for name in _USER_FIELDS]
     has_identification = users["identification_on_file"].astype("boolean").fillna(False).to_numpy("bool")
     parts.append(users.loc[has_identification, ["user_id"]].assign(field="identification"))
-    parts += [_non_blank(addresses, name, name) for name in _ADDRESS_FIELDS]
+    parts += [_non_blank(addresses, name, name) for name in ADDRESS_FIELDS]
     parts += [
         _non_blank(emails, "address", "email"),
         _non_blank(phone_numbers, "number", "phone_number"),

@@ -20,14 +20,7 @@ _DAY_S = 86_400
 _SKEW_DAYS = 1  # by which clocks of several machines may differ
 DOUBTFUL_MIN, DOUBTFUL_SHARE = 5, 0.5  # from these on, a site whose listings vanish together is doubtful
 _HEALTH = (
-    "site",
-    "open",
-    VANISHED,
-    "vanished_at_once",
-    "newest_at",
-    "changed_at",
-    "quiet_days",
-    "is_doubtful",
+    *("site", "open", VANISHED, "vanished_at_once", "newest_at", "changed_at", "quiet_days", "is_doubtful"),
 )
 
 

@@ -16,6 +16,7 @@ import pandas as pd
 
 from exposurekit.analysis.blockers import FIELD_ALIASES
 from exposurekit.analysis.removal_warnings import age_warning, name_warning, page_warnings
+from exposurekit.contract.inputs import ADDRESS_FIELDS
 from exposurekit.errors import MissingColumns
 from exposurekit.frames import LISTS_DTYPE, TEXT_DTYPE
 from exposurekit.text.formatting import is_missing
@@ -40,19 +41,17 @@ WHICH_NAME = (
     "person's."
 )
 _URL = re.compile(r"(?i)(?<![@\w.-])(?:https?://)?(?:[a-z0-9-]+\.)+[a-z]{2,}(?:/[^\s<>\"'()]*)?")
-_ADDRESS_FIELDS = ("address1", "address2", "city", "state", "zip", "country")
+_NAME_FIELDS = ("first_name", "middle_name", "last_name")
 _FIELD_ORDER = (
     "name",
-    "first_name",
-    "middle_name",
-    "last_name",
+    *_NAME_FIELDS,
     "alias",
     "birth_date",
     "email",
     "phone_number",
     "address",
+    *ADDRESS_FIELDS,
 )
-_NAME_FIELDS = ("first_name", "middle_name", "last_name")
 _ITEM_COLUMNS = {"alias": ("first_name", "last_name"), "email": ("address",), "phone_number": ("number",)}
 _LABELS = {
     "name": "full name",
@@ -97,7 +96,7 @@ class FormValue:
     @property
     def is_repeated(self) -> bool:
         """Whether the person's name or the full address contains this value, and the site does not require it."""
-        return not self.required and self.name in ("name", *_NAME_FIELDS, *_ADDRESS_FIELDS)
+        return not self.required and self.name in ("name", *_NAME_FIELDS, *ADDRESS_FIELDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -397,7 +396,7 @@ def _facts(row: Mapping[str, Any], site: str | None) -> Iterator[tuple[str, str]
 
 
 def _entries(row: Mapping[str, Any]) -> Iterator[FormValue]:
-    required = set(_with_address_lines(_required_fields(row.get(_REQUIRED)), _ADDRESS_FIELDS))
+    required = set(_with_address_lines(_required_fields(row.get(_REQUIRED)), ADDRESS_FIELDS))
     is_page = _text(row.get("site")) is None  # which value is right, the page tells
     pairs = [line.partition(": ")[::2] for line in _texts(row.get("form_values"))]
     counts, previous = Counter(name for name, _ in pairs), set[str]()
@@ -434,7 +433,7 @@ def _required_fields(required: Any) -> tuple[str, ...]:
 
 def _with_address_lines(required: Sequence[str], on_file: Iterable[str]) -> tuple[str, ...]:
     """The required fields, with all lines of the address if the street is one of them."""
-    lines = [part for part in _ADDRESS_FIELDS if part in on_file] if "address1" in required else []
+    lines = [part for part in ADDRESS_FIELDS if part in on_file] if "address1" in required else []
     return tuple(dict.fromkeys((*required, *lines)))
 
 
@@ -464,10 +463,10 @@ class _Profile:
         """The required fields, then the usual ones, each in the order of a form."""
         address = self.addresses[address_number] if address_number >= 0 else {}
         full = _one_line(address)
-        fields = self.fields | {part: [address[part]] for part in _ADDRESS_FIELDS if part in address}
+        fields = self.fields | {part: [address[part]] for part in ADDRESS_FIELDS if part in address}
         others = [line for one in self.addresses if (line := _one_line(one)) != full]
         fields["address"] = [full, *others] if full else []
-        optional = [name for name in ("middle_name", "alias", *_ADDRESS_FIELDS) if fields.get(name)]
+        optional = [name for name in ("middle_name", "alias", *ADDRESS_FIELDS) if fields.get(name)]
         required = _with_address_lines(required, address)
         usual = _PAGE_FIELDS if is_page else (*_FORM_FIELDS, *optional)
         rest = sorted({*usual} - {*required}, key=_field_position)
@@ -477,8 +476,7 @@ class _Profile:
 
 
 def _field_position(name: str) -> int:
-    order = (*_FIELD_ORDER, *_ADDRESS_FIELDS)
-    return order.index(name) if name in order else len(order)
+    return _FIELD_ORDER.index(name) if name in _FIELD_ORDER else len(_FIELD_ORDER)
 
 
 def _one_line(address: Mapping[str, str]) -> str:
@@ -510,7 +508,7 @@ def _profiles(
     for row in _user_rows(addresses, user_ids):
         if profile := profiles.get(int(row["user_id"])):
             profile.addresses.append(
-                {part: text for part in _ADDRESS_FIELDS for text in _stripped(row.get(part))}
+                {part: text for part in ADDRESS_FIELDS for text in _stripped(row.get(part))}
             )
     return profiles
 

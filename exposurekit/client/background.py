@@ -16,11 +16,8 @@ def iterate(source: AsyncIterator[T], on_tick: Callable[[], None]) -> Iterator[T
     """Yield the items of an async iterator, which runs in a thread of its own.
 
     The calling thread only waits, so Ctrl-C interrupts it immediately; the iterator is then cancelled and awaited,
-    so no request starts after the cell has stopped.
-
-    Args:
-        source: The async iterator.
-        on_tick: Called in the calling thread ten times a second while it waits, and after each item.
+    so no request starts after the cell has stopped. ``on_tick`` is called in the calling thread ten times a second while
+    it waits, and after each item.
     """
     started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
     thread = threading.Thread(target=_run, args=(started,), name="exposurekit", daemon=True)

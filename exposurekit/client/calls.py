@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from pydantic import ValidationError
 
@@ -44,13 +44,17 @@ class Call(Generic[R, T]):
     """One operation with its arguments. Its repr shows only the operation."""
 
     operation: Operation
-    reply: type[R] = field(repr=False)
     pick: Callable[[R], T] = field(repr=False)
     values: Mapping[str, Any] = field(repr=False)
     secret: int | str | None = field(default=None, repr=False)
 
     def __repr__(self) -> str:
         return f"Call({self.operation.title!r})"
+
+    @property
+    def reply(self) -> type[R]:
+        """The model of the response."""
+        return cast("type[R]", self.operation.reply)
 
     @property
     def repeatable(self) -> bool:
@@ -118,7 +122,7 @@ def create_user(
         **user_payload(birth_date, aliases, emails, phone_numbers, addresses),
         "async": asynchronous,
     }
-    return Call(operations.CREATE_USER, UserReply, lambda reply: reply.user, set_fields(values))
+    return Call(operations.CREATE_USER, lambda reply: reply.user, set_fields(values))
 
 
 def list_users(limit: int | None = None, offset: int | None = None) -> Call[UserPage, UserPage]:
@@ -133,9 +137,7 @@ def list_users(limit: int | None = None, offset: int | None = None) -> Call[User
     >>> client.list_users(limit=2)
     UserPage(count=..., users=2)
     """
-    return Call(
-        operations.LIST_USERS, UserPage, lambda page: page, set_fields({"limit": limit, "offset": offset})
-    )
+    return Call(operations.LIST_USERS, lambda page: page, set_fields({"limit": limit, "offset": offset}))
 
 
 def get_user(key: Key) -> Call[UserReply, User]:
@@ -153,7 +155,7 @@ def get_user(key: Key) -> Call[UserReply, User]:
     False
     """
     key = user_key(key)
-    return Call(operations.GET_USER, UserReply, lambda reply: reply.user, {"id": key.id}, key.secret)
+    return Call(operations.GET_USER, lambda reply: reply.user, {"id": key.id}, key.secret)
 
 
 def update_user(
@@ -199,7 +201,7 @@ def update_user(
         "middle_name": middle_name,
         **user_payload(birth_date, aliases, emails, phone_numbers, addresses),
     }
-    return Call(operations.UPDATE_USER, UserReply, lambda reply: reply.user, set_fields(values), key.secret)
+    return Call(operations.UPDATE_USER, lambda reply: reply.user, set_fields(values), key.secret)
 
 
 def list_user_records(key: Key) -> Call[RecordsReply, list[Record]]:
@@ -211,13 +213,7 @@ def list_user_records(key: Key) -> Call[RecordsReply, list[Record]]:
     True
     """
     key = user_key(key)
-    return Call(
-        operations.LIST_USER_RECORDS,
-        RecordsReply,
-        lambda reply: reply.records,
-        {"user_id": key.id},
-        key.secret,
-    )
+    return Call(operations.LIST_USER_RECORDS, lambda reply: reply.records, {"user_id": key.id}, key.secret)
 
 
 def get_record(key: Key, record_id: int) -> Call[RecordReply, Record]:
@@ -234,7 +230,7 @@ def get_record(key: Key, record_id: int) -> Call[RecordReply, Record]:
     """
     key = user_key(key)
     values = {"user_id": key.id, "id": record_id}
-    return Call(operations.GET_RECORD, RecordReply, lambda reply: reply.record, values, key.secret)
+    return Call(operations.GET_RECORD, lambda reply: reply.record, values, key.secret)
 
 
 def list_user_links(key: Key) -> Call[LinksReply, list[Link]]:
@@ -246,9 +242,7 @@ def list_user_links(key: Key) -> Call[LinksReply, list[Link]]:
     True
     """
     key = user_key(key)
-    return Call(
-        operations.LIST_USER_LINKS, LinksReply, lambda reply: reply.links, {"user_id": key.id}, key.secret
-    )
+    return Call(operations.LIST_USER_LINKS, lambda reply: reply.links, {"user_id": key.id}, key.secret)
 
 
 def get_user_alerts(key: Key) -> Call[AlertsReply, list[Alert]]:
@@ -260,9 +254,7 @@ def get_user_alerts(key: Key) -> Call[AlertsReply, list[Alert]]:
     True
     """
     key = user_key(key)
-    return Call(
-        operations.GET_USER_ALERTS, AlertsReply, lambda reply: reply.alerts, {"user_id": key.id}, key.secret
-    )
+    return Call(operations.GET_USER_ALERTS, lambda reply: reply.alerts, {"user_id": key.id}, key.secret)
 
 
 def user_key(key: Key) -> UserKey:

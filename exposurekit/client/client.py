@@ -3,6 +3,7 @@
 import asyncio
 import functools
 import inspect
+import itertools
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
@@ -26,8 +27,6 @@ POLL_S = 0.25
 
 
 def _blocking(build: Callable[P, Call[R, T]]) -> Callable[Concatenate["Client", P], T]:
-    """Make a blocking method of an operation."""
-
     def method(self: "Client", /, *args: P.args, **kwargs: P.kwargs) -> T:
         call = _build_call(build, args, kwargs)
         del args, kwargs  # a traceback with local variables shows no personal data
@@ -44,8 +43,6 @@ def _blocking(build: Callable[P, Call[R, T]]) -> Callable[Concatenate["Client", 
 
 
 def _async(build: Callable[P, Call[R, T]]) -> Callable[Concatenate["AsyncClient", P], Awaitable[T]]:
-    """Make a coroutine method of an operation."""
-
     async def method(self: "AsyncClient", /, *args: P.args, **kwargs: P.kwargs) -> T:
         call = _build_call(build, args, kwargs)
         del args, kwargs
@@ -124,11 +121,9 @@ class Client(BaseClient):
         >>> client.wait_for_scan(key).is_scanning
         False
         """
-        deadline, pause = time.monotonic() + timeout, POLL_S
+        pauses = _poll_pauses(timeout)
         while (user := self.get_user(key)).is_scanning:
-            _check_time(deadline - time.monotonic(), timeout)
-            time.sleep(pause)
-            pause = min(pause * 1.5, 10 * POLL_S)
+            time.sleep(next(pauses))
         return user
 
     def probe(self) -> "pd.DataFrame":
@@ -150,17 +145,11 @@ class Client(BaseClient):
         >>> client.send(calls.list_users(limit=1))
         Response(200, ... bytes)
         """
-        tries = 0
-        while True:
-            result = self._send_once(call)
-            tries += 1
-            pause = self.wait_s(call, result, tries)
-            if pause is None:
-                return result
+        for tries in itertools.count(1):
+            result: Result = self._sender.send(protocol.request(call, self.config), self.timeout_s(call))
+            if (pause := self.wait_s(call, result, tries)) is None:
+                break
             time.sleep(pause)
-
-    def _send_once(self, call: Call[R, T]) -> Result:
-        result: Result = self._sender.send(protocol.request(call, self.config), self.timeout_s(call))
         return result
 
     @functools.cached_property
@@ -270,11 +259,9 @@ class AsyncClient(BaseClient):
         >>> awaited(lambda client: client.wait_for_scan(key)).is_scanning
         False
         """
-        deadline, pause = time.monotonic() + timeout, POLL_S
-        while (user := await self.get_user(key)).is_scanning:
-            _check_time(deadline - time.monotonic(), timeout)
-            await asyncio.sleep(pause)
-            pause = min(pause * 1.5, 10 * POLL_S)
+        pauses = _poll_pauses(timeout)
+        while (user := await self.get_user(key)).is_scanning:  # noqa: ASYNC110  it has no event to wait for
+            await asyncio.sleep(next(pauses))
         return user
 
     async def send(self, call: Call[R, T]) -> Result:
@@ -283,15 +270,13 @@ class AsyncClient(BaseClient):
         >>> awaited(lambda client: client.send(calls.list_users(limit=1)))
         Response(200, ... bytes)
         """
-        tries = 0
-        while True:
+        for tries in itertools.count(1):
             request = protocol.request(call, self.config)
             result: Result = await self._sender.send(request, self.timeout_s(call))
-            tries += 1
-            pause = self.wait_s(call, result, tries)
-            if pause is None:
-                return result
+            if (pause := self.wait_s(call, result, tries)) is None:
+                break
             await asyncio.sleep(pause)
+        return result
 
     @functools.cached_property
     def _sender(self) -> Any:
@@ -330,16 +315,20 @@ def _card(client: BaseClient) -> str:
         "retries": client.retry_policy.max_retries,
     }
     is_async = isinstance(client, AsyncClient)
+    wait, everyone = ("await ", {}) if is_async else ("", {"ek.Exposure(client)": "everyone, as tables"})
     calls = {
-        f"{'await ' if is_async else ''}client.list_users()": "the ids and secrets of the first page of users",
-        f"{'await ' if is_async else ''}client.get_user(key)": "one user, with records and links",
+        f"{wait}client.list_users()": "the ids and secrets of the first page of users",
+        f"{wait}client.get_user(key)": "one user, with records and links",
     }
-    everyone = {} if is_async else {"ek.Exposure(client)": "everyone, as tables"}
     return html_card(type(client).__name__, rows, calls=calls | everyone)
 
 
-def _check_time(remaining_s: float, timeout: float) -> None:
-    if remaining_s <= 0:
-        raise ScanTimeout(
-            f"The scan did not finish within {timeout:.0f} s. It continues: check later with get_user."
-        )
+def _poll_pauses(timeout: float) -> Iterator[float]:
+    """Yield the seconds to wait before each further poll, until the timeout."""
+    deadline, pause = time.monotonic() + timeout, POLL_S
+    while time.monotonic() < deadline:
+        yield pause
+        pause = min(pause * 1.5, 10 * POLL_S)
+    raise ScanTimeout(
+        f"The scan did not finish within {timeout:.0f} s. It continues: check later with get_user."
+    )

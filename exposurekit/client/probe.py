@@ -28,12 +28,7 @@ def table(client: Any) -> "pd.DataFrame":
 
 
 def points(client: Any) -> list[tuple[str, str]]:
-    """Return each point with what this service does.
-
-    Raises:
-        APIStatusError: List users failed.
-        ConnectionFailed: There is no response.
-    """
+    """Return each point with what this service does."""
     call = calls.list_users()
     page = protocol.plain_values(call, client.config, client.send(call))
     fields = page if isinstance(page, dict) else {}
@@ -99,12 +94,7 @@ def _odd_note(items: list[Any]) -> str:
 def deviations(client: Any, keys: list[Any] | None = None) -> list[str]:
     """Describe how some responses deviate from the specification, the most frequent deviation first.
 
-    Args:
-        client: The client.
-        keys: Ids and secrets of the users to fetch; None: the first few.
-
-    Raises:
-        ExposureError: List users failed.
+    ``keys`` are the ids and secrets of the users to fetch; None: the first few.
     """
     texts: Counter[str] = Counter()
     if keys is None:

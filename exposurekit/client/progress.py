@@ -10,9 +10,7 @@ from typing import Any
 def progress_bar(unit: str, show: bool | None = None) -> Iterator[Callable[[int, int | None], None]]:  # noqa: FBT001
     """Yield a function that takes what is done and the total (None if the total is unknown).
 
-    Args:
-        unit: What is counted.
-        show: True, False, or None: show it in a notebook or a terminal only.
+    ``show`` of None shows the bar in a notebook or a terminal only.
     """
     if show is False or (show is None and not (sys.stderr.isatty() or _in_notebook())):
         yield lambda _done, _total: None

@@ -5,11 +5,10 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any, NoReturn, TypeVar, cast
 from urllib.parse import quote
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from exposurekit.client.calls import Call
 from exposurekit.client.config import ClientConfig
@@ -21,7 +20,7 @@ from exposurekit.contract.deviations import MISSING, NULL, Deviation, problem_of
 from exposurekit.contract.lenient import Reading
 from exposurekit.contract.models import Reply, UserKey, UserPage
 from exposurekit.contract.operations import CREATE_USER, CREDENTIAL_HEADERS, USER_AGENT
-from exposurekit.contract.schema import row_type, shape_of_model
+from exposurekit.contract.schema import row_adapter, shape_of_model
 from exposurekit.errors import (
     APIStatusError,
     BadRequest,
@@ -138,11 +137,7 @@ def is_success(result: Result) -> bool:
 def model(call: Call[R, T], config: ClientConfig, result: Result, notes: Notes | None = None) -> T:
     """Return the reply as models of the specification.
 
-    Args:
-        call: The call.
-        config: The client's settings; ``strict`` makes deviations errors.
-        result: The response or the transport failure.
-        notes: Counter for deviations. None: warn about items that could not be read.
+    ``notes`` counts deviations; None: warn about items that could not be read.
 
     Raises:
         APIStatusError: The status is not 2xx; `BadRequest` for 400, `Unauthorized` for 401.
@@ -172,7 +167,7 @@ def row(call: Call[R, T], config: ClientConfig, result: Result, notes: Notes | N
 
     The body is validated directly from its bytes, and read leniently only if that fails.
     """
-    adapter, typed = _adapter(call.reply), config.format == "json"
+    adapter, typed = row_adapter(call.reply), config.format == "json"
 
     def read(body: bytes) -> Any:
         with suppress(ValidationError):
@@ -209,21 +204,10 @@ def plain_values(call: Call[R, T], config: ClientConfig, result: Result) -> Any:
 
 
 def deviations(call: Call[R, T], config: ClientConfig, result: Result) -> Notes:
-    """Return how the reply deviates from the specification.
-
-    Raises:
-        ExposureError: There is no reply, or it cannot be read.
-    """
-    notes: Notes = Counter()
+    """Return how the reply deviates from the specification."""
     values = plain_values(call, config, result)
     typed = config.format == "json"
-    notes.update(lenient.as_rows(call.reply, values, call.operation.title, typed=typed).deviations)
-    return notes
-
-
-@cache
-def _adapter(reply: type[Reply]) -> TypeAdapter[Any]:
-    return TypeAdapter(row_type(reply))
+    return Counter(lenient.as_rows(call.reply, values, call.operation.title, typed=typed).deviations)
 
 
 def _decoded(call: Call[R, T], config: ClientConfig, body: bytes) -> Any:
@@ -277,7 +261,6 @@ def _raise_connection_failed(call: Call[R, T], failure: TransportFailure) -> NoR
 
 
 def _raise_status_error(call: Call[R, T], config: ClientConfig, response: Response) -> NoReturn:
-    """Raise the error for a status."""
     kind = {BAD_REQUEST: BadRequest, UNAUTHORIZED: Unauthorized}.get(response.status, APIStatusError)
     title, status, wait = call.operation.title, response.status, response.retry_after_s
     reason = reason_of(call, config, response)

@@ -103,13 +103,7 @@ class RetryPolicy:
             raise InvalidArgument("RetryPolicy: max_retries, initial_delay and max_delay must be 0 or more")
 
     def wait_s(self, result: Result, *, tries: int, repeatable: bool) -> float | None:
-        """Return the seconds to wait before the next try, or None if this result is final.
-
-        Args:
-            result: The result of the last try.
-            tries: Number of tries so far.
-            repeatable: Whether the service may receive the call twice.
-        """
+        """Return the seconds to wait before the next try, or None if this result is final."""
         if tries > self.max_retries:
             return None
         requested_s = None

@@ -170,6 +170,9 @@ class AddressItem(Item):
     country: TextInput | None = None
 
 
+ADDRESS_FIELDS = AddressItem.names()
+
+
 def _full_name(text: str) -> dict[str, str]:
     first, _, last = text.rpartition(" ")
     return (

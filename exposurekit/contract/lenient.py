@@ -40,12 +40,11 @@ from exposurekit.contract.models import (
     ServiceHistoryEntry,
     UserKey,
 )
-from exposurekit.contract.schema import described, names_of, options_of, row_type
+from exposurekit.contract.schema import described, names_of, options_of, row_adapter
 from exposurekit.contract.types import DESCRIBED
 from exposurekit.errors import InvalidResponse
 
 M = TypeVar("M", bound=Resource)
-
 
 _EXPECTED = {bool: "boolean", int: "integer", str: "text", datetime: "timestamp"}
 _ERRORS = ("error", "errors", "message")
@@ -74,11 +73,7 @@ class Reading:
 def as_model(model: type[M], values: Any, operation: str = "", *, typed: bool = True) -> Reading:
     """Read plain values as a model.
 
-    Args:
-        model: The model.
-        values: The decoded body.
-        operation: The operation's title, for the deviations.
-        typed: Whether the encoding has types; XML has none, so text for a number is no deviation there.
+    ``typed`` is whether the encoding has types: XML has none, so text for a number is no deviation there.
 
     Raises:
         InvalidResponse: It is not an object, or lacks an essential field; the message names the field.
@@ -107,12 +102,7 @@ def _exact_model(model: type[BaseModel], values: dict[str, Any], strict: bool | 
 
 
 def _exact_row(model: type[BaseModel], values: dict[str, Any], strict: bool | None) -> Any:  # noqa: FBT001
-    return _row_adapter(model).validate_python(values, strict=strict)
-
-
-@cache
-def _row_adapter(model: type[BaseModel]) -> TypeAdapter[Any]:
-    return TypeAdapter(row_type(model))
+    return row_adapter(model).validate_python(values, strict=strict)
 
 
 class _Lost(Exception):

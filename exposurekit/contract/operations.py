@@ -47,15 +47,19 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Operation:
-    """One operation: its name, path, parameters and response."""
+    """One operation: its title, path, parameters and response."""
 
-    name: str
     title: str
     method: str
     path: str
     parameters: tuple[Parameter, ...]
     reply: type[Reply]
     about: str
+
+    @property
+    def name(self) -> str:
+        """Its title as an identifier, such as ``create_user``."""
+        return self.title.lower().replace(" ", "_")
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -101,18 +105,15 @@ REQUIRED_NAMES = (*(replace(name, required=True) for name in NAMES[:2]), NAMES[2
 REQUIRED_ADDRESSES = Parameter(
     "addresses", AddressesInput, "Postal addresses; at least one with city and state.", required=True
 )
+_OF_USER = (API_KEY, API_SECRET, USER_ID, SECRET)
+_BY_ID = (API_KEY, API_SECRET, replace(USER_ID, name="id"), SECRET)
 
 CREATE_USER = Operation(
-    "create_user",
     "Create user",
     "POST",
     "/users",
     (
-        API_KEY,
-        API_SECRET,
-        *REQUIRED_NAMES,
-        *DETAILS[:-1],
-        REQUIRED_ADDRESSES,
+        *(API_KEY, API_SECRET, *REQUIRED_NAMES, *DETAILS[:-1], REQUIRED_ADDRESSES),
         # not shown: default of async; ours is false, and our client always sends it
         Parameter(
             "async", FlagInput, "True: scan in the background. False (default): scan before answering."
@@ -122,7 +123,6 @@ CREATE_USER = Operation(
     "Register a person. Store the id and the secret: they authenticate later calls.",
 )
 LIST_USERS = Operation(
-    "list_users",
     "List users",
     "GET",
     "/users",
@@ -140,63 +140,50 @@ LIST_USERS = Operation(
     "The integrator's users, in order of id.",
 )
 GET_USER = Operation(
-    "get_user",
     "Get user",
     "GET",
     "/users/{id}",
-    (API_KEY, API_SECRET, replace(USER_ID, name="id"), SECRET),
+    _BY_ID,
     UserReply,
     "One user, with records, links and what each record's removal needs.",
 )
 UPDATE_USER = Operation(
-    "update_user",
     "Update user",
     "PUT",
     "/users/{id}",
-    (
-        API_KEY,
-        API_SECRET,
-        replace(USER_ID, name="id"),
-        SECRET,
-        *NAMES,
-        *DETAILS,
-    ),
+    (*_BY_ID, *NAMES, *DETAILS),
     UserReply,
     "Change a user. Missing parameters change nothing; a blank string clears the field.",
 )
 LIST_USER_RECORDS = Operation(
-    "list_user_records",
     "List user records",
     "GET",
     "/users/{user_id}/records",
-    (API_KEY, API_SECRET, USER_ID, SECRET),
+    _OF_USER,
     RecordsReply,
     "A user's records.",
 )
 GET_RECORD = Operation(
-    "get_record",
     "Get record",
     "GET",
     "/users/{user_id}/records/{id}",
-    (API_KEY, API_SECRET, USER_ID, SECRET, Parameter("id", ID, "The record's id.", required=True)),
+    (*_OF_USER, Parameter("id", ID, "The record's id.", required=True)),
     RecordReply,
     "One record of a user.",
 )
 LIST_USER_LINKS = Operation(
-    "list_user_links",
     "List user links",
     "GET",
     "/users/{user_id}/links",
-    (API_KEY, API_SECRET, USER_ID, SECRET),
+    _OF_USER,
     LinksReply,
     "A user's links.",
 )
 GET_USER_ALERTS = Operation(
-    "get_user_alerts",
     "Get user alerts",
     "GET",
     "/users/{user_id}/alerts",
-    (API_KEY, API_SECRET, USER_ID, SECRET),
+    _OF_USER,
     AlertsReply,
     "A user's alerts; an empty list where there is nothing to alert on.",
 )

@@ -6,7 +6,7 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
-from pydantic import AliasChoices, BaseModel
+from pydantic import AliasChoices, BaseModel, TypeAdapter
 from pydantic.fields import FieldInfo
 from typing_extensions import TypedDict
 
@@ -94,6 +94,12 @@ def row_type(model: type[BaseModel]) -> Any:
     row = build(f"{model.__name__}Row", fields)
     row.__pydantic_config__ = {**model.model_config, "extra": "ignore", "cache_strings": "keys"}
     return row
+
+
+@cache
+def row_adapter(model: type[BaseModel]) -> TypeAdapter[Any]:
+    """Return what validates values as such dicts."""
+    return TypeAdapter(row_type(model))
 
 
 def _rows(annotation: Any) -> Any:

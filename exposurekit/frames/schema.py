@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from exposurekit.contract.inputs import AddressItem
+from exposurekit.contract.inputs import ADDRESS_FIELDS
 
 UTC = pa.timestamp("us", "UTC")
 TEXT_DTYPE = pd.StringDtype(na_value=np.nan)
@@ -103,7 +103,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
     ),
     "emails": (USER_ID, Column("email_id", MAYBE_ID, "id"), Column("address", TEXT)),
     "phone_numbers": (USER_ID, Column("phone_number_id", MAYBE_ID, "id"), Column("number", TEXT)),
-    "addresses": (USER_ID, Column("address_id", MAYBE_ID, "id"), *_columns(TEXT, *AddressItem.names())),
+    "addresses": (USER_ID, Column("address_id", MAYBE_ID, "id"), *_columns(TEXT, *ADDRESS_FIELDS)),
     "service_history": (USER_ID, Column("event", CATEGORY), Column("occurred_at", INSTANT)),
     "failures": (
         USER_ID,

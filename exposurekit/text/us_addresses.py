@@ -4,45 +4,17 @@ import re
 
 # Letters that Unicode does not decompose, in lower case.
 LATIN_TO_ASCII = {
-    "ø": "o",
-    "ł": "l",
-    "đ": "d",
-    "ð": "d",
-    "þ": "th",
-    "æ": "ae",
-    "œ": "oe",
-    "\u0131": "i",
-    "ħ": "h",
-}
+    "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "\u0131": "i", "ħ": "h",
+}  # fmt: skip
 
 # Words of an address by their abbreviation (USPS Publication 28, Appendix C).
 ADDRESS_WORDS = {
-    "st": "street saint str",
-    "ave": "avenue av",
-    "ln": "lane",
-    "rd": "road",
-    "ct": "court",
-    "dr": "drive",
-    "blvd": "boulevard",
-    "pl": "place",
-    "ter": "terrace terr",
-    "cir": "circle",
-    "hwy": "highway",
-    "pkwy": "parkway",
-    "sq": "square",
-    "trl": "trail",
-    "ft": "fort",
-    "mt": "mount",
-    "n": "north",
-    "s": "south",
-    "e": "east",
-    "w": "west",
-    "ne": "northeast",
-    "nw": "northwest",
-    "se": "southeast",
-    "sw": "southwest",
+    "st": "street saint str", "ave": "avenue av", "ln": "lane", "rd": "road", "ct": "court", "dr": "drive",
+    "blvd": "boulevard", "pl": "place", "ter": "terrace terr", "cir": "circle", "hwy": "highway", "pkwy": "parkway",
+    "sq": "square", "trl": "trail", "ft": "fort", "mt": "mount", "n": "north", "s": "south", "e": "east", "w": "west",
+    "ne": "northeast", "nw": "northwest", "se": "southeast", "sw": "southwest",
     "unit": "apt apartment suite ste flat room rm",
-}
+}  # fmt: skip
 SHORT = {long: short for short, longs in ADDRESS_WORDS.items() for long in longs.split()}
 
 # The two letters of the United States Postal Service, and the names that they stand for (Appendix B).

@@ -20,8 +20,15 @@ SMALL, INTEGER, LONG = pa.int16(), pa.int32(), pa.int64()
 INSTANT = pa.timestamp("us", "UTC")
 Columns = dict[str, pa.DataType]
 ITEM: Columns = {
-    **{"kind": TEXT, "user_id": LONG, "key": LONG, "site": TEXT, "status": TEXT, "prev_status": TEXT},
-    **{"episode": INTEGER, "episode_at": INSTANT, "left_censored": FLAG},
+    "kind": TEXT,
+    "user_id": LONG,
+    "key": LONG,
+    "site": TEXT,
+    "status": TEXT,
+    "prev_status": TEXT,
+    "episode": INTEGER,
+    "episode_at": INSTANT,
+    "left_censored": FLAG,
 }
 CONTENT_OF = {"record": "records", "link": "links", "alert": "alerts"}
 COUNTED = (
