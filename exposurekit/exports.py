@@ -390,7 +390,6 @@ def _digest(one: Removal, task: Task | None, number: int) -> str:
 
 
 def _queue_table(queue: tuple[Removal, ...]) -> pd.DataFrame:
-    """One row per listing, with all that its removal needs."""
     rows = [
         {
             "done": "",
@@ -422,7 +421,6 @@ def _title(one: Removal) -> str:
 
 
 def _notes(queue: tuple[Removal, ...]) -> list[str]:
-    """What the tasks lack, each once."""
     return [*dict.fromkeys(task.note for one in queue for task in one.tasks if task.note)]
 
 

@@ -345,7 +345,6 @@ class Exposure(Keyed):
         return self._frames[name]
 
     def _user_ids(self, snapshot: Snapshot, user: People) -> list[int]:
-        """Resolve ids and names."""
         if isinstance(user, str) or (
             isinstance(user, list | tuple) and any(isinstance(one, str) for one in user)
         ):

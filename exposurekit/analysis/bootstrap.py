@@ -93,14 +93,8 @@ def arrivals(records: pd.DataFrame, people: pd.DataFrame | None, at: datetime, m
     """Count new listings and registrations on each of the last days.
 
     Listings from somebody's first days already existed, so they say nothing about the rate of new listings. For people
-    of the first load they are ignored; for people who registered later they count with the registration.
-
-    Args:
-        records: ``user_id``, ``first_seen_at``.
-        people: ``user_id``, ``watched_from`` (UTC; missing: followed since the first listing). None: only people with
-            records.
-        at: The end of the last day.
-        max_days: The number of days to count, at most.
+    of the first load they are ignored; for people who registered later they count with the registration. ``people`` and
+    ``at`` are those of `forecast`.
     """
     now = instant(at)
     age, user = _days(now, instants(records["first_seen_at"])), records["user_id"].to_numpy("int64")

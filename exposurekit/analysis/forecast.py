@@ -128,15 +128,12 @@ def forecast(
 
 @dataclass(frozen=True, slots=True)
 class _Curve:
-    """Survival by age in days: the estimate in the first row, bootstrap draws in the others.
+    """Survival by age in days: the estimate in the first row, bootstrap draws in the others."""
 
-    Attributes:
-        survival: The share that survives each age; one column per observed age, after a first column of ones.
-        rates: Daily hazard beyond the oldest observed age; one column per site.
-    """
-
-    survival: Floats
-    rates: Floats
+    survival: (
+        Floats  # the share that survives each age: one column per observed age, after a first column of ones
+    )
+    rates: Floats  # daily hazard beyond the oldest observed age: one column per site
 
     @property
     def oldest(self) -> int:
@@ -232,20 +229,12 @@ def _prior_ends(n: Floats, expected: Floats) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """Listings in one state, open or closed.
-
-    Attributes:
-        ages: Days in this state.
-        sites: Site numbers.
-        n: Number of listings, per age and site.
-        curve: Survival in this state.
-        is_open: Whether the state is open.
-    """
+    """Listings in one state, open or closed, by days in it and by site."""
 
     ages: Ints
     sites: Ints
     n: Ints
-    curve: _Curve
+    curve: _Curve  # survival in this state
     is_open: bool
 
     def share_open(self, ahead: int, after_end: Floats) -> Floats:
@@ -350,29 +339,22 @@ def _renewal(open_curve: _Curve, closed_curve: _Curve, span: int) -> tuple[Float
 
 @dataclass(frozen=True, slots=True)
 class _Population:
-    """All listings.
+    """All listings: open ones, those open since the first load, closed ones, those closed since the first load."""
 
-    Attributes:
-        groups: Each group with the share that is open by days since its state ended: open listings, open since the first
-            load, closed ones, closed since the first load.
-        after_opening: The share that is open by days since opening.
-    """
-
-    groups: tuple[tuple[_Group, Floats], ...]
-    after_opening: Floats
+    groups: tuple[
+        tuple[_Group, Floats], ...
+    ]  # with the share that is open by days since the group's state ended
+    after_opening: Floats  # the share that is open by days since opening
 
     @property
     def open_now(self) -> int:
-        """Number of open listings."""
         return sum(int(group.n.sum()) for group, _ in self.groups if group.is_open)
 
     @property
     def closed_baseline(self) -> int:
-        """Number of listings closed since before the first load."""
         return int(self.groups[-1][0].n.sum())
 
     def beyond(self, ahead: int) -> int:
-        """Number of open listings that will be older than the oldest observed age."""
         return sum(group.beyond(ahead) for group, _ in self.groups if group.is_open)
 
 
@@ -434,6 +416,5 @@ def _estimate(population: _Population, new: Arrivals, ahead: int, level: float) 
 
 
 def _is_unlisted(records: pd.DataFrame) -> NDArray[np.bool_]:
-    """Return whether the service no longer lists the user of each record."""
     unknown = (records["status"].astype("str") == UNKNOWN).to_numpy("bool")
     return records["user_id"].isin(records.loc[unknown, "user_id"]).to_numpy("bool")

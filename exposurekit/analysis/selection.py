@@ -18,18 +18,10 @@ UserIds: TypeAlias = int | Iterable[int] | None
 
 
 def select(table: pd.DataFrame, choices: Mapping[str, Choice]) -> tuple[pd.DataFrame, list[str]]:
-    """Select the rows that match a choice of values per column.
+    """Select the rows that match one value or several per column (None: any), and warn of values that do not occur.
 
-    Args:
-        table: A table with these columns. In a column of lists, any element may match.
-        choices: One value or several for each column; None: any value. The status ``open`` is every open one.
-
-    Returns:
-        The matching rows with a new index, and one message per column with values that do not occur, naming the
-        closest value that does.
-
-    Raises:
-        InvalidArgument: A choice is not a string or several strings.
+    In a column of lists, any element may match. The status ``open`` is every open one. A warning names the closest value
+    that does occur.
     """
     mask = pd.Series(data=True, index=table.index)
     warnings = []

@@ -191,20 +191,9 @@ class Task:
 
 
 def with_listings(alerts: pd.DataFrame, records: pd.DataFrame, *, by: str = "record_id") -> pd.DataFrame:
-    """Add the columns of each alert's listing.
+    """Add the columns `LISTING` of each alert's record, which ``user_id`` and ``by`` identify; missing for a page.
 
-    Args:
-        alerts: A table of alerts: ``user_id``, ``record_id``.
-        records: The records of the same people, with ``name``, ``age``, ``locations``, ``reference_id`` and
-            ``user_fields_required_for_removal``.
-        by: The column that, with ``user_id``, identifies the record of an alert.
-
-    Returns:
-        The same rows with these five columns; missing for an alert about a page. Where ``alerts`` has such a column, its
-        value remains if the alert's record is not in ``records``.
-
-    Raises:
-        MissingColumns: A table lacks a column.
+    Where ``alerts`` has such a column, its value remains if the alert's record is not in ``records``.
     """
     MissingColumns.check("with_listings", alerts.columns, ("user_id", by))
     MissingColumns.check("with_listings, table records,", records.columns, ("user_id", by, *LISTING))
@@ -229,12 +218,7 @@ def _from_listing(name: str, alerts: pd.DataFrame, listings: pd.DataFrame, rows:
 
 
 def with_pages(rows: pd.DataFrame, links: pd.DataFrame) -> pd.DataFrame:
-    """Add ``link_contains``, the kinds of data on each page; missing without a matching link.
-
-    Args:
-        rows: Alerts or a work queue: ``user_id``, ``link_url``.
-        links: The links of the same people, with ``url`` and ``contains``.
-    """
+    """Add ``link_contains``, the kinds of data on the page of each alert; missing without a matching link."""
     pages = zip(links["user_id"].tolist(), links["url"].tolist(), links["contains"].tolist(), strict=True)
     by_page = {(user_id, url): kinds for user_id, url, kinds in pages if not is_missing(kinds)}
     keys = zip(rows["user_id"].tolist(), rows["link_url"].tolist(), strict=True)
@@ -252,24 +236,14 @@ def with_people(
     phone_numbers: pd.DataFrame,
     addresses: pd.DataFrame,
 ) -> pd.DataFrame:
-    """Add the person of each alert and the values to enter into the opt-out form.
+    """Add the person of each alert and the values to enter into the opt-out form, from the tables of an `Exposure`.
 
-    Args:
-        alerts: A table as returned by `with_listings`. The locations of the listing decide which of several addresses
-            is used.
-        users: A table as returned by `Exposure.users()`.
-        aliases: A table as returned by `Exposure.aliases()`.
-        emails: A table as returned by `Exposure.emails()`.
-        phone_numbers: A table as returned by `Exposure.phone_numbers()`.
-        addresses: A table as returned by `Exposure.addresses()`.
+    The locations of the listing (see `with_listings`) decide which of several addresses is used.
 
     Returns:
         The same rows with ``person`` (the name on file) and ``form_values`` (a list of texts such as
         ``email: jo@example.com`` or ``birth_date: not on file``: first the fields that the site requires, then the
         usual fields of opt-out forms; missing for an alert without steps).
-
-    Raises:
-        MissingColumns: A table lacks a column.
 
     Source: specification, "Record", ``user_fields_required_for_removal``, and "User".
     """
@@ -302,15 +276,7 @@ def with_people(
 
 
 def with_names(table: pd.DataFrame, users: pd.DataFrame) -> pd.DataFrame:
-    """Add ``person``, the name on file of each row's user, after ``user_id``; missing where there is none.
-
-    Args:
-        table: Any table with ``user_id``.
-        users: A table as returned by `Exposure.users()`.
-
-    Raises:
-        MissingColumns: ``table`` has no ``user_id``.
-    """
+    """Add ``person``, the name on file of each row's user, after ``user_id``; missing where there is none."""
     MissingColumns.check("with_people", table.columns, ("user_id",))
     names = {int(row["user_id"]): _full_name(row) for row in _dicts(users)}
     named = table.drop(columns="person", errors="ignore")
@@ -328,9 +294,7 @@ def without_people(alerts: pd.DataFrame) -> pd.DataFrame:
 def tasks(rows: pd.DataFrame, *, as_of: date | None = None) -> list[Task]:
     """Turn the rows of a table of alerts, or of a work queue, into tasks.
 
-    Args:
-        rows: ``user_id``, ``alert_number``, and optionally the columns that `with_listings` and `with_people` add.
-        as_of: The day on which ages are compared with birth dates on file; None to compare no ages.
+    Ages are compared with birth dates on file as of a day; None: no ages are compared.
     """
     return [_task(row, as_of) for row in _dicts(rows)]
 

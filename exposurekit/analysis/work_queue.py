@@ -88,13 +88,9 @@ def work_queue(
 def stalled_sites(transitions: pd.DataFrame, as_of: datetime) -> dict[str, str]:
     """Return the sites that remove nothing, with the reason: requests to them were in vain so far.
 
-    A site is stalled if at least `STALLED_REMOVALS` removals were requested `STALLED_DAYS` days ago or earlier, and no
-    listing ever went from it.
-
-    Args:
-        transitions: How many records of a site came to a status on a day: ``site``, ``status``, ``day`` (days since
-            1970-01-01), ``n``.
-        as_of: The instant up to which they count.
+    A site is stalled if at least `STALLED_REMOVALS` removals were requested `STALLED_DAYS` days before ``as_of`` or
+    earlier, and no listing ever went from it. ``transitions`` count the records of a ``site`` that came to a ``status`` on
+    a ``day`` (days since 1970-01-01).
     """
     site, status = transitions["site"].astype("str"), transitions["status"].astype("str")
     last_day = (as_of.date() - date(1970, 1, 1)).days - STALLED_DAYS

@@ -258,11 +258,7 @@ def get_user_alerts(key: Key) -> Call[AlertsReply, list[Alert]]:
 
 
 def user_key(key: Key) -> UserKey:
-    """Return the key of a `UserKey`, a `User`, or a tuple (id, secret).
-
-    Raises:
-        InvalidArgument: ``key`` is none of these.
-    """
+    """Return the key of a `UserKey`, a `User`, or a tuple (id, secret)."""
     if isinstance(key, UserKey):
         return key
     if isinstance(key, User):
@@ -290,11 +286,7 @@ class Paging:
     done: bool = False
 
     def after(self, page: UserPage, *, fresh: int) -> "Paging":
-        """Return the position after a page with ``fresh`` users that no earlier page had.
-
-        Raises:
-            InvalidResponse: The pages do not end.
-        """
+        """Return the position after a page with ``fresh`` users that no earlier page had."""
         size = page.size
         offset, first_page = self.offset + size, self.first_page or size
         has_total = page.count is not None and page.count > first_page

@@ -103,7 +103,6 @@ def _error_texts(error: Any) -> list[str]:
 
 
 def _texts(*values: Any) -> set[str]:
-    """Return all leaf values as strings."""
     texts: set[str] = set()
     for value in values:
         if isinstance(value, Mapping):

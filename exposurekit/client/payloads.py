@@ -17,11 +17,7 @@ Items = Iterable[Mapping[str, Any] | Item]
 def user_payload(
     birth_date: Any, aliases: Any, emails: Any, phone_numbers: Any, addresses: Any
 ) -> dict[str, Any]:
-    """Convert the five fields that Create user and Update user share to plain values.
-
-    Raises:
-        InvalidArgument: An item has a field that is not in the specification, or a date is invalid.
-    """
+    """Convert the five fields that Create user and Update user share to plain values; reject unknown fields."""
     return {
         "birth_date": "" if _is_blank(birth_date) else _birth_date(birth_date),
         "aliases": _items("aliases", AliasItem, aliases),
@@ -74,11 +70,7 @@ def _item(name: str, model: type[Item], item: Any) -> dict[str, Any]:
 
 
 def set_fields(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields that are set: without None and empty lists, which change nothing.
-
-    Raises:
-        InvalidArgument: A value cannot be sent; the message names the argument.
-    """
+    """Return the fields that are set: without None and empty lists, which change nothing."""
     fields = {name: value for name, value in values.items() if value is not None}
     for name, value in fields.items():
         if not _is_sendable(value):

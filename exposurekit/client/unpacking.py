@@ -24,12 +24,9 @@ class Body:
     """
 
     def __init__(self, encoding: str | None, max_size: int, *, is_error: bool = False) -> None:
-        """Create an empty body.
+        """Create an empty body of at most ``max_size`` bytes after decompression.
 
-        Args:
-            encoding: The ``Content-Encoding`` header; anything but gzip and deflate is not decompressed.
-            max_size: Maximum number of bytes after decompression.
-            is_error: Whether the status is an error, which counts even if its body cannot be decompressed.
+        The status of an error counts even if its body cannot be decompressed (``is_error``).
         """
         self._window = _WINDOWS.get((encoding or "").strip().lower())
         self._max_size = max_size
@@ -41,12 +38,7 @@ class Body:
         self._is_finished = False
 
     def feed(self, chunk: bytes) -> None:
-        """Add a chunk.
-
-        Raises:
-            BodyTooLarge: The body exceeds the size limit.
-            IncompleteBody: The chunk cannot be decompressed.
-        """
+        """Add a chunk, or raise `BodyTooLarge` or `IncompleteBody`."""
         if self._window == _GZIP and self._start is not None:
             chunk = self._start + chunk
             if len(chunk) < len(_GZIP_MAGIC):
@@ -62,11 +54,7 @@ class Body:
             chunk = self._decompress(chunk)
 
     def content(self) -> bytes:
-        """Return the whole body.
-
-        Raises:
-            IncompleteBody: The body ends within a gzip member.
-        """
+        """Return the whole body, or raise `IncompleteBody` if it ends within a gzip member."""
         if self._decompressor is not None and self._size and not self._is_finished:
             self._give_up("the body ends too early")
         return b"".join((self._start or b"", *self._chunks))

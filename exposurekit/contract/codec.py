@@ -67,11 +67,7 @@ def encode(value: Any, format: str) -> bytes:  # noqa: A002  the specification's
 
 
 def utf8(body: bytes) -> bytes:
-    r"""Convert JSON to UTF-8 without a byte order mark; the mark names the encoding.
-
-    Raises:
-        InvalidResponse: The body is not in the encoding that its mark names.
-    """
+    """Convert JSON to UTF-8 without a byte order mark; the mark names the encoding."""
     for mark, encoding in _BOMS.items() if body[:1] in {b"\xef", b"\xff", b"\xfe", b"\x00"} else ():
         if body.startswith(mark):
             try:

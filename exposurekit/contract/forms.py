@@ -107,11 +107,7 @@ def _indexed(value: Any) -> Any:
 
 
 def encode(values: dict[str, Any]) -> bytes:
-    """Encode nested plain values as a form body, without None.
-
-    Raises:
-        InvalidResponse: A text has a lone surrogate, which UTF-8 cannot encode.
-    """
+    """Encode nested plain values as a form body, without None."""
     try:
         return urlencode(list(flatten(values))).encode()
     except UnicodeEncodeError:

@@ -41,11 +41,7 @@ def is_blank(value: Any) -> bool:
 
 
 def read_integer(value: Any, low: int = 0, high: int = INT64_MAX) -> int | None:
-    """Read an integer within bounds, by default those of an id; None for a blank.
-
-    Raises:
-        ValueError: It is no integer, or out of bounds.
-    """
+    """Read an integer within bounds, by default those of an id; None for a blank."""
     if is_blank(value):
         return None
     if isinstance(value, str) and _INTEGER.fullmatch(value):

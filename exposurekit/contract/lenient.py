@@ -246,11 +246,7 @@ class _Reader:
             self.notes[where, kind] = Deviation(self.operation, where, kind, example(value), costs_item)
 
     def object(self, model: type[BaseModel], values: dict[str, Any], where: str) -> Any:
-        """Read an object's fields.
-
-        Raises:
-            _Lost: An essential field cannot be read.
-        """
+        """Read an object's fields, or raise `_Lost` if an essential one cannot be read."""
         values = _bare(model, values)
         fields = {}
         for one in _fields(model):

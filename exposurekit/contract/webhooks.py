@@ -25,11 +25,7 @@ Shape = Literal["records", "links", "alerts", "unknown"]
 
 
 def decode_secret(secret: str) -> bytes:
-    """Return the key of a signing secret: base64, with or without ``whsec_``.
-
-    Raises:
-        ValueError: It is not base64; the message could contain the secret.
-    """
+    """Return the key of a signing secret: base64, with or without ``whsec_``. An error's message may contain it."""
     return base64.b64decode(secret.removeprefix(SECRET_PREFIX), validate=True)
 
 

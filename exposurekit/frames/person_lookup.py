@@ -53,12 +53,7 @@ class People:
         return tuple(matches) if len(matches) == 1 else ()
 
     def ids(self, people: int | str | Sequence[int | str] | None) -> tuple[int, ...]:
-        """The distinct ids of people given by id or name.
-
-        Raises:
-            NotFound: Nobody has one of these ids or names.
-            InvalidArgument: Several people have a name.
-        """
+        """The distinct ids of people given by id or name."""
         each = () if people is None else (people,) if isinstance(people, int | str) else people
         return tuple(dict.fromkeys(self._id(person) for person in each))
 

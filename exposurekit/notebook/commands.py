@@ -112,8 +112,6 @@ def _exposure_table(name: str) -> Handler:
 
 
 def _from_tables(question: Question) -> Handler:
-    """Handle a question about tables of an exposure or a history."""
-
     def handler(context: NotebookContext, line: ParsedLine) -> Any:
         with nullcontext(context.exposure()) if question.needs_exposure else context.source(line) as source:
 
@@ -127,8 +125,6 @@ def _from_tables(question: Question) -> Handler:
 
 
 def _from_history(question: Question) -> Handler:
-    """Handle a question that only a history can answer."""
-
     def handler(context: NotebookContext, line: ParsedLine) -> Any:
         for name in question.required:
             if line[name] is None:

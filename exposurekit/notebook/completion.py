@@ -47,14 +47,7 @@ class CompletionValues:
 
 
 def completions(before: str, values: CompletionValues) -> tuple[str, list[str]]:
-    """Complete the last word of a line.
-
-    Args:
-        before: The line up to the cursor.
-        values: The sites, statuses and user ids.
-
-    Returns:
-        The last word and its completions; none if the line is not an ``%exposure`` line.
+    """Return the last word of a line up to the cursor, and its completions; none if it is no ``%exposure`` line.
 
     >>> from exposurekit.notebook.namespace import NotebookContext
     >>> completions("table = %exposure by-s", CompletionValues(NotebookContext(dict)))

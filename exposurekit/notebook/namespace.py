@@ -34,11 +34,7 @@ class NotebookContext:
         return self._connected
 
     def use(self, name: str) -> Any:
-        """Use a variable from now on, with its current value at each line.
-
-        Raises:
-            InvalidArgument: It is no `Exposure`, `History` or demo.
-        """
+        """Use a variable, an `Exposure`, a `History` or a demo, from now on, with its current value at each line."""
         value = self._variables().get(name)
         kinds = [kind for kind in DEFAULT_NAMES if _as_kind(kind, value) is not None]
         if not kinds:
@@ -59,11 +55,7 @@ class NotebookContext:
         )
 
     def exposure(self) -> Exposure:
-        """Return the current exposure; default: one connected with the settings of the environment.
-
-        Raises:
-            ConfigurationError: The environment does not say where the service is.
-        """
+        """Return the current exposure; default: one connected with the settings of the environment."""
         exposure: Exposure | None = self._current(Exposure)
         if exposure is None:
             exposure = self._default = self._default or connect()
@@ -71,12 +63,7 @@ class NotebookContext:
 
     @contextlib.contextmanager
     def history(self, line: ParsedLine, *, create: bool = False) -> Iterator[History]:
-        """Open the history that a line names, or return the current one.
-
-        Raises:
-            ConfigurationError: There is none.
-            NotFound: The directory has no history, and ``create`` is false.
-        """
+        """Open the history that a line names, or return the current one."""
         path = line["history"]
         if path is None:
             history = self._current(History)

@@ -62,16 +62,7 @@ OPTIONS = {
 
 
 def parse_line(line: str, verbs: Mapping[str, Iterable[str]], *, with_name: Iterable[str] = ()) -> ParsedLine:
-    """Parse a line.
-
-    Args:
-        line: The text after ``%exposure``.
-        verbs: The options of each verb.
-        with_name: The verbs that take a name.
-
-    Raises:
-        InvalidArgument: The line is invalid; the message says what is accepted.
-    """
+    """Parse the text after ``%exposure``, by the options of each verb; some verbs take a name."""
     words = _words(line)
     _check_secrets(words)
     if not words or words[0] in ("--help", "-h"):
