@@ -14,11 +14,7 @@ _RECORD_COLUMNS = (["record_id"], ["site", "href"], ["site"])
 
 
 def check_user_id(user_id: object) -> int:
-    """Return one user id as an int; only integers of 0 or more are ids.
-
-    Raises:
-        InvalidArgument: It is no id.
-    """
+    """Return one user id as an int; only integers of 0 or more are ids."""
     if isinstance(user_id, Integral) and not isinstance(user_id, bool) and 0 <= int(user_id) < 2**63:
         return int(user_id)
     raise InvalidArgument("A user id is an integer of 0 or more, such as 12: take it from the column user_id")
@@ -47,15 +43,10 @@ def series(values: pa.ChunkedArray) -> Any:
 
 
 def keys_of(alerts: pd.DataFrame, names: pd.DataFrame) -> "pd.Series[Any]":
-    """Return the key of each alert's record, where a service gives a record another id at each scan.
+    """Return the key of each alert's record (Int64), where a service gives a record another id at each scan.
 
-    Args:
-        alerts: ``user_id``, ``record_id`` (its id when the alert was created), ``site``, ``href``.
-        names: These columns and ``key``, one row per version of a record.
-
-    Returns:
-        Int64, one per alert, in order: the key of the record with its id, else with its site and page, else with its
-        site alone; missing where none of these identifies exactly one record.
+    ``names`` have one row per version of a record. The key is that of the record with the alert's ``record_id``, else with
+    its ``site`` and ``href``, else with its ``site`` alone; missing where none of these identifies exactly one record.
     """
     types = {"record_id": "Int64", "site": "str", "href": "str"}
     left, right = alerts.astype(types).reset_index(drop=True), names.astype(types | {"key": "Int64"})

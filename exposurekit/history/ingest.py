@@ -113,16 +113,10 @@ def _counted(name: str, n: int) -> str:
 
 def run_from_row(row: Mapping[str, Any]) -> Run:
     """Return a run from its row in ``runs``."""
-    return Run(
-        run=row["run"],
-        seq=row["seq"],
-        started_at=row["started_at"],
-        finished_at=row["finished_at"],
-        origin=row["origin"],
-        people={name: row[name] for name in ("listed", *PEOPLE_COUNTED)},
-        counts={name: row[name] for name in COUNTED},
-        complete=row["complete"],
-    )
+    names = ("run", "seq", "started_at", "finished_at", "origin", "complete")
+    people = {name: row[name] for name in ("listed", *PEOPLE_COUNTED)}
+    counts = {name: row[name] for name in COUNTED}
+    return Run(**{name: row[name] for name in names}, people=people, counts=counts)
 
 
 def ingest_run(store: Store, staged: StagedRun) -> None:
@@ -169,11 +163,7 @@ class _Ingester:
         self._staged.remove()
 
     def _claim(self) -> None:
-        """Claim the number before anything is written under it.
-
-        Raises:
-            HistoryLocked: Another run has it, and is being ingested.
-        """
+        """Claim the number before anything is written under it."""
         claim = pa.table({"seq": [self._seq], "run": [self._staged.run]})
         self._store.append("claims", claim, once=("claim", self._seq))
         claims = self._store.rows("claims")
@@ -182,9 +172,8 @@ class _Ingester:
             return
         if staging.find_staged(self._store, holder) is not None or row_of(self._store, holder) is not None:
             raise HistoryLocked("Another process is ingesting a run; this one is staged: collect again")
-        self._parameters["seq"] = self._seq = (
-            self._seq + 1
-        )  # the process that claimed it ended without writing
+        # The process that claimed it ended without writing.
+        self._parameters["seq"] = self._seq = self._seq + 1
         self._claim()
 
     @property
@@ -230,7 +219,6 @@ class _Ingester:
         }
 
     def _bind(self, text: str, **more: Any) -> dict[str, Any]:
-        """Return the parameters that a text names."""
         return {name: value for name, value in (self._parameters | more).items() if f"${name}" in text}
 
     def _write_changes(self, cursor: Any, before: Mapping[str, Files]) -> None:
@@ -292,15 +280,11 @@ class _Ingester:
         if cells.num_rows:
             self._store.append("cube", cells, once=self._once)
         columns = ", ".join(f"{n} AS {name}" for name, n in change_detection.count_changes().items())
-        counts: dict[str, Any]
-        [counts] = engine.ask(
-            f"SELECT {columns} FROM changes WHERE seq = :seq", changes, parameters
-        ).to_pylist()
-        return counts
+        counted = engine.ask(f"SELECT {columns} FROM changes WHERE seq = :seq", changes, parameters)
+        return dict(counted.to_pylist()[0])
 
     def _count_people(self, cursor: Any) -> dict[str, Any]:
-        counts: dict[str, Any] = _read_rows(cursor, change_detection.count_people(), {}).to_pylist()[0]
-        return counts
+        return dict(_read_rows(cursor, change_detection.count_people(), {}).to_pylist()[0])
 
     def _write_rest(self, cursor: Any, counts: Mapping[str, Any]) -> None:
         """Write the rest; the run counts once it has its row in ``runs``. People come last, as they are read above."""

@@ -419,19 +419,13 @@ class HistoryQueries:
 
     def _gap_days(self, entry_day: Ints) -> Ints:
         """Return the days from the previous run of everyone to each day; 0 if there is none."""
-        at = (
-            self.reader.collection_runs()["finished_at"]
-            .dt.as_unit("s")
-            .to_numpy("datetime64[s]")
-            .astype("int64")
-        )
-        run_days = np.unique(at // 86_400)
+        finished_at = self.reader.collection_runs()["finished_at"]
+        run_days = np.unique(finished_at.to_numpy("datetime64[D]").astype("int64"))
         before = np.searchsorted(run_days, entry_day)
         gaps: Ints = np.where(before > 0, entry_day - np.append(run_days, 0)[before - 1], 0)
         return gaps
 
     def _between(self, table: pd.DataFrame, since: When, until: When) -> pd.DataFrame:
-        """Keep the periods that were observed between two times."""
         if since is None and until is None:
             return table
         now, selected = self.reader.clock(), table

@@ -226,19 +226,10 @@ class HistoryReader:
         after: datetime | None = None,
         until: datetime | None = None,
     ) -> pd.DataFrame:
-        """Count transitions, from the daily sums where these suffice.
+        """Count the transitions of items of a kind, from the daily sums where these suffice.
 
-        Args:
-            kind: ``record``, ``link`` or ``alert``.
-            by: Columns to group by, beside the statuses.
-            when: ``day`` or ``seen_at``; empty: all together.
-            upto: The newest run that counts.
-            user: Some users; None: everyone.
-            after: Only changes observed after this instant; None: from the first on.
-            until: Only changes observed by this instant; None: to the last one.
-
-        Raises:
-            NotFound: Nothing was ever observed of one of the users.
+        They are grouped by the columns ``by`` and, if it is not empty, by ``when``: ``day`` or ``seen_at``. They were
+        observed after one instant and by another, in the runs up to ``upto``.
         """
         are_days = all(at is None or at == end_of_day(at.date()) for at in (after, until))
         if user is None and are_days and when != "seen_at" and "user_id" not in by:
@@ -291,11 +282,7 @@ class HistoryReader:
         return AsOf(pc.max(runs["seq"]).as_py(), ends["min"], ends["max"])
 
     def instant(self, when: When, latest: AsOf | None = None) -> datetime:
-        """Resolve a time to an instant; None: the end of the last observed day.
-
-        Raises:
-            NotFound: Nothing was observed by then.
-        """
+        """Resolve a time, by which something was observed, to an instant; None: the end of the last observed day."""
         period = latest or self.latest()
         if period.first_at is None or period.last_at is None:
             raise EmptyHistory("This history is empty: call collect() first")
@@ -306,12 +293,7 @@ class HistoryReader:
         return at
 
     def span(self, a: When, b: When, latest: AsOf) -> tuple[datetime, datetime]:
-        """Resolve two times to the instants between which changes were observed.
-
-        Raises:
-            NotFound: Nothing was observed by then, or since.
-            InvalidArgument: ``b`` is before ``a``.
-        """
+        """Resolve two times to the instants between which changes were observed."""
         after, end = self.instant(a, latest), self.instant(None, latest)
         if b is not None and self.instant(b, latest) < after:
             raise InvalidArgument("diff(a, b): b must not be before a")

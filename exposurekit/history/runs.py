@@ -115,9 +115,8 @@ class RunManager:
         if staging.find_staged(self.store, run) is None:
             return
         with self.store.exclusive():
-            staged = staging.find_staged(
-                self.store, run
-            )  # the process that had the lock may have completed it
+            # Again: the process that had the lock may have completed it.
+            staged = staging.find_staged(self.store, run)
             if staged is not None and staged.seq is not None:
                 ingest.ingest_run(self.store, staged)
             elif staged is not None:
@@ -129,11 +128,7 @@ class RunManager:
             staged.end(ShardResult(staged.updated_at, len(staged.people(shard)), complete=False), shard)
 
     def finalize(self, staged: StagedRun) -> Run:
-        """Ingest a named run whose remaining shards will not come.
-
-        Raises:
-            HistoryLocked: One of them is running.
-        """
+        """Ingest a named run whose remaining shards will not come."""
         with contextlib.ExitStack() as stack:
             for shard in staged.waits_for:
                 stack.enter_context(self.store.locked(_run_lock(staged.run, shard), wait=False))

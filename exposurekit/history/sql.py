@@ -72,15 +72,11 @@ FROM runs WHERE origin = 'collect' AND scope = 'everyone' AND {_INGESTED} ORDER 
 def transitions(
     by: tuple[str, ...], *, table: str = "cube", when: str = "day", buckets: Collection[int] = ()
 ) -> str:
-    """Count transitions of items between statuses, by time.
+    """Count transitions of items between statuses, as `HistoryReader.transitions` does.
 
-    Args:
-        by: Columns to group by, beside the statuses.
-        table: ``cube``, or ``changes`` where the daily sums do not suffice: by person, by instant, or between instants.
-        when: ``day`` or ``seen_at``; empty: all together.
-        buckets: Only the users of the table ``selected``, who are in these buckets.
-
-    Parameters: ``kind``, ``after`` and ``until``: instants (of ``changes``) or days (of the ``cube``).
+    From the ``cube``; or from ``changes`` where the daily sums do not suffice: by person, by instant, or between instants.
+    With ``buckets``, only the users of the table ``selected``, who are in these. Parameters: ``kind``, ``after`` and
+    ``until``: instants (of ``changes``) or days (of the ``cube``).
     """
     columns = ", ".join((*([when] if when else []), *by, "prev_status", "status", "left_censored"))
     n = "SUM(n)" if table == "cube" else "COUNT(*)"
@@ -95,12 +91,7 @@ def transitions(
 
 
 def last_changes(columns: Iterable[str] = ("*",), where: str = "TRUE") -> str:
-    """Select the last change of every item at an instant, without its content. Parameters: ``kind``, ``as_of``.
-
-    Args:
-        columns: Of ``changes``, and ``first_seen_at``, ``changed_at``.
-        where: A condition on the rows of ``changes``.
-    """
+    """Select the last change of every item at an instant, without its content. Parameters: ``kind``, ``as_of``."""
     return f"""
     SELECT {", ".join(columns)} FROM (
         SELECT changes.*, changes.seen_at AS changed_at, newest.first_seen_at FROM changes

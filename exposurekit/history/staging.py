@@ -149,18 +149,14 @@ class StagedRun:
     @property
     def updated_at(self) -> datetime:
         """When the last part was added."""
-        path = self._path(_UPDATED_FILE)
-        if self._store.files.get_file_info(path).type == pa.fs.FileType.NotFound:
-            return self.plan.started_at
-        return datetime.fromisoformat(self._store.read_json(path))
+        updated_at = self._json(_UPDATED_FILE)
+        return self.plan.started_at if updated_at is None else datetime.fromisoformat(updated_at)
 
     @property
     def seq(self) -> int | None:
         """The number under which it is being ingested; None if that has not begun."""
-        path = self._path(_SEQ_FILE)
-        if self._store.files.get_file_info(path).type == pa.fs.FileType.NotFound:
-            return None
-        return int(self._store.read_json(path))
+        seq: int | None = self._json(_SEQ_FILE)
+        return seq
 
     def begin_ingest(self, seq: int) -> None:
         """Assign the sequence number to this run permanently."""
@@ -196,11 +192,13 @@ class StagedRun:
     def _path(self, *names: str) -> str:
         return self._store.path(DIRECTORY, _folder(self.run), *names)
 
+    def _json(self, name: str) -> Any:
+        """Read a JSON file of the run; None if it is not there."""
+        names = (DIRECTORY, _folder(self.run), name)
+        return self._store.read_json(self._store.path(*names)) if self._store.exists(*names) else None
+
     def _infos(self) -> list[pa.fs.FileInfo]:
-        infos: list[pa.fs.FileInfo] = self._store.files.get_file_info(
-            pa.fs.FileSelector(self._path(), allow_not_found=True)
-        )
-        return infos
+        return self._store.infos(DIRECTORY, _folder(self.run))
 
     def _names(self, prefix: str = "") -> list[str]:
         # After a loss of power, files may be empty.
@@ -219,7 +217,6 @@ def begin_staged(store: Store, plan: RunSpec, shard: int = 1) -> StagedRun:
     Raises:
         InvalidArgument: The run was begun with other shards, or for other people.
     """
-    directory = store.path(DIRECTORY, _folder(plan.run))
     existing = find_staged(store, plan.run)
     if existing is not None and any(
         getattr(existing.plan, name) != getattr(plan, name) for name in _IDENTITY_FIELDS
@@ -227,10 +224,10 @@ def begin_staged(store: Store, plan: RunSpec, shard: int = 1) -> StagedRun:
         raise InvalidArgument(
             "A run of that name was begun with other shards, or for other people: choose another name"
         )
-    store.make_directory(directory)
-    name = f"{directory}/began-{shard}.json"
-    if store.files.get_file_info(name).type == pa.fs.FileType.NotFound:
-        store.write_json(name, _to_json(plan))
+    folder, name = _folder(plan.run), f"began-{shard}.json"
+    store.make_directory(store.path(DIRECTORY, folder))
+    if not store.exists(DIRECTORY, folder, name):
+        store.write_json(store.path(DIRECTORY, folder, name), _to_json(plan))
     staged = find_staged(store, plan.run)
     assert staged is not None  # noqa: S101  written just now
     return staged
@@ -238,26 +235,25 @@ def begin_staged(store: Store, plan: RunSpec, shard: int = 1) -> StagedRun:
 
 def find_staged(store: Store, run: str) -> StagedRun | None:
     """Return the staged run of a name, if any."""
-    return _read_staged(store, store.path(DIRECTORY, _folder(run)))
+    return _read_staged(store, _folder(run))
 
 
-def _read_staged(store: Store, directory: str) -> StagedRun | None:
-    infos = store.files.get_file_info(pa.fs.FileSelector(directory, allow_not_found=True))
-    plans = [_from_json(store.read_json(info.path)) for info in infos if info.base_name.startswith("began-")]
+def _read_staged(store: Store, folder: str) -> StagedRun | None:
+    infos = [info for info in store.infos(DIRECTORY, folder) if info.base_name.startswith("began-")]
+    plans = [_from_json(store.read_json(info.path)) for info in infos]
     return StagedRun(min(plans, key=lambda plan: plan.started_at), store) if plans else None
 
 
 def all_staged(store: Store) -> list[StagedRun]:
     """Return all staged runs, the earliest first."""
-    infos = store.files.get_file_info(pa.fs.FileSelector(store.path(DIRECTORY), allow_not_found=True))
-    directories = [info.path for info in infos if not info.base_name.startswith(_REMOVED_PREFIX)]
-    runs = [_read_staged(store, directory) for directory in directories]
+    folders = [info.base_name for info in store.infos(DIRECTORY)]
+    runs = [_read_staged(store, folder) for folder in folders if not folder.startswith(_REMOVED_PREFIX)]
     return sorted((run for run in runs if run), key=lambda run: (run.plan.started_at, run.run))
 
 
 def sweep(store: Store) -> None:
     """Delete the directories of removed runs, including those that a killed process left behind."""
-    for info in store.files.get_file_info(pa.fs.FileSelector(store.path(DIRECTORY), allow_not_found=True)):
+    for info in store.infos(DIRECTORY):
         if info.base_name.startswith(_REMOVED_PREFIX):
             store.files.delete_dir(info.path)
 

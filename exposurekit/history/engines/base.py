@@ -30,8 +30,6 @@ _TOKENS = re.compile(
     r"""'(?:[^']|'')*' | "(?:[^"]|"")*" | --[^\n]* | /\*.*?\*/ | :: | :(?P<name>[A-Za-z_]\w*)""",
     re.DOTALL | re.VERBOSE,
 )
-
-
 _BUCKET = re.compile(r"/bucket=(\d+)/")
 
 

@@ -150,16 +150,7 @@ class DuckDB:
 
 
 def engine_of(engine: object = None) -> Engine:
-    """Return the engine for an argument of `History`.
-
-    Args:
-        engine: None or ``"duckdb"``; a Spark session or the address of a Spark master, as `Spark` takes them; or
-            an engine, which is returned.
-
-    Raises:
-        InvalidArgument: ``engine`` is none of these.
-        ConfigurationError: Spark is not installed or cannot be reached.
-    """
+    """Return the engine for an argument of `History`; an engine is returned as it is."""
     if engine is None or engine == "duckdb":
         return DuckDB(as_written=True)
     if isinstance(engine, DuckDB | Spark):
@@ -253,10 +244,8 @@ def is_running(pid: int) -> bool:
     """Return whether a process is running on this machine."""
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
+    except OSError as error:
+        return not isinstance(error, ProcessLookupError)
     return True
 
 

@@ -13,15 +13,9 @@ _LOG = "_delta_log"
 
 
 def note(store: Location, name: str, version: int, paths: Iterable[str]) -> None:
-    """Write the checksums of a table's files and log; files that have one keep it.
+    """Write the checksums of a table's data files, as its log names them, and of its log; files that have one keep it.
 
     The caller holds the lock of these checksums.
-
-    Args:
-        store: Where the table is, on this machine.
-        name: Its name.
-        version: Its newest version.
-        paths: Its data files, as its log names them.
     """
     noted = read(store, name)
     files = noted["files"] if noted else {}
@@ -33,11 +27,7 @@ def note(store: Location, name: str, version: int, paths: Iterable[str]) -> None
 
 
 def damaged(store: Location, name: str, version: int, paths: Iterable[str]) -> int:
-    """Count the files of a table that differ from their checksum, and its missing versions.
-
-    Raises:
-        ValueError: The checksums cannot be read.
-    """
+    """Count the files of a table that differ from their checksum, and its missing versions."""
     noted = read(store, name)
     if noted is None:
         return 0
@@ -47,11 +37,7 @@ def damaged(store: Location, name: str, version: int, paths: Iterable[str]) -> i
 
 
 def read(store: Location, name: str) -> dict[str, Any] | None:
-    """Return the noted version and checksums of a table; None if there are none yet.
-
-    Raises:
-        ValueError: They cannot be read.
-    """
+    """Return the noted version and checksums of a table; None if there are none yet. Damaged ones are a `ValueError`."""
     if not Path(_path(store, name)).exists():
         return None
     noted = store.read_json(_path(store, name))

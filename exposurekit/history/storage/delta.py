@@ -42,9 +42,8 @@ class Store(Location):
         super().__init__(path, storage_options)
         self._opened: dict[str, DeltaTable] = {}
         self._reading = threading.Lock()
-        self._fresh: set[str] | None = (
-            None  # tables that no other process can have changed since they were read
-        )
+        # Tables that no other process can have changed since they were read.
+        self._fresh: set[str] | None = None
 
     def table(self, name: str) -> DeltaTable | None:
         """Return a table at its newest version; None if nothing was ever written to it."""
@@ -110,17 +109,10 @@ class Store(Location):
     def append(
         self, name: str, rows: Any, *, once: tuple[str, int] | None = None, overwrite: bool = False
     ) -> None:
-        """Add rows in one commit, or replace all rows.
+        """Add rows (a table, or a reader of batches) in one commit, or replace all rows.
 
-        Args:
-            name: The table.
-            rows: An Arrow table, or a reader of batches.
-            once: The name and number of this work. If the table has that number already, nothing is written.
-            overwrite: Whether to replace all rows.
-
-        Raises:
-            HistoryLocked: Another process did the same work in between.
-            DiskFull: No space is left.
+        ``once`` is the name and the number of this work: if the table has that number already, nothing is written; if
+        another process does it in between, this raises `HistoryLocked`.
         """
         if once and self.version(name, once[0]) >= once[1]:
             return
@@ -200,16 +192,13 @@ class Store(Location):
             )
 
     @contextlib.contextmanager
-    def exclusive(self, *, wait: bool = True) -> Iterator[None]:
+    def exclusive(self) -> Iterator[None]:
         """Lock the history for writing.
 
         A store that is not local has no locks: there `claims` keep runs apart, and nobody may collect during an erasure
         or compaction.
-
-        Raises:
-            HistoryLocked: Another process has the lock, and ``wait`` is false.
         """
-        with self.locked("ingest", wait=wait):
+        with self.locked("ingest"):
             # With locks, only this process writes.
             self._fresh = set() if self.is_local else None
             try:

@@ -46,6 +46,17 @@ class Location:
         """Return a path within the history, for `files`."""
         return "/".join((self.root, *names))
 
+    def exists(self, *names: str) -> bool:
+        """Return whether a file is there; without a name, whether a history was begun there."""
+        with resolve():
+            kind = self.files.get_file_info(self.path(*(names or [_ABOUT]))).type
+        return bool(kind != pa.fs.FileType.NotFound)
+
+    def infos(self, *names: str, recursive: bool = False) -> list[pa.fs.FileInfo]:
+        """List a directory; empty if it is not there."""
+        selector = pa.fs.FileSelector(self.path(*names), allow_not_found=True, recursive=recursive)
+        return list(self.files.get_file_info(selector))
+
     def settings(self, *, records_by: str | None, otherwise: str) -> str:
         """Return what identifies a record in this history; a new one will be created with ``records_by``.
 
@@ -54,7 +65,7 @@ class Location:
                 cannot be a history, or contains other files.
         """
         with resolve():
-            if not self._exists:
+            if not self.exists():
                 self._check_is_empty()
                 self._new_records_by = records_by or otherwise
                 return self._new_records_by
@@ -67,14 +78,8 @@ class Location:
         return stored
 
     def check_exists(self) -> None:
-        """Check that a history was begun here, as an empty result would be misleading.
-
-        Raises:
-            NotFound: There is no history.
-        """
-        with resolve():
-            exists = self._exists
-        if not exists:
+        """Check that a history was begun here, as an empty result would be misleading."""
+        if not self.exists():
             raise NotFound("There is no history there yet: call collect(), or check the path")
 
     def begin(self) -> None:
@@ -84,7 +89,7 @@ class Location:
             ConfigurationError: It cannot be created; or another process created it with other settings meanwhile.
         """
         with resolve():
-            if not self._exists:
+            if not self.exists():
                 self.make_directory(self.root)
                 about = {"records_by": self._new_records_by or "id", "format": FORMAT}
                 self.write_json(self.path(_ABOUT), about)
@@ -120,9 +125,7 @@ class Location:
 
     def format(self) -> int | None:
         """Return the format of the history; None if there is no history."""
-        with resolve():
-            exists = self._exists
-        return int(self._about().get("format", 1)) if exists else None
+        return int(self._about().get("format", 1)) if self.exists() else None
 
     def note_format(self) -> None:
         """Record that the history has the current format."""
@@ -167,11 +170,6 @@ class Location:
                 Path(draft).unlink(missing_ok=True)
             raise
 
-    @property
-    def _exists(self) -> bool:
-        kind = self.files.get_file_info(self.path(_ABOUT)).type
-        return bool(kind != pa.fs.FileType.NotFound)
-
     def _about(self) -> dict[str, Any]:
         try:
             about = dict(self.read_json(self.path(_ABOUT)))
@@ -187,8 +185,7 @@ class Location:
             raise ConfigurationError(
                 "A history's path is a directory, and this is a file: choose an empty or new directory"
             )
-        infos = self.files.get_file_info(pa.fs.FileSelector(self.root, allow_not_found=True))
-        if not all(_OWN_FILES.fullmatch(info.base_name) for info in infos):
+        if not all(_OWN_FILES.fullmatch(info.base_name) for info in self.infos()):
             raise ConfigurationError(
                 "That directory contains other files and no history: choose an empty or new directory, or the history's own"
             )
@@ -221,14 +218,7 @@ def resolve() -> Iterator[None]:
 
 @contextlib.contextmanager
 def writing(*kinds: type[Exception]) -> Iterator[None]:
-    """Turn the errors of a full disk into one that does not repeat the path.
-
-    Args:
-        kinds: What a library raises beside the errors of the system and of Arrow.
-
-    Raises:
-        DiskFull: No space is left.
-    """
+    """Turn the errors of a full disk, of the system, Arrow or another library, into one that does not repeat the path."""
     try:
         yield
     except (OSError, pa.ArrowException, *kinds) as error:

@@ -2,7 +2,6 @@
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.fs
 
 from exposurekit.errors import ConfigurationError
 from exposurekit.history import staging
@@ -86,9 +85,7 @@ def _rename_values(store: Store) -> None:
             store.append(table, renamed, overwrite=True)
     for staged in staging.all_staged(store):
         staged.rewrite(_replace_outcomes)
-    staged_files = store.files.get_file_info(
-        pa.fs.FileSelector(store.path(staging.DIRECTORY), allow_not_found=True, recursive=True)
-    )
+    staged_files = store.infos(staging.DIRECTORY, recursive=True)
     for path in (info.path for info in staged_files if info.base_name.startswith("began-")):
         plan = store.read_json(path)
         if plan["origin"] in _ORIGINS:
