@@ -101,15 +101,10 @@ def export(
 
 @dataclass(frozen=True, slots=True)
 class WrittenQueue:
-    """What an export of the manual work contains.
+    """What an export of the manual work contains."""
 
-    Attributes:
-        tasks: How many listings and web pages.
-        omitted_kinds: How many kinds of removals are omitted, because too few people share their steps.
-    """
-
-    tasks: int
-    omitted_kinds: int
+    tasks: int  # listings and web pages
+    omitted_kinds: int  # kinds of removals that are omitted, because too few people share their steps
 
     def why_empty(self, advice: str) -> str:
         """Why nothing is in the file, and what to do; empty if something is, or if there is no work."""

@@ -19,32 +19,20 @@ ONLY_NOW = ("on_file",)  # inputs that a history does not store
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One question: its inputs, the function that answers it and its chart.
+    """One question: its inputs, the function that answers it and its chart."""
 
-    Attributes:
-        name: Its name in Python, on the command line and in files.
-        title: Its heading.
-        inputs: The tables of an `Exposure` or a `History` to pass to the function; empty: only a history can answer.
-        options: Keywords of the history's method, such as ``since``; ``--since`` in ``%exposure`` and on the command line.
-        required: The options without a default.
-        filters: The columns by which a history's answer can be filtered.
-        columns: The columns that a report displays; empty: all.
-        function: Computes the answer from the inputs; None: the function of that name in `analysis`.
-        query: Computes the answer from a history; None: the history's method of that name, else the function.
-        chart: Draws the answer; None: the function of that name in `charts`, if any.
-        context: Returns further keywords for the function, from a history and an instant.
-    """
-
-    name: str
+    name: str  # in Python, on the command line and in files
     title: str
-    inputs: tuple[str, ...] = ()
-    options: tuple[str, ...] = ()
-    required: tuple[str, ...] = ()
-    filters: tuple[str, ...] = ()
-    columns: tuple[str, ...] = ()
+    inputs: tuple[str, ...] = ()  # tables to pass to the function; empty: only a history can answer
+    options: tuple[str, ...] = ()  # keywords of the history's method, such as since, in %exposure --since
+    required: tuple[str, ...] = ()  # options without a default
+    filters: tuple[str, ...] = ()  # columns by which a history's answer can be filtered
+    columns: tuple[str, ...] = ()  # that a report displays; empty: all
+    # None: the function of that name in `analysis`; the history's method, else the function; the chart, if any.
     function: Callable[..., "pd.DataFrame"] | None = None
     query: Callable[..., "pd.DataFrame"] | None = None
     chart: Callable[..., "Chart"] | None = None
+    # Returns further keywords for the function, from a history and an instant.
     context: Callable[["History", Any], Mapping[str, Any]] | None = None
 
     @property
@@ -67,12 +55,7 @@ class Question:
         return self.chart is not None or self.name in charts.__all__
 
     def answer(self, table: Callable[[str], "pd.DataFrame"], **context: Any) -> "pd.DataFrame":
-        """Compute the answer from the input tables.
-
-        Args:
-            table: Returns an input table by name.
-            context: The keywords that `context` returned.
-        """
+        """Compute the answer from the input tables, by name, and the keywords that `context` returned."""
         return self.analysis(*(table(name) for name in self.inputs), **context)
 
     def ask(self, history: "History", **options: Any) -> "pd.DataFrame":

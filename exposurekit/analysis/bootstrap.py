@@ -20,25 +20,17 @@ class Arrivals:
     """New listings per day and the people they belong to, newest day first.
 
     Days are resampled whole, so listings that appeared together in the past appear together in the future: the more the
-    days differ, the wider the interval.
-
-    Attributes:
-        daily: One row per day and four columns: people who got their first listing, other new listings (both only for
-            people followed for more than `SETTLING_DAYS`), listings that people who registered after the first load
-            had in their first days, and people who registered.
-        exposed: People who had been followed for more than `SETTLING_DAYS`, per day.
-        settled: The same count today.
-        settling: People who pass `SETTLING_DAYS` on each of the coming days.
-        clean: People who have had no listing so far.
-        days: Days since the first person was registered.
+    days differ, the wider the interval. ``daily`` has one row per day and four columns: people who got their first listing,
+    other new listings (both only for people followed for more than `SETTLING_DAYS`), listings that people who registered
+    after the first load had in their first days, and people who registered.
     """
 
     daily: Floats
-    exposed: Ints
-    settled: int
-    settling: Floats
-    clean: int
-    days: int
+    exposed: Ints  # people who had been followed for more than `SETTLING_DAYS`, per day
+    settled: int  # the same count today
+    settling: Floats  # people who pass `SETTLING_DAYS` on each of the coming days
+    clean: int  # people who have had no listing so far
+    days: int  # since the first person was registered
 
     @property
     def rates(self) -> Floats:

@@ -65,21 +65,13 @@ _LABELS = {
 
 @dataclass(frozen=True, slots=True)
 class FormValue:
-    """One value that a form may ask for.
+    """One value that a form may ask for."""
 
-    Attributes:
-        name: A field of the specification; ``name`` and ``address`` are the full ones, on one line.
-        value: The value on file, or None.
-        required: Whether the site requires it for a removal.
-        is_alternative: Whether an earlier value of the same field is the one to enter.
-        is_first_choice: Whether other values of the same field follow.
-    """
-
-    name: str
-    value: str | None = field(repr=False)
-    required: bool = False
-    is_alternative: bool = False
-    is_first_choice: bool = False
+    name: str  # a field of the specification; ``name`` and ``address`` are the full ones, on one line
+    value: str | None = field(repr=False)  # None: not on file
+    required: bool = False  # by the site, for a removal
+    is_alternative: bool = False  # an earlier value of the same field is the one to enter
+    is_first_choice: bool = False  # other values of the same field follow
 
     @property
     def label(self) -> str:
@@ -101,32 +93,24 @@ class FormValue:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One listing or page of one person, to be removed manually.
+    """One listing or page of one person, to be removed manually."""
 
-    Attributes:
-        person: The person's name on file and id, or a pseudonym.
-        facts: Pairs of label and text that identify the listing.
-        address: URL of the listing or page; None if it has none.
-        begin: URL where the removal starts, if it is a different one.
-        entries: Form values, required fields first.
-        note: What is missing, and how to get it.
-        state: ``open``, ``started``, ``unable`` or ``done``; empty if not known.
-        cautions: What to check first, such as ``differs: age 76, on file 73; ...``.
-        asks_reference: Whether a step asks for the listing's reference.
-    """
-
-    person: str = field(repr=False)
+    person: str = field(repr=False)  # the name on file and the id, or a pseudonym
     site: str | None = None
     user_id: int | None = None
     alert_number: int | None = None
-    facts: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-    address: str | None = field(default=None, repr=False)
-    begin: str | None = field(default=None, repr=False)
-    entries: tuple[FormValue, ...] = field(default=(), repr=False)
-    note: str = ""
-    state: str = ""
-    cautions: tuple[str, ...] = field(default=(), repr=False)
-    asks_reference: bool = False
+    facts: tuple[tuple[str, str], ...] = field(
+        default=(), repr=False
+    )  # label and text: they identify the listing
+    address: str | None = field(default=None, repr=False)  # URL of the listing or page
+    begin: str | None = field(
+        default=None, repr=False
+    )  # URL where the removal starts, if it is a different one
+    entries: tuple[FormValue, ...] = field(default=(), repr=False)  # required fields first
+    note: str = ""  # what is missing, and how to get it
+    state: str = ""  # open, started, unable or done; empty if not known
+    cautions: tuple[str, ...] = field(default=(), repr=False)  # what to check first
+    asks_reference: bool = False  # a step asks for the listing's reference
 
     @property
     def values_to_enter(self) -> tuple[FormValue, ...]:

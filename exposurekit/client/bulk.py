@@ -31,21 +31,13 @@ UserFilter = Callable[[int], bool]
 
 @dataclass(frozen=True, slots=True)
 class UserListing:
-    """What List users returned, over all pages.
+    """What List users returned, over all pages."""
 
-    Attributes:
-        returned: Number of users returned.
-        reported_total: The service's own count of users; None if it reports none.
-        unreadable: Number of further users whose id or secret could not be read.
-        unidentified: Number of those of them whose id could not be read; each of the others has a `Failure`.
-        deviations: Deviations from the specification, each with the number of users it affects.
-    """
-
-    returned: int
-    reported_total: int | None
-    unreadable: int = 0
-    unidentified: int = 0
-    deviations: Mapping[Deviation, int] = field(default_factory=dict)
+    returned: int  # users
+    reported_total: int | None  # the service's own count of users; None if it reports none
+    unreadable: int = 0  # further users whose id or secret could not be read
+    unidentified: int = 0  # those of them whose id could not be read; each of the others has a `Failure`
+    deviations: Mapping[Deviation, int] = field(default_factory=dict)  # with the number of users affected
 
     @property
     def is_complete(self) -> bool:
@@ -68,10 +60,7 @@ class Failure:
 class Batch:
     """Some users: user objects and alerts as plain dicts, and a failure for each user who could not be loaded.
 
-    Attributes:
-        deviations: By user id, the deviations from the specification in that user's responses.
-        total: Number of users the service reports; None if it reports none.
-        listing: What List users returned; only in the last batch of a complete load.
+    ``deviations`` are by user id. Only the last batch of a complete load has the ``listing``: what List users returned.
     """
 
     keys: Sequence[UserKey] = field(default=(), repr=False)

@@ -32,17 +32,11 @@ class Response:
 
 @dataclass(frozen=True, slots=True)
 class TransportFailure:
-    """A request without a complete response.
-
-    Attributes:
-        reason: What failed.
-        maybe_received: Whether the service may have received the request; False only if nothing was sent.
-        final: Whether another try would fail in the same way.
-    """
+    """A request without a complete response."""
 
     reason: str
-    maybe_received: bool = True
-    final: bool = False
+    maybe_received: bool = True  # False only if nothing was sent
+    final: bool = False  # another try would fail in the same way
 
     @classmethod
     def refused(cls) -> "TransportFailure":

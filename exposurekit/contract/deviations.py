@@ -20,21 +20,13 @@ _TYPES[MalformedText] = "malformed text"
 
 @dataclass(frozen=True, slots=True)
 class Deviation:
-    """One way in which a response deviates from the specification.
+    """One way in which a response deviates from the specification."""
 
-    Attributes:
-        operation: The operation's title.
-        field: The field's path without positions, such as ``records.age``.
-        kind: ``null``, ``missing``, or the actual and the expected type, such as ``text for integer``.
-        example: The type and size of an actual value; never the value.
-        costs_item: Whether an item, or a whole list, could not be read.
-    """
-
-    operation: str
-    field: str
-    kind: str
-    example: str
-    costs_item: bool = False
+    operation: str  # its title
+    field: str  # its path without positions, such as ``records.age``
+    kind: str  # ``null``, ``missing``, or the actual and the expected type, such as ``text for integer``
+    example: str  # the type and size of an actual value; never the value
+    costs_item: bool = False  # an item, or a whole list, could not be read
 
     @property
     def is_of_item(self) -> bool:

@@ -57,17 +57,11 @@ _ONE_OF: dict[type[BaseModel], Iterable[str]] = {AlertSource: _SOURCES, ServiceH
 
 @dataclass(slots=True)
 class Reading:
-    """The value that was read, and its deviations.
-
-    Attributes:
-        value: A model or, for bulk, plain dicts.
-        deviations: Each kind of deviation, with its count.
-        lost_items: The list items that could not be read, as they came.
-    """
+    """The value that was read, a model or, for bulk, plain dicts; and its deviations, with their counts."""
 
     value: Any
     deviations: dict[Deviation, int]
-    lost_items: list[Any] = field(default_factory=list, repr=False)
+    lost_items: list[Any] = field(default_factory=list, repr=False)  # as they came
 
 
 def as_model(model: type[M], values: Any, operation: str = "", *, typed: bool = True) -> Reading:
@@ -116,32 +110,18 @@ class _Lost(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """How one field of a model is read.
-
-    Attributes:
-        names: Every name that it is read by.
-        expected: The expected type, in a word.
-        described: Whether the specification always gives it a value: null and absence are deviations.
-        required: Whether it has no default.
-        nullable: Whether it may be null.
-        item: The model of an object, or of a list's items; None: it is a value.
-        is_list: Whether it is a list.
-        takes_text: Whether a list may also be one text.
-        plain: The Python type that needs no further check; None: the adapter checks.
-        adapter: Validates a value.
-        default: The value if it is absent.
-    """
+    """How one field of a model is read."""
 
     name: str
-    names: tuple[str, ...]
-    expected: str
-    described: bool
-    required: bool
+    names: tuple[str, ...]  # every name that it is read by
+    expected: str  # its type, in a word
+    described: bool  # the specification always gives it a value: null and absence are deviations
+    required: bool  # it has no default
     nullable: bool
-    item: type[BaseModel] | None
+    item: type[BaseModel] | None  # the model of an object, or of a list's items; None: it is a value
     is_list: bool
-    takes_text: bool
-    plain: type | None
+    takes_text: bool  # a list may also be one text
+    plain: type | None  # the Python type that needs no further check; None: the adapter checks
     adapter: TypeAdapter[Any]
     default: Any
 

@@ -16,12 +16,7 @@ _WORDS_MAX = 8  # of a name whose middle names may be left out
 
 @dataclass(frozen=True, slots=True)
 class People:
-    """The people of an exposure or a history.
-
-    Attributes:
-        labels: The full name and the id for each id, such as ``Jo Ann Doe (12)``; the id alone without a name.
-        aliases: Other names for each id; ids may be missing.
-    """
+    """The people of an exposure or a history: by id their labels, as of `labels_of`, and their other names."""
 
     labels: Mapping[int, str] = field(repr=False)
     aliases: Mapping[int, Sequence[str]] = field(default_factory=dict, repr=False)
@@ -42,7 +37,6 @@ class People:
         )
 
     def _names(self, user_id: int) -> list[str]:
-        """The label, the full name, the name without middle names, and the aliases."""
         label = _folded(self.labels[user_id])
         full = label.removesuffix(f" ({user_id})")
         return [label, full, *_without_middle(full), *map(_folded, self.aliases.get(user_id, ()))]

@@ -31,28 +31,18 @@ _REMOVED_PREFIX = ".gone-"
 
 @dataclass(frozen=True, slots=True)
 class RunSpec:
-    """The specification of a run.
-
-    Attributes:
-        origin: ``collect`` or ``webhook``.
-        scope: ``everyone`` or ``some``.
-        source: The service and the integrator, without a key.
-        shards: The number of collectors that share the run.
-        only: The ids to load; None: everyone.
-        is_named: Whether the caller named the run.
-        inbox, inbox_until: The inbox of its deliveries, and the number of the last one.
-    """
+    """The specification of a run."""
 
     run: str
     started_at: datetime
-    origin: str = "collect"
-    scope: str = "everyone"
-    source: str = ""
-    shards: int = 1
-    only: tuple[int, ...] | None = None
-    is_named: bool = False
-    inbox: str | None = None
-    inbox_until: int | None = None
+    origin: str = "collect"  # or ``webhook``
+    scope: str = "everyone"  # or ``some``
+    source: str = ""  # the service and the integrator, without a key
+    shards: int = 1  # collectors that share the run
+    only: tuple[int, ...] | None = None  # the ids to load; None: everyone
+    is_named: bool = False  # by the caller
+    inbox: str | None = None  # of its deliveries,
+    inbox_until: int | None = None  # and the number of the last one
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,13 +25,9 @@ _SCALARS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 class InvalidYaml(Exception):
-    """A text is not YAML of plain data.
+    """A text is not YAML of plain data: the ``line`` from 1, the ``reason`` without a value, the parser's own ``detail``.
 
-    Attributes:
-        line: The line, from 1.
-        reason: What is wrong with it, without a value.
-        detail: The parser's own words; empty if there are none.
-        position: The position of a repeated key; None for another problem.
+    ``position`` is that of a repeated key.
     """
 
     def __init__(self, line: int, reason: str, *, detail: str = "", position: Position | None = None) -> None:
