@@ -135,14 +135,9 @@ def best_next_fields(records: pd.DataFrame, on_file: pd.DataFrame, *, asks: int 
 
     Source: Chvatal, A greedy heuristic for the set-covering problem, Math. Oper. Res. 4 (1979), 233.
 
-    >>> records = pd.DataFrame(
-    ...     {
-    ...         "user_id": [1, 1, 2],
-    ...         "site": ["Seekfolk", "Peoplepile", "Seekfolk"],
-    ...         "status": "discovered",
-    ...         "user_fields_required_for_removal": [["birth_date"], ["birth_date"], ["zip", "email"]],
-    ...     }
-    ... )
+    >>> required = [["birth_date"], ["birth_date"], ["zip", "email"]]
+    >>> records = pd.DataFrame({"user_id": [1, 1, 2], "user_fields_required_for_removal": required})
+    >>> records = records.assign(site=["Seekfolk", "Peoplepile", "Seekfolk"], status="discovered")
     >>> filled = pd.DataFrame({"user_id": [2], "field": ["zip"]})
     >>> analysis.best_next_fields(records, filled)
        rank  user_id      fields  removals  together

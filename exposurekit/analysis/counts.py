@@ -140,14 +140,8 @@ def counts(
     Raises:
         MissingColumns: ``transitions`` lacks a column.
 
-    >>> transitions = pd.DataFrame(
-    ...     {
-    ...         "site": ["Seekfolk", "Seekfolk", "Peoplepile"],
-    ...         "prev_status": [None, "discovered", None],
-    ...         "status": ["discovered", "vanished", "removed"],
-    ...         "n": [5, 2, 1],
-    ...     }
-    ... )
+    >>> moves = {"prev_status": [None, "discovered", None], "status": ["discovered", "vanished", "removed"]}
+    >>> transitions = pd.DataFrame(moves).assign(site=["Seekfolk", "Seekfolk", "Peoplepile"], n=[5, 2, 1])
     >>> analysis.counts(transitions)[["site", "open", "discovered", "removed", "total", "vanished"]]
              site  open  discovered  removed  total  vanished
     0    Seekfolk     3           3        0      3         2

@@ -17,9 +17,8 @@ STILL_OPEN = "still open"
 OPENED = (NEW, ENTERED_SCOPE, AGAIN)
 ENDED = (REMOVED, VANISHED, LEFT_SCOPE)
 WHAT = (*OPENED, FAILED, CHANGED, *ENDED)
-_SIGNS = dict.fromkeys(OPENED, 1) | dict.fromkeys(
-    ENDED, -1
-)  # other changes leave the number of open items alone
+# Other changes leave the number of open items alone.
+_SIGNS = dict.fromkeys(OPENED, 1) | dict.fromkeys(ENDED, -1)
 
 
 def changes(transitions: pd.DataFrame, a: datetime, b: datetime, *, open_before: int) -> pd.DataFrame:
@@ -43,15 +42,9 @@ def changes(transitions: pd.DataFrame, a: datetime, b: datetime, *, open_before:
         MissingColumns: ``transitions`` lacks a column.
         InvalidArgument: ``b`` is before ``a``.
 
-    >>> transitions = pd.DataFrame(
-    ...     {
-    ...         "at": pd.to_datetime(["2026-03-02T09:00Z", "2026-03-03T09:00Z"]),
-    ...         "prev_status": [None, "discovered"],
-    ...         "status": ["discovered", "removed"],
-    ...         "left_censored": [False, True],
-    ...         "n": [2, 5],
-    ...     }
-    ... )
+    >>> moves = {"prev_status": [None, "discovered"], "status": ["discovered", "removed"], "n": [2, 5]}
+    >>> at = pd.to_datetime(["2026-03-02T09:00Z", "2026-03-03T09:00Z"])
+    >>> transitions = pd.DataFrame(moves).assign(at=at, left_censored=[False, True])
     >>> moved = analysis.changes(transitions, pd.Timestamp("2026-03-01"), pd.Timestamp("2026-03-04"), open_before=9)
     >>> moved[moved["n"] != 0]
              cause  n  open

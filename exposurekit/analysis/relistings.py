@@ -36,18 +36,10 @@ def relistings(changes: pd.DataFrame) -> pd.DataFrame:
     Raises:
         MissingColumns: ``changes`` lacks a column.
 
-    >>> changes = pd.DataFrame(
-    ...     {
-    ...         "kind": "record",
-    ...         "user_id": 7,
-    ...         "key": 12,
-    ...         "site": "Seekfolk",
-    ...         "seen_at": pd.to_datetime(["2026-03-01T09:00Z", "2026-03-02T09:00Z", "2026-03-12T21:00Z"]),
-    ...         "prev_status": [None, "discovered", "removed"],
-    ...         "status": ["discovered", "removed", "discovered"],
-    ...         "episode": [1, 1, 2],
-    ...     }
-    ... )
+    >>> moves = {"prev_status": [None, "discovered", "removed"], "status": ["discovered", "removed", "discovered"]}
+    >>> seen_at = pd.to_datetime(["2026-03-01T09:00Z", "2026-03-02T09:00Z", "2026-03-12T21:00Z"])
+    >>> changes = pd.DataFrame(moves).assign(seen_at=seen_at, episode=[1, 1, 2])
+    >>> changes = changes.assign(kind="record", user_id=7, key=12, site="Seekfolk")
     >>> analysis.relistings(changes)[["record_id", "site", "previous_status", "gone_days", "episode"]]
        record_id      site previous_status  gone_days  episode
     0         12  Seekfolk         removed       10.5        2
@@ -118,15 +110,10 @@ def stale(people: pd.DataFrame, *, since: datetime, until: datetime | None = Non
     Raises:
         MissingColumns: ``people`` lacks a column.
 
-    >>> people = pd.DataFrame(
-    ...     {
-    ...         "user_id": [1, 2, 3],
-    ...         "listed": True,
-    ...         "last_complete_at": pd.to_datetime(["2026-03-08T06:00Z", "2026-03-01T06:00Z", None]),
-    ...         "outcome": ["whole", "failed", "partial"],
-    ...         "reason": ["", "no answer in time", "a scan is running"],
-    ...     }
-    ... )
+    >>> reasons = ["", "no answer in time", "a scan is running"]
+    >>> people = pd.DataFrame({"user_id": [1, 2, 3], "outcome": ["whole", "failed", "partial"], "reason": reasons})
+    >>> last_complete_at = pd.to_datetime(["2026-03-08T06:00Z", "2026-03-01T06:00Z", None])
+    >>> people = people.assign(listed=True, last_complete_at=last_complete_at)
     >>> analysis.stale(people, since=pd.Timestamp("2026-03-05T06:00Z"))[["user_id", "days", "reason"]]
        user_id  days             reason
     0        3   NaN  a scan is running

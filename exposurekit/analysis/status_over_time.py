@@ -50,15 +50,10 @@ def status_over_time(
         MissingColumns: A table lacks a column.
         InvalidArgument: ``every`` is not one of the four values.
 
-    >>> transitions = pd.DataFrame(
-    ...     {
-    ...         "at": pd.to_datetime(["2026-03-02T09:00Z", "2026-03-04T09:00Z"]),
-    ...         "prev_status": [None, "discovered"],
-    ...         "status": ["discovered", "removed"],
-    ...         "n": [5, 2],
-    ...     }
-    ... )
-    >>> runs = pd.DataFrame({"at": transitions["at"], "people": 3, "unseen": [0, 1]})
+    >>> at = pd.to_datetime(["2026-03-02T09:00Z", "2026-03-04T09:00Z"])
+    >>> moves = {"prev_status": [None, "discovered"], "status": ["discovered", "removed"], "n": [5, 2]}
+    >>> transitions = pd.DataFrame(moves).assign(at=at)
+    >>> runs = pd.DataFrame({"at": at, "people": 3, "unseen": [0, 1]})
     >>> table = analysis.status_over_time(transitions, runs)
     >>> table[["period", "open", "removed", "total", "unseen"]]
                          period  open  removed  total  unseen

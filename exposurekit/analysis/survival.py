@@ -19,9 +19,8 @@ FLOWS = (ENTERED, RETURNED, *EXITS)
 MIN_N = 5  # fewer episodes have neither a median nor a share never removed
 _MEDIAN, _NEVER = ("median_days", "median_low", "median_high"), ("never", "never_low", "never_high")
 _ROUNDING = 1e-12  # rounding may put a product of fractions just above one half
-_CURVATURE = (
-    0.25  # share of the change between neighbouring steps by which a straight line between runs may err
-)
+# Share of the change between neighbouring steps by which a straight line between runs may err.
+_CURVATURE = 0.25
 Floats = NDArray[np.float64]
 
 
@@ -66,15 +65,8 @@ def time_to_removal(
     Crowley, Biometrics 38 (1982), 29. ``never`` of 0 or 1, for which Greenwood's formula is undefined: Fay, Brittain and
     Proschan, Biostatistics 14 (2013), 723.
 
-    >>> life_table = pd.DataFrame(
-    ...     {
-    ...         "site": "Seekfolk",
-    ...         "days": [0, 2, 5, 9],
-    ...         "flow": ["entered", "removed", "removed", "open"],
-    ...         "left_censored": False,
-    ...         "n": [10, 4, 3, 3],
-    ...     }
-    ... )
+    >>> flows = {"days": [0, 2, 5, 9], "flow": ["entered", "removed", "removed", "open"], "n": [10, 4, 3, 3]}
+    >>> life_table = pd.DataFrame(flows).assign(site="Seekfolk", left_censored=False)
     >>> [row] = analysis.time_to_removal(life_table).to_dict("records")
     >>> row["n"], row["removed"], row["open"], row["median_days"], round(row["never"], 3)
     (10, 7, 3, 5.0, 0.3)
@@ -164,7 +156,6 @@ def _sum_by_group(group: Ints, n: Ints, groups: int) -> Ints:
 
 
 def _count_flows(life_table: pd.DataFrame, row: Ints, rows: int) -> Ints:
-    """Count episodes per flow (columns) and row number."""
     cells = np.zeros((rows, len(FLOWS)), "int64")
     add_counts(cells, (row, column_codes(life_table["flow"], FLOWS)), life_table["n"].to_numpy("int64"))
     return cells
