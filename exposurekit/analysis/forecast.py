@@ -341,9 +341,8 @@ def _renewal(open_curve: _Curve, closed_curve: _Curve, span: int) -> tuple[Float
 class _Population:
     """All listings: open ones, those open since the first load, closed ones, those closed since the first load."""
 
-    groups: tuple[
-        tuple[_Group, Floats], ...
-    ]  # with the share that is open by days since the group's state ended
+    # Each with the share that is open by days since its state ended.
+    groups: tuple[tuple[_Group, Floats], ...]
     after_opening: Floats  # the share that is open by days since opening
 
     @property

@@ -99,13 +99,9 @@ class Task:
     site: str | None = None
     user_id: int | None = None
     alert_number: int | None = None
-    facts: tuple[tuple[str, str], ...] = field(
-        default=(), repr=False
-    )  # label and text: they identify the listing
+    facts: tuple[tuple[str, str], ...] = field(default=(), repr=False)  # labels and texts
     address: str | None = field(default=None, repr=False)  # URL of the listing or page
-    begin: str | None = field(
-        default=None, repr=False
-    )  # URL where the removal starts, if it is a different one
+    begin: str | None = field(default=None, repr=False)  # URL where the removal starts, if another
     entries: tuple[FormValue, ...] = field(default=(), repr=False)  # required fields first
     note: str = ""  # what is missing, and how to get it
     state: str = ""  # open, started, unable or done; empty if not known
@@ -147,9 +143,7 @@ class Task:
         return (*filter(None, [self.cannot_start]), *self.cautions)
 
     def _comes_first(self, value: FormValue) -> bool:
-        return value.required or (
-            self.site is None and value.value is not None and value.name in self.page_fields
-        )
+        return value.required or (value.value is not None and value.name in self.page_fields)
 
     @property
     def page_fields(self) -> tuple[str, ...]:
@@ -181,14 +175,13 @@ def with_listings(alerts: pd.DataFrame, records: pd.DataFrame, *, by: str = "rec
     """
     MissingColumns.check("with_listings", alerts.columns, ("user_id", by))
     MissingColumns.check("with_listings, table records,", records.columns, ("user_id", by, *LISTING))
-    listings = (
-        records.dropna(subset=[by]).drop_duplicates(["user_id", by], keep="last").reset_index(drop=True)
-    )
-    listing_keys = pd.MultiIndex.from_arrays(
-        [listings["user_id"].astype("int64"), listings[by].astype("int64")]
-    )
-    alert_keys = pd.MultiIndex.from_arrays(
-        [alerts["user_id"].astype("int64"), alerts[by].astype("Int64").fillna(-1).astype("int64")]
+    listings = records.dropna(subset=[by]).drop_duplicates(["user_id", by], keep="last")
+    listings = listings.reset_index(drop=True)
+    listing_keys, alert_keys = (
+        pd.MultiIndex.from_arrays(
+            [table["user_id"].astype("int64"), table[by].astype("Int64").fillna(-1).astype("int64")]
+        )
+        for table in (listings, alerts)
     )
     rows = np.where(alerts[by].notna(), listing_keys.get_indexer(alert_keys), -1)
     return alerts.assign(**{name: _from_listing(name, alerts, listings, rows) for name in LISTING})
@@ -318,7 +311,6 @@ def _task(row: Mapping[str, Any], as_of: date | None) -> Task:
 def _listing_warnings(
     row: Mapping[str, Any], entries: Sequence[FormValue], as_of: date | None
 ) -> Iterator[str]:
-    """How a listing differs from the data on file."""
     first = {entry.name: entry.value for entry in reversed(entries)}
     own = [(first.get("first_name") or "", first.get("last_name") or "")] if first.get("name") else []
     aliases = [("", entry.value) for entry in entries if entry.name == "alias" and entry.value]
@@ -387,8 +379,6 @@ def _with_address_lines(required: Sequence[str], on_file: Iterable[str]) -> tupl
 
 @dataclass(slots=True)
 class _Profile:
-    """The data that one person has on file."""
-
     fields: dict[str, list[str]]
     addresses: list[dict[str, str]]
 
@@ -430,9 +420,7 @@ def _field_position(name: str) -> int:
 def _one_line(address: Mapping[str, str]) -> str:
     street = [address[part] for part in ("address1", "address2") if part in address]
     region = " ".join(address[part] for part in ("state", "zip") if part in address)
-    return ", ".join(
-        [*street, *([address["city"]] if "city" in address else []), *([region] if region else [])]
-    )
+    return ", ".join(filter(None, [*street, address.get("city"), region]))
 
 
 def _profiles(
@@ -444,9 +432,8 @@ def _profiles(
         fields["name"] = [*_stripped(_full_name(row))]
         birth_date = row.get("birth_date")
         fields["birth_date"] = [] if is_missing(birth_date) else [f"{birth_date:%Y-%m-%d}"]
-        fields["identification"] = (
-            ["on file with the service"] if row.get("identification_on_file") is True else []
-        )
+        has_identification = row.get("identification_on_file") is True
+        fields["identification"] = ["on file with the service"] if has_identification else []
         profiles[int(row["user_id"])] = _Profile(fields, [])
     for name, table in items.items():
         for row in _user_rows(table, user_ids):
@@ -472,10 +459,8 @@ def _user_rows(table: pd.DataFrame, user_ids: set[int]) -> Iterable[dict[str, An
 def _dicts(table: pd.DataFrame) -> Iterable[dict[str, Any]]:
     """Yield each row as a dict; faster than `to_dict`, as each column is converted only once."""
     names = [str(name) for name in table.columns]
-    return (
-        dict(zip(names, row, strict=True))
-        for row in zip(*(table[name].tolist() for name in table), strict=True)
-    )
+    rows = zip(*(table[name].tolist() for name in table), strict=True)
+    return (dict(zip(names, row, strict=True)) for row in rows)
 
 
 def _texts(cell: Any) -> list[str]:

@@ -48,9 +48,7 @@ def _run(started: "Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]]") -> 
         started.set_exception(error)  # no loop, such as without file descriptors
 
 
-async def _until_stopped(
-    started: "Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]]",
-) -> None:
+async def _until_stopped(started: "Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]]") -> None:
     """Run the loop; `asyncio.run` then cancels what it still runs, and closes async generators."""
     stopped = asyncio.Event()
     started.set_result((asyncio.get_running_loop(), stopped))

@@ -83,11 +83,7 @@ def _from_environment(names: Iterable[str]) -> dict[str, str | None]:
 def credentials(
     base_url: str | None, integration_name: str | None, api_key: str | None, api_secret: str | None
 ) -> dict[str, str]:
-    """The four connection settings, each from its argument or else from the environment.
-
-    Raises:
-        ConfigurationError: A setting is missing; the message says which ones and what to do.
-    """
+    """The four connection settings, each from its argument or else from the environment."""
     arguments = dict(zip(NAMES, (base_url, integration_name, api_key, api_secret), strict=True))
     fallback = {} if all(arguments.values()) else environment_settings()
     settings = {name: value or fallback[name] for name, value in arguments.items()}
@@ -106,9 +102,8 @@ def _check_base_url(base_url: str, api_key: str) -> None:
         parts = urlsplit(base_url)
         host = parts.hostname or ""
         is_usable = parts.scheme in {"http", "https"} and bool(host) and parts.port != 0
-        is_usable &= api_key not in parts.path.split(
-            "/"
-        )  # a repr would show it, and requests would repeat it
+        # A repr would show a key in it, and requests would repeat it.
+        is_usable &= api_key not in parts.path.split("/")
     except ValueError:
         is_usable = False
     if not is_usable or parts.username or parts.password or parts.query or parts.fragment:

@@ -55,11 +55,8 @@ def _item(name: str, model: type[Item], item: Any) -> dict[str, Any]:
         item = item.model_dump(include=set(model.model_fields), exclude_none=True)
     try:
         checked = item if isinstance(item, model) else model.model_validate(item)
-        problem = (
-            f"has an unknown field {', '.join(map(repr, checked.model_extra))}"
-            if checked.model_extra
-            else None
-        )
+        unknown = ", ".join(map(repr, checked.model_extra or ()))
+        problem = f"has an unknown field {unknown}" if unknown else None
     except ValidationError as error:
         where = error.errors(include_input=False)[0]["loc"]
         problem = f"has an invalid {where[0]}" if where else "is not an object"

@@ -202,11 +202,7 @@ def _with_part(table: pa.Table, part: int, schema: pa.Schema) -> pa.Table:
 
 
 def begin_staged(store: Store, plan: RunSpec, shard: int = 1) -> StagedRun:
-    """Return the staged run of this name; begin it if there is none. Its start is the earliest of its shards' starts.
-
-    Raises:
-        InvalidArgument: The run was begun with other shards, or for other people.
-    """
+    """Return the staged run of this name; begin it if there is none. Its start is the earliest of its shards' starts."""
     existing = find_staged(store, plan.run)
     if existing is not None and any(
         getattr(existing.plan, name) != getattr(plan, name) for name in _IDENTITY_FIELDS
@@ -251,9 +247,7 @@ def sweep(store: Store) -> None:
 def people_table(rows: Sequence[dict[str, Any]]) -> pa.Table:
     """Build the table of people of a part; missing values are null."""
     fields: Iterable[pa.Field] = [field for field in STAGED_PEOPLE if field.name != "part"]
-    return pa.table(
-        {field.name: pa.array([row.get(field.name) for row in rows], field.type) for field in fields}
-    )
+    return pa.Table.from_pylist([*rows], pa.schema(fields))
 
 
 def _folder(run: str) -> str:

@@ -33,8 +33,5 @@ def load_pseudonyms() -> Pseudonyms:
     """Load the pseudonyms of this machine; the first use creates their key, readable by its owner alone.
 
     If the key is lost, all pseudonyms change.
-
-    Raises:
-        ConfigurationError: The key is damaged, others may read it, or it can be neither read nor created.
     """
     return Pseudonyms(key_files.load_or_create(paths.config_dir() / "pseudonyms.key", "the pseudonyms'"))

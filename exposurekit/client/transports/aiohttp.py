@@ -52,11 +52,7 @@ class AiohttpTransport:
         self._session._retry_connection = False  # noqa: SLF001  aiohttp's own test client does the same
 
     async def send(self, request: Request, seconds: float) -> Result:
-        """Send one request. A network problem is a `TransportFailure`, not an exception.
-
-        Raises:
-            ConfigurationError: The client was first used in another event loop, where its connections are.
-        """
+        """Send one request. A network problem is a `TransportFailure`, not an exception."""
         self._check_loop()
         try:
             response = await self._session.request(
@@ -80,11 +76,8 @@ class AiohttpTransport:
         except TimeoutError:
             return TransportFailure.timeout()
         except Exception as error:  # noqa: BLE001  the exception may contain the URL, so it ends here
-            return (
-                TransportFailure.too_large()
-                if isinstance(error, BodyTooLarge)
-                else TransportFailure.disconnected()
-            )
+            is_too_large = isinstance(error, BodyTooLarge)
+            return TransportFailure.too_large() if is_too_large else TransportFailure.disconnected()
 
     async def aclose(self) -> None:
         """Close all connections."""

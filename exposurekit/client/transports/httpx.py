@@ -120,13 +120,8 @@ def _without_location(response: httpx.Response) -> None:
 def _close_if_surplus(response: httpx.Response) -> None:
     """Close a connection with bytes after the response: httpx would read them as the next response."""
     connection: Any = response.stream
-    for name in (
-        "_stream",
-        "_httpcore_stream",
-        "_stream",
-        "_connection",
-        "_h11_state",
-    ):  # there is no public way to it
+    # There is no public way to it.
+    for name in ("_stream", "_httpcore_stream", "_stream", "_connection", "_h11_state"):
         connection = getattr(connection, name, None)
     surplus, _ = getattr(connection, "trailing_data", (b"", False))
     if surplus:

@@ -58,12 +58,7 @@ class Location:
         return list(self.files.get_file_info(selector))
 
     def settings(self, *, records_by: str | None, otherwise: str) -> str:
-        """Return what identifies a record in this history; a new one will be created with ``records_by``.
-
-        Raises:
-            ConfigurationError: The history was created with another one; or its settings cannot be read; or the path
-                cannot be a history, or contains other files.
-        """
+        """Return what identifies a record in this history; a new one will be created with ``records_by``."""
         with resolve():
             if not self.exists():
                 self._check_is_empty()
@@ -83,11 +78,7 @@ class Location:
             raise NotFound("There is no history there yet: call collect(), or check the path")
 
     def begin(self) -> None:
-        """Create the directory and its settings; an existing history is unchanged.
-
-        Raises:
-            ConfigurationError: It cannot be created; or another process created it with other settings meanwhile.
-        """
+        """Create the directory and its settings; an existing history is unchanged."""
         with resolve():
             if not self.exists():
                 self.make_directory(self.root)

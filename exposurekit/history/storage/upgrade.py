@@ -32,10 +32,7 @@ def upgrade(store: Store) -> None:
     """Bring a history to the current format, if it is older.
 
     The format is noted last and each step is skipped if it was done: a killed upgrade is completed at the next opening.
-
-    Raises:
-        ConfigurationError: A newer version wrote the history; or it is old, and not on this machine or read-only.
-        HistoryLocked: A watch, which may be of the older version, is running on it.
+    A watch that is running on it may be of the older version.
     """
     if _is_current(store):
         return
