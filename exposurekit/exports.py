@@ -234,7 +234,6 @@ def _parquet(table: pd.DataFrame, _: Mapping[str, str]) -> bytes:
 
 
 def _in_lines(column: "pd.Series[Any]") -> "pd.Series[Any]":
-    """Put numbered steps, and form values, on a line each."""
     if column.name not in ("opt_out_procedure", "form_values"):
         return column
     numbered = "{}. {}" if column.name == "opt_out_procedure" else "{1}"
@@ -304,7 +303,6 @@ def _markdown(data: ReportData, queue: tuple[Removal, ...], omitted_kinds: int) 
 
 
 def _checkbox(task: Task) -> Iterator[str]:
-    """One listing: a box to tick, the facts that identify it, and the values to enter."""
     yield f"- [ ] **{marked_down(task.person)}**"
     for label, text in _lines(task):
         is_copied = (label.startswith(task.values_label) and text != NOT_ON_FILE) or label == "Reference"
@@ -316,7 +314,6 @@ def _checkbox(task: Task) -> Iterator[str]:
 
 
 def _lines(task: Task) -> Iterator[tuple[str, str]]:
-    """Labels and texts of a listing: facts, warnings, addresses, values to enter."""
     yield from task.facts
     yield from (("Note", text) for text in task.warnings)
     if task.address:

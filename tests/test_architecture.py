@@ -269,7 +269,6 @@ IDEAS = {
     "client.payloads": "the input models of Create user and Update user",
     "contract.opt_out_steps": "the steps of an alert",
     "history.content_hash": "what makes an item the same, or changed",
-    "history.delegation": "a method that calls a part of its object",
     "history.storage.checksums": "finds changed files",
     "monitor.notifications.apprise_errors": "what went wrong, read from Apprise's logs",
     "monitor.webhooks.writer": "one thread that writes for all requests",

@@ -219,7 +219,6 @@ def _missing_fields(question: str, records: pd.DataFrame, on_file: pd.DataFrame)
 
 
 def _non_blank(table: pd.DataFrame, column: str, field: str) -> pd.DataFrame:
-    """The users who have a non-blank value in a column."""
     MissingColumns.check(f"on_file, field {field},", table.columns, ("user_id", column))
     value = table[column]
     is_filled = value.notna() & (value.astype("str").str.strip() != "")

@@ -126,11 +126,7 @@ def _first_to_last(changes: pd.DataFrame) -> pd.DataFrame:
 
 
 def check_weights(weights: Mapping[str, float] | None) -> dict[str, float]:
-    """Return `WEIGHTS` with these overrides.
-
-    Raises:
-        InvalidArgument: A weight is negative, infinite, or has an unknown name.
-    """
+    """Return `WEIGHTS` with these overrides, or raise `InvalidArgument`."""
     overrides = dict(weights or {})
     if unknown := sorted(map(str, overrides.keys() - WEIGHTS.keys())):
         raise InvalidArgument(f"unknown weights: {', '.join(unknown)}. Use {', '.join(WEIGHTS)}")

@@ -59,9 +59,6 @@ def _no_match(column: str, absent: set[str], present: Iterable[object]) -> str:
 def user_ids(user: Any) -> list[int]:
     """Return one user id, or several, as a list.
 
-    Raises:
-        InvalidArgument: These are no ids.
-
     >>> user_ids(np.int64(3)), user_ids([1, 2])
     ([3], [1, 2])
     """

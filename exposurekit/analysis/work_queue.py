@@ -113,7 +113,6 @@ def _actionable(steps: pd.DataFrame) -> pd.DataFrame:
 
 
 def _alerts(steps: pd.DataFrame) -> pd.DataFrame:
-    """One row per alert, with the progress of its steps."""
     tick = steps["tick"].astype("str").to_numpy() if "tick" in steps else np.full(len(steps), "")
     alert = ["user_id", "alert_number"]
     rows = steps[alert].astype("int64")

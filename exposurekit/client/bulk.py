@@ -114,17 +114,15 @@ def iter_batches(
     """Load all users with concurrent requests, and yield them as parsed batches, in the service's order.
 
     A user who cannot be loaded becomes a `Failure` in a batch, and the load continues. If Ctrl-C or an error ends the
-    load, the users who were fetched already are yielded before the exception is raised.
+    load, the users who were fetched already are yielded before the exception is raised. The requests have connections of
+    their own.
 
     Args:
-        client: The client; the requests have connections of their own.
+        client: The client.
         concurrency: Number of concurrent requests.
         prefetch: Number of users fetched before their responses are parsed; bounds the memory.
         only: Whether to load a user, by id; None: load all users.
         progress: Whether to show a progress bar; None: in a notebook or a terminal.
-
-    Raises:
-        ExposureError: The list of users could not be fetched.
     """
     load = _Load(client.as_async(concurrency), concurrency, prefetch, only)
     try:

@@ -39,18 +39,11 @@ def decode(
     *,
     tolerant: bool = False,
 ) -> Any:
-    """Decode a body to plain values.
+    """Decode a body, whose size the caller limits, to plain values.
 
-    Args:
-        body: The bytes; the caller limits their number.
-        format: ``"json"`` or ``"xml"``.
-        shape: The expected shape; XML has no types of its own and is read by it.
-        tolerant: Whether JSON with half a surrogate pair, a byte that is not UTF-8, a number out of range or deep
-            nesting is decoded. Readers reject such a value: the text is a `MalformedText`, the number infinite; what is
-            nested too deeply for any field is null.
-
-    Raises:
-        InvalidResponse: The body is not well formed or, unless ``tolerant``, has a value as above.
+    XML has no types of its own and is read by the expected ``shape``. If ``tolerant``, JSON with half a surrogate pair, a
+    byte that is not UTF-8, a number out of range or deep nesting is decoded, else it is an `InvalidResponse`. Readers reject
+    such a value: the text is a `MalformedText`, the number infinite; what is nested too deeply for any field is null.
     """
     return xml.read(body, shape) if format == "xml" else _read_json(utf8(body), tolerant=tolerant)
 

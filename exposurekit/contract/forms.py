@@ -17,9 +17,6 @@ Pairs = list[tuple[str, str]]
 def decode(body: str) -> dict[str, Any]:
     """Decode a query string or a form body to nested plain values.
 
-    Raises:
-        InvalidResponse: Not UTF-8, too many fields, nested too deeply, or two values of one name.
-
     >>> decode("emails[][address]=a@x.example&emails[][address]=b@x.example")
     {'emails': [{'address': 'a@x.example'}, {'address': 'b@x.example'}]}
     """

@@ -257,7 +257,6 @@ class _Reader:
         return _empty(one)
 
     def _lost(self, one: _Field, value: Any, where: str, kind: str) -> Any:
-        """Return the value of a field that cannot be read."""
         if one.essential:
             raise _Lost(where, kind)
         things = one.item is not None and one.is_list
@@ -397,7 +396,6 @@ def _empty(one: _Field) -> Any:
 
 
 def _value(values: Mapping[str, Any], names: tuple[str, ...]) -> Any:
-    """Return a field's value under the first of its names that has one."""
     first = ABSENT
     for name in names:
         value = values.get(name, ABSENT)

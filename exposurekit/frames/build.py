@@ -164,7 +164,6 @@ def _repeated(ids: pa.Array, lists: pa.ListArray) -> pa.Array:
 
 
 def _numbers(lists: pa.ListArray) -> pa.Array:
-    """The position of each item in its list, from 0."""
     lengths = lists.value_lengths().fill_null(0).to_numpy()
     starts = np.repeat(np.cumsum(lengths) - lengths, lengths)
     return pa.array(np.arange(len(starts)) - starts, type=pa.int64())
@@ -208,13 +207,13 @@ def frame(name: str, batches: Sequence[pa.Table], *, beside: Sequence[Column] = 
     ['user_id', 'url', 'title', 'contains']
     """
     declared = (*TABLES[name], *beside)
-    table = pa.concat_tables(batches) if batches else _nothing(declared)
+    table = pa.concat_tables(batches) if batches else _schema(declared).empty_table()
     columns = {column.name: _series(column, table[column.name]) for column in declared}
     return pd.DataFrame(columns, copy=False)
 
 
-def _nothing(columns: Iterable[Column]) -> pa.Table:
-    return pa.table({column.name: pa.array([], type=column.kind.arrow) for column in columns})
+def _schema(columns: Iterable[Column]) -> pa.Schema:
+    return pa.schema([(column.name, column.kind.arrow) for column in columns])
 
 
 def _series(column: Column, values: pa.ChunkedArray) -> "pd.Series[Any]":
@@ -242,12 +241,7 @@ def of_rows(name: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     >>> frames.of_rows("failures", []).column_names
     ['user_id', 'operation', 'error', 'status', 'reason']
     """
-    return pa.table(
-        {
-            column.name: pa.array([row[column.name] for row in rows], type=column.kind.arrow)
-            for column in TABLES[name]
-        }
-    )
+    return pa.Table.from_pylist(list(rows), _schema(TABLES[name]))
 
 
 def from_users(users: Iterable[User]) -> dict[str, pd.DataFrame]:

@@ -12,7 +12,7 @@
     maintenance       checkpoint, compact, erase, verify
     times             parse times                 identity    keys of records, links and alerts
     diff              changes between two times   deliveries  webhook deliveries
-    conversion        Arrow to pandas             delegation  methods of `History` that its parts implement
+    conversion        Arrow to pandas
 """
 
 from exposurekit.history.deliveries import ReceivedDelivery

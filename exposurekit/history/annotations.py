@@ -297,14 +297,9 @@ def rows_of(item: Rows) -> list[dict[str, Any]]:
 def key_columns(row: Mapping[str, Any], records_by: str) -> dict[str, Any]:
     """Return the key of an annotated item: ``user_id``, ``kind``, ``key`` and the number of a ``step``.
 
-    Args:
-        row: Of `records`, `links`, `alerts` or `steps`; or one that has a ``key``, as those of `diff`, `changes`,
-            `relistings` and `labels`.
-        records_by: ``id``; or ``reference``, where ids change: then ``site`` and ``reference_id`` identify a record,
-            ``site``, ``href``, ``link_url`` and text an alert, and ``site``, ``url``, number and text a step.
-
-    Raises:
-        InvalidArgument: A column is missing.
+    The row is of `records`, `links`, `alerts` or `steps`; or it has a ``key``, as those of `diff`, `changes`, `relistings`
+    and `labels`. Where ids change, ``site`` and ``reference_id`` identify a record, ``site``, ``href``, ``link_url`` and
+    text an alert, and ``site``, ``url``, number and text a step.
     """
     values = {name: _plain(value) for name, value in row.items()}
     if values.get("user_id") is None:

@@ -1,10 +1,11 @@
 """History: observations of all users over time, in one directory."""
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Self
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,7 +18,6 @@ from exposurekit.history import runs as history_runs
 from exposurekit.history.annotations import Annotations
 from exposurekit.history.collector import Source, segments
 from exposurekit.history.conversion import check_user_id
-from exposurekit.history.delegation import delegate
 from exposurekit.history.deliveries import ReceivedDelivery
 from exposurekit.history.engines.duckdb import CorruptHistory, engine_of
 from exposurekit.history.ingest import Run
@@ -31,6 +31,21 @@ from exposurekit.system.clock import utc_now
 from exposurekit.text.html_cards import html_card
 
 RECORDS_BY = ("id", "reference")
+_Part = TypeVar("_Part")
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
+
+
+def _delegate(
+    attribute: str, method: Callable[Concatenate[_Part, _Arguments], _Result]
+) -> Callable[Concatenate[Any, _Arguments], _Result]:
+    """Return a method that calls ``method`` on the part in ``attribute``."""
+
+    @functools.wraps(method)
+    def delegated(self: Any, /, *args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
+        return method(getattr(self, attribute), *args, **kwargs)
+
+    return delegated
 
 
 class History(Keyed):
@@ -135,46 +150,46 @@ class History(Keyed):
 
     # --- tables, questions and annotations ---
 
-    runs = delegate("_reader", HistoryReader.runs)
-    collection_runs = delegate("_reader", HistoryReader.collection_runs)
-    last_run = delegate("_reader", HistoryReader.last_run)
-    people = delegate("_reader", HistoryReader.people)
-    load_issues = delegate("_reader", HistoryReader.load_issues)
-    changes = delegate("_reader", HistoryReader.changes)
-    deliveries = delegate("_reader", HistoryReader.deliveries)
-    records = delegate("_reader", HistoryReader.records)
-    links = delegate("_reader", HistoryReader.links)
-    alerts = delegate("_reader", HistoryReader.alerts)
+    runs = _delegate("_reader", HistoryReader.runs)
+    collection_runs = _delegate("_reader", HistoryReader.collection_runs)
+    last_run = _delegate("_reader", HistoryReader.last_run)
+    people = _delegate("_reader", HistoryReader.people)
+    load_issues = _delegate("_reader", HistoryReader.load_issues)
+    changes = _delegate("_reader", HistoryReader.changes)
+    deliveries = _delegate("_reader", HistoryReader.deliveries)
+    records = _delegate("_reader", HistoryReader.records)
+    links = _delegate("_reader", HistoryReader.links)
+    alerts = _delegate("_reader", HistoryReader.alerts)
 
-    status_over_time = delegate("_queries", HistoryQueries.status_over_time)
-    by_site = delegate("_queries", HistoryQueries.by_site)
-    diff = delegate("_queries", HistoryQueries.diff)
-    time_to_removal = delegate("_queries", HistoryQueries.time_to_removal)
-    survival = delegate("_queries", HistoryQueries.survival)
-    life_table = delegate("_queries", HistoryQueries.life_table)
-    relistings = delegate("_queries", HistoryQueries.relistings)
-    forecast = delegate("_queries", HistoryQueries.forecast)
-    score = delegate("_queries", HistoryQueries.score)
-    score_changes = delegate("_queries", HistoryQueries.score_changes)
-    stale = delegate("_queries", HistoryQueries.stale)
-    coverage = delegate("_queries", HistoryQueries.coverage)
-    site_health = delegate("_queries", HistoryQueries.site_health)
+    status_over_time = _delegate("_queries", HistoryQueries.status_over_time)
+    by_site = _delegate("_queries", HistoryQueries.by_site)
+    diff = _delegate("_queries", HistoryQueries.diff)
+    time_to_removal = _delegate("_queries", HistoryQueries.time_to_removal)
+    survival = _delegate("_queries", HistoryQueries.survival)
+    life_table = _delegate("_queries", HistoryQueries.life_table)
+    relistings = _delegate("_queries", HistoryQueries.relistings)
+    forecast = _delegate("_queries", HistoryQueries.forecast)
+    score = _delegate("_queries", HistoryQueries.score)
+    score_changes = _delegate("_queries", HistoryQueries.score_changes)
+    stale = _delegate("_queries", HistoryQueries.stale)
+    coverage = _delegate("_queries", HistoryQueries.coverage)
+    site_health = _delegate("_queries", HistoryQueries.site_health)
 
-    steps = delegate("_queries", HistoryQueries.steps)
-    with_ticks = delegate("_annotations", Annotations.with_ticks)
-    with_labels = delegate("_annotations", Annotations.with_labels)
-    work_queue = delegate("_queries", HistoryQueries.work_queue)
-    stalled_sites = delegate("_queries", HistoryQueries.stalled_sites)
-    precision = delegate("_queries", HistoryQueries.precision)
+    steps = _delegate("_queries", HistoryQueries.steps)
+    with_ticks = _delegate("_annotations", Annotations.with_ticks)
+    with_labels = _delegate("_annotations", Annotations.with_labels)
+    work_queue = _delegate("_queries", HistoryQueries.work_queue)
+    stalled_sites = _delegate("_queries", HistoryQueries.stalled_sites)
+    precision = _delegate("_queries", HistoryQueries.precision)
 
-    label = delegate("_annotations", Annotations.label)
-    tick = delegate("_annotations", Annotations.tick)
-    note = delegate("_annotations", Annotations.note)
-    rename_site = delegate("_annotations", Annotations.rename_site)
-    site_names = delegate("_reader", HistoryReader.site_names)
-    labels = delegate("_annotations", Annotations.labels)
-    ticks = delegate("_annotations", Annotations.ticks)
-    notes = delegate("_annotations", Annotations.notes)
+    label = _delegate("_annotations", Annotations.label)
+    tick = _delegate("_annotations", Annotations.tick)
+    note = _delegate("_annotations", Annotations.note)
+    rename_site = _delegate("_annotations", Annotations.rename_site)
+    site_names = _delegate("_reader", HistoryReader.site_names)
+    labels = _delegate("_annotations", Annotations.labels)
+    ticks = _delegate("_annotations", Annotations.ticks)
+    notes = _delegate("_annotations", Annotations.notes)
 
     # --- collecting ---
 

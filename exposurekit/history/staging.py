@@ -247,7 +247,7 @@ def sweep(store: Store) -> None:
 def people_table(rows: Sequence[dict[str, Any]]) -> pa.Table:
     """Build the table of people of a part; missing values are null."""
     fields: Iterable[pa.Field] = [field for field in STAGED_PEOPLE if field.name != "part"]
-    return pa.Table.from_pylist([*rows], pa.schema(fields))
+    return pa.Table.from_pylist(list(rows), pa.schema(fields))
 
 
 def _folder(run: str) -> str:

@@ -123,6 +123,5 @@ class ExposureAccessor:
 
 
 def _wrong_table(question: str, table: str, error: MissingColumns) -> MissingColumns:
-    """Return the same error, naming the right table."""
     where = f"df.exposure.{question}() needs {table}() of an Exposure or a History: it"
     return MissingColumns(where, error.missing)

@@ -37,11 +37,7 @@ class Command:
 
 
 def run_command(context: NotebookContext, text: str) -> Any:
-    """Run a line and return its result, a table or a chart; after printing help, None.
-
-    Raises:
-        ExposureError: The line is invalid or failed; the message says what to do.
-    """
+    """Run a line and return its result, a table or a chart; after printing help, None."""
     all_verbs = verbs()
     line = parse_line(text, {name: one.options for name, one in all_verbs.items()}, with_name=("use",))
     if line["help"]:

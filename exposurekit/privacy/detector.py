@@ -216,8 +216,6 @@ class _Line:
 
 
 class _Lines:
-    """Decoded texts, searched for sequences of words."""
-
     def __init__(self) -> None:
         self._lines: list[_Line] = []
         self._words: set[str] = set()
@@ -365,7 +363,6 @@ def _is_north_american(digits: str) -> bool:
 
 
 def _without_umlauts(name: str) -> str:
-    """Transliterate umlauts: ä becomes ae."""
     return name.casefold().translate(_UMLAUTS)
 
 

@@ -53,17 +53,15 @@ class CorruptHistory(ExposureError):
 
 @dataclass(frozen=True)
 class Files:
-    """One snapshot of a table: Parquet files and their schema.
+    """One snapshot of a table: Parquet files and their schema; a column missing from an older file is null.
 
-    Attributes:
-        uris: URIs as from `DeltaTable.file_uris()`: local paths are percent-encoded. Hive directories such as
-            `bucket=7/` supply the column `bucket` if the schema declares it.
-        schema: The columns of the table; columns missing from older files are null.
-        dataset: Opens the same files for DuckDB where it cannot reach them by path, such as those on s3.
+    URIs are as from `DeltaTable.file_uris()`: local paths are percent-encoded. Hive directories such as `bucket=7/` supply
+    the column `bucket` if the schema declares it.
     """
 
     uris: Sequence[str]
     schema: pa.Schema
+    # Opens the same files for DuckDB where it cannot reach them by path, such as those on s3.
     dataset: Callable[[], pyarrow.dataset.Dataset] | None = None
 
     def within(self, first: int, last: int) -> "Files":
