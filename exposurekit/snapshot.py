@@ -38,15 +38,9 @@ class Deviations:
 
     def rows(self) -> list[dict[str, Any]]:
         """Return one row per operation, field and kind; ``users`` is None for a page of List users."""
-        names = ("operation", "field", "kind")
-        return [
-            {
-                **dict(zip(names, key, strict=True)),
-                "users": self.users[key] or None,
-                "example": self.examples[key],
-            }
-            for key in sorted(self.users)
-        ]
+        names = ("operation", "field", "kind", "users", "example")
+        rows = ((*key, self.users[key] or None, self.examples[key]) for key in sorted(self.users))
+        return [dict(zip(names, row, strict=True)) for row in rows]
 
     def warn(self) -> None:
         """Warn in one line if there are any."""

@@ -301,7 +301,6 @@ class Paging:
 
 def new_keys(page: UserPage, returned_ids: set[int]) -> list[UserKey]:
     """Return the keys that no earlier page had, each once, and add their ids to ``returned_ids``."""
-    unique = {key.id: key for key in reversed(page.users)}.values()
-    fresh = [key for key in unique if key.id not in returned_ids]
-    returned_ids.update(key.id for key in fresh)
-    return fresh[::-1]
+    fresh = {key.id: key for key in reversed(page.users) if key.id not in returned_ids}
+    returned_ids |= fresh.keys()
+    return [*reversed(fresh.values())]

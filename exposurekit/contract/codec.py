@@ -75,11 +75,7 @@ def utf8(body: bytes) -> bytes:
 
 
 def objects_in(body: bytes) -> list[Any]:
-    """Decode the objects in a body that is not JSON as a whole; a truncated one as far as its values are complete.
-
-    >>> objects_in(b'{"id": 12} garbage {"user": {"id": 12, "secret": "ab12", "first_na')
-    [{'id': 12}, {'user': {'id': 12, 'secret': 'ab12'}}]
-    """
+    """Decode the objects in a body that is not JSON as a whole; a truncated one as far as its values are complete."""
     text = utf8(body).decode(errors="surrogateescape")
     decoder, end, objects = json.JSONDecoder(parse_int=_integer, strict=False), 0, []
     for _ in range(_OBJECTS_MAX):

@@ -15,11 +15,7 @@ Pairs = list[tuple[str, str]]
 
 
 def decode(body: str) -> dict[str, Any]:
-    """Decode a query string or a form body to nested plain values.
-
-    >>> decode("emails[][address]=a@x.example&emails[][address]=b@x.example")
-    {'emails': [{'address': 'a@x.example'}, {'address': 'b@x.example'}]}
-    """
+    """Decode a query string or a form body to nested plain values."""
     flat = None if _NESTED_OR_ESCAPED.search(body) else _flat(body)
     if flat is not None:
         return flat

@@ -71,11 +71,6 @@ def as_model(model: type[M], values: Any, operation: str = "", *, typed: bool = 
 
     Raises:
         InvalidResponse: It is not an object, or lacks an essential field; the message names the field.
-
-    >>> from exposurekit.contract.models import Email
-    >>> reading = as_model(Email, {"id": "12", "address": None})
-    >>> reading.value, [(one.field, one.kind) for one in reading.deviations]
-    (Email(id=12), [('id', 'text for integer'), ('address', 'null')])
     """
     if isinstance(values, dict) and not values.keys() & _field_names(model) and _is_list_alone(model):
         raise InvalidResponse(f"{_fields(model)[0].name} is missing")  # unknown is not empty

@@ -16,8 +16,6 @@ from exposurekit.history.storage.delta import HistoryLocked, Store
 from exposurekit.history.storage.schema import CONTENT_OF, COUNTED, KINDS, PEOPLE_COUNTED, TABLES, in_parts
 from exposurekit.text.html_cards import NAME_MAX, html_card, truncate
 
-_STEP_FILTER = {True: "is_new_content", False: "is_change"}
-
 
 @dataclass(frozen=True, slots=True)
 class Run:
@@ -269,7 +267,8 @@ class _Ingester:
     def _select_step(self, cursor: Any, name: str, text: str, buckets: tuple[int, int]) -> Any:
         """Select a step's rows for a table, lazily; None if there are none."""
         low, high = buckets
-        count = f"SELECT count(*) FROM step WHERE bucket BETWEEN $low AND $high AND {_STEP_FILTER[name != 'changes']}"
+        selected = "is_change" if name == "changes" else "is_new_content"
+        count = f"SELECT count(*) FROM step WHERE bucket BETWEEN $low AND $high AND {selected}"
         [[rows]] = cursor.execute(count, {"low": low, "high": high}).fetchall()
         return cursor.sql(text, params=self._bind(text, low=low, high=high)) if rows else None
 

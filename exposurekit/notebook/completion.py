@@ -47,12 +47,7 @@ class CompletionValues:
 
 
 def completions(before: str, values: CompletionValues) -> tuple[str, list[str]]:
-    """Return the last word of a line up to the cursor, and its completions; none if it is no ``%exposure`` line.
-
-    >>> from exposurekit.notebook.namespace import NotebookContext
-    >>> completions("table = %exposure by-s", CompletionValues(NotebookContext(dict)))
-    ('by-s', ['by-site', 'by-state'])
-    """
+    """Return the last word of a line up to the cursor, and its completions; none if it is no ``%exposure`` line."""
     line = _LINE.fullmatch(before)
     if line is None:
         return "", []

@@ -73,7 +73,11 @@ class NotebookContext:
                 )
             yield history
         else:
-            _check_exists(path, create=create)
+            exists = "://" in path or (Path(path).expanduser() / "history.json").is_file()
+            if not exists and not create:
+                raise NotFound(
+                    "there is no history in that directory: %exposure collect --history DIR creates one"
+                )
             with History(path) as opened:
                 yield opened
 
@@ -123,9 +127,3 @@ def _as_kind(kind: type, value: Any) -> Any:
         part = getattr(value, kind.__name__.lower())
         return part if isinstance(part, kind) else None
     return None
-
-
-def _check_exists(path: str, *, create: bool) -> None:
-    exists = "://" in path or (Path(path).expanduser() / "history.json").is_file()
-    if not exists and not create:
-        raise NotFound("there is no history in that directory: %exposure collect --history DIR creates one")

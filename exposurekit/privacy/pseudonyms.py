@@ -9,12 +9,7 @@ _HALF = 5  # characters before and after the dash: 50 bits, collisions are unlik
 
 
 class Pseudonyms:
-    """Keyed pseudonyms: without the key they cannot be mapped to ids, even by trying all ids.
-
-    >>> some, others = Pseudonyms(b"k" * 32), Pseudonyms(b"K" * 32)
-    >>> some.of(12) == some.of(12), some.of(12) == some.of(13), some.of(12) == others.of(12)
-    (True, False, False)
-    """
+    """Keyed pseudonyms: without the key they cannot be mapped to ids, even by trying all ids."""
 
     def __init__(self, key: bytes) -> None:
         self._key = key

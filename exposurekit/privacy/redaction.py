@@ -105,11 +105,7 @@ def _is_matrix(frame: pd.DataFrame) -> bool:
 
 
 def with_index(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a table with its index as columns; an index that only numbers the rows is dropped.
-
-    >>> with_index(pd.DataFrame({"n": [3]}, pd.Index(["Seekfolk"], name="site"))).columns.tolist()
-    ['site', 'n']
-    """
+    """Return a table with its index as columns; an index that only numbers the rows is dropped."""
     named = table.index.nlevels > 1 or table.index.name is not None
     return table.reset_index(allow_duplicates=True) if named else table
 

@@ -14,11 +14,7 @@ MISSING = "—"
 
 
 def format_value(value: object) -> str:
-    """Format a value as text; a missing value is a dash.
-
-    >>> format_value(None), format_value(["a", "b"]), format_value(1234567), format_value(0.12345)
-    ('—', 'a, b', '1,234,567', '0.123')
-    """
+    """Format a value as text; a missing value is a dash."""
     if isinstance(value, str):
         return str(value)
     if _is_list(value):
@@ -33,11 +29,7 @@ def format_value(value: object) -> str:
 
 
 def pluralize(n: int, one: str, many: str = "") -> str:
-    """``1 listing``, ``2 listings``.
-
-    >>> pluralize(1, "listing"), pluralize(1200, "person", "people")
-    ('1 listing', '1,200 people')
-    """
+    """``1 listing``, ``2 listings``."""
     return f"{n:,} {one if n == 1 else many or one + 's'}"
 
 

@@ -50,11 +50,7 @@ class Document:
 
 
 def read(text: str) -> Document:
-    r"""Read one document.
-
-    Raises:
-        InvalidYaml: The text is not YAML, or more than plain data.
-    """
+    """Read one document, or raise `InvalidYaml`."""
     document = Document()
     try:
         _check_events(text)
