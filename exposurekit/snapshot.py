@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -25,9 +26,8 @@ class Deviations:
 
     def add(self, batch: bulk.Batch) -> None:
         """Count the deviations of a batch; the last one also has those of List users."""
-        for deviations in batch.deviations.values():
-            for deviation in deviations:
-                self._add(deviation, 1)
+        for deviation in chain(*batch.deviations.values()):
+            self._add(deviation, 1)
         for deviation, users in batch.listing.deviations.items() if batch.listing else ():
             self._add(deviation, users if deviation.is_of_item else 0)
 

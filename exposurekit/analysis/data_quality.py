@@ -54,9 +54,8 @@ def precision(records: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
     label = records["label"].astype("str").fillna(UNLABELLED)
     columns = [MINE, NOT_MINE, UNSURE, UNLABELLED]
     table = pd.crosstab(records["site"].astype("str"), label).reindex(columns=columns, fill_value=0)
-    table = (
-        table.astype("int64").rename_axis(index="site", columns=None).reset_index().astype({"site": "str"})
-    )
+    table = table.astype("int64").rename_axis(index="site", columns=None).reset_index()
+    table = table.astype({"site": "str"})
     n = table[MINE] + table[NOT_MINE]
     table = table.assign(**_wilson(table[MINE], n, level))
     table = table.loc[(-n).sort_values(kind="stable").index].reset_index(drop=True)
@@ -139,12 +138,9 @@ def site_health(records: pd.DataFrame, *, at: datetime) -> pd.DataFrame:
             "changed_at": utc_index(instants(records["changed_at"])),
         }
     )
-    table = rows.groupby("site").agg(
-        {"open": "sum", VANISHED: "sum", "newest_at": "max", "changed_at": "max"}
-    )
-    table = table.join(_largest_drops(rows)).astype(
-        {"open": "int64", VANISHED: "int64", "vanished_at_once": "int64"}
-    )
+    sums = {"open": "sum", VANISHED: "sum", "newest_at": "max", "changed_at": "max"}
+    counts = dict.fromkeys(("open", VANISHED, "vanished_at_once"), "int64")
+    table = rows.groupby("site").agg(sums).join(_largest_drops(rows)).astype(counts)
     table["quiet_days"] = (instant(at) - instants(table["changed_at"])) / np.timedelta64(_DAY_S, "s")
     table = table.reset_index().astype({"site": "str"})[[*_HEALTH]]
     return table.sort_values(["is_doubtful", "site"], ascending=[False, True], ignore_index=True)
@@ -157,11 +153,8 @@ def _largest_drops(rows: pd.DataFrame) -> pd.DataFrame:
     steps = pd.concat([added, ended[~rows["open"]]]).groupby(["site", "at"]).sum()
     open_before = steps["n"].groupby("site").cumsum() - steps["n"]
     is_doubtful = (steps["vanished"] >= DOUBTFUL_MIN) & (steps["vanished"] >= DOUBTFUL_SHARE * open_before)
-    return (
-        pd.DataFrame({"vanished_at_once": steps["vanished"], "is_doubtful": is_doubtful})
-        .groupby("site")
-        .max()
-    )
+    drops = pd.DataFrame({"vanished_at_once": steps["vanished"], "is_doubtful": is_doubtful})
+    return drops.groupby("site").max()
 
 
 def _wilson(hits: "pd.Series[Any]", totals: "pd.Series[Any]", level: float) -> dict[str, Any]:

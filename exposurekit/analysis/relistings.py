@@ -70,15 +70,14 @@ def relistings(changes: pd.DataFrame) -> pd.DataFrame:
 
 def _sort(changes: pd.DataFrame) -> pd.DataFrame:
     """Sort the changes of each item by time; at one instant an episode begins, continues and ends, in this order."""
+    left_censored = changes.get("left_censored", pd.Series(data=False, index=changes.index))
     rows = pd.DataFrame(
         {
             **{name: changes[name].astype("str") for name in ("kind", "site", "status", "prev_status")},
             **{name: changes[name].astype("int64") for name in ("user_id", "key", "episode")},
             "record_id": changes["record_id" if "record_id" in changes else "key"].astype("Int64"),
             "seen_at": utc_index(instants(changes["seen_at"])),
-            "left_censored": changes.get("left_censored", pd.Series(data=False, index=changes.index)).astype(
-                "bool"
-            ),
+            "left_censored": left_censored.astype("bool"),
             "open": is_open(changes["status"]).astype("int64"),
         }
     )

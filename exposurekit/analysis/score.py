@@ -52,9 +52,8 @@ def score(
     is_listed = is_open(links["presence"].astype("str")) if "presence" in links else np.ones(len(links), bool)
     points = _points(records["status"].astype("str"), all_weights, page=False)
     listings = pd.DataFrame({"user_id": records["user_id"], "points": points})
-    totals = (
-        listings[is_open(records["status"].astype("str"))].groupby("user_id")["points"].agg(["size", "sum"])
-    )
+    open_listings = listings[is_open(records["status"].astype("str"))]
+    totals = open_listings.groupby("user_id")["points"].agg(["size", "sum"])
     pages = links.loc[is_listed, "user_id"].value_counts()
     people = pd.Index(sorted({*records["user_id"], *links["user_id"]}), dtype="int64", name="user_id")
     table = pd.DataFrame(index=people)

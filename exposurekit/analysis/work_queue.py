@@ -77,9 +77,8 @@ def work_queue(
         )
     alerts = _newest(_alerts(_actionable(steps)))
     n_open = alerts["steps"] - alerts["done"] - alerts["unable"]
-    alerts["minutes"] = (
-        (n_open * step_minutes).astype("float64").where(alerts["state"].isin((TO_DO, STARTED)), 0)
-    )
+    minutes = (n_open * step_minutes).astype("float64")
+    alerts["minutes"] = minutes.where(alerts["state"].isin((TO_DO, STARTED)), 0)
     table = _rank(alerts, visit_minutes, stalled or {})
     table.insert(0, "rank", np.arange(1, len(table) + 1))
     return table

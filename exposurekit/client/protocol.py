@@ -120,11 +120,8 @@ def _as_csv(values: dict[str, Any]) -> dict[str, Any]:
     for name, parts in columns.items():
         items = values.get(name, [])
         texts = [" ".join(item[part] for part in parts if item.get(part)) for item in items]
-        if (
-            items
-            and all(item.keys() <= set(parts) for item in items)
-            and not any("," in text for text in texts)
-        ):
+        is_plain = all(item.keys() <= set(parts) for item in items) and "," not in "".join(texts)
+        if items and is_plain:
             joined[name] = ",".join(texts)
     return values | joined
 
@@ -191,9 +188,8 @@ def _note(call: Call[R, T], config: ClientConfig, values: Any, reading: Reading,
         raise InvalidResponse(f"{next(iter(reading.deviations)).field} is not as described")
     if notes is not None:
         notes.update(reading.deviations)
-    elif lost := [
-        one.field for one in reading.deviations if one.costs_item and one.kind not in {NULL, MISSING}
-    ]:
+    lost = [one.field for one in reading.deviations if one.costs_item and one.kind not in {NULL, MISSING}]
+    if notes is None and lost:
         fields = ", ".join(dict.fromkeys(lost))
         warn(f"{call.operation.title}: items that could not be read were dropped at {fields}")
 

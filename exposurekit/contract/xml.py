@@ -203,9 +203,8 @@ def _object(element: _Element, shape: dict[str, Shape]) -> Any:
     if len(shape) == 1 and not shape.keys() & grouped:
         # The wrapper is missing: the root element is the value of the only key.
         [(key, inner)] = shape.items()
-        if (element.children and isinstance(inner, dict)) or (
-            element.name == key and isinstance(inner, Many)
-        ):
+        is_list = element.name == key and isinstance(inner, Many)
+        if is_list or (element.children and isinstance(inner, dict)):
             return {key: _value(element, inner)}
     if (inside := _unwrapped(element, shape)) is not element:
         return _object(inside, shape)

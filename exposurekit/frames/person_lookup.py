@@ -91,10 +91,8 @@ def aliases_of(aliases: pd.DataFrame) -> dict[int, list[str]]:
 
 def _joined(table: pd.DataFrame, columns: Sequence[str]) -> Iterable[tuple[int, str]]:
     for user_id, *parts in zip(*(table[name].tolist() for name in ("user_id", *columns)), strict=True):
-        yield (
-            user_id,
-            " ".join(plain(part).strip() for part in parts if isinstance(part, str) and part.strip()),
-        )
+        texts = (plain(part).strip() for part in parts if isinstance(part, str) and part.strip())
+        yield user_id, " ".join(texts)
 
 
 def _without_middle(name: str) -> list[str]:

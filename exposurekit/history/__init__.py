@@ -10,7 +10,7 @@
     queries           the questions of `analysis`
     annotations       labels, ticks and notes, and findings and steps with them
     maintenance       checkpoint, compact, erase, verify
-    times             parse times                 identity    keys of records, links and alerts
+    identity          keys of records, links and alerts
     diff              changes between two times   deliveries  webhook deliveries
     conversion        Arrow to pandas
 """

@@ -69,9 +69,8 @@ class HistoryQueries:
         check_choice(kind, KINDS, "kind")
         check_choice(by, (None, "site", "user_id"), "by")
         reader, groups, upto = self.reader, tuple(filter(None, [by])), self.reader.latest().upto
-        transitions = reader.transitions(
-            kind, groups, "seen_at" if every == "run" else "day", upto, user=user
-        )
+        when = "seen_at" if every == "run" else "day"
+        transitions = reader.transitions(kind, groups, when, upto, user=user)
         runs = frame(reader.query(sql.COLLECTION_RUNS, ("runs",), {"upto": upto}))
         statuses = STATUSES if kind == "record" else (analysis.LISTED,)
         table = analysis.status_over_time(

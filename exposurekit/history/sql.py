@@ -17,11 +17,7 @@ _NOT_OPEN = ", ".join(f"'{status}'" for status in NOT_OPEN)
 
 
 def is_open(column: str) -> str:
-    """Return SQL for `analysis.is_open`; a history has no status only of what was not observed, which is not open.
-
-    >>> is_open("status")
-    "(status IS NOT NULL AND status NOT IN ('removed', 'vanished', 'unknown'))"
-    """
+    """Return SQL for `analysis.is_open`; a history has no status only of what was not observed, which is not open."""
     return f"({column} IS NOT NULL AND {column} NOT IN ({_NOT_OPEN}))"
 
 

@@ -89,9 +89,11 @@ class StagedRun:
         complete = {name.partition("-")[2] for name in self._names() if name.startswith(f"{PEOPLE}-")}
         names = self._names(f"{kind}-")
         paths = [self._path(name) for name in names if name.partition("-")[2] in complete]
-        if self._store.is_local:
-            return Files(paths, schema)
-        return Files(paths, schema, lambda: pa.dataset.dataset(paths, schema, filesystem=self._store.files))
+        files = self._store.files
+        dataset = (
+            None if self._store.is_local else lambda: pa.dataset.dataset(paths, schema, filesystem=files)
+        )
+        return Files(paths, schema, dataset)
 
     def deliveries(self) -> pa.Table | None:
         """Return the rows that `put_deliveries` added."""

@@ -98,9 +98,9 @@ def _instant(when: str | int | date | datetime, now: datetime) -> datetime:
         return end_of_day(at.date()) if is_day(text) else at
     if text in _DAYS_BACK:
         return end_of_day(now.astimezone(UTC).date() - _DAYS_BACK[text] * DAY)
-    return (
-        end_of_day(date.fromisoformat(text)) if is_day(text) else _instant(datetime.fromisoformat(text), now)
-    )
+    if is_day(text):
+        return end_of_day(date.fromisoformat(text))
+    return _instant(datetime.fromisoformat(text), now)
 
 
 def _text(when: object) -> str:

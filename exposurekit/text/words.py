@@ -22,11 +22,7 @@ def fold_case(text: str) -> str:
 
 
 def words(text: str) -> list[str]:
-    """Split a text into words: lower case, no accents, no punctuation.
-
-    >>> words("St. Quillon, Zoë  D'Umberlane-Moor")
-    ['st', 'quillon', 'zoe', 'dumberlane', 'moor']
-    """
+    """Split a text into words: lower case, no accents, no punctuation."""
     return _NON_WORD.sub(" ", without_apostrophes(fold_case(text))).split()
 
 

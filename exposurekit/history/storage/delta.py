@@ -274,9 +274,8 @@ class Store(Location):
         schema = TABLES[name].schema
         if table is None:
             return Files((), schema)
-        if not self.is_local:
-            return Files(tuple(table.file_uris()), schema, lambda: self._dataset(name, table))
-        return Files(tuple(table.file_uris()), schema)
+        dataset = None if self.is_local else lambda: self._dataset(name, table)
+        return Files(tuple(table.file_uris()), schema, dataset)
 
     def _dataset(self, name: str, table: DeltaTable) -> pa.dataset.Dataset:
         """Return a table's files as an Arrow dataset.

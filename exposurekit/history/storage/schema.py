@@ -136,11 +136,7 @@ def bucket_of(user_id: int) -> int:
 
 
 def in_parts(low: int, high: int, rows: int, most: int) -> list[tuple[int, int]]:
-    """Split a bucket range into parts of about ``most`` rows; a part has at least one bucket.
-
-    >>> in_parts(8, 15, 10, 4), in_parts(0, 1, 10, 1)
-    ([(8, 9), (10, 12), (13, 15)], [(0, 0), (1, 1)])
-    """
+    """Split a bucket range into parts of about ``most`` rows; a part has at least one bucket."""
     buckets = high - low + 1
     count = min(buckets, max(1, -(-rows // most)))
     edges = [low + buckets * position // count for position in range(count + 1)]
