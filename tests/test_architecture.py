@@ -272,6 +272,7 @@ IDEAS = {
     "history.storage.checksums": "finds changed files",
     "monitor.notifications.apprise_errors": "what went wrong, read from Apprise's logs",
     "monitor.webhooks.writer": "one thread that writes for all requests",
+    "notebook.completion": "Tab completion",
     "notebook.magic": "registration in IPython",
     "privacy.vocabulary": "words that are no personal data",
     "sandbox.collector": "collects the sandbox's past",
