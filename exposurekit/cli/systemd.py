@@ -50,14 +50,7 @@ def install_instructions(
 ) -> str:
     """Return a unit file and a cron line with the paths of this installation.
 
-    Args:
-        history: The directory of the history.
-        every: The interval; cron uses the nearest that divides a day.
-        options: Further options of the watch.
-
-    >>> from exposurekit.cli.systemd import install_instructions
-    >>> "ExecStart=" in install_instructions("exposure-history")
-    True
+    Cron uses the nearest interval that divides a day.
     """
     command = Path(sys.argv[0]).resolve()
     if command.name != "exposurekit":  # called from Python

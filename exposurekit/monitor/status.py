@@ -17,11 +17,7 @@ SILENT_S = 300  # a running watch writes at least once a minute, except during a
 
 @dataclass(slots=True)
 class WatchStatus:
-    """Writes the status file of a watch; each write replaces the whole file.
-
-    >>> WatchStatus(Path("watch.json"))
-    WatchStatus(path=PosixPath('watch.json'))
-    """
+    """Writes the status file of a watch; each write replaces the whole file."""
 
     path: Path
     _fields: dict[str, Any] = field(default_factory=dict, repr=False)
@@ -109,10 +105,6 @@ def read(path: Path) -> dict[str, Any]:
     Raises:
         NotFound: No watch was ever started there.
         ConfigurationError: The file is damaged or cannot be read.
-
-    >>> read(Path("nowhere.json"))
-    Traceback (most recent call last):
-    exposurekit.errors.NotFound: No watch was started with this history: exposurekit watch run starts one
     """
     try:
         status: dict[str, Any] = json.loads(path.read_text())

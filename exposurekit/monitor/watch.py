@@ -78,9 +78,6 @@ class Watch:
         notifier: Sends notifications; None: nobody is notified.
         clock: Returns the current time.
         wait: Waits a number of seconds or until the watch is stopped; returns whether it was stopped.
-
-    >>> watch = Watch(history, exposure, timedelta(hours=6), WatchStatus(path))  # doctest: +SKIP
-    >>> watch.run()  # doctest: +SKIP
     """
 
     history: History

@@ -117,11 +117,7 @@ class CachedDemo:
 
 
 def cache_for(*, people: int, days: float, seed: int) -> DemoCache | None:
-    """Return the cache for these parameters; None if such a demo is made in seconds or there is no cache directory.
-
-    >>> cache_for(people=25, days=90, seed=7).parameters["days"], cache_for(people=2, days=1, seed=7)
-    ('90', None)
-    """
+    """Return the cache for these parameters; None if such a demo is made in seconds or there is no cache directory."""
     if people * days < MIN_PERSON_DAYS:
         return None
     with suppress(RuntimeError, OSError):  # no home directory, or unreadable sources

@@ -53,9 +53,6 @@ def running(
 
     Raises:
         ConfigurationError: As `serve`.
-
-    >>> with running(create_app(letters, path_secret=secret)) as base_url:  # doctest: +SKIP
-    ...     watch()
     """
     with _bound_socket(host, port) as listener:
         server = _Server(app, connections_max)

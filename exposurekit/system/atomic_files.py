@@ -19,12 +19,6 @@ def write_file(path: Path, content: bytes, *, overwrite: bool = True, durable: b
 
     Raises:
         OSError: It cannot be written. No draft is left behind, also after Ctrl-C.
-
-    >>> import tempfile
-    >>> from exposurekit.system.atomic_files import write_file
-    >>> path = Path(tempfile.mkdtemp()) / "name.txt"
-    >>> write_file(path, b"one"), write_file(path, b"two", overwrite=False), path.read_bytes()
-    (True, False, b'one')
     """
     # Nobody else can have put a file or a link under a name that nobody can guess.
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")

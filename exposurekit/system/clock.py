@@ -4,10 +4,5 @@ from datetime import UTC, datetime
 
 
 def utc_now() -> datetime:
-    """Return the current time in UTC.
-
-    >>> from exposurekit.system.clock import utc_now
-    >>> utc_now().tzinfo is not None
-    True
-    """
+    """Return the current time in UTC."""
     return datetime.now(UTC)

@@ -23,11 +23,6 @@ def load_or_create(file: Path, owner: str, *, missing: str = "") -> bytes:
 
     Raises:
         ConfigurationError: The file is missing (with ``missing``), malformed, readable by others, or cannot be read or created.
-
-    >>> from exposurekit.system import key_files, paths
-    >>> file = paths.config_dir() / "example.key"
-    >>> key_files.load_or_create(file, "the example's") == key_files.load_or_create(file, "the example's")
-    True
     """
     try:
         if not file.exists():
@@ -49,10 +44,6 @@ def decode_key(text: str, source: str) -> bytes:
 
     Raises:
         ConfigurationError: The text is not a key; the message does not show it.
-
-    >>> from exposurekit.system import key_files
-    >>> len(key_files.decode_key("A" * 43, "KEY"))
-    32
     """
     bare = text.strip().rstrip("=")
     try:

@@ -9,22 +9,12 @@ NAME = "exposurekit"
 
 
 def cache_dir() -> Path:
-    """Return the cache directory, whose files can be recreated.
-
-    >>> from exposurekit.system.paths import cache_dir
-    >>> cache_dir().name
-    'exposurekit'
-    """
+    """Return the cache directory, whose files can be recreated."""
     return _former("XDG_CACHE_HOME", ".cache") or platformdirs.user_cache_path(NAME, appauthor=False)
 
 
 def config_dir() -> Path:
-    """Return the configuration directory: settings and keys.
-
-    >>> from exposurekit.system.paths import config_dir
-    >>> config_dir().name
-    'exposurekit'
-    """
+    """Return the configuration directory: settings and keys."""
     return _former("XDG_CONFIG_HOME", ".config") or platformdirs.user_config_path(NAME, appauthor=False)
 
 

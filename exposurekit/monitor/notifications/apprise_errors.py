@@ -54,14 +54,7 @@ class _LogCapture(logging.Handler):
 
 @contextmanager
 def capture_apprise_log() -> Iterator[list[str]]:
-    """Collect what Apprise logs within the block, for `failure_reason`; none of it reaches another log.
-
-    >>> from exposurekit.monitor.notifications.apprise_errors import capture_apprise_log
-    >>> with capture_apprise_log() as lines:
-    ...     logging.getLogger("apprise").warning("Failed to send, error=404.")
-    >>> lines
-    ['Failed to send, error=404.']
-    """
+    """Collect what Apprise logs within the block, for `failure_reason`; none of it reaches another log."""
     log, handler = logging.getLogger("apprise"), _LogCapture()
     with _CAPTURE_LOCK:
         before = log.level, log.propagate, log.handlers

@@ -54,25 +54,13 @@ class EvaluationContext:
 
 
 def last_run_at(history: History) -> datetime:
-    """Return when the last run finished.
-
-    >>> from exposurekit.monitor.notifications.evaluate import last_run_at
-    >>> last_run_at(history) == history.last_run().finished_at
-    True
-    """
+    """Return when the last run finished."""
     last = history.last_run()
     return last.finished_at or last.started_at
 
 
 def evaluate(rule: Rule, context: EvaluationContext) -> list[Trigger]:
-    """Return the triggers of a rule, in the order of the message.
-
-    >>> from exposurekit.monitor.notifications.evaluate import EvaluationContext, evaluate
-    >>> from exposurekit.monitor.notifications.rules import Rule
-    >>> at = history.last_run().finished_at
-    >>> evaluate(Rule(when="new", send="me"), EvaluationContext(history, at, at))
-    []
-    """
+    """Return the triggers of a rule, in the order of the message."""
     return [*_EVALUATORS[rule.when](rule, context)]
 
 
@@ -80,12 +68,6 @@ def evaluate_failure(rule: Rule, in_a_row: int, since: str, reason: str) -> list
     """Return the trigger of a `collection_failed` rule once enough runs failed in a row.
 
     `since`, the last success, distinguishes one series of failures from the next.
-
-    >>> from exposurekit.monitor.notifications.evaluate import evaluate_failure
-    >>> from exposurekit.monitor.notifications.rules import Rule
-    >>> rule = Rule(when="collection_failed", send="me", times=3)
-    >>> [len(evaluate_failure(rule, failures, "monday", "no response")) for failures in (2, 3)]
-    [0, 1]
     """
     if rule.when != "collection_failed" or in_a_row < rule.times:
         return []

@@ -40,8 +40,6 @@ class Notifier:
         rules: When to notify which addresses.
         outbox: The unsent notifications.
         clock: Returns the current time.
-
-    >>> Notifier(rules, NotificationOutbox(path))  # doctest: +SKIP
     """
 
     rules: Rules
@@ -191,14 +189,7 @@ def _since(history: History, evaluated_until: datetime | None) -> datetime | Non
 
 
 def compose_message(notifications: Sequence[Notification]) -> tuple[str, str]:
-    r"""Compose the title and text of one message; equal lines are counted.
-
-    >>> from datetime import UTC
-    >>> from exposurekit.monitor.notifications.notifier import compose_message
-    >>> at = datetime(2026, 3, 1, tzinfo=UTC)
-    >>> compose_message([Notification("me", key, "new listings", "Seekfolk", at) for key in "ab"])
-    ('exposurekit: 2 new listings', '2 new listings:\n  Seekfolk (2)')
-    """
+    """Compose the title and text of one message; equal lines are counted."""
     by_title: dict[str, list[str]] = {}
     for notification in notifications:
         by_title.setdefault(notification.title, []).append(notification.line)

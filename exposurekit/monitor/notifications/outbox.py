@@ -71,13 +71,7 @@ class Notification:
 
 
 class NotificationOutbox:
-    """Notifications that wait to be sent. The file is created on first use, for its owner only.
-
-    >>> import tempfile
-    >>> outbox = NotificationOutbox(Path(tempfile.mkdtemp()) / "notifications.db")
-    >>> outbox.waiting()
-    0
-    """
+    """Notifications that wait to be sent. The file is created on first use, for its owner only."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._database = Database(Path(path), BUSY_S, OUTBOX_SCHEMA)
@@ -180,10 +174,6 @@ def outbox_file(directory: Path) -> Path:
     """Return the path of the outbox in a directory; a file of its former name is renamed, with its log.
 
     The database itself is renamed last: a killed rename is completed by the next call, before the file is opened.
-
-    >>> import tempfile
-    >>> outbox_file(Path(tempfile.mkdtemp())).name
-    'notifications.db'
     """
     file, old = directory / FILE, directory / _OLD_FILE
     if old.is_file() and not file.exists():

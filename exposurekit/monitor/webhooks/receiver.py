@@ -71,10 +71,6 @@ def create_app(
 
     Raises:
         ConfigurationError: There is neither kind of secret, so anybody could post; or a secret is invalid.
-
-    >>> create_app(InboxStore("inbox.db"))
-    Traceback (most recent call last):
-    exposurekit.errors.ConfigurationError: anybody could post to this inbox: set a path secret or a signing secret
     """
     secrets = [signing_secrets] if isinstance(signing_secrets, str) else signing_secrets
     keys = decode_secrets(secrets)

@@ -23,12 +23,7 @@ class SignatureHeaders:
     signatures: bytes = field(repr=False)
 
     def is_fresh(self, now: datetime) -> bool:
-        """Whether the timestamp is within `TOLERANCE` of `now`.
-
-        >>> from datetime import UTC
-        >>> SignatureHeaders(b"msg_1", b"60", b"v1,").is_fresh(datetime(1970, 1, 1, 0, 6, 0, tzinfo=UTC))
-        True
-        """
+        """Whether the timestamp is within `TOLERANCE` of `now`."""
         if not _SECONDS.fullmatch(self.timestamp):
             return False
         return abs(now.timestamp() - int(self.timestamp)) <= TOLERANCE.total_seconds()
@@ -39,9 +34,6 @@ def decode_secrets(secrets: Iterable[str]) -> tuple[bytes, ...]:
 
     Raises:
         ConfigurationError: A secret is not base64 of at least 16 bytes; the message does not contain it.
-
-    >>> decode_secrets(["whsec_MDEyMzQ1Njc4OWFiY2RlZg=="])
-    (b'0123456789abcdef',)
     """
     return tuple(map(_decode, secrets))
 
@@ -60,11 +52,7 @@ def _decode(secret: str) -> bytes:
 
 
 def is_signed(headers: SignatureHeaders, body: bytes, keys: Iterable[bytes]) -> bool:
-    """Whether one of the signatures matches the body under one of the keys.
-
-    >>> is_signed(SignatureHeaders(b"msg_1", b"60", b"v1,AAAA v1a,BBBB"), b"{}", [b"0123456789abcdef"])
-    False
-    """
+    """Whether one of the signatures matches the body under one of the keys."""
     expected = [sign(key, headers.webhook_id, headers.timestamp, body) for key in keys]
     signatures = headers.signatures.split(b" ")
     # a list, not a generator: any() would stop at the first match and leak its position through timing

@@ -107,19 +107,7 @@ class ErasedMessages:
 
 
 class InboxStore:
-    """The messages of one inbox. The file is created on first use, for its owner only.
-
-    Args:
-        path: The file.
-        clock: Returns the current time.
-        busy_s: How long to wait for another process's transaction.
-
-    >>> import tempfile
-    >>> store = InboxStore(Path(tempfile.mkdtemp()) / "inbox.db")
-    >>> store.put("msg_1", b"{}"), store.put("msg_1", b"{}"), store.counts().waiting
-    (True, False, 1)
-    >>> store.close()
-    """
+    """The messages of one inbox. The file is created on first use, for its owner only."""
 
     def __init__(
         self, path: str | Path, *, clock: Callable[[], datetime] = utc_now, busy_s: float = 5.0
@@ -144,15 +132,6 @@ class InboxStore:
 
         Returns:
             Whether the identity changed.
-
-        Raises:
-            DatabaseUnavailable: The file cannot be used right now.
-
-        >>> import tempfile
-        >>> store = InboxStore(Path(tempfile.mkdtemp()) / "inbox.db")
-        >>> store.put("msg_1", b"{}"), store.reset_identity(1), store.reset_identity(2)
-        (True, False, True)
-        >>> store.close()
         """
         with self._database.writing() as connection:
             last_assigned = connection.execute(

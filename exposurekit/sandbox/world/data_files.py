@@ -12,10 +12,6 @@ _DIRECTORY = Path(__file__).with_name("data")
 
 
 def read(name: str, kind: type[T]) -> T:
-    """Read a data file as a value of a type.
-
-    >>> read("people", dict)["street_kinds"][:2]
-    ['Street', 'Avenue']
-    """
+    """Read a data file as a value of a type."""
     document = plain_yaml.read((_DIRECTORY / f"{name}.yaml").read_text(encoding="utf-8"))
     return TypeAdapter(kind).validate_python(document.value)

@@ -40,20 +40,12 @@ def phone_as(number: str, style: int) -> str:
 
 
 def born_on(birth_date: int) -> date:
-    """Convert a user's `birth_date` to a date.
-
-    >>> born_on(-86_400).isoformat()
-    '1969-12-31'
-    """
+    """Convert a user's `birth_date` to a date."""
     return EPOCH + timedelta(days=birth_date // DAY)
 
 
 def age_on(born: date, day: date) -> int:
-    """Return the age in full years on a day.
-
-    >>> age_on(date(1990, 6, 1), date(2026, 5, 31))
-    35
-    """
+    """Return the age in full years on a day."""
     return day.year - born.year - ((day.month, day.day) < (born.month, born.day))
 
 
@@ -75,11 +67,7 @@ def misspell(name: str, rng: random.Random) -> str:
 
 @lru_cache(maxsize=100_000)
 def folded(text: str) -> str:
-    """Normalize a name for lookup: ignore case, accents and punctuation.
-
-    >>> folded("Zoë  O'THIMBLE") == folded("zoe o'thimble")
-    True
-    """
+    """Normalize a name for lookup: ignore case, accents and punctuation."""
     return slug(text)
 
 
@@ -89,11 +77,7 @@ def digest(*parts: object) -> str:
 
 
 def roll(*parts: object) -> float:
-    """Return a pseudo-random number from 0 up to 1 derived from the parts, without a generator's state.
-
-    >>> 0 <= roll(7, "a host", 3) < 1
-    True
-    """
+    """Return a pseudo-random number from 0 up to 1 derived from the parts, without a generator's state."""
     return int(digest(*parts), 16) / 2**64
 
 

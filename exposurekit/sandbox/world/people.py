@@ -55,23 +55,14 @@ class Person:
         return f"Person({', '.join(f'{name}={len(getattr(self, name))}' for name in lists)})"
 
     def fields(self) -> frozenset[str]:
-        """Return the user fields, as in `user_fields_required_for_removal`, that this person has values for.
-
-        >>> sorted(invent(1, seed=7)[0].fields() & {"address1", "first_name"})
-        ['address1', 'first_name']
-        """
+        """Return the user fields, as in `user_fields_required_for_removal`, that this person has values for."""
         always = {"first_name", "last_name", "address1", "city", "state", "zip"}
         others = {"middle_name": self.middle_name, "birth_date": self.birth_date}
         lists = {"email": self.emails, "phone_number": self.phone_numbers}
         return frozenset(always | _present(others).keys() | {name for name, items in lists.items() if items})
 
     def request(self) -> dict[str, Any]:
-        """Return the keyword arguments of Create user, without the missing values.
-
-        >>> request = invent(1, seed=7)[0].request()
-        >>> list(request)[-4:], list(request["addresses"][0])[-2:]
-        (['aliases', 'emails', 'phone_numbers', 'addresses'], ['state', 'zip'])
-        """
+        """Return the keyword arguments of Create user, without the missing values."""
         request = {
             "first_name": self.first_name,
             "middle_name": self.middle_name,
@@ -86,13 +77,7 @@ class Person:
 
 
 def invent(count: int, seed: int) -> list[Person]:
-    """Invent people, grouped in households; a larger count only adds people at the end.
-
-    >>> invent(2, seed=7) == invent(5, seed=7)[:2]
-    True
-    >>> invent(1, seed=7)
-    [Person(aliases=0, emails=1, phone_numbers=1, addresses=1, relatives=2)]
-    """
+    """Invent people, grouped in households; a larger count only adds people at the end."""
     rng = random.Random(f"people {seed}")  # noqa: S311  invented data, not a secret; text, for -1 seeds as 1 does
     taken: set[str] = set()
     people: list[Person] = []
@@ -112,11 +97,7 @@ def slug(text: str) -> str:
 
 
 def chance(rng: random.Random, probability: float) -> bool:
-    """Draw whether an event of this probability happens.
-
-    >>> chance(random.Random(1), 1.0), chance(random.Random(1), 0.0)
-    (True, False)
-    """
+    """Draw whether an event of this probability happens."""
     return rng.random() < probability
 
 

@@ -66,11 +66,7 @@ class WorldSite:
 
     @property
     def reachable(self) -> bool:
-        """Whether a polite scanner can read the site and trust its answers.
-
-        >>> [site.name for site in SITES if not site.reachable]
-        ['Everyname Index', 'Gatekeep Records', 'Hushledger']
-        """
+        """Whether a polite scanner can read the site and trust its answers."""
         return self.trait not in {"lists anybody", "blocks"} and self.robots != FORBIDDEN
 
 

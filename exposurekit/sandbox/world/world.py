@@ -248,15 +248,7 @@ class World:
 def running_world(
     people: int, *, seed: int, clock: Clock, extra_pages: Sequence[ExtraPage] = ()
 ) -> Iterator[World]:
-    """Serve an invented web on a free loopback port until the block ends.
-
-    >>> from datetime import UTC
-    >>> with running_world(2, seed=7, clock=FrozenClock(datetime(2026, 1, 1, tzinfo=UTC))) as world:
-    ...     [(host, port)] = asyncio.run(world.resolve("seekfolk.example", 80))
-    ...     world.advance(days=30)
-    ...     host, len(world.definitions), all(truth.visible for truth in world.listings())
-    ('127.0.0.1', 15, False)
-    """
+    """Serve an invented web on a free loopback port until the block ends."""
     world = World(people, seed=seed, clock=clock, extra_pages=extra_pages)
     with running(world.app) as base_url:
         world._port = urlsplit(base_url).port  # noqa: SLF001  this is its factory

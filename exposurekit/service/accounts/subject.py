@@ -68,13 +68,7 @@ class Subject:
         return cls(names=(Name(first_name, last_name),), places=(Place(city=city, state=state),))
 
     def values(self, name: Name | None = None, place: Place | None = None) -> dict[str, str]:
-        """Return what a search or a form may ask for, by user field; unknown values are blank.
-
-        >>> subject = Subject(names=(Name("Juniper", "Quillfeather"),), places=(Place(city="Oakmere", state="CA"),))
-        >>> values = subject.values()
-        >>> values["last_name"], values["state"], values["email"]
-        ('Quillfeather', 'CA', '')
-        """
+        """Return what a search or a form may ask for, by user field; unknown values are blank."""
         name = name or (self.names[0] if self.names else Name("", ""))
         place = place or (self.places[0] if self.places else Place())
         return {

@@ -90,11 +90,6 @@ def check_host(host: str) -> None:
 
     Raises:
         ForbiddenAddress: It is a metadata service, or an ambiguous spelling of an address.
-
-    >>> check_host("people.example")
-    >>> check_host("0x7f.1")
-    Traceback (most recent call last):
-    exposurekit.service.http.address_policy.ForbiddenAddress: ...
     """
     if literal(host) is not None:
         return
@@ -122,12 +117,6 @@ def check_addresses(addresses: Sequence[str], allowed_networks: Sequence[Network
 
     Raises:
         NotPublic: An address is malformed, forbidden, or neither public nor allowed.
-
-    >>> check_addresses(["93.184.216.34"])
-    >>> check_addresses(["10.1.2.3"], parse_networks(["10.0.0.0/8"]))
-    >>> check_addresses(["93.184.216.34", "::ffff:127.0.0.1"])
-    Traceback (most recent call last):
-    exposurekit.service.http.address_policy.NotPublic: ...
     """
     for address in addresses:
         parsed = literal(address)
@@ -138,11 +127,7 @@ def check_addresses(addresses: Sequence[str], allowed_networks: Sequence[Network
 
 
 def all_allowed(addresses: Sequence[str], allowed_networks: Sequence[Network]) -> bool:
-    """Return whether every address is in a network that the operator allowed.
-
-    >>> all_allowed(["10.1.2.3", "93.184.216.34"], parse_networks(["10.0.0.0/8"]))
-    False
-    """
+    """Return whether every address is in a network that the operator allowed."""
     parsed = [literal(address) for address in addresses]
     return all(
         one is not None and any(_is_in(as_, allowed_networks) for as_ in (one, _embedded_ipv4(one) or one))

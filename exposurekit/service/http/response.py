@@ -87,13 +87,7 @@ class Response:
 
 
 class BodyDecoder:
-    """Decodes a body piece by piece; at most `bytes_max` compressed and decompressed bytes.
-
-    >>> body = BodyDecoder("identity", 3)
-    >>> body.feed(b"abc")
-    >>> body.finish()
-    b'abc'
-    """
+    """Decodes a body piece by piece; at most `bytes_max` compressed and decompressed bytes."""
 
     def __init__(self, encoding: str, bytes_max: int) -> None:
         encoding = encoding.strip().lower() or "identity"

@@ -12,12 +12,7 @@ _SYLLABLES = (3, 4)
 
 
 def decoy_subject(place: Place) -> Subject:
-    """Invent a person at a place.
-
-    >>> subject = decoy_subject(Place(city="Oakmere", state="CA"))
-    >>> len(subject.names), subject.places[0].city
-    (1, 'Oakmere')
-    """
+    """Invent a person at a place."""
     return Subject(names=(Name(_word(), _word()),), places=(place,))
 
 

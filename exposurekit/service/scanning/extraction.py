@@ -78,23 +78,6 @@ def read(site: Definition, *, status: int, url: str, text: str) -> PageResult:
         status: The HTTP status.
         url: The URL after redirects; URLs on the page are relative to it.
         text: The body.
-
-    >>> from exposurekit.service.sites.loader import parsed
-    >>> site = parsed('''
-    ... name: Seekfolk
-    ... guide: A free directory.
-    ... opt_out_procedure: [Open the form.]
-    ... opt_out_url: http://seekfolk.example/opt-out
-    ... search: {url: "http://seekfolk.example/search", no_results: Nobody of that name}
-    ... listings: {item: li, name: h2, reference_id: "@id", age: .age}
-    ... removal: {method: manual}
-    ... ''')
-    >>> page = "<ul><li id=r7><h2>Juniper Quillfeather</h2><i class=age>41 years</i></ul>"
-    >>> listing = read(site, status=200, url=site.search.url, text=page).listings[0]
-    >>> listing.name, listing.reference_id, listing.age
-    ('Juniper Quillfeather', 'r7', 41)
-    >>> read(site, status=200, url=site.search.url, text="<p>Welcome!").reason
-    'changed layout'
     """
     is_json = site.search.answer == "json"
     page = None if len(text) > MARKUP_MAX else (_json_page if is_json else _html_page)(site, text)

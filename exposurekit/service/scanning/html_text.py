@@ -91,13 +91,7 @@ def _attributes(source: str) -> str:
 
 
 def tree(markup: str) -> LexborHTMLParser | None:
-    """Parse a page without scripts, styles and comments; None if that would cost too much.
-
-    >>> tree("<p>Juniper<script>nobody()</script>").body.html
-    '<body><p>Juniper</p></body>'
-    >>> tree("<div>" * 100_000) is None
-    True
-    """
+    """Parse a page without scripts, styles and comments; None if that would cost too much."""
     if len(markup) > MARKUP_MAX:
         return None
     sanitizer = _Sanitizer()
@@ -111,11 +105,7 @@ def tree(markup: str) -> LexborHTMLParser | None:
 
 
 def text_of(html: str) -> tuple[str, str]:
-    """Return a page's title and visible text, each on one line; both are blank if the page cannot be parsed.
-
-    >>> text_of("<title>Staff</title><h1>Juniper</h1><p hidden>not seen</p><p>Oakmere")
-    ('Staff', 'Juniper Oakmere')
-    """
+    """Return a page's title and visible text, each on one line; both are blank if the page cannot be parsed."""
     page = tree(html)
     return ("", "") if page is None else title_and_text(page)
 
@@ -150,11 +140,6 @@ def kinds_in(subject: Subject, text: str) -> tuple[str, ...]:
     """Return which kinds of the person's data a text contains, in the specification's words: email, address, phone.
 
     A town alone does not count as an address.
-
-    >>> from exposurekit.service.accounts.subject import Place
-    >>> juniper = Subject(names=(), phone_numbers=("6095550123",), places=(Place("12 Acorn Street"),))
-    >>> kinds_in(juniper, "Call (609) 555-0123, or come to 12 ACORN ST.")
-    ('address', 'phone')
     """
     text = _normalize(text)
     contained = {
@@ -195,12 +180,7 @@ def _phone_pattern(number: Phone) -> re.Pattern[str]:
 
 
 def mentions(subject: Subject, text: str) -> bool:
-    """Return whether a text contains one of the person's names: first and last name, at most two words apart.
-
-    >>> juniper = Subject(names=(Name("Juniper", "Quillfeather"),))
-    >>> mentions(juniper, "QUILLFEATHER, Juniper M."), mentions(juniper, "Juniper trees drop a quillfeather")
-    (True, False)
-    """
+    """Return whether a text contains one of the person's names: first and last name, at most two words apart."""
     without_genitive = re.sub("['\u2019]s\\b", "", _normalize(text), flags=re.IGNORECASE)
     normalized = f" {' '.join(words(without_genitive))} "
     return any(

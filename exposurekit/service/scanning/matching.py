@@ -53,25 +53,7 @@ class _Evidence:
 
 
 def match(subject: Subject, listing: Listing, on: date) -> Match:
-    """Match a listing with a person.
-
-    Args:
-        subject: The person.
-        listing: The listing.
-        on: The day of the scan, for the age.
-
-    Returns:
-        The match. Its reasons name kinds of evidence, never a value of the person or the listing.
-
-    >>> from exposurekit.service.accounts.subject import Name
-    >>> juniper = Subject(
-    ...     names=(Name("Juniper", "Quillfeather"),), birth_date=date(1984, 5, 1),
-    ...     places=(Place(city="Oakmere", state="CA"),),
-    ... )
-    >>> listing = Listing(name="QUILLFEATHER, JUNIPER", reference_id="7", age=41, locations=("Oakmere, CA",))
-    >>> match(juniper, listing, date(2026, 1, 1))
-    Match(verdict='match', score=0.731, reasons=('name: the same', 'age agrees', 'city and state'))
-    """
+    """Match a listing with a person, as old as they are on a day."""
     name = _name(subject, listing)
     if name is None:
         return Match("other", 0.0, ("name: another one",))

@@ -31,11 +31,9 @@ class Fit:
 
 
 def names_fit(names: Sequence[Name], text: str) -> Fit | None:
-    """Compare a listed name with a person's names and return the best fit; None if it is another name.
+    """Compare a listed name, in any order and case, with a person's names; None if it is another name.
 
-    Args:
-        names: The person's names, the registered one first; its middle name is used for all.
-        text: The listed name, in any order and case.
+    The registered name comes first, and its middle name is used for all.
 
     >>> names_fit([Name("Bartholomew", "Nettle-Moor", "Quentin")], "NETTLE MOOR, BART Q")
     Fit(points=0.25, reasons=('name: nickname of the registered first name', 'middle initial'))

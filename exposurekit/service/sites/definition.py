@@ -168,24 +168,7 @@ class Politeness(_Part):
 
 
 class Definition(_Part):
-    """A people-search site.
-
-    >>> from exposurekit.service.sites.loader import parsed
-    >>> site = parsed('''
-    ... name: Seekfolk
-    ... guide: A free directory.
-    ... opt_out_procedure: [Open the form., Press Remove.]
-    ... opt_out_url: http://seekfolk.example/opt-out
-    ... search:
-    ...   url: http://seekfolk.example/search
-    ...   fields: {name: "{first_name} {last_name}"}
-    ...   no_results: Nobody of that name
-    ... listings: {item: li.person, name: h2, reference_id: "@data-reference"}
-    ... removal: {method: manual}
-    ... ''')
-    >>> site.name, site.search.method, site.politeness.delay_s
-    ('Seekfolk', 'get', 2)
-    """
+    """A people-search site."""
 
     name: Annotated[Line, Field(max_length=200)]
     guide: Line

@@ -36,10 +36,6 @@ class _Loaded:
 def parsed(text: str, where: str = "the definition") -> Definition:
     r"""Parse a definition.
 
-    Args:
-        text: One YAML document.
-        where: The file's name, for error messages.
-
     Raises:
         ConfigurationError: The definition is invalid. The message has one line per problem, with file and line number.
 

@@ -26,11 +26,7 @@ class Health:
 
     @property
     def inconclusive_rate(self) -> float | None:
-        """The share of scans that were inconclusive; None without scans.
-
-        >>> Health("Seekfolk", 8, 2, 0, None, None, None).inconclusive_rate
-        0.25
-        """
+        """The share of scans that were inconclusive; None without scans."""
         return self.inconclusive_scans / self.scans if self.scans else None
 
 

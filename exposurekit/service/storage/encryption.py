@@ -32,12 +32,7 @@ class DecryptionError(ExposureError):
 
 
 class Vault:
-    """Encrypts values and computes fingerprints with one key.
-
-    >>> vault = Vault(Vault.generate_key())
-    >>> vault.decrypt(vault.encrypt({"city": "Oakmere"}, "addresses:7"), "addresses:7")
-    {'city': 'Oakmere'}
-    """
+    """Encrypts values and computes fingerprints with one key."""
 
     def __init__(self, key: bytes) -> None:
         if len(key) != key_files.KEY_BYTES:
