@@ -18,19 +18,14 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """The tables of one kind of database file.
+    """The tables of one kind of database file."""
 
-    Attributes:
-        label: The name of such a file in messages: ``the inbox``.
-        application_id: The number that SQLite stores in the file's header to identify its kind.
-        statements: Create the tables of the current version.
-        upgrades: The statements that turn version 0 into 1, 1 into 2 and so on; the file's `user_version` counts them.
-    """
-
-    label: str
-    application_id: int
-    statements: tuple[str, ...]
-    upgrades: tuple[tuple[str, ...], ...] = ()
+    label: str  # the name of such a file in messages: "the inbox"
+    application_id: int  # identifies the kind in the file's header
+    statements: tuple[str, ...]  # create the tables of the current version
+    upgrades: tuple[
+        tuple[str, ...], ...
+    ] = ()  # turn version 0 into 1, 1 into 2, ...; `user_version` counts them
 
     @property
     def version(self) -> int:

@@ -68,26 +68,16 @@ class Watch:
 
     A failed collection is recorded in the status and retried, soon at first; the watch goes on. Senders of webhooks
     give up after their third retry, so only the regular runs make the history complete; webhooks make it early.
-
-    Attributes:
-        history: The history to collect into.
-        source: What to collect from; an `Exposure`.
-        every: The interval from the start of one complete run to the next.
-        status: The status file.
-        inbox: The inbox to process; None: there is none.
-        notifier: Sends notifications; None: nobody is notified.
-        clock: Returns the current time.
-        wait: Waits a number of seconds or until the watch is stopped; returns whether it was stopped.
     """
 
     history: History
     source: Source
-    every: timedelta
+    every: timedelta  # from the start of one complete run to the next
     status: WatchStatus
     inbox: InboxStore | None = None
     notifier: "Notifier | None" = None
     clock: Callable[[], datetime] = utc_now
-    wait: Callable[[float], bool] | None = None
+    wait: Callable[[float], bool] | None = None  # for seconds or until `stop`; returns whether it was stopped
     _stop_signal: StopSignal = field(default_factory=StopSignal, repr=False)
     _stoppable: _StoppableSource = field(init=False, repr=False)
     _hinted_users: frozenset[int] = field(default=frozenset(), repr=False)

@@ -23,18 +23,7 @@ T = TypeVar("T")
 
 
 class Backend:
-    """What a demo runs on.
-
-    Args:
-        directory: Where its database is, or will be.
-        world: The invented web, at its beginning.
-        saved_state: What `saved_state` of an earlier backend returned; its database is in the directory. None: start
-            a new one.
-
-    Attributes:
-        person_index: The index of a person in the invented web, by user id.
-        integrator: The integrator that receives the service's webhooks.
-    """
+    """What a demo runs on: a new service, or one whose `saved_state` and database file an earlier backend left."""
 
     def __init__(self, directory: Path, world: Any, *, saved_state: Mapping[str, Any] | None = None) -> None:
         from exposurekit.sandbox.world.webhook_receiver import Integrator
@@ -42,7 +31,7 @@ class Backend:
         from exposurekit.service.storage.encryption import Vault
         from exposurekit.service.webhooks import endpoints
 
-        self.person_index: dict[int, int] = {}
+        self.person_index: dict[int, int] = {}  # of the person in the invented web, by user id
         self._world = world
         self._began = world.clock.now()
         if saved_state:

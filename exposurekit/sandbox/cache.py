@@ -40,14 +40,9 @@ _UNRELATED_PACKAGES = {
 
 @dataclass(frozen=True, slots=True)
 class DemoCache:
-    """The cached demos that were made with the same parameters.
+    """The cached demos that were made with the same parameters."""
 
-    Attributes:
-        directory: Where they are; it may not exist yet.
-        parameters: What they were made with.
-    """
-
-    directory: Path
+    directory: Path  # it may not exist yet
     parameters: Mapping[str, str] = field(repr=False)
 
     def entries(self, today: date) -> Iterator["CachedDemo"]:

@@ -21,12 +21,7 @@ MAX_QUEUED_USERS = 200  # users in loads that wait in memory to be written
 
 @dataclass(frozen=True, slots=True)
 class DailySource:
-    """A finished load of everyone; a history collects from it as from an `Exposure`.
-
-    Attributes:
-        origin: The service and the integrator.
-        at: When it was loaded.
-    """
+    """A finished load of everyone; a history collects from it as from an `Exposure`."""
 
     origin: str
     at: datetime

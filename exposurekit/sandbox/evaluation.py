@@ -62,13 +62,7 @@ class Agreement:
 def agreement(
     world: World, reported: Iterable[ReportedRecord], *, scanned_at: Sequence[datetime]
 ) -> Agreement:
-    """Compare the service's records with the invented web as it is now.
-
-    Args:
-        world: The ground truth.
-        reported: Every record of the service, whatever its status.
-        scanned_at: When everyone was scanned, in order.
-    """
+    """Compare all records of the service with the invented web as it is now; everyone was scanned at some instants."""
     records = list(reported)
     visible = {truth.key: truth for at in scanned_at for truth in world.listings(at) if truth.visible}
     owners = {truth.key: truth.person for truth in world.listings()}
@@ -93,15 +87,7 @@ GRACE_PERIOD = timedelta(days=14)  # scans are weekly, and a removal takes two o
 
 @dataclass(frozen=True, slots=True)
 class DailyAgreement:
-    """What the history knew at the end of a day, compared with the ground truth.
-
-    Attributes:
-        at: When the history collected.
-        open: Open records, and of these ``listed``: those visible on a site at that moment.
-        removed: Removed records, and of these ``gone``: those that no site showed.
-        late: Records that were wrong at that moment, but right at some moment of the two weeks before.
-        wrong: Records that were not right at any moment of that time.
-    """
+    """What the history knew at the end of a day, compared with the ground truth: see `Demo.agreement_by_day`."""
 
     at: datetime
     open: int
@@ -113,13 +99,7 @@ class DailyAgreement:
 
 
 def agreement_on(world: World, reported: Iterable[ReportedRecord], at: datetime) -> DailyAgreement:
-    """Compare records with the invented web as both were at an instant.
-
-    Args:
-        world: The ground truth.
-        reported: Every record, with the status it had then.
-        at: The instant.
-    """
+    """Compare all records with the invented web as both were at an instant."""
     records = list(reported)
     removed = [record for record in records if record.status == REMOVED]
     still_open = [record for record in records if record.status != REMOVED]

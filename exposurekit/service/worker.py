@@ -73,15 +73,8 @@ def create_worker(
 ) -> "Worker":
     """Create a worker from an operator's settings.
 
-    Args:
-        database: The service's database.
-        definitions: The sites to scan. Default: none.
-        search_engine: The search URL of a SearXNG instance; without it, no links are found.
-        callback_networks: Non-public networks that callbacks may be in, such as ``10.0.0.0/8``.
-        config: Concurrency and time limits.
-
-    Raises:
-        ConfigurationError: A network is not in CIDR form.
+    `search_engine` is the search URL of a SearXNG instance; without it, no links are found. `callback_networks` are
+    networks in CIDR form that callbacks may be in, though they are not public.
     """
     engine = Engine(search_engine) if search_engine else None
     context = ScanContext(
@@ -96,13 +89,7 @@ def create_worker(
 
 
 class Worker:
-    """Runs due jobs in one event loop.
-
-    Args:
-        context: The database, the sites and the fetchers.
-        http: The HTTP client for webhook deliveries.
-        config: Concurrency and time limits.
-    """
+    """Runs due jobs in one event loop."""
 
     def __init__(self, context: ScanContext, http: HttpClient, *, config: WorkerConfig | None = None) -> None:
         self.context = context

@@ -27,13 +27,9 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 def serve(app: App, host: str, port: int, *, connections_max: int | None = None) -> None:
-    """Serve until SIGINT or SIGTERM; finish running requests first.
+    """Serve until SIGINT or SIGTERM; finish running requests first. Port 0: any free one.
 
-    Args:
-        app: The application.
-        host: The address to listen on.
-        port: The port; 0: any free one.
-        connections_max: The most concurrent connections; more are answered with 503. None: no limit.
+    Connections beyond a maximum are answered with 503.
 
     Raises:
         ConfigurationError: The address cannot be bound, or the application did not start.

@@ -20,31 +20,19 @@ NAME_MAX, ADDRESS_MAX = 60, 300  # characters of a name and of an address in a m
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """One thing that satisfies a rule.
+    """One thing that satisfies a rule."""
 
-    Attributes:
-        key: Identifies the trigger without revealing it: a digest that is the same for the same trigger.
-        summary: The line of the message without personal data: a site, or nothing.
-        personal_summary: The line with personal data.
-    """
-
-    key: str
-    summary: str
-    personal_summary: str = field(repr=False)
+    key: str  # a digest that is the same for the same trigger
+    summary: str  # the line of the message without personal data: a site, or nothing
+    personal_summary: str = field(repr=False)  # the line with personal data
 
 
 @dataclass(frozen=True, slots=True)
 class EvaluationContext:
-    """A history and the period to evaluate.
-
-    Attributes:
-        history: The history.
-        since: The time until which rules were already evaluated; None: never, so nothing in the history is new.
-        at: The current time.
-    """
+    """A history and the period to evaluate."""
 
     history: History
-    since: datetime | None
+    since: datetime | None  # when rules were last evaluated; None: never, so nothing in the history is new
     at: datetime
 
     @property

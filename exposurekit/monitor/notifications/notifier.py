@@ -34,13 +34,7 @@ apprise_errors.silence_apprise()
 
 @dataclass(slots=True)
 class Notifier:
-    """Evaluates rules on a history, stores the notifications in an outbox and sends them.
-
-    Attributes:
-        rules: When to notify which addresses.
-        outbox: The unsent notifications.
-        clock: Returns the current time.
-    """
+    """Evaluates rules on a history, stores the notifications in an outbox and sends them."""
 
     rules: Rules
     outbox: NotificationOutbox

@@ -53,20 +53,12 @@ DELAY_MAX = timedelta(days=3)
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """One line for one address.
+    """One line for one address."""
 
-    Attributes:
-        target: The address' name in the rules.
-        trigger_key: Identifies the trigger, as a digest.
-        title: What happened.
-        line: Where, or to whom.
-        due_at: The earliest time to send it.
-    """
-
-    target: str
+    target: str  # the address' name in the rules
     trigger_key: str
-    title: str
-    line: str = field(repr=False)
+    title: str  # what happened
+    line: str = field(repr=False)  # where, or to whom
     due_at: datetime
 
 

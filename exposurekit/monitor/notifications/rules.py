@@ -83,17 +83,7 @@ class _RulesModel(BaseModel):
 class Rule(_RulesModel):
     """One rule: a condition and the addresses to notify.
 
-    Attributes:
-        when: The condition: a key of `CONDITIONS`.
-        send: Names from ``send_to``.
-        days: For ``stuck`` and ``not_seen``: the minimum duration.
-        points: For ``score``: the minimum increase from one complete run to the next.
-        times: For ``collection_failed``: the number of failures in a row.
-        sites: Only these sites; empty: all. Not for ``score``, ``collection_failed``, ``not_seen``.
-        users: Only these users; empty: all. Not for ``score``, ``collection_failed``, ``site_broken``.
-        personal: Whether the message contains ids, names and addresses of listings.
-        digest: Whether it waits for the next digest.
-        urgent: Whether it is also sent in quiet hours.
+    ``sites`` and ``users`` narrow it; empty, they mean all.
     """
 
     when: Literal[
@@ -107,15 +97,17 @@ class Rule(_RulesModel):
         "collection_failed",
         "site_broken",
     ]
-    send: Annotated[Names, Field(min_length=1)]
-    days: Annotated[float, Field(gt=0, lt=36_500)] | None = None
-    points: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    times: Annotated[int, Field(ge=1)] = 1
+    send: Annotated[Names, Field(min_length=1)]  # names from send_to
+    days: Annotated[float, Field(gt=0, lt=36_500)] | None = None  # the minimum duration
+    points: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = (
+        None  # from one complete run to the next
+    )
+    times: Annotated[int, Field(ge=1)] = 1  # failures in a row
     sites: Names = ()
     users: Ids = ()
-    personal: bool = False
-    digest: bool = False
-    urgent: bool = False
+    personal: bool = False  # the message contains ids, names and addresses of listings
+    digest: bool = False  # it waits for the next digest
+    urgent: bool = False  # it is also sent in quiet hours
 
     @model_validator(mode="after")
     def _check_condition(self) -> Self:
@@ -159,21 +151,13 @@ def _check_zone(name: str) -> str:
 
 
 class Rules(_RulesModel):
-    """All rules of a file, with the addresses they use.
+    """All rules of a file, with the addresses they use."""
 
-    Attributes:
-        send_to: Apprise addresses by name: ``mailto://...``, ``slack://...``, ``ntfy://...``.
-        rules: The rules.
-        digest_at: The time of day when digests are sent.
-        quiet_hours: When nothing is sent; None: no quiet hours.
-        time_zone: The time zone of these times.
-    """
-
-    send_to: Addresses
+    send_to: Addresses  # Apprise addresses by name: mailto://..., slack://..., ntfy://...
     rules: Annotated[tuple[Rule, ...], Field(max_length=_RULES_MAX)]
     digest_at: TimeOfDay = time(8)
     quiet_hours: QuietHours | None = None
-    time_zone: Annotated[str, AfterValidator(_check_zone)] = "UTC"
+    time_zone: Annotated[str, AfterValidator(_check_zone)] = "UTC"  # of these times
 
     @model_validator(mode="after")
     def _check_rules(self) -> Self:

@@ -24,17 +24,11 @@ _VALUE_ERRORS = (
 
 @dataclass(frozen=True, slots=True)
 class InboxResult:
-    """What one call of `process_inbox` did.
+    """What one call of `process_inbox` did."""
 
-    Attributes:
-        ingested: The number of deliveries added to the history.
-        quarantined: The number of messages that could not be parsed or ingested.
-        user_ids: The users whom the deliveries are about; reload them.
-    """
-
-    ingested: int = 0
-    quarantined: int = 0
-    user_ids: frozenset[int] = frozenset()
+    ingested: int = 0  # deliveries added to the history
+    quarantined: int = 0  # messages that could not be parsed or ingested
+    user_ids: frozenset[int] = frozenset()  # whom the deliveries are about; reload them
 
 
 def process_inbox(store: InboxStore, history: History, *, batch_size: int = BATCH_SIZE) -> InboxResult:

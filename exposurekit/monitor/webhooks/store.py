@@ -93,16 +93,10 @@ class InboxCounts:
 
 @dataclass(frozen=True, slots=True)
 class ErasedMessages:
-    """The number of messages that an erasure deleted.
-
-    Attributes:
-        total: All of them.
-        by_value: Those without a user_id, deleted because they contain one of the values.
-        quarantined: Those that were quarantined.
-    """
+    """The number of messages that an erasure deleted."""
 
     total: int
-    by_value: int
+    by_value: int  # those without a user_id, which contain one of the values
     quarantined: int = 0
 
 

@@ -53,12 +53,6 @@ class Truth:
 class World:
     """A seeded web: the same for the same seed, clock and opt-out requests.
 
-    Args:
-        people: Number of people to invent.
-        seed: The seed.
-        clock: The clock.
-        extra_pages: Pages to add to the web and its search engine.
-
     Attributes:
         people: The people that a demo registers; `Truth.person` and `PageTruth.person` are indexes into this list.
         strangers: People who are not registered, namesakes first.

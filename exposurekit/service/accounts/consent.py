@@ -2,6 +2,8 @@
 
 Without a recorded consent (who granted it, when, and for what) nothing is searched or submitted for a user. An operator
 can attest consent once for an integrator; it is then recorded for each user that the integrator registers.
+
+Each change raises `NoSuchUser` if no user has the id.
 """
 
 from datetime import datetime
@@ -50,11 +52,7 @@ async def counts(session: Session) -> dict[str, int]:
 
 
 async def consent(session: Session, user_id: int, *, granted_by: str) -> None:
-    """Record a user's consent, unless one is in force, and schedule a scan.
-
-    Raises:
-        NoSuchUser: No user has this id.
-    """
+    """Record a user's consent, unless one is in force, and schedule a scan."""
     await lock_user(session, user_id)
     if await session.first(_IN_FORCE, {"user_id": user_id, "purpose": PURPOSE}) is None:
         row = {
@@ -68,11 +66,7 @@ async def consent(session: Session, user_id: int, *, granted_by: str) -> None:
 
 
 async def withdraw(session: Session, user_id: int, *, withdrawn_by: str) -> int:
-    """Withdraw a user's consent and cancel their jobs. Return how many consents were in force.
-
-    Raises:
-        NoSuchUser: No user has this id.
-    """
+    """Withdraw a user's consent and cancel their jobs. Return how many consents were in force."""
     await lock_user(session, user_id)
     withdrawal = {"withdrawn_by": withdrawn_by, "withdrawn_at": session.clock.now()}
     in_force = and_(consents.c.user_id == user_id, consents.c.withdrawn_at.is_(None))
@@ -82,21 +76,13 @@ async def withdraw(session: Session, user_id: int, *, withdrawn_by: str) -> int:
 
 
 async def activate(session: Session, user_id: int) -> None:
-    """Activate the service for a user, unless it is active, and schedule a scan if there is consent.
-
-    Raises:
-        NoSuchUser: No user has this id.
-    """
+    """Activate the service for a user, unless it is active, and schedule a scan if there is consent."""
     await _record_event(session, user_id, ACTIVATED)
     await schedule_scan(session, user_id)
 
 
 async def deactivate(session: Session, user_id: int) -> None:
-    """Deactivate the service for a user and cancel their jobs. Findings stay.
-
-    Raises:
-        NoSuchUser: No user has this id.
-    """
+    """Deactivate the service for a user and cancel their jobs. Findings stay."""
     await _record_event(session, user_id, DEACTIVATED)
     await _cancel_work(session, user_id)
 
@@ -113,11 +99,7 @@ async def schedule_scan(session: Session, user_id: int, at: datetime | None = No
 
 
 async def purge(session: Session, user_id: int) -> None:
-    """Erase a user from every table.
-
-    Raises:
-        NoSuchUser: No user has this id.
-    """
+    """Erase a user from every table."""
     await lock_user(session, user_id)
     await session.run(delete(users).where(users.c.id == user_id))  # the other tables cascade
 

@@ -1,4 +1,7 @@
-"""Integrators: names, API keys and secrets. Only digests are stored; a secret is shown once, when it is created."""
+"""Integrators: names, API keys and secrets. Only digests are stored; a secret is shown once, when it is created.
+
+The name of no integrator is a `ConfigurationError`.
+"""
 
 import re
 import secrets
@@ -70,11 +73,7 @@ async def add(session: Session, name: str, *, attested_by: str | None = None) ->
 
 
 async def attest(session: Session, name: str, *, attested_by: str | None) -> None:
-    """Set who attests the consent of users that the integrator registers from now on; None: remove the attestation.
-
-    Raises:
-        ConfigurationError: There is no such integrator, or ``attested_by`` is blank.
-    """
+    """Set who attests the consent of users that the integrator registers from now on; None: remove the attestation."""
     integrator = await _find(session, name)
     attestor = None if attested_by is None else _checked_attestor(attested_by)
     new = {"attested_by": attestor, "attested_at": attestor and session.clock.now()}
@@ -82,11 +81,7 @@ async def attest(session: Session, name: str, *, attested_by: str | None) -> Non
 
 
 async def rotate(session: Session, name: str) -> Credentials:
-    """Replace an integrator's key and secret; the old ones stop working at once.
-
-    Raises:
-        ConfigurationError: There is no such integrator.
-    """
+    """Replace an integrator's key and secret; the old ones stop working at once."""
     integrator = await _find(session, name)
     credentials = _new_credentials(name)
     await session.run(

@@ -40,13 +40,8 @@ def create_app(
 ) -> Starlette:
     """Create the service's ASGI application, which opens the database at startup and closes it at shutdown.
 
-    Args:
-        database: The service's database.
-        worker: Runs inside the application. Without one, another process must run it.
-        limits: Rate limits per key and address. Default: none.
-        body_timeout_s: Seconds for receiving a request's body.
-        scan_wait_s: Seconds that Create user waits for its scan.
-        cache: The response cache, of this application alone. Default: one of 16 MiB.
+    A worker runs inside it; without one, another process must run it. Without limits, there are no rate limits. The
+    response cache is of this application alone; by default it has 16 MiB.
     """
     cache = ResponseCache() if cache is None else cache
     scans = ScanWaiter(database, worker, wait_s=scan_wait_s)

@@ -20,12 +20,7 @@ _ENTRY_BYTES = 600  # approximate overhead of an entry
 
 
 class ResponseCache:
-    """A least-recently-used cache of bodies with a maximum age, for one event loop.
-
-    Args:
-        bytes_max: Maximum size; 0 disables the cache.
-        clock: A monotonic clock in seconds.
-    """
+    """A least-recently-used cache of bodies with a maximum age, for one event loop; a size of 0 disables it."""
 
     def __init__(self, bytes_max: int = BYTES_MAX, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.enabled = bytes_max > 0

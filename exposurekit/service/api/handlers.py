@@ -44,11 +44,7 @@ WriteHandler = Callable[[ApiContext, Principal, Mapping[str, Any]], Awaitable[Pa
 
 
 async def handle(context: ApiContext, request: ApiRequest, encoding: str) -> bytes:
-    """Perform an operation. Return the encoded response body.
-
-    Raises:
-        ApiError: 400 or 401, as the specification lists them.
-    """
+    """Perform an operation, or raise its `ApiError`. Return the encoded response body."""
     name = request.operation.name
     async with context.database.reading() as session:
         principal = await auth.authenticate(session, request)

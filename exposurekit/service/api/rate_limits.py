@@ -55,11 +55,7 @@ class RateLimiter:
         self._window = FixedWindowRateLimiter(MemoryStorage())
 
     def check(self, client_key: str) -> None:
-        """Count a request.
-
-        Raises:
-            ApiError: 429, with the time to wait.
-        """
+        """Count a request; beyond the limit raise an `ApiError` 429 with the time to wait."""
         if not self._window.hit(self._requests, "requests", client_key):
             raise self._too_many_requests("too many requests", self._requests, "requests", client_key)
 
@@ -71,10 +67,7 @@ class RateLimiter:
         """
         if status != UNAUTHORIZED:
             return
-        counters = (
-            (self._address_failures, "address", address),
-            (self._failures, "refusals", client_key),
-        )
+        counters = ((self._address_failures, "address", address), (self._failures, "refusals", client_key))
         exceeded = [counter for counter in counters if not self._window.hit(*counter)]
         if exceeded:
             raise self._too_many_requests("too many failed authentications", *exceeded[0])

@@ -22,13 +22,7 @@ _SCANNING = select(users.c.is_scanning).where(users.c.id == bindparam("user_id")
 
 
 class ScanWaiter:
-    """Waits for scans, which run in this process's worker or, without one, in another process.
-
-    Args:
-        database: The service's database.
-        worker: This process's worker, if any.
-        wait_s: Seconds that a request waits.
-    """
+    """Waits for scans, which run in this process's worker or, without one, in another process."""
 
     def __init__(self, database: Database, worker: Worker | None = None, *, wait_s: float = WAIT_S) -> None:
         self._database = database

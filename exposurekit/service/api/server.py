@@ -19,14 +19,9 @@ def serve(
     worker: Worker | None = None,
     limits: Limits | None = None,
 ) -> None:
-    """Serve until SIGINT or SIGTERM; finish running requests first.
+    """Serve until SIGINT or SIGTERM; finish running requests first. Port 0: any free one.
 
-    Args:
-        database: The service's database.
-        host: The address to listen on.
-        port: The port; 0: any free one.
-        worker: Runs inside the service. Without one, another process must run it.
-        limits: Rate limits per key and address. Default: none.
+    A worker runs inside the service; without one, another process must run it. Without limits, there are none.
 
     Raises:
         ConfigurationError: The address cannot be bound, or the database cannot be opened.

@@ -1,4 +1,7 @@
-"""Candidates: listings that may be the user's, or that come from an untrusted site, and await an operator's decision."""
+"""Candidates: listings that may be the user's, or that come from an untrusted site, and await an operator's decision.
+
+An id without a candidate is a `ConfigurationError`.
+"""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -77,11 +80,7 @@ async def all(  # noqa: A001  read as candidates.all
 
 
 async def find(session: Session, candidate_id: int) -> Candidate:
-    """Return one candidate.
-
-    Raises:
-        ConfigurationError: No candidate has this id.
-    """
+    """Return one candidate."""
     row = await session.first(select(candidates).where(candidates.c.id == candidate_id))
     if row is None:
         raise _not_found()
@@ -89,11 +88,7 @@ async def find(session: Session, candidate_id: int) -> Candidate:
 
 
 async def accept(session: Session, candidate_id: int, site: Site) -> int:
-    """Accept a candidate as the user's. Return the new record's id.
-
-    Raises:
-        ConfigurationError: No candidate on that site has this id.
-    """
+    """Accept a candidate on a site as the user's. Return the new record's id."""
     candidate = await find(session, candidate_id)
     if candidate.site != site.name:
         raise _not_found()
@@ -103,11 +98,7 @@ async def accept(session: Session, candidate_id: int, site: Site) -> int:
 
 
 async def reject(session: Session, candidate_id: int) -> None:
-    """Reject a candidate permanently.
-
-    Raises:
-        ConfigurationError: No candidate has this id.
-    """
+    """Reject a candidate permanently."""
     one = candidates.c.id == candidate_id
     if not await session.run(update(candidates).where(one).values(verdict=REJECTED)):
         raise _not_found()

@@ -1,6 +1,7 @@
 """Findings: records, links and their alerts.
 
-A scan calls `discover_record` and `discover_link` for everything that it finds, each time.
+A scan calls `discover_record` and `discover_link` for everything that it finds, each time; both raise `NoSuchUser` if
+no user has the id.
 """
 
 from typing import Any
@@ -25,9 +26,6 @@ async def discover_record(session: Session, user_id: int, listing: Listing, site
 
     A new record gets an alert. An existing one is updated, and its count of absences is reset. A removed one becomes
     ``discovered`` again, with an alert. If the service can send the opt-out itself, that is due at once.
-
-    Raises:
-        NoSuchUser: No user has this id.
     """
     await consent.lock_user(session, user_id)
     digest = reference_digest(session, user_id, site.name, listing.reference_id)
@@ -57,11 +55,7 @@ async def discover_record(session: Session, user_id: int, listing: Listing, site
 
 
 async def discover_link(session: Session, user_id: int, page: Page) -> int:
-    """Save a web page as a link. Return the link's id. A new link gets an alert; an existing one is updated.
-
-    Raises:
-        NoSuchUser: No user has this id.
-    """
+    """Save a web page as a link. Return the link's id. A new link gets an alert; an existing one is updated."""
     await consent.lock_user(session, user_id)
     digest = session.vault.fingerprint(f"{user_id}\0{page.url}", "url")
     ciphertext = session.encrypt("links", user_id, page.resource())

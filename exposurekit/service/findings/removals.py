@@ -7,6 +7,8 @@ spec does not say: the transitions. Here::
      |   |  +--refused, ignored---+                                  |  |
      |   +-----------gone twice in a row (a human did it)------------|--+
      +----------------listed again (findings.discover_record)--------+
+
+Each transition raises `NoSuchRecord` if no record on that site has the id, and `WrongStatus` from any other status.
 """
 
 from collections.abc import Mapping
@@ -40,12 +42,7 @@ class NoSuchRecord(ExposureError):
 async def submit_removal(
     session: Session, record_id: int, site: Site, *, next_scan_at: datetime | None = None
 ) -> None:
-    """Record a submitted opt-out: ``discovered`` -> ``pending removal``, with an alert.
-
-    Raises:
-        NoSuchRecord: No record on that site has this id.
-        WrongStatus: The record is not ``discovered``.
-    """
+    """Record a submitted opt-out: ``discovered`` -> ``pending removal``, with an alert."""
     record = await _lock_record(session, record_id, site, {DISCOVERED}, "submitted for removal")
     await _change(session, record, status=PENDING_REMOVAL, due_at=next_scan_at, opt_out_attempts=0)
     await _add_alert(session, Event.OPT_OUT_SUBMITTED, record, site, PENDING_REMOVAL)
@@ -64,10 +61,6 @@ async def verify_removal(
 
     After enough absences in a row the record is ``removed``, with an alert; a presence resets the count. Do not call
     this for an inconclusive scan (a block, a time-out). A listing that a person had removed goes the same way.
-
-    Raises:
-        NoSuchRecord: No record on that site has this id.
-        WrongStatus: The record is ``removed`` already.
     """
     record = await _lock_record(session, record_id, site, _LISTED, "verified as removed")
     absences = record.absences + 1 if absent else 0
@@ -82,12 +75,7 @@ async def verify_removal(
 async def refuse_removal(
     session: Session, record_id: int, site: Site, *, event: Event = Event.OPT_OUT_REFUSED
 ) -> None:
-    """Record a failed opt-out: the record is ``discovered``, with an alert that has the reason and the manual steps.
-
-    Raises:
-        NoSuchRecord: No record on that site has this id.
-        WrongStatus: The record is ``removed``.
-    """
+    """Record a failed opt-out: the record is ``discovered``, with an alert that has the reason and the manual steps."""
     record = await _lock_record(session, record_id, site, _LISTED, "refused")
     await _change(session, record, status=DISCOVERED, due_at=None, refused_at=session.clock.now())
     await _add_alert(session, event, record, site, DISCOVERED)

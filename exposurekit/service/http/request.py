@@ -39,11 +39,7 @@ class Request:
         form: Mapping[str, str] | None,
         body: bytes | None,
     ) -> "Request":
-        """Create a request; framing headers of the caller are ignored.
-
-        Raises:
-            ForbiddenAddress: The URL is not a plain http(s) one.
-        """
+        """Create a request; framing headers of the caller are ignored."""
         sent = {"user-agent": USER_AGENT, "accept": "*/*"}
         sent |= {name.lower(): value for name, value in headers.items()}
         sent = {name: value for name, value in sent.items() if name not in _FRAMING_HEADERS} | {

@@ -98,11 +98,7 @@ class BodyDecoder:
         self._pieces: list[bytes] = []
 
     def feed(self, piece: bytes) -> None:
-        """Add the next piece.
-
-        Raises:
-            FetchError: The body is too large, or its compression is broken.
-        """
+        """Add the next piece."""
         self._received_size += len(piece)
         data = self._decompressed(piece)
         self._decoded_size += len(data)
@@ -111,11 +107,7 @@ class BodyDecoder:
         self._pieces.append(data)
 
     def finish(self) -> bytes:
-        """Return the whole body.
-
-        Raises:
-            FetchError: The compressed data is truncated, or followed by other data.
-        """
+        """Return the whole body."""
         if self._gzip and self._received_size and (not self._gzip.eof or self._gzip.unused_data):
             raise FetchError("unreadable")
         return b"".join(self._pieces)

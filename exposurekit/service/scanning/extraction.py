@@ -68,16 +68,10 @@ class _Page:
 
 
 def read(site: Definition, *, status: int, url: str, text: str) -> PageResult:
-    """Extract the listings from one page of a site's answer.
+    """Extract the listings from one page of a site's answer; `url` is that after redirects.
 
     Listings beside a "no results" mark are returned, with ``has_no_results_mark``: the person may be among them, and
     the match decides.
-
-    Args:
-        site: The site's definition.
-        status: The HTTP status.
-        url: The URL after redirects; URLs on the page are relative to it.
-        text: The body.
     """
     is_json = site.search.answer == "json"
     page = None if len(text) > MARKUP_MAX else (_json_page if is_json else _html_page)(site, text)

@@ -31,15 +31,9 @@ async def send(
 ) -> tuple[OptOutResult, str]:
     """Submit an opt-out; return the result and the reason for it.
 
-    A response without any of the definition's marks is unclear, and so is none: the site may have accepted, and the
-    opt-out may be sent again.
-
-    Args:
-        site: A site whose `removal.method` is `form`.
-        subject: The person, with every field that the form requires.
-        record: The listing as its record stores it.
-        fetcher: The fetcher.
-        cancel_check: Called before each request.
+    The site's `removal.method` must be `form`, and the subject must have every field that the form requires. A response
+    without any of the definition's marks is unclear, and so is none: the site may have accepted, and the opt-out may be
+    sent again.
     """
     try:
         async with fetcher.session(site.name, site.politeness, cancel_check=cancel_check) as session:

@@ -57,15 +57,7 @@ async def save_result(
 
     A listing becomes a record if it matches, or is one already. A possible match becomes a candidate, and so does
     every listing of a site that is not trusted. Only a complete and trusted scan counts as an absence, and only for
-    listings whose query was repeated. The person's current data decides.
-
-    Args:
-        session: A write transaction.
-        user_id: The person.
-        site: The site.
-        result: The result of the scan.
-        matches: The match of each listing, by reference.
-        lease: The lease of the record that the scan was for, if it was for one.
+    listings whose query was repeated. The person's current data decides. A scan for one record has that record's lease.
     """
     subject = await users.get_subject(session, user_id)
     if subject is None:

@@ -60,12 +60,7 @@ class _RobotsRules:
 
 
 class PoliteFetcher:
-    """Opens sessions with sites within the limits of each. Use it in one event loop only.
-
-    Args:
-        http: The HTTP client.
-        database: Where the time of each site's next request is stored.
-    """
+    """Opens sessions with sites within the limits of each. Use it in one event loop only."""
 
     def __init__(self, http: HttpClient, database: Database) -> None:
         self._http = http
@@ -80,10 +75,7 @@ class PoliteFetcher:
     ) -> AsyncIterator["SiteSession"]:
         """Open a session with a site; wait while it has the maximum number of sessions.
 
-        Args:
-            site: Its name.
-            politeness: Its limits.
-            cancel_check: Called before each request.
+        `cancel_check` is called before each request.
         """
         slots = self._slots.setdefault(site, asyncio.Semaphore(politeness.concurrency))
         async with slots, self._http.session() as http_session:

@@ -42,11 +42,7 @@ class _Job:
 
 
 async def remove(context: ScanContext, lease: Lease) -> None:
-    """Run the step that is due for the record of the lease.
-
-    Raises:
-        LeaseLost: The step took too long, or the person may not be scanned any more.
-    """
+    """Run the step that is due for the record of the lease; raises `LeaseLost` as a scan does."""
     async with context.database.reading() as session:
         row = await session.first(_RECORD, {"record_id": lease.row_id})
         subject = None

@@ -39,21 +39,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ScanContext:
-    """What a scan needs.
-
-    Attributes:
-        database: The service's database.
-        definitions: The people-search sites, by name.
-        fetcher: The fetcher for sites and pages.
-        engine: The search engine that finds web pages; None: no links are found.
-        engine_fetcher: The fetcher for the search engine, if another.
-    """
+    """What a scan needs: the database, the sites by name, and the search engine."""
 
     database: Database
     definitions: Mapping[str, Definition]
-    fetcher: PoliteFetcher
-    engine: Engine | None = None
-    engine_fetcher: PoliteFetcher | None = None
+    fetcher: PoliteFetcher  # for sites and pages
+    engine: Engine | None = None  # None: no links are found
+    engine_fetcher: PoliteFetcher | None = None  # None: the same fetcher
 
     @property
     def hosts(self) -> frozenset[str]:

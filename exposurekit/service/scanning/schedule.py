@@ -10,12 +10,7 @@ MIN_VERIFICATION_DELAY = timedelta(hours=1)  # after an opt-out, however short t
 
 
 def next_scan_at(now: datetime, *, scanned: bool) -> datetime:
-    """Return when a user is scanned again.
-
-    Args:
-        now: When the last scan ended.
-        scanned: Whether it had sites or a search engine to scan.
-    """
+    """Return when a user is scanned again; `scanned` says whether there was a site or a search engine to scan."""
     return now + (SCAN_EVERY if scanned else RESCAN_AFTER)
 
 

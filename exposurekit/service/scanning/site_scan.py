@@ -67,13 +67,8 @@ async def scan_site(
 ) -> SiteResult:
     """Search a site for an invented person, then for the subject.
 
-    Args:
-        site: The site.
-        subject: The person.
-        fetcher: The fetcher.
-        previous: The person's listings from earlier scans. Their queries are repeated. If one is missing, the control
-            person is searched for too: a site that does not find them confirms no removal.
-        cancel_check: Called before each request.
+    The queries of previous listings are repeated. If one of these is missing, the control person is searched for too: a
+    site that does not find them confirms no removal.
     """
     async with fetcher.session(site.name, site.politeness, cancel_check=cancel_check) as session:
         decoy = decoy_subject(subject.places[0] if subject.places else Place())

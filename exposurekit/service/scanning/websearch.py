@@ -63,13 +63,7 @@ async def search(
 ) -> SearchResult:
     """Find the pages that mention a person and contain some of their data.
 
-    Args:
-        engine: The search engine.
-        subject: The person.
-        fetcher: The fetcher for pages.
-        excluded_hosts: Hosts to skip: listings on people-search sites are records.
-        engine_fetcher: The fetcher for the engine.
-        cancel_check: Called before each request.
+    Hosts of people-search sites are excluded: their listings are records.
     """
     try:
         results = await _results(engine, _query(subject), engine_fetcher, cancel_check)

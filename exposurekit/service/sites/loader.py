@@ -34,7 +34,7 @@ class _Loaded:
 
 
 def parsed(text: str, where: str = "the definition") -> Definition:
-    r"""Parse a definition.
+    r"""Parse a definition; `where` is the file's name for messages.
 
     Raises:
         ConfigurationError: The definition is invalid. The message has one line per problem, with file and line number.
@@ -53,20 +53,12 @@ def parsed(text: str, where: str = "the definition") -> Definition:
 
 
 def read(path: Path) -> Definition:
-    """Load the definition in a file.
-
-    Raises:
-        ConfigurationError: The file does not exist, or its definition is invalid.
-    """
+    """Load the definition in a file, or raise a `ConfigurationError`."""
     return _load_file(path).definition
 
 
-def directory(path: Path, other_sites: Collection[str] = ()) -> dict[str, Definition]:
+def directory(path: Path) -> dict[str, Definition]:
     """Load the definitions in a directory's ``*.yaml`` files, by name and in the order of names.
-
-    Args:
-        path: The directory; subdirectories are not read.
-        other_sites: Names of sites defined elsewhere, which `also_removes` may contain.
 
     Raises:
         ConfigurationError: A definition is invalid, two sites have the same name, or `also_removes` names an unknown
@@ -91,7 +83,7 @@ def directory(path: Path, other_sites: Collection[str] = ()) -> dict[str, Defini
                 f"{site.where}, line {line}: name is already used in {plain(Path(first.where).name)}"
             )
     if not messages:
-        names = {site.definition.name for site in loaded.values()} | set(other_sites)
+        names = {site.definition.name for site in loaded.values()}
         messages = [message for site in loaded.values() for message in _unknown_sisters(site, names)]
     if messages:
         raise ConfigurationError("\n".join(messages))

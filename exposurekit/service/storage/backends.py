@@ -78,10 +78,8 @@ AnyConnection = InlineConnection | AsyncConnection
 async def rows(connection: AnyConnection, query: Query, values: Mapping[str, Any]) -> Rows:
     """Return every row as a plain tuple, as fast as the backend can.
 
-    Args:
-        connection: A connection of either backend.
-        query: A module-level constant: its compiled form is cached.
-        values: The bound parameters: integers, strings and bytes.
+    The query must be a constant of its module, because its compiled form is cached. The values may be integers,
+    strings and bytes.
     """
     if isinstance(connection, InlineConnection):
         return connection.rows(query, values)

@@ -71,13 +71,9 @@ class Session:
 
 
 class Database:
-    """The service's database.
+    """The service's database at a URL: ``sqlite:///service.db`` or ``postgresql+psycopg://...``.
 
-    Args:
-        url: ``sqlite:///service.db`` or ``postgresql+psycopg://...``.
-        vault: Encrypts personal data.
-        clock: The time of every session.
-        busy_timeout_s: Seconds that a write waits for another one, and again for another process (SQLite).
+    On SQLite a write waits for another one, and again for another process, for the busy timeout.
 
     Raises:
         ConfigurationError: The URL is neither of these two kinds.

@@ -68,11 +68,7 @@ class Vault:
         return self.decrypt_all([(ciphertext, purpose)])[0]
 
     def decrypt_all(self, ciphertexts: Sequence[tuple[bytes, str]]) -> list[Any]:
-        """Decrypt many values, each given as ciphertext and purpose; in the same order.
-
-        Raises:
-            DecryptionError: As `decrypt`, for any of them.
-        """
+        """Decrypt many values, each given as ciphertext and purpose; in the same order."""
         values = self._decrypted(ciphertexts)
         if values is None:
             raise DecryptionError(_NOT_DECRYPTABLE)

@@ -68,11 +68,7 @@ async def assert_held(session: Session, table: Table, lease: Lease) -> None:
 async def complete(
     session: Session, table: Table, lease: Lease, *, due_at: datetime | None, **changes: Any
 ) -> None:
-    """Release the row after the job, with changes and the time of the next one (None: never).
-
-    Raises:
-        LeaseLost: The lease is lost.
-    """
+    """Release the row after the job, with changes and the time of the next one (None: never)."""
     await assert_held(session, table, lease)
     await clear(session, table, table.c.id == lease.row_id, due_at=due_at, **changes)
 

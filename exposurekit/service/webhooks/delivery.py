@@ -25,11 +25,7 @@ _log = logging.getLogger("exposurekit.service")
 
 
 async def deliver(database: Database, http: HttpClient, lease: Lease) -> None:
-    """Make one attempt at a due delivery.
-
-    Raises:
-        LeaseLost: Another worker has the delivery, or the user is erased.
-    """
+    """Make one attempt at a due delivery."""
     async with database.writing() as session:
         delivery = await outbox.prepare(session, lease)
         now = session.clock.now()
@@ -50,16 +46,9 @@ def build_headers(callback: Callback, webhook_id: str, at: datetime, body: bytes
 
 
 async def record_attempt(session: Session, lease: Lease, *, status: int | None, outcome: str) -> str:
-    """Record an attempt. Return the delivery's new state.
+    """Record an attempt, with the HTTP status (None: no response) and a short description for the operator.
 
-    Args:
-        session: A write session.
-        lease: The delivery's lease.
-        status: The HTTP status of the response; None: no response.
-        outcome: A short description for the operator.
-
-    Raises:
-        LeaseLost: Another worker has the delivery.
+    Return the delivery's new state.
     """
     row = await outbox.locked_delivery(session, lease)
     now = session.clock.now()

@@ -1,4 +1,4 @@
-"""Webhook callbacks: an integrator's URL and its signing secret."""
+"""Webhook callbacks: an integrator's URL and its signing secret. The name of no integrator is a `ConfigurationError`."""
 
 import base64
 import secrets
@@ -52,11 +52,7 @@ def validate_secret(text: str) -> str:
 
 
 async def set_callback(session: Session, name: str, callback: Callback | None) -> None:
-    """Set or, with None, remove an integrator's callback. Call `vet` for the URL first.
-
-    Raises:
-        ConfigurationError: There is no such integrator.
-    """
+    """Set or, with None, remove an integrator's callback. Call `vet` for the URL first."""
     integrator = await session.first(select(integrators.c.id).where(integrators.c.name == name))
     if integrator is None:
         raise ConfigurationError(UNKNOWN_INTEGRATOR)
@@ -71,11 +67,7 @@ async def set_callback(session: Session, name: str, callback: Callback | None) -
 
 
 async def get_callback(session: Session, name: str) -> Callback | None:
-    """Return an integrator's callback; None: it has none.
-
-    Raises:
-        ConfigurationError: There is no such integrator.
-    """
+    """Return an integrator's callback; None: it has none."""
     row = await session.first(
         select(integrators.c.id, integrators.c.callback_ciphertext).where(integrators.c.name == name)
     )
@@ -85,12 +77,7 @@ async def get_callback(session: Session, name: str) -> Callback | None:
 
 
 async def vet(url: str, *, callback_networks: Iterable[str] = (), resolve: Resolve | None = None) -> None:
-    """Check that a URL may be a callback: public and https, or in an allowed network.
-
-    Args:
-        url: The URL.
-        callback_networks: Non-public networks to allow, in CIDR form.
-        resolve: Resolves the host. Default: the system's resolver.
+    """Check that a URL may be a callback: public and https, or in one of the given networks in CIDR form.
 
     Raises:
         ConfigurationError: The URL may not be a callback, or a network is not in CIDR form.

@@ -2,7 +2,8 @@
 
 An event is a row written in the transaction of the change that it reports. A user's first event opens a window, and
 the events of the next ten minutes form one delivery. When the window closes, the body is fixed: every attempt sends
-the same bytes. An interrupted attempt is repeated and counts once, when it ends.
+the same bytes. An interrupted attempt is repeated and counts once, when it ends. A worker that has lost its lease, or
+whose user is erased, gets `LeaseLost`.
 """
 
 import secrets
@@ -74,11 +75,7 @@ async def enqueue_event(session: Session, user_id: int, kind: str, item: Mapping
 
 
 async def prepare(session: Session, lease: Lease) -> PreparedDelivery:
-    """Prepare a due delivery: close its window if it is open, and decrypt its body and callback.
-
-    Raises:
-        LeaseLost: Another worker has the delivery, or the user is erased.
-    """
+    """Prepare a due delivery: close its window if it is open, and decrypt its body and callback."""
     if (owner := await session.first(_DELIVERY, {"delivery_id": lease.row_id})) is not None:
         with suppress(consent.NoSuchUser):  # erased just now, with the delivery
             await consent.lock_user(session, owner.user_id)  # wait for whoever is adding to the window
@@ -95,11 +92,7 @@ async def prepare(session: Session, lease: Lease) -> PreparedDelivery:
 
 
 async def locked_delivery(session: Session, lease: Lease) -> Row[Any]:
-    """Return the row of a delivery that this worker has.
-
-    Raises:
-        LeaseLost: Another worker has the delivery.
-    """
+    """Return the row of a delivery that this worker has."""
     await leases.assert_held(session, deliveries, lease)
     [row] = await session.all(_DELIVERY, {"delivery_id": lease.row_id})
     return row

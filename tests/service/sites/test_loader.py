@@ -207,7 +207,8 @@ def test_an_opt_out_covers_only_sites_that_are_known(tmp_path):
         ConfigurationError, match=r"line 21: removal\.also_removes names a site that is not defined"
     ):
         directory(tmp_path)
-    assert list(directory(tmp_path, other_sites=["Gama"])) == ["Alpha", "Beta"]
+    (tmp_path / "c.yaml").write_text(named("Gama"))
+    assert list(directory(tmp_path)) == ["Alpha", "Beta", "Gama"]
 
 
 def test_the_problems_of_all_files_are_told_at_once(tmp_path):

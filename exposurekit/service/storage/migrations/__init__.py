@@ -31,9 +31,6 @@ def migrate(connection: Connection) -> None:
     """Upgrade the tables to the newest version.
 
     Two processes may try at once: SQLite has one writer, and on PostgreSQL the second waits for the first.
-
-    Raises:
-        ConfigurationError: A newer version of exposurekit created the database.
     """
     if connection.dialect.name == "postgresql":
         connection.execute(_ONE_AT_A_TIME)
