@@ -140,11 +140,7 @@ def _retries_in_words() -> Iterator[None]:
 
 
 def _check_history(directory: Path) -> None:
-    """Check that the history can be saved, before any work is done.
-
-    Raises:
-        ConfigurationError: The directory contains something other than a demo's history, or cannot be written.
-    """
+    """Check, before any work is done, that the directory is new or an earlier demo's, and can be written."""
     try:
         if directory.is_dir() and any(directory.iterdir()) and not (directory / DEMO_MARKER).is_file():
             raise ConfigurationError(

@@ -32,17 +32,10 @@ _WIDGETS = ("ipywidgets", "jupyterlab_widgets", "anywidget")
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """The result of one check.
-
-    Attributes:
-        check: What was checked.
-        state: ``ok``, ``warn`` (it works, but needs attention) or ``fail``.
-        message: What was found.
-        fix: What to do; empty if it is ok.
-    """
+    """The result of one check."""
 
     check: str
-    state: str
+    state: str  # ok, warn (it works, but needs attention) or fail
     message: str
     fix: str = ""
 

@@ -129,11 +129,7 @@ def export(
 
 
 def _history_options(table: str, since: str | None) -> dict[str, str]:
-    """Return the options of a question, checked.
-
-    Raises:
-        click.UsageError: --since is missing, or the table does not take it.
-    """
+    """Return the options of a question; --since must be there if the table requires it, and only if it takes it."""
     question = QUESTIONS.get(table)
     if since is None:
         if question is not None and question.required:

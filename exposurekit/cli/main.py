@@ -66,11 +66,7 @@ def cli(*, debug: bool) -> None:
 
 
 def run(words: Sequence[str]) -> int:
-    """Run a command line and return its exit code.
-
-    Raises:
-        KeyboardInterrupt: The user pressed Ctrl-C.
-    """
+    """Run a command line and return its exit code; Ctrl-C remains a `KeyboardInterrupt`."""
     debug = "--debug" in words
     try:
         return cli.main(list(words), prog_name="exposurekit", standalone_mode=False) or 0

@@ -40,11 +40,7 @@ def notifications_test(*, rules: Path) -> None:
 
 
 def open_notifier(rules_file: Path, outbox: Any) -> Any:
-    """A notifier for the rules of a file.
-
-    Raises:
-        ConfigurationError: The rules or one of their addresses cannot be used.
-    """
+    """A notifier for the rules of a file, which are checked with their addresses."""
     from exposurekit.monitor.notifications import notifier
     from exposurekit.monitor.notifications.rules import load_rules
 

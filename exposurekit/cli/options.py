@@ -147,11 +147,7 @@ history_option = click.option(
 
 
 def check_writable(out: Path) -> None:
-    """Check that a file can be written, before any work is done.
-
-    Raises:
-        ConfigurationError: It cannot be written.
-    """
+    """Check, before any work is done, that a file can be written."""
     try:
         is_directory = out.is_dir()
     except OSError as error:

@@ -7,11 +7,7 @@ import click
 
 
 class Group(click.Group):
-    """A group of commands whose help has a section for each heading.
-
-    Args:
-        sections: The commands by heading, in the order of the help; without, one list under "Commands".
-    """
+    """A group of commands whose help has a section for each heading; without sections, one list under "Commands"."""
 
     command_class = click.Command
 

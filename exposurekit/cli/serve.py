@@ -111,11 +111,7 @@ def _check_address(search_engine: str | None) -> None:
 
 
 async def _run_until_signal(database: Any, worker: Any) -> None:
-    """Run a worker until a signal arrives, then release its jobs.
-
-    Raises:
-        WorkerCrashed: The worker stopped on its own.
-    """
+    """Run a worker until a signal arrives, or it crashes; then release its jobs."""
     from exposurekit.service.worker import supervise
 
     await database.open()

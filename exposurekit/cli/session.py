@@ -23,11 +23,7 @@ class ServiceDatabase:
     key_file: Path | None
 
     def unopened(self, *, create: bool = False) -> Any:
-        """Return the database, not yet open; a key is created only with a new database.
-
-        Raises:
-            ConfigurationError: It does not exist and ``create`` is false, or its key is missing.
-        """
+        """Return the database, not yet open; unless `create` is set, the database and its key must exist."""
         from exposurekit.service.clock import Clock
         from exposurekit.service.storage.database import Database, exists
         from exposurekit.service.storage.encryption import Vault, load_key

@@ -53,11 +53,7 @@ class Database:
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """One transaction: on disk when the block ends, rolled back if it raises.
-
-        Raises:
-            DatabaseUnavailable: The transaction failed.
-        """
+        """One transaction: on disk when the block ends, rolled back if it raises."""
         with self.reading() as connection:
             connection.execute("BEGIN IMMEDIATE")
             try:

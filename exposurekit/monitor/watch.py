@@ -125,8 +125,7 @@ class Watch:
     def run_due(self) -> datetime:
         """Run due work: process the inbox, collect everyone or the users named in webhooks, evaluate the rules.
 
-        Returns:
-            When the next complete run is due.
+        Return when the next complete run is due.
         """
         self._process_inbox()
         try:

@@ -90,11 +90,7 @@ class CachedDemo:
     parameters: Mapping[str, str] = field(repr=False)
 
     def unpack(self, directory: Path) -> dict[str, Any]:
-        """Extract its files into a directory and return its state.
-
-        Raises:
-            Exception: Of any kind: a damaged or foreign file may hold anything.
-        """
+        """Extract its files into a directory and return its state; a damaged or foreign file may raise anything."""
         with ZipFile(self.file) as archive:
             manifest = json.loads(archive.read(MANIFEST))
             if manifest["parameters"] != self.parameters:

@@ -48,11 +48,7 @@ class DailySource:
 
 
 class DailyCollector:
-    """Writes loads to a history in the background, one after another.
-
-    Attributes:
-        history: The history; its clock shows the time of the load that is being written.
-    """
+    """Writes loads to a history in the background; its clock shows the time of the load that is being written."""
 
     def __init__(self, path: Path, clock: Callable[[], datetime]) -> None:
         self._clock = clock

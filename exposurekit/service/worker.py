@@ -129,11 +129,7 @@ class Worker:
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
-        """The event loop of `run`.
-
-        Raises:
-            LookupError: The worker is not running.
-        """
+        """The event loop of `run`; a `LookupError` before."""
         if self._loop is None:
             raise LookupError("the worker is not running")
         return self._loop
@@ -301,10 +297,9 @@ def _resolve_all(futures: Iterable[asyncio.Future[None]]) -> None:
 
 
 async def supervise(worker: Worker) -> None:
-    """Run a worker until cancelled; a process manager has to restart it after a crash.
+    """Run a worker until cancelled. If it ends by itself, log the error's type and raise `WorkerCrashed`.
 
-    Raises:
-        WorkerCrashed: The worker ended by itself; the log has the type of the error.
+    A process manager has to restart it then.
     """
     try:
         await worker.run()

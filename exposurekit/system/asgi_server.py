@@ -45,11 +45,7 @@ def serve(app: App, host: str, port: int, *, connections_max: int | None = None)
 def running(
     app: App, host: str = LOOPBACK, port: int = 0, *, connections_max: int | None = None
 ) -> Iterator[str]:
-    """Serve in a thread for the duration of the block; yields the base URL. Port 0: any free one.
-
-    Raises:
-        ConfigurationError: As `serve`.
-    """
+    """Serve in a thread for the duration of the block, as `serve` does; yields the base URL."""
     with _bound_socket(host, port) as listener:
         server = _Server(app, connections_max)
         thread = threading.Thread(

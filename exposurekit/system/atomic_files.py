@@ -6,19 +6,10 @@ from pathlib import Path
 
 
 def write_file(path: Path, content: bytes, *, overwrite: bool = True, durable: bool = False) -> bool:
-    """Write a file under a draft name, then move it into place.
+    """Write a file under a draft name, then move it into place. Return whether this content is now in the file.
 
-    Args:
-        path: The file.
-        content: What it holds.
-        overwrite: Replace a file that is there. Else leave it: of two processes, one writes and both read the same.
-        durable: Wait until the content is on the disk.
-
-    Returns:
-        Whether this content is now in the file.
-
-    Raises:
-        OSError: It cannot be written. No draft is left behind, also after Ctrl-C.
+    With `overwrite` false, a file that is there is left: of two processes, one writes and both read the same. With
+    `durable`, the content is on the disk. If it cannot be written, no draft is left behind, also after Ctrl-C.
     """
     # Nobody else can have put a file or a link under a name that nobody can guess.
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")

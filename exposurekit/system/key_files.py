@@ -22,7 +22,7 @@ def load_or_create(file: Path, owner: str, *, missing: str = "") -> bytes:
         missing: The error message if the file is missing; empty: create it.
 
     Raises:
-        ConfigurationError: The file is missing (with ``missing``), malformed, readable by others, or cannot be read or created.
+        ConfigurationError: The file is missing (with ``missing``), malformed, readable by others, or cannot be used.
     """
     try:
         if not file.exists():
@@ -36,15 +36,7 @@ def load_or_create(file: Path, owner: str, *, missing: str = "") -> bytes:
 
 
 def decode_key(text: str, source: str) -> bytes:
-    """Decode a key from base64url.
-
-    Args:
-        text: The encoded key.
-        source: Where it comes from, for messages.
-
-    Raises:
-        ConfigurationError: The text is not a key; the message does not show it.
-    """
+    """Decode a key from base64url; the message of an error has its source, not the text."""
     bare = text.strip().rstrip("=")
     try:
         key = base64.b64decode(bare + "=" * (-len(bare) % 4), altchars=b"-_", validate=True)

@@ -77,8 +77,7 @@ class NotificationOutbox:
     def put(self, notifications: Sequence[Notification], evaluated_until: datetime | None = None) -> int:
         """Store new notifications, and the time until which the rules were evaluated, in one transaction.
 
-        Returns:
-            The number of new ones: an address is notified once per trigger.
+        Return how many are new: an address is notified once per trigger.
         """
         with self._database.writing() as connection:
             before = connection.total_changes

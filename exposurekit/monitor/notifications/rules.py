@@ -247,11 +247,7 @@ def _read_text(path: Path) -> str:
 
 
 def parse_rules(text: str, environment: Mapping[str, str] = os.environ, source: str = "the rules") -> Rules:
-    """Parse rules from YAML text; `source` names it in errors.
-
-    Raises:
-        ConfigurationError: The text is invalid; see `load_rules`.
-    """
+    """Parse rules from YAML text, as `load_rules` does; `source` names it in errors."""
     try:
         content = plain_yaml.read(text).value
     except plain_yaml.InvalidYaml as error:

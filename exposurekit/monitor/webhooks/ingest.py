@@ -36,13 +36,8 @@ def process_inbox(store: InboxStore, history: History, *, batch_size: int = BATC
 
     A message that cannot be parsed, or that the history rejects while it accepts others, is quarantined with a reason
     that contains none of its values. Bodies are dropped from the inbox once the history has them on disk, so a killed
-    process can resume at any point. Run one at a time.
-
-    Args:
-        store: The inbox. If it is an older copy that was restored, it gets a new identity: deliveries that it still
-            holds are ingested again, and none is skipped.
-        history: The history that ingests the deliveries.
-        batch_size: The maximum number of messages per batch.
+    process can resume at any point. Run one at a time. An older copy of the inbox that was restored gets a new
+    identity: deliveries that it still holds are ingested again, and none is skipped.
 
     Raises:
         DatabaseUnavailable: The inbox cannot be used right now.

@@ -30,11 +30,7 @@ class SignatureHeaders:
 
 
 def decode_secrets(secrets: Iterable[str]) -> tuple[bytes, ...]:
-    """Decode signing secrets, with or without ``whsec_``, into keys.
-
-    Raises:
-        ConfigurationError: A secret is not base64 of at least 16 bytes; the message does not contain it.
-    """
+    """Decode signing secrets, with or without ``whsec_``, into keys; the message of an error does not contain one."""
     return tuple(map(_decode, secrets))
 
 

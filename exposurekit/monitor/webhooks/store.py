@@ -119,13 +119,8 @@ class InboxStore:
     def reset_identity(self, last_processed: int) -> bool:
         """Give the inbox a new identity if it never assigned the number of a message that was processed.
 
-        Such a file is an older copy that was restored: it will assign the same numbers to other messages.
-
-        Args:
-            last_processed: The highest number that was processed from the inbox with this identity.
-
-        Returns:
-            Whether the identity changed.
+        Such a file is an older copy that was restored: it will assign the same numbers to other messages. Return
+        whether the identity changed.
         """
         with self._database.writing() as connection:
             last_assigned = connection.execute(
@@ -142,16 +137,11 @@ class InboxStore:
         return self.put_all([(webhook_id, body)])[0]
 
     def put_all(self, received: Iterable[tuple[str | None, bytes]]) -> list[bool]:
-        """Store several messages in one transaction; they are on disk when this returns.
+        """Store several messages in one transaction, or none; they are on disk when this returns.
 
         A message is a duplicate if the same webhook-id arrived with the same bytes within `DEDUP_TTL`; the same id with
-        other bytes is a new message. Without an id, the same bytes are a duplicate within `DEDUP_WINDOW`.
-
-        Returns:
-            For each message, whether it is new.
-
-        Raises:
-            DatabaseUnavailable: None of them is stored.
+        other bytes is a new message. Without an id, the same bytes are a duplicate within `DEDUP_WINDOW`. Return for
+        each message whether it is new.
         """
         at = to_microseconds(self._clock())
         with self._database.writing() as connection:
@@ -229,13 +219,8 @@ class InboxStore:
     def erase(self, user_id: int, values: Iterable[str] = ()) -> ErasedMessages:
         """Delete every message about a user, quarantined ones too; no byte of them remains in the file or its log.
 
-        Args:
-            user_id: The user's id; messages with this `user_id` are deleted.
-            values: The user's personal values. A message without a user_id is deleted if it contains the id as a
-                number, or one of the values of 6 characters or more: see `parsing.mentions`.
-
-        Raises:
-            DatabaseUnavailable: The file cannot be used, or another process reads the old bytes: erase again.
+        Messages with this `user_id` are deleted. A message without a user_id is deleted if it contains the id as a
+        number, or one of the user's personal values of 6 characters or more: see `parsing.mentions`.
         """
         values = tuple(values)
         matches, last_read = self._find_mentions(0, user_id, values)

@@ -20,11 +20,7 @@ class Writer:
         self._task: asyncio.Task[None] | None = None
 
     async def put(self, webhook_id: str | None, body: bytes) -> bool:
-        """Store a delivery and wait until it is on disk; return whether it is new.
-
-        Raises:
-            DatabaseUnavailable: It is not stored.
-        """
+        """Store a delivery and wait until it is on disk; return whether it is new."""
         is_new: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._pending.append(((webhook_id, body), is_new))
         if self._task is None or self._task.done():
@@ -32,11 +28,7 @@ class Writer:
         return await is_new
 
     async def open(self) -> None:
-        """Open the store's file.
-
-        Raises:
-            DatabaseUnavailable, ConfigurationError: It cannot be used.
-        """
+        """Open the store's file, to fail early."""
         await self._in_thread(self._store.counts)
 
     async def close(self) -> None:

@@ -18,19 +18,12 @@ PATH = "/webhook"
 
 @dataclass(slots=True)
 class Integrator:
-    """The deliveries an integrator received, each counted once.
+    """The deliveries an integrator received, each counted once."""
 
-    Attributes:
-        secret: The secret that signs the deliveries.
-        deliveries: Number of different deliveries.
-        refused: Number of deliveries with a wrong signature.
-        items: Number of items by group: ``new_alerts``, ``removed_records``, ...
-    """
-
-    secret: str = field(repr=False)
+    secret: str = field(repr=False)  # signs the deliveries
     deliveries: int = 0
-    refused: int = 0
-    items: Counter[str] = field(default_factory=Counter)
+    refused: int = 0  # deliveries with a wrong signature
+    items: Counter[str] = field(default_factory=Counter)  # by group: new_alerts, removed_records, ...
     _webhook_ids: set[str] = field(default_factory=set, repr=False)
 
     @classmethod

@@ -170,11 +170,7 @@ class World:
         )
 
     async def resolve(self, host: str, port: int) -> list[tuple[str, int]]:  # noqa: ARG002  a resolver's signature
-        """Resolve a host to the loopback address that serves it.
-
-        Raises:
-            OSError: The invented web has no such host, or is not being served.
-        """
+        """Resolve a host to the loopback address that serves it; an `OSError` if there is none."""
         await asyncio.sleep(0)
         if self._port is None or not host.lower().endswith(".example"):
             raise OSError("no such host in the invented web")

@@ -46,16 +46,10 @@ class Integrator:
 
 
 async def add(session: Session, name: str, *, attested_by: str | None = None) -> Credentials:
-    """Register an integrator.
+    """Register an integrator, whose name is part of its URLs and has 1 to 64 of ``A-Z a-z 0-9 _ -``.
 
-    Args:
-        session: A write session.
-        name: Part of the integrator's URLs.
-        attested_by: Who attests the consent of every user that it registers. Without it, no user is scanned until
-            their own consent is recorded.
-
-    Raises:
-        ConfigurationError: The name is taken, or is not 1 to 64 of ``A-Z a-z 0-9 _ -``; ``attested_by`` is blank.
+    `attested_by` attests the consent of every user that it registers. Without it, no user is scanned until their own
+    consent is recorded.
     """
     if not _NAME.fullmatch(name):
         raise ConfigurationError("an integrator's name has 1 to 64 letters, digits, underscores or hyphens")
@@ -91,11 +85,7 @@ async def rotate(session: Session, name: str) -> Credentials:
 
 
 async def remove(session: Session, name: str, *, with_users: bool = False) -> int:
-    """Remove an integrator, and with ``with_users`` its users. Return how many users it had.
-
-    Raises:
-        ConfigurationError: There is no such integrator, or it has users and ``with_users`` is false.
-    """
+    """Remove an integrator, and with ``with_users`` its users, if it has any. Return how many users it had."""
     integrator = await _find(session, name)
     if integrator.users and not with_users:
         raise ConfigurationError(

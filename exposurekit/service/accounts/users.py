@@ -32,18 +32,14 @@ _links, _history = tables.links.c, tables.service_history.c
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """A user's row, encrypted except for the secret.
-
-    Attributes:
-        version: Counts changes of what the API shows of the user.
-    """
+    """A user's row, encrypted except for the secret."""
 
     id: int
     secret: str = field(repr=False)
     ciphertext: bytes = field(repr=False)
     is_scanning: bool
     identification_on_file: bool
-    version: int = 0
+    version: int = 0  # counts changes of what the API shows of the user
 
     @property
     def cache_key(self) -> tuple[int, int, bool, bool]:
@@ -160,11 +156,7 @@ async def show(session: Session, account: Account, *, with_removal_fields: bool 
 
 
 async def refresh(session: Session, account: Account) -> Account:
-    """Reload whether the user is being scanned.
-
-    Raises:
-        ApiError: 401, the user is erased.
-    """
+    """Reload whether the user is being scanned; 401 if the user is erased."""
     row = await session.first(_IS_SCANNING, {"user_id": account.id})
     if row is None:
         raise ApiError(401, UNKNOWN_USER)

@@ -74,11 +74,7 @@ def create_app(
 
 @asynccontextmanager
 async def _running_worker(worker: Worker | None) -> AsyncIterator[None]:
-    """Run a worker for the duration of the block; cancel the block if the worker fails.
-
-    Raises:
-        WorkerCrashed: The worker ended by itself.
-    """
+    """Run a worker for the duration of the block; if it crashes, cancel the block and raise its `WorkerCrashed`."""
     if worker is None:
         yield
         return

@@ -28,16 +28,10 @@ TOO_MANY, UNAUTHORIZED = 429, 401
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of one key from one address.
+    """Limits of one key from one address."""
 
-    Attributes:
-        requests_per_second: Average over ten seconds.
-        refusals_per_minute: Responses 401 per minute, after which the key's next ones are 429. The same holds for ten
-            times as many from one address, with any keys.
-    """
-
-    requests_per_second: int = REQUESTS_PER_SECOND
-    refusals_per_minute: int = REFUSALS_PER_MINUTE
+    requests_per_second: int = REQUESTS_PER_SECOND  # averaged over ten seconds
+    refusals_per_minute: int = REFUSALS_PER_MINUTE  # responses 401, after which the next ones are 429
 
 
 class RateLimiter:
@@ -60,11 +54,7 @@ class RateLimiter:
             raise self._too_many_requests("too many requests", self._requests, "requests", client_key)
 
     def count_error(self, client_key: str, address: str, status: int) -> None:
-        """Count an error response.
-
-        Raises:
-            ApiError: 429 instead of a 401: too many failed authentications with this key, or from this address.
-        """
+        """Count an error response; after too many 401s with this key, or from this address, raise an `ApiError` 429."""
         if status != UNAUTHORIZED:
             return
         counters = ((self._address_failures, "address", address), (self._failures, "refusals", client_key))

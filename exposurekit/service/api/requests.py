@@ -34,12 +34,7 @@ _SECRET_HEADERS = {header.lower().encode(): name for name, header in CREDENTIAL_
 
 @dataclass(frozen=True, slots=True)
 class ApiRequest:
-    """A request before authentication; its query and body are not parsed yet.
-
-    Attributes:
-        path: The parameters in the path.
-        problem: Why the body is incomplete, if so; raised once the key is checked.
-    """
+    """A request before authentication; its query and body are not parsed yet."""
 
     operation: Operation
     integration_name: str
@@ -48,7 +43,7 @@ class ApiRequest:
     headers: RawHeaders = field(repr=False)
     query: bytes = field(repr=False)
     body: bytes = field(repr=False)
-    problem: ApiError | None = None
+    problem: ApiError | None = None  # why the body is incomplete; raised once the key is checked
 
 
 async def receive(

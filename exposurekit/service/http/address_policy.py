@@ -68,11 +68,7 @@ class NotPublic(ForbiddenAddress):
 
 
 def parse_networks(allowed_networks: Iterable[str]) -> tuple[Network, ...]:
-    """Parse the networks that an operator allows.
-
-    Raises:
-        ConfigurationError: One is not in CIDR form.
-    """
+    """Parse the networks that an operator allows, or raise a `ConfigurationError`."""
     try:
         return _networks(*allowed_networks)
     except ValueError:
@@ -85,8 +81,7 @@ def parse_networks(allowed_networks: Iterable[str]) -> tuple[Network, ...]:
 def check_host(host: str) -> None:
     """Check the spelling of a host: a name or an IP address. `check_addresses` checks where it leads.
 
-    Args:
-        host: As used for the connection: lower case, ASCII, an IPv6 address without brackets.
+    The host is as used for the connection: lower case, ASCII, an IPv6 address without brackets.
 
     Raises:
         ForbiddenAddress: It is a metadata service, or an ambiguous spelling of an address.
@@ -113,11 +108,7 @@ def literal(host: str) -> IPv4Address | IPv6Address | None:
 
 
 def check_addresses(addresses: Sequence[str], allowed_networks: Sequence[Network] = ()) -> None:
-    """Check that every address of a host may be visited.
-
-    Raises:
-        NotPublic: An address is malformed, forbidden, or neither public nor allowed.
-    """
+    """Check that every address of a host may be visited; otherwise raise `NotPublic`."""
     for address in addresses:
         parsed = literal(address)
         if parsed is None or not _is_allowed(parsed, allowed_networks):

@@ -38,24 +38,17 @@ _Extract = Callable[[str], Sequence[str]]
 
 @dataclass(frozen=True, slots=True)
 class PageResult:
-    """The listings on a page, or why there are none.
-
-    Attributes:
-        outcome: "listings", "no results", or "inconclusive".
-        listings: The listings in page order; empty unless the outcome is "listings".
-        next: The URL of the next page, or None.
-        reason: Why the page is inconclusive ("blocked", "not found", "status 503", "changed layout", "too much").
-        unreadable: Number of listings without a name or a reference, or beyond the maximum. If there are any, an
-            absence from the others proves nothing.
-        has_no_results_mark: Whether the page also has a "no results" mark, as with suggestions of similar people.
-    """
+    """The listings on a page, in its order, or why there are none."""
 
     outcome: PageOutcome
     listings: tuple[Listing, ...] = ()
-    next: str | None = field(default=None, repr=False)
-    reason: str | None = None
+    next: str | None = field(default=None, repr=False)  # the URL of the next page
+    reason: str | None = (
+        None  # if inconclusive: "blocked", "not found", "status 503", "changed layout", "too much"
+    )
+    # Listings without a name or a reference, or beyond the maximum: an absence from the others proves nothing.
     unreadable: int = 0
-    has_no_results_mark: bool = False
+    has_no_results_mark: bool = False  # also beside listings, as with suggestions of similar people
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,19 +34,12 @@ Query = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class SiteResult:
-    """The result of one site scan.
-
-    Attributes:
-        listings: The listings under the person's names, each with the query that found it, not matched yet.
-        inconclusive: Why the scan was incomplete, so that an absence proves nothing; None: it was complete.
-        trusted: Whether the invented person was not listed.
-        queries: The queries that the site answered completely.
-    """
+    """The listings under the person's names, each with the query that found it; they are not matched yet."""
 
     listings: tuple[Listing, ...] = field(default=(), repr=False)
-    inconclusive: str | None = None
-    trusted: bool = True
-    queries: tuple[Query, ...] = field(default=(), repr=False)
+    inconclusive: str | None = None  # why the scan was incomplete, so that an absence proves nothing
+    trusted: bool = True  # the invented person was not listed
+    queries: tuple[Query, ...] = field(default=(), repr=False)  # those that the site answered completely
 
     def confirms_absence_of(self, listing: Listing) -> bool:
         """Return whether a listing that is not in the result is no longer on the site.

@@ -27,21 +27,14 @@ _OK = 200
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """A search engine and the limits of requests to it and to its results.
+    """A search engine and the limits of requests to it and to each host of its results."""
 
-    Attributes:
-        url: The URL of a search, such as ``http://127.0.0.1:8888/search``.
-        politeness: Limits for the engine.
-        page_politeness: Limits for each host of a result.
-        timeout_s: Timeout of the engine and of each page.
-    """
-
-    url: str
+    url: str  # of a search, such as http://127.0.0.1:8888/search
     politeness: Politeness = field(
         default_factory=lambda: Politeness(delay_s=1, concurrency=2, robots_txt=False)
     )
     page_politeness: Politeness = field(default_factory=lambda: Politeness(delay_s=0, concurrency=2))
-    timeout_s: float = 10
+    timeout_s: float = 10  # of the engine and of each page
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,11 +54,7 @@ async def acquire_one(session: Session, table: Table, row_id: int, *, duration: 
 
 
 async def assert_held(session: Session, table: Table, lease: Lease) -> None:
-    """Check that the lease is still held, and lock the row until the end of the transaction.
-
-    Raises:
-        LeaseLost: The lease is lost, or the row is deleted.
-    """
+    """Raise `LeaseLost` unless the lease is still held, and lock the row until the end of the transaction."""
     is_current = and_(table.c.id == bindparam("row_id"), table.c.lease == bindparam("token"))
     statement = select(table.c.id).where(is_current).with_for_update()
     if await session.first(statement, {"row_id": lease.row_id, "token": lease.token}) is None:

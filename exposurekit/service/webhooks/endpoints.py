@@ -35,11 +35,7 @@ def new_secret() -> str:
 
 
 def validate_secret(text: str) -> str:
-    """Validate an integrator's own signing secret.
-
-    Raises:
-        ConfigurationError: The text is not ``whsec_`` and base64 of 24 to 64 bytes.
-    """
+    """Return an integrator's own signing secret if it is ``whsec_`` and base64 of 24 to 64 bytes."""
     try:
         key = decode_secret(text)
     except ValueError:
@@ -77,11 +73,7 @@ async def get_callback(session: Session, name: str) -> Callback | None:
 
 
 async def vet(url: str, *, callback_networks: Iterable[str] = (), resolve: Resolve | None = None) -> None:
-    """Check that a URL may be a callback: public and https, or in one of the given networks in CIDR form.
-
-    Raises:
-        ConfigurationError: The URL may not be a callback, or a network is not in CIDR form.
-    """
+    """Check that a URL may be a callback: public and https, or in one of the given networks in CIDR form."""
     allowed_networks = tuple(callback_networks)
     http = HttpClient(allowed_networks=allowed_networks, resolve=resolve)
     try:

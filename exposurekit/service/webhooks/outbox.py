@@ -113,11 +113,7 @@ async def counts(session: Session) -> dict[str, int]:
 
 
 async def replay(session: Session, webhook_id: str) -> None:
-    """Queue a dead delivery again, with all its attempts, the same id and the same bytes.
-
-    Raises:
-        ConfigurationError: No dead delivery has this id.
-    """
+    """Queue a dead delivery again, with all its attempts, the same id and the same bytes."""
     if not await _replay(session, deliveries.c.webhook_id == webhook_id):
         raise ConfigurationError(
             "no dead delivery has this id: exposurekit webhooks list --state dead shows them"
