@@ -114,7 +114,7 @@ ENTRY_POINTS = {
     "nameparser": {"service.scanning.name_matching"},
     "phonenumbers": {"service.scanning.normalize"},
     "alembic": {"service.storage.migrations"},
-    "cachetools": {"service.api.cache"},
+    "cachetools": {"service.api.cache", "service.scanning.politeness"},
     "limits": {"service.api.rate_limits"},
     "protego": {"service.scanning.politeness"},
     "sqlite3": {"monitor.sqlite", "monitor.webhooks.store", "service.storage.backends"},

@@ -9,7 +9,7 @@ Each change raises `NoSuchUser` if no user has the id.
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Row, and_, bindparam, delete, exists, func, insert, select, update
+from sqlalchemy import ColumnElement, Row, Select, and_, bindparam, delete, func, insert, select, update
 
 from exposurekit.errors import ExposureError
 from exposurekit.service.storage import leases
@@ -41,27 +41,22 @@ async def lock_user(session: Session, user_id: int) -> Row[Any]:
 async def may_scan(session: Session, user_id: int) -> bool:
     """Return whether the service is active for a user and a consent is in force."""
     last = await session.first(_LAST_EVENT, {"user_id": user_id})
-    consent = await session.first(_IN_FORCE, {"user_id": user_id, "purpose": PURPOSE})
+    consent = await session.first(_IN_FORCE, {"user_id": user_id})
     return last is not None and last.event == ACTIVATED and consent is not None
 
 
 async def counts(session: Session) -> dict[str, int]:
     """Count users: registered, active, with consent, and those who may be scanned."""
-    [row] = await session.all(_COUNTS, {"purpose": PURPOSE})
+    [row] = await session.all(_COUNTS)
     return dict(row._mapping)  # noqa: SLF001  the public name of a row's columns
 
 
 async def consent(session: Session, user_id: int, *, granted_by: str) -> None:
     """Record a user's consent, unless one is in force, and schedule a scan."""
     await lock_user(session, user_id)
-    if await session.first(_IN_FORCE, {"user_id": user_id, "purpose": PURPOSE}) is None:
-        row = {
-            "user_id": user_id,
-            "purpose": PURPOSE,
-            "granted_by": granted_by,
-            "granted_at": session.clock.now(),
-        }
-        await session.add(insert(consents), row)
+    if await session.first(_IN_FORCE, {"user_id": user_id}) is None:
+        grant = {"granted_by": granted_by, "granted_at": session.clock.now()}
+        await session.add(insert(consents), {"user_id": user_id, "purpose": PURPOSE, **grant})
     await schedule_scan(session, user_id)
 
 
@@ -92,9 +87,8 @@ async def schedule_scan(session: Session, user_id: int, at: datetime | None = No
     if not await may_scan(session, user_id):
         return False
     now = session.clock.now()
-    await session.run(
-        _SCHEDULE_SCAN, {"user_id": user_id, "at": at or now, "scanning": at is None or at <= now}
-    )
+    scan = {"due_at": at or now, "is_scanning": at is None or at <= now}
+    await session.run(update(users).filter_by(id=user_id).values(**scan))
     return True
 
 
@@ -124,37 +118,25 @@ _LOCK_USER = (
     .values(version=users.c.version + 1)
     .returning(users.c.id, users.c.integrator_id)
 )
-_LAST_EVENT = (
-    select(service_history.c.event)
-    .where(service_history.c.user_id == bindparam("user_id"))
-    .order_by(service_history.c.id.desc())
-    .limit(1)
-)
-_IN_FORCE = select(consents.c.id).where(
-    consents.c.user_id == bindparam("user_id"),
-    consents.c.purpose == bindparam("purpose"),
-    consents.c.withdrawn_at.is_(None),
-)
-_is_active = (
-    select(service_history.c.event)
-    .where(service_history.c.user_id == users.c.id)
-    .order_by(service_history.c.id.desc())
-    .limit(1)
-    .scalar_subquery()
-) == ACTIVATED
-_consents = exists().where(
-    consents.c.user_id == users.c.id,
-    consents.c.purpose == bindparam("purpose"),
-    consents.c.withdrawn_at.is_(None),
-)
+
+
+def _last_event(user_id: ColumnElement[int]) -> Select[str]:
+    events = select(service_history.c.event).where(service_history.c.user_id == user_id)
+    return events.order_by(service_history.c.id.desc()).limit(1)
+
+
+def _in_force(user_id: ColumnElement[int]) -> Select[int]:
+    return select(consents.c.id).where(
+        consents.c.user_id == user_id, consents.c.purpose == PURPOSE, consents.c.withdrawn_at.is_(None)
+    )
+
+
+_LAST_EVENT, _IN_FORCE = _last_event(bindparam("user_id")), _in_force(bindparam("user_id"))
+_is_active = _last_event(users.c.id).scalar_subquery() == ACTIVATED
+_has_consent = _in_force(users.c.id).exists()
 _COUNTS = select(
     func.count().label("registered"),
     func.count().filter(_is_active).label("active"),
-    func.count().filter(_consents).label("with_consent"),
-    func.count().filter(_is_active, _consents).label("may_be_scanned"),
+    func.count().filter(_has_consent).label("with_consent"),
+    func.count().filter(_is_active, _has_consent).label("may_be_scanned"),
 ).select_from(users)
-_SCHEDULE_SCAN = (
-    update(users)
-    .where(users.c.id == bindparam("user_id"))
-    .values(due_at=bindparam("at"), is_scanning=bindparam("scanning"))
-)

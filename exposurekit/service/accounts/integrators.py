@@ -57,8 +57,7 @@ async def add(session: Session, name: str, *, attested_by: str | None = None) ->
         raise ConfigurationError(
             f"the integrator {name} exists already: rotate its credentials, or choose another name"
         )
-    credentials = _new_credentials(name)
-    now = session.clock.now()
+    credentials, now = _new_credentials(name), session.clock.now()
     row = {"name": name, **_digests(session, credentials), "created_at": now}
     if attested_by is not None:
         row |= {"attested_by": _checked_attestor(attested_by), "attested_at": now}
@@ -71,16 +70,15 @@ async def attest(session: Session, name: str, *, attested_by: str | None) -> Non
     integrator = await _find(session, name)
     attestor = None if attested_by is None else _checked_attestor(attested_by)
     new = {"attested_by": attestor, "attested_at": attestor and session.clock.now()}
-    await session.run(update(integrators).where(integrators.c.id == integrator.id).values(**new))
+    await session.run(update(integrators).filter_by(id=integrator.id).values(**new))
 
 
 async def rotate(session: Session, name: str) -> Credentials:
     """Replace an integrator's key and secret; the old ones stop working at once."""
     integrator = await _find(session, name)
     credentials = _new_credentials(name)
-    await session.run(
-        update(integrators).where(integrators.c.id == integrator.id).values(_digests(session, credentials))
-    )
+    digests = _digests(session, credentials)
+    await session.run(update(integrators).filter_by(id=integrator.id).values(**digests))
     return credentials
 
 
@@ -98,17 +96,12 @@ async def remove(session: Session, name: str, *, with_users: bool = False) -> in
 async def all(session: Session) -> list[Integrator]:  # noqa: A001  read as integrators.all
     """List integrators by name."""
     counted = select(func.count()).where(users.c.integrator_id == integrators.c.id).scalar_subquery()
-    columns = (
-        integrators.c.id,
-        integrators.c.name,
-        integrators.c.created_at,
-        counted.label("users"),
-        integrators.c.attested_by,
-        integrators.c.callback_ciphertext.is_not(None).label("has_callback"),
+    columns = integrators.c
+    rows = select(
+        *(columns.id, columns.name, columns.created_at, counted, columns.attested_by),
+        columns.callback_ciphertext.is_not(None),
     )
-    return [
-        Integrator(*tuple(row)) for row in await session.all(select(*columns).order_by(integrators.c.name))
-    ]
+    return [Integrator(*tuple(row)) for row in await session.all(rows.order_by(columns.name))]
 
 
 async def _find(session: Session, name: str) -> Integrator:
@@ -125,11 +118,8 @@ def _checked_attestor(text: str) -> str:
 
 
 def _new_credentials(name: str) -> Credentials:
-    return Credentials(name, _random_text(), _random_text())
-
-
-def _random_text() -> str:
-    return "".join(secrets.choice(_ALPHABET) for _ in range(_LENGTH))
+    key, secret = ("".join(secrets.choice(_ALPHABET) for _ in range(_LENGTH)) for _ in range(2))
+    return Credentials(name, key, secret)
 
 
 def _digests(session: Session, credentials: Credentials) -> dict[str, bytes]:

@@ -56,15 +56,16 @@ async def create(session: Session, integrator_id: int, values: Mapping[str, Any]
     secret = str(secrets.randbelow(SECRET_HIGH - SECRET_LOW) + SECRET_LOW)
     person = {**{name: values.get(name, "") for name in _NAMES}, "birth_date": values.get("birth_date")}
     now = session.clock.now()
-    integrator = await session.first(_LOCK_INTEGRATOR, {"integrator_id": integrator_id})
+    attestation = sql.select(tables.integrators.c.attested_by).filter_by(id=integrator_id)
+    integrator = await session.first(attestation.with_for_update(read=True))
     if integrator is None:
         raise ApiError(401, integrators.NOT_ACCEPTED)  # removed meanwhile
     # The row comes first: ciphertexts are bound to its id.
     row = {"integrator_id": integrator_id, "secret_ciphertext": b"", "ciphertext": b"", "created_at": now}
-    user_id = await session.add(_INSERT, row)
+    user_id = await session.add(sql.insert(tables.users), row)
     ciphertext = session.encrypt(PERSON, user_id, person)
-    new_secret = session.encrypt(SECRET, user_id, secret)
-    await session.run(_SET_CIPHERTEXTS, {"user_id": user_id, "new_secret": new_secret, "new": ciphertext})
+    encrypted = {"ciphertext": ciphertext, "secret_ciphertext": session.encrypt(SECRET, user_id, secret)}
+    await session.run(sql.update(tables.users).filter_by(id=user_id).values(**encrypted))
     await user_items.update_items(session, user_id, values)
     await consent.activate(session, user_id)
     if integrator.attested_by is not None:
@@ -92,7 +93,7 @@ async def update(session: Session, account: Account, values: Mapping[str, Any]) 
     ciphertext = row.ciphertext
     if changed != person:
         ciphertext = session.encrypt(PERSON, account.id, changed)
-        await session.run(_UPDATE, {"user_id": account.id, "new": ciphertext})
+        await session.run(sql.update(tables.users).filter_by(id=account.id).values(ciphertext=ciphertext))
     items_changed = await user_items.update_items(session, account.id, values)
     return replace(account, ciphertext=ciphertext), items_changed or changed != person
 
@@ -157,7 +158,7 @@ async def show(session: Session, account: Account, *, with_removal_fields: bool 
 
 async def refresh(session: Session, account: Account) -> Account:
     """Reload whether the user is being scanned; 401 if the user is erased."""
-    row = await session.first(_IS_SCANNING, {"user_id": account.id})
+    row = await session.first(sql.select(_users.is_scanning).filter_by(id=account.id))
     if row is None:
         raise ApiError(401, UNKNOWN_USER)
     return replace(account, is_scanning=row.is_scanning)
@@ -178,21 +179,7 @@ def decrypt_secret(session: Session, user_id: int, ciphertext: bytes) -> str:
     return str(session.decrypt(SECRET, user_id, ciphertext))
 
 
-_INSERT = sql.insert(tables.users)
-_LOCK_INTEGRATOR = (
-    sql.select(tables.integrators.c.attested_by)
-    .where(tables.integrators.c.id == bindparam("integrator_id"))
-    .with_for_update(read=True)
-)
-_ONE = _users.id == bindparam("user_id")
-_SET_CIPHERTEXTS = (
-    sql.update(tables.users)
-    .where(_ONE)
-    .values(secret_ciphertext=bindparam("new_secret"), ciphertext=bindparam("new"))
-)
-_UPDATE = sql.update(tables.users).where(_ONE).values(ciphertext=bindparam("new"))
-_IS_SCANNING = sql.select(_users.is_scanning).where(_ONE)
-_PERSON = sql.select(_users.ciphertext).where(_ONE)
+_PERSON = sql.select(_users.ciphertext).where(_users.id == bindparam("user_id"))
 _OWN = _users.integrator_id == bindparam("integrator_id")
 _COUNT = sql.select(sql.func.count().label("users")).select_from(tables.users).where(_OWN)
 

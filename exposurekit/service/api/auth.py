@@ -77,28 +77,16 @@ class _PrincipalRow(NamedTuple):
     version: int
 
 
+_integrators, _users = tables.integrators.c, tables.users.c
+_is_user = and_(_users.integrator_id == _integrators.id, _users.id == bindparam("user_id"))
 _PRINCIPAL = (
     select(
-        tables.integrators.c.id,
-        tables.integrators.c.name,
-        tables.integrators.c.api_secret_digest,
-        tables.users.c.id,
-        tables.users.c.secret_ciphertext,
-        tables.users.c.ciphertext,
-        tables.users.c.is_scanning,
-        tables.users.c.identification_on_file,
-        tables.users.c.version,
+        *(_integrators.id, _integrators.name, _integrators.api_secret_digest),
+        *(_users.id, _users.secret_ciphertext, _users.ciphertext),
+        *(_users.is_scanning, _users.identification_on_file, _users.version),
     )
-    .select_from(
-        tables.integrators.outerjoin(
-            tables.users,
-            and_(
-                tables.users.c.integrator_id == tables.integrators.c.id,
-                tables.users.c.id == bindparam("user_id"),
-            ),
-        )
-    )
-    .where(tables.integrators.c.api_key_digest == bindparam("digest"))
+    .select_from(tables.integrators.outerjoin(tables.users, _is_user))
+    .where(_integrators.api_key_digest == bindparam("digest"))
 )
 
 

@@ -4,17 +4,7 @@ from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from exposurekit.contract import codec
-from exposurekit.contract.operations import (
-    CREATE_USER,
-    GET_RECORD,
-    GET_USER,
-    GET_USER_ALERTS,
-    LIST_USER_LINKS,
-    LIST_USER_RECORDS,
-    LIST_USERS,
-    UPDATE_USER,
-)
+from exposurekit.contract import codec, operations
 from exposurekit.service.accounts import users
 from exposurekit.service.accounts.users import Account
 from exposurekit.service.api import auth, parameters
@@ -124,16 +114,19 @@ def _account(principal: Principal) -> Account:
 
 
 _READS: Mapping[str, ReadHandler] = {
-    LIST_USERS.name: _list_users,
-    GET_USER.name: _get_user,
-    LIST_USER_RECORDS.name: _list_user_records,
-    GET_RECORD.name: _get_record,
-    LIST_USER_LINKS.name: _list_user_links,
-    GET_USER_ALERTS.name: _get_user_alerts,
+    operations.LIST_USERS.name: _list_users,
+    operations.GET_USER.name: _get_user,
+    operations.LIST_USER_RECORDS.name: _list_user_records,
+    operations.GET_RECORD.name: _get_record,
+    operations.LIST_USER_LINKS.name: _list_user_links,
+    operations.GET_USER_ALERTS.name: _get_user_alerts,
 }
 # Equal keys mean equal responses: whoever changes what Get user shows locks the user, which changes the key.
 _CACHE_KEYS: Mapping[str, CacheKeyFunction] = {
-    LIST_USERS.name: _page_cache_key,
-    GET_USER.name: _user_cache_key,
+    operations.LIST_USERS.name: _page_cache_key,
+    operations.GET_USER.name: _user_cache_key,
 }
-_WRITES: Mapping[str, WriteHandler] = {CREATE_USER.name: _create_user, UPDATE_USER.name: _update_user}
+_WRITES: Mapping[str, WriteHandler] = {
+    operations.CREATE_USER.name: _create_user,
+    operations.UPDATE_USER.name: _update_user,
+}

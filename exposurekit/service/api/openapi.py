@@ -8,7 +8,7 @@ from exposurekit import __version__
 from exposurekit.contract.codec import MEDIA_TYPES
 from exposurekit.contract.operations import CREDENTIAL_HEADERS, OPERATIONS, PREFIX, Operation, Parameter
 from exposurekit.service.api import requests
-from exposurekit.service.api.schemas import RESOURCES, RESPONSES, Schema, named
+from exposurekit.service.api.schemas import RESOURCES, RESPONSES, TEXT, Schema, named
 
 _BODIES = (requests.JSON, requests.FORM, requests.MULTIPART, requests.XML[0])
 _REFUSALS = {
@@ -74,34 +74,31 @@ def _response(about: str, schema: Schema, formats: tuple[str, ...]) -> dict[str,
 
 def _path_parameters(operation: Operation) -> list[dict[str, Any]]:
     about = {parameter.name: parameter.about for parameter in operation.parameters}
-    names = ("integration_name", "api_key", *operation.path_names)
+    schemas = {"integration_name": TEXT, "api_key": TEXT}
+    schemas |= {name: {"type": "integer", "minimum": 0} for name in operation.path_names}
     return [
-        {
-            "name": name,
-            "in": "path",
-            "required": True,
-            "description": about.get(name, "The integrator's name."),
-            "schema": {"type": "integer", "minimum": 0}
-            if name in operation.path_names
-            else {"type": "string"},
-        }
-        for name in names
+        _parameter("path", name, about.get(name, "The integrator's name."), schema)
+        for name, schema in schemas.items()
     ]
+
+
+def _parameter(
+    location: str, name: str, about: str, schema: Schema, *, required: bool = True
+) -> dict[str, Any]:
+    return {"name": name, "in": location, "required": required, "description": about, "schema": schema}
 
 
 def _query_parameters(operation: Operation, components: Schema) -> list[dict[str, Any]]:
     return [
-        {
-            "name": parameter.name,
-            "in": "query",
-            "required": parameter.required,
-            "description": parameter.about,
-            "schema": {"type": "string"}
-            if parameter.name in CREDENTIAL_HEADERS
-            else _schema(parameter, components),
-        }
-        for parameter in _pathless(operation)
-        if not operation.takes_body or parameter.name in CREDENTIAL_HEADERS
+        _parameter(
+            "query",
+            one.name,
+            one.about,
+            TEXT if one.name in CREDENTIAL_HEADERS else _schema(one, components),
+            required=one.required,
+        )
+        for one in _pathless(operation)
+        if not operation.takes_body or one.name in CREDENTIAL_HEADERS
     ]
 
 

@@ -3,16 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from exposurekit.contract.operations import (
-    CREATE_USER,
-    GET_RECORD,
-    GET_USER,
-    GET_USER_ALERTS,
-    LIST_USER_LINKS,
-    LIST_USER_RECORDS,
-    LIST_USERS,
-    UPDATE_USER,
-)
+from exposurekit.contract import operations
 from exposurekit.contract.types import INT64_MAX, STATUSES
 from exposurekit.service.accounts.consent import ACTIVATED, DEACTIVATED
 from exposurekit.service.accounts.user_items import KINDS
@@ -100,12 +91,12 @@ RESOURCES: Mapping[str, Schema] = {
     "Error": _object(error=TEXT),
 }
 RESPONSES: Mapping[str, Schema] = {
-    CREATE_USER.name: _object(user=named("User")),
-    LIST_USERS.name: _object(count=ID, total=ID, users=_many(named("UserKey"))),
-    GET_USER.name: _object(user=named("UserInFull")),
-    UPDATE_USER.name: _object(user=named("User")),
-    LIST_USER_RECORDS.name: _object(records=_many(_object(record=named("Record")))),
-    GET_RECORD.name: _object(record=named("Record")),
-    LIST_USER_LINKS.name: _object(links=_many(named("Link"))),
-    GET_USER_ALERTS.name: _object(alerts=_many(named("Alert"))),
+    operations.CREATE_USER.name: _object(user=named("User")),
+    operations.LIST_USERS.name: _object(count=ID, total=ID, users=_many(named("UserKey"))),
+    operations.GET_USER.name: _object(user=named("UserInFull")),
+    operations.UPDATE_USER.name: _object(user=named("User")),
+    operations.LIST_USER_RECORDS.name: _object(records=_many(_object(record=named("Record")))),
+    operations.GET_RECORD.name: _object(record=named("Record")),
+    operations.LIST_USER_LINKS.name: _object(links=_many(named("Link"))),
+    operations.GET_USER_ALERTS.name: _object(alerts=_many(named("Alert"))),
 }

@@ -29,25 +29,17 @@ async def discover_record(session: Session, user_id: int, listing: Listing, site
     """
     await consent.lock_user(session, user_id)
     digest = reference_digest(session, user_id, site.name, listing.reference_id)
-    existing = await session.first(
-        _EXISTING_RECORD, {"user_id": user_id, "site": site.name, "digest": digest}
-    )
+    key = {"user_id": user_id, "site": site.name, "reference_digest": digest}
+    existing = await session.first(select(tables.records).filter_by(**key))
     if existing is None:
         return await _add_record(session, user_id, digest, listing, site)
-    changes: dict[str, Any] = {
-        "ciphertext": session.encrypt("records", user_id, listing.stored(site)),
-        "absences": 0,
-    }
+    now, ciphertext = session.clock.now(), session.encrypt("records", user_id, listing.stored(site))
+    changes: dict[str, Any] = {"ciphertext": ciphertext, "absences": 0}
     if existing.status == REMOVED:
-        changes |= {
-            "status": DISCOVERED,
-            "changed_at": session.clock.now(),
-            "refused_at": None,
-            "opt_out_attempts": 0,
-        }
+        changes |= {"status": DISCOVERED, "changed_at": now, "refused_at": None, "opt_out_attempts": 0}
     if _opt_out_is_due(existing, site):
-        changes |= {"due_at": session.clock.now()}
-    await session.run(update(tables.records).where(_records.id == existing.id), changes)
+        changes |= {"due_at": now}
+    await session.run(update(tables.records).filter_by(id=existing.id), changes)
     if existing.status == REMOVED:
         record = _discovered(existing.id, listing, site)
         await alerts.add_record_alert(session, Event.LISTED_AGAIN, user_id, record, site)
@@ -59,16 +51,12 @@ async def discover_link(session: Session, user_id: int, page: Page) -> int:
     await consent.lock_user(session, user_id)
     digest = session.vault.fingerprint(f"{user_id}\0{page.url}", "url")
     ciphertext = session.encrypt("links", user_id, page.resource())
-    existing = await session.first(_EXISTING_LINK, {"user_id": user_id, "digest": digest})
+    key = {"user_id": user_id, "url_digest": digest}
+    existing = await session.first(select(_links.id).filter_by(**key))
     if existing is not None:
-        await session.run(update(tables.links).where(_links.id == existing.id), {"ciphertext": ciphertext})
+        await session.run(update(tables.links).filter_by(id=existing.id), {"ciphertext": ciphertext})
         return int(existing.id)
-    row = {
-        "user_id": user_id,
-        "url_digest": digest,
-        "ciphertext": ciphertext,
-        "created_at": session.clock.now(),
-    }
+    row = key | {"ciphertext": ciphertext, "created_at": session.clock.now()}
     link_id = await session.add(insert(tables.links), row)
     await alerts.add_link_alert(session, user_id, link_id, page)
     return link_id
@@ -108,14 +96,6 @@ async def list_alerts(session: Session, user_id: int) -> list[dict[str, Any]]:
     ]
 
 
-_EXISTING_RECORD = select(_records.id, _records.status, _records.due_at, _records.refused_at).where(
-    _records.user_id == bindparam("user_id"),
-    _records.site == bindparam("site"),
-    _records.reference_digest == bindparam("digest"),
-)
-_EXISTING_LINK = select(_links.id).where(
-    _links.user_id == bindparam("user_id"), _links.url_digest == bindparam("digest")
-)
 _RECORDS: Select[Any] = (
     select(_records.id, _records.site, _records.status, _records.ciphertext)
     .where(_records.user_id == bindparam("user_id"))

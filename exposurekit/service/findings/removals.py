@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import and_, bindparam, select, update
+from sqlalchemy import and_, select, update
 
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
 from exposurekit.errors import ExposureError
@@ -97,22 +97,14 @@ class _Record:
     stored: Mapping[str, Any] = field(repr=False)
 
 
-_OWNER = select(records.c.user_id).where(
-    records.c.id == bindparam("record_id"), records.c.site == bindparam("site")
-)
-_RECORD = select(records.c.user_id, records.c.status, records.c.absences, records.c.ciphertext).where(
-    records.c.id == bindparam("record_id")
-)
-
-
 async def _lock_record(
     session: Session, record_id: int, site: Site, statuses: frozenset[str] | set[str], step: str
 ) -> _Record:
-    owner = await session.first(_OWNER, {"record_id": record_id, "site": site.name})
+    owner = await session.first(select(records.c.user_id).filter_by(id=record_id, site=site.name))
     if owner is None:
         raise NoSuchRecord("no record on that site has this id")
     await consent.lock_user(session, owner.user_id)  # always the user first, so that locks cannot deadlock
-    [row] = await session.all(_RECORD, {"record_id": record_id})
+    [row] = await session.all(select(records).filter_by(id=record_id))
     if row.status not in statuses:
         expected = " or ".join(sorted(statuses))
         raise WrongStatus(f"a record that is {row.status} cannot be {step}: it must be {expected}")
@@ -124,7 +116,7 @@ async def _change(session: Session, record: _Record, *, status: str, absences: i
     changed: dict[str, Any] = {"status": status, "absences": absences, **more}
     if status != record.status:
         changed["changed_at"] = session.clock.now()
-    await session.run(update(records).where(records.c.id == record.id), changed)
+    await session.run(update(records).filter_by(id=record.id), changed)
 
 
 async def _add_alert(session: Session, event: Event, record: _Record, site: Site, status: str) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from datetime import date, timedelta
 from typing import Any
 
-from sqlalchemy import Row, bindparam, select
+from sqlalchemy import Row, select
 
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
 from exposurekit.service.accounts import users
@@ -30,7 +30,8 @@ RECORDS_MAX = 50  # of one person on one site, ever; further listings become can
 async def known_listings(session: Session, user_id: int) -> dict[str, list[Listing]]:
     """Return the listings of a person by site, without the removed ones."""
     listings: dict[str, list[Listing]] = {}
-    for row in await session.all(_LISTED, {"user_id": user_id}):
+    listed = select(records.c.site, records.c.ciphertext).filter_by(user_id=user_id)
+    for row in await session.all(listed.where(records.c.status != REMOVED)):
         listings.setdefault(row.site, []).append(_listing(session, user_id, row))
     return listings
 
@@ -62,7 +63,7 @@ async def save_result(
     subject = await users.get_subject(session, user_id)
     if subject is None:
         return
-    rows = await session.all(_RECORDS, {"user_id": user_id, "site": site.name})
+    rows = await session.all(select(records).filter_by(user_id=user_id, site=site.name))
     absent, added = {bytes(row.reference_digest): row for row in rows}, 0
     for listing in result.listings:
         digest = findings.reference_digest(session, user_id, site.name, listing.reference_id)
@@ -142,11 +143,3 @@ def _counts(session: Session, row: Row[Any], lease: Lease | None) -> bool:
         row.lease is not None and row.lease_until > now and (lease is None or row.lease != lease.token)
     )
     return is_due and not is_leased and not waits_for_opt_out
-
-
-_LISTED = select(records.c.site, records.c.ciphertext).where(
-    records.c.user_id == bindparam("user_id"), records.c.status != REMOVED
-)
-_RECORDS = select(records).where(
-    records.c.user_id == bindparam("user_id"), records.c.site == bindparam("site")
-)

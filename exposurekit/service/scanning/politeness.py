@@ -6,13 +6,13 @@ limits its own concurrency.
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from contextlib import asynccontextmanager, suppress
 from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode, urljoin, urlsplit
 from weakref import WeakValueDictionary
 
+from cachetools import TLRUCache
 from protego import Protego
 
 from exposurekit.errors import ExposureError
@@ -53,19 +53,16 @@ def failure_reason(error: ExposureError) -> str:
     return error.reason if isinstance(error, FetchError) else str(error)
 
 
-@dataclass(frozen=True, slots=True)
-class _RobotsRules:
-    rules: Protego | None
-    until: datetime
-
-
 class PoliteFetcher:
     """Opens sessions with sites within the limits of each. Use it in one event loop only."""
 
     def __init__(self, http: HttpClient, database: Database) -> None:
         self._http = http
         self._database = database
-        self._robots: dict[str, _RobotsRules] = {}
+        # By origin; None: it cannot be read.
+        self._robots: TLRUCache[str, Protego | None] = TLRUCache(
+            ROBOTS_MAX, _robots_until, lambda: self.now().timestamp()
+        )
         self._robots_locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._slots: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
@@ -114,14 +111,14 @@ class PoliteFetcher:
     async def _rules(self, http_session: HttpSession, origin: str) -> Protego | None:
         """Return the rules of an origin, cached or fetched; concurrent callers wait for one fetch."""
         async with self._robots_locks.setdefault(origin, asyncio.Lock()):
-            cached = self._robots.get(origin)
-            if cached is None or cached.until <= self.now():
-                if len(self._robots) >= ROBOTS_MAX:
-                    self._robots.clear()
-                rules = await _fetch_rules(http_session, origin)
-                ttl = ROBOTS_TTL if rules else ROBOTS_RETRY
-                cached = self._robots[origin] = _RobotsRules(rules, self.now() + ttl)
-            return cached.rules
+            with suppress(KeyError):
+                return self._robots[origin]
+            rules = self._robots[origin] = await _fetch_rules(http_session, origin)
+            return rules
+
+
+def _robots_until(_origin: str, rules: Protego | None, now: float) -> float:
+    return now + (ROBOTS_TTL if rules else ROBOTS_RETRY).total_seconds()
 
 
 class SiteSession:

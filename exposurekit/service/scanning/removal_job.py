@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Row, bindparam, select
+from sqlalchemy import Row, select
 
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL
 from exposurekit.service.accounts import consent, users
@@ -44,7 +44,7 @@ class _Job:
 async def remove(context: ScanContext, lease: Lease) -> None:
     """Run the step that is due for the record of the lease; raises `LeaseLost` as a scan does."""
     async with context.database.reading() as session:
-        row = await session.first(_RECORD, {"record_id": lease.row_id})
+        row = await session.first(select(records).filter_by(id=lease.row_id))
         subject = None
         if row is not None and await consent.may_scan(session, row.user_id):
             subject = await users.get_subject(session, row.user_id)
@@ -73,7 +73,8 @@ async def _verify(context: ScanContext, job: _Job) -> None:
         await _assert_held(session, job.user_id, job.lease)
         await save_result(session, job.user_id, job.site, result, matches, lease=job.lease)
         now, record_id = session.clock.now(), job.lease.row_id
-        row = await session.first(_STILL_DUE, {"record_id": record_id, "now": now})
+        still_due = select(records.c.status, records.c.changed_at).filter_by(id=record_id)
+        row = await session.first(still_due.where(records.c.due_at <= now))
         if row is None:
             await leases.clear(session, records, records.c.id == record_id)
             return
@@ -97,7 +98,8 @@ async def _submit(context: ScanContext, job: _Job) -> None:
     async with context.database.writing() as session:
         await _assert_held(session, job.user_id, job.lease)
         record_id, now = job.lease.row_id, session.clock.now()
-        if await session.first(_STILL_DISCOVERED, {"record_id": record_id}) is None:
+        still_discovered = select(records.c.id).filter_by(id=record_id, status=DISCOVERED)
+        if await session.first(still_discovered) is None:
             # A sister site's opt-out removed it meanwhile.
             await leases.clear(session, records, records.c.id == record_id)
             return
@@ -126,8 +128,15 @@ async def _waits_for_sister(context: ScanContext, job: _Job) -> bool:
     async with context.database.writing() as session:
         await _assert_held(session, job.user_id, job.lease)
         now = session.clock.now()
-        values = {"user_id": job.user_id, "record_id": job.lease.row_id, "now": now}
-        if await session.first(_IN_PROGRESS.where(records.c.site.in_(sisters)), values) is None:
+        in_progress = select(records.c.id).where(
+            records.c.user_id == job.user_id,
+            records.c.site.in_(sisters),
+            records.c.id < job.lease.row_id,  # the older of two concurrent jobs goes first
+            records.c.status == DISCOVERED,
+            records.c.lease_until > now,
+            records.c.due_at <= now,
+        )
+        if await session.first(in_progress) is None:
             return False
         await leases.complete(session, records, job.lease, due_at=now + SISTER_DELAY)
         return True
@@ -140,14 +149,15 @@ async def _submit_sisters(session: Session, context: ScanContext, job: _Job) -> 
         if sister is None:
             continue
         scan_at = schedule.first_verification_at(session.clock.now(), job.site)
-        for row in await session.all(_DISCOVERED, {"user_id": job.user_id, "site": name}):
+        discovered = select(records.c.id).filter_by(user_id=job.user_id, site=name, status=DISCOVERED)
+        for row in await session.all(discovered):
             await removals.submit_removal(session, row.id, sister.site(job.subject), next_scan_at=scan_at)
 
 
 async def _finish(context: ScanContext, lease: Lease) -> None:
     """Release a record without a step: no consent, a manual removal, or a site that this worker lacks."""
     async with context.database.writing() as session:
-        row = await session.first(_RECORD, {"record_id": lease.row_id})
+        row = await session.first(select(records).filter_by(id=lease.row_id))
         if row is None or not await consent.may_scan(session, row.user_id):
             await leases.complete(session, records, lease, due_at=None)
             return
@@ -172,25 +182,3 @@ async def _assert_held(session: Session, user_id: int, lease: Lease) -> None:
     except consent.NoSuchUser:
         raise LeaseLost("the person and their records were purged") from None
     await leases.assert_held(session, records, lease)
-
-
-_RECORD = select(records).where(records.c.id == bindparam("record_id"))
-_STILL_DISCOVERED = select(records.c.id).where(
-    records.c.id == bindparam("record_id"), records.c.status == DISCOVERED
-)
-_STILL_DUE = select(records.c.status, records.c.changed_at).where(
-    records.c.id == bindparam("record_id"), records.c.due_at <= bindparam("now")
-)
-# The older of two concurrent jobs goes first.
-_IN_PROGRESS = select(records.c.id).where(
-    records.c.user_id == bindparam("user_id"),
-    records.c.id < bindparam("record_id"),
-    records.c.status == DISCOVERED,
-    records.c.lease_until > bindparam("now"),
-    records.c.due_at <= bindparam("now"),
-)
-_DISCOVERED = select(records.c.id).where(
-    records.c.user_id == bindparam("user_id"),
-    records.c.site == bindparam("site"),
-    records.c.status == DISCOVERED,
-)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from sqlalchemy import Table, bindparam, select
+from sqlalchemy import Table
 
 from exposurekit.service.accounts import consent, users
 from exposurekit.service.accounts.subject import Subject
@@ -28,7 +28,6 @@ from exposurekit.service.sites.definition import Definition
 from exposurekit.service.storage import leases
 from exposurekit.service.storage.database import Database
 from exposurekit.service.storage.leases import Lease, LeaseLost
-from exposurekit.service.storage.tables import records
 from exposurekit.service.storage.tables import users as USERS  # noqa: N812  the table, not the module
 
 SITE_CONCURRENCY = 8  # in one scan
@@ -53,21 +52,12 @@ class ScanContext:
         return frozenset(urlsplit(site.search.url).hostname or "" for site in self.definitions.values())
 
 
-_LEASED = {
-    table.name: select(table.c.id).where(
-        table.c.id == bindparam("row_id"), table.c.lease == bindparam("token")
-    )
-    for table in (USERS, records)
-}
-
-
 def lease_check(database: Database, table: Table, lease: Lease) -> CancelCheck:
     """Return a check that raises `LeaseLost` once the lease is gone, so that no further request is sent."""
-    query, values = _LEASED[table.name], {"row_id": lease.row_id, "token": lease.token}
 
     async def check() -> None:
         async with database.reading() as session:
-            if not await session.rows(query, values):
+            if not await leases.is_held(session, table, lease):
                 raise LeaseLost("another worker holds the lease, or the person may not be scanned any more")
 
     return check

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, Table, and_, bindparam, case, func, or_, select, update
+from sqlalchemy import ColumnElement, Select, Table, and_, case, func, or_, select, update
 
 from exposurekit.errors import ExposureError
 from exposurekit.service.storage.database import Session
@@ -53,11 +53,15 @@ async def acquire_one(session: Session, table: Table, row_id: int, *, duration: 
     return Lease(row_id, token)
 
 
+async def is_held(session: Session, table: Table, lease: Lease, *, lock: bool = False) -> bool:
+    """Return whether the lease is still held; `lock` locks its row until the end of the transaction."""
+    row = select(table.c.id).filter_by(id=lease.row_id, lease=lease.token)
+    return await session.first(row.with_for_update() if lock else row) is not None
+
+
 async def assert_held(session: Session, table: Table, lease: Lease) -> None:
     """Raise `LeaseLost` unless the lease is still held, and lock the row until the end of the transaction."""
-    is_current = and_(table.c.id == bindparam("row_id"), table.c.lease == bindparam("token"))
-    statement = select(table.c.id).where(is_current).with_for_update()
-    if await session.first(statement, {"row_id": lease.row_id, "token": lease.token}) is None:
+    if not await is_held(session, table, lease, lock=True):
         raise LeaseLost("the lease expired: another worker has the row")
 
 
@@ -71,8 +75,7 @@ async def complete(
 
 async def abandon(session: Session, table: Table, lease: Lease) -> None:
     """Release the row without doing the job, so that another worker can acquire it at once; no-op if the lease is lost."""
-    is_current = and_(table.c.id == lease.row_id, table.c.lease == lease.token)
-    await clear(session, table, is_current)
+    await clear(session, table, and_(table.c.id == lease.row_id, table.c.lease == lease.token))
 
 
 async def clear(session: Session, table: Table, condition: ColumnElement[bool], **changes: Any) -> int:

@@ -4,9 +4,10 @@ import base64
 import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 from urllib.parse import urlsplit
 
-from sqlalchemy import select, update
+from sqlalchemy import Row, select, update
 
 from exposurekit.contract.webhooks import SECRET_PREFIX, decode_secret
 from exposurekit.errors import ConfigurationError
@@ -49,27 +50,26 @@ def validate_secret(text: str) -> str:
 
 async def set_callback(session: Session, name: str, callback: Callback | None) -> None:
     """Set or, with None, remove an integrator's callback. Call `vet` for the URL first."""
-    integrator = await session.first(select(integrators.c.id).where(integrators.c.name == name))
-    if integrator is None:
-        raise ConfigurationError(UNKNOWN_INTEGRATOR)
+    integrator_id = (await _integrator(session, name)).id
     ciphertext = None
     if callback is not None:
-        ciphertext = session.encrypt(
-            CALLBACK, integrator.id, {"url": callback.url, "secret": callback.secret}
-        )
-    await session.run(
-        update(integrators).where(integrators.c.id == integrator.id).values(callback_ciphertext=ciphertext)
-    )
+        stored = {"url": callback.url, "secret": callback.secret}
+        ciphertext = session.encrypt(CALLBACK, integrator_id, stored)
+    statement = update(integrators).filter_by(id=integrator_id)
+    await session.run(statement.values(callback_ciphertext=ciphertext))
 
 
 async def get_callback(session: Session, name: str) -> Callback | None:
     """Return an integrator's callback; None: it has none."""
-    row = await session.first(
-        select(integrators.c.id, integrators.c.callback_ciphertext).where(integrators.c.name == name)
-    )
+    row = await _integrator(session, name)
+    return decrypt_callback(session, row.id, row.callback_ciphertext)
+
+
+async def _integrator(session: Session, name: str) -> Row[Any]:
+    row = await session.first(select(integrators).filter_by(name=name))
     if row is None:
         raise ConfigurationError(UNKNOWN_INTEGRATOR)
-    return decrypt_callback(session, row.id, row.callback_ciphertext) if row.callback_ciphertext else None
+    return row
 
 
 async def vet(url: str, *, callback_networks: Iterable[str] = (), resolve: Resolve | None = None) -> None:
@@ -93,7 +93,9 @@ async def vet(url: str, *, callback_networks: Iterable[str] = (), resolve: Resol
     raise ConfigurationError(f"the callback is refused: {problem}")
 
 
-def decrypt_callback(session: Session, integrator_id: int, ciphertext: bytes) -> Callback:
-    """Decrypt the callback in an integrator's row."""
+def decrypt_callback(session: Session, integrator_id: int, ciphertext: bytes | None) -> Callback | None:
+    """Decrypt the callback in an integrator's row; None: it has none."""
+    if ciphertext is None:
+        return None
     stored = session.decrypt(CALLBACK, integrator_id, ciphertext)
     return Callback(stored["url"], stored["secret"])

@@ -82,12 +82,7 @@ async def prepare(session: Session, lease: Lease) -> PreparedDelivery:
     row = await locked_delivery(session, lease)
     ciphertext = row.body_ciphertext or await _close_window(session, row.id, row.user_id)
     body: str = session.decrypt(BODY, row.user_id, ciphertext)
-    callback_ciphertext = row.callback_ciphertext
-    callback = (
-        endpoints.decrypt_callback(session, row.integrator_id, callback_ciphertext)
-        if callback_ciphertext
-        else None
-    )
+    callback = endpoints.decrypt_callback(session, row.integrator_id, row.callback_ciphertext)
     return PreparedDelivery(lease, row.webhook_id, body.encode(), callback)
 
 
@@ -155,7 +150,8 @@ async def _open_window(session: Session, user_id: int, now: datetime) -> int:
 
 async def _close_window(session: Session, delivery_id: int, user_id: int) -> bytes:
     groups: dict[str, list[Any]] = {}
-    for row in await session.all(_EVENTS, {"delivery_id": delivery_id}):
+    rows = select(events.c.kind, events.c.ciphertext).filter_by(delivery_id=delivery_id).order_by(events.c.id)
+    for row in await session.all(rows):
         groups.setdefault(row.kind, []).append(session.decrypt(EVENT, user_id, row.ciphertext))
     names = [name for name in GROUPS if name in groups]
     body = {"user_id": user_id, "events": names, **{name: groups[name] for name in names}}
@@ -175,21 +171,8 @@ _HAS_CALLBACK = (
 _OPEN = select(deliveries.c.id, deliveries.c.opened_at).where(
     deliveries.c.user_id == bindparam("user_id"), deliveries.c.state == "open"
 )
-_EVENTS = (
-    select(events.c.kind, events.c.ciphertext)
-    .where(events.c.delivery_id == bindparam("delivery_id"))
-    .order_by(events.c.id)
-)
 _DELIVERY = (
-    select(
-        deliveries.c.id,
-        deliveries.c.user_id,
-        deliveries.c.webhook_id,
-        deliveries.c.failed_attempts,
-        deliveries.c.body_ciphertext,
-        users.c.integrator_id,
-        integrators.c.callback_ciphertext,
-    )
+    select(deliveries, users.c.integrator_id, integrators.c.callback_ciphertext)
     .select_from(deliveries.join(users).join(integrators))
     .where(deliveries.c.id == bindparam("delivery_id"))
 )
