@@ -43,15 +43,10 @@ class Conditions(click.ParamType[tuple[Any, ...]]):
         if word not in THRESHOLDS and colon:
             self.fail(f"{word} takes no number", param, ctx)
         try:
-            return Rule.model_validate(
-                {"when": word, "send": ["nobody"], **_number(THRESHOLDS.get(word), number)}
-            )
+            threshold = {THRESHOLDS[word]: float(number)} if word in THRESHOLDS else {}
+            return Rule.model_validate({"when": word, "send": ["nobody"], **threshold})
         except ValueError:
             return self.fail(f"{word} takes {THRESHOLDS[word]}: {word}:30", param, ctx)
-
-
-def _number(name: str | None, text: str) -> dict[str, float]:
-    return {} if name is None else {name: float(text)}
 
 
 @click.command()

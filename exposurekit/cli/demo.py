@@ -269,14 +269,13 @@ def _lines_within(cells: "pd.DataFrame", width: int) -> list[str]:
 
 def _print_agreement(sandbox: Any) -> None:
     evaluation, received = sandbox.agreement(), sandbox.integrator.items
-    precision, recall = _share(evaluation.precision), _share(evaluation.recall)
-    groups = ", ".join(f"{count} {group}" for group, count in sorted(received.items()))
-    pending = sandbox.pending_events()
-    later = (
-        f"; {pending} more events are waiting: a delivery contains the events of ten minutes"
-        if pending
-        else ""
+    precision, recall = (
+        "unknown" if value is None else f"{value:.2f}" for value in (evaluation.precision, evaluation.recall)
     )
+    groups = ", ".join(f"{count} {group}" for group, count in sorted(received.items()))
+    later = ""
+    if pending := sandbox.pending_events():
+        later = f"; {pending} more events are waiting: a delivery contains the events of ten minutes"
     lines = (
         f"{evaluation.records} records, {evaluation.correct} of them correct (precision {precision})",
         f"{evaluation.nonexistent} records of people whom no site ever listed",
@@ -316,10 +315,6 @@ def _print_history(sandbox: Any) -> None:
         f"{len(days)} days; {wrong} records do not match the state of their site within two weeks"
         f"{'' if sums_agree else '; the sums do not agree with the records'}."
     )
-
-
-def _share(value: float | None) -> str:
-    return "unknown" if value is None else f"{value:.2f}"
 
 
 def _arguments(connection: dict[str, str]) -> str:

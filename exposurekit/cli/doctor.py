@@ -5,7 +5,7 @@ import platform
 import sys
 import time
 import webbrowser
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -279,9 +279,7 @@ def _files(_history: str) -> Iterator[CheckResult]:
 
 
 MISSING = "missing"
-_CHECKS: tuple[Callable[[str], Iterator[CheckResult]], ...] = (
-    *(_versions, _notebook, _browser, _service, _history, _watch, _files),
-)
+_CHECKS = (_versions, _notebook, _browser, _service, _history, _watch, _files)
 
 
 def _version(name: str) -> str:

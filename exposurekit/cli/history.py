@@ -3,6 +3,7 @@
 import shlex
 import signal
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -270,12 +271,8 @@ def _erase_notifications(history: str, user: int) -> int:
     file = None if directory is None else outbox_file(directory)
     if file is None or not file.is_file():
         return 0
-
-    outbox = NotificationOutbox(file)
-    try:
+    with closing(NotificationOutbox(file)) as outbox:
         return outbox.erase(user)
-    finally:
-        outbox.close()
 
 
 def _erase_inbox(inbox: Path | None, user: int, values: set[str]) -> str:
@@ -285,11 +282,8 @@ def _erase_inbox(inbox: Path | None, user: int, values: set[str]) -> str:
     from exposurekit.monitor.webhooks.parsing import VALUE_MIN, searchable_values
     from exposurekit.monitor.webhooks.store import InboxStore
 
-    store = InboxStore(inbox)
-    try:
+    with closing(InboxStore(inbox)) as store:
         erased = store.erase(user, values)
-    finally:
-        store.close()
     return (
         f"Erased {erased.total} deliveries from the inbox {plain(str(inbox))}, {erased.quarantined} of them quarantined; "
         f"{erased.by_value} of them had no user_id and contained one of {len(searchable_values(values))} values of "

@@ -94,20 +94,16 @@ def worker(
 def _worker(database: Any, sites: Path | None, search_engine: str | None, networks: tuple[str, ...]) -> Any:
     from exposurekit.service.worker import create_worker
 
-    _check_address(search_engine)
+    if search_engine and not search_engine.startswith(("http://", "https://")):
+        raise ConfigurationError(
+            "--search-engine must be an http or https URL, such as http://127.0.0.1:8888/search"
+        )
     return create_worker(
         database,
         definitions=session.definitions(sites),
         search_engine=search_engine,
         callback_networks=networks,
     )
-
-
-def _check_address(search_engine: str | None) -> None:
-    if search_engine and not search_engine.startswith(("http://", "https://")):
-        raise ConfigurationError(
-            "--search-engine must be an http or https URL, such as http://127.0.0.1:8888/search"
-        )
 
 
 async def _run_until_signal(database: Any, worker: Any) -> None:

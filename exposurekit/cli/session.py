@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
@@ -36,31 +37,20 @@ class ServiceDatabase:
 
     def read(self, task: Task[T]) -> T:
         """Run a task in a read session."""
-
-        async def read(opened: Any) -> T:
-            async with opened.reading() as session:
-                return await task(session)
-
-        return _run_session(self.unopened(), read)
+        return _run_opened(self.unopened(), lambda opened: _run_in(opened.reading(), task))
 
     def write(self, task: Task[T], *, create: bool = False) -> T:
         """Run a task in a write transaction."""
-
-        async def write(opened: Any) -> T:
-            async with opened.writing() as session:
-                return await task(session)
-
-        return _run_session(self.unopened(create=create), write)
+        return _run_opened(self.unopened(create=create), lambda opened: _run_in(opened.writing(), task))
 
     def erase(self, task: Task[None]) -> bool:
         """Run an erasing transaction; return whether the database's log is scrubbed too."""
 
         async def erase(opened: Any) -> bool:
-            async with opened.writing() as session:
-                await task(session)
+            await _run_in(opened.writing(), task)
             return bool(await opened.scrub())
 
-        return _run_session(self.unopened(), erase)
+        return _run_opened(self.unopened(), erase)
 
 
 def service_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -104,15 +94,21 @@ def definitions(directory: Path | None) -> dict[str, Any]:
     return loader.directory(default) if default.is_dir() else {}
 
 
-def _run_session(opened: Any, task: Task[T]) -> T:
+async def _run_in(session: AbstractAsyncContextManager[Any], task: Task[T]) -> T:
+    async with session as entered:
+        return await task(entered)
+
+
+def _run_opened(database: Any, task: Task[T]) -> T:
+    """Open a database, run a task that takes it, and close it."""
     from exposurekit.service.storage.database import DATABASE_ERRORS
 
     async def run() -> T:
-        await opened.open()
+        await database.open()
         try:
-            return await task(opened)
+            return await task(database)
         finally:
-            await opened.close()
+            await database.close()
 
     try:
         return asyncio.run(run())

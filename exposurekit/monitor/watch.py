@@ -149,7 +149,8 @@ class Watch:
             except Exception as error:
                 if isinstance(error, HistoryLocked):
                     raise
-                self._on_inbox_failure(error)
+                if self.status.record_ingest_failure(self.clock(), reason := _reason(error)):
+                    _log.warning("the inbox could not be processed: %s", reason)
             else:
                 self._add_hints(result.user_ids)
                 if result.ingested or result.quarantined:
@@ -160,10 +161,6 @@ class Watch:
         if user_ids and not self._hinted_users:
             self._hinted_at = self.clock()
         self._hinted_users |= user_ids
-
-    def _on_inbox_failure(self, error: Exception) -> None:
-        if self.status.record_ingest_failure(self.clock(), reason := _reason(error)):
-            _log.warning("the inbox could not be processed: %s", reason)
 
     def _collect_if_due(self) -> None:
         due_at = self._due_at()
@@ -192,7 +189,7 @@ class Watch:
         with suppress(NotFound):
             newest = self.history.last_run().seq or 0
             if newest != self._evaluated_seq:
-                self._notify(lambda notifier: notifier.on_new_run(self.history))
+                self._notify(self._evaluate)
                 self._evaluated_seq = newest
 
     def _evaluate(self, notifier: "Notifier") -> int:

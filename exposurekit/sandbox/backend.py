@@ -160,7 +160,6 @@ def _create_worker(database: Any, world: Any) -> Any:
     no_delay = {"politeness": Politeness(delay_s=0, concurrency=16)}
     definitions = {name: site.model_copy(update=no_delay) for name, site in world.definitions.items()}
     context = ScanContext(database, definitions, PoliteFetcher(http, database), engine)
-    config = WorkerConfig(
-        scans=25, removals=50, idle_s=0.2
-    )  # more concurrency than real sites would tolerate
+    # More concurrency than real sites would tolerate.
+    config = WorkerConfig(scans=25, removals=50, idle_s=0.2)
     return Worker(context, HttpClient(allowed_networks=LOOPBACK), config=config)

@@ -28,14 +28,8 @@ MAX_AGE = timedelta(days=7)
 MANIFEST = "manifest.json"
 SUFFIX = ".demo"
 _SOURCE_SUFFIXES = {".py", ".yaml"}
-_UNRELATED_PACKAGES = {
-    "charts",
-    "cli",
-    "monitor",
-    "notebook",
-    "reports",
-    "widgets",
-}  # a demo does not depend on them
+# A demo does not depend on these packages.
+_UNRELATED_PACKAGES = {"charts", "cli", "monitor", "notebook", "reports", "widgets"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from exposurekit.analysis.diff import AGAIN, NEW
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
 from exposurekit.history import History
 from exposurekit.monitor.notifications.rules import Rule
+from exposurekit.text.html_cards import truncate
 from exposurekit.text.sanitize import escape_chat, escape_chat_url
 
 NAME_MAX, ADDRESS_MAX = 60, 300  # characters of a name and of an address in a message
@@ -170,20 +171,16 @@ def _each(table: pd.DataFrame) -> Iterator[Any]:
 
 
 def _describe_listing(name: Any, href: Any) -> str:
-    parts = ((name, _short), (href, _short_address))
-    return "".join(f", {shorten(part)}" for part, shorten in parts if isinstance(part, str) and part.strip())
+    parts = ((name, escape_chat, NAME_MAX), (href, escape_chat_url, ADDRESS_MAX))
+    return "".join(
+        f", {truncate(escape(part), length)}"
+        for part, escape, length in parts
+        if isinstance(part, str) and part.strip()
+    )
 
 
 def _short(text: Any) -> str:
-    return _truncate(escape_chat(text), NAME_MAX) if isinstance(text, str) else "a page"
-
-
-def _short_address(href: str) -> str:
-    return _truncate(escape_chat_url(href), ADDRESS_MAX)
-
-
-def _truncate(text: str, length: int) -> str:
-    return text if len(text) <= length else f"{text[: length - 1]}…"
+    return truncate(escape_chat(text), NAME_MAX) if isinstance(text, str) else "a page"
 
 
 def _key(rule: Rule, *parts: object) -> str:

@@ -215,13 +215,9 @@ def check_addresses(rules: Rules) -> None:
                 f"send_to, {name}: Apprise does not support this address. A valid one looks like "
                 "mailto://user:password@example.com; in a password write @ / : # % as %40 %2F %3A %23 %25"
             )
-        if (recipients := _recipient_count(plugin)) > 1:
+        # A plugin's length counts its retries, too.
+        if (recipients := len(plugin) // (plugin.retry + 1)) > 1:
             raise ConfigurationError(
                 f"send_to, {name}: the address reaches {recipients} recipients. Give each an address of its own: "
                 "else all are notified again whenever one of them fails"
             )
-
-
-def _recipient_count(plugin: Any) -> int:
-    """Count an address' recipients; a plugin's length also counts its retries."""
-    return int(len(plugin) // (plugin.retry + 1))

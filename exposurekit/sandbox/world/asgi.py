@@ -32,6 +32,11 @@ class Request:
         """Return the form's fields for POST, else those of the query."""
         return self.form if self.method == "POST" else self.query
 
+    def page_number(self, name: str) -> int:
+        """Return the number of the page of results in a parameter; 1 if it is not a number."""
+        text = self.parameters().get(name, "1")
+        return max(int(text), 1) if text.isascii() and text.isdigit() and len(text) < 5 else 1  # noqa: PLR2004
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Response:

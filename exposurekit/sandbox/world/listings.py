@@ -27,30 +27,30 @@ LATE_REMOVALS = 0.08  # share of removals that take nearly twice the announced t
 RELISTED = (0.75, 0.35, 0.2)  # on sites that relist: share after the first removal, the second, the third
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 class Entry:
     """One listing on one site, with its life cycle. `keys` are the normalized names under which the site finds it."""
 
     site: WorldSite
     reference_id: str
     holder: tuple[str, int]  # "people", "strangers" or "control", and which of them
-    owner: Person | None
+    owner: Person | None = None
     name: str
     born: date | None
-    age_off: int
-    relations: tuple[str, ...]
-    aliases: tuple[str, ...]
+    age_off: int = 0
+    relations: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
     locations: tuple[str, ...]
-    emails: tuple[str, ...]
-    phone_numbers: tuple[str, ...]
+    emails: tuple[str, ...] = ()
+    phone_numbers: tuple[str, ...] = ()
     keys: frozenset[str]
     places: frozenset[tuple[str, str]]
     path: str
     since: datetime
-    until: datetime | None
-    removal_delay: timedelta | None
-    relisting_delays: tuple[timedelta | None, ...]
-    quirks: tuple[str, ...]
+    until: datetime | None = None
+    removal_delay: timedelta | None = None
+    relisting_delays: tuple[timedelta | None, ...] = ()
+    quirks: tuple[str, ...] = ()
 
     @property
     def href(self) -> str | None:
@@ -93,18 +93,13 @@ def build_listings(
 ) -> Listings:
     """Build every present and future listing of a world that begins at `start`."""
     taken: set[tuple[str, str]] = set()
-    entries = [
-        _control(site, number, start, taken) for number, site in enumerate(SITES) if _has_control(site)
-    ]
+    with_control = [(at, site) for at, site in enumerate(SITES) if site.trait != "lists anybody"]
+    entries = [_control(site, at, start, taken) for at, site in with_control]
     for kind, crowd in (("people", people), ("strangers", strangers)):
         for index, person in enumerate(crowd):
             rng = random.Random(f"listings {seed} {kind} {index}")  # noqa: S311  invented data, not a secret
             entries += _person_entries(person, (kind, index), start, taken, rng)
     return Listings(entries)
-
-
-def _has_control(site: WorldSite) -> bool:
-    return site.trait != "lists anybody"
 
 
 def _person_entries(
@@ -243,21 +238,11 @@ def _control(site: WorldSite, number: int, start: datetime, taken: set[tuple[str
         site=site,
         reference_id=reference_id,
         holder=("control", number),
-        owner=None,
         name=name_as(site.name_format, resident.first_name, "", resident.last_name),
         born=date(1970, 1, 1) if site.shows_age else None,
-        age_off=0,
-        relations=(),
-        aliases=(),
         locations=(place_as(site.location_format, home),),
-        emails=(),
-        phone_numbers=(),
         keys=frozenset({folded(name)}),
         places=frozenset({(folded(home.city), home.state)}),
         path=f"/people/{slug(name)}/{reference_id}",
         since=start,
-        until=None,
-        removal_delay=None,
-        relisting_delays=(),
-        quirks=(),
     )

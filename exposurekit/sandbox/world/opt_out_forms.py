@@ -73,9 +73,9 @@ def confirm(world: WorldState, site: WorldSite, request: Request) -> Response:
     return html(document(site, "<p>Your summary will be gone in a few days.</p>"))
 
 
-def captcha(world: WorldState, site: WorldSite) -> str:
-    """Return the solution of today's captcha."""
-    return digest(world.seed, "captcha", site.name, world.now().date())[:6]
+def captcha(world: WorldState, site: str) -> str:
+    """Return the solution of a site's captcha today."""
+    return digest(world.seed, "captcha", site, world.now().date())[:6]
 
 
 def is_true_of(template: str, value: str, person: Person) -> bool:
@@ -88,23 +88,17 @@ def is_true_of(template: str, value: str, person: Person) -> bool:
 
 
 def _true_values(person: Person) -> Iterator[dict[str, str]]:
-    names = [(person.first_name, person.last_name)]
-    names += [(alias.first_name, alias.last_name) for alias in person.aliases]
     born = "" if person.birth_date is None else born_on(person.birth_date).isoformat()
     emails, phones = person.emails or ("",), person.phone_numbers or ("",)
-    for (first, last), home, email, phone in product(names, person.addresses, emails, phones):
+    for name, home, email, phone in product((person, *person.aliases), person.addresses, emails, phones):
         yield {
-            "first_name": first,
+            "first_name": name.first_name,
             "middle_name": person.middle_name or "",
-            "last_name": last,
+            "last_name": name.last_name,
             "birth_date": born,
             "email": email,
             "phone_number": phone,
-            "address1": home.address1,
-            "address2": home.address2 or "",
-            "city": home.city,
-            "state": home.state,
-            "zip": home.zip,
+            **{part: value or "" for part, value in vars(home).items()},
         }
 
 
@@ -134,7 +128,7 @@ def _problem(
         return "We answer letters only"
     if _has_token_field(site) and not _is_token_valid(world, site, request):
         return _mark(site, "refused", -1)
-    if _has_captcha(site) and request.form.get("captcha") != captcha(world, site):
+    if _has_captcha(site) and request.form.get("captcha") != captcha(world, site.name):
         return "The picture says something else"
     refused = _mark(site, "refused") or "This summary is somebody else's"
     if site.trait == "lists anybody":

@@ -30,11 +30,11 @@ def search(world: WorldState, site: WorldSite, request: Request) -> Response:
         case "lists anybody":
             return html(document(site, _fabricated_listing(site, query, name)))
         case "unsteady":
-            return _unsteady(world, site, name) or _results(world, site, query, name)
+            return _unsteady(world, site, name) or _results(world, site, request, name)
         case "slow":
-            return _slow(world, site, name, _results(world, site, query, name))
+            return _slow(world, site, name, _results(world, site, request, name))
         case _:
-            return _results(world, site, query, name)
+            return _results(world, site, request, name)
 
 
 def detail(world: WorldState, site: WorldSite, path: str) -> Response:
@@ -54,8 +54,8 @@ def home(site: WorldSite) -> Response:
     return html(document(site, form), encoding=site.encoding)
 
 
-def _results(world: WorldState, site: WorldSite, query: Mapping[str, str], name: str) -> Response:
-    now = world.now()
+def _results(world: WorldState, site: WorldSite, request: Request, name: str) -> Response:
+    now, query = world.now(), request.parameters()
     city = folded(query.get(site.city_parameter or "", ""))
     state = query.get(site.state_parameter or "", "").upper()
     entries = [
@@ -63,14 +63,15 @@ def _results(world: WorldState, site: WorldSite, query: Mapping[str, str], name:
         for entry in world.listings.named(site, name)
         if _is_near(entry, city, state) and world.ledger.is_visible(entry, now)
     ]
-    page = _page(query)
+    page = request.page_number("page")
     size = site.page_size or max(len(entries), 1)
     on_page = entries[(page - 1) * size : page * size]
     next_page = f"?{urlencode({**query, 'page': str(page + 1)})}" if page * size < len(entries) else None
     if site.definition.search.answer == "json":
         return _json_results(site, on_page, next_page, now.date())
     if not on_page:
-        return _no_results(site)
+        mark = escaped(site.definition.search.no_results[0])
+        return html(document(site, f"<main><p>{mark}.</p></main>"), encoding=site.encoding)
     return html(results(site, on_page, now.date(), next_page=next_page), encoding=site.encoding)
 
 
@@ -79,16 +80,6 @@ def _is_near(entry: Entry, city: str, state: str) -> bool:
         (not city or city == entry_city) and (not state or state == entry_state)
         for entry_city, entry_state in entry.places
     )
-
-
-def _page(query: Mapping[str, str]) -> int:
-    page = query.get("page", "1")
-    return max(int(page), 1) if page.isascii() and page.isdigit() and len(page) < 5 else 1  # noqa: PLR2004
-
-
-def _no_results(site: WorldSite) -> Response:
-    mark = escaped(site.definition.search.no_results[0])
-    return html(document(site, f"<main><p>{mark}.</p></main>"), encoding=site.encoding)
 
 
 def _json_results(site: WorldSite, entries: Sequence[Entry], next_page: str | None, day: date) -> Response:

@@ -45,7 +45,8 @@ class Engine:
                 for r in results[:PAGE_SIZE]
             )
             return html(f"<ol>{''.join(lines)}</ol>")
-        return Response(json.dumps(_reply(query, results, request.parameters())).encode(), kind=JSON)
+        reply = _reply(query, results, request.page_number("pageno"))
+        return Response(json.dumps(reply).encode(), kind=JSON)
 
     def results(self, query: str) -> list[dict[str, Any]]:
         """Return the matching pages, those with more words of the query first, and one irrelevant page last."""
@@ -102,9 +103,7 @@ def _result(url: str, title: str, content: str) -> dict[str, Any]:
     }
 
 
-def _reply(query: str, results: Sequence[Mapping[str, Any]], parameters: Mapping[str, str]) -> dict[str, Any]:
-    pageno = parameters.get("pageno", "1")
-    page = max(int(pageno), 1) if pageno.isascii() and pageno.isdigit() and len(pageno) < 5 else 1  # noqa: PLR2004
+def _reply(query: str, results: Sequence[Mapping[str, Any]], page: int) -> dict[str, Any]:
     return {
         "query": query,
         "number_of_results": len(results),

@@ -15,7 +15,7 @@ from exposurekit.sandbox.world.asgi import AsgiTransport, Request, Response, htm
 from exposurekit.sandbox.world.formats import roll
 from exposurekit.sandbox.world.listings import Entry, build_listings
 from exposurekit.sandbox.world.namesakes import invent_strangers
-from exposurekit.sandbox.world.opt_outs import OptOut, OptOutLedger
+from exposurekit.sandbox.world.opt_outs import OptOutLedger
 from exposurekit.sandbox.world.pages import ExtraPage, PageTruth, WebPage, build_pages
 from exposurekit.sandbox.world.people import invent
 from exposurekit.sandbox.world.sites import SITES, WorldSite
@@ -24,7 +24,6 @@ from exposurekit.sandbox.world.templates import document
 from exposurekit.service.api.server import running
 from exposurekit.service.clock import Clock, FrozenClock
 from exposurekit.service.sites.definition import Definition
-from exposurekit.system.asgi_server import App
 
 _PIXEL = bytes.fromhex(
     "89504e470d0a1a0a0000000d4948445200000001000000010802000000907753de0000000c4944415408d763f8ffff3f0005fe02fea72d"
@@ -59,6 +58,9 @@ class World:
         requests: Number of requests to each host.
         reachable: Names of the sites that a polite scanner can read and trust.
         definitions: The site definitions, by name.
+        opt_outs: Every opt-out request that reached a site, in order.
+        mailbox: Every email that a site has sent; its link confirms an opt-out.
+        app: All hosts as one ASGI application, which routes by the Host header.
     """
 
     search_engine = f"http://{world_search_engine.HOST}{world_search_engine.PATH}"
@@ -80,30 +82,12 @@ class World:
         self._extra_pages = tuple(extra_pages)
         self._hosts = {page.host for page in pages} | {page.host for page in self._extra_pages}
         self._engine = world_search_engine.Engine(pages, self._extra_pages)
-        self._app = AsgiTransport(self.respond)
+        self.opt_outs, self.mailbox = self._state.ledger.opt_outs, self._state.mailbox
+        self.app = AsgiTransport(self.respond)
         self._port: int | None = None
 
-    @property
-    def app(self) -> App:
-        """All hosts as one ASGI application, which routes by the Host header."""
-        return self._app
-
-    @property
-    def opt_outs(self) -> list[OptOut]:
-        """Every opt-out request that reached a site, in order."""
-        return self._state.ledger.opt_outs
-
-    @property
-    def mailbox(self) -> list[Mail]:
-        """Every email that a site has sent; its link confirms an opt-out."""
-        return self._state.mailbox
-
     def advance(self, *, days: float = 0, minutes: float = 0) -> None:
-        """Move the clock forward.
-
-        Raises:
-            TypeError: The clock is not a `FrozenClock`.
-        """
+        """Move the clock forward, if it is a `FrozenClock`."""
         if not isinstance(self.clock, FrozenClock):
             raise TypeError("only a world with a FrozenClock can advance")
         self.clock.advance(timedelta(days=days, minutes=minutes))
@@ -118,12 +102,7 @@ class World:
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Resume from a saved state of a world with the same people, seed and start.
-
-        Raises:
-            LookupError: The state belongs to another world.
-            TypeError: The clock is not a `FrozenClock`.
-        """
+        """Resume from a saved state of a world with the same people, seed and start; `LookupError` if it is another's."""
         self._state.ledger.restore(state, self._state.listings)
         self.requests.update(state["requests"])
         self.mailbox[:] = [Mail(*mail) for mail in state["mailbox"]]
@@ -165,9 +144,7 @@ class World:
 
     def captcha(self, site: str) -> str:
         """Return the solution of a site's captcha today."""
-        return opt_out_forms.captcha(
-            self._state, next(world_site for world_site in SITES if world_site.name == site)
-        )
+        return opt_out_forms.captcha(self._state, site)
 
     async def resolve(self, host: str, port: int) -> list[tuple[str, int]]:  # noqa: ARG002  a resolver's signature
         """Resolve a host to the loopback address that serves it; an `OSError` if there is none."""
@@ -246,4 +223,4 @@ def running_world(
             yield world
         finally:
             world._port = None  # noqa: SLF001
-            world._app.close()  # noqa: SLF001
+            world.app.close()
