@@ -234,8 +234,7 @@ def _history_check(history: Any) -> Iterator[CheckResult]:
             f"{len(pending):,} wait for a shard",
             "collect the shard, or run exposurekit history finish RUN",
         )
-    stale = len(history.stale())
-    if stale:
+    if stale := len(history.stale()):
         yield _warn(
             "people",
             f"{stale:,} were not loaded completely in the last run",

@@ -156,7 +156,10 @@ class Receiver:
 
     def open(self) -> None:
         """Create the inbox, and a secret path if there is no secret."""
-        _make_directory(self.messages.path.parent)
+        try:
+            self.messages.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigurationError(f"cannot create the inbox's directory: {error.strerror}") from None
         self.messages.counts()  # an inbox that cannot be used needs no path
         if self.path_secret is None and not self.signing_secrets:
             self._path_file = self.messages.path.with_suffix(".path")
@@ -230,13 +233,6 @@ def _file(history: str, inbox: Path | None) -> Path:
     if directory is None:
         raise ConfigurationError("an inbox must be on a disk of this machine: name its file with --inbox")
     return directory / "inbox.db"
-
-
-def _make_directory(directory: Path) -> None:
-    try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigurationError(f"cannot create the inbox's directory: {error.strerror}") from None
 
 
 def _stored_path(file: Path) -> tuple[str, bool]:

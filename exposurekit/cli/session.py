@@ -80,11 +80,7 @@ def service_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def definitions(directory: Path | None) -> dict[str, Any]:
-    """Load the site definitions of a directory; default: ``sites`` in the configuration directory, if it exists.
-
-    Raises:
-        ConfigurationError: It is not a directory, or a definition is invalid.
-    """
+    """Load the site definitions of a directory; default: ``sites`` in the configuration directory, if it exists."""
     from exposurekit.service.sites import loader
     from exposurekit.system import paths
 

@@ -108,7 +108,10 @@ def watch_run(settings: _Settings) -> None:
         log_setup.to_stderr()
         notifier = None
         if settings.rules is not None:
-            notifier = open_notifier(settings.rules, stack.enter_context(closing(_outbox(status_file))))
+            from exposurekit.monitor.notifications.outbox import NotificationOutbox, outbox_file
+
+            outbox = NotificationOutbox(outbox_file(status_file.parent))
+            notifier = open_notifier(settings.rules, stack.enter_context(closing(outbox)))
         messages, receiver_running = None, None
         if settings.port is not None:
             receiver = create_receiver(
@@ -169,12 +172,6 @@ def _print_status(status: dict[str, Any]) -> None:
         )
     if error := status.get("last_error"):
         click.echo(f"Last error: {error['at']}, {plain(error['reason'])}")
-
-
-def _outbox(status_file: Path) -> Any:
-    from exposurekit.monitor.notifications.outbox import NotificationOutbox, outbox_file
-
-    return NotificationOutbox(outbox_file(status_file.parent))
 
 
 def _stop_on_signals(watch: Any) -> None:

@@ -68,9 +68,8 @@ class Database:
     def reading(self) -> Iterator[sqlite3.Connection]:
         """A connection in autocommit mode; fetch the result of each statement completely.
 
-        Raises:
-            DatabaseUnavailable: The file cannot be used right now.
-            ConfigurationError: The file is of another kind or a later version, or cannot be created.
+        A file that cannot be used right now is `DatabaseUnavailable`. One of another kind or a later version, or that
+        cannot be created, is a `ConfigurationError`.
         """
         try:
             with self._lock:
@@ -86,11 +85,7 @@ class Database:
         )
 
     def scrub(self) -> None:
-        """Remove every byte of deleted rows from the file and its log.
-
-        Raises:
-            DatabaseUnavailable: Another process still reads the old bytes.
-        """
+        """Remove every byte of deleted rows from the file and its log, which fails while another process reads them."""
         with self.reading() as connection:
             connection.execute("VACUUM")
             busy = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]

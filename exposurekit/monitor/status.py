@@ -102,9 +102,7 @@ class WatchStatus:
 def read(path: Path) -> dict[str, Any]:
     """Read a status file; add ``alive``, whether the watch runs, and ``problem``, None if there is none.
 
-    Raises:
-        NotFound: No watch was ever started there.
-        ConfigurationError: The file is damaged or cannot be read.
+    If no watch was ever started there, raise `NotFound`; if the file is damaged or unreadable, `ConfigurationError`.
     """
     try:
         status: dict[str, Any] = json.loads(path.read_text())

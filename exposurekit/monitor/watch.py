@@ -90,13 +90,10 @@ class Watch:
         self._stoppable = _StoppableSource(self.source, self._stop_signal)
 
     def run(self, background: AbstractContextManager[object] | None = None) -> None:
-        """Watch until `stop` is called.
+        """Watch until `stop` is called; `HistoryLocked` if another process watches with this history.
 
-        Args:
-            background: A context to keep open meanwhile, such as a server; not entered if another process watches.
-
-        Raises:
-            HistoryLocked: Another process watches with this history.
+        `background` is a context to keep open meanwhile, such as a server; it is not entered if another process
+        watches.
         """
         wait = self.wait or self._stop_signal.wait
         sending = self.notifier.sending() if self.notifier else nullcontext()

@@ -14,15 +14,10 @@ KEY_BYTES = 32
 
 
 def load_or_create(file: Path, owner: str, *, missing: str = "") -> bytes:
-    """Load the key in a file; create the file if it is missing.
+    """Load the key in a file, or create the file; with a message `missing`, it must be there.
 
-    Args:
-        file: The key file.
-        owner: Whose key it is, for messages, such as ``"the service's"``.
-        missing: The error message if the file is missing; empty: create it.
-
-    Raises:
-        ConfigurationError: The file is missing (with ``missing``), malformed, readable by others, or cannot be used.
+    `owner` says whose key it is in messages, such as ``"the service's"``. A file that is malformed, readable by others,
+    or cannot be read or created is a `ConfigurationError`.
     """
     try:
         if not file.exists():

@@ -58,19 +58,10 @@ def create_app(
 ) -> App:
     """Create the receiver as an ASGI application. The caller closes the store.
 
-    Args:
-        store: Where deliveries are stored.
-        path_secret: An unguessable path that senders post to, without its slash: 16 to 200 letters, digits and
-            ``._~-``. Default: they post to ``/``.
-        signing_secrets: One Standard Webhooks secret, or several during a rotation. If there is one, every request
-            must be signed, also on a secret path.
-        body_max: The maximum size of a body, in bytes.
-        body_timeout_s: The maximum time that a body may take to arrive.
-        memory_max: The maximum total size of bodies in memory; the response beyond it is 503.
-        clock: Returns the time that timestamps are compared with.
-
-    Raises:
-        ConfigurationError: There is neither kind of secret, so anybody could post; or a secret is invalid.
+    Senders post to an unguessable path, the path secret (16 to 200 letters, digits and ``._~-``), else to ``/``. If
+    there is a Standard Webhooks signing secret, or several during a rotation, every request must be signed, also on a
+    secret path. Without any secret anybody could post: `ConfigurationError`. If the bodies in memory exceed
+    `memory_max`, the response is 503.
     """
     secrets = [signing_secrets] if isinstance(signing_secrets, str) else signing_secrets
     keys = decode_secrets(secrets)

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from exposurekit.sandbox.world.asgi import Request, Response, html
 from exposurekit.sandbox.world.formats import born_on, digest, folded, roll
 from exposurekit.sandbox.world.listings import Entry
-from exposurekit.sandbox.world.people import Person
+from exposurekit.sandbox.world.people import Alias, Person
 from exposurekit.sandbox.world.sites import WorldSite
 from exposurekit.sandbox.world.state import Mail, WorldState
 from exposurekit.sandbox.world.templates import document
@@ -90,7 +90,8 @@ def is_true_of(template: str, value: str, person: Person) -> bool:
 def _true_values(person: Person) -> Iterator[dict[str, str]]:
     born = "" if person.birth_date is None else born_on(person.birth_date).isoformat()
     emails, phones = person.emails or ("",), person.phone_numbers or ("",)
-    for name, home, email, phone in product((person, *person.aliases), person.addresses, emails, phones):
+    names: list[Person | Alias] = [person, *person.aliases]
+    for name, home, email, phone in product(names, person.addresses, emails, phones):
         yield {
             "first_name": name.first_name,
             "middle_name": person.middle_name or "",

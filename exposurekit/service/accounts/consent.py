@@ -28,9 +28,6 @@ async def lock_user(session: Session, user_id: int) -> Row[Any]:
     """Lock a user's row until the end of the transaction, so that changes to one user are serialized.
 
     Call this before any change of what the API shows of a user; it increments the user's version.
-
-    Raises:
-        NoSuchUser: No user has this id.
     """
     row = await session.first(_LOCK_USER, {"user_id": user_id})
     if row is None:

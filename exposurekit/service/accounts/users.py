@@ -50,8 +50,7 @@ class Account:
 async def create(session: Session, integrator_id: int, values: Mapping[str, Any]) -> Account:
     """Create a user and activate the service; if consent is attested, schedule a scan.
 
-    Raises:
-        ApiError: 400, a list item has an id; 401, the integrator is removed.
+    An item of a list that has an id is an `ApiError` 400, and an integrator that is removed meanwhile is a 401.
     """
     secret = str(secrets.randbelow(SECRET_HIGH - SECRET_LOW) + SECRET_LOW)
     person = {**{name: values.get(name, "") for name in _NAMES}, "birth_date": values.get("birth_date")}
@@ -77,11 +76,8 @@ async def create(session: Session, integrator_id: int, values: Mapping[str, Any]
 async def update(session: Session, account: Account, values: Mapping[str, Any]) -> tuple[Account, bool]:
     """Update a user: fields that are not in ``values`` are unchanged, blank ones are cleared.
 
-    Returns:
-        The account, and whether anything changed.
-
-    Raises:
-        ApiError: 400, a list item's id is not one of this user's; 401, the user is erased.
+    Return the account, and whether anything changed. A list item's id that is not one of this user's is an `ApiError`
+    400, and a user who is erased meanwhile is a 401.
     """
     try:
         await consent.lock_user(session, account.id)

@@ -16,7 +16,7 @@ from exposurekit.contract.operations import CREDENTIAL_HEADERS, OPERATIONS, Oper
 from exposurekit.service.accounts import integrators, users
 from exposurekit.service.accounts.users import Account
 from exposurekit.service.api import requests
-from exposurekit.service.api.parameters import name_of_user_id
+from exposurekit.service.api.parameters import USER_ID_NAMES
 from exposurekit.service.api.requests import ApiRequest, Values
 from exposurekit.service.errors import ApiError
 from exposurekit.service.storage import tables
@@ -39,9 +39,8 @@ class Principal:
 async def authenticate(session: Session, request: ApiRequest) -> Principal:
     """Authenticate a request.
 
-    Raises:
-        ApiError: 401, the name, a key or a secret is not accepted; 400, one is missing or malformed; or the error that
-            made the request unreadable.
+    A name, key or secret that is not accepted is an `ApiError` 401; one that is missing or malformed is a 400. The
+    error that made a request unreadable is raised here, too.
     """
     user_id = _user_id(request)
     digest = session.vault.fingerprint(request.api_key, integrators.API_KEY)
@@ -59,7 +58,7 @@ async def authenticate(session: Session, request: ApiRequest) -> Principal:
     if "secret" not in credentials:
         return Principal(row.integrator_id, values)
     if user_id is None:
-        raise ApiError(400, f"{name_of_user_id(request.operation)} is invalid")
+        raise ApiError(400, f"{USER_ID_NAMES[request.operation.name]} is invalid")
     return Principal(row.integrator_id, values, _account(session, user_id, credentials["secret"], row))
 
 
@@ -92,7 +91,7 @@ _PRINCIPAL = (
 
 def _user_id(request: ApiRequest) -> int | None:
     try:
-        return read_integer(request.path.get(name_of_user_id(request.operation)))
+        return read_integer(request.path.get(USER_ID_NAMES[request.operation.name]))
     except ValueError:
         return None
 

@@ -18,10 +18,8 @@ PROBLEMS_MAX = 20  # listed in one response
 def validated(operation: Operation, values: Mapping[str, Any]) -> dict[str, Any]:
     """Parse an operation's parameters, without credentials and the user's id, which `auth` checks.
 
-    A list becomes a list of `Item`. None means that a blank string clears a list or a number.
-
-    Raises:
-        ApiError: 400, naming each missing or invalid parameter.
+    A list becomes a list of `Item`. None means that a blank string clears a list or a number. An `ApiError` 400 names
+    each missing or invalid parameter.
     """
     parsed: dict[str, Any] = {}
     problems: list[str] = []
@@ -42,19 +40,13 @@ def validated(operation: Operation, values: Mapping[str, Any]) -> dict[str, Any]
     return parsed
 
 
-def name_of_user_id(operation: Operation) -> str:
-    """Return the name of the operation's user id parameter."""
-    return _USER_ID[operation.name]
-
-
-_USER_ID = {one.name: "user_id" if "user_id" in one.names else "id" for one in OPERATIONS}
-
-
+# The name of each operation's user id parameter.
+USER_ID_NAMES = {one.name: "user_id" if "user_id" in one.names else "id" for one in OPERATIONS}
 _ADAPTERS = {
     operation.name: [
         (parameter, TypeAdapter[Any](parameter.type))
         for parameter in operation.parameters
-        if parameter.name not in {"api_key", *CREDENTIAL_HEADERS, name_of_user_id(operation)}
+        if parameter.name not in {"api_key", *CREDENTIAL_HEADERS, USER_ID_NAMES[operation.name]}
     ]
     for operation in OPERATIONS
 }

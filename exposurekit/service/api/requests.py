@@ -72,11 +72,7 @@ def _announces_body(scope: Scope) -> bool:
 
 
 async def read(request: ApiRequest) -> Values:
-    """Return the operation's parameters; null counts as absent.
-
-    Raises:
-        ApiError: 400, the request is malformed or has conflicting values; 413 and 415.
-    """
+    """Return the operation's parameters; null counts as absent. A malformed request is an `ApiError`."""
     if request.problem:
         raise request.problem
     try:

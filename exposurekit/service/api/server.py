@@ -22,10 +22,6 @@ def serve(
     """Serve until SIGINT or SIGTERM; finish running requests first. Port 0: any free one.
 
     A worker runs inside the service; without one, another process must run it. Without limits, there are none.
-
-    Raises:
-        ConfigurationError: The address cannot be bound, or the database cannot be opened.
-        WorkerCrashed: The worker ended by itself.
     """
     log_setup.to_stderr()
     asgi_server.serve(create_app(database, worker=worker, limits=limits), host, port)

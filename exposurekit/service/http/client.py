@@ -157,9 +157,6 @@ class HttpClient(_Fetcher):
             services are always forbidden.
         resolve: Resolves a host and port to addresses and ports. Default: the system's resolver.
         concurrency: Maximum number of concurrent requests; the timeout of a waiting request has not started.
-
-    Raises:
-        ConfigurationError: A network is not in CIDR form, or `concurrency` is less than 1.
     """
 
     def __init__(
@@ -175,12 +172,7 @@ class HttpClient(_Fetcher):
         return "HttpClient()"
 
     async def check(self, url: str) -> tuple[str, ...]:
-        """Resolve and check a URL without fetching it. Return its addresses.
-
-        Raises:
-            ForbiddenAddress: The address is forbidden.
-            FetchError: ``"unreachable"``: the host has no address.
-        """
+        """Resolve and check a URL without fetching it; return its addresses. A host without one is a `FetchError`."""
         try:
             async with asyncio.timeout(_CHECK_S):
                 return await self._resolver.vet(parse_url(url))

@@ -12,7 +12,6 @@ from typing import Any, Literal
 from urllib.parse import SplitResult, urldefrag, urljoin, urlsplit
 
 import jmespath
-from jmespath.exceptions import JMESPathError
 from selectolax.lexbor import LexborNode
 
 from exposurekit.service.models import Listing
@@ -31,6 +30,9 @@ LISTS = ("relations", "aliases", "locations", "emails", "phone_numbers")
 _BLOCKED_STATUSES = {403, 429}
 # Not part of a date or of a decimal number.
 _WHOLE_NUMBERS = re.compile(r"(?<![\d.,/])(?<!\d-)\d{1,3}(?![\d.,/]*\d)(?!-\d{4}|-\d\d?-\d)", re.ASCII)
+
+# The data does not have the shape that a JMESPath expression expects.
+_SHAPE_ERRORS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
 # Returns the texts that a selector matches in a listing or a page, up to a maximum.
 _Extract = Callable[[str], Sequence[str]]
@@ -166,26 +168,17 @@ def _html_page(site: Definition, text: str) -> _Page | None:
     # Before `title_and_text`, which deletes hidden elements, perhaps with a listing inside.
     extracts = [_node_extract(node, selectors, budget) for node in nodes[:LISTINGS_MAX]]
     document = _node_extract(page.root, site.search.next, budget)
-    extracts += [_no_texts] * (len(nodes) - len(extracts))
-    return None if budget.exhausted else _Page(extracts, document, _normalize(" ".join(title_and_text(page))))
+    extracts += [lambda _selector: ()] * (len(nodes) - len(extracts))
+    if budget.remaining < 0:
+        return None
+    return _Page(extracts, document, _normalize(" ".join(title_and_text(page))))
 
 
-def _no_texts(_selector: str) -> Sequence[str]:
-    return ()
-
-
+@dataclass(slots=True)
 class _TextBudget:
     """Limits the text extracted from a page: nested listings contain the same text many times."""
 
-    def __init__(self) -> None:
-        self.remaining = 10 * MARKUP_MAX
-
-    def spend(self, cost: int) -> None:
-        self.remaining -= cost
-
-    @property
-    def exhausted(self) -> bool:
-        return self.remaining < 0
+    remaining: int = 10 * MARKUP_MAX
 
 
 def _node_extract(node: LexborNode, selectors: Sequence[str], budget: _TextBudget) -> _Extract:
@@ -196,15 +189,15 @@ def _node_extract(node: LexborNode, selectors: Sequence[str], budget: _TextBudge
 def _node_texts(node: LexborNode, selector: str, budget: _TextBudget) -> Sequence[str]:
     css, attribute = selector_parts(selector)
     texts: list[str] = []
-    if budget.exhausted:
+    if budget.remaining < 0:
         return texts
     nodes = node.css(css) if css else [node]
-    budget.spend(_NODE_COST * len(nodes))
+    budget.remaining -= _NODE_COST * len(nodes)
     for match in nodes[:VALUES_MAX]:
         text = match.attributes.get(attribute) if attribute else match.text(separator=" ")
-        budget.spend(len(text or ""))
+        budget.remaining -= len(text or "")
         texts.append((text or "")[: 2 * ADDRESS_MAX])
-        if budget.exhausted:
+        if budget.remaining < 0:
             break
     return texts
 
@@ -232,16 +225,8 @@ def _json_items(selector: str, data: Any) -> list[Any]:
 def _evaluate(selector: str, value: Any) -> Any:
     try:
         return jmespath.search(selector, value)
-    except (
-        JMESPathError,
-        ArithmeticError,
-        AttributeError,
-        LookupError,
-        RecursionError,
-        TypeError,
-        ValueError,
-    ):
-        return None  # the data does not have the shape that the expression expects
+    except _SHAPE_ERRORS:
+        return None
 
 
 def _texts(value: Any) -> Iterator[str]:

@@ -7,6 +7,7 @@ limits its own concurrency.
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode, urljoin, urlsplit
@@ -76,7 +77,7 @@ class PoliteFetcher:
         """
         slots = self._slots.setdefault(site, asyncio.Semaphore(politeness.concurrency))
         async with slots, self._http.session() as http_session:
-            yield SiteSession(self, site, politeness, http_session, cancel_check=cancel_check)
+            yield SiteSession(self, site, politeness, http_session, cancel_check, self.now())
 
     async def reserve(self, site: str, delay: timedelta) -> datetime:
         """Reserve the next time at which a request to the site may be sent."""
@@ -95,9 +96,7 @@ class PoliteFetcher:
     async def is_allowed(self, http_session: HttpSession, url: str) -> bool:
         """Return whether robots.txt allows a URL.
 
-        Raises:
-            RobotsDisallowed: robots.txt cannot be read, which disallows everything for now.
-            ForbiddenAddress: The URL is invalid.
+        If robots.txt cannot be read, everything is disallowed for now: `RobotsDisallowed`.
         """
         try:
             parts = urlsplit(url)
@@ -121,32 +120,21 @@ def _robots_until(_origin: str, rules: Protego | None, now: float) -> float:
     return now + (ROBOTS_TTL if rules else ROBOTS_RETRY).total_seconds()
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class SiteSession:
     """A session with one site: its cookies, and the delay between its requests."""
 
-    def __init__(
-        self,
-        fetcher: PoliteFetcher,
-        site: str,
-        politeness: Politeness,
-        http_session: HttpSession,
-        *,
-        cancel_check: CancelCheck | None,
-    ) -> None:
-        self._fetcher = fetcher
-        self._site = site
-        self._politeness = politeness
-        self._http_session = http_session
-        self._cancel_check = cancel_check
-        self._not_before = fetcher.now()
+    _fetcher: PoliteFetcher
+    _site: str
+    _politeness: Politeness
+    _http_session: HttpSession
+    _cancel_check: CancelCheck | None
+    _not_before: datetime
 
     async def fetch(self, url: str, *, params: Mapping[str, str] | None = None, **options: Any) -> Response:
         """Fetch a URL as `HttpClient.fetch` does, within the site's limits; these apply to each redirect too.
 
-        Raises:
-            RobotsDisallowed: robots.txt disallows the URL, or cannot be read.
-            ForbiddenAddress: The address may not be visited.
-            FetchError: There was no complete response.
+        Raises one of `FETCH_FAILURES`.
         """
         target = f"{url}{'&' if '?' in url else '?'}{urlencode(params)}" if params else url
         # robots.txt is about GET; the HTTP client follows the form's redirect.

@@ -60,9 +60,8 @@ def read(path: Path) -> Definition:
 def directory(path: Path) -> dict[str, Definition]:
     """Load the definitions in a directory's ``*.yaml`` files, by name and in the order of names.
 
-    Raises:
-        ConfigurationError: A definition is invalid, two sites have the same name, or `also_removes` names an unknown
-            site.
+    All problems are in one `ConfigurationError`: invalid definitions, two sites of one name, and names in
+    `also_removes` that no site has.
     """
     if not path.is_dir():
         raise ConfigurationError(

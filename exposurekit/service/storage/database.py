@@ -74,9 +74,6 @@ class Database:
     """The service's database at a URL: ``sqlite:///service.db`` or ``postgresql+psycopg://...``.
 
     On SQLite a write waits for another one, and again for another process, for the busy timeout.
-
-    Raises:
-        ConfigurationError: The URL is neither of these two kinds.
     """
 
     def __init__(
@@ -92,12 +89,9 @@ class Database:
         return f"Database({self._url.render_as_string(hide_password=True)!r})"
 
     async def open(self) -> Self:
-        """Migrate the tables and check the key, once.
+        """Migrate the tables and check the key, once; a `ConfigurationError` if that fails.
 
         An up-to-date database is only read, so opening it never waits for a writer.
-
-        Raises:
-            ConfigurationError: The database cannot be opened, or was created with another key.
         """
         if self._opened:
             return self

@@ -60,11 +60,7 @@ class Vault:
         return _VERSION + nonce + self._cipher.encrypt(nonce, codec.encode(value, "json"), purpose.encode())
 
     def decrypt(self, ciphertext: bytes, purpose: str) -> Any:
-        """Decrypt a value of this purpose.
-
-        Raises:
-            DecryptionError: Wrong key, wrong purpose, or modified data.
-        """
+        """Decrypt a value of this purpose, or raise `DecryptionError`."""
         return self.decrypt_all([(ciphertext, purpose)])[0]
 
     def decrypt_all(self, ciphertexts: Sequence[tuple[bytes, str]]) -> list[Any]:
@@ -99,13 +95,9 @@ class Vault:
 def load_key(path: Path | None = None, *, create: bool = True) -> bytes:
     """Load the service's key from the environment, else from a file that is created at first use.
 
-    Args:
-        path: The key file. Default: ``EXPOSUREKIT_SERVICE_KEY_FILE``, else ``exposurekit/service.key`` in the
-            user's configuration directory. ``EXPOSUREKIT_SERVICE_KEY`` (base64url of 32 bytes) takes precedence.
-        create: Whether to create a missing key. False for an existing database, which needs its own key.
-
-    Raises:
-        ConfigurationError: The key is missing, malformed, readable by others, or cannot be read or created.
+    ``EXPOSUREKIT_SERVICE_KEY`` (base64url of 32 bytes) takes precedence over the file. That is `path`, else
+    ``EXPOSUREKIT_SERVICE_KEY_FILE``, else ``exposurekit/service.key`` in the user's configuration directory. Without
+    `create` it must exist: an existing database needs its own key.
     """
     if text := os.environ.get(KEY_VARIABLE):
         return key_files.decode_key(text, KEY_VARIABLE)
