@@ -64,10 +64,8 @@ def collect(
         unknown = _unknown_users(opened, collected, users)
     if as_json:
         fields = output.fields(collected, "run", "seq", "started_at", "finished_at")
-        fields |= {**collected.people, **collected.counts} | output.fields(
-            collected, "waits_for", "was_there"
-        )
-        output.print_json(fields | {"not_registered": unknown})
+        fields |= {**collected.people, **collected.counts, "waits_for": collected.waits_for}
+        output.print_json(fields | {"was_there": collected.was_there, "not_registered": unknown})
     elif collected.was_there:
         click.echo(f"{collected} (it was there already; nothing was added)")
     else:

@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -18,6 +19,10 @@ UNATTESTED = (
 )
 
 
+def _attested_by_option(text: str) -> Callable[[Any], Any]:
+    return click.option("--attested-by", metavar="WHO", type=parse_name, help=text)
+
+
 @click.group(cls=Group)
 def integrator() -> None:
     """Manage integrators: API keys, consent, webhook callback."""
@@ -25,12 +30,7 @@ def integrator() -> None:
 
 @integrator.command("add")
 @click.argument("name")
-@click.option(
-    "--attested-by",
-    metavar="WHO",
-    type=parse_name,
-    help="Who attests the consent of everyone that it registers: a name or a role.",
-)
+@_attested_by_option("Who attests the consent of everyone that it registers: a name or a role.")
 @click.option(
     "--no-attestation",
     is_flag=True,
@@ -58,12 +58,7 @@ def integrator_add(
 
 @integrator.command("attest")
 @click.argument("name")
-@click.option(
-    "--attested-by",
-    metavar="WHO",
-    type=parse_name,
-    help="Who attests the consent of everyone that it registers from now on: a name or a role.",
-)
+@_attested_by_option("Who attests the consent of everyone that it registers from now on: a name or a role.")
 @click.option("--revoke", is_flag=True, help="Remove the consent attestation.")
 @service_options
 def integrator_attest(*, name: str, attested_by: str | None, revoke: bool, database: ServiceDatabase) -> None:

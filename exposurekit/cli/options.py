@@ -35,8 +35,7 @@ class IdType(click.ParamType[int]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """Parse the number."""
-        number: int = click.IntRange(1, ID_MAX).convert(value, param, ctx)
-        return number
+        return int(click.IntRange(1, ID_MAX).convert(value, param, ctx))
 
 
 ID = IdType()

@@ -79,16 +79,9 @@ def report(
     _check(kind, user, since)
     check_writable(out)
     exposure = connect() if live else None
-    options: dict[str, Any] = {
-        "kind": kind,
-        "user": user,
-        "since": since,
-        "share_safe": share_safe,
-        "rows": rows,
-        "title": title or "",
-        "logo": logo,
-        "accent": accent or "",
-    }
+    options: dict[str, Any] = {"kind": kind, "user": user, "since": since}
+    options |= {"share_safe": share_safe, "rows": rows}
+    options |= {"title": title or "", "logo": logo, "accent": accent or ""}
     if exposure is not None and _needs_no_history(history):
         written = write_report(exposure, out, **options)
     else:

@@ -27,14 +27,8 @@ class WatchStatus:
         for draft in self.path.parent.glob(f".{self.path.name}.*"):
             with suppress(OSError):
                 draft.unlink()
-        self._fields = {
-            "failures_in_a_row": 0,
-            "last_error": None,
-            "inbox_error": None,
-            "run_ahead_at": None,
-            "ingested": 0,
-            "quarantined": 0,
-        }
+        self._fields = {"failures_in_a_row": 0, "ingested": 0, "quarantined": 0}
+        self._fields |= dict.fromkeys(("last_error", "inbox_error", "run_ahead_at"))
         with suppress(ExposureError):  # there is no file, or it is damaged
             previous = read(self.path)
             self._fields |= {

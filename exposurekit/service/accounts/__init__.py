@@ -1,8 +1,1 @@
-"""Accounts: integrators, and the people they registered.
-
-::
-
-    integrators  API keys and secrets               users        the people
-    user_items   aliases, emails, phones, ...      consent      consent, activation, erasure
-    subject      a person as a scan sees one
-"""
+"""Accounts: integrators, and the people they registered, with their profiles and consent."""

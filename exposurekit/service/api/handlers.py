@@ -88,8 +88,11 @@ async def _user_cache_key(_session: Session, principal: Principal, _values: Mapp
     return _account(principal).cache_key
 
 
-async def _list_user_records(session: Session, principal: Principal, _: Mapping[str, Any]) -> Payload:
-    return {"records": await findings.list_records(session, _account(principal).id)}
+def _list_findings(name: str, load: Callable[[Session, int], Awaitable[list[Payload]]]) -> ReadHandler:
+    async def read(session: Session, principal: Principal, _: Mapping[str, Any]) -> Payload:
+        return {name: await load(session, _account(principal).id)}
+
+    return read
 
 
 async def _get_record(session: Session, principal: Principal, values: Mapping[str, Any]) -> Payload:
@@ -97,14 +100,6 @@ async def _get_record(session: Session, principal: Principal, values: Mapping[st
     if record is None:
         raise ApiError(400, "id is invalid")
     return {"record": record}
-
-
-async def _list_user_links(session: Session, principal: Principal, _: Mapping[str, Any]) -> Payload:
-    return {"links": await findings.list_links(session, _account(principal).id)}
-
-
-async def _get_user_alerts(session: Session, principal: Principal, _: Mapping[str, Any]) -> Payload:
-    return {"alerts": await findings.list_alerts(session, _account(principal).id)}
 
 
 def _account(principal: Principal) -> Account:
@@ -116,10 +111,10 @@ def _account(principal: Principal) -> Account:
 _READS: Mapping[str, ReadHandler] = {
     operations.LIST_USERS.name: _list_users,
     operations.GET_USER.name: _get_user,
-    operations.LIST_USER_RECORDS.name: _list_user_records,
+    operations.LIST_USER_RECORDS.name: _list_findings("records", findings.list_records),
     operations.GET_RECORD.name: _get_record,
-    operations.LIST_USER_LINKS.name: _list_user_links,
-    operations.GET_USER_ALERTS.name: _get_user_alerts,
+    operations.LIST_USER_LINKS.name: _list_findings("links", findings.list_links),
+    operations.GET_USER_ALERTS.name: _list_findings("alerts", findings.list_alerts),
 }
 # Equal keys mean equal responses: whoever changes what Get user shows locks the user, which changes the key.
 _CACHE_KEYS: Mapping[str, CacheKeyFunction] = {

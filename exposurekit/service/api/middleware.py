@@ -7,6 +7,7 @@ because its text and traceback may hold personal data.
 import logging
 import re
 import time
+from traceback import walk_tb
 from types import TracebackType
 
 from sqlalchemy.exc import OperationalError
@@ -70,11 +71,9 @@ def _server_error(scope: Scope, fault: Exception) -> Response:
 
 def _location(trace: TracebackType | None) -> str:
     """Return the innermost frame of this package, and the innermost of all."""
-    frames = []
-    while trace:
-        code = trace.tb_frame.f_code
-        frames.append((trace.tb_frame.f_globals.get("__name__", "?"), code.co_name, trace.tb_lineno))
-        trace = trace.tb_next
+    frames = [
+        (frame.f_globals.get("__name__", "?"), frame.f_code.co_name, line) for frame, line in walk_tb(trace)
+    ]
     ours = [frame for frame in frames if frame[0].startswith("exposurekit.")]
     return " <- ".join(
         f"{module}.{name}:{line}" for module, name, line in dict.fromkeys([*frames[-1:], *ours[-1:]])

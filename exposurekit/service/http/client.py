@@ -72,23 +72,15 @@ class _Fetcher:
     ) -> Response:
         """Send a request and follow redirects; a response of any status is returned.
 
-        Args:
-            url: ``http`` or ``https``, without a user or a password.
-            method: The HTTP method. A 301, 302 or 303 makes any but HEAD a GET.
-            headers: Framing headers are set by the client. After a redirect to another origin only ``Accept`` and
-                ``User-Agent`` are sent.
-            params: Added to the URL's query.
-            form: Sent URL-encoded, as a web form; takes precedence over `body`.
-            body: Sent unchanged.
-            timeout_s: Seconds for the whole exchange with its redirects, without the wait for a free slot.
-            bytes_max: The maximum size of the body, both compressed and decompressed.
-            redirects_max: The maximum number of redirects; with 0 the redirect itself is returned.
-            reads_body: False to return the status without reading the body.
-            before: Called just before the request, once there is a free slot; its exceptions propagate.
+        A 301, 302 or 303 makes any method but HEAD a GET. Framing headers are set by the client, and after a redirect
+        to another origin only ``Accept`` and ``User-Agent`` are sent. A form is sent URL-encoded and takes precedence
+        over a body. The timeout is for the whole exchange with its redirects, without the wait for a free slot; the
+        maximum size is of the body both compressed and decompressed. With `redirects_max` 0 the redirect itself is
+        returned. `before` is called just before the request, once there is a free slot; its exceptions propagate.
 
         Raises:
-            ForbiddenAddress: The address, or one that it redirects to, is forbidden; or a form would go to another host.
-            FetchError: No complete response was received.
+            ForbiddenAddress: The address, or one that it redirects to, is forbidden; or a form would go to another
+            host. FetchError: No complete response was received.
         """
         async with self._resolver.limiter():
             if before is not None:
@@ -152,11 +144,9 @@ class HttpSession(_Fetcher):
 class HttpClient(_Fetcher):
     """HTTP client with vetted addresses, for any number of event loops. Only a session keeps connections open.
 
-    Args:
-        allowed_networks: Non-public networks in CIDR form that may be visited. Link-local addresses and metadata
-            services are always forbidden.
-        resolve: Resolves a host and port to addresses and ports. Default: the system's resolver.
-        concurrency: Maximum number of concurrent requests; the timeout of a waiting request has not started.
+    Non-public networks in CIDR form can be allowed, but link-local addresses and metadata services are always
+    forbidden. By default hosts are resolved by the system. Requests beyond the concurrency wait, and their timeout has
+    not started.
     """
 
     def __init__(

@@ -58,20 +58,14 @@ class FetchError(ExposureError):
 class Response:
     r"""A complete response of any status; its repr shows the status alone.
 
-    Attributes:
-        status: The HTTP status.
-        url: The URL after all redirects.
-        headers: By lower-case name; repeated headers are joined by commas.
-        body: The decompressed bytes.
-
     >>> Response(200, "https://people.example/", {"content-type": "text/plain; charset=koi8-r"}, b"\xc4\xc1").text
     'да'
     """
 
     status: int
-    url: str = field(repr=False)
-    headers: Mapping[str, str] = field(repr=False)
-    body: bytes = field(repr=False)
+    url: str = field(repr=False)  # after all redirects
+    headers: Mapping[str, str] = field(repr=False)  # by lower-case name; repeated ones are joined by commas
+    body: bytes = field(repr=False)  # decompressed
 
     @property
     def text(self) -> str:
