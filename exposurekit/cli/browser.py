@@ -17,7 +17,7 @@ def page_file() -> Path:
 
 
 def show_page(page: Path) -> None:
-    """Open a page in the browser; if none can be started, a `ConfigurationError` gives the page's path."""
+    """Open a page in the browser; raises `ConfigurationError` with the page's path if none can be started."""
     try:
         is_open = webbrowser.open(page.resolve().as_uri())
     except webbrowser.Error:
@@ -30,7 +30,7 @@ def show_page(page: Path) -> None:
 
 
 def remove_page() -> bool:
-    """Remove the page of `exposurekit open`, or raise a `ConfigurationError`; return whether there was one."""
+    """Remove the page of `exposurekit open`; return whether there was one. Raises `ConfigurationError` if it stays."""
     try:
         page = page_file()
         is_there = page.is_file()

@@ -214,7 +214,7 @@ def open_history(path: str, record_key: str | None = None) -> Any:
 
 
 def existing_history(path: str) -> Any:
-    """Open a history, or raise `NotFound` if there is none."""
+    """Open a history; raises `NotFound` if there is none."""
     opened = open_history(path)
     if not is_begun(path):
         raise NotFound(

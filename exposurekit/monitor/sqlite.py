@@ -23,9 +23,7 @@ class Schema:
     label: str  # the name of such a file in messages: "the inbox"
     application_id: int  # identifies the kind in the file's header
     statements: tuple[str, ...]  # create the tables of the current version
-    upgrades: tuple[
-        tuple[str, ...], ...
-    ] = ()  # turn version 0 into 1, 1 into 2, ...; `user_version` counts them
+    upgrades: tuple[tuple[str, ...], ...] = ()  # version 0 to 1, 1 to 2, ...; `user_version` counts them
 
     @property
     def version(self) -> int:
@@ -68,8 +66,8 @@ class Database:
     def reading(self) -> Iterator[sqlite3.Connection]:
         """A connection in autocommit mode; fetch the result of each statement completely.
 
-        A file that cannot be used right now is `DatabaseUnavailable`. One of another kind or a later version, or that
-        cannot be created, is a `ConfigurationError`.
+        Raises `DatabaseUnavailable` if the file cannot be used right now, and `ConfigurationError` if it is of another
+        kind or a later version, or cannot be created.
         """
         try:
             with self._lock:
@@ -85,7 +83,10 @@ class Database:
         )
 
     def scrub(self) -> None:
-        """Remove every byte of deleted rows from the file and its log, which fails while another process reads them."""
+        """Remove every byte of deleted rows from the file and its log.
+
+        Raises `DatabaseUnavailable` if another process still reads the old bytes.
+        """
         with self.reading() as connection:
             connection.execute("VACUUM")
             busy = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]

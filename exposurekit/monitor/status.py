@@ -96,7 +96,7 @@ class WatchStatus:
 def read(path: Path) -> dict[str, Any]:
     """Read a status file; add ``alive``, whether the watch runs, and ``problem``, None if there is none.
 
-    If no watch was ever started there, raise `NotFound`; if the file is damaged or unreadable, `ConfigurationError`.
+    Raises `NotFound` if no watch was ever started there, and `ConfigurationError` if the file is damaged or unreadable.
     """
     try:
         status: dict[str, Any] = json.loads(path.read_text())

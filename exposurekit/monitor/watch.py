@@ -90,7 +90,7 @@ class Watch:
         self._stoppable = _StoppableSource(self.source, self._stop_signal)
 
     def run(self, background: AbstractContextManager[object] | None = None) -> None:
-        """Watch until `stop` is called; `HistoryLocked` if another process watches with this history.
+        """Watch until `stop` is called; raises `HistoryLocked` if another process watches with this history.
 
         `background` is a context to keep open meanwhile, such as a server; it is not entered if another process
         watches.

@@ -129,7 +129,7 @@ class Worker:
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
-        """The event loop of `run`; a `LookupError` before."""
+        """The event loop of `run`; raises `LookupError` while it is not running."""
         if self._loop is None:
             raise LookupError("the worker is not running")
         return self._loop
@@ -297,7 +297,7 @@ def _resolve_all(futures: Iterable[asyncio.Future[None]]) -> None:
 
 
 async def supervise(worker: Worker) -> None:
-    """Run a worker until cancelled. If it ends by itself, log the error's type and raise `WorkerCrashed`.
+    """Run a worker until cancelled; raises `WorkerCrashed` if it ends by itself, after logging the error's type.
 
     A process manager has to restart it then.
     """

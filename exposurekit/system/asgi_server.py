@@ -29,8 +29,8 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 def serve(app: App, host: str, port: int, *, connections_max: int | None = None) -> None:
     """Serve until SIGINT or SIGTERM; finish running requests first. Port 0: any free one.
 
-    Connections beyond a maximum are answered with 503. If the address cannot be bound, or the application does not
-    start, raise a `ConfigurationError`.
+    Connections beyond a maximum are answered with 503. Raises `ConfigurationError` if the address cannot be bound, or
+    the application does not start.
     """
     with _bound_socket(host, port) as listener:
         server = _Server(app, connections_max)

@@ -16,8 +16,8 @@ KEY_BYTES = 32
 def load_or_create(file: Path, owner: str, *, missing: str = "") -> bytes:
     """Load the key in a file, or create the file; with a message `missing`, it must be there.
 
-    `owner` says whose key it is in messages, such as ``"the service's"``. A file that is malformed, readable by others,
-    or cannot be read or created is a `ConfigurationError`.
+    `owner` says whose key it is in messages, such as ``"the service's"``. Raises `ConfigurationError` if the file is
+    malformed, readable by others, or cannot be read or created.
     """
     try:
         if not file.exists():
@@ -31,7 +31,7 @@ def load_or_create(file: Path, owner: str, *, missing: str = "") -> bytes:
 
 
 def decode_key(text: str, source: str) -> bytes:
-    """Decode a key from base64url; the message of an error has its source, not the text."""
+    """Decode a key from base64url; raises `ConfigurationError` with its source, not its text."""
     bare = text.strip().rstrip("=")
     try:
         key = base64.b64decode(bare + "=" * (-len(bare) % 4), altchars=b"-_", validate=True)

@@ -205,8 +205,8 @@ def _section(title: str, lines: Sequence[str]) -> str:
 def check_addresses(rules: Rules) -> None:
     """Check that Apprise supports each address, and that each reaches one recipient.
 
-    With several recipients, those that were notified would be notified again while another one fails. The message of
-    the `ConfigurationError` has the address' name, never the address.
+    With several recipients, those that were notified would be notified again while another one fails. Raises
+    `ConfigurationError` with the name of the address, never the address.
     """
     for name, address in rules.send_to.items():
         plugin = _plugin(address.get_secret_value())

@@ -216,8 +216,8 @@ def counted_title(title: str, count: int) -> str:
 def load_rules(path: Path, environment: Mapping[str, str] = os.environ) -> Rules:
     """Load rules from a YAML file that only its owner may read, since addresses contain passwords.
 
-    ``${NAME}`` in an address is replaced from the environment. The message of a `ConfigurationError` names the position
-    of a problem, never a value.
+    ``${NAME}`` in an address is replaced from the environment. Raises `ConfigurationError` with the position of a
+    problem, never a value.
     """
     return parse_rules(_read_text(path), environment, str(path))
 

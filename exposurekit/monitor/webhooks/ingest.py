@@ -36,8 +36,9 @@ def process_inbox(store: InboxStore, history: History, *, batch_size: int = BATC
 
     A message that cannot be parsed, or that the history rejects while it accepts others, is quarantined with a reason
     that contains none of its values. Bodies are dropped from the inbox once the history has them on disk, so a killed
-    process can resume at any point. Run one at a time: `HistoryLocked` if another process writes. An older copy of the
-    inbox that was restored gets a new identity: deliveries that it still holds are ingested again, and none is skipped.
+    process can resume at any point. Run one at a time: raises `HistoryLocked` if another process writes to the history.
+    An older copy of the inbox that was restored gets a new identity: deliveries that it still holds are ingested again,
+    and none is skipped.
     """
     after = history.last_delivery(store.identity)
     if store.reset_identity(after):

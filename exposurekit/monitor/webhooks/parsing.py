@@ -28,7 +28,7 @@ _ENCODINGS = ("utf-8", "utf-16-le", "utf-16-be", "latin-1")
 
 
 def parse_delivery(body: bytes) -> Delivery:
-    """Parse a delivery, or raise `InvalidResponse` with the name of the field, never its value."""
+    """Parse a delivery; raises `InvalidResponse` with the name of the field, never its value."""
     values = _values(body)
     if not isinstance(values, dict):
         raise InvalidResponse("not a delivery: it is not an object")

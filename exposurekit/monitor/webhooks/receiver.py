@@ -60,8 +60,8 @@ def create_app(
 
     Senders post to an unguessable path, the path secret (16 to 200 letters, digits and ``._~-``), else to ``/``. If
     there is a Standard Webhooks signing secret, or several during a rotation, every request must be signed, also on a
-    secret path. Without any secret anybody could post: `ConfigurationError`. If the bodies in memory exceed
-    `memory_max`, the response is 503.
+    secret path. Raises `ConfigurationError` without any secret, since anybody could post. If the bodies in memory
+    exceed `memory_max`, the response is 503.
     """
     secrets = [signing_secrets] if isinstance(signing_secrets, str) else signing_secrets
     keys = decode_secrets(secrets)

@@ -102,7 +102,7 @@ class World:
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Resume from a saved state of a world with the same people, seed and start; `LookupError` if it is another's."""
+        """Resume from a saved state of a world with the same people, seed and start, or raise `LookupError`."""
         self._state.ledger.restore(state, self._state.listings)
         self.requests.update(state["requests"])
         self.mailbox[:] = [Mail(*mail) for mail in state["mailbox"]]
@@ -147,7 +147,7 @@ class World:
         return opt_out_forms.captcha(self._state, site)
 
     async def resolve(self, host: str, port: int) -> list[tuple[str, int]]:  # noqa: ARG002  a resolver's signature
-        """Resolve a host to the loopback address that serves it; an `OSError` if there is none."""
+        """Resolve a host to the loopback address that serves it; raises `OSError` if there is none."""
         await asyncio.sleep(0)
         if self._port is None or not host.lower().endswith(".example"):
             raise OSError("no such host in the invented web")

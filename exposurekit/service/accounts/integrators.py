@@ -1,6 +1,6 @@
 """Integrators: names, API keys and secrets. Only digests are stored; a secret is shown once, when it is created.
 
-The name of no integrator is a `ConfigurationError`.
+A name that no integrator has raises `ConfigurationError`.
 """
 
 import re
@@ -83,7 +83,7 @@ async def rotate(session: Session, name: str) -> Credentials:
 
 
 async def remove(session: Session, name: str, *, with_users: bool = False) -> int:
-    """Remove an integrator, and with ``with_users`` its users, if it has any. Return how many users it had."""
+    """Remove an integrator, and with ``with_users`` its users. Return how many users it had."""
     integrator = await _find(session, name)
     if integrator.users and not with_users:
         raise ConfigurationError(

@@ -73,8 +73,7 @@ async def update_items(session: Session, user_id: int, lists: Mapping[str, Seque
     """Update the lists that are in ``lists``; None clears one. Return whether anything changed.
 
     An item without id is appended, or ignored with ``_destroy``. An item with id is updated (absent fields stay), or
-    deleted with ``_destroy``. An id that is not in that list of the user is an `ApiError` 400, and so is a list that
-    gets too long.
+    deleted with ``_destroy``. Raises `ApiError` 400 if an id is not in that list of the user, or a list gets too long.
     """
     requested = {kind: lists[kind] for kind in KINDS if kind in lists}
     if not requested:

@@ -50,7 +50,7 @@ class Account:
 async def create(session: Session, integrator_id: int, values: Mapping[str, Any]) -> Account:
     """Create a user and activate the service; if consent is attested, schedule a scan.
 
-    An item of a list that has an id is an `ApiError` 400, and an integrator that is removed meanwhile is a 401.
+    Raises `ApiError`: 400 if a list item has an id, 401 if the integrator was removed meanwhile.
     """
     secret = str(secrets.randbelow(SECRET_HIGH - SECRET_LOW) + SECRET_LOW)
     person = {**{name: values.get(name, "") for name in _NAMES}, "birth_date": values.get("birth_date")}
@@ -76,8 +76,8 @@ async def create(session: Session, integrator_id: int, values: Mapping[str, Any]
 async def update(session: Session, account: Account, values: Mapping[str, Any]) -> tuple[Account, bool]:
     """Update a user: fields that are not in ``values`` are unchanged, blank ones are cleared.
 
-    Return the account, and whether anything changed. A list item's id that is not one of this user's is an `ApiError`
-    400, and a user who is erased meanwhile is a 401.
+    Return the account, and whether anything changed. Raises `ApiError`: 400 if a list item's id is not one of this
+    user's, 401 if the user was erased meanwhile.
     """
     try:
         await consent.lock_user(session, account.id)
@@ -153,7 +153,7 @@ async def show(session: Session, account: Account, *, with_removal_fields: bool 
 
 
 async def refresh(session: Session, account: Account) -> Account:
-    """Reload whether the user is being scanned; 401 if the user is erased."""
+    """Reload whether the user is being scanned; raises `ApiError` 401 if the user was erased."""
     row = await session.first(sql.select(_users.is_scanning).filter_by(id=account.id))
     if row is None:
         raise ApiError(401, UNKNOWN_USER)

@@ -39,8 +39,8 @@ class Principal:
 async def authenticate(session: Session, request: ApiRequest) -> Principal:
     """Authenticate a request.
 
-    A name, key or secret that is not accepted is an `ApiError` 401; one that is missing or malformed is a 400. The
-    error that made a request unreadable is raised here, too.
+    Raises `ApiError`: 401 if a name, key or secret is not accepted, 400 if one is missing or malformed, or the error
+    that made the request unreadable.
     """
     user_id = _user_id(request)
     digest = session.vault.fingerprint(request.api_key, integrators.API_KEY)

@@ -34,7 +34,7 @@ WriteHandler = Callable[[ApiContext, Principal, Mapping[str, Any]], Awaitable[Pa
 
 
 async def handle(context: ApiContext, request: ApiRequest, encoding: str) -> bytes:
-    """Perform an operation, or raise its `ApiError`. Return the encoded response body."""
+    """Perform an operation and return the encoded response body; raises `ApiError` 400 or 401."""
     name = request.operation.name
     async with context.database.reading() as session:
         principal = await auth.authenticate(session, request)

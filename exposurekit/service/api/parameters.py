@@ -18,8 +18,8 @@ PROBLEMS_MAX = 20  # listed in one response
 def validated(operation: Operation, values: Mapping[str, Any]) -> dict[str, Any]:
     """Parse an operation's parameters, without credentials and the user's id, which `auth` checks.
 
-    A list becomes a list of `Item`. None means that a blank string clears a list or a number. An `ApiError` 400 names
-    each missing or invalid parameter.
+    A list becomes a list of `Item`. None means that a blank string clears a list or a number. Raises `ApiError` 400,
+    which names each missing or invalid parameter.
     """
     parsed: dict[str, Any] = {}
     problems: list[str] = []

@@ -49,12 +49,12 @@ class RateLimiter:
         self._window = FixedWindowRateLimiter(MemoryStorage())
 
     def check(self, client_key: str) -> None:
-        """Count a request; beyond the limit raise an `ApiError` 429 with the time to wait."""
+        """Count a request; raises `ApiError` 429 with the time to wait if there are too many."""
         if not self._window.hit(self._requests, "requests", client_key):
             raise self._too_many_requests("too many requests", self._requests, "requests", client_key)
 
     def count_error(self, client_key: str, address: str, status: int) -> None:
-        """Count an error response; after too many 401s with this key, or from this address, raise an `ApiError` 429."""
+        """Count an error response; raises `ApiError` 429 after too many 401s with this key, or from this address."""
         if status != UNAUTHORIZED:
             return
         counters = ((self._address_failures, "address", address), (self._failures, "refusals", client_key))

@@ -72,7 +72,7 @@ def _announces_body(scope: Scope) -> bool:
 
 
 async def read(request: ApiRequest) -> Values:
-    """Return the operation's parameters; null counts as absent. A malformed request is an `ApiError`."""
+    """Return the operation's parameters; null counts as absent. A malformed request raises `ApiError`."""
     if request.problem:
         raise request.problem
     try:

@@ -1,6 +1,6 @@
 """Candidates: listings that may be the user's, or that come from an untrusted site, and await an operator's decision.
 
-An id without a candidate is a `ConfigurationError`.
+An id that no candidate has raises `ConfigurationError`.
 """
 
 from dataclasses import dataclass, field

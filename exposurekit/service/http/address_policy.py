@@ -68,7 +68,7 @@ class NotPublic(ForbiddenAddress):
 
 
 def parse_networks(allowed_networks: Iterable[str]) -> tuple[Network, ...]:
-    """Parse the networks that an operator allows, or raise a `ConfigurationError`."""
+    """Parse the networks that an operator allows; raises `ConfigurationError` if one is not in CIDR form."""
     try:
         return _networks(*allowed_networks)
     except ValueError:
@@ -108,7 +108,7 @@ def literal(host: str) -> IPv4Address | IPv6Address | None:
 
 
 def check_addresses(addresses: Sequence[str], allowed_networks: Sequence[Network] = ()) -> None:
-    """Check that every address of a host may be visited; otherwise raise `NotPublic`."""
+    """Check that every address of a host may be visited; raises `NotPublic` otherwise."""
     for address in addresses:
         parsed = literal(address)
         if parsed is None or not _is_allowed(parsed, allowed_networks):

@@ -162,7 +162,7 @@ class HttpClient(_Fetcher):
         return "HttpClient()"
 
     async def check(self, url: str) -> tuple[str, ...]:
-        """Resolve and check a URL without fetching it; return its addresses. A host without one is a `FetchError`."""
+        """Resolve and check a URL without fetching it; return its addresses. Raises `FetchError` if there are none."""
         try:
             async with asyncio.timeout(_CHECK_S):
                 return await self._resolver.vet(parse_url(url))

@@ -51,7 +51,10 @@ class Request:
         return cls(method.upper(), parse_url(url).extend_query(params), sent, body)
 
     def redirected(self, status: int, location: str) -> "Request":
-        """Return the request after a redirect; `ForbiddenAddress` if a body would go to another host or without TLS."""
+        """Return the request after a redirect.
+
+        Raises `ForbiddenAddress` if a body would go to another host or without TLS.
+        """
         url = parse_url(location.replace(" ", "%20"), self.url)
         names = set(self.headers) if url.origin() == self.url.origin() else _CROSS_ORIGIN_HEADERS
         if self.method in WITHOUT_BODY:
@@ -67,7 +70,7 @@ class Request:
 
 
 def parse_url(text: str, base: URL | None = None) -> URL:
-    """Parse a plain http or https URL; any other, or an ambiguous one, raises `ForbiddenAddress`."""
+    """Parse a plain http or https URL; raises `ForbiddenAddress` for any other text."""
     if text.isprintable() and " " not in text and "\\" not in text:
         try:
             url = base.join(URL(text)) if base else URL(text)

@@ -96,7 +96,7 @@ class PoliteFetcher:
     async def is_allowed(self, http_session: HttpSession, url: str) -> bool:
         """Return whether robots.txt allows a URL.
 
-        If robots.txt cannot be read, everything is disallowed for now: `RobotsDisallowed`.
+        Raises `RobotsDisallowed` if robots.txt cannot be read, which disallows everything for now.
         """
         try:
             parts = urlsplit(url)

@@ -53,14 +53,14 @@ def parsed(text: str, where: str = "the definition") -> Definition:
 
 
 def read(path: Path) -> Definition:
-    """Load the definition in a file, or raise a `ConfigurationError`."""
+    """Load the definition in a file; raises `ConfigurationError` if that fails."""
     return _load_file(path).definition
 
 
 def directory(path: Path) -> dict[str, Definition]:
     """Load the definitions in a directory's ``*.yaml`` files, by name and in the order of names.
 
-    All problems are in one `ConfigurationError`: invalid definitions, two sites of one name, and names in
+    Raises one `ConfigurationError` with all problems: invalid definitions, two sites of one name, and names in
     `also_removes` that no site has.
     """
     if not path.is_dir():

@@ -87,7 +87,7 @@ async def rows(connection: AnyConnection, query: Query, values: Mapping[str, Any
 
 
 def create_backend(url: URL, *, busy_timeout_s: float = BUSY_TIMEOUT_S) -> "SQLite | PostgreSQL":
-    """Create the backend for a database URL; a `ConfigurationError` if it is not supported, or has no driver."""
+    """Create the backend for a database URL; raises `ConfigurationError` if it is not supported, or has no driver."""
     match url.get_backend_name():
         case "sqlite" if url.database not in {None, "", ":memory:"} and not url.query:
             return SQLite(url, busy_timeout_s)

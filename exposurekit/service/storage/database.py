@@ -89,7 +89,7 @@ class Database:
         return f"Database({self._url.render_as_string(hide_password=True)!r})"
 
     async def open(self) -> Self:
-        """Migrate the tables and check the key, once; a `ConfigurationError` if that fails.
+        """Migrate the tables and check the key, once; raises `ConfigurationError` if that fails.
 
         An up-to-date database is only read, so opening it never waits for a writer.
         """

@@ -60,7 +60,7 @@ class Vault:
         return _VERSION + nonce + self._cipher.encrypt(nonce, codec.encode(value, "json"), purpose.encode())
 
     def decrypt(self, ciphertext: bytes, purpose: str) -> Any:
-        """Decrypt a value of this purpose, or raise `DecryptionError`."""
+        """Decrypt a value of this purpose; raises `DecryptionError` for any other."""
         return self.decrypt_all([(ciphertext, purpose)])[0]
 
     def decrypt_all(self, ciphertexts: Sequence[tuple[bytes, str]]) -> list[Any]:

@@ -60,7 +60,7 @@ async def is_held(session: Session, table: Table, lease: Lease, *, lock: bool = 
 
 
 async def assert_held(session: Session, table: Table, lease: Lease) -> None:
-    """Raise `LeaseLost` unless the lease is still held, and lock the row until the end of the transaction."""
+    """Lock the row of the lease until the end of the transaction; raises `LeaseLost` if it is no longer held."""
     if not await is_held(session, table, lease, lock=True):
         raise LeaseLost("the lease expired: another worker has the row")
 

@@ -1,4 +1,7 @@
-"""Webhook callbacks: an integrator's URL and its signing secret. The name of no integrator is a `ConfigurationError`."""
+"""Webhook callbacks: an integrator's URL and its signing secret.
+
+A name that no integrator has raises `ConfigurationError`.
+"""
 
 import base64
 import secrets

@@ -19,7 +19,7 @@ _ONE_AT_A_TIME = text("SELECT pg_advisory_xact_lock(7249130582)")  # an arbitrar
 
 
 def is_newest(connection: Connection) -> bool:
-    """Return whether the database is up to date; only reads. One of a newer exposurekit is a `ConfigurationError`."""
+    """Return whether the database is up to date; only reads. Raises `ConfigurationError` if a newer version made it."""
     return _version(MigrationContext.configure(connection)) == NEWEST
 
 
