@@ -291,11 +291,5 @@ def _erase_inbox(inbox: Path | None, user: int, values: set[str]) -> str:
 
 def _rows(table: Any) -> list[dict[str, Any]]:
     """Convert a table to rows of plain values; missing values are None."""
-    plain = table.astype(object).where(table.notna(), None)
-    return [{name: _plain(value) for name, value in row.items()} for row in plain.to_dict("records")]
-
-
-def _plain(value: Any) -> Any:
-    if hasattr(value, "to_pydatetime"):
-        return value.to_pydatetime()
-    return value.item() if hasattr(value, "item") else value
+    rows: list[dict[str, Any]] = table.astype(object).where(table.notna(), None).to_dict("records")
+    return rows

@@ -4,6 +4,7 @@ A check sends no opt-outs; it searches only for the site's known person and for 
 """
 
 import asyncio
+import sys
 import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -77,15 +78,7 @@ def sites() -> None:
     help="Allow requests to this network though it is not public, such as 127.0.0.0/8: for sites in a test network.",
 )
 @json_option
-@click.pass_context
-def sites_check(
-    context: click.Context,
-    *,
-    files: tuple[Path, ...],
-    offline: bool,
-    networks: tuple[str, ...],
-    as_json: bool,
-) -> None:
+def sites_check(*, files: tuple[Path, ...], offline: bool, networks: tuple[str, ...], as_json: bool) -> None:
     """Validate definitions and run their controls on the sites.
 
     The known person must be listed and an invented person must not. The check obeys robots.txt and each definition's
@@ -100,7 +93,7 @@ def sites_check(
         for one in checks:
             _print_check(one, offline=offline)
     if any(one.problems for one in checks):
-        context.exit(1)
+        sys.exit(1)
 
 
 @sites.command("list")

@@ -24,7 +24,7 @@ from exposurekit.service.scanning.politeness import PoliteFetcher
 from exposurekit.service.scanning.scan import ScanContext
 from exposurekit.service.scanning.websearch import Engine
 from exposurekit.service.sites import statistics
-from exposurekit.service.sites.definition import Definition, Politeness, by_name
+from exposurekit.service.sites.definition import Definition, Politeness
 from exposurekit.service.storage import tables
 from exposurekit.service.storage.database import Database, Session
 from exposurekit.service.storage.encryption import Vault
@@ -259,7 +259,7 @@ class House(Service):
 
     def has(self, *definitions: Definition) -> None:
         self.definitions.clear()
-        self.definitions.update(by_name(definitions))
+        self.definitions.update({site.name: site for site in definitions})
 
     def another_database(self) -> Database:
         """A way to the same database, as another process has it."""
@@ -364,7 +364,7 @@ def a_house(
     """A service with one integrator, who answers for the consent of everybody; with `works`, a worker inside."""
     clock = clock or FrozenClock(START)
     database = a_database(directory, key=KEY, clock=clock)
-    sites = by_name(definitions)
+    sites = {site.name: site for site in definitions}
     unthrottled = Politeness(delay_s=0, concurrency=16, robots_txt=False)
     searched = None if engine is None else Engine(engine, politeness=unthrottled, timeout_s=3)
 

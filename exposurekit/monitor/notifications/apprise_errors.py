@@ -70,7 +70,6 @@ def capture_apprise_log() -> Iterator[list[str]]:
 def failure_reason(lines: list[str]) -> str:
     """Return the reason of a failure in one line.
 
-    >>> from exposurekit.monitor.notifications.apprise_errors import failure_reason
     >>> failure_reason(["Failed to send JSON notification: Not Found (404)., error=404."])
     'it responded with 404: check the address'
     """

@@ -99,9 +99,7 @@ class Rule(_RulesModel):
     ]
     send: Annotated[Names, Field(min_length=1)]  # names from send_to
     days: Annotated[float, Field(gt=0, lt=36_500)] | None = None  # the minimum duration
-    points: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = (
-        None  # from one complete run to the next
-    )
+    points: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None  # between complete runs
     times: Annotated[int, Field(ge=1)] = 1  # failures in a row
     sites: Names = ()
     users: Ids = ()

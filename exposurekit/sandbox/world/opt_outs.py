@@ -72,7 +72,7 @@ class OptOutLedger:
         }
 
     def restore(self, state: Mapping[str, Any], listings: Listings) -> None:
-        """Replace the requests and absences with those of a saved state of the same listings, or raise `LookupError`."""
+        """Replace the requests and absences with those of a saved state; raises `LookupError` if it is another's."""
         self.opt_outs[:] = _OPT_OUTS.validate_python(state["opt_outs"])
         self._absences.clear()
         for site, reference_id, absences in _ABSENCES.validate_python(state["absences"]):

@@ -57,7 +57,8 @@ async def add_record_alert(
 ) -> None:
     """Add an alert about a record, given as the specification describes one, in its current state."""
     name, href = record["name"], record["href"]
-    steps = () if _needs_no_steps(event, site) else site.opt_out_procedure
+    needs_no_steps = event in _NOTHING_TO_DO or (site.removed_by_us and event in _DISCOVERIES)
+    steps = () if needs_no_steps else site.opt_out_procedure
     is_manual = event in _MANUAL
     url = site.opt_out_url or href if is_manual else href or site.opt_out_url
     text_steps = steps if is_manual else ()
@@ -89,10 +90,6 @@ async def add_link_alert(session: Session, user_id: int, link_id: int, page: Pag
     await _add(session, event, user_id, content, source, link_id=link_id)
     # Specification, "Link": only url and title appear here.
     await outbox.enqueue_event(session, user_id, DISCOVERED_LINKS, {"url": page.url, "title": page.title})
-
-
-def _needs_no_steps(event: Event, site: Site) -> bool:
-    return event in _NOTHING_TO_DO or (site.removed_by_us and event in _DISCOVERIES)
 
 
 def _text(event: Event, site_name: str, subject: str, steps: Sequence[str] = ()) -> str:

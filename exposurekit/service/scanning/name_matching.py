@@ -34,11 +34,6 @@ def names_fit(names: Sequence[Name], text: str) -> Fit | None:
     """Compare a listed name, in any order and case, with a person's names; None if it is another name.
 
     The registered name comes first, and its middle name is used for all.
-
-    >>> names_fit([Name("Bartholomew", "Nettle-Moor", "Quentin")], "NETTLE MOOR, BART Q")
-    Fit(points=0.25, reasons=('name: nickname of the registered first name', 'middle initial'))
-    >>> names_fit([Name("Bartholomew", "Nettle-Moor")], "Bartholomew Otterwick") is None
-    True
     """
     middle = words(names[0].middle) if names else []
     last_names = {_key(name.last) for name in names}

@@ -76,7 +76,7 @@ async def scan(context: ScanContext, lease: Lease) -> None:
         listings = await known_listings(session, user_id)
     if subject is not None:
         deadline = asyncio.get_running_loop().time() + SCAN_TIMEOUT_S
-        job = _Scan(context, lease, subject, listings, deadline)
+        job = _Scan(context, lease, subject, listings, deadline, lease_check(context.database, USERS, lease))
         await _gather(*(job.scan_site(site) for site in context.definitions.values()), job.search_web())
     async with context.database.writing() as session:
         now = session.clock.now()
@@ -94,11 +94,8 @@ class _Scan:
     subject: Subject
     listings: Mapping[str, Sequence[Listing]]
     deadline: float
+    cancel_check: CancelCheck
     site_slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(SITE_CONCURRENCY))
-
-    async def check_lease(self) -> None:
-        """Assert the lease before each request."""
-        await lease_check(self.context.database, USERS, self.lease)()
 
     async def scan_site(self, site: Definition) -> None:
         """Scan one site and save the result."""
@@ -123,7 +120,7 @@ class _Scan:
     async def _site_result(self, site: Definition) -> SiteResult:
         previous = self.listings.get(site.name, ())
         scanning = scan_site(
-            site, self.subject, self.context.fetcher, previous=previous, cancel_check=self.check_lease
+            site, self.subject, self.context.fetcher, previous=previous, cancel_check=self.cancel_check
         )
         return await self._in_time(site.name, scanning, lambda reason: SiteResult(inconclusive=reason))
 
@@ -134,7 +131,7 @@ class _Scan:
             self.context.fetcher,
             excluded_hosts=self.context.hosts,
             engine_fetcher=self.context.engine_fetcher or self.context.fetcher,
-            cancel_check=self.check_lease,
+            cancel_check=self.cancel_check,
         )
         return await self._in_time(ENGINE, searching, lambda reason: SearchResult(inconclusive=reason))
 

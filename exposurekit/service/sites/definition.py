@@ -5,7 +5,7 @@ has fifteen examples.
 """
 
 import string
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
@@ -197,8 +197,3 @@ class Definition(_Part):
             user_fields_required_for_removal=self.removal.user_fields_required,
             removed_by_us=self.removal.method == "form" and not self.missing(subject),
         )
-
-
-def by_name(definitions: Iterable[Definition]) -> dict[str, Definition]:
-    """Index definitions by name."""
-    return {definition.name: definition for definition in definitions}

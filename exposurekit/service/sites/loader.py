@@ -34,20 +34,10 @@ class _Loaded:
 
 
 def parsed(text: str, where: str = "the definition") -> Definition:
-    r"""Parse a definition; `where` is the file's name for messages.
+    """Parse a definition; `where` is the file's name for messages.
 
     Raises:
         ConfigurationError: The definition is invalid. The message has one line per problem, with file and line number.
-
-    >>> parsed("name: Seekfolk\nserch: {}", "seekfolk.yaml")
-    Traceback (most recent call last):
-    exposurekit.errors.ConfigurationError: seekfolk.yaml, line 1: guide is missing
-    seekfolk.yaml, line 1: opt_out_procedure is missing
-    seekfolk.yaml, line 1: opt_out_url is missing
-    seekfolk.yaml, line 1: search is missing
-    seekfolk.yaml, line 1: listings is missing
-    seekfolk.yaml, line 1: removal is missing
-    seekfolk.yaml, line 2: serch is not a known key; did you mean search?
     """
     return _load(text, where).definition
 
