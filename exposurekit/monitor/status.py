@@ -34,14 +34,8 @@ class WatchStatus:
             self._fields |= {
                 name: previous[name] for name in ("last_run", "last_error") if previous.get(name)
             }
-        self._write(
-            at,
-            state="waiting",
-            pid=pid,
-            process_start=_process_start(pid),
-            started_at=_text(at),
-            every_s=every.total_seconds(),
-        )
+        process = {"pid": pid, "process_start": _process_start(pid), "started_at": _text(at)}
+        self._write(at, state="waiting", **process, every_s=every.total_seconds())
 
     def record_collecting(self, at: datetime, *, everyone: bool) -> None:
         """Record that a collection began, of everyone or of some users."""

@@ -99,12 +99,8 @@ class Watch:
         sending = self.notifier.sending() if self.notifier else nullcontext()
         with self._lock(), background or nullcontext(), sending:
             self.status.start(os.getpid(), self.clock(), self.every)
-            _log.info(
-                "watching %s every %s; first run %s",
-                plain(self.history.path),
-                interval(self.every),
-                self._first_run(),
-            )
+            path, every = plain(self.history.path), interval(self.every)
+            _log.info("watching %s every %s; first run %s", path, every, self._first_run())
             try:
                 while not self._stop_signal.is_set:
                     if wait(self._pause(self.run_due())):

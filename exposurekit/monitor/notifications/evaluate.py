@@ -91,20 +91,16 @@ def _stuck(rule: Rule, context: EvaluationContext) -> Iterator[Trigger]:
     for one in _each(stuck):
         site, name = _short(one.site), _describe_listing(one.name, one.href)
         key = _key(rule, one.user_id, one.record_id, one.changed_at, rule.days)
-        yield Trigger(
-            key,
-            site,
-            f"user {one.user_id} at {site}, {_short(one.status)} since {one.changed_at:%Y-%m-%d}{name}",
-        )
+        status = f"{_short(one.status)} since {one.changed_at:%Y-%m-%d}"
+        yield Trigger(key, site, f"user {one.user_id} at {site}, {status}{name}")
 
 
 def _not_loaded(rule: Rule, context: EvaluationContext) -> Iterator[Trigger]:
     stale = context.history.stale(context.at - timedelta(days=rule.days or 0))
     for one in _each(_matching_rows(rule, stale)):
         last = "never" if pd.isna(one.last_complete_at) else f"last on {one.last_complete_at:%Y-%m-%d}"
-        yield Trigger(
-            _key(rule, one.user_id, one.last_complete_at, rule.days), "", f"user {one.user_id}, {last}"
-        )
+        key = _key(rule, one.user_id, one.last_complete_at, rule.days)
+        yield Trigger(key, "", f"user {one.user_id}, {last}")
 
 
 def _score(rule: Rule, context: EvaluationContext) -> Iterator[Trigger]:

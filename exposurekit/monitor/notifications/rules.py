@@ -178,11 +178,8 @@ class Rules(_RulesModel):
         """Return the time itself, or the end of the quiet hours that it falls into."""
         if self.quiet_hours is None:
             return at
-        since, until, now = (
-            self.quiet_hours.since,
-            self.quiet_hours.until,
-            at.astimezone(ZoneInfo(self.time_zone)).time(),
-        )
+        since, until = self.quiet_hours.since, self.quiet_hours.until
+        now = at.astimezone(ZoneInfo(self.time_zone)).time()
         quiet = since <= now < until if since <= until else (now >= since or now < until)
         return self._next(until, at) if quiet else at
 

@@ -92,10 +92,8 @@ def _ingest(
         return deliveries
     if len(deliveries) > 1:
         half = len(deliveries) // 2
-        return [
-            *_ingest(store, history, inbox, deliveries[:half]),
-            *_ingest(store, history, inbox, deliveries[half:]),
-        ]
+        first = _ingest(store, history, inbox, deliveries[:half])
+        return first + _ingest(store, history, inbox, deliveries[half:])
     history.ingest_deliveries([], inbox=inbox)  # raises if the history itself is at fault
     store.quarantine(deliveries[0].number, f"the history cannot ingest it: {problem}")
     return []

@@ -60,12 +60,10 @@ class RequestMiddleware:
 
 
 def _server_error(scope: Scope, fault: Exception) -> Response:
-    if isinstance(
-        fault, (OperationalError, NoConnection, TimeoutError)
-    ):  # locked, full or unreachable: usually temporary
-        return responses.error(
-            scope, 503, "the database is not available", {"retry-after": str(RETRY_AFTER_S)}
-        )
+    # Locked, full or unreachable: usually temporary.
+    if isinstance(fault, (OperationalError, NoConnection, TimeoutError)):
+        retry_after = {"retry-after": str(RETRY_AFTER_S)}
+        return responses.error(scope, 503, "the database is not available", retry_after)
     return responses.error(scope, 500, "the service failed")
 
 

@@ -31,11 +31,9 @@ def document() -> dict[str, Any]:
     """Return the document as plain values."""
     components = dict(RESOURCES)
     paths: dict[str, dict[str, Any]] = {}
+    suffixes = {"": tuple(MEDIA_TYPES)} | {f".{name}": (name,) for name in MEDIA_TYPES}
     for operation in OPERATIONS:
-        for suffix, formats in {
-            "": tuple(MEDIA_TYPES),
-            **{f".{name}": (name,) for name in MEDIA_TYPES},
-        }.items():
+        for suffix, formats in suffixes.items():
             described = _described(operation, suffix, formats, components)
             paths.setdefault(PREFIX + operation.path + suffix, {})[operation.method.lower()] = described
     return {

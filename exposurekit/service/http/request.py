@@ -42,9 +42,8 @@ class Request:
         """Create a request; framing headers of the caller are ignored."""
         sent = {"user-agent": USER_AGENT, "accept": "*/*"}
         sent |= {name.lower(): value for name, value in headers.items()}
-        sent = {name: value for name, value in sent.items() if name not in _FRAMING_HEADERS} | {
-            "accept-encoding": "gzip"
-        }
+        sent = {name: value for name, value in sent.items() if name not in _FRAMING_HEADERS}
+        sent["accept-encoding"] = "gzip"
         if form is not None:
             sent["content-type"] = "application/x-www-form-urlencoded"
             body = urlencode(form, errors="replace").encode()
