@@ -59,7 +59,11 @@ def _without_contacts(other: Person, contacts: set[str]) -> Person:
 
 
 def names_of(person: Person) -> set[str]:
-    """Return all names of a person, normalized for lookup."""
+    """Return all names of a person, normalized for lookup.
+
+    >>> names_of(invent(1, seed=7)[0]) == {folded(f"{p.first_name} {p.last_name}") for p in invent(1, seed=7)}
+    True
+    """
     aliases = {folded(f"{alias.first_name} {alias.last_name}") for alias in person.aliases}
     return {folded(f"{person.first_name} {person.last_name}"), *aliases}
 

@@ -79,7 +79,13 @@ def captcha(world: WorldState, site: str) -> str:
 
 
 def is_true_of(template: str, value: str, person: Person) -> bool:
-    """Return whether a form's value is true of a person, under any of their names and addresses."""
+    """Return whether a form's value is true of a person, under any of their names and addresses.
+
+    >>> from exposurekit.sandbox.world.people import invent
+    >>> person = invent(1, seed=7)[0]
+    >>> is_true_of("{last_name}", person.last_name.upper(), person), is_true_of("{city}", "", person)
+    (True, False)
+    """
     fields = [name for _, name, _, _ in string.Formatter().parse(template) if name]
     return any(
         all(values[name] for name in fields) and folded(template.format(**values)) == folded(value)

@@ -66,7 +66,11 @@ class WorldSite:
 
     @property
     def reachable(self) -> bool:
-        """Whether a polite scanner can read the site and trust its answers."""
+        """Whether a polite scanner can read the site and trust its answers.
+
+        >>> [site.name for site in SITES if not site.reachable]
+        ['Everyname Index', 'Gatekeep Records', 'Hushledger']
+        """
         return self.trait not in {"lists anybody", "blocks"} and self.robots != FORBIDDEN
 
 

@@ -215,7 +215,14 @@ class World:
 def running_world(
     people: int, *, seed: int, clock: Clock, extra_pages: Sequence[ExtraPage] = ()
 ) -> Iterator[World]:
-    """Serve an invented web on a free loopback port until the block ends."""
+    """Serve an invented web on a free loopback port until the block ends.
+
+    >>> from datetime import UTC
+    >>> with running_world(2, seed=7, clock=FrozenClock(datetime(2026, 1, 1, tzinfo=UTC))) as world:
+    ...     world.advance(days=30)
+    ...     len(world.definitions), all(truth.visible for truth in world.listings())
+    (15, False)
+    """
     world = World(people, seed=seed, clock=clock, extra_pages=extra_pages)
     with running(world.app) as base_url:
         world._port = urlsplit(base_url).port  # noqa: SLF001  this is its factory

@@ -62,6 +62,11 @@ class Subject:
             ),
         )
 
+    @classmethod
+    def from_city(cls, first_name: str, last_name: str, *, city: str = "", state: str = "") -> "Subject":
+        """Create a subject with one name and one city."""
+        return cls(names=(Name(first_name, last_name),), places=(Place(city=city, state=state),))
+
     def values(self, name: Name | None = None, place: Place | None = None) -> dict[str, str]:
         """Return what a search or a form may ask for, by user field; unknown values are blank."""
         name = name or (self.names[0] if self.names else Name("", ""))

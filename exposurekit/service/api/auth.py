@@ -125,14 +125,8 @@ def _account(session: Session, user_id: int, secret: str, row: _PrincipalRow) ->
     owner, ciphertext = (user_id, row.secret_ciphertext) if exists else (NO_USER, decoy)
     if not _equal(users.decrypt_secret(session, owner, ciphertext), secret) or not exists:
         raise ApiError(401, users.UNKNOWN_USER)
-    return Account(
-        user_id,
-        secret,
-        row.ciphertext,
-        is_scanning=row.is_scanning,
-        identification_on_file=row.identification_on_file,
-        version=row.version,
-    )
+    flags = row.is_scanning, row.identification_on_file
+    return Account(user_id, secret, row.ciphertext, *flags, version=row.version)
 
 
 _decoys: WeakKeyDictionary[Vault, bytes] = WeakKeyDictionary()

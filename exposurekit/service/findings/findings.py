@@ -104,12 +104,8 @@ _RECORDS: Select[Any] = (
 _LINKS = select(_links.ciphertext).where(_links.user_id == bindparam("user_id")).order_by(_links.id)
 _ALERTS = (
     select(
-        _alerts.ciphertext.label("content"),
-        _records.id,
-        _records.site,
-        _records.status,
-        _records.ciphertext,
-        _links.ciphertext.label("link"),
+        *(_alerts.ciphertext.label("content"), _links.ciphertext.label("link")),
+        *(_records.id, _records.site, _records.status, _records.ciphertext),
     )
     .select_from(tables.alerts.outerjoin(tables.records).outerjoin(tables.links))
     .where(_alerts.user_id == bindparam("user_id"))

@@ -46,20 +46,13 @@ async def _submit(
     site: Definition, fields: Mapping[str, str], session: SiteSession
 ) -> tuple[OptOutResult, str]:
     form = dict(fields)
+    limits: dict[str, Any] = {"timeout_s": site.search.timeout_s, "bytes_max": PAGE_BYTES_MAX}
     if site.removal.page is not None:
-        page = await session.fetch(
-            site.removal.page, timeout_s=site.search.timeout_s, bytes_max=PAGE_BYTES_MAX
-        )
+        page = await session.fetch(site.removal.page, **limits)
         if page.status != _OK:
             return "unclear", f"the form's page: status {page.status}"
         form = _hidden_fields(page.text, page.url, site.removal.url or "") | form
-    response = await session.fetch(
-        site.removal.url or "",
-        method="POST",
-        form=form,
-        timeout_s=site.search.timeout_s,
-        bytes_max=PAGE_BYTES_MAX,
-    )
+    response = await session.fetch(site.removal.url or "", method="POST", form=form, **limits)
     return _interpret(site, response.status, response.text)
 
 

@@ -57,7 +57,7 @@ def lease_check(database: Database, table: Table, lease: Lease) -> CancelCheck:
 
     async def check() -> None:
         async with database.reading() as session:
-            if not await leases.is_held(session, table, lease):
+            if not await leases.is_current(session, table, lease):
                 raise LeaseLost("another worker holds the lease, or the person may not be scanned any more")
 
     return check

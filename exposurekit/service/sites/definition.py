@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from exposurekit.service.accounts.subject import USER_FIELDS, Name, Place, Subject
+from exposurekit.service.accounts.subject import USER_FIELDS, Subject
 from exposurekit.service.findings.removals import CONFIRMING_ABSENCES
 from exposurekit.service.models import Site
 
@@ -121,8 +121,7 @@ class Control(_Part):
 
     def subject(self) -> Subject:
         """Return the person as the subject of a scan."""
-        name, place = Name(self.first_name, self.last_name), Place(city=self.city, state=self.state)
-        return Subject(names=(name,), places=(place,))
+        return Subject.from_city(self.first_name, self.last_name, city=self.city, state=self.state)
 
 
 class Controls(_Part):

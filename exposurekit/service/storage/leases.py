@@ -53,7 +53,7 @@ async def acquire_one(session: Session, table: Table, row_id: int, *, duration: 
     return Lease(row_id, token)
 
 
-async def is_held(session: Session, table: Table, lease: Lease, *, lock: bool = False) -> bool:
+async def is_current(session: Session, table: Table, lease: Lease, *, lock: bool = False) -> bool:
     """Return whether the lease is still held; `lock` locks its row until the end of the transaction."""
     row = select(table.c.id).filter_by(id=lease.row_id, lease=lease.token)
     return await session.first(row.with_for_update() if lock else row) is not None
@@ -61,7 +61,7 @@ async def is_held(session: Session, table: Table, lease: Lease, *, lock: bool = 
 
 async def assert_held(session: Session, table: Table, lease: Lease) -> None:
     """Lock the row of the lease until the end of the transaction; raises `LeaseLost` if it is no longer held."""
-    if not await is_held(session, table, lease, lock=True):
+    if not await is_current(session, table, lease, lock=True):
         raise LeaseLost("the lease expired: another worker has the row")
 
 

@@ -188,16 +188,9 @@ _last_outcome = (
 )
 _DELIVERY_INFO = (
     select(
-        deliveries.c.id,
-        deliveries.c.webhook_id,
-        integrators.c.name,
-        deliveries.c.user_id,
-        deliveries.c.state,
-        deliveries.c.opened_at,
-        _event_count,
-        _attempt_count,
-        deliveries.c.due_at,
-        _last_outcome,
+        *(deliveries.c.id, deliveries.c.webhook_id, integrators.c.name, deliveries.c.user_id),
+        *(deliveries.c.state, deliveries.c.opened_at, _event_count, _attempt_count),
+        *(deliveries.c.due_at, _last_outcome),
     )
     .select_from(deliveries.join(users).join(integrators))
     .order_by(deliveries.c.id.desc())
