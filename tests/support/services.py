@@ -1,17 +1,21 @@
-"""A real service on a real socket and a real database, for tests to talk to. Judges nothing.
+"""A real service on a real socket and a real database.
 
-A test that asks for the fixture ``store``, or for ``service``, runs on SQLite and on PostgreSQL.
+A test that uses the fixture ``store``, or ``service``, runs on SQLite and on PostgreSQL.
 """
 
 import asyncio
+import shutil
+import tempfile
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import httpx
+from sqlalchemy import create_engine
 from support import postgres
 
 from exposurekit.service.accounts import integrators
@@ -20,6 +24,7 @@ from exposurekit.service.api.app import create_app
 from exposurekit.service.api.server import running
 from exposurekit.service.clock import FrozenClock
 from exposurekit.service.findings.findings import Listing, Page, Site
+from exposurekit.service.storage import migrations
 from exposurekit.service.storage.database import Database, Session
 from exposurekit.service.storage.encryption import Vault
 
@@ -57,7 +62,7 @@ class Service:
         return f"{self.base_url}/api/{self.credentials.integration_name}/{self.credentials.api_key}/v2"
 
     def call(self, method: str, path: str, user: Any = None, **options: Any) -> httpx.Response:
-        """One request with the integrator's secret, and the user's where a user is given, in the query."""
+        """One request with the integrator's secret, and the user's if there is one, in the query."""
         query = {"api_secret": self.credentials.api_secret, **options.pop("params", {})}
         if user is not None:
             query["secret"] = user["secret"]
@@ -73,7 +78,7 @@ class Service:
         return json_body(self.call("GET", f"/users/{user['id']}{path}", user))
 
     def work(self, function: Callable[[Session], Awaitable[Any]]) -> Any:
-        """Do something in one transaction, as a scan would."""
+        """Run a function in one transaction, as a scan would."""
         return at_work(self.database, function)
 
 
@@ -97,7 +102,7 @@ _on_postgresql: dict[Path, str] = {}
 
 @contextmanager
 def stored_in(store: str) -> Iterator[None]:
-    """The databases of this block are of one kind; a directory stands for the same one each time."""
+    """The databases of this block are of one kind; each directory has one."""
     global _stored_in  # noqa: PLW0603  one fixture sets it, for the tests of one module
     before, _stored_in = _stored_in, store
     earlier = set(_on_postgresql)
@@ -109,19 +114,41 @@ def stored_in(store: str) -> Iterator[None]:
             postgres.drop(_on_postgresql.pop(directory))
 
 
-def url_of(directory: Path) -> str:
+def url_of(directory: Path, *, template: str | None = None) -> str:
     if _stored_in == "sqlite":
         return f"sqlite:///{directory / 'service.db'}"
     if directory not in _on_postgresql:
-        _on_postgresql[directory] = postgres.new_database()
+        _on_postgresql[directory] = postgres.new_database(template)
     return _on_postgresql[directory]
+
+
+@cache
+def _template(store: str) -> str:
+    """A migrated database without a key: the name of PostgreSQL's, or the file. To copy it is faster than to migrate."""
+    if store == "sqlite":
+        name = str(Path(tempfile.mkdtemp(prefix="exposurekit-template-")) / "template.db")
+        url = f"sqlite:///{name}"
+    else:
+        url = postgres.new_database()
+        name = postgres.name_of(url)
+    engine = create_engine(url)
+    with engine.begin() as connection:
+        migrations.migrate(connection)
+    engine.dispose()
+    return name
 
 
 def a_database(
     directory: Path, *, key: bytes | None = None, clock: FrozenClock | None = None, **options: Any
 ) -> Database:
+    """The database of a directory; a new one is already migrated."""
+    url = url_of(directory, template=None if _stored_in == "sqlite" else _template("postgresql"))
+    file = directory / "service.db"
+    if _stored_in == "sqlite" and directory.is_dir() and not file.exists():
+        file.touch(mode=0o600)
+        shutil.copyfile(_template("sqlite"), file)
     vault = Vault(key or Vault.generate_key())
-    return Database(url_of(directory), vault=vault, clock=clock or FrozenClock(START), **options)
+    return Database(url, vault=vault, clock=clock or FrozenClock(START), **options)
 
 
 @contextmanager
