@@ -15,7 +15,7 @@ from pathlib import Path
 PORTS = range(
     15_000, 30_000
 )  # below the ephemeral ports: a connection could take the port of a killed service
-READY_WITHIN_S, SIGTERM_GRACE_S, POLL_S = 60, 30, 0.02
+READY_WITHIN_S, SIGTERM_GRACE_S, POLL_S = 120, 30, 0.02
 TAIL = 600
 
 

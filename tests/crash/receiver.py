@@ -10,6 +10,8 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from support.small_web import read_request
+
 from exposurekit.service.webhooks.delivery import build_headers
 from exposurekit.service.webhooks.endpoints import Callback, new_secret
 
@@ -46,14 +48,11 @@ class Receiver:
 
     async def _answer(self, reader, writer):
         with suppress(OSError, asyncio.IncompleteReadError):  # the sender was killed
-            first, *lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
-            headers = {
-                name.lower(): value for name, _, value in (line.partition(": ") for line in lines if line)
-            }
-            attempt = Attempt(await reader.readexactly(int(headers["content-length"])))
-            self.attempts[headers["webhook-id"]].append(attempt)
-            self.badly_signed += not self._is_signed(headers, attempt.body)
-            status = 500 if first.split()[1] == FAILING else await self._status()
+            request = await read_request(reader)
+            attempt = Attempt(request.body)
+            self.attempts[request.headers["webhook-id"]].append(attempt)
+            self.badly_signed += not self._is_signed(request.headers, request.body)
+            status = 500 if request.path == FAILING else await self._status()
             if status is not None:
                 writer.write(b"HTTP/1.1 %d It\r\ncontent-length: 0\r\nconnection: close\r\n\r\n" % status)
                 await writer.drain()

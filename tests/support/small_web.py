@@ -1,6 +1,7 @@
-"""Small sites of one's own on loopback, and a service that looks at them, or at the make-believe web. Judges nothing."""
+"""Small sites on loopback, and a service that scans them, or the sandbox's sites."""
 
 import asyncio
+import json
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -47,19 +48,41 @@ JUNIPER = {
 OAKMERE = ("12 Acorn Street, Oakmere, CA",)
 
 
+@dataclass(frozen=True)
+class RawRequest:
+    """A request as it came over the wire; header names are lower case."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def payload(self) -> Any:
+        return json.loads(self.body)
+
+
+async def read_request(reader: asyncio.StreamReader) -> RawRequest:
+    first, *lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+    headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines if line)}
+    method, path, _ = first.split(" ")
+    body = await reader.readexactly(int(headers.get("content-length", 0)))
+    return RawRequest(method, path, headers, body)
+
+
 # --- sites ------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Card:
-    """A listing, as a site shows it."""
+    """A listing on a site."""
 
     reference_id: str
     name: str = "Juniper Quillfeather"
     age: int | None = 42
     locations: tuple[str, ...] = OAKMERE
     aliases: tuple[str, ...] = ()
-    town: str = ""  # where the site looks for it, if it asks for a town
+    town: str = ""  # the town field of the search, if the site has one
 
     def html(self) -> str:
         age = "" if self.age is None else f"<i class=age>{self.age}</i>"
@@ -74,13 +97,12 @@ class Card:
 
 
 def results_page(*cards: Card, following: str | None = None, beside: str = "") -> Response:
-    """A page with these listings, and the address of the next."""
     link = "" if following is None else f'<a class=next href="{escaped(following)}">more</a>'
     return html(f"<ul>{''.join(card.html() for card in cards)}</ul>{link}{beside}")
 
 
 def html_page(number: int) -> Response:
-    """One page of many, that knows of another."""
+    """One page of many, with a link to another."""
     return results_page(Card(f"r{number}", "Somebody Otherwick"), following=f"?page={number}")
 
 
@@ -90,7 +112,7 @@ def nobody() -> Response:
 
 @dataclass
 class Folk:
-    """A people-search site; a test may change what it lists, or how it answers, at any moment."""
+    """A people-search site; a test may change its listings and responses at any time."""
 
     cards: list[Card] = field(default_factory=list)
     search: Callable[[Request], Response] | None = None
@@ -113,7 +135,7 @@ class Folk:
 
 
 class GatedAnswer:
-    """An answer that waits until it is let go; `reached` says that somebody waits for it."""
+    """A response that waits for `go`; `reached` is set by the first request."""
 
     def __init__(self, answer: Callable[[Request], Response]) -> None:
         self._answer = answer
@@ -132,11 +154,11 @@ class GatedAnswer:
         return Response(status=answer.status, kind=HTML, parts=parts)
 
     async def is_reached(self) -> None:
-        assert await asyncio.to_thread(self.reached.wait, 10), "nobody has asked"
+        assert await asyncio.to_thread(self.reached.wait, 10), "no request came"
 
 
 class Town:
-    """Hosts on loopback: each a function from what it is asked to what it answers; what they were asked, in order."""
+    """Hosts on loopback, each a function from request to response; and the requests, in order."""
 
     def __init__(self) -> None:
         self.hosts: dict[str, Callable[[Request], Response]] = {}
@@ -152,11 +174,11 @@ class Town:
         return self.hosts[request.host](request)
 
     def of(self, name: str, path: str = "/search") -> list[Request]:
-        """What a site was asked there."""
+        """A site's requests to a path."""
         return [request for request in self.requests if request.host == host(name) and request.path == path]
 
     def names(self, name: str) -> list[str]:
-        """Whom a site was asked for."""
+        """The names that a site was searched for."""
         return [
             f"{request.parameters().get('first')} {request.parameters().get('last')}"
             for request in self.of(name)
@@ -187,7 +209,7 @@ def host(name: str) -> str:
 
 
 def definition(name: str = "Seekfolk", **changed: Mapping[str, Any]) -> Definition:
-    """A site's definition: that of a `Folk` that leaves removals to a human, but for what is changed."""
+    """The definition of a `Folk` with manual removals, with changes."""
     at = f"http://{host(name)}"
     parts: dict[str, dict[str, Any]] = {
         "search": {
@@ -222,7 +244,7 @@ def definition(name: str = "Seekfolk", **changed: Mapping[str, Any]) -> Definiti
 
 
 def by_form(name: str = "Seekfolk", **changed: Any) -> dict[str, Any]:
-    """The removal of a site whose form the service can send."""
+    """The removal of a site with a form."""
     form = {
         "method": "form",
         "url": f"http://{host(name)}/opt-out",
@@ -240,7 +262,7 @@ def by_form(name: str = "Seekfolk", **changed: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class House(Service):
-    """A service over HTTP, and its operator's side: the database from behind, a worker, the clock."""
+    """A service over HTTP, with direct access to its database, a worker and the clock."""
 
     directory: Path
     resolve: Any
@@ -248,25 +270,25 @@ class House(Service):
     engine: Engine | None = None
 
     def clear(self) -> None:
-        """Forget everybody, and every site."""
+        """Delete all users and sites."""
         self.definitions.clear()
 
-        async def forget(work):
+        async def delete_all(work):
             await work.run(delete(tables.users))
             await work.run(delete(tables.sites))
 
-        self.work(forget)
+        self.work(delete_all)
 
     def has(self, *definitions: Definition) -> None:
         self.definitions.clear()
         self.definitions.update({site.name: site for site in definitions})
 
     def another_database(self) -> Database:
-        """A way to the same database, as another process has it."""
+        """Another connection, as of another process."""
         return a_database(self.directory, key=KEY, clock=self.clock)
 
     def behind(self, do: Callable[[Database], Awaitable[Any]]) -> Any:
-        """Do something with a database of one's own."""
+        """Use another connection."""
 
         async def done():
             database = await self.another_database().open()
@@ -288,11 +310,11 @@ class House(Service):
         return a_worker(database, self.resolve, self.definitions, engine=self.engine, config=config)
 
     def idle(self) -> int:
-        """Do what is due now."""
+        """Do all work that is due now."""
         return self.behind(lambda database: self.worker(database).run_until_idle())
 
     def advance(self, days: float = 0, **by: float) -> None:
-        """Let time pass: what becomes due is done at its time."""
+        """Let time pass, and do what becomes due at its time."""
         until = self.clock.now() + timedelta(days=days, **by)
 
         async def pass_by(database):
@@ -306,12 +328,11 @@ class House(Service):
         self.behind(pass_by)
 
     def juniper(self, **changed: Any) -> dict[str, Any]:
-        """Registered, and not yet scanned."""
+        """A new user, not yet scanned."""
         response = self.call("POST", "/users", json=JUNIPER | {"async": True} | changed)
         return json_body(response)["user"]
 
     def scanned_juniper(self, **changed: Any) -> dict[str, Any]:
-        """Registered and scanned."""
         user = self.juniper(**changed)
         self.idle()
         return user
@@ -326,7 +347,6 @@ class House(Service):
         return self.get(user, "/alerts")["alerts"]
 
     def alert_titles(self, user: dict[str, Any]) -> list[str]:
-        """What each alert is about, in order."""
         return [alert["text"].partition(":")[0] for alert in self.alerts(user)]
 
     def rows(self, table: Any = tables.records) -> list[Any]:
@@ -361,7 +381,7 @@ def a_house(
     config: WorkerConfig = QUICK,
     **options: Any,
 ) -> Iterator[House]:
-    """A service with one integrator, who answers for the consent of everybody; with `works`, a worker inside."""
+    """A service with one integrator, who attests every consent; with `works`, a worker inside."""
     clock = clock or FrozenClock(START)
     database = a_database(directory, key=KEY, clock=clock)
     sites = {site.name: site for site in definitions}
@@ -383,10 +403,10 @@ def a_house(
 
 
 def without_delay(site: Definition) -> Definition:
-    """The same site, asked as fast as it answers."""
+    """The same site without a delay between requests."""
     return site.model_copy(update={"politeness": site.politeness.model_copy(update={"delay_s": 0})})
 
 
 def query(request: Request, **changed: str) -> str:
-    """The address of the same question, a little changed."""
+    """The request's query with changes."""
     return f"?{urlencode(dict(request.query) | changed)}"
