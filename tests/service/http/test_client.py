@@ -1,8 +1,7 @@
-"""The way out to the web: where it does not go, and what cannot keep it, fill it or make it talk."""
+"""Outgoing HTTP: the addresses it refuses, and the limits of time, size and logging."""
 
 import asyncio
 import gzip
-import itertools
 import logging
 import os
 import socket
@@ -21,36 +20,27 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.services import in_event_loop
+from support.small_web import LOOPBACK, RawRequest, read_request
 
 from exposurekit.errors import ConfigurationError
 from exposurekit.service.http.client import FetchError, ForbiddenAddress, HttpClient, Response
 from exposurekit.service.http.request import Request
 from exposurekit.service.webhooks.endpoints import vet
 
-LOOPBACK = ("127.0.0.0/8",)
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
-
-# --- a web of one's own ---------------------------------------------------------------------------------
-
-
-@dataclass
-class Got:
-    method: str
-    path: str
-    headers: dict[str, str]
-    body: bytes
 
 
 @dataclass
 class Site:
-    """A server that answers by a function of the request: bytes, or an asynchronous iterator of them."""
+    """A server; `answer` returns bytes, or an asynchronous iterator of them."""
 
     answer: object
     host: str = "127.0.0.1"
     port: int = 0
-    got: list[Got] = field(default_factory=list)
+    got: list[RawRequest] = field(default_factory=list)
     connections: int = 0
     sent: int = 0
 
@@ -63,7 +53,7 @@ class Site:
     async def take(self, reader, writer):
         self.connections += 1
         with suppress(OSError, asyncio.IncompleteReadError), closing(writer.transport):
-            got = await read(reader)
+            got = await read_request(reader)
             self.got.append(got)
             async for piece in pieces(self.answer(got)):
                 self.sent += len(piece)
@@ -75,18 +65,10 @@ class Site:
 
 @contextmanager
 def closing(transport):
-    """At once, with what is not sent yet: who should have it went."""
     try:
         yield
     finally:
         transport.abort()
-
-
-async def read(reader):
-    first, *lines = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
-    headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines if line)}
-    method, path, _ = first.split(" ")
-    return Got(method, path, headers, await reader.readexactly(int(headers.get("content-length", 0))))
 
 
 async def pieces(answer):
@@ -116,9 +98,13 @@ async def a_site(answer=lambda _: OK, host="127.0.0.1", tls=None):
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
+def client(**options):
+    return HttpClient(**{"allowed_networks": LOOPBACK} | options)
+
+
 def whole(status=200, headers=(), body=b""):
     lines = "".join(f"{name}: {value}\r\n" for name, value in headers)
-    return f"HTTP/1.1 {status} Said\r\nContent-Length: {len(body)}\r\n{lines}\r\n".encode() + body
+    return f"HTTP/1.1 {status} So\r\nContent-Length: {len(body)}\r\n{lines}\r\n".encode() + body
 
 
 def redirect(location, status=302):
@@ -126,17 +112,16 @@ def redirect(location, status=302):
 
 
 def fetched(answer, *, path="/", **options):
-    """What a fetch of a site gives, and the site."""
+    """The response of a site, and the site."""
 
-    async def once():
+    async def fetch():
         async with a_site(answer) as site:
-            return await HttpClient(allowed_networks=LOOPBACK).fetch(site.url(path), **options), site
+            return await client().fetch(site.url(path), **options), site
 
-    return asyncio.run(once())
+    return asyncio.run(fetch())
 
 
 def failed(answer, **options):
-    """The reason for which a fetch gives nothing."""
     with pytest.raises(FetchError) as caught:
         fetched(answer, **options)
     return caught.value.reason
@@ -157,7 +142,7 @@ CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
 async def trusting(_host, port):
-    """A name server that says of every name that it is public."""
+    """A name server for which every name is public."""
     return [("93.184.216.34", port)]
 
 
@@ -165,70 +150,54 @@ async def nowhere(_host, _port):
     return []
 
 
-# --- where it does not go -------------------------------------------------------------------------------
-
 REFUSED = (
     Path(__file__).with_name("refused_urls.txt").read_text(encoding="utf-8").removesuffix("\n").split("\n")
 )
 REFUSED += [
-    "",
-    "http://\uff11\uff12\uff17.\uff10.\uff10.\uff11/",
-    "http://people.example:\uff18\uff10/",
-    "http://people.example/\r\nX: y",
-    "http://people.example\n",
-    "http://people.example/\x00",
-    "http://people.example/\u200b",
-    "http://people.example/\ud800",
-    "http://" + "a" * 64 + ".example/",
-    "http://" + "a." * 127 + "example/",
+    *("", "http://\uff11\uff12\uff17.\uff10.\uff10.\uff11/", "http://people.example:\uff18\uff10/"),
+    *("http://people.example/\r\nX: y", "http://people.example\n", "http://people.example/\x00"),
+    *("http://people.example/\u200b", "http://people.example/\ud800"),
+    *("http://" + "a" * 64 + ".example/", "http://" + "a." * 127 + "example/"),
 ]
 
-ALLOWED = [
-    "http://people.example/",
-    "HTTPS://People.Example:8443/a?b=c#d",
-    "http://people.example./",
-    "http://people_search.example/",
-    "http://bücher.example/",
-    "http://people.example#@127.0.0.1/",
-    "http://people.example/?@127.0.0.1",
-    "http://8.8.8.8/",
-    "http://100.63.255.255/",
-    "http://100.128.0.0/",
-    "http://172.32.0.1/",
-    "http://[2606:4700:4700::1111]/",
-    "http://[::ffff:8.8.8.8]/",
-    "http://[64:ff9b::8.8.8.8]/",
-    "http://127.0.0.1.people.example/",
-    "http://1e100.example/",
-]
+ALLOWED = """
+http://people.example/ HTTPS://People.Example:8443/a?b=c#d http://people.example./
+http://people_search.example/ http://bücher.example/ http://people.example#@127.0.0.1/
+http://people.example/?@127.0.0.1 http://8.8.8.8/ http://100.63.255.255/ http://100.128.0.0/
+http://172.32.0.1/ http://[2606:4700:4700::1111]/ http://[::ffff:8.8.8.8]/ http://[64:ff9b::8.8.8.8]/
+http://127.0.0.1.people.example/ http://1e100.example/
+"""
 
 
 @pytest.mark.parametrize("url", REFUSED)
-def test_an_address_that_is_not_plain_and_public_is_refused(url):
-    """Though every name leads to a public address: what is refused here is refused for its spelling."""
+def test_a_url_that_is_not_plain_and_public_is_refused(url):
+    """For its spelling: every name resolves to a public address, or would be unreachable."""
     with pytest.raises(ForbiddenAddress):
         asyncio.run(HttpClient(resolve=trusting).check(url))
-
-
-@pytest.mark.parametrize("url", REFUSED)
-def test_what_is_refused_is_not_fetched(url):
     with pytest.raises(ForbiddenAddress):
         asyncio.run(HttpClient(resolve=nowhere).fetch(url, timeout_s=5))
 
 
-@pytest.mark.parametrize("url", ALLOWED)
-def test_a_public_address_is_not_refused(url):
+@pytest.mark.parametrize("url", ALLOWED.split())
+def test_a_public_url_is_accepted(url):
     asyncio.run(HttpClient(resolve=trusting).check(url))
 
 
 @pytest.mark.parametrize(
     "url", ["http://localhost/", "http://ⓛocalhost/", "http://LOCALHOST/", "http://ˡocalhost/"]
 )
-def test_a_name_of_this_machine_is_resolved_and_then_refused(url):
+def test_a_name_of_this_machine_is_refused(url):
     with pytest.raises(ForbiddenAddress):
         asyncio.run(HttpClient().check(url))
     with pytest.raises(ForbiddenAddress):
         asyncio.run(HttpClient().fetch(url, timeout_s=5))
+
+
+def resolving_to(*addresses):
+    async def resolve(_host, port):
+        return [(address, port) for address in addresses]
+
+    return resolve
 
 
 @pytest.mark.parametrize(
@@ -240,67 +209,57 @@ def test_a_name_of_this_machine_is_resolved_and_then_refused(url):
         ["93.184.216.34", "::ffff:169.254.169.254"],
         ["2606:4700:4700::1111", "fe80::1%eth0"],
         ["2606:4700:4700::1111%1"],
-        ["93.184.216.34", "localhost"],
-        ["93.184.216.34", "2130706433"],
-        ["93.184.216.34", ""],
+        *(["93.184.216.34", other] for other in ("localhost", "2130706433", "")),
     ],
 )
 def test_every_address_of_a_name_must_be_public(addresses):
-    async def resolve(_host, port):
-        return [(address, port) for address in addresses]
-
-    http = HttpClient(resolve=resolve)
+    http = HttpClient(resolve=resolving_to(*addresses))
     with pytest.raises(ForbiddenAddress):
         asyncio.run(http.check("http://people.example/"))
     with pytest.raises(ForbiddenAddress):
         asyncio.run(http.fetch("http://people.example/", timeout_s=5))
 
 
-def test_connections_go_to_the_address_that_was_checked():
-    """Rebinding: the second answer would lead to a site that may not be visited."""
+@in_event_loop
+async def test_connections_go_to_the_address_that_was_checked():
+    """Rebinding: the second resolution is of a private site."""
+    async with a_site(host="127.0.0.2") as public, a_site(host="127.0.0.1") as private:
+        resolutions = [await public.resolve("", 0), await private.resolve("", 0)]
+        hosts = []
 
-    async def once():
-        async with a_site(host="127.0.0.2") as meant, a_site(host="127.0.0.1") as private:
-            resolutions = [await meant.resolve("", 0), await private.resolve("", 0)]
-            hosts = []
+        async def resolve(host, _port):
+            hosts.append(host)
+            return resolutions[len(hosts) - 1]
 
-            async def resolve(host, _port):
-                hosts.append(host)
-                return resolutions[len(hosts) - 1]
-
-            http = HttpClient(allowed_networks=["127.0.0.2/32"], resolve=resolve)
-            response = await http.fetch("http://people.example/")
-            assert (response.status, hosts, meant.connections) == (200, ["people.example"], 1)
-            with pytest.raises(ForbiddenAddress):
-                await http.fetch("http://people.example/")
-            assert (len(hosts), meant.connections, private.connections) == (2, 1, 0)
-
-    asyncio.run(once())
-
-
-def test_a_checked_address_is_checked_again_on_each_visit():
-    answers = iter([[("93.184.216.34", 80)], [("127.0.0.1", 80)]])
-
-    async def resolve(_host, _port):
-        return next(answers)
-
-    async def once():
-        http = HttpClient(resolve=resolve)
-        await http.check("http://people.example/")
+        http = HttpClient(allowed_networks=["127.0.0.2/32"], resolve=resolve)
+        response = await http.fetch("http://people.example/")
+        assert (response.status, hosts, public.connections) == (200, ["people.example"], 1)
         with pytest.raises(ForbiddenAddress):
             await http.fetch("http://people.example/")
+        assert (len(hosts), public.connections, private.connections) == (2, 1, 0)
 
-    asyncio.run(once())
+
+@in_event_loop
+async def test_a_checked_address_is_checked_again_on_each_fetch():
+    resolutions = iter([[("93.184.216.34", 80)], [("127.0.0.1", 80)]])
+
+    async def resolve(_host, _port):
+        return next(resolutions)
+
+    http = HttpClient(resolve=resolve)
+    await http.check("http://people.example/")
+    with pytest.raises(ForbiddenAddress):
+        await http.fetch("http://people.example/")
 
 
-def test_a_callback_is_resolved_once_and_judged_by_that():
-    """Plain http is for opened networks: a second answer, of another place or none, must not decide."""
+def test_a_callback_is_resolved_only_once():
+    """Plain http is for allowed networks; a second resolution could differ."""
     hosts = []
 
     async def resolve(host, port):
         hosts.append(host)
         if len(hosts) > 1:
-            raise OSError("no second answer")
+            raise OSError("no second resolution")
         return [("10.1.2.3", port)]
 
     asyncio.run(vet("http://people.example/hook", callback_networks=["10.0.0.0/8"], resolve=resolve))
@@ -308,13 +267,11 @@ def test_a_callback_is_resolved_once_and_judged_by_that():
 
 
 @pytest.mark.parametrize("addresses", [["93.184.216.34"], ["10.1.2.3", "93.184.216.34"]])
-def test_an_http_callback_needs_all_addresses_in_opened_networks(addresses):
-    async def resolve(_host, port):
-        return [(address, port) for address in addresses]
-
+def test_an_http_callback_needs_all_addresses_in_allowed_networks(addresses):
+    options = {"callback_networks": ["10.0.0.0/8"], "resolve": resolving_to(*addresses)}
     with pytest.raises(ConfigurationError, match=r"^the callback is refused: http is unencrypted[^\n]+$"):
-        asyncio.run(vet("http://people.example/hook", callback_networks=["10.0.0.0/8"], resolve=resolve))
-    asyncio.run(vet("https://people.example/hook", callback_networks=["10.0.0.0/8"], resolve=resolve))
+        asyncio.run(vet("http://people.example/hook", **options))
+    asyncio.run(vet("https://people.example/hook", **options))
 
 
 def test_an_unresolvable_callback_is_refused_in_one_line():
@@ -324,9 +281,6 @@ def test_an_unresolvable_callback_is_refused_in_one_line():
     for url in ("http://people.example/hook", "https://people.example/hook"):
         with pytest.raises(ConfigurationError, match=r"^the callback is refused: its host has no address$"):
             asyncio.run(vet(url, resolve=resolve))
-
-
-# --- what an operator opens -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -340,36 +294,22 @@ def test_an_unresolvable_callback_is_refused_in_one_line():
         ("100.64.0.0/10", "http://100.64.0.1/"),
     ],
 )
-def test_an_opened_network_may_be_visited_and_no_other(opened, url):
+def test_only_an_allowed_network_is_reachable(opened, url):
     asyncio.run(HttpClient(allowed_networks=[opened]).check(url))
     with pytest.raises(ForbiddenAddress):
         asyncio.run(HttpClient(allowed_networks=["192.168.0.0/16"]).check(url))
 
 
-@pytest.mark.parametrize(
-    "host",
-    [
-        "169.254.169.254",
-        "169.254.0.1",
-        "100.100.100.200",
-        "168.63.129.16",
-        "192.0.0.192",
-        "[fd00:ec2::254]",
-        "[fd20:ce::254]",
-        "[fe80::1]",
-        "[::ffff:169.254.169.254]",
-        "[::a9fe:a9fe]",
-        "[64:ff9b::a9fe:a9fe]",
-        "[64:ff9b:1::a9fe:a9fe]",
-        "[2002:a9fe:a9fe::]",
-        "[2001:0:a9fe:a9fe::]",
-        "[::ffff:0:a9fe:a9fe]",
-        "metadata.google.internal",
-        "metadata.goog",
-        "instance-data",
-    ],
-)
-def test_metadata_is_never_visited_whatever_is_opened(host):
+METADATA_HOSTS = """
+169.254.169.254 169.254.0.1 100.100.100.200 168.63.129.16 192.0.0.192 [fd00:ec2::254] [fd20:ce::254]
+[fe80::1] [::ffff:169.254.169.254] [::a9fe:a9fe] [64:ff9b::a9fe:a9fe] [64:ff9b:1::a9fe:a9fe]
+[2002:a9fe:a9fe::] [2001:0:a9fe:a9fe::] [::ffff:0:a9fe:a9fe]
+metadata.google.internal metadata.goog instance-data
+"""
+
+
+@pytest.mark.parametrize("host", METADATA_HOSTS.split())
+def test_metadata_services_are_refused_in_any_allowed_network(host):
     http = HttpClient(allowed_networks=["0.0.0.0/0", "::/0"], resolve=trusting)
     with pytest.raises(ForbiddenAddress):
         asyncio.run(http.check(f"http://{host}/"))
@@ -378,21 +318,18 @@ def test_metadata_is_never_visited_whatever_is_opened(host):
 
 
 @pytest.mark.parametrize("opened", [["10.0.0.1/8"], ["everything"], [""], "127.0.0.0/8", ["10.0.0.0/33"]])
-def test_a_network_that_is_none_is_told_at_once(opened):
+def test_an_invalid_network_raises_configuration_error(opened):
     with pytest.raises(ConfigurationError, match=r"10\.0\.0\.0/8") as caught:
         HttpClient(allowed_networks=opened)
     assert caught.value.__context__ is None
 
 
-def test_nothing_at_once_is_told_at_once():
+def test_zero_concurrency_raises_configuration_error():
     with pytest.raises(ConfigurationError, match="concurrency"):
         HttpClient(concurrency=0)
 
 
-# --- what is asked --------------------------------------------------------------------------------------
-
-
-def test_a_request_goes_out_as_it_was_asked():
+def test_a_request_is_sent_with_all_its_parts():
     response, site = fetched(
         lambda _: OK,
         path="/search?a=b#c",
@@ -413,15 +350,14 @@ def test_a_request_goes_out_as_it_was_asked():
     assert got.headers["user-agent"].startswith("exposurekit/")
 
 
-def test_a_body_goes_out_as_it_is():
+def test_a_body_is_sent_unchanged():
     _, site = fetched(
         lambda _: OK, method="POST", body=b"\x00{}", headers={"Content-Type": "application/json"}
     )
     assert (site.got[0].body, site.got[0].headers["content-type"]) == (b"\x00{}", "application/json")
 
 
-def test_the_environment_says_nothing(monkeypatch, tmp_path):
-    """Neither proxies nor passwords."""
+def test_proxies_and_netrc_of_the_environment_are_ignored(monkeypatch, tmp_path):
     netrc = tmp_path / "netrc"
     netrc.write_text("default login june password secret")
     netrc.chmod(0o600)
@@ -432,94 +368,72 @@ def test_the_environment_says_nothing(monkeypatch, tmp_path):
     assert "authorization" not in site.got[0].headers
 
 
-def test_a_request_is_sent_once_though_the_connection_drops():
-    async def once():
-        async with a_site(lambda _: b"") as site:
-            with pytest.raises(FetchError, match="unreachable"):
-                await HttpClient(allowed_networks=LOOPBACK).fetch(site.url())
-            return len(site.got)
-
-    assert asyncio.run(once()) == 1
+@in_event_loop
+async def test_a_request_is_sent_once_though_the_connection_drops():
+    async with a_site(lambda _: b"") as site:
+        with pytest.raises(FetchError, match="unreachable"):
+            await client().fetch(site.url())
+        assert len(site.got) == 1
 
 
-# --- redirects ------------------------------------------------------------------------------------------
+REDIRECTS = (301, 302, 303, 307, 308)
+FORBIDDEN_LOCATIONS = (
+    *("http://169.254.169.254/latest/meta-data/", "//10.0.0.1/", "http://metadata.google.internal/"),
+    *("http://[::1]/", "http://user@127.0.0.1/", "http://2130706433/", "file:///etc/passwd"),
+    *("gopher://127.0.0.1/", "javascript:alert(1)", "\\\\127.0.0.1\\", "//people.example\\@127.0.0.1/"),
+    *("http://peo ple.example/", "http://127.0.0.1:0/"),
+)
 
 
 @pytest.mark.parametrize(
-    "location",
+    ("location", "status"),
     [
-        "http://169.254.169.254/latest/meta-data/",
-        "//10.0.0.1/",
-        "http://metadata.google.internal/",
-        "http://[::1]/",
-        "http://user@127.0.0.1/",
-        "http://2130706433/",
-        "file:///etc/passwd",
-        "gopher://127.0.0.1/",
-        "javascript:alert(1)",
-        "\\\\127.0.0.1\\",
-        "//people.example\\@127.0.0.1/",
-        "http://peo ple.example/",
-        "http://127.0.0.1:0/",
+        *((location, 302) for location in FORBIDDEN_LOCATIONS),
+        *((FORBIDDEN_LOCATIONS[0], status) for status in REDIRECTS),
     ],
 )
-@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_a_redirect_is_vetted_as_the_first_address_is(location, status):
+def test_a_redirect_to_a_forbidden_address_is_refused(location, status):
     with pytest.raises(ForbiddenAddress):
         fetched(lambda _: redirect(location, status))
 
 
-def test_a_redirect_to_a_private_name_is_refused():
-    async def once():
-        async with (
-            a_site(lambda _: redirect("http://inside.example/")) as site,
-            a_site(host="127.0.0.2") as inside,
-        ):
+@in_event_loop
+async def test_a_redirect_to_a_private_name_is_refused():
+    redirecting = a_site(lambda _: redirect("http://inside.example/"))
+    async with redirecting as site, a_site(host="127.0.0.2") as inside:
 
-            async def resolve(host, port):
-                return await (inside if host == "inside.example" else site).resolve(host, port)
+        async def resolve(host, port):
+            return await (inside if host == "inside.example" else site).resolve(host, port)
 
-            with pytest.raises(ForbiddenAddress):
-                await HttpClient(allowed_networks=["127.0.0.1/32"], resolve=resolve).fetch(
-                    "http://people.example/"
-                )
-            return len(site.got), inside.connections
-
-    assert asyncio.run(once()) == (1, 0)
+        with pytest.raises(ForbiddenAddress):
+            await client(allowed_networks=["127.0.0.1/32"], resolve=resolve).fetch("http://people.example/")
+        assert (len(site.got), inside.connections) == (1, 0)
 
 
-def test_a_redirect_to_the_same_name_is_checked_again():
-    async def once():
-        async with a_site(lambda _: redirect("/on")) as site:
-            resolutions = iter([await site.resolve("", 0), [("127.0.0.2", site.port)]])
+@in_event_loop
+async def test_a_redirect_to_the_same_name_is_checked_again():
+    async with a_site(lambda _: redirect("/on")) as site:
+        resolutions = iter([await site.resolve("", 0), [("127.0.0.2", site.port)]])
 
-            async def resolve(_host, _port):
-                return next(resolutions)
+        async def resolve(_host, _port):
+            return next(resolutions)
 
-            with pytest.raises(ForbiddenAddress):
-                await HttpClient(allowed_networks=["127.0.0.1/32"], resolve=resolve).fetch(
-                    "http://people.example/"
-                )
-            return len(site.got)
-
-    assert asyncio.run(once()) == 1
+        with pytest.raises(ForbiddenAddress):
+            await client(allowed_networks=["127.0.0.1/32"], resolve=resolve).fetch("http://people.example/")
+        assert len(site.got) == 1
 
 
-def test_redirects_are_followed_to_where_they_end():
+@in_event_loop
+async def test_redirects_are_followed_to_their_end():
     hops = {"/": "/a/b", "/a/b": "../c d?e=ö", "/c%20d?e=%C3%B6": "//127.0.0.1:{port}/end"}
-    site = None
 
-    async def once():
-        nonlocal site
-        async with a_site(lambda got: hop(got.path)) as site:
-            return await HttpClient(allowed_networks=LOOPBACK).fetch(site.url(), redirects_max=3)
+    def hop(got):
+        return redirect(hops[got.path].format(port=site.port)) if got.path in hops else OK
 
-    def hop(path):
-        return redirect(hops[path].format(port=site.port)) if path in hops else OK
-
-    response = asyncio.run(once())
-    assert (response.status, response.url) == (200, site.url("/end"))
-    assert len(site.got) == 4
+    async with a_site(hop) as site:
+        response = await client().fetch(site.url(), redirects_max=3)
+        assert (response.status, response.url) == (200, site.url("/end"))
+        assert len(site.got) == 4
 
 
 @pytest.mark.parametrize("redirects_max", [1, 5])
@@ -534,28 +448,27 @@ def test_endless_redirects_end(redirects_max):
     assert len(paths) == redirects_max + 1
 
 
-@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_without_redirects_the_redirect_is_the_answer(status):
+@pytest.mark.parametrize("status", REDIRECTS)
+def test_without_redirects_the_redirect_is_the_response(status):
     response, site = fetched(lambda _: redirect("http://169.254.169.254/", status), redirects_max=0)
     assert (response.status, response.headers["location"]) == (status, "http://169.254.169.254/")
     assert len(site.got) == 1
 
 
 @pytest.mark.parametrize("answer", [whole(302), whole(304), whole(300, [("Location", "/on")])])
-def test_what_is_no_redirect_is_an_answer(answer):
+def test_a_3xx_that_is_no_redirect_is_a_response(answer):
     assert fetched(lambda _: answer)[0].status in {300, 302, 304}
 
 
 def redirected(status, *, to="/end", **options):
-    """What reaches the end of one redirect; `people.example` and `other.example` are the same site."""
+    """The request at the end of one redirect; `people.example` and `other.example` are the same site."""
 
-    async def once():
+    async def fetch():
         async with a_site(lambda got: whole() if got.path == "/end" else redirect(to, status)) as site:
-            http = HttpClient(allowed_networks=LOOPBACK, resolve=site.resolve)
-            await http.fetch("http://people.example/", **options)
+            await client(resolve=site.resolve).fetch("http://people.example/", **options)
             return site.got[-1]
 
-    return asyncio.run(once())
+    return asyncio.run(fetch())
 
 
 @pytest.mark.parametrize("status", [301, 302, 303])
@@ -574,12 +487,12 @@ def test_a_post_stays_a_post_on_the_same_host(status, to):
 
 
 @pytest.mark.parametrize("status", [307, 308])
-def test_a_form_is_not_sent_on_to_another_host(status):
+def test_a_form_is_not_redirected_to_another_host(status):
     with pytest.raises(ForbiddenAddress, match="another host"):
         redirected(status, to="http://other.example/end", method="POST", form={"name": "June"})
 
 
-def test_a_form_is_not_sent_on_in_the_clear():
+def test_a_form_is_not_redirected_to_unencrypted_http():
     form_request = Request.create(
         "https://people.example/", method="POST", headers={}, params={}, form={}, body=None
     )
@@ -588,9 +501,9 @@ def test_a_form_is_not_sent_on_in_the_clear():
         form_request.redirected(307, "http://people.example/on")
 
 
-@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize("status", REDIRECTS)
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
-def test_what_has_no_body_stays_what_it_is(status, method):
+def test_a_redirected_request_without_body_keeps_its_method(status, method):
     assert redirected(status, to="http://other.example/end", method=method).method == method
 
 
@@ -603,20 +516,17 @@ VALUES = {
 }
 
 
-def test_headers_go_on_to_the_same_origin():
+def test_headers_are_redirected_to_the_same_origin():
     got = redirected(302, headers=VALUES)
     assert {name: got.headers[name.lower()] for name in VALUES} == VALUES
 
 
 @pytest.mark.parametrize("to", ["http://other.example/end", "http://people.example:81/end"])
 @pytest.mark.parametrize("method", ["GET", "POST"])
-def test_to_another_origin_goes_on_only_what_anybody_may_know(to, method):
+def test_only_public_headers_are_redirected_to_another_origin(to, method):
     got = redirected(302, to=to, method=method, headers=VALUES)
     assert set(got.headers) == {"host", "accept", "user-agent", "accept-encoding", "connection"}
     assert (got.headers["user-agent"], got.headers["accept"]) == ("me", "text/html")
-
-
-# --- bounds ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("framed", [True, False])
@@ -629,16 +539,12 @@ def test_a_body_may_be_exactly_as_large_as_the_limit(framed):
     assert failed(lambda _: answer(70_001), bytes_max=70_000) == "too large"
 
 
-def test_an_endless_body_ends_soon():
-    async def once():
-        async with a_site(lambda _: forever(first=CHUNKED, piece=chunk(b"x" * 65_536))) as site:
-            with pytest.raises(FetchError, match="too large"):
-                await HttpClient(allowed_networks=LOOPBACK).fetch(
-                    site.url(), bytes_max=1_000_000, timeout_s=60
-                )
-            return site.sent
-
-    assert asyncio.run(once()) < 30_000_000
+@in_event_loop
+async def test_an_endless_body_is_too_large():
+    async with a_site(lambda _: forever(first=CHUNKED, piece=chunk(b"x" * 65_536))) as site:
+        with pytest.raises(FetchError, match="too large"):
+            await client().fetch(site.url(), bytes_max=1_000_000, timeout_s=60)
+        assert site.sent < 30_000_000
 
 
 @pytest.mark.parametrize(
@@ -652,19 +558,19 @@ def test_an_endless_body_ends_soon():
     ],
     ids=["silence", "head", "chunks", "body", "interim"],
 )
-def test_what_drips_ends_with_the_time(first, piece):
+def test_a_slow_response_is_a_time_out(first, piece):
     assert failed(lambda _: forever(first=first, piece=piece, every_s=0.02), timeout_s=0.4) == "time-out"
 
 
-def test_the_time_is_for_all_redirects_together():
-    async def late(got):
+def test_the_time_limit_covers_all_redirects():
+    async def delayed(got):
         await asyncio.sleep(0.1)
         yield redirect(got.path + "a")
 
-    assert failed(late, timeout_s=0.5, redirects_max=1_000) == "time-out"
+    assert failed(delayed, timeout_s=0.5, redirects_max=1_000) == "time-out"
 
 
-def test_a_name_that_is_never_resolved_ends_with_the_time():
+def test_a_slow_resolution_is_a_time_out():
     async def never(_host, _port):
         await asyncio.Event().wait()
 
@@ -677,8 +583,8 @@ def bomb(size, encoding=16 + zlib.MAX_WBITS):
     return b"".join(packing.compress(zeros) for _ in range(size >> 20)) + packing.flush()
 
 
-def test_a_bomb_is_not_unpacked():
-    packed = bomb(100 << 20)
+def test_a_decompression_bomb_is_not_decompressed():
+    packed = bomb(40 << 20)
     answer = whole(headers=[("Content-Encoding", "gzip")], body=packed)
     tracemalloc.start()
     try:
@@ -689,7 +595,7 @@ def test_a_bomb_is_not_unpacked():
     assert peak < 8_000_000
 
 
-def test_what_unpacks_to_nothing_is_counted_as_it_comes():
+def test_compressed_bytes_count_towards_the_limit():
     head = gzip.compress(b"")[:10]
     nothing = b"\x00\x00\x00\xff\xff" * 10_000
     first = CHUNKED[:-2] + b"Content-Encoding: gzip\r\n\r\n" + chunk(head)
@@ -698,7 +604,7 @@ def test_what_unpacks_to_nothing_is_counted_as_it_comes():
 
 @pytest.mark.parametrize("name", ["gzip", "X-GZIP"])
 @pytest.mark.parametrize("size", [0, 5, 70_000])
-def test_a_packed_body_is_unpacked(name, size):
+def test_a_gzip_body_is_decompressed(name, size):
     body = bytes(size)
     answer = whole(headers=[("Content-Encoding", name)], body=gzip.compress(body))
     assert fetched(lambda _: answer)[0].body == body
@@ -726,53 +632,37 @@ def test_an_unrequested_or_broken_encoding_is_unreadable(encoding, body):
     assert failed(lambda _: whole(headers=[("Content-Encoding", encoding)], body=body)) == "unreadable"
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        b"\x16\x03\x01\x00\xffnot http\x00\r\n\r\n",
-        b"HTTP/9.9.9 twohundred\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nContent-Length: many\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\ncut",
-        CHUNKED + b"zz\r\nno chunk\r\n",
-        CHUNKED + b"5\r\ncut",
-        b"HTTP/1.1 200 OK\r\nX: " + b"x" * 1_000_000 + b"\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 100_000 + b"\r\n",
-        CHUNKED + b"0\r\n" + b"X: y\r\n" * 100_000 + b"\r\n",
-    ],
-    ids=[
-        "none",
-        "status",
-        "length",
-        "negative",
-        "cut",
-        "chunk",
-        "cut-chunk",
-        "header",
-        "headers",
-        "trailers",
-    ],
-)
+BROKEN = {
+    "none": b"\x16\x03\x01\x00\xffnot http\x00\r\n\r\n",
+    "status": b"HTTP/9.9.9 twohundred\r\n\r\n",
+    "length": b"HTTP/1.1 200 OK\r\nContent-Length: many\r\n\r\n",
+    "negative": b"HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\n",
+    "cut": b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\ncut",
+    "chunk": CHUNKED + b"zz\r\nno chunk\r\n",
+    "cut-chunk": CHUNKED + b"5\r\ncut",
+    "header": b"HTTP/1.1 200 OK\r\nX: " + b"x" * 1_000_000 + b"\r\n\r\n",
+    "headers": b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 100_000 + b"\r\n",
+    "trailers": CHUNKED + b"0\r\n" + b"X: y\r\n" * 100_000 + b"\r\n",
+}
+
+
+@pytest.mark.parametrize("answer", BROKEN.values(), ids=BROKEN)
 def test_broken_http_is_unreadable(answer):
     assert failed(lambda _: answer, timeout_s=30) == "unreadable"
 
 
 @pytest.mark.parametrize("piece", [b"X: y\r\n" * 1000, b"x" * 10_000])
-def test_a_flood_of_headers_ends_before_the_time_does(piece):
-    assert (
-        failed(lambda _: forever(first=b"HTTP/1.1 200 OK\r\nX: ", piece=piece), timeout_s=60) == "unreadable"
-    )
+def test_endless_headers_are_unreadable(piece):
+    first = b"HTTP/1.1 200 OK\r\nX: "
+    assert failed(lambda _: forever(first=first, piece=piece), timeout_s=60) == "unreadable"
 
 
-def test_who_does_not_listen_or_does_not_answer_is_unreachable():
-    async def once():
-        async with a_site() as site:
-            pass
-        with pytest.raises(FetchError, match="unreachable"):
-            await HttpClient(allowed_networks=LOOPBACK).fetch(site.url())
-
-    asyncio.run(once())
-    assert failed(lambda _: b"") == "unreachable"
+@in_event_loop
+async def test_a_closed_port_is_unreachable():
+    async with a_site() as site:
+        pass
+    with pytest.raises(FetchError, match="unreachable"):
+        await client().fetch(site.url())
 
 
 async def failing(host, _port):
@@ -787,18 +677,14 @@ def test_a_name_without_an_address_is_unreachable(resolve):
             asyncio.run(ask("http://people.example/"))
 
 
-def test_the_system_knows_no_such_name():
+def test_an_unknown_name_is_unreachable():
     with pytest.raises(FetchError, match="unreachable"):
         asyncio.run(HttpClient().check("http://people.invalid/"))
 
 
-# --- what came ------------------------------------------------------------------------------------------
-
-
 def test_headers_are_read_by_lower_case_name():
-    answer = (
-        b"HTTP/1.1 404 Gone\r\nX-Kind: a\r\nx-kind: b\r\nX-Raw: \xff\xc3\xb6\r\nContent-Length: 1\r\n\r\nx"
-    )
+    headers = b"X-Kind: a\r\nx-kind: b\r\nX-Raw: \xff\xc3\xb6\r\nContent-Length: 1"
+    answer = b"HTTP/1.1 404 Gone\r\n" + headers + b"\r\n\r\nx"
     response, _ = fetched(lambda _: answer)
     assert response.status == 404
     assert response.headers == {"x-kind": "a, b", "x-raw": "�ö", "content-length": "1"}
@@ -827,10 +713,11 @@ def test_headers_are_read_by_lower_case_name():
         ("", b"", ""),
     ],
 )
-def test_text_is_read_as_the_page_says_and_never_fails(content_type, body, text):
+def test_text_is_decoded_by_the_pages_charset_without_errors(content_type, body, text):
     assert Response(200, "", {"content-type": content_type}, body).text == text
 
 
+@settings(max_examples=50)
 @given(
     body=st.binary(),
     charset=st.sampled_from(["utf-16", "gbk", "iso-2022-jp", "euc-kr", "big5", "sjis", "cp1255"]),
@@ -839,14 +726,11 @@ def test_any_bytes_have_a_text(body, charset):
     assert isinstance(Response(200, "", {"content-type": f"a/b; charset={charset}"}, body).text, str)
 
 
-def test_every_charset_that_is_offered_is_one_that_python_knows():
+def test_python_has_every_supported_charset():
     from exposurekit.service.http.response import _CODECS
 
     assert {name: b"a".decode(codec, "replace") for name, codec in _CODECS.items() if "16" not in codec} != {}
     assert all(b"a\x00".decode(codec, "replace") for codec in _CODECS.values())
-
-
-# --- cookies --------------------------------------------------------------------------------------------
 
 
 def opt_out(got):
@@ -856,53 +740,36 @@ def opt_out(got):
 
 
 @pytest.mark.parametrize("host", [None, "people.example"])
-def test_a_visit_keeps_its_cookies_and_nobody_else_has_them(host):
-    async def once():
-        async with a_site(opt_out) as site:
-            http = HttpClient(allowed_networks=LOOPBACK, resolve=site.resolve)
-            async with http.session() as visit, http.session() as other:
-                await visit.fetch(site.url("/form", host))
-                await visit.fetch(site.url("/send", host), method="POST", form={"name": "June"})
-                await other.fetch(site.url("/other", host))
-                await http.fetch(site.url("/plain", host))
-            async with http.session() as later:
-                await later.fetch(site.url("/later", host))
-            return {got.path: got.headers.get("cookie") for got in site.got}
-
-    cookies = asyncio.run(once())
+@in_event_loop
+async def test_cookies_are_sent_within_their_session_only(host):
+    async with a_site(opt_out) as site:
+        http = client(resolve=site.resolve)
+        async with http.session() as session, http.session() as other:
+            await session.fetch(site.url("/form", host))
+            await session.fetch(site.url("/send", host), method="POST", form={"name": "June"})
+            await other.fetch(site.url("/other", host))
+            await http.fetch(site.url("/form", host))
+            await http.fetch(site.url("/plain", host))
+        async with http.session() as later:
+            await later.fetch(site.url("/later", host))
+        cookies = {got.path: got.headers.get("cookie") for got in site.got}
     cookies_sent = {"csrf=1=2+3/4", "session=a b/c"}
     assert set(cookies["/send"].split("; ")) == set(cookies["/done"].split("; ")) == cookies_sent
     assert cookies["/form"] is cookies["/other"] is cookies["/plain"] is cookies["/later"] is None
 
 
-def test_a_request_keeps_no_cookie_for_the_next():
-    async def once():
-        async with a_site(opt_out) as site:
-            http = HttpClient(allowed_networks=LOOPBACK)
-            await http.fetch(site.url("/form"))
-            await http.fetch(site.url("/next"))
-            return site.got[-1].headers
-
-    assert "cookie" not in asyncio.run(once())
-
-
-def test_a_visits_cookies_do_not_go_to_another_host():
-    async def once():
-        async with a_site(opt_out) as site:
-            async with HttpClient(allowed_networks=LOOPBACK, resolve=site.resolve).session() as visit:
-                await visit.fetch("http://people.example/form")
-                await visit.fetch("http://other.example/next")
-            return site.got[-1].headers
-
-    assert "cookie" not in asyncio.run(once())
-
-
-# --- TLS ------------------------------------------------------------------------------------------------
+@in_event_loop
+async def test_cookies_are_not_sent_to_another_host():
+    async with a_site(opt_out) as site:
+        async with client(resolve=site.resolve).session() as session:
+            await session.fetch("http://people.example/form")
+            await session.fetch("http://other.example/next")
+        assert "cookie" not in site.got[-1].headers
 
 
 @pytest.fixture(scope="module")
 def tls(tmp_path_factory):
-    """A certificate for people.example that signed itself, and a server's side of it."""
+    """A self-signed certificate for people.example, and a server's context with it."""
     file = tmp_path_factory.mktemp("tls") / "people.pem"
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "people.example")])
@@ -915,56 +782,45 @@ def tls(tmp_path_factory):
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .sign(key, hashes.SHA256())
     )
-    file.write_bytes(
-        certificate.public_bytes(serialization.Encoding.PEM)
-        + key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
-    )
+    pem, pkcs8 = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    private = key.private_bytes(pem, pkcs8, serialization.NoEncryption())
+    file.write_bytes(certificate.public_bytes(pem) + private)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(file)
     return file, context
 
 
-def test_a_certificate_that_nobody_vouches_for_is_unreadable(tls):
-    async def once():
-        async with a_site(tls=tls[1]) as site:
-            with pytest.raises(FetchError) as caught:
-                await HttpClient(allowed_networks=LOOPBACK, resolve=site.resolve).fetch(
-                    "https://people.example/"
-                )
-            return caught.value.reason, site.got
-
-    assert asyncio.run(once()) == ("unreadable", [])
+@in_event_loop
+async def test_an_untrusted_certificate_is_unreadable(tls):
+    async with a_site(tls=tls[1]) as site:
+        with pytest.raises(FetchError, match="unreadable"):
+            await client(resolve=site.resolve).fetch("https://people.example/")
+        assert site.got == []
 
 
-@pytest.mark.parametrize(("host", "outcome"), [("people.example", "200"), ("other.example", "unreadable")])
-def test_a_certificate_is_for_the_name_that_was_asked(tls, host, outcome):
-    """In a process of its own: the authorities are read once."""
+@in_event_loop
+async def test_a_certificate_must_be_for_the_requested_name(tls):
+    """In another process: the trusted authorities are read once."""
     code = """if True:
         import asyncio, sys
         from exposurekit.service.http.client import HttpClient, FetchError
         async def resolve(host, port):
-            return [("127.0.0.1", int(sys.argv[2]))]
-        try:
-            print(asyncio.run(HttpClient(allowed_networks=["127.0.0.0/8"], resolve=resolve).fetch(sys.argv[1])).status)
-        except FetchError as error:
-            print(error.reason)
+            return [("127.0.0.1", int(sys.argv[1]))]
+        for host in ("people", "other"):
+            try:
+                http = HttpClient(allowed_networks=["127.0.0.0/8"], resolve=resolve)
+                print(asyncio.run(http.fetch(f"https://{host}.example/")).status)
+            except FetchError as error:
+                print(error.reason)
     """
+    async with a_site(tls=tls[1]) as site:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-W", "error", "-c", code, str(site.port)),
+            env=os.environ | {"SSL_CERT_FILE": str(tls[0])},
+            stdout=subprocess.PIPE,
+        )
+        assert (await process.communicate())[0].split() == [b"200", b"unreadable"]
 
-    async def once():
-        async with a_site(tls=tls[1]) as site:
-            process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-W", "error", "-c", code, f"https://{host}/", str(site.port)),
-                env=os.environ | {"SSL_CERT_FILE": str(tls[0])},
-                stdout=subprocess.PIPE,
-            )
-            return (await process.communicate())[0].decode().strip()
-
-    assert asyncio.run(once()) == outcome
-
-
-# --- what it says ---------------------------------------------------------------------------------------
 
 PLANTED = "juniper"
 HOSTILE = {
@@ -981,14 +837,14 @@ HOSTILE = {
 }
 
 
-def said_by(error):
+def texts_of(error):
     while error is not None:
         yield f"{error} {error!r}"
         error = error.__cause__ or error.__context__
 
 
 async def everything_that_fails(http):
-    """Every error that a hostile web can bring about, each with the planted word in the address."""
+    """Requests that fail in every way, each with the planted word in the URL."""
     for answer in HOSTILE.values():
         async with a_site(lambda _, answer=answer: answer) as site:
             yield http.fetch(site.url(f"/{PLANTED}?{PLANTED}"), headers={"X": PLANTED}, form={"n": PLANTED})
@@ -997,14 +853,9 @@ async def everything_that_fails(http):
         yield http.fetch(url)
         if "127" not in url:
             yield http.check(url)
-    for url in (
-        f"http://10.0.0.1/{PLANTED}",
-        f"file:///{PLANTED}",
-        f"http://[{PLANTED}",
-        f"http://{PLANTED}:x/",
-    ):
-        yield http.check(url)
-        yield http.fetch(url)
+    for url in ("http://10.0.0.1/{}", "file:///{}", "http://[{}", "http://{}:x/"):
+        yield http.check(url.format(PLANTED))
+        yield http.fetch(url.format(PLANTED))
     yield http.fetch(f"http://127.0.0.1/{PLANTED}", headers={"X": f"{PLANTED}\r\n"})
     yield http.fetch(f"http://127.0.0.1/{PLANTED}", method=f"G T {PLANTED}")
 
@@ -1014,10 +865,10 @@ def test_no_error_or_log_has_an_address_or_request(caplog):
 
     async def once():
         texts = []
-        async for attempt in everything_that_fails(HttpClient(allowed_networks=LOOPBACK)):
+        async for attempt in everything_that_fails(client()):
             with pytest.raises((ForbiddenAddress, FetchError)) as caught:
                 await attempt
-            texts += said_by(caught.value)
+            texts += texts_of(caught.value)
         return texts
 
     texts = asyncio.run(once(), debug=True)
@@ -1026,46 +877,39 @@ def test_no_error_or_log_has_an_address_or_request(caplog):
     assert PLANTED not in caplog.text.lower()
 
 
-def test_a_cookie_is_not_logged(caplog):
+@in_event_loop
+async def test_a_cookie_is_not_logged(caplog):
     caplog.set_level(logging.DEBUG)
-
-    async def once():
-        answer = whole(
-            headers=[("Set-Cookie", f"{PLANTED}@@=\x01{PLANTED}"), ("Set-Cookie", f"ok={'x' * 5000}")]
-        )
-        async with a_site(lambda _: answer) as site, HttpClient(allowed_networks=LOOPBACK).session() as visit:
-            await visit.fetch(site.url())
-
-    with suppress(FetchError):
-        asyncio.run(once())
+    cookies = (f"{PLANTED}@@=\x01{PLANTED}", f"ok={'x' * 5000}")
+    answer = whole(headers=[("Set-Cookie", cookie) for cookie in cookies])
+    async with a_site(lambda _: answer) as site, client().session() as session:
+        with suppress(FetchError):
+            await session.fetch(site.url())
     logging.getLogger("aiohttp.internal").warning("cookie %s", PLANTED)
     assert PLANTED not in caplog.text
 
 
-def test_an_answer_and_the_door_show_nothing():
-    response, _ = fetched(
-        lambda _: whole(headers=[("X", PLANTED)], body=PLANTED.encode()), path=f"/{PLANTED}"
-    )
+def test_the_repr_of_client_and_response_is_impersonal():
+    answer = whole(headers=[("X", PLANTED)], body=PLANTED.encode())
+    response, _ = fetched(lambda _: answer, path=f"/{PLANTED}")
     assert repr(response) == "Response(status=200)"
-    assert repr(HttpClient(allowed_networks=LOOPBACK)) == "HttpClient()"
+    assert repr(client()) == "HttpClient()"
 
 
-# --- at once, and again ---------------------------------------------------------------------------------
+def test_a_client_works_in_consecutive_event_loops():
+    http = client(concurrency=1)
 
-
-def test_it_works_in_one_loop_after_another():
-    http = HttpClient(allowed_networks=LOOPBACK, concurrency=1)
-
-    async def once():
+    async def fetch():
         async with a_site() as site:
-            # More than at once, so that some wait: what they wait for belongs to a loop.
+            # More than the limit, so that some wait for a limiter, which belongs to a loop.
             return [response.status for response in await asyncio.gather(*map(http.fetch, [site.url()] * 3))]
 
-    assert [asyncio.run(once()) for _ in range(2)] == [[200] * 3] * 2
+    assert [asyncio.run(fetch()) for _ in range(2)] == [[200] * 3] * 2
     assert len(http._resolver._limiters) == 1
 
 
-def test_at_most_the_limit_run_and_queued_time_is_free():
+@in_event_loop
+async def test_concurrency_is_limited_and_time_limits_exclude_queueing():
     running, most = 0, 0
 
     async def slowly(_):
@@ -1076,56 +920,45 @@ def test_at_most_the_limit_run_and_queued_time_is_free():
         running -= 1
         yield OK
 
-    async def once():
-        async with a_site(slowly) as site:
-            http = HttpClient(allowed_networks=LOOPBACK, concurrency=2)
-            await asyncio.gather(*(http.fetch(site.url(), timeout_s=0.5) for _ in range(8)))
-
-    asyncio.run(once())
+    async with a_site(slowly) as site:
+        http = client(concurrency=2)
+        await asyncio.gather(*(http.fetch(site.url(), timeout_s=0.5) for _ in range(8)))
     assert most == 2
 
 
-def test_a_fetch_that_is_cancelled_is_cancelled():
-    async def once():
-        arrived = asyncio.Event()
+@in_event_loop
+async def test_a_fetch_can_be_cancelled():
+    arrived = asyncio.Event()
 
-        async def silence(_):
-            arrived.set()
-            await asyncio.Event().wait()
-            yield b""
+    async def silence(_):
+        arrived.set()
+        await asyncio.Event().wait()
+        yield b""
 
-        async with a_site(silence) as site:
-            task = asyncio.ensure_future(
-                HttpClient(allowed_networks=LOOPBACK, concurrency=1).fetch(site.url())
-            )
-            await arrived.wait()
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-
-    asyncio.run(once())
+    async with a_site(silence) as site:
+        task = asyncio.ensure_future(client(concurrency=1).fetch(site.url()))
+        await arrived.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
 
 
-def test_no_connection_is_kept():
-    async def once():
-        async with a_site(lambda _: OK) as site:
-            http = HttpClient(allowed_networks=LOOPBACK)
-            for _ in itertools.repeat(None, 3):
-                await http.fetch(site.url())
-            return site.connections, {got.headers["connection"] for got in site.got}
-
-    assert asyncio.run(once()) == (3, {"close"})
+@in_event_loop
+async def test_each_request_has_its_own_connection():
+    async with a_site() as site:
+        http = client()
+        for _ in range(3):
+            await http.fetch(site.url())
+        assert (site.connections, {got.headers["connection"] for got in site.got}) == (3, {"close"})
 
 
-def test_who_closed_the_door_goes_out_no_more():
-    async def once():
-        async with a_site() as site:
-            http = HttpClient(allowed_networks=LOOPBACK)
-            await http.close()
-            with pytest.raises(FetchError, match="unreachable"):
-                await http.fetch(site.url())
-            with pytest.raises(FetchError, match="unreachable"):
-                await http.check("http://localhost/")
-            return site.connections
-
-    assert asyncio.run(once()) == 0
+@in_event_loop
+async def test_a_closed_client_sends_no_request():
+    async with a_site() as site:
+        http = client()
+        await http.close()
+        with pytest.raises(FetchError, match="unreachable"):
+            await http.fetch(site.url())
+        with pytest.raises(FetchError, match="unreachable"):
+            await http.check("http://localhost/")
+        assert site.connections == 0
