@@ -28,6 +28,7 @@ from crash.settings import WORLD_SPEED, FastClock, Settings
 from crash.verdict import ATTEMPTS, Run, print_verdict, verdict
 from support import postgres
 from support.hostile_pages import hostile_pages
+from support.services import opened
 
 from exposurekit.contract.webhooks import GROUPS
 from exposurekit.sandbox.world.world import World
@@ -104,19 +105,15 @@ def run_once(plan, directory, server):
 
 
 async def run_in(plan, settings, directory, world, server):
-    database = await settings.open().open()
     receiver = Receiver(plan.seed)
-    try:
-        async with receiver.listening():
-            credentials = await add_integrators(database, receiver)
-            fleet = Fleet(create_processes(plan, directory), plan.seed)
-            waiting = partial(count_scanning, database)
-            load = Load(fleet.base_urls, world.people, credentials, plan.seed, waiting)
-            with fleet.running():
-                server_stops = await kill_under_load(plan, database, fleet, load, server)
-            evidence = await collect_evidence(database)
-    finally:
-        await database.close()
+    async with opened(settings.open()) as database, receiver.listening():
+        credentials = await add_integrators(database, receiver)
+        fleet = Fleet(create_processes(plan, directory), plan.seed)
+        waiting = partial(count_scanning, database)
+        load = Load(fleet.base_urls, world.people, credentials, plan.seed, waiting)
+        with fleet.running():
+            server_stops = await kill_under_load(plan, database, fleet, load, server)
+        evidence = await collect_evidence(database)
     return evidence, Run(
         attempts=receiver.attempts,
         registered=load.registered,

@@ -6,8 +6,8 @@ A test that uses the fixture ``store``, or ``service``, runs on SQLite and on Po
 import asyncio
 import shutil
 import tempfile
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache, wraps
@@ -88,6 +88,15 @@ def at_work(database: Database, function: Callable[[Session], Awaitable[Any]]) -
             return await function(work)
 
     return asyncio.run(work())
+
+
+@asynccontextmanager
+async def opened(database: Database) -> AsyncIterator[Database]:
+    await database.open()
+    try:
+        yield database
+    finally:
+        await database.close()
 
 
 def in_event_loop(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:

@@ -13,7 +13,7 @@ from urllib.parse import urlencode, urlsplit
 
 import httpx
 from sqlalchemy import delete, select
-from support.services import START, Service, a_database, json_body
+from support.services import START, Service, a_database, json_body, opened
 
 from exposurekit.sandbox.world.asgi import HTML, AsgiTransport, Request, Response, html
 from exposurekit.service.accounts import integrators
@@ -291,11 +291,8 @@ class House(Service):
         """Use another connection."""
 
         async def done():
-            database = await self.another_database().open()
-            try:
+            async with opened(self.another_database()) as database:
                 return await do(database)
-            finally:
-                await database.close()
 
         return asyncio.run(done())
 
@@ -389,11 +386,8 @@ def a_house(
     searched = None if engine is None else Engine(engine, politeness=unthrottled, timeout_s=3)
 
     async def prepare():
-        behind = await a_database(directory, key=KEY, clock=clock).open()
-        async with behind.writing() as work:
-            added = await integrators.add(work, "acme", attested_by=attested_by)
-        await behind.close()
-        return added
+        async with opened(a_database(directory, key=KEY, clock=clock)) as behind, behind.writing() as work:
+            return await integrators.add(work, "acme", attested_by=attested_by)
 
     credentials = asyncio.run(prepare())
     if works:

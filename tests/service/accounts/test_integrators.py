@@ -1,4 +1,4 @@
-"""Integrators: their keys and secrets are random, shown once, and kept as digests."""
+"""Integrators: their keys and secrets are random, and stored as digests."""
 
 import asyncio
 import re
@@ -13,38 +13,36 @@ from exposurekit.service.accounts import integrators, users
 @pytest.fixture
 def work(tmp_path):
     database = a_database(tmp_path)
+    with asyncio.Runner() as runner:
+        runner.run(database.open())
 
-    def run(function):
-        async def inside():
-            async with (await database.open()).writing() as work:
+        async def write(function):
+            async with database.writing() as work:
                 return await function(work)
 
-        return asyncio.run(inside())
-
-    yield run
-    asyncio.run(database.close())
+        yield lambda function: runner.run(write(function))
+        runner.run(database.close())
 
 
-def test_credentials_need_no_escaping_in_paths_queries_and_shells(work):
-    credentials = work(lambda work: integrators.add(work, "acme"))
-    assert re.fullmatch("[A-Za-z0-9]{43}", credentials.api_key)
-    assert re.fullmatch("[A-Za-z0-9]{43}", credentials.api_secret)
-    assert credentials.api_key != credentials.api_secret
+@pytest.fixture
+def acme(work):
+    return work(lambda work: integrators.add(work, "acme"))
 
 
-def test_credentials_do_not_show_themselves(work):
-    credentials = work(lambda work: integrators.add(work, "acme"))
-    assert repr(credentials) == "Credentials(integration_name='acme')"
+def test_credentials_are_alphanumeric_and_hidden_in_their_repr(acme):
+    assert re.fullmatch("[A-Za-z0-9]{43}", acme.api_key)
+    assert re.fullmatch("[A-Za-z0-9]{43}", acme.api_secret)
+    assert acme.api_key != acme.api_secret
+    assert repr(acme) == "Credentials(integration_name='acme')"
 
 
-def test_a_name_that_is_taken_is_refused(work):
-    work(lambda work: integrators.add(work, "acme"))
+def test_a_duplicate_name_raises_error(work, acme):
     with pytest.raises(ConfigurationError, match="exists already"):
         work(lambda work: integrators.add(work, "acme"))
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a/b", "a.b", "é", "x" * 65, "a\n"])
-def test_a_name_that_cannot_stand_in_a_path_is_refused(work, name):
+def test_a_name_that_needs_escaping_raises_error(work, name):
     with pytest.raises(ConfigurationError, match="1 to 64"):
         work(lambda work: integrators.add(work, name))
 
@@ -59,20 +57,19 @@ def test_integrators_are_listed_by_name_with_their_users(work):
     assert [(integrator.name, integrator.users) for integrator in work(fill)] == [("acme", 0), ("zeta", 1)]
 
 
-def test_rotating_gives_a_new_key_and_a_new_secret(work):
-    old = work(lambda work: integrators.add(work, "acme"))
+def test_rotating_replaces_key_and_secret(work, acme):
     new = work(lambda work: integrators.rotate(work, "acme"))
     assert new.integration_name == "acme"
-    assert not {new.api_key, new.api_secret} & {old.api_key, old.api_secret}
+    assert not {new.api_key, new.api_secret} & {acme.api_key, acme.api_secret}
 
 
 @pytest.mark.parametrize("step", [integrators.rotate, integrators.remove])
-def test_an_unknown_name_is_refused(work, step):
+def test_an_unknown_name_raises_error(work, step):
     with pytest.raises(ConfigurationError, match="no integrator"):
         work(lambda work: step(work, "nobody"))
 
 
-def test_removing_people_must_be_said(work):
+def test_removing_users_must_be_explicit(work):
     async def fill(work):
         await integrators.add(work, "acme")
         await users.create(work, 1, {"first_name": "Jane", "last_name": "Doe"})
