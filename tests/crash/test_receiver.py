@@ -18,7 +18,7 @@ RUN = Path(__file__).with_name("receiver_run.py")
 
 
 def test_acknowledged_deliveries_are_stored_once_despite_kills():
-    command = [sys.executable, RUN, "--kills", "3"]
+    command = [sys.executable, RUN, "--kills", "2"]
     run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=200)
     assert run.returncode == 0, run.stdout + run.stderr
     assert "BROKEN" not in run.stdout

@@ -38,8 +38,8 @@ from exposurekit.service.webhooks.endpoints import Callback
 
 COMMAND = (sys.executable, str(Path(__file__).with_name("run.py")))
 SHORT = {
-    "sqlite": ("--kills", "3"),
-    "postgresql": ("--kills", "3", "--server-stops", "1"),
+    "sqlite": ("--kills", "2"),
+    "postgresql": ("--kills", "2", "--server-stops", "1"),
 }
 FAILING = "http://127.0.0.1:9/failing"
 

@@ -1,11 +1,11 @@
-"""Nothing personal and nothing secret stands in the files of the database, or in any log, even at DEBUG."""
+"""Database files and logs, even at DEBUG, contain no personal data and no secrets."""
 
-import asyncio
 import logging
+from functools import partial
 
 import pytest
 from sqlalchemy import update
-from support.services import JANE, Service, a_database, a_service, at_work, json_body
+from support.services import JANE, Service, a_database, a_service, at_work, in_event_loop, json_body, opened
 
 from exposurekit.contract.inputs import EmailItem
 from exposurekit.contract.operations import OPERATIONS
@@ -54,7 +54,7 @@ def leaves(value):
 
 
 def planted(service: Service):
-    """A person with everything; and every value that must not be seen again."""
+    """A user with every field; and every value that must not leak."""
     user = service.create(**PERSON)
 
     async def find(work):
@@ -63,21 +63,15 @@ def planted(service: Service):
         await submit_removal(work, user["record_id"], Site(name="Site"))
 
     service.work(find)
-    listed = {
-        LISTING.name,
-        LISTING.reference_id,
-        LISTING.href,
-        "Canary Relation",
-        "Canary Otherwise",
-        "Canary Location",
-    }
+    listed = {LISTING.name, LISTING.reference_id, LISTING.href}
+    listed |= {"Canary Relation", "Canary Otherwise", "Canary Location"}
     secrets = {service.credentials.api_key, service.credentials.api_secret, user["secret"]}
     values = leaves(PERSON) - {"maiden"} | listed | {PAGE.url, PAGE.title} | secrets
     return user, {value.encode() for value in values}
 
 
-def test_the_files_of_the_database_hold_none_of_it(tmp_path):
-    """The files are read while they are in use, write-ahead log and all."""
+def test_database_files_contain_no_personal_data(tmp_path):
+    """Also the write-ahead log, while the service runs."""
     with a_service(tmp_path) as service:
         user, values = planted(service)
         service.update(user, first_name="Canarlotta", emails="canarlotta@mine.example")
@@ -91,89 +85,68 @@ def test_the_files_of_the_database_hold_none_of_it(tmp_path):
 
 
 class LogRecorder(logging.Handler):
-    """Every line, as it would be written, with the traceback that goes with it."""
+    """Every line with its traceback."""
 
     def __init__(self):
         super().__init__(0)
         self.lines = []
 
     def emit(self, record):
-        self.lines.append(
-            logging.Formatter("%(name)s %(message)s %(args)s").format(record) + repr(vars(record))
-        )
+        line = logging.Formatter("%(name)s %(message)s %(args)s").format(record)
+        self.lines.append(line + repr(vars(record)))
 
 
 @pytest.fixture
 def log():
     handler = LogRecorder()
-    named = [
-        None,
-        "sqlalchemy",
-        "sqlalchemy.engine",
-        "sqlalchemy.pool",
-        "asyncio",
-        "uvicorn.error",
-        "uvicorn.access",
-    ]
-    named += ["python_multipart", "exposurekit"]
+    named = [None, "sqlalchemy", "sqlalchemy.engine", "sqlalchemy.pool", "asyncio", "uvicorn.error"]
+    named += ["uvicorn.access", "python_multipart", "exposurekit"]
     before = {name: (logging.getLogger(name).level, logging.getLogger(name).propagate) for name in named}
     for name in named:
         logging.getLogger(name).setLevel(logging.DEBUG)
-        logging.getLogger(name).propagate = (
-            name != "uvicorn.access"
-        )  # a service that ran here may have cut it off
-    heard = [logging.getLogger(), logging.getLogger("uvicorn.access")]  # uvicorn cuts the second one off
-    for logger in heard:
+        # Access logs do not propagate, whatever a service that ran earlier has set.
+        logging.getLogger(name).propagate = name != "uvicorn.access"
+    loggers = [logging.getLogger(), logging.getLogger("uvicorn.access")]
+    for logger in loggers:
         logger.addHandler(handler)
     yield handler
-    for logger in heard:
+    for logger in loggers:
         logger.removeHandler(handler)
     for name, (level, propagates) in before.items():
         logging.getLogger(name).setLevel(level)
         logging.getLogger(name).propagate = propagates
 
 
-# The client of these tests logs whole URLs itself: what the service logs is what is looked at here.
+# The client of these tests logs whole URLs itself.
 CLIENT = ("httpx", "httpcore")
 
 
-def test_no_log_holds_any_of_it_whatever_happens(tmp_path, log):
+def test_logs_contain_no_personal_data_whatever_happens(tmp_path, log):
     with a_service(tmp_path) as service:
         user, values = planted(service)
-        canary = b"canary-in-a-wrong-place"
+        canary = b"canary-in-a-wrong-field"
+        invalid = (PERSON | {"emails": canary.decode() + "\0"}, PERSON | {"birth_date": canary.decode()}, [])
+        media_types = ("application/json", "application/xml", "multipart/form-data; boundary=x", "text/plain")
         for operation in OPERATIONS:
-            ids = {
-                "user_id": user["id"],
-                "id": user["record_id"] if "user_id" in operation.names else user["id"],
-            }
-            path = operation.path.format(**ids)
+            item_id = user["record_id"] if "user_id" in operation.names else user["id"]
+            path = operation.path.format(user_id=user["id"], id=item_id)
+            call = partial(service.call, operation.method, path, user)
             for suffix in ("", ".xml", ".csv"):
                 for secret in (user, {"secret": canary.decode()}, None):
                     service.call(operation.method, path + suffix, secret, json=PERSON)
-            for body in (
-                PERSON | {"emails": canary.decode() + "\0"},
-                PERSON | {"birth_date": canary.decode()},
-                [],
-            ):
-                service.call(operation.method, path, user, json=body)
-            for media_type in (
-                "application/json",
-                "application/xml",
-                "multipart/form-data; boundary=x",
-                "text/plain",
-            ):
-                service.call(
-                    operation.method, path, user, content=canary, headers={"content-type": media_type}
-                )
-            service.call(operation.method, path, user, data=JANE | {"middle_name": canary.decode()})
-            service.call(operation.method, path, user, files={"middle_name": (None, canary)})
+            for body in invalid:
+                call(json=body)
+            for media_type in media_types:
+                call(content=canary, headers={"content-type": media_type})
+            call(data=JANE | {"middle_name": canary.decode()})
+            call(files={"middle_name": (None, canary)})
             service.call("DELETE", path, user)
 
-        async def spoil(work):
+        async def corrupt(work):
             for table in (tables.users, tables.records, tables.links, tables.alerts):
-                await work.run(update(table), {"ciphertext": b"spoiled"})
+                await work.run(update(table), {"ciphertext": b"corrupt"})
 
-        service.work(spoil)
+        service.work(corrupt)
         for operation in OPERATIONS[2:]:
             path = operation.path.format(user_id=user["id"], id=user["id"])
             service.call(operation.method, path, user, json=PERSON)
@@ -186,17 +159,17 @@ def test_no_log_holds_any_of_it_whatever_happens(tmp_path, log):
         assert not [line for line in lines if value.decode() in line], value
 
 
-def test_a_fault_is_told_by_its_type_and_its_place(tmp_path, log):
+def test_a_fault_is_logged_with_its_type_and_location(tmp_path, log):
     with a_service(tmp_path) as service:
         user = service.create()
-        service.work(lambda work: work.run(update(tables.users), {"ciphertext": b"spoiled"}))
+        service.work(lambda work: work.run(update(tables.users), {"ciphertext": b"corrupt"}))
         assert service.call("GET", f"/users/{user['id']}", user).status_code == 500
     [line] = [line for line in log.lines if "fault=" in line]
     assert "fault=DecryptionError at=exposurekit.service.storage.encryption.decrypt_all:" in line
     assert "Traceback" not in line
 
 
-def test_the_access_log_would_hold_neither_key_nor_query(log):
+def test_the_access_log_masks_key_and_query(log):
     middleware.mask_access_log()
     path = "/api/acme/k3y/v2/users/7.json?api_secret=s3cret&secret=123"
     logging.getLogger("uvicorn.access").info('%s - "%s %s HTTP/%s" %d', "127.0.0.1", "GET", path, "1.1", 200)
@@ -205,21 +178,17 @@ def test_the_access_log_would_hold_neither_key_nor_query(log):
     assert not any(secret in line for secret in ("k3y", "s3cret", "123&", "secret="))
 
 
-def test_a_database_error_does_not_show_what_was_stored(tmp_path):
-    async def clash():
-        database = await a_database(tmp_path).open()
-        try:
+@in_event_loop
+async def test_a_database_error_hides_its_parameters(tmp_path):
+    items = {"emails": [EmailItem(**PERSON["emails"][0])]}
+    async with opened(a_database(tmp_path)) as database:
+        with pytest.raises(Exception, match="FOREIGN KEY") as error:
             async with database.writing() as work:
-                await user_items.update_items(work, 10**9, {"emails": [EmailItem(**PERSON["emails"][0])]})
-        finally:
-            await database.close()
-
-    with pytest.raises(Exception, match="FOREIGN KEY") as error:
-        asyncio.run(clash())
+                await user_items.update_items(work, 10**9, items)
     assert "parameters hidden" in str(error.value)
 
 
-def test_a_rotated_key_and_secret_are_refused_at_once(tmp_path):
+def test_rotated_credentials_are_rejected_immediately(tmp_path):
     with a_service(tmp_path) as service:
         assert service.call("GET", "/users").status_code == 200
         new = at_work(service.database, lambda work: integrators.rotate(work, "acme"))
@@ -231,6 +200,6 @@ def test_a_rotated_key_and_secret_are_refused_at_once(tmp_path):
 @pytest.mark.parametrize(
     "path", ["/API/acme/{}/v2/users", "/api//acme/{}/v2/users", "/acme/{}/v2/users", "/api/x/y/{}/z"]
 )
-def test_a_mistyped_address_does_not_show_the_key_either(path):
+def test_a_mistyped_url_is_logged_without_its_key(path):
     key = "k3y" * 15
     assert key not in middleware.masked(path.format(key))

@@ -1,4 +1,4 @@
-"""The worker: one row's trouble is no other's, what is stopped is given back, and nothing is done twice at once."""
+"""The worker: a failing row affects no other, a stopped worker releases its rows, and no work is done twice."""
 
 import asyncio
 import logging
@@ -7,19 +7,10 @@ from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
 
 import pytest
-from sqlalchemy import exc, update
+from sqlalchemy import exc, select, update
 from support import postgres
-from support.services import url_of
-from support.small_web import (
-    KEY,
-    QUICK,
-    Card,
-    Folk,
-    GatedAnswer,
-    a_worker,
-    by_form,
-    definition,
-)
+from support.services import opened, url_of
+from support.small_web import KEY, QUICK, Card, Folk, GatedAnswer, a_worker, by_form, definition
 
 from exposurekit.service.storage import leases, tables
 from exposurekit.service.storage.database import Database
@@ -47,67 +38,56 @@ def log(caplog):
     return caplog
 
 
-@asynccontextmanager
-async def a_database_of(house, kind=Database, **options):
-    database = kind(url_of(house.directory), vault=Vault(KEY), clock=house.clock, **options)
-    await database.open()
-    try:
-        yield database
-    finally:
-        await database.close()
+def database_of(house, kind, **options):
+    return opened(kind(url_of(house.directory), vault=Vault(KEY), clock=house.clock, **options))
 
 
 @asynccontextmanager
 async def working(house, database, config=QUICK):
-    """A worker, for as long as the block lasts; it must not have ended by itself."""
+    """A running worker, which must not end by itself."""
     running = asyncio.create_task(a_worker(database, house.resolve, house.definitions, config=config).run())
     try:
         yield running
     finally:
-        assert not running.done(), "the worker has died"
+        assert not running.done(), "the worker ended"
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
 
 
-async def comes(condition):
-    """As soon as it is so."""
+async def until(condition):
+    """Wait until it is true."""
     for _ in range(2000):
         if condition():
             return
         await asyncio.sleep(0.005)
-    raise AssertionError("it never came to that")
+    raise AssertionError("it never became true")
 
 
 def statuses(house):
     return [row.status for row in house.rows()]
 
 
-# --- trouble ----------------------------------------------------------------------------------------------
-
-
 def test_a_failing_row_is_retried_and_affects_no_other(house, town, seekfolk, log):
-    """Processes that die by themselves are counted and must be 0."""
-    broken, whole = house.juniper(), house.juniper()
-    spoil = update(tables.users).where(tables.users.c.id == broken["id"])
+    broken, intact = house.juniper(), house.juniper()
+    corrupt = update(tables.users).where(tables.users.c.id == broken["id"])
     [before] = [row.ciphertext for row in house.rows(tables.users) if row.id == broken["id"]]
-    house.work(lambda work: work.run(spoil.values(ciphertext=b"\1" + bytes(60))))
+    house.work(lambda work: work.run(corrupt.values(ciphertext=b"\1" + bytes(60))))
     assert house.idle() == 3  # both scans, and an opt-out
-    assert house.statuses(whole) == {"r1": "pending removal"}
+    assert house.statuses(intact) == {"r1": "pending removal"}
     assert f"worker=scan row={broken['id']} fault=DecryptionError" in log.text
-    house.work(lambda work: work.run(spoil.values(ciphertext=before)))
+    house.work(lambda work: work.run(corrupt.values(ciphertext=before)))
     house.advance(hours=5)
     assert house.statuses(broken) == {}
     house.advance(hours=1)
     assert house.statuses(broken) == {"r1": "pending removal"}
 
 
-def test_what_is_logged_tells_nothing_of_anybody(house, seekfolk, log):
-    """Structured log without a key, secret or personal value."""
+def test_the_log_contains_no_personal_data(house, seekfolk, log):
     user = house.juniper()
-    spoil = update(tables.records).values(ciphertext=b"\1" + bytes(60))
+    corrupt = update(tables.records).values(ciphertext=b"\1" + bytes(60))
     house.idle()
     house.clock.advance(timedelta(days=3))
-    house.work(lambda work: work.run(spoil))
+    house.work(lambda work: work.run(corrupt))
     house.idle()
     assert "fault=" in log.text
     for word in ("Juniper", "Quillfeather", "juniper@", "Acorn", "seekfolk.example", user["secret"]):
@@ -115,7 +95,7 @@ def test_what_is_logged_tells_nothing_of_anybody(house, seekfolk, log):
 
 
 def test_work_that_takes_too_long_is_cancelled_and_retried(house, town, seekfolk, log):
-    """A lease outlasts its work: what was ended must not be at work still when the next begins."""
+    """A lease outlasts its work, so that two attempts never overlap."""
     gate = seekfolk.search = GatedAnswer(seekfolk.matching_cards)
     house.juniper()
 
@@ -133,8 +113,8 @@ def test_work_that_takes_too_long_is_cancelled_and_retried(house, town, seekfolk
 
 
 @contextmanager
-def away(house, store):
-    """Nobody can write, or on PostgreSQL even connect, for as long as the block lasts."""
+def outage(house, store):
+    """No writes, and on PostgreSQL no connections, during the block."""
     url = url_of(house.directory)
     if store == "sqlite":
         with sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None) as other:
@@ -145,9 +125,8 @@ def away(house, store):
         return
     name = url.partition("?")[0].rpartition("/")[2]
     postgres.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
-    postgres.execute(
-        f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'"  # noqa: S608  ours
-    )
+    pids = f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'"  # noqa: S608
+    postgres.execute(pids)
     try:
         yield
     finally:
@@ -158,13 +137,13 @@ def test_a_short_database_outage_stops_no_work(house, town, seekfolk, store, log
     house.juniper()
 
     async def worked():
-        async with a_database_of(house, busy_timeout_s=0.1) as database:
-            with away(house, store):
+        async with database_of(house, Database, busy_timeout_s=0.1) as database:
+            with outage(house, store):
                 async with working(house, database):
-                    await comes(lambda: log.text.count("worker=scan fault=") >= 2)
+                    await until(lambda: log.text.count("worker=scan fault=") >= 2)
                     assert town.requests == []
             async with working(house, database):
-                await comes(lambda: town.of("Seekfolk", "/opt-out"))
+                await until(lambda: town.of("Seekfolk", "/opt-out"))
 
     asyncio.run(worked())
 
@@ -172,15 +151,15 @@ def test_a_short_database_outage_stops_no_work(house, town, seekfolk, store, log
 FAULTS = {
     "the server is gone": lambda: exc.OperationalError("", None, OSError("gone")),
     "no connection is free": lambda: exc.TimeoutError("QueuePool limit reached"),
-    "the turn does not come": TimeoutError,
+    "the write lock times out": TimeoutError,
     "the file cannot be read": lambda: OSError("input/output error"),
-    "the driver itself says so": lambda: sqlite3.OperationalError("disk I/O error"),
-    "something else": lambda: RuntimeError("not foreseen"),
+    "the driver raises it": lambda: sqlite3.OperationalError("disk I/O error"),
+    "something else": lambda: RuntimeError("unexpected"),
 }
 
 
-class Flaky(Database):
-    """A database that fails every other time that it is asked, until it is well."""
+class FlakyDatabase(Database):
+    """Every other session fails, six times."""
 
     fault = None
     failures = 0
@@ -206,26 +185,22 @@ class Flaky(Database):
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_whatever_the_database_says_the_worker_lives(house, town, seekfolk, log, name):
-    """A worker that ended by itself would be missed by nobody: the service goes on answering."""
-    house.has()  # nothing else is asked of the database
+def test_a_worker_survives_every_database_error(house, town, seekfolk, log, name):
+    house.has()  # no other work uses the database
 
     async def worked():
-        async with a_database_of(house, Flaky) as database:
+        async with database_of(house, FlakyDatabase) as database:
             database.fault = FAULTS[name]
             async with working(house, database):
-                await comes(lambda: database.failures == 6 and database.calls > 20)
+                await until(lambda: database.failures == 6 and database.calls > 20)
 
     asyncio.run(worked())
     assert "fault=" in log.text
-    assert "not foreseen" not in log.text
-
-
-# --- stopped ----------------------------------------------------------------------------------------------
+    assert "unexpected" not in log.text
 
 
 def test_a_stopped_worker_releases_its_leases(house, town, seekfolk):
-    """Work that survives; the next worker need not wait for the lease to run out."""
+    """The next worker need not wait until the lease ends."""
     gate = seekfolk.search = GatedAnswer(seekfolk.matching_cards)
     house.juniper()
     house.juniper(first_name="Marigold")
@@ -233,7 +208,7 @@ def test_a_stopped_worker_releases_its_leases(house, town, seekfolk):
     async def stopped(database):
         async with working(house, database):
             await gate.is_reached()
-            await comes(lambda: len(town.of("Seekfolk")) == 2)
+            await until(lambda: len(town.of("Seekfolk")) == 2)
 
     house.behind(stopped)
     gate.go.set()
@@ -243,43 +218,48 @@ def test_a_stopped_worker_releases_its_leases(house, town, seekfolk):
     assert statuses(house) == ["pending removal"]
 
 
-class Dawdling(Database):
-    """Its transactions are over a moment before whoever made them hears of it."""
+class SlowDatabase(Database):
+    """A session that leases a user returns only when `finish` is set."""
 
     def __init__(self, *args, **options):
         super().__init__(*args, **options)
-        self.taking = asyncio.Event()
+        self.leased, self.finish = asyncio.Event(), asyncio.Event()
 
     @asynccontextmanager
     async def writing(self):
         async with super().writing() as work:
             yield work
-        self.taking.set()
-        await asyncio.sleep(0.05)
+            leased = await work.all(select(tables.users.c.id).where(tables.users.c.lease.is_not(None)))
+        if leased:
+            self.leased.set()
+            await self.finish.wait()
 
 
 def test_a_worker_stopped_while_leasing_releases_too(house, seekfolk):
     house.juniper()
 
-    async def stopped():
-        async with a_database_of(house, Dawdling) as database:
-            database.taking.clear()
-            config = WorkerConfig(idle_s=0.02, removals=0, deliveries=0)
-            async with working(house, database, config):
-                database.taking.clear()
-                await database.taking.wait()
+    async def stop():
+        async with database_of(house, SlowDatabase) as database:
+            running = asyncio.create_task(
+                a_worker(database, house.resolve, house.definitions, config=QUICK).run()
+            )
+            await database.leased.wait()
+            running.cancel()
+            for _ in range(10):  # until the cancellation has reached every task
+                await asyncio.sleep(0)
+            database.finish.set()
+            await asyncio.gather(running, return_exceptions=True)
 
-    asyncio.run(stopped())
+    asyncio.run(stop())
     assert [row.lease for row in house.rows(tables.users)] == [None]
 
 
-@pytest.mark.parametrize("at", ["the control", "the person"])
-def test_what_was_lost_in_the_middle_keeps_nothing(house, town, seekfolk, log, at):
-    """Whoever was away for longer than the lease has no say: the next one's look is the one that counts."""
+@pytest.mark.parametrize("at", ["control search", "user search"])
+def test_a_scan_that_loses_its_lease_stores_nothing(house, town, seekfolk, log, at):
     gate = GatedAnswer(seekfolk.matching_cards)
-    # After the answer for the person there is nothing to ask any more, and only the keeping is left.
+    # After the user search, only the storing is left.
     seekfolk.search = lambda request: (
-        gate(request) if at == "the control" or HERS.fits(request) else seekfolk.matching_cards(request)
+        gate(request) if at == "control search" or HERS.fits(request) else seekfolk.matching_cards(request)
     )
     house.juniper()
 
@@ -300,18 +280,14 @@ def test_what_was_lost_in_the_middle_keeps_nothing(house, town, seekfolk, log, a
     assert (row.lease, row.is_scanning, row.scanned_at) == (taken.token, True, None)
 
 
-# --- several, and none ------------------------------------------------------------------------------------
-
-
-def test_two_workers_do_nothing_twice(house, town, seekfolk):
-    """PostgreSQL with several workers; on SQLite the second one finds nothing wrong either."""
-    names = [f"Junip{character}r" for character in "abcdefghijkl"]
+def test_two_workers_do_no_work_twice(house, town, seekfolk):
+    names = [f"Junip{character}r" for character in "abcdefgh"]
     seekfolk.cards[:] = [Card(f"r-{name}", f"{name} Quillfeather") for name in names]
     for name in names:
         house.juniper(first_name=name)
 
     async def together():
-        async with a_database_of(house) as one, a_database_of(house) as other:
+        async with database_of(house, Database) as one, database_of(house, Database) as other:
             config = WorkerConfig(scans=3, removals=2)
             workers = [
                 a_worker(base, house.resolve, house.definitions, config=config) for base in (one, other)
@@ -330,7 +306,7 @@ def test_two_workers_do_nothing_twice(house, town, seekfolk):
     assert sum(done) == 2 * len(names)
 
 
-class Counting(Database):
+class CountingDatabase(Database):
     reads = changes = 0
 
     @asynccontextmanager
@@ -346,14 +322,14 @@ class Counting(Database):
             yield work
 
 
-def test_a_worker_with_nothing_to_do_writes_nothing(house, seekfolk):
-    """On SQLite there is one writer: an idle worker must not stand in the way of the front."""
+def test_an_idle_worker_writes_nothing(house, seekfolk):
+    """SQLite has one writer: an idle worker must not block the API."""
 
     async def idle():
-        async with a_database_of(house, Counting) as database:
+        async with database_of(house, CountingDatabase) as database:
             database.reads = database.changes = 0
             async with working(house, database, WorkerConfig(idle_s=0.001)):
-                await comes(lambda: database.reads > 60)
+                await until(lambda: database.reads > 30)
             return database.changes
 
     assert asyncio.run(idle()) <= 1  # tidied up once an hour
@@ -368,29 +344,31 @@ def test_nothing_is_done_before_it_is_due(house, town, seekfolk):
     assert house.behind(lambda database: house.worker(database).next_due()) > house.clock.now()
 
 
-def test_no_more_is_begun_at_once_than_the_pace_allows(house, town, seekfolk):
+def test_no_more_scans_run_at_once_than_configured(house, town, seekfolk):
     gate = seekfolk.search = GatedAnswer(seekfolk.matching_cards)
     for _ in range(5):
         house.juniper()
 
-    async def begun(database):
-        async with working(house, database, WorkerConfig(scans=2, idle_s=0.01)):
-            await comes(lambda: len(town.of("Seekfolk")) == 2)
-            await asyncio.sleep(0.1)  # nothing is to happen, and that takes a while to see
+    async def work():
+        config = WorkerConfig(scans=2, idle_s=0.01)
+        async with database_of(house, CountingDatabase) as database, working(house, database, config):
+            await until(lambda: len(town.of("Seekfolk")) == 2)
+            reads = database.reads
+            await until(lambda: database.reads > reads + 8)  # the worker has checked for due work
             assert len(town.of("Seekfolk")) == 2
             gate.go.set()
             seekfolk.search = None
-            await comes(lambda: len(town.of("Seekfolk", "/opt-out")) == 5)
+            await until(lambda: len(town.of("Seekfolk", "/opt-out")) == 5)
 
-    house.behind(begun)
+    asyncio.run(work())
 
 
-def test_a_worker_without_sites_says_so(house, log):
+def test_a_worker_without_sites_logs_a_warning(house, log):
     house.has()
 
-    async def begun(database):
+    async def work(database):
         async with working(house, database):
-            await comes(lambda: "no site definitions" in log.text)
+            await until(lambda: "no site definitions" in log.text)
 
-    house.behind(begun)
+    house.behind(work)
     assert "worker=running sites=0 search_engine=no" in log.text

@@ -1,12 +1,13 @@
-"""Standing: nobody is scanned without activation and a recorded consent; and who is purged is forgotten wholly."""
+"""Consent: a user is scanned only while active and with recorded consent; a purge deletes everything of a user."""
 
 import dataclasses
 import sqlite3
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
-from sqlalchemy import func, insert, select, text
+from sqlalchemy import insert, select, text
 from support.services import LISTING, PAGE, SITE, json_body
 
 from exposurekit.service.accounts import consent as accounts_consent
@@ -26,13 +27,13 @@ LASTS = timedelta(minutes=5)
 
 @pytest.fixture
 def jane(service):
-    """Somebody for whom the service is active, and who has consented to nothing yet."""
+    """An active user without consent."""
     return service.create()
 
 
 @pytest.fixture(scope="module")
 def attested(service):
-    """The same service, asked by an integrator that answers for everybody's consent."""
+    """The same service, with an integrator who attests every consent."""
     credentials = service.work(
         lambda work: integrators.add(work, "zeta", attested_by="Zeta, data protection")
     )
@@ -44,7 +45,7 @@ def do(service, function, user, *arguments, **named):
 
 
 def consent(service, user):
-    do(service, accounts_consent.consent, user, granted_by="Jane Doe, by letter")
+    do(service, accounts_consent.consent, user, granted_by="Jane Doe, in writing")
 
 
 def withdraw(service, user):
@@ -52,46 +53,31 @@ def withdraw(service, user):
 
 
 def row_of(service, user):
-    async def row(work):
-        return await work.first(select(tables.users).where(tables.users.c.id == user["id"]))
-
-    return service.work(row)
+    query = select(tables.users).where(tables.users.c.id == user["id"])
+    return service.work(lambda work: work.first(query))
 
 
 def consents_of(service, user):
-    columns = tables.consents.c
-
-    async def rows(work):
-        query = select(
-            columns.purpose,
-            columns.granted_by,
-            columns.granted_at,
-            columns.withdrawn_by,
-            columns.withdrawn_at,
-        )
-        return await work.all(query.where(columns.user_id == user["id"]).order_by(columns.id))
-
-    return [tuple(row) for row in service.work(rows)]
+    names = ("purpose", "granted_by", "granted_at", "withdrawn_by", "withdrawn_at")
+    query = select(*(tables.consents.c[name] for name in names))
+    query = query.where(tables.consents.c.user_id == user["id"]).order_by(tables.consents.c.id)
+    return [tuple(row) for row in service.work(lambda work: work.all(query))]
 
 
 def take(service, table, row_id):
     return service.work(lambda work: leases.acquire_one(work, table, row_id, duration=LASTS))
 
 
-# --- consent ---------------------------------------------------------------------------------------------
-
-
 def test_a_consent_has_its_source_and_makes_a_scan_due(service, jane):
-    """Consent recorded (who, when, for what)."""
     assert consents_of(service, jane) == []
     assert row_of(service, jane).due_at is None
     consent(service, jane)
     now = service.clock.now()
-    assert consents_of(service, jane) == [("scan and removal", "Jane Doe, by letter", now, None, None)]
+    assert consents_of(service, jane) == [("scan and removal", "Jane Doe, in writing", now, None, None)]
     assert (row_of(service, jane).due_at, service.get(jane)["user"]["is_scanning"]) == (now, True)
 
 
-def test_a_consent_that_is_in_force_is_not_recorded_twice(service, jane):
+def test_a_valid_consent_is_not_recorded_twice(service, jane):
     consent(service, jane)
     before = consents_of(service, jane)
     service.clock.advance(timedelta(days=1))
@@ -100,7 +86,7 @@ def test_a_consent_that_is_in_force_is_not_recorded_twice(service, jane):
 
 
 def test_an_attestation_is_recorded_for_each_created_user(attested):
-    """Create user starts a scan as the specification says."""
+    """Specification, "Create user": it starts a scan."""
     user = attested.create(**{"async": True})
     now = attested.clock.now()
     assert user["is_scanning"] is True
@@ -110,30 +96,24 @@ def test_an_attestation_is_recorded_for_each_created_user(attested):
 
 
 def test_without_an_attestation_scans_wait_for_a_recorded_consent(service, jane):
-    """Only with recorded consent."""
     assert jane["is_scanning"] is False
     assert not do(service, accounts_consent.may_scan, jane)
     assert row_of(service, jane).due_at is None
 
 
-def test_an_attestation_covers_users_created_while_it_holds(service):
+def test_an_attestation_covers_users_created_during_it(service):
     credentials = service.work(lambda work: integrators.add(work, "later"))
     later = dataclasses.replace(service, credentials=credentials)
     scanned = []
     for attested_by in (None, "Later, data protection", None):
-
-        async def attest(work, who=attested_by):
-            await integrators.attest(work, "later", attested_by=who)
-
-        service.work(attest)
+        service.work(partial(integrators.attest, name="later", attested_by=attested_by))
         scanned.append(later.create(**{"async": True})["is_scanning"])
     assert scanned == [False, True, False]
 
 
-def test_a_consent_may_be_withdrawn_and_given_again(service, jane):
-    """An operator can withdraw it for a person."""
+def test_a_consent_may_be_withdrawn_and_renewed(service, jane):
     consent(service, jane)
-    given_at = service.clock.now()
+    granted_at = service.clock.now()
     service.clock.advance(timedelta(hours=1))
     assert withdraw(service, jane) == 1
     ended = service.clock.now()
@@ -141,7 +121,7 @@ def test_a_consent_may_be_withdrawn_and_given_again(service, jane):
     service.clock.advance(timedelta(hours=1))
     do(service, accounts_consent.consent, jane, granted_by="Jane Doe, in person")
     assert consents_of(service, jane) == [
-        ("scan and removal", "Jane Doe, by letter", given_at, "Jane Doe, by telephone", ended),
+        ("scan and removal", "Jane Doe, in writing", granted_at, "Jane Doe, by telephone", ended),
         ("scan and removal", "Jane Doe, in person", service.clock.now(), None, None),
     ]
     assert row_of(service, jane).due_at == service.clock.now()
@@ -150,28 +130,24 @@ def test_a_consent_may_be_withdrawn_and_given_again(service, jane):
 
 @pytest.mark.parametrize("stop", ["withdraw", "deactivate"])
 def test_a_worker_loses_a_user_whose_scans_must_stop(service, jane, stop):
-    """And then nothing is scanned or submitted."""
     consent(service, jane)
     site = dataclasses.replace(SITE, removed_by_us=True)
     record_id = do(service, discover_record, jane, LISTING, site)
-    leases_held = [
+    acquired = [
         (tables.users, take(service, tables.users, jane["id"])),
         (tables.records, take(service, tables.records, record_id)),
     ]
     withdraw(service, jane) if stop == "withdraw" else do(service, accounts_consent.deactivate, jane)
-    for table, lease in leases_held:
+    for table, lease in acquired:
         with pytest.raises(LeaseLost):
-            service.work(lambda work, table=table, lease=lease: leases.assert_held(work, table, lease))
-
-        async def due(work, table=table, row_id=lease.row_id):
-            return await work.first(select(table.c.due_at, table.c.lease).where(table.c.id == row_id))
-
-        assert tuple(service.work(due)) == (None, None)
+            service.work(partial(leases.assert_held, table=table, lease=lease))
+        query = select(table.c.due_at, table.c.lease).where(table.c.id == lease.row_id)
+        assert tuple(service.work(lambda work, query=query: work.first(query))) == (None, None)
     assert service.get(jane)["user"]["is_scanning"] is False
     assert len(service.get(jane, "/records")["records"]) == 1
 
 
-def test_what_stops_one_person_stops_no_other(service, jane):
+def test_stopping_one_user_stops_no_other(service, jane):
     other = service.create()
     for user in (jane, other):
         consent(service, user)
@@ -184,16 +160,11 @@ def test_what_stops_one_person_stops_no_other(service, jane):
     assert do(service, accounts_consent.may_scan, other)
 
 
-# --- activation ------------------------------------------------------------------------------------------
-
-
-def test_the_history_of_the_service_is_told_in_order(service, jane):
+def test_the_service_history_is_in_order(service, jane):
     """Specification, "Service history entry"; Where the specification is silent: "service activation"."""
+    steps = [(accounts_consent.deactivate, DEACTIVATED), (accounts_consent.activate, ACTIVATED)]
     expected = [{ACTIVATED: service.clock.now().strftime(INSTANT_FORMAT)}]
-    for function, name in (
-        (accounts_consent.deactivate, DEACTIVATED),
-        (accounts_consent.activate, ACTIVATED),
-    ) * 2:
+    for function, name in steps * 2:
         service.clock.advance(timedelta(days=1, seconds=1))
         do(service, function, jane)
         expected.append({name: service.clock.now().strftime(INSTANT_FORMAT)})
@@ -213,7 +184,7 @@ def test_events_within_one_second_are_listed_in_order(service, jane):
 
 
 @pytest.mark.parametrize("function", [accounts_consent.activate, accounts_consent.deactivate])
-def test_what_is_so_already_is_not_entered_again(service, jane, function):
+def test_a_repeated_activation_or_deactivation_is_not_recorded(service, jane, function):
     do(service, function, jane)
     before = service.get(jane)["user"]["service_history"]
     service.clock.advance(timedelta(days=1))
@@ -224,10 +195,7 @@ def test_what_is_so_already_is_not_entered_again(service, jane, function):
 @pytest.mark.parametrize("active", [True, False])
 @pytest.mark.parametrize("consents", [True, False, "no longer", "again"])
 @pytest.mark.parametrize("consent_first", [True, False])
-def test_a_person_may_be_scanned_while_active_and_consenting_only(
-    service, jane, active, consents, consent_first
-):
-    """Only while the service is activated and only with recorded consent."""
+def test_a_user_is_scanned_only_while_active_and_consenting(service, jane, active, consents, consent_first):
     if not active and not consent_first:
         do(service, accounts_consent.deactivate, jane)
     if consents:
@@ -246,7 +214,7 @@ def test_a_person_may_be_scanned_while_active_and_consenting_only(
     assert (row_of(service, jane).due_at is not None) is may
 
 
-def test_activation_brings_the_scan_back(service, jane):
+def test_activation_makes_a_scan_due_again(service, jane):
     """Not in the specification, "service activation": scanning follows it."""
     consent(service, jane)
     do(service, accounts_consent.deactivate, jane)
@@ -256,7 +224,7 @@ def test_activation_brings_the_scan_back(service, jane):
 
 
 @pytest.mark.parametrize(("hours", "is_scanning"), [(None, True), (0, True), (-1, True), (1, False)])
-def test_a_scan_is_planned_for_now_or_for_later(service, jane, hours, is_scanning):
+def test_a_scan_is_scheduled_for_now_or_for_later(service, jane, hours, is_scanning):
     consent(service, jane)
     now = service.clock.now()
     at = None if hours is None else now + timedelta(hours=hours)
@@ -265,7 +233,7 @@ def test_a_scan_is_planned_for_now_or_for_later(service, jane, hours, is_scannin
     assert service.get(jane)["user"]["is_scanning"] is is_scanning
 
 
-def test_people_are_counted_by_what_may_be_done_for_them(service):
+def test_users_are_counted_by_activation_and_consent(service):
     before = service.work(accounts_consent.counts)
     users = [service.create() for _ in range(5)]
     for user in users[:3]:
@@ -284,24 +252,19 @@ def test_people_are_counted_by_what_may_be_done_for_them(service):
     }
 
 
-# --- purge -----------------------------------------------------------------------------------------------
-
-
 def fill(service, user):
-    """Something in every table that can be about a person."""
+    """Add a row to every table about users."""
 
     async def fill(work):
         user_id = user["id"]
         await endpoints.set_callback(
             work, service.credentials.integration_name, Callback("https://acme.example/hook")
         )
-        await accounts_consent.consent(work, user_id, granted_by="Jane Doe, by letter")
+        await accounts_consent.consent(work, user_id, granted_by="Jane Doe, in writing")
         record_id = await discover_record(work, user_id, LISTING, SITE)
         await discover_link(work, user_id, PAGE)
         listing = dataclasses.replace(LISTING, reference_id="2")
         await candidates.save(work, user_id, SITE.name, listing, Verdict("possible", 0.5, ("the name",)))
-        [lease] = await leases.acquire(work, tables.deliveries, limit=1, duration=LASTS) or [None]
-        assert lease is None
         row = await work.first(select(tables.deliveries.c.id).where(tables.deliveries.c.user_id == user_id))
         lease = await leases.acquire_one(work, tables.deliveries, row.id, duration=LASTS)
         await outbox.prepare(work, lease)
@@ -314,14 +277,14 @@ def fill(service, user):
 
 
 def everything(service):
-    async def everything(work):
+    async def read(work):
         return {table: await work.all(select(table)) for table in tables.metadata.sorted_tables}
 
-    return service.work(everything)
+    return service.work(read)
 
 
 def about(rows, user):
-    """The rows that are about a person, table by table."""
+    """The rows about a user, by table."""
     owned = {row.id for row in rows[tables.deliveries] if row.user_id == user["id"]}
     rows_by_table = {}
     for table, some in rows.items():
@@ -346,7 +309,6 @@ FULL = {
 
 
 def test_purging_deletes_all_rows_of_the_user_and_no_others(service):
-    """Leaves nothing of a person in any table."""
     jane, john = service.create(**FULL), service.create(**FULL)
     for user in (jane, john):
         fill(service, user)
@@ -364,8 +326,7 @@ def test_purging_deletes_all_rows_of_the_user_and_no_others(service):
     assert json_body(service.call("GET", f"/users/{john['id']}", john))["user"]["id"] == john["id"]
 
 
-def test_every_table_knows_whose_it_is_or_is_about_nobody():
-    """A table that is added must go with its person, or hold nothing of one."""
+def test_every_table_about_users_is_purged_by_cascade():
     cascading = {
         table.name
         for table in tables.metadata.sorted_tables
@@ -381,7 +342,7 @@ def test_every_table_knows_whose_it_is_or_is_about_nobody():
 
 
 def bytes_of(rows):
-    """Every sealed value, every digest."""
+    """Every ciphertext and digest."""
     return {
         bytes(value) for some in rows.values() for row in some for value in row if isinstance(value, bytes)
     }
@@ -393,20 +354,20 @@ def on_disk(service):
 
 
 def checkpoint(service):
-    """What SQLite does by itself from time to time, and when the last connection closes."""
+    """SQLite does this from time to time, and when the last connection closes."""
     connection = sqlite3.connect(service.database._url.database)
     assert connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] == 0
     connection.close()
 
 
 @pytest.mark.parametrize("store", ["sqlite"], indirect=True)
-def test_purging_a_person_leaves_nothing_of_them_in_the_file(service):
-    """Deleted pages are the database's file too; the write-ahead log holds them until it is written back."""
+def test_a_purge_leaves_no_bytes_of_the_user_in_the_file(service):
+    """Deleted pages remain in the file, and in the write-ahead log until a checkpoint."""
     jane = service.create(**FULL)
     fill(service, jane)
     hers = {value for value in bytes_of(about(everything(service), jane)) if len(value) >= 32}
     assert len(hers) > 15
-    # A value that goes on over several pages has their heads in between.
+    # A value on several pages has page headers in between.
     pieces = {value[:24] for value in hers} | {value[-24:] for value in hers}
     checkpoint(service)
     assert all(piece in on_disk(service) for piece in pieces)
@@ -417,16 +378,12 @@ def test_purging_a_person_leaves_nothing_of_them_in_the_file(service):
 
 
 @pytest.mark.parametrize("store", ["sqlite"], indirect=True)
-def test_what_is_deleted_is_overwritten(service):
-    """SQLite may be built without it, and then keeps what was deleted in free pages."""
-
-    async def setting(work):
-        return (await work.first(text("PRAGMA secure_delete")))[0]
-
-    assert service.work(setting) == 1
+def test_deleted_rows_are_overwritten(service):
+    """SQLite may be built without this, and then leaves deleted rows in free pages."""
+    assert service.work(lambda work: work.first(text("PRAGMA secure_delete")))[0] == 1
 
 
-def test_the_id_of_a_purged_person_is_never_given_again(service, jane):
+def test_the_id_of_a_purged_user_is_never_reused(service, jane):
     do(service, accounts_consent.purge, jane)
     assert service.create()["id"] > jane["id"]
 
@@ -441,9 +398,9 @@ def test_the_id_of_a_purged_person_is_never_given_again(service, jane):
         lambda work, user_id: accounts_consent.consent(work, user_id, granted_by="nobody"),
         lambda work, user_id: accounts_consent.withdraw(work, user_id, withdrawn_by="nobody"),
     ],
-    ids=["hold", "purge", "activate", "deactivate", "consent", "withdraw"],
+    ids=["lock", "purge", "activate", "deactivate", "consent", "withdraw"],
 )
-def test_a_person_who_is_not_there_has_no_standing(service, jane, step):
+def test_an_unknown_user_raises_error_and_is_never_scanned(service, jane, step):
     do(service, accounts_consent.purge, jane)
     with pytest.raises(NoSuchUser, match="no user has this id"):
         do(service, step, jane)
@@ -451,16 +408,9 @@ def test_a_person_who_is_not_there_has_no_standing(service, jane, step):
     assert not do(service, accounts_consent.schedule_scan, jane)
 
 
-def test_a_consent_for_something_else_is_none_for_a_scan(service, jane):
-    async def other(work):
-        row = {
-            "user_id": jane["id"],
-            "purpose": "a newsletter",
-            "granted_by": "Jane Doe",
-            "granted_at": work.clock.now(),
-        }
-        await work.add(insert(tables.consents), row)
-        return (await work.first(select(func.count()).where(tables.consents.c.user_id == jane["id"])))[0]
-
-    assert service.work(other) == 1
+def test_a_consent_for_another_purpose_permits_no_scan(service, jane):
+    row = {"user_id": jane["id"], "purpose": "a newsletter", "granted_by": "Jane Doe"}
+    row["granted_at"] = service.clock.now()
+    service.work(lambda work: work.add(insert(tables.consents), row))
+    assert len(consents_of(service, jane)) == 1
     assert not do(service, accounts_consent.may_scan, jane)

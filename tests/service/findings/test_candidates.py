@@ -1,4 +1,4 @@
-"""Candidates: what may be a person's waits for the operator, and is a record only when the operator says so."""
+"""Candidates: possible listings of a user, which become records only when the operator accepts them."""
 
 import dataclasses
 
@@ -13,7 +13,7 @@ from exposurekit.service.findings.candidates import POSSIBLE, QUARANTINED, Verdi
 from exposurekit.service.findings.findings import Site, discover_record
 from exposurekit.service.storage import tables
 
-MAYBE = Verdict(POSSIBLE, 0.6, ("the same name", "no age"))
+POSSIBLY = Verdict(POSSIBLE, 0.6, ("the same name", "no age"))
 BAD_DAY = Verdict(QUARANTINED, 0.9, ("the site lists anybody",))
 
 
@@ -26,8 +26,8 @@ def listing(reference="1", **fields):
     return dataclasses.replace(LISTING, reference_id=reference, **fields)
 
 
-def keep(service, user, listing_found=LISTING, judged=MAYBE, site=SITE.name):
-    service.work(lambda work: candidates.save(work, user["id"], site, listing_found, judged))
+def save(service, user, candidate=LISTING, verdict=POSSIBLY, site=SITE.name):
+    service.work(lambda work: candidates.save(work, user["id"], site, candidate, verdict))
 
 
 def stored_candidates(service, user, **options):
@@ -35,8 +35,8 @@ def stored_candidates(service, user, **options):
 
 
 def test_a_candidate_has_its_reasons_and_makes_no_event(service, jane):
-    """Weaker matches are kept as possible for the operator, and never removed by themselves."""
-    keep(service, jane)
+    """Weaker matches wait for the operator."""
+    save(service, jane)
     [one] = stored_candidates(service, jane)
     assert (one.user_id, one.site, one.verdict, one.score) == (jane["id"], SITE.name, "possible", 0.6)
     assert (one.reasons, one.observed_at) == (("the same name", "no age"), service.clock.now())
@@ -46,9 +46,9 @@ def test_a_candidate_has_its_reasons_and_makes_no_event(service, jane):
 
 
 def test_a_candidate_found_again_is_updated(service, jane):
-    keep(service, jane)
+    save(service, jane)
     [before] = stored_candidates(service, jane)
-    keep(service, jane, listing(LISTING.reference_id, age=42), BAD_DAY)
+    save(service, jane, listing(LISTING.reference_id, age=42), BAD_DAY)
     [after] = stored_candidates(service, jane)
     assert (after.id, after.verdict, after.score, after.listing.age) == (before.id, "quarantined", 0.9, 42)
     assert after.reasons == BAD_DAY.reasons
@@ -56,24 +56,24 @@ def test_a_candidate_found_again_is_updated(service, jane):
 
 def test_a_reference_belongs_to_one_site_and_one_user(service, jane):
     other = service.create()
-    keep(service, jane)
-    keep(service, jane, site="Elsewhere")
-    keep(service, other)
+    save(service, jane)
+    save(service, jane, site="Elsewhere")
+    save(service, other)
     assert (len(stored_candidates(service, jane)), len(stored_candidates(service, other))) == (2, 1)
     service.work(lambda work: candidates.discard(work, jane["id"], SITE.name, LISTING))
     assert [one.site for one in stored_candidates(service, jane)] == ["Elsewhere"]
     assert len(stored_candidates(service, other)) == 1
 
 
-def test_what_is_no_candidate_is_dropped_without_a_word(service, jane):
+def test_discarding_an_unknown_candidate_changes_nothing(service, jane):
     service.work(lambda work: candidates.discard(work, jane["id"], SITE.name, LISTING))
     assert stored_candidates(service, jane) == []
 
 
-def test_candidates_are_listed_the_likeliest_first(service, jane):
+def test_candidates_are_listed_by_score(service, jane):
     for number, score in enumerate((0.5, 0.9, 0.5, 0.7)):
         judged = Verdict(QUARANTINED if number == 3 else POSSIBLE, score, ())
-        keep(service, jane, listing(str(number)), judged)
+        save(service, jane, listing(str(number)), judged)
     assert [one.listing.reference_id for one in stored_candidates(service, jane)] == ["1", "3", "0", "2"]
     assert [one.listing.reference_id for one in stored_candidates(service, jane, limit=2)] == ["1", "3"]
     assert [one.listing.reference_id for one in stored_candidates(service, jane, verdict=QUARANTINED)] == [
@@ -84,7 +84,7 @@ def test_candidates_are_listed_the_likeliest_first(service, jane):
 
 
 def test_an_accepted_candidate_becomes_an_ordinary_record(service, jane):
-    keep(service, jane)
+    save(service, jane)
     [one] = stored_candidates(service, jane)
     assert service.work(lambda work: candidates.find(work, one.id)) == one
     record_id = service.work(lambda work: candidates.accept(work, one.id, SITE))
@@ -97,17 +97,17 @@ def test_an_accepted_candidate_becomes_an_ordinary_record(service, jane):
     assert service.work(lambda work: discover_record(work, jane["id"], LISTING, SITE)) == record_id
 
 
-def test_an_operator_who_rejects_leaves_nothing(service, jane):
-    keep(service, jane)
-    keep(service, jane, listing("2"))
+def test_rejecting_leaves_no_candidate_and_no_record(service, jane):
+    save(service, jane)
+    save(service, jane, listing("2"))
     [one, other] = stored_candidates(service, jane)
     service.work(lambda work: candidates.reject(work, one.id))
     assert stored_candidates(service, jane) == [other]
     assert service.get(jane, "/records") == {"records": []}
 
 
-def test_what_was_rejected_is_remembered(service, jane):
-    keep(service, jane)
+def test_a_rejected_candidate_stays_rejected(service, jane):
+    save(service, jane)
     [one] = stored_candidates(service, jane)
     assert not service.work(lambda work: candidates.is_rejected(work, jane["id"], one.site, one.listing))
     service.work(lambda work: candidates.reject(work, one.id))
@@ -118,7 +118,7 @@ def test_what_was_rejected_is_remembered(service, jane):
 
 @pytest.mark.parametrize("step", ["accept", "reject", "accept elsewhere", "find"])
 def test_an_unknown_candidate_is_a_one_line_error(service, jane, step):
-    keep(service, jane)
+    save(service, jane)
     [one] = stored_candidates(service, jane)
     steps = {
         "accept": lambda work: candidates.accept(work, 10**9, SITE),
@@ -132,8 +132,8 @@ def test_an_unknown_candidate_is_a_one_line_error(service, jane, step):
     assert service.get(jane, "/records") == {"records": []}
 
 
-def test_a_candidate_does_not_show_itself_and_is_sealed(service, jane):
-    keep(service, jane)
+def test_a_candidate_is_encrypted_and_hidden_in_its_repr(service, jane):
+    save(service, jane)
     [one] = stored_candidates(service, jane)
     rows = service.work(lambda work: work.all(select(tables.candidates)))
     for text in (repr(one), repr(rows)):
@@ -141,7 +141,7 @@ def test_a_candidate_does_not_show_itself_and_is_sealed(service, jane):
         assert LISTING.reference_id not in text
 
 
-def test_candidates_go_with_their_person(service, jane):
-    keep(service, jane)
+def test_candidates_are_purged_with_their_user(service, jane):
+    save(service, jane)
     service.work(lambda work: consent.purge(work, jane["id"]))
     assert stored_candidates(service, jane) == []

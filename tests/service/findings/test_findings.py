@@ -1,4 +1,4 @@
-"""Findings: records and links of a person, and the alert that each makes, read back over HTTP."""
+"""Findings: records and links of a user and their alerts, as the API returns them."""
 
 import dataclasses
 from datetime import timedelta
@@ -54,7 +54,7 @@ def test_a_listing_becomes_a_record(service, jane):
     }
 
 
-def test_what_a_removal_needs_is_told_by_get_user_alone(service, jane):
+def test_fields_required_for_removal_are_in_get_user_only(service, jane):
     """Specification, "Record": user_fields_required_for_removal only inside the Get user response."""
     record_id = discover(service, jane)
     field = "user_fields_required_for_removal"
@@ -65,13 +65,13 @@ def test_what_a_removal_needs_is_told_by_get_user_alone(service, jane):
     assert field not in service.get(jane, "/alerts")["alerts"][0]["source"]["record"]
 
 
-def test_a_listing_seen_twice_is_one_record_and_one_alert(service, jane):
+def test_a_repeated_listing_is_one_record_and_one_alert(service, jane):
     assert discover(service, jane) == discover(service, jane)
     assert len(service.get(jane, "/records")["records"]) == 1
     assert len(texts(service, jane)) == 1
 
 
-def test_a_listing_seen_again_is_kept_up_to_date(service, jane):
+def test_a_repeated_listing_updates_its_record(service, jane):
     record_id = discover(service, jane)
     discover(service, jane, dataclasses.replace(LISTING, age=42))
     assert service.get(jane, f"/records/{record_id}")["record"]["age"] == 42
@@ -86,33 +86,25 @@ def test_one_reference_on_two_sites_or_users_is_two_records(service, jane):
     assert len(ids) == 3
 
 
-def test_a_relisted_record_is_the_same_record(service, jane):
-    """Not in the specification, "transitions": listed again -> back to discovered, same record."""
-    record_id = discover(service, jane)
-    service.work(lambda work: submit_removal(work, record_id, SITE))
-    for _ in range(2):
-        service.work(lambda work: verify_removal(work, record_id, SITE, absent=True))
-    assert discover(service, jane) == record_id
-    assert service.get(jane, f"/records/{record_id}")["record"]["status"] == "discovered"
-    assert texts(service, jane)[-1].startswith("Listed again: ")
-
-
 OURS = dataclasses.replace(SITE, removed_by_us=True)
 
 
 def row_of(service, record_id):
-    async def row(work):
-        return await work.first(select(tables.records).where(tables.records.c.id == record_id))
-
-    return service.work(row)
+    query = select(tables.records).where(tables.records.c.id == record_id)
+    return service.work(lambda work: work.first(query))
 
 
-def refused(service, record_id, site=OURS):
-    service.work(lambda work: refuse_removal(work, record_id, site))
+def refuse(service, record_id):
+    service.work(lambda work: refuse_removal(work, record_id, OURS))
+
+
+def remove(service, record_id, site):
+    service.work(lambda work: submit_removal(work, record_id, site))
+    for _ in range(2):
+        service.work(lambda work: verify_removal(work, record_id, site, absent=True))
 
 
 def test_an_automatic_opt_out_is_due_without_steps(service, jane):
-    """Opt-out submitted where the site lets a form do it."""
     record_id = discover(service, jane, site=OURS)
     assert row_of(service, record_id).due_at == service.clock.now()
     [alert] = service.get(jane, "/alerts")["alerts"]
@@ -124,7 +116,6 @@ def test_an_automatic_opt_out_is_due_without_steps(service, jane):
 
 
 def test_a_manual_opt_out_has_steps_and_is_not_due(service, jane):
-    """Human-only sites -> an alert whose opt_out_procedure holds the steps and guide the explanation."""
     record_id = discover(service, jane)
     assert row_of(service, record_id).due_at is None
     [alert] = service.get(jane, "/alerts")["alerts"]
@@ -133,14 +124,12 @@ def test_a_manual_opt_out_has_steps_and_is_not_due(service, jane):
 
 @pytest.mark.parametrize("site", [SITE, OURS])
 def test_a_relisted_record_is_due_for_removal_again(service, jane, site):
-    """Listed again -> discovered with an alert."""
+    """Not in the specification, "transitions": listed again -> back to discovered, same record."""
     record_id = discover(service, jane, site=site)
-    service.work(lambda work: submit_removal(work, record_id, site))
-    for _ in range(2):
-        service.work(lambda work: verify_removal(work, record_id, site, absent=True))
+    remove(service, record_id, site)
     assert row_of(service, record_id).due_at is None
     service.clock.advance(timedelta(days=30))
-    discover(service, jane, site=site)
+    assert discover(service, jane, site=site) == record_id
     row = row_of(service, record_id)
     assert row.due_at == (service.clock.now() if site.removed_by_us else None)
     assert (row.status, row.absences, row.changed_at) == ("discovered", 0, service.clock.now())
@@ -151,7 +140,7 @@ def test_a_relisted_record_is_due_for_removal_again(service, jane, site):
 
 def test_a_refusal_before_a_removal_does_not_block_relistings(service, jane):
     record_id = discover(service, jane, site=OURS)
-    refused(service, record_id)
+    refuse(service, record_id)
     for _ in range(2):
         service.work(lambda work: verify_removal(work, record_id, OURS, absent=True))
     discover(service, jane, site=OURS)
@@ -160,9 +149,9 @@ def test_a_refusal_before_a_removal_does_not_block_relistings(service, jane):
 
 
 def test_a_refused_opt_out_is_not_submitted_automatically_again(service, jane):
-    """Not in the specification, "transitions": a refused opt-out -> back to discovered; it is a human's job now."""
+    """Not in the specification, "transitions": a refused opt-out -> back to discovered; now manual."""
     record_id = discover(service, jane, site=OURS)
-    refused(service, record_id)
+    refuse(service, record_id)
     service.clock.advance(timedelta(days=7))
     discover(service, jane, site=OURS)
     row = row_of(service, record_id)
@@ -170,24 +159,24 @@ def test_a_refused_opt_out_is_not_submitted_automatically_again(service, jane):
     assert row.refused_at == service.clock.now() - timedelta(days=7)
 
 
-def test_a_site_that_gains_a_form_is_sent_one(service, jane):
+def test_a_record_is_due_when_its_site_adds_a_form(service, jane):
     record_id = discover(service, jane)
     service.clock.advance(timedelta(days=7))
     discover(service, jane, site=OURS)
     assert row_of(service, record_id).due_at == service.clock.now()
 
 
-def test_finding_a_listing_again_leaves_its_due_date(service, jane):
+def test_a_repeated_listing_leaves_its_due_date(service, jane):
     record_id = discover(service, jane, site=OURS)
     due = service.clock.now()
     service.clock.advance(timedelta(days=1))
     discover(service, jane, site=OURS)
     assert row_of(service, record_id).due_at == due
-    look_at = service.clock.now() + timedelta(days=3)
-    service.work(lambda work: submit_removal(work, record_id, OURS, next_scan_at=look_at))
+    next_at = service.clock.now() + timedelta(days=3)
+    service.work(lambda work: submit_removal(work, record_id, OURS, next_scan_at=next_at))
     discover(service, jane, site=OURS)
     row = row_of(service, record_id)
-    assert (row.due_at, row.status) == (look_at, "pending removal")
+    assert (row.due_at, row.status) == (next_at, "pending removal")
 
 
 def test_a_page_becomes_a_link_and_an_alert(service, jane):
@@ -201,7 +190,7 @@ def test_a_page_becomes_a_link_and_an_alert(service, jane):
     assert alert["text"] == "Exposure found: the page \u201cMembers\u201d shows personal data: email, phone."
 
 
-def test_a_page_seen_again_is_kept_up_to_date(service, jane):
+def test_a_repeated_page_updates_its_link(service, jane):
     discover_page(service, jane)
     discover_page(service, jane, dataclasses.replace(PAGE, contains=("address",)))
     assert service.get(jane, "/links")["links"][0]["contains"] == ["address"]
@@ -226,14 +215,14 @@ def test_an_alert_carries_everything_the_specification_names(service, jane):
     assert read.model_dump() == Record.model_validate(alert["source"]["record"]).model_dump()
 
 
-def test_an_alerts_source_is_the_record_as_it_is(service, jane):
+def test_the_source_of_an_alert_is_the_current_record(service, jane):
     record_id = discover(service, jane)
     service.work(lambda work: submit_removal(work, record_id, SITE))
     alerts = service.get(jane, "/alerts")["alerts"]
     assert [alert["source"]["record"]["status"] for alert in alerts] == ["pending removal"] * 2
 
 
-def test_nothing_to_alert_on_is_an_empty_list(service, jane):
+def test_a_user_without_findings_has_no_alerts(service, jane):
     """Specification, "Errors": 200 covers the alerts case where there are no records."""
     assert service.get(jane, "/alerts") == {"alerts": []}
 
@@ -241,7 +230,7 @@ def test_nothing_to_alert_on_is_an_empty_list(service, jane):
 HOSTILE = '<img src=x onerror="x()">'
 
 
-def test_what_a_site_shows_cannot_make_markup_in_an_alert(service, jane):
+def test_a_sites_text_is_escaped_in_alerts(service, jane):
     listing = Listing(name=HOSTILE, reference_id="1", href='javascript:"x()"')
     discover(service, jane, listing, Site(name=HOSTILE))
     discover_page(service, jane, Page(url='https://x.example/"><script>', title=HOSTILE, contains=(HOSTILE,)))
@@ -251,7 +240,7 @@ def test_what_a_site_shows_cannot_make_markup_in_an_alert(service, jane):
         assert "javascript:" not in alert["html"]
 
 
-def test_a_person_who_is_not_there_cannot_be_found(service):
+def test_a_finding_of_an_unknown_user_raises_error(service):
     with pytest.raises(NoSuchUser):
         service.work(lambda work: discover_record(work, 10**9, LISTING, SITE))
     with pytest.raises(NoSuchUser):
@@ -269,13 +258,13 @@ def test_a_finding_that_fails_leaves_neither_record_nor_alert(service, jane):
     assert service.get(jane, "/alerts") == {"alerts": []}
 
 
-def test_a_record_of_another_person_is_not_shown(service, jane):
+def test_a_record_of_another_user_is_invalid(service, jane):
     """Not in the specification: record id unknown or another user's -> 400."""
     record_id = discover(service, service.create())
     refused = service.call("GET", f"/users/{jane['id']}/records/{record_id}", jane)
     assert (refused.status_code, refused.json()) == (400, {"error": "id is invalid"})
 
 
-def test_a_listing_does_not_show_itself():
+def test_the_repr_of_findings_is_impersonal():
     assert "Jane" not in repr(LISTING)
     assert "club" not in repr(PAGE)

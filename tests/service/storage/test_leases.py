@@ -1,4 +1,4 @@
-"""Leases: a due row is one worker's at a time, and what a late one has to say is not kept."""
+"""Leases: one worker at a time has a due row, and a late worker changes nothing."""
 
 import asyncio
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ SOON = timedelta(minutes=1)
 
 @dataclass
 class Desk:
-    """Two connections to one database, some rows that are due, and a clock."""
+    """Two connections to one database, and a clock."""
 
     runner: asyncio.Runner
     database: Database
@@ -36,40 +36,31 @@ class Desk:
         return self.runner.run(write())
 
     def rows(self, *due):
-        """A row for each of these times, in seconds from now; None: not due at all."""
+        """A row for each of these times, in seconds from now; None: not due."""
+        row = {"integrator_id": 1, "secret_ciphertext": b"", "ciphertext": b"", "created_at": START}
 
         async def add(work):
-            ids = []
-            for seconds in due:
-                at = None if seconds is None else self.clock.now() + timedelta(seconds=seconds)
-                row = {
-                    "integrator_id": 1,
-                    "secret_ciphertext": b"",
-                    "ciphertext": b"",
-                    "created_at": START,
-                    "due_at": at,
-                }
-                ids.append(await work.add(insert(USERS), row))
-            return ids
+            times = [None if s is None else self.clock.now() + timedelta(seconds=s) for s in due]
+            return [await work.add(insert(USERS), row | {"due_at": at}) for at in times]
 
         return self.write(add)
 
     def take(self, limit=10, duration=LASTS):
         return self.write(leases.acquire, USERS, limit=limit, duration=duration)
 
-    def taken(self, **options):
+    def take_ids(self, **options):
         return [lease.row_id for lease in self.take(**options)]
 
     def state(self, row_id):
         query = select(USERS.c.due_at, USERS.c.lease, USERS.c.lease_until, USERS.c.is_scanning)
 
-        async def state(work):
-            return tuple(await work.first(query.where(USERS.c.id == row_id)))
+        return tuple(self.write(lambda work: work.first(query.where(USERS.c.id == row_id))))
 
-        return self.write(state)
-
-    def give_back(self, lease, due_at=None, **changes):
+    def complete(self, lease, due_at=None, **changes):
         self.write(leases.complete, USERS, lease, due_at=due_at, **changes)
+
+    def count(self):
+        return self.write(leases.counts, USERS)
 
     def later(self, **by):
         self.clock.advance(timedelta(**by))
@@ -92,27 +83,22 @@ def desk(store, tmp_path):
 
 def test_the_longest_due_row_is_leased_first(desk):
     late, never, first, soon, second, third = desk.rows(-1, None, -60, 0.001, -30, -30)
-    assert desk.taken(limit=2) == [first, second]
-    assert desk.taken() == [third, late]
+    assert desk.take_ids(limit=2) == [first, second]
+    assert desk.take_ids() == [third, late]
     desk.later(milliseconds=1)
-    assert desk.taken() == [soon]
+    assert desk.take_ids() == [soon]
     assert desk.state(never) == (None, None, None, False)
 
 
-def test_a_row_is_due_at_its_moment(desk):
-    desk.rows(0)
-    assert len(desk.take()) == 1
-
-
-def test_nobody_takes_more_than_was_asked_for(desk):
+def test_no_more_rows_than_the_limit_are_leased(desk):
     ids = desk.rows(*[-1] * 5)
-    assert desk.taken(limit=0) == []
-    assert desk.taken(limit=3) == ids[:3]
-    assert desk.taken(limit=3) == ids[3:]
-    assert desk.taken() == []
+    assert desk.take_ids(limit=0) == []
+    assert desk.take_ids(limit=3) == ids[:3]
+    assert desk.take_ids(limit=3) == ids[3:]
+    assert desk.take_ids() == []
 
 
-def test_nobody_takes_what_another_holds_until_the_lease_runs_out(desk):
+def test_a_leased_row_is_free_when_its_lease_ends(desk):
     [row] = desk.rows(0)
     [first] = desk.take()
     desk.later(seconds=29.999)
@@ -126,16 +112,16 @@ def test_nobody_takes_what_another_holds_until_the_lease_runs_out(desk):
 def test_a_lease_holder_may_reschedule_and_change_its_row(desk):
     [row] = desk.rows(0)
     [lease] = desk.take()
-    desk.give_back(lease, START + SOON, is_scanning=True)
+    desk.complete(lease, START + SOON, is_scanning=True)
     assert desk.state(row) == (START + SOON, None, None, True)
     assert desk.take() == []
     desk.later(minutes=1)
-    assert desk.taken() == [row]
+    assert desk.take_ids() == [row]
 
 
 def test_a_row_that_is_not_due_again_is_not_leased(desk):
     [row] = desk.rows(0)
-    desk.give_back(desk.take()[0])
+    desk.complete(desk.take()[0])
     desk.later(days=365)
     assert desk.take() == []
     assert desk.state(row)[0] is None
@@ -145,11 +131,11 @@ def test_a_late_worker_whose_lease_is_free_may_release_it(desk):
     [row] = desk.rows(0)
     [lease] = desk.take()
     desk.later(days=1)
-    desk.give_back(lease, is_scanning=True)
+    desk.complete(lease, is_scanning=True)
     assert desk.state(row) == (None, None, None, True)
 
 
-@pytest.mark.parametrize("step", ["give_back", "hold"])
+@pytest.mark.parametrize("step", ["complete", "assert_held"])
 def test_a_worker_without_its_lease_writes_nothing(desk, step):
     [row] = desk.rows(0)
     [late] = desk.take()
@@ -157,19 +143,19 @@ def test_a_worker_without_its_lease_writes_nothing(desk, step):
     [now] = desk.take()
     before = desk.state(row)
     with pytest.raises(LeaseLost, match="another worker has the row"):
-        desk.give_back(late, is_scanning=True) if step == "give_back" else desk.write(
+        desk.complete(late, is_scanning=True) if step == "complete" else desk.write(
             leases.assert_held, USERS, late
         )
     assert desk.state(row) == before
     desk.write(leases.assert_held, USERS, now)
-    desk.give_back(now)
+    desk.complete(now)
 
 
 @pytest.mark.parametrize("is_own_row", [True, False])
 def test_a_deleted_or_released_row_has_no_holder(desk, is_own_row):
     [row] = desk.rows(0)
     [lease] = desk.take()
-    desk.give_back(lease, START)
+    desk.complete(lease, START)
     wrong = lease if is_own_row else Lease(10**9, lease.token)
     for step in (leases.assert_held, leases.complete):
         named = {"due_at": None} if step is leases.complete else {}
@@ -178,11 +164,11 @@ def test_a_deleted_or_released_row_has_no_holder(desk, is_own_row):
     assert desk.state(row)[0] == START
 
 
-def test_leases_of_rows_taken_together_are_separate(desk):
+def test_leases_acquired_together_are_separate(desk):
     one, other = desk.rows(0, 0)
     first, second = desk.take()
     assert first.token == second.token
-    desk.give_back(first)
+    desk.complete(first)
     assert desk.state(other)[1] == second.token
     assert desk.state(one)[1] is None
 
@@ -192,10 +178,10 @@ def test_a_released_row_is_free_and_still_due(desk):
     [lease] = desk.take()
     desk.write(leases.abandon, USERS, lease)
     assert desk.state(row)[:3] == (START - timedelta(seconds=5), None, None)
-    assert desk.taken() == [row]
+    assert desk.take_ids() == [row]
 
 
-def test_letting_go_of_what_another_has_does_nothing(desk):
+def test_abandoning_a_lost_lease_changes_nothing(desk):
     [row] = desk.rows(0)
     [late] = desk.take()
     desk.later(seconds=30)
@@ -206,19 +192,19 @@ def test_letting_go_of_what_another_has_does_nothing(desk):
     assert desk.take() == []
 
 
-def test_one_row_may_be_taken_though_it_is_not_due(desk):
+def test_a_single_row_may_be_leased_before_it_is_due(desk):
     row, other = desk.rows(60, 0)
     lease = desk.write(leases.acquire_one, USERS, row, duration=LASTS)
     assert lease.row_id == row
-    assert desk.taken() == [other]
+    assert desk.take_ids() == [other]
     desk.later(minutes=2)
     [again] = [one for one in desk.take() if one.row_id == row]
     with pytest.raises(LeaseLost):
-        desk.give_back(lease)
-    desk.give_back(again)
+        desk.complete(lease)
+    desk.complete(again)
 
 
-def test_what_may_be_leased_is_what_is_reported_due(desk):
+def test_a_row_is_reported_due_while_it_may_be_leased(desk):
     assert not desk.write(leases.any_due, USERS)
     desk.rows(1, None)
     assert not desk.write(leases.any_due, USERS)
@@ -230,7 +216,7 @@ def test_what_may_be_leased_is_what_is_reported_due(desk):
     assert desk.write(leases.any_due, USERS)
 
 
-def test_the_next_moment_is_the_first_of_all_tables(desk):
+def test_next_due_is_the_earliest_of_all_tables(desk):
     both = [tables.deliveries, USERS]
     assert desk.write(leases.next_due, both) is None
     desk.rows(None)
@@ -259,25 +245,24 @@ def test_the_longest_due_row_is_reported_unless_it_is_leased(desk):
 
 
 def test_rows_are_waiting_due_or_leased_and_counted_once(desk):
-    assert desk.write(leases.counts, USERS) == {"waiting": 0, "due": 0, "leased": 0}
+    assert desk.count() == {"waiting": 0, "due": 0, "leased": 0}
     desk.rows(60, 90, None)
     leased, run_out = desk.rows(-2, -3)
     desk.rows(-1)
     desk.take(limit=1, duration=timedelta(0))
     desk.take(limit=2)
     assert desk.state(run_out)[1]
-    assert desk.write(leases.counts, USERS) == {"waiting": 2, "due": 1, "leased": 2}
+    assert desk.count() == {"waiting": 2, "due": 1, "leased": 2}
     early = desk.write(leases.acquire_one, USERS, 1, duration=LASTS)
-    assert desk.write(leases.counts, USERS) == {"waiting": 1, "due": 1, "leased": 3}
-    desk.give_back(early)
+    assert desk.count() == {"waiting": 1, "due": 1, "leased": 3}
+    desk.complete(early)
     desk.later(seconds=30)
-    assert desk.write(leases.counts, USERS) == {"waiting": 1, "due": 3, "leased": 0}
+    assert desk.count() == {"waiting": 1, "due": 3, "leased": 0}
     assert leased
 
 
-def test_two_connections_at_once_take_rows_of_their_own(desk):
-    """Several workers and several web processes."""
-    ids = desk.rows(*[-1] * 40)
+def test_concurrent_connections_lease_different_rows(desk):
+    ids = desk.rows(*[-1] * 20)
 
     async def take(database):
         taken = []
@@ -292,14 +277,14 @@ def test_two_connections_at_once_take_rows_of_their_own(desk):
     async def at_once():
         return await asyncio.gather(*(take(one) for one in (desk.database, desk.other) for _ in range(3)))
 
-    taken = desk.runner.run(at_once())
-    assert sorted(row for part in taken for row in part) == ids
-    assert sum(bool(part) for part in taken) > 1
+    parts = desk.runner.run(at_once())
+    assert sorted(row for part in parts for row in part) == ids
+    assert sum(map(bool, parts)) > 1
 
 
 @pytest.mark.parametrize("store", ["postgresql"], indirect=True)
-def test_on_postgresql_nobody_waits_for_what_another_is_taking(desk):
-    """SKIP LOCKED: the second transaction takes the rest while the first is open."""
+def test_on_postgresql_a_row_being_leased_is_skipped(desk):
+    """SKIP LOCKED: the second transaction leases the rest while the first is open."""
     ids = desk.rows(-3, -2, -1)
 
     async def overlap():
@@ -330,7 +315,7 @@ def test_a_leased_row_stays_leased_until_the_transaction_ends(desk):  # SQLite h
     assert desk.state(row)[0] is None
 
 
-def test_a_transaction_that_failed_has_taken_nothing(desk):
+def test_a_failed_transaction_leases_nothing(desk):
     [row] = desk.rows(0)
 
     async def fail(work):
@@ -339,27 +324,21 @@ def test_a_transaction_that_failed_has_taken_nothing(desk):
 
     with pytest.raises(ZeroDivisionError):
         desk.write(fail)
-    assert desk.taken() == [row]
+    assert desk.take_ids() == [row]
 
 
 @pytest.mark.parametrize("table", [tables.users, tables.records, tables.deliveries], ids=str)
-def test_every_table_of_work_can_be_taken_from(desk, table):
+def test_rows_of_every_work_table_can_be_leased(desk, table):
     assert desk.write(leases.acquire, table, limit=5, duration=LASTS) == []
     assert not desk.write(leases.any_due, table)
     assert desk.write(leases.counts, table) == {"waiting": 0, "due": 0, "leased": 0}
 
 
-def test_a_lease_ends_with_a_change_of_mind(desk):
-    """Whoever stops a person's work takes the lease away: what the worker has found is not kept."""
+def test_a_cancelled_row_is_lost_to_its_worker(desk):
     [row] = desk.rows(0)
     [lease] = desk.take()
-
-    async def stop(work):
-        await work.run(
-            update(USERS).where(USERS.c.id == row).values(due_at=None, lease=None, lease_until=None)
-        )
-
-    desk.write(stop)
+    cancel = update(USERS).where(USERS.c.id == row).values(due_at=None, lease=None, lease_until=None)
+    desk.write(lambda work: work.run(cancel))
     with pytest.raises(LeaseLost):
-        desk.give_back(lease, START)
+        desk.complete(lease, START)
     assert desk.state(row)[0] is None
