@@ -4,7 +4,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from types import SimpleNamespace
 from typing import Any
 
 from sqlalchemy import func, select
@@ -26,26 +26,6 @@ Item = tuple[int, str, str]  # user id, group of the webhook, key in the group
 
 
 @dataclass(frozen=True)
-class StoredEvent:
-    delivery_id: int
-    user_id: int
-    group: str
-    item: Any = field(repr=False)
-    at: datetime
-
-
-@dataclass(frozen=True)
-class StoredDelivery:
-    id: int
-    user_id: int
-    webhook_id: str
-    state: str
-    opened_at: datetime
-    body: str | None = field(repr=False)
-    attempts: tuple[tuple[datetime, int | None], ...]
-
-
-@dataclass(frozen=True)
 class Evidence:
     """All that the verdict needs.
 
@@ -53,14 +33,16 @@ class Evidence:
         users: Every registered user, and whether their integrator has a callback.
         fields: The user fields that are stored of each.
         expected: What the tables of findings require to be delivered.
+        events: The rows, each with its decrypted `item`.
+        deliveries: The rows, each with its decrypted `body`, and `attempts`: pairs of time and status.
         unfinished: How much work is left, by kind.
     """
 
     users: Mapping[int, bool]
     fields: Mapping[int, frozenset[str]]
     expected: Counter[Item] = field(repr=False)
-    events: tuple[StoredEvent, ...] = field(repr=False)
-    deliveries: tuple[StoredDelivery, ...] = field(repr=False)
+    events: list[Any] = field(repr=False)
+    deliveries: list[Any] = field(repr=False)
     unfinished: Mapping[str, int]
 
     def delivered(self):
@@ -154,31 +136,18 @@ async def _expected(work, users):
 
 
 async def _events(work):
-    return tuple(
-        StoredEvent(
-            row.delivery_id,
-            row.user_id,
-            row.kind,
-            work.decrypt(outbox.EVENT, row.user_id, row.ciphertext),
-            row.created_at,
-        )
-        for row in await work.all(select(tables.events).order_by(tables.events.c.id))
-    )
+    rows = await work.all(select(tables.events).order_by(tables.events.c.id))
+    items = [work.decrypt(outbox.EVENT, row.user_id, row.ciphertext) for row in rows]
+    return [SimpleNamespace(**row._mapping, item=item) for row, item in zip(rows, items, strict=True)]
 
 
 async def _deliveries(work):
     attempts = defaultdict(list)
     for row in await work.all(select(tables.attempts).order_by(tables.attempts.c.id)):
         attempts[row.delivery_id].append((row.at, row.status))
-    return tuple(
-        StoredDelivery(
-            row.id,
-            row.user_id,
-            row.webhook_id,
-            row.state,
-            row.opened_at,
-            work.decrypt(outbox.BODY, row.user_id, row.body_ciphertext) if row.body_ciphertext else None,
-            tuple(attempts[row.id]),
-        )
-        for row in await work.all(select(tables.deliveries).order_by(tables.deliveries.c.id))
-    )
+    deliveries = []
+    for row in await work.all(select(tables.deliveries).order_by(tables.deliveries.c.id)):
+        ciphertext = row.body_ciphertext
+        body = None if ciphertext is None else work.decrypt(outbox.BODY, row.user_id, ciphertext)
+        deliveries.append(SimpleNamespace(**row._mapping, body=body, attempts=attempts[row.id]))
+    return deliveries

@@ -71,7 +71,7 @@ def main():
 
 def figures_of(evidence, run):
     states = Counter(one.state for one in evidence.deliveries)
-    groups = Counter(event.group for event in evidence.events)
+    groups = Counter(event.kind for event in evidence.events)
     dead = [one for one in evidence.deliveries if one.state == DEAD]
     repeated = sum(len(run.attempts.get(one.webhook_id, ())) > ATTEMPTS for one in dead)
     return {

@@ -96,7 +96,7 @@ def print_verdict(figures, rules):
 def _outside_window(deliveries, events_of):
     for one in deliveries:
         for event in events_of[one.id]:
-            after = event.at - one.opened_at
+            after = event.created_at - one.opened_at
             if not timedelta() <= after < GROUPING_WINDOW:
                 yield f"delivery {one.id}: {after} after it opened"
 
@@ -106,7 +106,7 @@ def _different_from_events(deliveries, events_of):
         events = events_of[one.id]
         if any(event.user_id != one.user_id for event in events):
             yield f"delivery {one.id}: another user's events"
-        groups = {group: [event.item for event in events if event.group == group] for group in GROUPS}
+        groups = {group: [event.item for event in events if event.kind == group] for group in GROUPS}
         groups = {group: items for group, items in groups.items() if items}
         expected = {"user_id": one.user_id, "events": list(groups)} | groups
         if one.body is None or json.loads(one.body) != expected:
