@@ -1,6 +1,7 @@
 """Candidates: possible listings of a user, which become records only when the operator accepts them."""
 
 import dataclasses
+from functools import partial
 
 import pytest
 from sqlalchemy import select
@@ -97,23 +98,17 @@ def test_an_accepted_candidate_becomes_an_ordinary_record(service, jane):
     assert service.work(lambda work: discover_record(work, jane["id"], LISTING, SITE)) == record_id
 
 
-def test_rejecting_leaves_no_candidate_and_no_record(service, jane):
+def test_a_rejected_candidate_becomes_no_record_and_stays_rejected(service, jane):
     save(service, jane)
     save(service, jane, listing("2"))
     [one, other] = stored_candidates(service, jane)
+    is_rejected = partial(candidates.is_rejected, user_id=jane["id"], site=one.site, listing=one.listing)
+    assert not service.work(is_rejected)
     service.work(lambda work: candidates.reject(work, one.id))
+    assert service.work(is_rejected)
     assert stored_candidates(service, jane) == [other]
+    assert stored_candidates(service, jane, verdict="rejected")[0].id == one.id
     assert service.get(jane, "/records") == {"records": []}
-
-
-def test_a_rejected_candidate_stays_rejected(service, jane):
-    save(service, jane)
-    [one] = stored_candidates(service, jane)
-    assert not service.work(lambda work: candidates.is_rejected(work, jane["id"], one.site, one.listing))
-    service.work(lambda work: candidates.reject(work, one.id))
-    assert service.work(lambda work: candidates.is_rejected(work, jane["id"], one.site, one.listing))
-    [rejected] = service.work(lambda work: candidates.all(work, user_id=jane["id"], verdict="rejected"))
-    assert rejected.id == one.id
 
 
 @pytest.mark.parametrize("step", ["accept", "reject", "accept elsewhere", "find"])

@@ -98,17 +98,6 @@ def test_no_more_rows_than_the_limit_are_leased(desk):
     assert desk.take_ids() == []
 
 
-def test_a_leased_row_is_free_when_its_lease_ends(desk):
-    [row] = desk.rows(0)
-    [first] = desk.take()
-    desk.later(seconds=29.999)
-    assert desk.take() == []
-    desk.later(seconds=0.001)
-    [second] = desk.take()
-    assert (second.row_id, first.row_id) == (row, row)
-    assert second.token != first.token
-
-
 def test_a_lease_holder_may_reschedule_and_change_its_row(desk):
     [row] = desk.rows(0)
     [lease] = desk.take()
@@ -119,34 +108,33 @@ def test_a_lease_holder_may_reschedule_and_change_its_row(desk):
     assert desk.take_ids() == [row]
 
 
-def test_a_row_that_is_not_due_again_is_not_leased(desk):
-    [row] = desk.rows(0)
-    desk.complete(desk.take()[0])
-    desk.later(days=365)
-    assert desk.take() == []
-    assert desk.state(row)[0] is None
-
-
-def test_a_late_worker_whose_lease_is_free_may_release_it(desk):
+def test_a_late_worker_may_complete_a_row_that_no_other_has(desk):
     [row] = desk.rows(0)
     [lease] = desk.take()
     desk.later(days=1)
     desk.complete(lease, is_scanning=True)
     assert desk.state(row) == (None, None, None, True)
+    desk.later(days=365)
+    assert desk.take() == []
 
 
-@pytest.mark.parametrize("step", ["complete", "assert_held"])
-def test_a_worker_without_its_lease_writes_nothing(desk, step):
+def test_a_worker_whose_lease_has_ended_changes_nothing(desk):
     [row] = desk.rows(0)
     [late] = desk.take()
-    desk.later(seconds=30)
+    desk.later(seconds=29.999)
+    assert desk.take() == []
+    desk.later(seconds=0.001)
     [now] = desk.take()
+    assert (now.row_id, late.row_id) == (row, row)
+    assert now.token != late.token
     before = desk.state(row)
     with pytest.raises(LeaseLost, match="another worker has the row"):
-        desk.complete(late, is_scanning=True) if step == "complete" else desk.write(
-            leases.assert_held, USERS, late
-        )
+        desk.complete(late, is_scanning=True)
+    with pytest.raises(LeaseLost, match="another worker has the row"):
+        desk.write(leases.assert_held, USERS, late)
+    desk.write(leases.abandon, USERS, late)
     assert desk.state(row) == before
+    assert desk.take() == []
     desk.write(leases.assert_held, USERS, now)
     desk.complete(now)
 
@@ -157,10 +145,10 @@ def test_a_deleted_or_released_row_has_no_holder(desk, is_own_row):
     [lease] = desk.take()
     desk.complete(lease, START)
     wrong = lease if is_own_row else Lease(10**9, lease.token)
-    for step in (leases.assert_held, leases.complete):
-        named = {"due_at": None} if step is leases.complete else {}
-        with pytest.raises(LeaseLost):
-            desk.write(step, USERS, wrong, **named)
+    with pytest.raises(LeaseLost):
+        desk.write(leases.assert_held, USERS, wrong)
+    with pytest.raises(LeaseLost):
+        desk.complete(wrong)
     assert desk.state(row)[0] == START
 
 
@@ -179,17 +167,6 @@ def test_a_released_row_is_free_and_still_due(desk):
     desk.write(leases.abandon, USERS, lease)
     assert desk.state(row)[:3] == (START - timedelta(seconds=5), None, None)
     assert desk.take_ids() == [row]
-
-
-def test_abandoning_a_lost_lease_changes_nothing(desk):
-    [row] = desk.rows(0)
-    [late] = desk.take()
-    desk.later(seconds=30)
-    desk.take()
-    before = desk.state(row)
-    desk.write(leases.abandon, USERS, late)
-    assert desk.state(row) == before
-    assert desk.take() == []
 
 
 def test_a_single_row_may_be_leased_before_it_is_due(desk):
