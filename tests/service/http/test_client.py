@@ -141,6 +141,17 @@ def chunk(content):
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
+class Resolver:
+    """Resolves to one list of addresses after another; records the hosts."""
+
+    def __init__(self, *resolutions):
+        self.hosts, self._resolutions = [], iter(resolutions)
+
+    async def __call__(self, host, _port):
+        self.hosts.append(host)
+        return next(self._resolutions)
+
+
 async def trusting(_host, port):
     """A name server for which every name is public."""
     return [("93.184.216.34", port)]
@@ -224,29 +235,18 @@ def test_every_address_of_a_name_must_be_public(addresses):
 async def test_connections_go_to_the_address_that_was_checked():
     """Rebinding: the second resolution is of a private site."""
     async with a_site(host="127.0.0.2") as public, a_site(host="127.0.0.1") as private:
-        resolutions = [await public.resolve("", 0), await private.resolve("", 0)]
-        hosts = []
-
-        async def resolve(host, _port):
-            hosts.append(host)
-            return resolutions[len(hosts) - 1]
-
+        resolve = Resolver([(public.host, public.port)], [(private.host, private.port)])
         http = HttpClient(allowed_networks=["127.0.0.2/32"], resolve=resolve)
         response = await http.fetch("http://people.example/")
-        assert (response.status, hosts, public.connections) == (200, ["people.example"], 1)
+        assert (response.status, resolve.hosts, public.connections) == (200, ["people.example"], 1)
         with pytest.raises(ForbiddenAddress):
             await http.fetch("http://people.example/")
-        assert (len(hosts), public.connections, private.connections) == (2, 1, 0)
+        assert (len(resolve.hosts), public.connections, private.connections) == (2, 1, 0)
 
 
 @in_event_loop
 async def test_a_checked_address_is_checked_again_on_each_fetch():
-    resolutions = iter([[("93.184.216.34", 80)], [("127.0.0.1", 80)]])
-
-    async def resolve(_host, _port):
-        return next(resolutions)
-
-    http = HttpClient(resolve=resolve)
+    http = HttpClient(resolve=Resolver([("93.184.216.34", 80)], [("127.0.0.1", 80)]))
     await http.check("http://people.example/")
     with pytest.raises(ForbiddenAddress):
         await http.fetch("http://people.example/")
@@ -254,16 +254,9 @@ async def test_a_checked_address_is_checked_again_on_each_fetch():
 
 def test_a_callback_is_resolved_only_once():
     """Plain http is for allowed networks; a second resolution could differ."""
-    hosts = []
-
-    async def resolve(host, port):
-        hosts.append(host)
-        if len(hosts) > 1:
-            raise OSError("no second resolution")
-        return [("10.1.2.3", port)]
-
+    resolve = Resolver([("10.1.2.3", 80)])
     asyncio.run(vet("http://people.example/hook", callback_networks=["10.0.0.0/8"], resolve=resolve))
-    assert hosts == ["people.example"]
+    assert resolve.hosts == ["people.example"]
 
 
 @pytest.mark.parametrize("addresses", [["93.184.216.34"], ["10.1.2.3", "93.184.216.34"]])
@@ -317,16 +310,20 @@ def test_metadata_services_are_refused_in_any_allowed_network(host):
         asyncio.run(http.fetch(f"http://{host}/", timeout_s=1))
 
 
-@pytest.mark.parametrize("allowed", [["10.0.0.1/8"], ["everything"], [""], "127.0.0.0/8", ["10.0.0.0/33"]])
-def test_an_invalid_network_raises_configuration_error(allowed):
-    with pytest.raises(ConfigurationError, match=r"10\.0\.0\.0/8") as caught:
-        HttpClient(allowed_networks=allowed)
+INVALID_NETWORKS = [["10.0.0.1/8"], ["everything"], [""], "127.0.0.0/8", ["10.0.0.0/33"]]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        *(({"allowed_networks": networks}, r"10\.0\.0\.0/8") for networks in INVALID_NETWORKS),
+        ({"concurrency": 0}, "concurrency"),
+    ],
+)
+def test_an_invalid_option_raises_configuration_error(options, message):
+    with pytest.raises(ConfigurationError, match=message) as caught:
+        HttpClient(**options)
     assert caught.value.__context__ is None
-
-
-def test_zero_concurrency_raises_configuration_error():
-    with pytest.raises(ConfigurationError, match="concurrency"):
-        HttpClient(concurrency=0)
 
 
 def test_a_request_is_sent_with_all_its_parts():
@@ -413,11 +410,7 @@ async def test_a_redirect_to_a_private_name_is_refused():
 @in_event_loop
 async def test_a_redirect_to_the_same_name_is_checked_again():
     async with a_site(lambda _: redirect("/on")) as site:
-        resolutions = iter([await site.resolve("", 0), [("127.0.0.2", site.port)]])
-
-        async def resolve(_host, _port):
-            return next(resolutions)
-
+        resolve = Resolver([(site.host, site.port)], [("127.0.0.2", site.port)])
         with pytest.raises(ForbiddenAddress):
             await client(allowed_networks=["127.0.0.1/32"], resolve=resolve).fetch("http://people.example/")
         assert len(site.got) == 1
