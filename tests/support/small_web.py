@@ -3,8 +3,8 @@
 import asyncio
 import json
 import threading
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -68,6 +68,67 @@ async def read_request(reader: asyncio.StreamReader) -> RawRequest:
     method, path, _ = first.split(" ")
     body = await reader.readexactly(int(headers.get("content-length", 0)))
     return RawRequest(method, path, headers, body)
+
+
+@dataclass
+class RawSite:
+    """A server; `answer` returns bytes, or an asynchronous iterator of them."""
+
+    answer: Any
+    host: str = "127.0.0.1"
+    port: int = 0
+    got: list[RawRequest] = field(default_factory=list)
+    connections: int = 0
+    sent: int = 0
+
+    def url(self, path: str = "/", host: str | None = None) -> str:
+        return f"http://{host or self.host}:{self.port}{path}"
+
+    async def resolve(self, _host: str, _port: int) -> list[tuple[str, int]]:
+        return [(self.host, self.port)]
+
+    async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        try:
+            request = await read_request(reader)
+            self.got.append(request)
+            async for piece in pieces(self.answer(request)):
+                self.sent += len(piece)
+                writer.write(piece)
+                await writer.drain()
+            writer.close()
+            await writer.wait_closed()
+        except (OSError, asyncio.IncompleteReadError):
+            pass  # the client has gone
+        finally:
+            writer.transport.abort()
+
+
+async def pieces(answer: Any) -> AsyncIterator[bytes]:
+    if isinstance(answer, bytes):
+        yield answer
+    else:
+        async for piece in answer:
+            yield piece
+
+
+@asynccontextmanager
+async def raw_site(answer: Any, host: str = "127.0.0.1", tls: Any = None) -> AsyncIterator[RawSite]:
+    site = RawSite(answer, host)
+    tasks = set()
+
+    def begin(reader, writer):
+        tasks.add(asyncio.get_running_loop().create_task(site.take(reader, writer)))
+
+    server = await asyncio.start_server(begin, host, 0, ssl=tls)
+    site.port = server.sockets[0].getsockname()[1]
+    try:
+        yield site
+    finally:
+        server.close()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 # --- sites ------------------------------------------------------------------------------------------------

@@ -100,32 +100,16 @@ def test_an_integrator_sees_its_own_users_only(service):
     assert service.http.get(f"{root}/users/{user['id']}", params=query).status_code == 401
 
 
-def test_an_item_without_id_is_appended(service):
-    """Update user, rule 1."""
-    user = service.create(emails="a@x.example")
-    updated = service.update(user, emails=[{"address": "b@x.example"}])
-    assert updated["emails"][0] == user["emails"][0]
-    assert updated["emails"][1]["address"] == "b@x.example"
-
-
-def test_an_item_with_id_is_updated_partially(service):
-    """Update user, rules 2, 4 and 5."""
-    user = service.create(**FULL)
-    item = user["addresses"][0]
-    updated = service.update(user, addresses=[{"id": str(item["id"]), "zip": "99999", "address1": ""}])
-    assert updated["addresses"] == [item | {"zip": "99999", "address1": ""}]
-
-
-def test_an_item_with_destroy_is_deleted(service):
-    """Update user, rule 3."""
-    user = service.create(emails="a@x.example,b@x.example")
-    updated = service.update(user, emails=[{"id": user["emails"][0]["id"], "_destroy": True}])
-    assert updated["emails"] == user["emails"][1:]
-
-
-def test_an_item_with_destroy_and_without_id_is_ignored(service):
-    user = service.create()
-    assert service.update(user, emails=[{"address": "a@x.example", "_destroy": True}]) == user
+def test_an_update_appends_changes_and_deletes_items(service):
+    """Update user, rules 1 to 5: without id, with id, with _destroy; without id, _destroy is ignored."""
+    user = service.create(**FULL | {"emails": "a@x.example,b@x.example"})
+    [first, second], [address] = user["emails"], user["addresses"]
+    emails = [{"address": "c@x.example"}, {"id": first["id"], "_destroy": True}]
+    emails += [{"address": "d@x.example", "_destroy": True}]
+    changed = {"zip": "99999", "address1": ""}
+    updated = service.update(user, emails=emails, addresses=[{"id": str(address["id"])} | changed])
+    assert updated["emails"] == [second, {"id": updated["emails"][1]["id"], "address": "c@x.example"}]
+    assert updated["addresses"] == [address | changed]
 
 
 def test_missing_and_null_fields_are_ignored(service):

@@ -136,14 +136,6 @@ def test_only_alerts_that_need_action_have_steps(case):
     assert submitted["opt_out_procedure"] == verified["opt_out_procedure"] == []
 
 
-def test_a_refused_removal_may_be_submitted_again_from_zero(case):
-    case.submit()
-    case.scan(absent=True)
-    case.refuse()
-    case.submit()
-    assert case.scan(absent=True) == "pending removal"
-
-
 @pytest.mark.parametrize("submitted", [True, False])
 def test_a_site_may_require_more_absences(case, submitted):
     if submitted:

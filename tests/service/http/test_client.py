@@ -10,8 +10,7 @@ import subprocess
 import sys
 import tracemalloc
 import zlib
-from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -23,7 +22,7 @@ from cryptography.x509.oid import NameOID
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.services import in_event_loop
-from support.small_web import LOOPBACK, RawRequest, read_request
+from support.small_web import LOOPBACK, raw_site
 
 from exposurekit.errors import ConfigurationError
 from exposurekit.service.http.client import FetchError, ForbiddenAddress, HttpClient, Response
@@ -31,71 +30,6 @@ from exposurekit.service.http.request import Request
 from exposurekit.service.webhooks.endpoints import vet
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
-
-
-@dataclass
-class Site:
-    """A server; `answer` returns bytes, or an asynchronous iterator of them."""
-
-    answer: object
-    host: str = "127.0.0.1"
-    port: int = 0
-    got: list[RawRequest] = field(default_factory=list)
-    connections: int = 0
-    sent: int = 0
-
-    def url(self, path="/", host=None):
-        return f"http://{host or self.host}:{self.port}{path}"
-
-    async def resolve(self, _host, _port):
-        return [(self.host, self.port)]
-
-    async def take(self, reader, writer):
-        self.connections += 1
-        with suppress(OSError, asyncio.IncompleteReadError), closing(writer.transport):
-            got = await read_request(reader)
-            self.got.append(got)
-            async for piece in pieces(self.answer(got)):
-                self.sent += len(piece)
-                writer.write(piece)
-                await writer.drain()
-            writer.close()
-            await writer.wait_closed()
-
-
-@contextmanager
-def closing(transport):
-    try:
-        yield
-    finally:
-        transport.abort()
-
-
-async def pieces(answer):
-    if isinstance(answer, bytes):
-        yield answer
-    else:
-        async for piece in answer:
-            yield piece
-
-
-@asynccontextmanager
-async def a_site(answer=lambda _: OK, host="127.0.0.1", tls=None):
-    site = Site(answer, host)
-    tasks = set()
-
-    def begin(reader, writer):
-        tasks.add(asyncio.get_running_loop().create_task(site.take(reader, writer)))
-
-    server = await asyncio.start_server(begin, host, 0, ssl=tls)
-    site.port = server.sockets[0].getsockname()[1]
-    try:
-        yield site
-    finally:
-        server.close()
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def client(**options):
@@ -115,7 +49,7 @@ def fetched(answer, *, path="/", **options):
     """The response of a site, and the site."""
 
     async def fetch():
-        async with a_site(answer) as site:
+        async with raw_site(answer) as site:
             return await client().fetch(site.url(path), **options), site
 
     return asyncio.run(fetch())
@@ -234,7 +168,10 @@ def test_every_address_of_a_name_must_be_public(addresses):
 @in_event_loop
 async def test_connections_go_to_the_address_that_was_checked():
     """Rebinding: the second resolution is of a private site."""
-    async with a_site(host="127.0.0.2") as public, a_site(host="127.0.0.1") as private:
+    async with (
+        raw_site(lambda _: OK, host="127.0.0.2") as public,
+        raw_site(lambda _: OK, host="127.0.0.1") as private,
+    ):
         resolve = Resolver([(public.host, public.port)], [(private.host, private.port)])
         http = HttpClient(allowed_networks=["127.0.0.2/32"], resolve=resolve)
         response = await http.fetch("http://people.example/")
@@ -367,7 +304,7 @@ def test_proxies_and_netrc_of_the_environment_are_ignored(monkeypatch, tmp_path)
 
 @in_event_loop
 async def test_a_request_is_sent_once_though_the_connection_drops():
-    async with a_site(lambda _: b"") as site:
+    async with raw_site(lambda _: b"") as site:
         with pytest.raises(FetchError, match="unreachable"):
             await client().fetch(site.url())
         assert len(site.got) == 1
@@ -396,8 +333,8 @@ def test_a_redirect_to_a_forbidden_address_is_refused(location, status):
 
 @in_event_loop
 async def test_a_redirect_to_a_private_name_is_refused():
-    redirecting = a_site(lambda _: redirect("http://inside.example/"))
-    async with redirecting as site, a_site(host="127.0.0.2") as inside:
+    redirecting = raw_site(lambda _: redirect("http://inside.example/"))
+    async with redirecting as site, raw_site(lambda _: OK, host="127.0.0.2") as inside:
 
         async def resolve(host, port):
             return await (inside if host == "inside.example" else site).resolve(host, port)
@@ -409,7 +346,7 @@ async def test_a_redirect_to_a_private_name_is_refused():
 
 @in_event_loop
 async def test_a_redirect_to_the_same_name_is_checked_again():
-    async with a_site(lambda _: redirect("/on")) as site:
+    async with raw_site(lambda _: redirect("/on")) as site:
         resolve = Resolver([(site.host, site.port)], [("127.0.0.2", site.port)])
         with pytest.raises(ForbiddenAddress):
             await client(allowed_networks=["127.0.0.1/32"], resolve=resolve).fetch("http://people.example/")
@@ -423,7 +360,7 @@ async def test_redirects_are_followed_to_their_end():
     def hop(got):
         return redirect(hops[got.path].format(port=site.port)) if got.path in hops else OK
 
-    async with a_site(hop) as site:
+    async with raw_site(hop) as site:
         response = await client().fetch(site.url(), redirects_max=3)
         assert (response.status, response.url) == (200, site.url("/end"))
         assert len(site.got) == 4
@@ -457,7 +394,7 @@ def redirected(status, *, to="/end", **options):
     """The request at the end of one redirect; `people.example` and `other.example` are the same site."""
 
     async def fetch():
-        async with a_site(lambda got: whole() if got.path == "/end" else redirect(to, status)) as site:
+        async with raw_site(lambda got: whole() if got.path == "/end" else redirect(to, status)) as site:
             await client(resolve=site.resolve).fetch("http://people.example/", **options)
             return site.got[-1]
 
@@ -529,7 +466,7 @@ def test_a_body_may_be_exactly_as_large_as_the_limit(framed):
 
 @in_event_loop
 async def test_an_endless_body_is_too_large():
-    async with a_site(lambda _: forever(first=CHUNKED, piece=chunk(b"x" * 65_536))) as site:
+    async with raw_site(lambda _: forever(first=CHUNKED, piece=chunk(b"x" * 65_536))) as site:
         with pytest.raises(FetchError, match="too large"):
             await client().fetch(site.url(), bytes_max=1_000_000, timeout_s=60)
         assert site.sent < 30_000_000
@@ -647,7 +584,7 @@ def test_endless_headers_are_unreadable(piece):
 
 @in_event_loop
 async def test_a_closed_port_is_unreachable():
-    async with a_site() as site:
+    async with raw_site(lambda _: OK) as site:
         pass
     with pytest.raises(FetchError, match="unreachable"):
         await client().fetch(site.url())
@@ -725,7 +662,7 @@ def opt_out(got):
 @pytest.mark.parametrize("host", [None, "people.example"])
 @in_event_loop
 async def test_cookies_are_sent_within_their_session_only(host):
-    async with a_site(opt_out) as site:
+    async with raw_site(opt_out) as site:
         http = client(resolve=site.resolve)
         async with http.session() as session, http.session() as other:
             await session.fetch(site.url("/form", host))
@@ -743,7 +680,7 @@ async def test_cookies_are_sent_within_their_session_only(host):
 
 @in_event_loop
 async def test_cookies_are_not_sent_to_another_host():
-    async with a_site(opt_out) as site:
+    async with raw_site(opt_out) as site:
         async with client(resolve=site.resolve).session() as session:
             await session.fetch("http://people.example/form")
             await session.fetch("http://other.example/next")
@@ -775,7 +712,7 @@ def tls(tmp_path_factory):
 
 @in_event_loop
 async def test_an_untrusted_certificate_is_unreadable(tls):
-    async with a_site(tls=tls[1]) as site:
+    async with raw_site(lambda _: OK, tls=tls[1]) as site:
         with pytest.raises(FetchError, match="unreadable"):
             await client(resolve=site.resolve).fetch("https://people.example/")
         assert site.got == []
@@ -796,7 +733,7 @@ async def test_a_certificate_must_be_for_the_requested_name(tls):
             except FetchError as error:
                 print(error.reason)
     """
-    async with a_site(tls=tls[1]) as site:
+    async with raw_site(lambda _: OK, tls=tls[1]) as site:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-W", "error", "-c", code, str(site.port)),
             env=os.environ | {"SSL_CERT_FILE": str(tls[0])},
@@ -829,7 +766,7 @@ def texts_of(error):
 async def everything_that_fails(http):
     """Requests that fail in every way, each with the planted word in the URL."""
     for answer in HOSTILE.values():
-        async with a_site(lambda _, answer=answer: answer) as site:
+        async with raw_site(lambda _, answer=answer: answer) as site:
             yield http.fetch(site.url(f"/{PLANTED}?{PLANTED}"), headers={"X": PLANTED}, form={"n": PLANTED})
             yield http.fetch(site.url(f"/{PLANTED}"), timeout_s=0)
     for url in (f"http://{PLANTED}.invalid/", f"http://127.0.0.1:1/{PLANTED}", f"http://{PLANTED}@h/"):
@@ -865,7 +802,7 @@ async def test_a_cookie_is_not_logged(caplog):
     caplog.set_level(logging.DEBUG)
     cookies = (f"{PLANTED}@@=\x01{PLANTED}", f"ok={'x' * 5000}")
     answer = whole(headers=[("Set-Cookie", cookie) for cookie in cookies])
-    async with a_site(lambda _: answer) as site, client().session() as session:
+    async with raw_site(lambda _: answer) as site, client().session() as session:
         with suppress(FetchError):
             await session.fetch(site.url())
     logging.getLogger("aiohttp.internal").warning("cookie %s", PLANTED)
@@ -883,7 +820,7 @@ def test_a_client_works_in_consecutive_event_loops():
     http = client(concurrency=1)
 
     async def fetch():
-        async with a_site() as site:
+        async with raw_site(lambda _: OK) as site:
             # More than the limit, so that some wait for a limiter, which belongs to a loop.
             return [response.status for response in await asyncio.gather(*map(http.fetch, [site.url()] * 3))]
 
@@ -903,7 +840,7 @@ async def test_concurrency_is_limited_and_time_limits_exclude_queueing():
         running -= 1
         yield OK
 
-    async with a_site(slowly) as site:
+    async with raw_site(slowly) as site:
         http = client(concurrency=2)
         await asyncio.gather(*(http.fetch(site.url(), timeout_s=0.5) for _ in range(8)))
     assert most == 2
@@ -918,7 +855,7 @@ async def test_a_fetch_can_be_cancelled():
         await asyncio.Event().wait()
         yield b""
 
-    async with a_site(silence) as site:
+    async with raw_site(silence) as site:
         task = asyncio.ensure_future(client(concurrency=1).fetch(site.url()))
         await arrived.wait()
         task.cancel()
@@ -928,7 +865,7 @@ async def test_a_fetch_can_be_cancelled():
 
 @in_event_loop
 async def test_each_request_has_its_own_connection():
-    async with a_site() as site:
+    async with raw_site(lambda _: OK) as site:
         http = client()
         for _ in range(3):
             await http.fetch(site.url())
@@ -937,7 +874,7 @@ async def test_each_request_has_its_own_connection():
 
 @in_event_loop
 async def test_a_closed_client_sends_no_request():
-    async with a_site() as site:
+    async with raw_site(lambda _: OK) as site:
         http = client()
         await http.close()
         with pytest.raises(FetchError, match="unreachable"):

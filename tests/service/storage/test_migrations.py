@@ -19,7 +19,7 @@ from sqlalchemy import MetaData, create_engine, text
 from support.services import LISTING, SITE, START, opened, url_of
 
 from exposurekit.errors import ConfigurationError
-from exposurekit.service.accounts import consent, users
+from exposurekit.service.accounts import consent, integrators, users
 from exposurekit.service.clock import FrozenClock
 from exposurekit.service.findings import candidates, findings
 from exposurekit.service.storage import leases, migrations, tables
@@ -133,6 +133,13 @@ def renamed(rows):
     }
 
 
+def add_rows(url, rows, existing=()):
+    with connected(url) as connection:
+        for name, row in rows.items():
+            table = as_declared(connection, name)
+            connection.execute(table.update() if name in existing else table.insert(), row)
+
+
 def fill(url):
     """Add a user with everything of the first version. Return the row of each table."""
     vault = Vault(KEY)
@@ -159,9 +166,7 @@ def fill(url):
     for name, value in values.items():
         rows[name]["sealed"] = vault.encrypt(value, f"{name}:7")
     rows["details"]["sealed"] = vault.encrypt({"address": "x"}, "emails:7")
-    with connected(url) as connection:
-        for name, row in rows.items():
-            connection.execute(as_declared(connection, name).insert(), row)
+    add_rows(url, rows)
     return rows
 
 
@@ -175,15 +180,8 @@ def fill_second(url):
     rows = {
         "integrators": {"sealed_callback": vault.encrypt(callback, "callbacks:3"), "attested_by": "Acme"},
         "records": {"tries": 2},
-        "sites": {
-            "name": SITE.name,
-            "looks": 9,
-            "inconclusive_looks": 4,
-            "distrusted_looks": 3,
-            "last_look_at": START + timedelta(days=2),
-            "last_good_look_at": START,
-            "last_reason": "blocked",
-        },
+        "sites": {"name": SITE.name, "looks": 9, "inconclusive_looks": 4, "distrusted_looks": 3}
+        | {"last_look_at": START + timedelta(days=2), "last_good_look_at": START, "last_reason": "blocked"},
         "candidates": {"id": 11, "user_id": 7, "site": SITE.name, "verdict": "possible", "score": 0.5}
         | {"sealed": vault.encrypt(candidate, "candidates:7"), "seen_at": START}
         | digest,
@@ -195,14 +193,10 @@ def fill_second(url):
         | {"sealed": vault.encrypt({"id": 5}, "events:7")},
         "attempts": {"id": 14, "delivery_id": 12, "at": START, "status": 500, "outcome": "status 500"},
     }
-    with connected(url) as connection:
-        for name, row in rows.items():
-            table = as_declared(connection, name)
-            connection.execute(table.update() if name in {"integrators", "records"} else table.insert(), row)
-        deliveries = as_declared(connection, "deliveries")
-        for number, state in enumerate(("open", "delivered", "dead"), 20):
-            row = {"id": number, "user_id": 7, "webhook_id": f"msg_{number}", "state": state}
-            connection.execute(deliveries.insert(), row | {"opened_at": START, "failed_attempts": 0})
+    add_rows(url, rows, existing={"integrators", "records"})
+    for number, state in enumerate(("open", "delivered", "dead"), 20):
+        row = {"id": number, "user_id": 7, "webhook_id": f"msg_{number}", "state": state}
+        add_rows(url, {"deliveries": row | {"opened_at": START, "failed_attempts": 0}})
     return rows
 
 
@@ -313,14 +307,9 @@ def test_ids_continue_after_an_upgrade(url, earlier):
         change(url, "SELECT setval('users_id_seq', 7)")
 
     async def create(work):
-        await work.run(
-            text(
-                "INSERT INTO integrators (name, api_key_digest, api_secret_digest, created_at) "
-                "VALUES ('zeta', '1', '2', '2026-01-02 03:04:05')"
-            )
-        )
-        [row] = await work.all(text("SELECT id FROM integrators"))
-        return (await users.create(work, row.id, {"first_name": "John", "last_name": "Roe"})).id
+        await integrators.add(work, "zeta")
+        [integrator] = await integrators.all(work)
+        return (await users.create(work, integrator.id, {"first_name": "John", "last_name": "Roe"})).id
 
     assert open_it(url, create) == 8
 

@@ -8,15 +8,15 @@ import gzip
 import logging
 import random
 from collections import Counter
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from sqlalchemy import func, select, text
 from standardwebhooks import Webhook, WebhookVerificationError
-from support.services import LISTING, PAGE, SITE, START, a_database
-from support.small_web import LOOPBACK, read_request
+from support.services import LISTING, PAGE, SITE, START, a_database, opened
+from support.small_web import LOOPBACK, raw_site
 
 from exposurekit.contract.webhooks import GROUPING_WINDOW, Delivery
 from exposurekit.errors import ConfigurationError
@@ -48,43 +48,27 @@ def status(code, *headers, body=b""):
     return "\r\n".join((*lines, "", "")).encode() + body
 
 
-@dataclass
 class Receiver:
-    """An integrator's endpoint: records requests, and responds with `answers` in order, then always with `always`."""
+    """An integrator's endpoint: responds with `answers` in order, then always with `always`."""
 
-    got: list = field(default_factory=list)
-    answers: list = field(default_factory=list)
-    always: object = OK
-    on_request: object = None
-    together: int = 0  # no response before so many requests
-    port: int = 0
+    def __init__(self):
+        self.answers, self.always, self.on_request = [], OK, None
+        self.together = 0  # no response before so many requests
+        self._enough = asyncio.Event()
+
+    @asynccontextmanager
+    async def listening(self):
+        async with raw_site(self._answer) as self._site:
+            yield
+
+    @property
+    def got(self):
+        return self._site.got
 
     def url(self, path="/hook"):
-        return f"http://127.0.0.1:{self.port}{path}"
+        return self._site.url(path)
 
-    async def start(self):
-        self._end, self._enough = asyncio.Event(), asyncio.Event()
-        self._server = await asyncio.start_server(self._take, "127.0.0.1", 0)
-        self.port = self._server.sockets[0].getsockname()[1]
-
-    async def stop(self):
-        self._end.set()
-        self._enough.set()
-        self._server.close()
-        await self._server.wait_closed()
-        await asyncio.sleep(0)
-
-    async def _take(self, reader, writer):
-        try:
-            with suppress(OSError, asyncio.IncompleteReadError):
-                await self._answer(reader, writer)
-        finally:
-            writer.close()
-            with suppress(OSError):
-                await writer.wait_closed()
-
-    async def _answer(self, reader, writer):
-        self.got.append(await read_request(reader))
+    async def _answer(self, _request):
         if self.on_request:
             self.on_request()
         if len(self.got) >= self.together:
@@ -92,10 +76,9 @@ class Receiver:
         await self._enough.wait()
         answer = self.answers.pop(0) if self.answers else self.always
         if answer == HANG:
-            await self._end.wait()
-        elif answer != CLOSE:
-            writer.write(answer)
-            await writer.drain()
+            await asyncio.Event().wait()
+        if answer != CLOSE:
+            yield answer
 
 
 class Post:
@@ -105,8 +88,8 @@ class Post:
         self.runner, self.directory, self.clock = runner, directory, clock
         self.key = Vault.generate_key()
         self.receiver = Receiver()
-        self.run(self.receiver.start())
-        self.opened = []
+        self._stack = AsyncExitStack()
+        self._enter(self.receiver.listening())
         self.database = self.another_database()
         self.worker = self.another_worker()
         self.integrator("acme", Callback(self.receiver.url(), SECRET))
@@ -114,16 +97,14 @@ class Post:
     def run(self, work):
         return self.runner.run(work)
 
+    def _enter(self, context):
+        return self.run(self._stack.enter_async_context(context))
+
     def close(self):
-        for database in self.opened:
-            self.run(database.close())
-        self.run(self.receiver.stop())
+        self.run(self._stack.aclose())
 
     def another_database(self):
-        database = a_database(self.directory, key=self.key, clock=self.clock)
-        self.run(database.open())
-        self.opened.append(database)
-        return database
+        return self._enter(opened(a_database(self.directory, key=self.key, clock=self.clock)))
 
     def another_worker(self, *, database=None, http=None, config=None):
         database = database or self.database
@@ -534,10 +515,9 @@ def test_a_forbidden_address_is_refused_without_a_connection(post, jane):
 
 
 def test_a_closed_port_is_unreachable(post, jane):
+    post.call_back(Callback("http://127.0.0.1:1/nobody"))
     post.find(jane)
-    post.later(WINDOW_S)
-    post.run(post.receiver.stop())
-    post.work()
+    post.close_windows()
     assert post.deliveries()[0].last_outcome == "unreachable"
 
 
@@ -820,7 +800,7 @@ def test_an_unknown_integrator_has_no_callback(post):
         post.call_back(Callback(post.receiver.url()), "nobody")
 
 
-@pytest.mark.parametrize("step", ["found", "link", "removed"])
+@pytest.mark.parametrize("step", ["record", "link", "removal"])
 def test_alert_change_and_event_are_one_transaction(post, jane, step):
     record_id = post.find(jane)
     post.close_windows()
@@ -834,7 +814,7 @@ def test_alert_change_and_event_are_one_transaction(post, jane, step):
         }
 
     async def fail(work):
-        if step == "found":
+        if step == "record":
             await discover_record(work, jane, replace(LISTING, reference_id="2"), SITE)
         elif step == "link":
             await discover_link(work, jane, PAGE)
