@@ -115,9 +115,10 @@ async def pieces(answer: Any) -> AsyncIterator[bytes]:
 @asynccontextmanager
 async def raw_site(answer: Any, host: str = "127.0.0.1", tls: Any = None) -> AsyncIterator[RawSite]:
     site = RawSite(answer, host)
-    tasks = set()
+    tasks, writers = set(), []
 
     def begin(reader, writer):
+        writers.append(writer)
         tasks.add(asyncio.get_running_loop().create_task(site.take(reader, writer)))
 
     server = await asyncio.start_server(begin, host, 0, ssl=tls)
@@ -129,6 +130,8 @@ async def raw_site(answer: Any, host: str = "127.0.0.1", tls: Any = None) -> Asy
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        for writer in writers:  # also of a task that had not begun
+            writer.transport.abort()
 
 
 # --- sites ------------------------------------------------------------------------------------------------
