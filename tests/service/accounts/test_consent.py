@@ -346,7 +346,7 @@ def checkpoint(service):
 
 
 @pytest.mark.parametrize("store", ["sqlite"], indirect=True)
-def test_a_purge_leaves_no_bytes_of_the_user_in_the_file(service):
+def test_a_purge_leaves_no_bytes_of_the_user(service):
     """Deleted pages remain in the file, and in the write-ahead log until a checkpoint."""
     jane = service.create(**FULL)
     fill(service, jane)

@@ -70,7 +70,7 @@ def case(service):
     return Case(service)
 
 
-def test_an_opt_out_makes_a_removal_pending_and_raises_an_alert(case):
+def test_an_opt_out_makes_a_removal_pending_with_an_alert(case):
     """Specification, "Alert": an opt-out submitted."""
     case.submit()
     assert case.status == "pending removal"

@@ -411,7 +411,7 @@ def test_a_form_is_not_redirected_to_unencrypted_http():
 
 
 @pytest.mark.parametrize("status", REDIRECTS)
-def test_a_redirected_post_becomes_a_get_except_by_307_and_308(status):
+def test_a_redirected_post_becomes_a_get_below_307(status):
     post = {"method": "POST", "form": {"name": "June"}}
     for to in ("/end", "http://people.example:81/end"):
         got = redirected(status, to=to, **post)

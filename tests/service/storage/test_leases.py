@@ -108,7 +108,7 @@ def test_a_lease_holder_may_reschedule_and_change_its_row(desk):
     assert desk.take_ids() == [row]
 
 
-def test_a_late_worker_may_complete_a_row_that_no_other_has(desk):
+def test_a_late_worker_may_complete_a_free_row(desk):
     [row] = desk.rows(0)
     [lease] = desk.take()
     desk.later(days=1)

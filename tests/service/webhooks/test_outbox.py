@@ -313,7 +313,7 @@ def test_every_event_is_in_the_delivery_of_its_window(post, seed):
     assert all(row.opened_at <= row.created_at < row.opened_at + GROUPING_WINDOW for row in rows)
 
 
-def test_a_delivery_is_dead_after_attempts_at_0_60_360_and_2160_seconds(post, jane):
+def test_a_delivery_is_dead_after_four_failed_attempts(post, jane):
     """Specification, "Delivery": after 60 seconds; if that fails, after 5 minutes; if that fails, after 30 minutes.
 
     Not in the specification, "webhook retries" and "webhook signature": one id and body, signed with each time.
