@@ -451,7 +451,7 @@ def test_processes_may_open_a_new_database_concurrently(url):
     for process in processes:
         process.stdin.write("now\n")
         process.stdin.flush()
-    results = [(process.communicate(timeout=60)[1], process.returncode) for process in processes]
+    results = [(process.communicate(timeout=300)[1], process.returncode) for process in processes]
     assert results == [("", 0)] * 2
     assert version(url) == [(migrations.NEWEST,)]
 
