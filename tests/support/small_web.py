@@ -126,6 +126,8 @@ async def raw_site(answer: Any, host: str = "127.0.0.1", tls: Any = None) -> Asy
     try:
         yield site
     finally:
+        for _ in range(10):  # asyncio leaks a connection that is being accepted when the server closes
+            await asyncio.sleep(0)
         server.close()
         for task in tasks:
             task.cancel()
