@@ -4,6 +4,7 @@ A test that uses the fixture ``store``, or ``service``, runs on SQLite and on Po
 """
 
 import asyncio
+import atexit
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -145,7 +146,9 @@ def url_of(directory: Path, *, template: str | None = None) -> str:
 def _template(store: str) -> str:
     """A migrated database without a key: the name of PostgreSQL's, or the file. To copy it is faster than to migrate."""
     if store == "sqlite":
-        name = str(Path(tempfile.mkdtemp(prefix="exposurekit-template-")) / "template.db")
+        directory = tempfile.mkdtemp(prefix="exposurekit-template-")
+        atexit.register(shutil.rmtree, directory, ignore_errors=True)
+        name = f"{directory}/template.db"
         url = f"sqlite:///{name}"
     else:
         url = postgres.new_database()
