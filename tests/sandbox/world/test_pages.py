@@ -1,7 +1,6 @@
-"""The ordinary and the hostile pages of the make-believe web over real HTTP, and its search engine."""
+"""The ordinary and the hostile pages of the invented web over real HTTP, and its search engine."""
 
 import re
-import time
 from collections import Counter, defaultdict
 from urllib.parse import urlsplit
 
@@ -23,9 +22,9 @@ def query_engine(browser, query, **more):
     return answer.json()
 
 
-def somebody(world):
-    """Somebody whom an ordinary page mentions."""
-    return world.people[next(truth.person for truth in world.pages() if truth.person is not None)]
+def name_on_a_page(world):
+    person = world.people[next(truth.person for truth in world.pages() if truth.person is not None)]
+    return f"{person.first_name} {person.last_name}"
 
 
 def digits(text):
@@ -33,10 +32,10 @@ def digits(text):
 
 
 def data_on_page(person, text):
-    """The kinds of a person's data in a page, looked for in its plain text."""
+    """The kinds of a person's data in a page's plain text."""
     text = re.sub(r"<br>", ", ", text)
     phones = {digits(number)[-10:] for number in re.findall(r"tel\. ([0-9+(). -]+)", text)}
-    there = {
+    contained = {
         "email": any(re.search(rf"(?<![\w.]){re.escape(email)}", text) for email in person.emails),
         "address": any(
             re.search(rf"(?<!\d){re.escape(home.address1)}(, \w+ \w+)?(,| in) {re.escape(home.city)}", text)
@@ -44,10 +43,10 @@ def data_on_page(person, text):
         ),
         "phone": not phones.isdisjoint(person.phone_numbers),
     }
-    return tuple(kind for kind, is_there in there.items() if is_there)
+    return tuple(kind for kind, is_contained in contained.items() if is_contained)
 
 
-def test_what_stands_on_a_page_is_what_the_truth_says(browser):
+def test_each_page_contains_the_data_of_its_truth(browser):
     kinds = Counter()
     for truth in browser.world.pages():
         if truth.person is None or is_hostile(truth.url):
@@ -60,7 +59,7 @@ def test_what_stands_on_a_page_is_what_the_truth_says(browser):
     assert min(kinds[kind] for kind in ("email", "address", "phone", "name only")) > 5
 
 
-def test_a_namesakes_page_has_only_the_namesakes_data(browser):
+def test_a_namesakes_page_contains_only_the_namesakes_data(browser):
     world = browser.world
     named = {f"{person.first_name} {person.last_name}": person for person in world.people}
     of_strangers = 0
@@ -79,7 +78,7 @@ def test_a_namesakes_page_has_only_the_namesakes_data(browser):
     assert of_strangers > 3
 
 
-def test_the_engine_finds_every_page_by_name_mailbox_and_phone(browser):
+def test_the_engine_lists_pages_by_name_email_and_phone(browser):
     world = browser.world
     of = defaultdict(set)
     for truth in world.pages():
@@ -91,18 +90,14 @@ def test_the_engine_finds_every_page_by_name_mailbox_and_phone(browser):
         assert reply["number_of_results"] >= len(urls)
         if len(urls) < 10:
             assert of[index] <= set(urls)
-        assert (not urls) or len(urls) == len(set(urls))
-    results = [query_engine(browser, query)["results"] for person in world.people for query in person.emails]
-    assert any(results)
-    results = [
-        query_engine(browser, f"({n[:3]}) {n[3:6]}-{n[6:]}")["results"]
-        for p in world.people
-        for n in p.phone_numbers
-    ]
-    assert any(results)
+        assert len(urls) == len(set(urls))
+    emails = [email for person in world.people for email in person.emails]
+    numbers = [number for person in world.people for number in person.phone_numbers]
+    for queries in (emails, [f"({one[:3]}) {one[3:6]}-{one[6:]}" for one in numbers]):
+        assert any(query_engine(browser, query)["results"] for query in queries)
 
 
-def test_the_engine_finds_nobody_for_an_invented_name(browser):
+def test_the_engine_has_no_results_for_an_invented_name(browser):
     for query in ("Zzyzva Qworple", '"Zzyzva Qworple" Mothgate', "Juniper", "?"):
         reply = query_engine(browser, query)
         assert reply["results"] == []
@@ -110,13 +105,11 @@ def test_the_engine_finds_nobody_for_an_invented_name(browser):
         assert reply["query"] == query
 
 
-def test_the_engine_answers_as_searxng_does(browser):
-    person = somebody(browser.world)
-    name = f"{person.first_name} {person.last_name}"
+def test_the_engine_responds_as_searxng_does(browser):
+    name = name_on_a_page(browser.world)
     reply = query_engine(browser, name)
-    assert {"query", "number_of_results", "results", "answers", "suggestions", "unresponsive_engines"} <= set(
-        reply
-    )
+    keys = {"query", "number_of_results", "results", "answers", "suggestions", "unresponsive_engines"}
+    assert keys <= reply.keys()
     for result in reply["results"]:
         assert {"url", "title", "content", "engine", "engines", "score", "category"} <= set(result)
         assert urlsplit(result["url"]).scheme == "http"
@@ -126,12 +119,12 @@ def test_the_engine_answers_as_searxng_does(browser):
     assert browser.ask("http://search.example/elsewhere").status_code == 404
 
 
-def test_among_the_results_one_is_beside_the_point(browser):
+def test_the_last_result_is_about_something_else(browser):
     truths = {truth.url: truth for truth in browser.world.pages() if truth.person is None}
-    person = somebody(browser.world)
-    last = query_engine(browser, f"{person.first_name} {person.last_name}")["results"][-1]
+    name = name_on_a_page(browser.world)
+    last = query_engine(browser, name)["results"][-1]
     assert truths[last["url"]].contains == ()
-    assert person.last_name not in browser.ask(last["url"]).text
+    assert name.partition(" ")[2] not in browser.ask(last["url"]).text
 
 
 def traps(browser, kind):
@@ -148,19 +141,16 @@ def test_the_search_engine_lists_every_kind_of_hostile_page(browser, kind):
         assert truth.url in {result["url"] for result in results}
 
 
-def test_a_huge_page_goes_on_for_fifty_megabytes(browser):
+def test_a_huge_page_has_fifty_megabytes(browser):
     with browser.stream(traps(browser, "huge")[0].url) as answer:
         assert "content-length" not in answer.headers
         assert sum(len(part) for part in answer.iter_raw()) > 50_000_000
 
 
-def test_an_endless_page_does_not_keep_the_world_open():
-    began = time.monotonic()
+def test_a_world_ends_while_an_endless_page_is_open():
     with browsing(20) as browser, browser.stream(traps(browser, "drip")[0].url) as answer:
         parts = answer.iter_raw()
-        assert len([next(parts) for _ in range(4)]) == 4
-        assert time.monotonic() - began > 0.4
-    assert time.monotonic() - began < 5
+        assert [next(parts), next(parts)][1] == b"."
 
 
 def test_redirects_loop_or_lead_to_forbidden_addresses(browser):
@@ -175,14 +165,13 @@ def test_redirects_loop_or_lead_to_forbidden_addresses(browser):
     assert answer.headers["location"].startswith("http://169.254.169.254/")
 
 
-def test_broken_deep_and_scripted_pages_are_really_hostile(browser):
+def test_garbled_nested_and_scripted_pages_are_hostile(browser):
     garbled = browser.ask(traps(browser, "garbled")[0].url)
     assert "x-no-such-code" in garbled.headers["content-type"]
     with pytest.raises(UnicodeDecodeError):
         garbled.content.decode()
     assert browser.ask(traps(browser, "nested")[0].url).text.count("<div>") == 200_000
-    truth = traps(browser, "scripted")[0]
-    scripted = browser.ask(truth.url).text
+    scripted = browser.ask(traps(browser, "scripted")[0].url).text
     assert "<script>" in scripted.partition("</title>")[0]
     for truth in (*traps(browser, "garbled"), *traps(browser, "scripted")):
         person = browser.world.people[truth.person]
