@@ -1,7 +1,7 @@
-"""What a web page holds: its visible text, the kinds of a person's data in it, and markup made to do harm."""
+"""The visible text of a web page, the kinds of personal data in it, and hostile markup."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exposurekit.service.accounts.subject import Name, Place, Subject
@@ -45,18 +45,18 @@ JUNIPER = Subject(
         "<input type=hidden value='{}'>",
     ],
 )
-def test_what_is_hidden_is_no_visible_text(hidden):
+def test_hidden_content_is_no_visible_text(hidden):
     page = f"<title>Staff</title><p>Before{hidden.format('June june.o@example.com')}<p>After"
     assert text_of(page) == ("Staff", "Before After")
 
 
-def test_text_is_read_as_a_visitor_sees_it():
+def test_entities_whitespace_and_comments_are_resolved():
     page = "<title>Staff &amp;\n friends</title><h1>Juniper</h1><p>O&#39;Thimble<br>12&nbsp;Acorn<!-- --> 1 < 2</p>"
     assert text_of(page) == ("Staff & friends", "Juniper O'Thimble 12 Acorn 1 < 2")
 
 
-def test_a_custom_element_is_not_taken_for_a_script():
-    assert text_of("<script-note>seen</script-note><title-bar>too</title-bar>") == ("", "seen too")
+def test_a_custom_element_is_no_script():
+    assert text_of("<script-note>one</script-note><title-bar>two</title-bar>") == ("", "one two")
 
 
 def test_title_and_text_are_bounded():
@@ -95,11 +95,11 @@ def test_title_and_text_are_bounded():
         ("", ()),
     ],
 )
-def test_the_kinds_of_data_are_found_in_any_spelling(text, kinds):
+def test_kinds_of_data_are_detected_in_any_spelling(text, kinds):
     assert kinds_in(JUNIPER, text) == kinds
 
 
-def test_nothing_is_found_of_whom_nothing_is_known():
+def test_an_empty_subject_matches_nothing():
     blank = Subject(names=(), emails=("", " "), phone_numbers=("", "x"), places=(Place(), Place("12")))
     assert kinds_in(blank, "12 Acorn Street 6095550123 june.o@example.com 12 x") == ()
     assert not mentions(blank, "anybody")
@@ -107,34 +107,25 @@ def test_nothing_is_found_of_whom_nothing_is_known():
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("text", "is_mentioned"),
     [
-        "Juniper O'Thimble",
-        "JUNIPER OTHIMBLE",
-        "O\u2019Thimble, Juniper",
-        "Juniper Clementine B. O'Thimble",
-        "by Juniper O'Thimble's sister",
-        "Mary-Ann Nettle Moor",
-        "(mary ann nettle\u2010moor)",
+        ("Juniper O'Thimble", True),
+        ("JUNIPER OTHIMBLE", True),
+        ("O\u2019Thimble, Juniper", True),
+        ("Juniper Clementine B. O'Thimble", True),
+        ("by Juniper O'Thimble's sister", True),
+        ("Mary-Ann Nettle Moor", True),
+        ("(mary ann nettle\u2010moor)", True),
+        ("Juniper", False),
+        ("O'Thimble", False),
+        ("Juniper berries grow on every othimble", False),
+        ("Junipera O'Thimble", False),
+        ("Juniper Nettle-Moor", False),
+        ("", False),
     ],
 )
-def test_a_name_is_found_where_first_and_last_stand_together(text):
-    assert mentions(JUNIPER, text)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Juniper",
-        "O'Thimble",
-        "Juniper berries grow on every othimble",
-        "Junipera O'Thimble",
-        "Juniper Nettle-Moor",
-        "",
-    ],
-)
-def test_a_name_in_pieces_is_not_found(text):
-    assert not mentions(JUNIPER, text)
+def test_a_mention_requires_first_and_last_name_together(text, is_mentioned):
+    assert mentions(JUNIPER, text) is is_mentioned
 
 
 @pytest.mark.parametrize(
@@ -143,12 +134,12 @@ def test_a_name_in_pieces_is_not_found(text):
         "<div>" * 100_000,
         "<svg><g>" * 50_000,
         "<b>" * 100_000,
-        # each paragraph would hold hundreds of elements anew
+        # each paragraph would contain hundreds of elements
         "<p>" + "".join(f"<b id={number}>" for number in range(400)) + "</p>" + "<p>x</p>" * 3_000,
         "x" * 2_000_001,
     ],
 )
-def test_markup_that_takes_too_much_is_not_read(markup):
+def test_markup_that_is_too_large_or_nested_is_not_read(markup):
     assert tree(markup) is None
     assert text_of(markup) == ("", "")
 
@@ -174,7 +165,7 @@ def test_markup_that_takes_too_much_is_not_read(markup):
     ],
 )
 def test_long_and_broken_markup_is_read_to_its_end(start, again):
-    """None of these may take the square of its length; at this length such a one would not come to an end."""
+    """Quadratic time would not end at this length."""
     markup = start + "".join(again.format(number) for number in range(19_000))
     page = tree(markup)
     assert page is not None
@@ -182,19 +173,18 @@ def test_long_and_broken_markup_is_read_to_its_end(start, again):
 
 
 @pytest.mark.parametrize(
-    "markup",
+    ("start", "again"),
     [
-        "<script>" + "</script " * 40_000,
-        "<style>" + "</style/" * 40_000,
-        "<title>" + "</title " * 40_000,
-        "<textarea>" + "</textarea\n" * 40_000,
-        "<script></script x" * 40_000,
-        "<script>" + "</scriptx>" * 40_000,
+        ("<script>", "</script "),
+        ("<style>", "</style/"),
+        ("<title>", "</title "),
+        ("<textarea>", "</textarea\n"),
+        ("", "<script></script x"),
+        ("<script>", "</scriptx>"),
     ],
 )
-def test_repeated_closing_tags_are_read_to_the_end(markup):
-    """What closes it must not be looked through from each beginning anew."""
-    assert text_of(markup)[1] == ""
+def test_repeated_closing_tags_are_read_to_the_end(start, again):
+    assert text_of(start + again * 40_000)[1] == ""
 
 
 @pytest.mark.parametrize(
@@ -205,41 +195,13 @@ def test_hostile_text_is_searched_to_its_end(piece):
     assert (kinds_in(JUNIPER, text), mentions(JUNIPER, text)) == ((), False)
 
 
-TAGS = [
-    "<b>",
-    "</b>",
-    "<p>",
-    "<table>",
-    "<td",
-    "<title>",
-    "</title>",
-    "<textarea>",
-    "<script>",
-    "</script>",
-    "<svg>",
-]
-ODD = [
-    "<!--",
-    "-->",
-    "<!",
-    "</",
-    "<",
-    ">",
-    "'",
-    '"',
-    "=",
-    "/",
-    " a",
-    "&lt;",
-    "\0",
-    "\ud800",
-    "<plaintext>",
-    "<template>",
-]
+TAGS = "<b> </b> <p> <table> <td <title> </title> <textarea> <script> </script> <svg> <plaintext> <template>"
+ODD = ["<!--", "-->", "<!", "</", "<", ">", "'", '"', "=", "/", " a", "&lt;", "\0", "\ud800"]
 
 
-@given(st.lists(st.sampled_from(TAGS + ODD) | st.text(max_size=3)).map("".join))
-def test_no_markup_raises_and_no_script_comes_through(markup):
+@settings(max_examples=60)
+@given(st.lists(st.sampled_from(TAGS.split() + ODD) | st.text(max_size=3)).map("".join))
+def test_any_markup_is_read_without_scripts(markup):
     page = tree(markup)
     assert page is not None
     assert page.css("script, style, template, iframe") == []
@@ -247,12 +209,9 @@ def test_no_markup_raises_and_no_script_comes_through(markup):
     assert "\0" not in title + text
 
 
+@settings(max_examples=60)
 @given(st.text(max_size=300))
-def test_plain_text_comes_through_as_it_is_written(text):
+def test_plain_text_is_unchanged(text):
     escaped = text.replace("&", "&amp;").replace("<", "&lt;")
     assert text_of(f"<p>{escaped}") == text_of(f"<title></title><p>{escaped}</p>")
-    assert kinds_in(JUNIPER, f"{text} june.o@example.com") in [
-        ("email",),
-        ("email", "address"),
-        ("email", "phone"),
-    ]
+    assert "email" in kinds_in(JUNIPER, f"{text} june.o@example.com")

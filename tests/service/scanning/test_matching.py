@@ -1,4 +1,4 @@
-"""Whose a listing is: names in every spelling, what makes a match, and how often it errs on an invented population."""
+"""Matching of listings to people: names in any spelling, evidence, precision and recall."""
 
 import random
 from dataclasses import replace
@@ -6,7 +6,7 @@ from datetime import date, timedelta
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exposurekit.sandbox.world.people import invent
@@ -37,60 +37,34 @@ def site_listing(name="Bartholomew Nettle-Moor", **more):
     return Listing(name=name, reference_id="r1", **more)
 
 
-def judged(name="Bartholomew Nettle-Moor", subject=BART, **more):
+def matched(name="Bartholomew Nettle-Moor", subject=BART, **more):
     return match(subject, site_listing(name, **more), TODAY)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "Bartholomew Nettle-Moor",
-        "BARTHOLOMEW NETTLE MOOR",
-        "Nettle-Moor, Bartholomew Q.",
-        "NETTLEMOOR BARTHOLOMEW Q",
-        "Nettle Moor Bartholomew",
-        "Mr. Bartholomew Quentin Nettle-Moor Jr.",
-        'B. "Bart" Nettle-Moor',
-        "Bart Nettle-Moor",
-        "Bartel Nettle-Moor",  # a nickname that was not registered
-        "B Nettle-Moor",
-        "Bartholomew Moor",
-        "Bartholomew Otterwick",
-        "Bartholomew Otterwick Nettle-Moor",
-        "Bartholemew Nettle-Moor",
-        "Bartholomew Nettle-Mor",
-        "Bàrthölomew Néttle-Moor",
-    ],
-)
-def test_a_name_fits_in_any_spelling(name):
-    assert names_fit(BART.names, name) is not None
+SPELLINGS = """
+    Bartholomew Nettle-Moor|BARTHOLOMEW NETTLE MOOR|Nettle-Moor, Bartholomew Q.|NETTLEMOOR BARTHOLOMEW Q
+    Nettle Moor Bartholomew|Mr. Bartholomew Quentin Nettle-Moor Jr.|B. "Bart" Nettle-Moor|Bart Nettle-Moor
+    Bartel Nettle-Moor|B Nettle-Moor|Bartholomew Moor|Bartholomew Otterwick|Bartholomew Otterwick Nettle-Moor
+    Bartholemew Nettle-Moor|Bartholomew Nettle-Mor|Bàrthölomew Néttle-Moor
+""".strip().replace("\n    ", "|")
+OTHER_NAMES = """
+    ,|Nettle-Moor|Bartholomew|Bartholomew Nettleford|Bartholomew Q|Wren Nettle-Moor|C Nettle-Moor|Moor Nettle
+    Bartholemew Nettle-Mor|Quentin Otterwick
+""".strip().replace("\n    ", "|")
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "",
-        ",",
-        "Nettle-Moor",
-        "Bartholomew",
-        "Bartholomew Nettleford",
-        "Bartholomew Q",
-        "Wren Nettle-Moor",
-        "C Nettle-Moor",
-        "Moor Nettle",
-        "Bartholemew Nettle-Mor",  # two slips are another name
-        "Quentin Otterwick",
-    ],
-)
-def test_another_name_does_not_fit(name):
+@pytest.mark.parametrize("name", ["", *OTHER_NAMES.split("|")])
+def test_another_name_does_not_match(name):
+    """Two spelling errors make another name."""
     assert names_fit(BART.names, name) is None
-    strong = judged(name, emails=("bart@example.com",), age=41)
+    strong = matched(name, emails=("bart@example.com",), age=41)
     assert (strong.verdict, strong.score) == ("other", 0.0)
 
 
 @pytest.mark.parametrize(
     ("name", "listed_name"),
     [
+        *((BART.names, spelling) for spelling in SPELLINGS.split("|")),
         (Name("Pat", "O'Thimble"), "PAT OTHIMBLE"),
         (Name("Pat", "O'Thimble"), "O\u2019Thimble, Pat"),
         (Name("Ann", "St. Quillon"), "ST QUILLON ANN"),
@@ -103,11 +77,11 @@ def test_another_name_does_not_fit(name):
         (Name("Una", "Quill"), "Quill, Una"),
     ],
 )
-def test_odd_names_fit_as_well(name, listed_name):
-    assert names_fit([name], listed_name) is not None
+def test_a_name_matches_in_any_spelling(name, listed_name):
+    assert names_fit([name] if isinstance(name, Name) else name, listed_name) is not None
 
 
-def test_a_short_name_forgives_no_slip():
+def test_a_short_name_must_be_spelled_exactly():
     assert names_fit([Name("Ione", "Otterwick")], "Iona Otterwick") is None
     assert names_fit([Name("Hazel", "Quill")], "Hazel Quilt") is None
 
@@ -151,7 +125,7 @@ def test_a_short_name_forgives_no_slip():
     ],
 )
 def test_two_identifiers_or_a_strong_one_make_a_match(evidence, verdict):
-    assert judged(**evidence).verdict == verdict
+    assert matched(**evidence).verdict == verdict
 
 
 @pytest.mark.parametrize(
@@ -165,16 +139,16 @@ def test_two_identifiers_or_a_strong_one_make_a_match(evidence, verdict):
         ("Bartholemew Nettle-Moor", "match"),
     ],
 )
-def test_the_name_itself_weighs_with_age_and_city(name, verdict):
-    assert judged(name, age=41, locations=("Fort Whistle, NY",)).verdict == verdict
+def test_the_name_counts_with_age_and_city(name, verdict):
+    assert matched(name, age=41, locations=("Fort Whistle, NY",)).verdict == verdict
 
 
 def test_a_middle_name_is_no_second_identifier():
-    assert judged("Bartholomew Quentin Nettle-Moor", age=41).verdict == "possible"
+    assert matched("Bartholomew Quentin Nettle-Moor", age=41).verdict == "possible"
 
 
-def test_an_alias_that_is_shown_fits_as_well():
-    judgement = judged(
+def test_an_alias_of_the_listing_matches():
+    judgement = matched(
         "Bee Elsewhere", aliases=("Bart Nettle-Moor",), age=41, locations=("Fort Whistle, NY",)
     )
     assert judgement.verdict == "match"
@@ -183,14 +157,16 @@ def test_an_alias_that_is_shown_fits_as_well():
     assert not name_fits(BART, site_listing("Bee Elsewhere"))
 
 
-def test_what_is_not_known_says_nothing():
+def test_missing_values_are_no_evidence():
     bare = Subject(names=(Name("Bartholomew", "Nettle-Moor"),))
-    judgement = judged(subject=bare, age=30, locations=("Elsewhere, TX",), phone_numbers=("x",), emails=("",))
+    judgement = matched(
+        subject=bare, age=30, locations=("Elsewhere, TX",), phone_numbers=("x",), emails=("",)
+    )
     assert (judgement.verdict, judgement.reasons) == ("possible", ("name: the same",))
 
 
-def test_the_reasons_hold_no_personal_value():
-    judgement = judged(
+def test_the_reasons_contain_no_personal_value():
+    judgement = matched(
         "Bartel Q Nettle-Moor",
         age=41,
         emails=("bart@example.com",),
@@ -215,16 +191,13 @@ def test_the_reasons_hold_no_personal_value():
         ("+44 20 7946 0123", "+44 (0)20 79460123"),
     ],
 )
-def test_a_phone_number_is_the_same_in_any_spelling(one, other):
+def test_a_phone_number_matches_in_any_format(one, other):
     assert phone(one) == phone(other) is not None
 
 
 @pytest.mark.parametrize("line", ["", "Acorn Cottage", "12", "Apt 4"])
-def test_a_line_that_names_no_house_is_no_street(line):
+def test_a_line_without_house_number_is_no_street(line):
     assert street(line) is None
-
-
-# A seeded population: what sites with age and city show of everybody, and of strangers with the same names.
 
 
 def subject_of(person):
@@ -236,11 +209,11 @@ def subject_of(person):
 
 
 FORMATS = ("{0} {2}", "{0} {1} {2}", "{0} {3} {2}", "{2}, {0} {3}", "{2} {0} {3}")
-PEOPLE = invent(1_500, seed=11)
+PEOPLE = invent(600, seed=11)
 
 
 def spelled(rng, first, middle, last):
-    if rng.random() < 0.05 and len(last) > 7:  # a slip of the pen
+    if rng.random() < 0.05 and len(last) > 7:  # a spelling error
         at = rng.randrange(1, len(last) - 1)
         last = last[:at] + last[at + 1 :]
     name = " ".join(rng.choice(FORMATS).format(first, middle or "", last, (middle or "")[:1]).split())
@@ -248,7 +221,7 @@ def spelled(rng, first, middle, last):
 
 
 def listing_of(rng, person):
-    """Of the person: an age that may be stale, an address that may be an old one or one that is not known."""
+    """A listing of the person, whose age and address may be out of date."""
     age = subject_of(person).age_on(TODAY)
     address = rng.choice(person.addresses if rng.random() < 0.95 else rng.choice(PEOPLE).addresses)
     first = rng.choice([alias.first_name for alias in person.aliases] or [person.first_name])
@@ -262,7 +235,7 @@ def listing_of(rng, person):
 
 
 def stranger_of(rng, person):
-    """A namesake: in another town as a rule, in the same one at times, with an age and a middle name of their own."""
+    """A listing of a namesake, mostly in another town, with another age and middle name."""
     middle = rng.choice((None, rng.choice(PEOPLE).first_name))
     home = rng.choice((person, *rng.sample(PEOPLE, 4))).addresses[0]
     return site_listing(
@@ -279,7 +252,7 @@ def counted(listings):
     return counts
 
 
-def test_matches_are_precise_and_mostly_complete_with_age_and_city():
+def test_precision_and_recall_with_age_and_city():
     rng = random.Random(3)  # noqa: S311  make-believe
     dated = [person for person in PEOPLE if person.birth_date is not None]
     own = counted((person, listing_of(rng, person)) for person in dated)
@@ -290,15 +263,11 @@ def test_matches_are_precise_and_mostly_complete_with_age_and_city():
     assert own["other"] / sum(own.values()) <= 0.01, (own, strangers)
 
 
-def test_neighbours_in_the_list_are_never_a_match():
-    """Everybody against the listing of the next one: relatives, and people of other names."""
+def test_other_people_are_never_a_match():
+    """Everyone against the listing of the next, who may be a relative."""
     rng = random.Random(4)  # noqa: S311  make-believe
-    pairs = pairwise(PEOPLE)
-    verdicts = [
-        (match(subject_of(person), listing_of(rng, other), TODAY).verdict, person, other)
-        for person, other in pairs
-    ]
-    assert [result for result in verdicts if result[0] == "match"] == []
+    listings = [(person, listing_of(rng, other)) for person, other in pairwise(PEOPLE)]
+    assert counted(listings)["match"] == 0
 
 
 NAMES = st.sampled_from([subject_of(person) for person in PEOPLE[:200]])
@@ -327,34 +296,31 @@ PAIRS = st.one_of(
 )
 
 
-@given(PAIRS)
-def test_any_listing_is_judged_within_bounds(pair):
-    judgement = match(*pair, TODAY)
+@settings(max_examples=40)
+@given(PAIRS, st.sampled_from(["Zzyzx", "Umlaut", "Iva", "Öö"]))
+def test_any_listing_has_a_score_and_another_last_name_none(pair, last):
+    subject, listing = pair
+    judgement = match(subject, listing, TODAY)
     assert 0 <= judgement.score <= 1
     assert judgement.reasons
     assert judgement.verdict != "match" or judgement.score > 0.5
-
-
-@given(PAIRS, st.sampled_from(["Zzyzx", "Umlaut", "Iva", "Öö"]))
-def test_a_listing_of_another_last_name_is_of_another_person(pair, last):
-    subject, listing = pair
     stranger = replace(listing, name=f"{subject.names[0].first} {last}", aliases=())
     assert match(subject, stranger, TODAY).verdict == "other"
 
 
-@given(PAIRS)
+@settings(max_examples=40)
+@given(PAIRS.filter(lambda pair: pair[1].name.isascii()))
 def test_case_and_accents_make_no_difference(pair):
     subject, listing = pair
-    plain = listing.name.isascii()
-    loud = replace(
+    other = replace(
         listing,
-        name=(listing.name.replace("a", "à").replace("e", "ë") if plain else listing.name).upper(),
+        name=listing.name.replace("a", "à").replace("e", "ë").upper(),
         locations=tuple(text.upper() if text.isascii() else text for text in listing.locations),
     )
-    if plain:
-        assert match(subject, loud, TODAY) == match(subject, listing, TODAY)
+    assert match(subject, other, TODAY) == match(subject, listing, TODAY)
 
 
+@settings(max_examples=40)
 @given(PAIRS, st.integers(4, 60), st.booleans())
 def test_an_age_that_contradicts_never_helps(pair, years, older):
     subject, listing = pair

@@ -1,20 +1,11 @@
-"""An opt-out by a site's own form, over real HTTP: what is sent, and what the answer means."""
+"""An opt-out by a site's form over real HTTP: the request, and the meaning of the response."""
 
 import asyncio
 from datetime import date
 
 import pytest
 from support.services import a_database
-from support.small_web import (
-    ACCEPTED,
-    BLOCKED,
-    KEY,
-    LOOPBACK,
-    REFUSED,
-    Folk,
-    by_form,
-    definition,
-)
+from support.small_web import ACCEPTED, BLOCKED, KEY, LOOPBACK, REFUSED, Folk, by_form, definition
 
 from exposurekit.sandbox.world.asgi import Response, html, redirect, text
 from exposurekit.service.accounts.subject import Name, Place, Subject
@@ -37,21 +28,21 @@ JUNIPER = Subject(
 
 
 @pytest.fixture
-def sent(town, tmp_path):
-    """Send one opt-out; what it came to, in one word and in a few."""
+def send(town, tmp_path):
+    """Send one opt-out and return its result; a site without a delay needs no database."""
 
-    def sent(site, **listing):
-        async def send():
-            # Nothing is kept: a site without a delay needs no turns.
-            fetcher = PoliteFetcher(
-                HttpClient(allowed_networks=LOOPBACK, resolve=town.resolve), a_database(tmp_path, key=KEY)
-            )
-            listing_shown = Listing(**{"name": "Juniper Quillfeather", "reference_id": "r1", **listing})
-            return await optouts.send(site, JUNIPER, listing_shown.stored(Site(name=site.name)), fetcher)
+    def send(site, **fields):
+        listing = Listing(**{"name": "Juniper Quillfeather", "reference_id": "r1", **fields})
+        http = HttpClient(allowed_networks=LOOPBACK, resolve=town.resolve)
+        fetcher = PoliteFetcher(http, a_database(tmp_path, key=KEY))
+        return asyncio.run(optouts.send(site, JUNIPER, listing.stored(Site(name=site.name)), fetcher))
 
-        return asyncio.run(send())
+    return send
 
-    return sent
+
+@pytest.fixture
+def site(town):
+    return town.opens("Seekfolk", Folk())
 
 
 def forms(town):
@@ -68,10 +59,7 @@ ANSWERS = {
     "accepted elsewhere": (redirect("/thanks"), "accepted"),
     "refused": (html(f"<p>{REFUSED}.</p>"), "refused"),
     "refused with a status": (html(f"<p>{REFUSED}.</p>", 403), "refused"),
-    "refused, and how others were accepted": (
-        html(f"<p>{REFUSED}. {ACCEPTED}, others heard.</p>"),
-        "refused",
-    ),
+    "refused, and how others were accepted": (html(f"<p>{REFUSED}. {ACCEPTED}, others heard."), "refused"),
     "accepted with a wrong status": (html(f"<p>{ACCEPTED}</p>", 500), "unclear"),
     "a puzzle": (html(f"<p>{BLOCKED}</p><!-- {ACCEPTED} -->"), "unclear"),
     "a puzzle before a refusal": (html(f"<p>{BLOCKED}. {REFUSED}</p>"), "unclear"),
@@ -92,19 +80,20 @@ ANSWERS = {
 
 
 @pytest.mark.parametrize("name", ANSWERS)
-def test_the_marks_decide_what_an_answer_means(town, sent, name):
-    """A site that gives neither mark may have accepted: that is unclear, and never called refused."""
-    answer, meaning = ANSWERS[name]
-    site = town.opens("Seekfolk", Folk(opt_out=lambda _: answer))
+def test_marks_determine_what_a_response_means(town, send, site, name):
+    """A site that sends neither mark may have accepted: that is unclear, not refused."""
+    response, meaning = ANSWERS[name]
+    site.opt_out = lambda _: response
     site.others |= {"/thanks": lambda _: html(ACCEPTED), "/round": lambda _: redirect("/round")}
-    result, why = sent(definition(removal=by_form(), search={"timeout_s": 0.5}))
+    result, why = send(definition(removal=by_form(), search={"timeout_s": 0.5}))
     assert result == meaning
     assert why
     assert "Quillfeather" not in why
     assert len(forms(town)) == 1
 
 
-def test_a_form_is_posted_with_what_its_definition_says(town, sent):
+@pytest.mark.usefixtures("site")
+def test_a_form_sends_the_fields_of_its_definition(town, send):
     fields = {
         "reference": "{reference_id}",
         "page": "{href}",
@@ -114,22 +103,19 @@ def test_a_form_is_posted_with_what_its_definition_says(town, sent):
         "phone": "{phone_number}",
         "agreed": "yes",
     }
-    town.opens("Seekfolk", Folk())
-    site = definition(removal=by_form(fields=fields))
-    assert sent(site, href="http://seekfolk.example/r1")[0] == "accepted"
-    assert forms(town) == [
-        {
-            "reference": "r1",
-            "page": "http://seekfolk.example/r1",
-            "who": "Quillfeather, Juniper Ann",
-            "born": "1983-04-24",
-            "mail": "juniper@example.com",
-            "phone": "",
-            "agreed": "yes",
-        }
-    ]
-    sent(site)
-    assert forms(town)[1]["page"] == ""
+    defined = definition(removal=by_form(fields=fields))
+    assert send(defined, href="http://seekfolk.example/r1")[0] == "accepted"
+    send(defined)
+    form = {
+        "reference": "r1",
+        "page": "http://seekfolk.example/r1",
+        "who": "Quillfeather, Juniper Ann",
+        "born": "1983-04-24",
+        "mail": "juniper@example.com",
+        "phone": "",
+        "agreed": "yes",
+    }
+    assert forms(town) == [form, form | {"page": ""}]
 
 
 @pytest.mark.parametrize(
@@ -143,13 +129,14 @@ def test_a_form_is_posted_with_what_its_definition_says(town, sent):
         ((), "12 Acorn Street"),
     ],
 )
-def test_the_place_is_the_one_that_the_listing_shows(town, sent, locations, street):
-    """The form will be compared with the listing."""
-    town.opens("Seekfolk", Folk())
-    sent(definition(removal=by_form(fields={"street": "{address1}"})), locations=locations)
+@pytest.mark.usefixtures("site")
+def test_the_address_is_the_one_on_the_listing(town, send, locations, street):
+    send(definition(removal=by_form(fields={"street": "{address1}"})), locations=locations)
     assert forms(town) == [{"street": street}]
 
 
+ACTION = "http://seekfolk.example/opt-out"
+TOKENS = {"token": "t&1", "bare": ""}
 FORM = (
     "<form action='/search'><input type=hidden name=token value=wrong></form>"
     "<form action='{action}' method=post><input type=hidden name=token value='t&amp;1'>"
@@ -158,31 +145,39 @@ FORM = (
 )
 
 
-@pytest.mark.parametrize("action", ["/opt-out", "opt-out", "http://seekfolk.example/opt-out"])
-def test_hidden_fields_are_returned_unless_overridden(town, sent, action):
-    site = town.opens("Seekfolk", Folk())
-    site.others["/leave"] = lambda _: html(FORM.format(action=action))
-    sent(definition(removal=by_form(page=PAGE, fields={"reference": "{reference_id}"})))
-    assert forms(town) == [{"token": "t&1", "bare": "", "reference": "r1"}]
+@pytest.mark.parametrize(
+    ("page", "hidden"),
+    [
+        *((FORM.format(action=action), TOKENS) for action in ("/opt-out", "opt-out", ACTION)),
+        *((FORM.format(action=bad) + FORM.format(action=ACTION), TOKENS) for bad in ("http://[", "//[")),
+        (FORM.format(action="http://elsewhere.example/opt-out"), {}),
+        ("<div>" * 100_000, {}),
+    ],
+    ids=[
+        "absolute path",
+        "relative path",
+        "URL",
+        "invalid URL first",
+        "no host first",
+        "elsewhere",
+        "too large",
+    ],
+)
+def test_hidden_fields_of_the_form_are_sent_unless_overridden(town, send, site, page, hidden):
+    site.others["/leave"] = lambda _: html(page)
+    removal = by_form(page=PAGE, fields={"reference": "{reference_id}"})
+    assert send(definition(removal=removal))[0] == "accepted"
+    assert forms(town) == [hidden | {"reference": "r1"}]
 
 
-def test_a_form_on_its_own_address_needs_no_action(town, sent):
-    site = town.opens("Seekfolk", Folk())
+def test_a_form_on_its_own_address_needs_no_action(town, send, site):
     site.others["/opt-out"] = lambda _: html("<form><input type=hidden name=token value=t1></form>")
-    sent(definition(removal=by_form(page="http://seekfolk.example/opt-out", fields={})))
+    send(definition(removal=by_form(page="http://seekfolk.example/opt-out", fields={})))
     assert {"token": "t1"} in forms(town)
 
 
-def test_a_page_without_that_form_hides_nothing(town, sent):
-    site = town.opens("Seekfolk", Folk())
-    site.others["/leave"] = lambda _: html(FORM.format(action="http://elsewhere.example/opt-out"))
-    sent(definition(removal=by_form(page=PAGE, fields={"reference": "{reference_id}"})))
-    assert forms(town) == [{"reference": "r1"}]
-
-
-def test_a_pages_cookie_goes_with_its_form_only(town, sent):
+def test_a_pages_cookie_is_sent_with_its_form_only(send, site):
     cookies = []
-    site = town.opens("Seekfolk", Folk())
 
     def opt_out(request):
         cookies.append(dict(request.cookies))
@@ -190,8 +185,8 @@ def test_a_pages_cookie_goes_with_its_form_only(town, sent):
 
     site.opt_out = opt_out
     site.others["/leave"] = lambda _: Response(b"", headers=(("set-cookie", "session=s1; Path=/; HttpOnly"),))
-    sent(definition(removal=by_form(page=PAGE)))
-    sent(definition(removal=by_form()))
+    send(definition(removal=by_form(page=PAGE)))
+    send(definition(removal=by_form()))
     assert cookies == [{"session": "s1"}, {}]
 
 
@@ -199,33 +194,16 @@ def test_a_pages_cookie_goes_with_its_form_only(town, sent):
     "page",
     [html("", 404), html("", 503), Response(delay_s=5), redirect("/leave"), Response(bytes(3_000_000))],
 )
-def test_nothing_is_sent_where_the_form_cannot_be_seen(town, sent, page):
-    site = town.opens("Seekfolk", Folk())
+def test_nothing_is_sent_if_the_forms_page_fails(town, send, site, page):
     site.others["/leave"] = lambda _: page
-    result, _ = sent(definition(removal=by_form(page=PAGE), search={"timeout_s": 0.3}))
+    result, _ = send(definition(removal=by_form(page=PAGE), search={"timeout_s": 0.3}))
     assert (result, forms(town)) == ("unclear", [])
 
 
-@pytest.mark.parametrize("action", ["http://[", "http://[bad/", "//["])
-def test_an_action_without_an_address_hides_nothing(town, sent, action):
-    site = town.opens("Seekfolk", Folk())
-    site.others["/leave"] = lambda _: html(FORM.format(action=action) + FORM.format(action="/opt-out"))
-    fields = {"reference": "{reference_id}"}
-    assert sent(definition(removal=by_form(page=PAGE, fields=fields)))[0] == "accepted"
-    assert forms(town) == [{"token": "t&1", "bare": "", "reference": "r1"}]
-
-
-def test_an_oversized_page_hides_nothing(town, sent):
-    site = town.opens("Seekfolk", Folk())
-    site.others["/leave"] = lambda _: html("<div>" * 100_000)
-    assert sent(definition(removal=by_form(page=PAGE)))[0] == "accepted"
-
-
 @pytest.mark.parametrize("forbidden", ["/opt-out", "/leave"])
-def test_a_form_that_robots_txt_forbids_is_not_sent(town, sent, forbidden):
-    """Robots.txt obeyed."""
-    site = town.opens("Seekfolk", Folk(robots=text(f"User-agent: *\nDisallow: {forbidden}\n")))
+def test_a_form_that_robots_txt_forbids_is_not_sent(town, send, site, forbidden):
+    site.robots = text(f"User-agent: *\nDisallow: {forbidden}\n")
     site.others["/leave"] = lambda _: html("")
-    result, why = sent(definition(removal=by_form(page=PAGE)))
+    result, why = send(definition(removal=by_form(page=PAGE)))
     assert (result, forms(town)) == ("unclear", [])
     assert "robots.txt" in why

@@ -1,7 +1,7 @@
-"""How gently a site is asked: robots.txt for a day, turns across workers, and so many at once."""
+"""Politeness to a site: robots.txt, spaced requests across workers, and limited concurrency."""
 
 import asyncio
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -22,7 +22,7 @@ SEARCH = Politeness(delay_s=0, concurrency=2)
 
 
 class PassingClock(Clock):
-    """Time passes for whoever waits, and only then; remembers each moment that was waited for."""
+    """Time passes only while someone sleeps; records the end of each sleep."""
 
     def __init__(self, at=START):
         self._now = at
@@ -40,22 +40,21 @@ class PassingClock(Clock):
 
 @pytest.fixture
 def politely(store, town, tmp_path):
-    """Do something with so many ways out, of which each has the database to itself, as a worker has."""
+    """Run a coroutine with one fetcher per worker; each has its own connection to the database."""
 
-    def politely(do, *, clock, workers=1):
-        async def done():
-            databases = [await a_database(tmp_path, key=KEY, clock=clock).open() for _ in range(workers)]
-            try:
-                ways = [
-                    PoliteFetcher(HttpClient(allowed_networks=LOOPBACK, resolve=town.resolve), one)
-                    for one in databases
-                ]
-                return await asyncio.wait_for(do(*ways), 20)
-            finally:
-                for one in databases:
-                    await one.close()
+    def politely(function, *, clock=None, workers=1):
+        async def run():
+            async with AsyncExitStack() as stack:
+                fetchers = []
+                for _ in range(workers):
+                    database = a_database(tmp_path, key=KEY, clock=clock or FrozenClock(START))
+                    await database.open()
+                    stack.push_async_callback(database.close)
+                    http = HttpClient(allowed_networks=LOOPBACK, resolve=town.resolve)
+                    fetchers.append(PoliteFetcher(http, database))
+                return await asyncio.wait_for(function(*fetchers), 20)
 
-        return asyncio.run(done())
+        return asyncio.run(run())
 
     return politely
 
@@ -65,10 +64,7 @@ async def ask(fetcher, url=URL, politeness=SEARCH, **options):
         return (await caller.fetch(url, **options)).status
 
 
-# --- robots.txt -------------------------------------------------------------------------------------------
-
-
-def test_robots_txt_is_asked_for_once_a_day(politely, town):
+def test_robots_txt_is_fetched_once_a_day(politely, town):
     clock = FrozenClock(START)
     site = town.opens("Seekfolk", Folk(robots=text("User-agent: *\nDisallow: /admin\n")))
 
@@ -90,7 +86,7 @@ def test_robots_txt_is_asked_for_once_a_day(politely, town):
     assert len(town.of("Seekfolk")) == 3
 
 
-def test_conversations_that_begin_together_ask_for_robots_txt_once(politely, town):
+def test_concurrent_sessions_fetch_robots_txt_once(politely, town):
     town.opens("Seekfolk", Folk(robots=text("User-agent: *\nDisallow: /admin\n")))
     many = Politeness(delay_s=0, concurrency=8)
 
@@ -98,7 +94,7 @@ def test_conversations_that_begin_together_ask_for_robots_txt_once(politely, tow
         answers = await asyncio.gather(*(ask(fetcher, politeness=many) for _ in range(8)))
         assert answers == [200] * 8
 
-    politely(together, clock=FrozenClock(START))
+    politely(together)
     assert (len(town.of("Seekfolk", "/robots.txt")), len(town.of("Seekfolk"))) == (1, 8)
 
 
@@ -111,10 +107,10 @@ def test_each_host_has_a_robots_txt_of_its_own(politely, town):
             await ask(fetcher)
         return await ask(fetcher, "http://elsewhere.example/search")
 
-    assert politely(both, clock=FrozenClock(START)) == 200
+    assert politely(both) == 200
 
 
-def test_a_forbidden_page_is_not_fetched_and_takes_no_turn(politely, town):
+def test_a_forbidden_page_is_not_fetched_and_reserves_no_turn(politely, town):
     town.opens("Seekfolk", Folk(robots=text("User-agent: *\nDisallow: /*?secret=\n")))
     clock = PassingClock()
 
@@ -128,7 +124,7 @@ def test_a_forbidden_page_is_not_fetched_and_takes_no_turn(politely, town):
 
 
 def test_an_unreadable_robots_txt_is_fetched_again_after_ten_minutes(politely, town):
-    """RFC 9309: until then nothing is allowed; a site that was away for a moment is not lost for a day."""
+    """RFC 9309: until then nothing is allowed."""
     clock = FrozenClock(START)
     site = town.opens("Seekfolk", Folk(robots=text("", 503)))
 
@@ -147,8 +143,7 @@ def test_an_unreadable_robots_txt_is_fetched_again_after_ten_minutes(politely, t
 
 
 @pytest.mark.parametrize("where", ["/private/r1", "http://elsewhere.example/private/r1"])
-def test_a_redirect_into_what_is_forbidden_is_not_followed(politely, town, where):
-    """Robots.txt obeyed, wherever an answer leads."""
+def test_a_redirect_to_a_forbidden_page_is_not_followed(politely, town, where):
     rules = text("User-agent: *\nDisallow: /private\n")
     hosts = [town.opens(name, Folk(robots=rules)) for name in ("Seekfolk", "Elsewhere")]
     for one in hosts:
@@ -160,16 +155,13 @@ def test_a_redirect_into_what_is_forbidden_is_not_followed(politely, town, where
             await ask(fetcher)
         assert await ask(fetcher, politeness=Politeness(delay_s=0, robots_txt=False)) == 200
 
-    politely(conversation, clock=FrozenClock(START))
+    politely(conversation)
     assert [len(town.of(name, "/private/r1")) for name in ("Seekfolk", "Elsewhere")].count(1) == 1
 
 
-# --- turns ------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("delay_s", [0.5, 30])
-def test_the_turns_of_two_workers_lie_apart(politely, delay_s):
-    """Rate limited for each site; a turn is a row, so that several workers are as gentle as one."""
+def test_turns_of_two_workers_are_spaced(politely, delay_s):
+    """A turn is a row, so that several workers are as polite as one."""
     delay = timedelta(seconds=delay_s)
 
     async def taken(one, other):
@@ -178,12 +170,12 @@ def test_the_turns_of_two_workers_lie_apart(politely, delay_s):
             one.reserve("Elsewhere", delay),
         )
 
-    *moments, elsewhere = politely(taken, clock=FrozenClock(START), workers=2)
+    *moments, elsewhere = politely(taken, workers=2)
     assert sorted(moments) == [START + delay * number for number in range(24)]
-    assert elsewhere == START  # another site's turn is its own
+    assert elsewhere == START
 
 
-def test_turns_begin_now_where_the_last_is_long_over(politely):
+def test_the_next_turn_after_a_pause_is_now(politely):
     clock = FrozenClock(START)
 
     async def taken(fetcher):
@@ -192,26 +184,28 @@ def test_turns_begin_now_where_the_last_is_long_over(politely):
         return [await fetcher.reserve("Seekfolk", timedelta(seconds=2)) for _ in range(2)]
 
     now = START + timedelta(hours=1)
-    assert politely(taken, clock=clock) == [now, now + timedelta(seconds=2)]
+    turns = politely(taken, clock=clock)
+    assert turns == [now, now + timedelta(seconds=2)]
+    assert {one.tzinfo for one in turns} == {UTC}
 
 
 def test_a_cancelled_site_scan_leaves_at_most_one_turn(politely, town):
-    """Turns are rows: those of looks that were ended would keep a site from everybody for good."""
+    """Turns are rows: those of cancelled scans would block a site forever."""
     town.opens("Seekfolk", Folk(search=lambda _: Response(delay_s=30)))
-    site, clock = definition(politeness={"delay_s": 10}), FrozenClock(START)
+    site = definition(politeness={"delay_s": 10})
 
-    async def given_up(fetcher):
+    async def cancelled(fetcher):
         for _ in range(5):
             with suppress(TimeoutError):
                 async with asyncio.timeout(0.05):
                     await scan_site(site, SUBJECT, fetcher)
         return await fetcher.reserve("Seekfolk", timedelta(seconds=10))
 
-    assert politely(given_up, clock=clock) <= START + timedelta(seconds=50)
+    assert politely(cancelled) <= START + timedelta(seconds=50)
 
 
-def test_after_a_slow_answer_the_next_requests_keep_their_distance(politely, town):
-    """Turns that have passed while the site was busy are not made up for."""
+def test_requests_after_a_slow_response_are_still_spaced(politely, town):
+    """Turns that passed during the response are not made up for."""
     clock, sent = PassingClock(), []
 
     def search(_):
@@ -227,14 +221,14 @@ def test_after_a_slow_answer_the_next_requests_keep_their_distance(politely, tow
     assert seconds == [0, 20, 23, 26, 29]
 
 
-def test_each_redirect_takes_a_turn_and_is_then_checked(politely, town):
-    """Who consents no longer while a turn is waited for is not asked for."""
-    clock, asked_about = PassingClock(), []
+def test_each_redirect_waits_its_turn_and_is_checked(politely, town):
+    """Consent may be withdrawn while a request waits its turn."""
+    clock, checks = PassingClock(), []
     site = town.opens("Seekfolk", Folk(search=lambda _: redirect("/found")))
     site.others["/found"] = lambda _: nobody()
 
     async def cancel_check():
-        asked_about.append((clock.now(), len(town.requests)))
+        checks.append((clock.now(), len(town.requests)))
         if clock.now() >= START + timedelta(seconds=14):
             raise LookupError
 
@@ -246,18 +240,18 @@ def test_each_redirect_takes_a_turn_and_is_then_checked(politely, town):
                 await caller.fetch(URL)
 
     politely(hops, clock=clock)
-    assert asked_about == [(START + timedelta(seconds=7 * number), number) for number in range(3)]
+    assert checks == [(START + timedelta(seconds=7 * number), number) for number in range(3)]
     assert len(town.requests) == 2
 
 
-def test_a_clock_that_stands_still_keeps_nobody_waiting(politely, town):
+def test_a_frozen_clock_delays_no_scan(politely, town):
     town.opens("Seekfolk", Folk([Card("r1")]))
     site = definition(politeness={"delay_s": 60})
 
     async def often(fetcher):
         return await asyncio.gather(*(scan_site(site, SUBJECT, fetcher) for _ in range(5)))
 
-    results = politely(often, clock=FrozenClock(START))
+    results = politely(often)
     assert [len(one.listings) for one in results] == [1] * 5
 
 
@@ -268,32 +262,29 @@ def test_a_site_without_a_delay_needs_no_turns(politely, town):
     assert clock.reached == []
 
 
-# --- at once ----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("concurrency", [1, 3])
-def test_no_more_connections_than_a_sites_limit(politely, town, concurrency):
-    here, most = [0], [0]
+def test_a_site_gets_no_more_connections_than_its_limit(politely, town, concurrency):
+    open_now, open_counts = 0, []
 
     async def parts():
-        here[0] += 1
-        most[0] = max(most[0], here[0])
-        await asyncio.sleep(0.02)
-        here[0] -= 1
+        nonlocal open_now
+        open_now += 1
+        open_counts.append(open_now)
+        await asyncio.sleep(0.02)  # the site's response time
+        open_now -= 1
         yield nobody().body
 
     town.opens("Seekfolk", Folk(search=lambda _: Response(parts=parts)))
-    town.opens("Elsewhere", Folk(search=lambda _: nobody()))
     site = definition(politeness={"delay_s": 0, "concurrency": concurrency})
 
     async def crowd(fetcher):
         await asyncio.gather(*(scan_site(site, SUBJECT, fetcher) for _ in range(8)))
 
-    politely(crowd, clock=FrozenClock(START))
-    assert (most[0], len(town.of("Seekfolk"))) == (concurrency, 16)
+    politely(crowd)
+    assert (max(open_counts), len(town.of("Seekfolk"))) == (concurrency, 16)
 
 
-def test_a_site_that_holds_its_answer_keeps_no_other_waiting(politely, town):
+def test_a_slow_site_delays_no_other(politely, town):
     town.opens("Slow", Folk(search=lambda _: Response(delay_s=30)))
     town.opens("Seekfolk", Folk())
 
@@ -306,11 +297,4 @@ def test_a_site_that_holds_its_answer_keeps_no_other_waiting(politely, town):
         await asyncio.gather(waiting, return_exceptions=True)
         return result
 
-    assert politely(both, clock=FrozenClock(START)).inconclusive is None
-
-
-def test_the_time_of_day_is_utc(politely):
-    async def moment(fetcher):
-        return await fetcher.reserve("Seekfolk", timedelta(seconds=1))
-
-    assert politely(moment, clock=PassingClock()).tzinfo == UTC
+    assert politely(both).inconclusive is None
