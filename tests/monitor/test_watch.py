@@ -1,4 +1,4 @@
-"""The watch: rounds on a clock that nothing ends but its stop, and looks at whom webhooks tell of."""
+"""The watch: collections at an interval, after failures, and of users named by webhooks."""
 
 import json
 import os
@@ -19,12 +19,7 @@ from exposurekit.monitor.status import WatchStatus, read
 from exposurekit.monitor.watch import HINT_DELAY
 
 SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)
-ASTRAY = {
-    "down": faults.LoseReply(),
-    "500": faults.server_error(),
-    "401": faults.refused(401),
-    "a page": faults.html_page(),
-}
+FAULTS = (faults.LoseReply(), faults.server_error(), faults.refused(401), faults.html_page())
 
 
 @pytest.fixture
@@ -53,16 +48,20 @@ def set_fault(scene, fault):
     scene.fleet.fault = fault
 
 
-# --- the clock ----------------------------------------------------------------------------------------
-
-
-def test_it_looks_at_once_and_then_every_so_often(scene):
-    scene.watch(EVERY - SECOND, SECOND, EVERY - MINUTE, MINUTE).run()
+def test_it_collects_at_once_and_then_at_its_interval(scene):
+    statuses = []
+    scene.watch(lambda: statuses.append(scene.status()), EVERY - SECOND, SECOND, EVERY - MINUTE, MINUTE).run()
     assert scene.fleet.hours() == [0, 6, 12]
     assert scopes(scene) == ["everyone"] * 3
     assert sorted(scene.fleet.user_ids[:5]) == list(PEOPLE)
     assert scene.waited == [60, 1, 60, 60, 60]
     assert scene.history.verify() == {}
+    [waiting] = statuses
+    assert (waiting["state"], waiting["alive"], waiting["problem"]) == ("waiting", True, None)
+    assert (waiting["pid"], waiting["every_s"]) == (os.getpid(), 6 * 3600)
+    assert datetime.fromisoformat(waiting["next_run_at"]) == START + EVERY
+    assert (waiting["last_run"]["whole"], waiting["last_run"]["failed"]) == (len(PEOPLE), 0)
+    assert (scene.status()["state"], scene.status()["problem"]) == ("stopped", "it was stopped")
 
 
 def test_the_first_run_is_due_at_once(scene):
@@ -70,13 +69,11 @@ def test_the_first_run_is_due_at_once(scene):
         scene.clock.advance(timedelta(microseconds=1))
         return scene.clock.now()
 
-    watch = scene.watch()
-    watch.clock = ticking
-    watch.run()
+    scene.watch(clock=ticking).run()
     assert len(scene.fleet.listed_at) == 1
 
 
-def test_restarted_it_goes_on_by_what_the_history_says(scene):
+def test_a_restarted_watch_continues_from_the_history(scene):
     scene.watch(HOUR).run()
     scene.watch(EVERY - HOUR - SECOND, SECOND).run()
     assert scene.fleet.hours() == [0, 6]
@@ -85,27 +82,17 @@ def test_restarted_it_goes_on_by_what_the_history_says(scene):
     assert scene.fleet.hours() == [0, 6, 24]
 
 
-def test_a_look_that_somebody_else_made_counts(scene):
+def test_runs_of_other_processes_count(scene):
     collect = partial(scene.history.collect, scene.exposure, progress=False)
     scene.watch(4 * HOUR, collect, 2 * HOUR, 4 * HOUR).run()
     assert scene.fleet.hours() == [0, 4, 10]
 
 
-def test_what_it_tells_while_it_goes(scene):
-    statuses = []
-    scene.watch(lambda: statuses.append(scene.status())).run()
-    [waiting] = statuses
-    assert (waiting["state"], waiting["alive"], waiting["problem"]) == ("waiting", True, None)
-    assert waiting["pid"] == os.getpid()
-    assert waiting["every_s"] == 6 * 3600
-    assert datetime.fromisoformat(waiting["next_run_at"]) == START + EVERY
-    assert (waiting["last_run"]["whole"], waiting["last_run"]["failed"]) == (len(PEOPLE), 0)
-    assert (scene.status()["state"], scene.status()["problem"]) == ("stopped", "it was stopped")
-
-
 def test_a_watch_stopped_while_idle_runs_no_more(scene):
-    watch = scene.watch()
-    watch.wait = lambda _seconds: watch.stop()  # it is not looking: nothing is to be interrupted
+    def stop():
+        watch.stop()
+
+    watch = scene.watch(stop, EVERY)
     watch.run()
     assert scene.fleet.hours() == [0]
 
@@ -117,7 +104,7 @@ def test_a_clock_that_jumped_ahead_does_not_stop_the_watch(scene, caplog):
     statuses = []
     steps = (HOUR, AGES, -AGES, lambda: statuses.append(scene.status()), EVERY, EVERY)
     scene.watch(*steps).run()
-    scene.watch(EVERY, lambda: statuses.append(scene.status())).run()  # nor one that was begun anew
+    scene.watch(EVERY, lambda: statuses.append(scene.status())).run()  # nor another watch
     ages = AGES / HOUR
     assert scene.fleet.hours() == [0, ages + 1, 7, 13, 19]
     for status in statuses:
@@ -153,22 +140,17 @@ def test_hints_received_under_a_fast_clock_are_processed(scene, inbox):
     assert scopes(scene) == ["everyone", "some"]
 
 
-# --- what goes wrong ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("astray", ASTRAY)
-def test_a_failed_run_backs_off_and_never_ends_the_watch(scene, astray):
+def test_a_failed_run_is_retried_with_growing_delays(scene):
     statuses = []
-    set_fault(scene, ASTRAY[astray])
-    steps = []
-    for minutes in (1, 2, 4, 8, 16, 20):
-        steps += [
-            lambda: statuses.append(scene.status()),
-            minutes * MINUTE - SECOND,
-            *([partial(set_fault, scene, None)] if minutes == 20 else []),
-            SECOND,
-        ]
-    scene.watch(*steps, lambda: statuses.append(scene.status()), every=20 * MINUTE).run()
+
+    def report():
+        statuses.append(scene.status())
+        scene.fleet.fault = FAULTS[len(statuses) % len(FAULTS)]
+
+    scene.fleet.fault = FAULTS[0]
+    steps = [step for minutes in (1, 2, 4, 8, 16) for step in (report, minutes * MINUTE - SECOND, SECOND)]
+    steps += [report, 20 * MINUTE - SECOND, partial(set_fault, scene, None), SECOND, report]
+    scene.watch(*steps, every=20 * MINUTE).run()
     minutes = [(at - START) / MINUTE for at in scene.fleet.listed_at]
     assert minutes == [0, 1, 3, 7, 15, 31, 51]
     assert [one["failures_in_a_row"] for one in statuses] == [1, 2, 3, 4, 5, 6, 0]
@@ -181,11 +163,7 @@ def test_a_failed_run_backs_off_and_never_ends_the_watch(scene, astray):
 
 
 def test_users_that_fail_to_load_do_not_fail_the_run(scene):
-    def amid(request):
-        return faults.server_error() if request.path.split(".")[0].endswith("/users/3") else None
-
-    answer = scene.fleet._answer
-    scene.fleet._answer = lambda request: amid(request) or answer(request)
+    scene.fleet.user_faults[3] = faults.server_error()
     scene.watch().run()
     status = scene.status()
     assert (status["last_run"]["whole"], status["last_run"]["failed"]) == (len(PEOPLE) - 1, 1)
@@ -205,13 +183,13 @@ def test_a_damaged_history_does_not_end_the_watch(scene, caplog):
         assert str(scene.directory) not in text
 
 
-def test_an_unwritable_state_does_not_end_the_watch(scene):
+def test_an_unwritable_status_file_does_not_end_the_watch(scene):
     (scene.directory / "watch.json").mkdir(parents=True)
     scene.watch(EVERY).run()
     assert scene.fleet.hours() == [0, 6]
 
 
-def test_of_two_watches_the_second_says_that_there_is_one(scene):
+def test_a_second_watch_of_the_same_history_raises_error(scene):
     opened = []
 
     @contextmanager
@@ -230,9 +208,6 @@ def test_of_two_watches_the_second_says_that_there_is_one(scene):
     assert opened == []
 
 
-# --- letters ------------------------------------------------------------------------------------------
-
-
 def test_users_named_by_webhooks_are_collected_again_and_no_others(scene, inbox):
     def come():
         scene.fleet.user_ids.clear()
@@ -248,7 +223,7 @@ def test_users_named_by_webhooks_are_collected_again_and_no_others(scene, inbox)
     assert scene.history.verify() == {}
 
 
-def test_those_told_of_within_two_minutes_are_looked_at_together(scene, inbox):
+def test_users_named_within_two_minutes_are_collected_together(scene, inbox):
     def come(user_id):
         inbox.put(f"msg_{user_id}", about(user_id))
 
@@ -271,7 +246,7 @@ def test_hints_after_a_run_wait_their_own_two_minutes(scene, inbox):
     assert scopes(scene) == ["everyone", "some", "some"]
 
 
-def test_a_look_at_everyone_looks_at_them_too(scene, inbox):
+def test_a_full_run_includes_users_named_by_webhooks(scene, inbox):
     inbox.put("msg_1", about(2))
     scene.watch(10 * SECOND, inbox=inbox).run()
     assert scopes(scene) == ["everyone"]
@@ -305,7 +280,7 @@ def test_a_failed_partial_run_is_retried_for_those_users_only(scene, inbox):
     assert scene.status()["failures_in_a_row"] == 0
 
 
-def test_an_inbox_that_cannot_be_used_stops_no_look(scene, inbox):
+def test_an_unusable_inbox_stops_no_run_and_is_logged_once(scene, inbox, caplog):
     scene.inbox.write_bytes(b"not a database" * 100)
     statuses = []
 
@@ -319,78 +294,66 @@ def test_an_inbox_that_cannot_be_used_stops_no_look(scene, inbox):
     assert statuses[0]["problem"].startswith("the inbox could not be processed: ")
     assert (statuses[0]["failures_in_a_row"], statuses[0]["inbox"]) == (0, None)
     assert statuses[1]["problem"] is None
-
-
-def test_an_inbox_that_stays_unusable_is_logged_once(scene, inbox, caplog):
-    scene.inbox.write_bytes(b"not a database" * 100)
-    scene.watch(*[10 * SECOND] * 5, inbox=inbox).run()
     assert caplog.text.count("could not be processed") == 1
 
 
-# --- the state ----------------------------------------------------------------------------------------
+@pytest.fixture
+def status_file(tmp_path):
+    return WatchStatus(tmp_path / "watch.json")
 
 
-def test_a_process_that_is_gone_is_told(tmp_path):
-    state = WatchStatus(tmp_path / "watch.json")
+def test_the_status_of_an_ended_process_is_a_problem(status_file):
+    """Another process may have got its number."""
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
-        state.start(process.pid, START, EVERY)
-    status = read(state.path)
+        status_file.start(process.pid, START, EVERY)
+    status = read(status_file.path)
     assert (status["alive"], status["problem"]) == (False, "its process ended")
+    status_file.start(os.getpid(), START, EVERY)
+    value = json.loads(status_file.path.read_text())
+    assert read(status_file.path)["alive"]
+    status_file.path.write_text(json.dumps(value | {"process_start": "12"}))
+    assert read(status_file.path)["problem"] == "its process ended"
 
 
-def test_another_process_under_the_same_number_is_not_the_watch(tmp_path):
-    state = WatchStatus(tmp_path / "watch.json")
-    state.start(os.getpid(), START, EVERY)
-    assert read(state.path)["alive"]
-    value = json.loads(state.path.read_text())
-    state.path.write_text(json.dumps(value | {"process_start": "12"}))
-    assert read(state.path)["problem"] == "its process ended"
+def test_an_outdated_status_is_a_problem_except_while_collecting(status_file):
+    status_file.start(os.getpid(), START, EVERY)
+    value = json.loads(status_file.path.read_text())
 
+    def problem(hours, **fields):
+        written_at = (datetime.now(UTC) + hours * HOUR).isoformat()
+        status_file.path.write_text(json.dumps(value | {"written_at": written_at, **fields}))
+        return read(status_file.path)["problem"]
 
-def test_a_watch_that_waits_and_says_nothing_is_not_well(tmp_path):
-    state = WatchStatus(tmp_path / "watch.json")
-    state.start(os.getpid(), START, EVERY)
-    value = json.loads(state.path.read_text())
-    long_ago = (datetime.now(UTC) - HOUR).isoformat()
-    state.path.write_text(json.dumps(value | {"written_at": long_ago}))
-    assert read(state.path)["problem"].startswith("it has not updated its status for 36")
-    state.path.write_text(json.dumps(value | {"written_at": long_ago, "state": "collecting"}))
-    assert read(state.path)["problem"] is None  # a look at many people takes its time
-    to_come = (datetime.now(UTC) + HOUR).isoformat()
-    state.path.write_text(json.dumps(value | {"written_at": to_come}))
-    assert read(state.path)["problem"].startswith("the clock went back: ")
-
-
-def test_where_there_is_nothing_to_read_it_says_so(tmp_path):
-    with pytest.raises(NotFound):
-        read(tmp_path / "watch.json")
+    assert problem(-1).startswith("it has not updated its status for 36")
+    assert problem(-1, state="collecting") is None
+    assert problem(1).startswith("the clock went back: ")
 
 
 @pytest.mark.parametrize("content", ["", "{", "{}", "[]", '{"state": "waiting", "pid": "x"}', "\xff"])
-def test_a_foreign_state_file_is_reported_with_a_remedy(tmp_path, content):
+def test_a_foreign_status_file_is_an_error_with_a_remedy(tmp_path, content):
     (tmp_path / "watch.json").write_bytes(content.encode("latin-1"))
     with pytest.raises(ConfigurationError, match=r"watch\.json is not a status file\. Remove it: ") as error:
         read(tmp_path / "watch.json")
     assert error.value.__context__ is None
 
 
-def test_a_file_that_cannot_be_read_is_told(tmp_path):
+def test_a_missing_or_unreadable_status_file_is_an_error(tmp_path):
+    with pytest.raises(NotFound):
+        read(tmp_path / "watch.json")
     (tmp_path / "watch.json").mkdir()
     with pytest.raises(ConfigurationError, match=r"watch\.json cannot be read: Is a directory"):
         read(tmp_path / "watch.json")
 
 
-def test_the_state_is_private_and_the_only_file_written(tmp_path):
+def test_the_status_file_is_private_and_follows_no_symlink(tmp_path, status_file):
     other = tmp_path / "other"
     other.write_text("another's")
-    state = WatchStatus(tmp_path / "watch.json")
     for name in (f".watch.json.{os.getpid()}", ".watch.json.0123456789abcdef"):
         (tmp_path / name).symlink_to(other)
-    state.start(os.getpid(), START, EVERY)
-    assert other.read_text() == "another's"
-    assert stat.S_IMODE(state.path.stat().st_mode) == 0o600
+    status_file.start(os.getpid(), START, EVERY)
+    assert stat.S_IMODE(status_file.path.stat().st_mode) == 0o600
     assert {file.name for file in tmp_path.iterdir()} == {"other", "watch.json"}
     (tmp_path / f".watch.json.{os.getpid()}").symlink_to(other)
-    state.stop(START)
+    status_file.stop(START)
     assert other.read_text() == "another's"
-    assert read(state.path)["state"] == "stopped"
+    assert read(status_file.path)["state"] == "stopped"

@@ -1,4 +1,4 @@
-"""A demo is kept, and the next one is a copy: the same, going on the same way, and at once."""
+"""The demo cache: a cached demo equals the original and continues in the same way."""
 
 import json
 import os
@@ -16,15 +16,14 @@ from exposurekit.sandbox.cache import MAX_ENTRIES, DemoCache, cache_for
 from exposurekit.sandbox.demo import _resume
 from exposurekit.sandbox.world.webhook_receiver import Integrator
 
-long = pytest.mark.long  # weeks pass
+long = pytest.mark.long  # days are simulated
 TODAY = date(2030, 1, 31)
-COMPARED_COLUMNS = ["user_id", "site", "reference_id", "status"]
-MAKING = {"people": "10", "days": "6", "seed": "3", "version": "0.1.0", "digest": "0" * 64}
+PARAMETERS = {"people": "10", "days": "6", "seed": "3", "version": "0.1.0", "digest": "0" * 64}
+SMALLEST = {"people": 10, "days": 5, "seed": 8}  # smaller demos are not cached
 
 
 @pytest.fixture(scope="module", autouse=True)
 def cache(tmp_path_factory):
-    """A cache of these tests' own."""
     directory = tmp_path_factory.mktemp("cache")
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("XDG_CACHE_HOME", str(directory))
@@ -32,40 +31,41 @@ def cache(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def copies(cache):
-    """One that was made, and one that was copied from it, both as they were then."""
-    with ek.demo(people=10, days=6, seed=8) as original, ek.demo(people=10, days=6, seed=8) as copied:
-        yield original, copied
+def demos(cache):
+    """A new demo, its copy from the cache, and the state of the new one before any time passes."""
+    with ek.demo(**SMALLEST) as original, ek.demo(**SMALLEST) as copied:
+        yield original, copied, state_of(original)
 
 
-def told_of(demo, *, but="Umbrella Kin"):
-    """What somebody who looks sees, and what is so; but of a site whose answers a busy machine may miss."""
-    records = demo.exposure.records()
-    changes = demo.history.changes()
-    names = ["seq", "seen_at", "user_id", "site", "status", "prev_status", "episode", "open_s", "not_before"]
+def state_of(demo, *, excluded="Umbrella Kin"):
+    """Tables and truth of a demo, without a site whose responses time out on a busy machine."""
+    records, changes = demo.exposure.records(), demo.history.changes()
+    record_columns = ["user_id", "site", "reference_id", "status"]
+    columns = ["seq", "user_id", "site", "status", "prev_status", "episode", "open_s"]
+
+    def rows(table, names):
+        selected = table.loc[table["site"] != excluded, names].astype(str)
+        return sorted(selected.itertuples(index=False, name=None))
+
     return {
-        "records": sorted(
-            records.loc[records["site"] != but, COMPARED_COLUMNS]
-            .astype(str)
-            .itertuples(index=False, name=None)
-        ),
-        "changes": sorted(
-            changes.loc[(changes["kind"] == "record") & (changes["site"] != but), names]
-            .astype(str)
-            .itertuples(index=False, name=None)
-        ),
-        "days": demo.history.runs()["finished_at"].tolist(),
-        "opt-outs": sorted(map(str, (one for one in demo.world.opt_outs if one.site != but))),
-        "listings": [truth for truth in demo.world.listings() if truth.site != but],
-        "now": demo.world.clock.now(),
+        "records": rows(records, record_columns),
+        "changes": rows(changes[changes["kind"] == "record"], columns),
+        "opt-outs": sorted(one[:2] + one[3:] for one in demo.world.opt_outs if one.site != excluded),
     }
 
 
+def times_of(demo):
+    changes = demo.history.changes()[["seen_at", "not_before"]].drop_duplicates()
+    ends = demo.history.runs()["finished_at"].tolist()
+    return sorted(changes.astype(str).itertuples(index=False, name=None)), ends, demo.world.clock.now()
+
+
 @long
-def test_a_copy_is_what_was_made(copies):
-    original, copied = copies
-    assert copied.connection["api_key"] == original.connection["api_key"]  # it was not made anew
-    assert told_of(copied) == told_of(original)
+def test_a_cached_demo_equals_the_original(demos):
+    original, copied, state = demos
+    assert copied.connection["api_key"] == original.connection["api_key"]  # not a new demo
+    assert (state_of(copied), times_of(copied)) == (state, times_of(original))
+    assert copied.world.listings() == original.world.listings()
     for name in ("users", "records", "links", "alerts", "steps"):
         pd.testing.assert_frame_equal(getattr(copied.exposure, name)(), getattr(original.exposure, name)())
     assert copied.agreement() == original.agreement()
@@ -76,45 +76,40 @@ def test_a_copy_is_what_was_made(copies):
 
 
 @long
-def test_a_copy_goes_on_as_the_one_that_was_made(copies):
-    before = told_of(copies[0])
-    for one in copies:
-        one.advance(days=3)  # a weekly scan is among them
-    original, copied = copies
-    after = told_of(original)
-    assert told_of(copied) == after
+def test_a_cached_demo_continues_as_the_original_does(demos, cache):
+    original, copied, before = demos
+    [file] = cache.iterdir()
+    content, [*_, last] = file.read_bytes(), times_of(original)
+    for one in (original, copied):
+        one.advance(days=3)  # includes a weekly scan
+    after = state_of(original)
+    assert (state_of(copied), times_of(copied)) == (after, times_of(original))
     assert len(after["changes"]) > len(before["changes"])
     assert len(after["opt-outs"]) > len(before["opt-outs"])
-    assert after["days"][-1] - before["days"][-1] == timedelta(days=3)
+    assert original.world.clock.now() - last == timedelta(days=3)
     assert copied.integrator.refused == 0
-    assert copied.agreement_by_day()["wrong"].tolist() == [0] * 10
+    assert copied.agreement_by_day()["wrong"].tolist() == [0] * 9
     assert copied.history.verify() == {}
+    assert file.read_bytes() == content
 
 
 @long
-def test_what_a_copy_does_is_its_own(copies, cache):
+def test_a_damaged_entry_is_replaced_by_an_equal_demo(demos, cache):
+    """The same seed gives the same demo."""
+    original, _, state = demos
     [file] = cache.iterdir()
-    before = file.read_bytes()
-    with ek.demo(people=10, days=6, seed=8) as another:
-        assert len(another.history.runs()) == 7
-        another.advance(days=1)
-    assert file.read_bytes() == before
-
-
-@long
-def test_one_that_is_damaged_is_made_anew(copies, cache):
+    content = file.read_bytes()
+    file.write_bytes(content[: len(content) // 2])
+    with ek.demo(**SMALLEST) as new:
+        assert new.connection["api_key"] != original.connection["api_key"]
+        assert len(new.history.runs()) == 6
+        assert state_of(new) == state
     [file] = cache.iterdir()
-    whole = file.read_bytes()
-    file.write_bytes(whole[: len(whole) // 2])
-    with ek.demo(people=10, days=6, seed=8) as anew:
-        assert anew.connection["api_key"] != copies[0].connection["api_key"]
-        assert len(anew.history.runs()) == 7
-    [file] = cache.iterdir()
-    with ZipFile(file) as mended:
-        assert mended.testzip() is None
+    with ZipFile(file) as replaced:
+        assert replaced.testzip() is None
 
 
-MADE_AT_ONCE = """
+CREATE = """
 import exposurekit as ek
 with ek.demo(people=10, days=5, seed=4) as demo:
     print(len(demo.history.runs()), demo.history.verify())
@@ -122,9 +117,9 @@ with ek.demo(people=10, days=5, seed=4) as demo:
 
 
 @long
-def test_two_processes_make_the_same_at_once(tmp_path):
+def test_two_processes_may_create_the_same_demo_concurrently(tmp_path):
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
-    command = [sys.executable, "-c", MADE_AT_ONCE]
+    command = [sys.executable, "-c", CREATE]
     running = [
         subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) for _ in range(2)
     ]
@@ -133,122 +128,107 @@ def test_two_processes_make_the_same_at_once(tmp_path):
     assert file.stat().st_mode & 0o777 == 0o600
 
 
-def cache_with_entry(directory, *, day=TODAY, **making):
-    """A shelf, and one thing on it."""
-    shelf, part = DemoCache(directory / "demos", MAKING | making), directory / "part"
+def cache_with_entry(directory, *, day=TODAY, **parameters):
+    demos, part = DemoCache(directory / "demos", PARAMETERS | parameters), directory / "part"
     part.mkdir(exist_ok=True)
-    (part / "data").write_text("kept")
-    shelf.put([part], {"began": "2030-01-25"}, day)
-    return shelf
+    (part / "data").write_text("data")
+    demos.put([part], {"began": "2030-01-25"}, day)
+    return demos
 
 
-def test_what_is_kept_is_copied(tmp_path):
-    shelf = cache_with_entry(tmp_path)
-    [entry] = shelf.entries(TODAY)
+def test_an_entry_is_unpacked_with_its_state(tmp_path):
+    demos = cache_with_entry(tmp_path)
+    [entry] = demos.entries(TODAY)
     assert entry.file.name == "0.1.0-000000000000-10-people-6-days-3-seed-2030-01-31.demo"
     assert entry.unpack(tmp_path / "copy") == {"began": "2030-01-25"}
-    assert (tmp_path / "copy" / "part" / "data").read_text() == "kept"
-    assert shelf.directory.stat().st_mode & 0o777 == 0o700
+    assert (tmp_path / "copy" / "part" / "data").read_text() == "data"
+    assert demos.directory.stat().st_mode & 0o777 == 0o700
 
 
 @pytest.mark.parametrize(("days_ago", "count"), [(0, 1), (1, 1), (7, 1), (8, 0), (-1, 0)])
-def test_what_was_made_within_the_week_is_found(tmp_path, days_ago, count):
-    shelf = cache_with_entry(tmp_path, day=TODAY - timedelta(days=days_ago))
-    assert len(list(shelf.entries(TODAY))) == count
+def test_entries_of_the_last_week_are_used(tmp_path, days_ago, count):
+    demos = cache_with_entry(tmp_path, day=TODAY - timedelta(days=days_ago))
+    assert len(list(demos.entries(TODAY))) == count
 
 
-def test_the_newest_is_found_first(tmp_path):
+def test_the_newest_entry_comes_first(tmp_path):
     cache_with_entry(tmp_path, day=TODAY - timedelta(days=2))
     newest, _ = cache_with_entry(tmp_path, day=TODAY - timedelta(days=1)).entries(TODAY)
     assert newest.file.name.endswith("2030-01-30.demo")
 
 
-@pytest.mark.parametrize("name", sorted(MAKING))
-def test_what_was_made_otherwise_is_not_found(tmp_path, name):
-    assert not list(DemoCache(cache_with_entry(tmp_path).directory, MAKING | {name: "9"}).entries(TODAY))
+@pytest.mark.parametrize("name", sorted(PARAMETERS))
+def test_entries_with_other_parameters_are_ignored(tmp_path, name):
+    other = DemoCache(cache_with_entry(tmp_path).directory, PARAMETERS | {name: "9"})
+    assert not list(other.entries(TODAY))
 
 
-def test_only_the_newest_are_kept(tmp_path):
+def test_the_least_recently_used_entries_are_deleted(tmp_path):
     for seed in range(MAX_ENTRIES + 3):
-        shelf = cache_with_entry(tmp_path, seed=str(seed))
-        os.utime(next(shelf.entries(TODAY)).file, (seed, seed))
+        demos = cache_with_entry(tmp_path, seed=str(seed))
+        os.utime(next(demos.entries(TODAY)).file, (seed, seed))
     cache_with_entry(tmp_path, seed="last")
-    names = sorted(file.name.split("-")[6] for file in shelf.directory.iterdir())
+    names = sorted(file.name.split("-")[6] for file in demos.directory.iterdir())
     assert names == sorted([*map(str, range(4, MAX_ENTRIES + 3)), "last"])
 
 
-def test_leftovers_of_killed_processes_go_and_files_in_use_stay(tmp_path):
+def test_only_drafts_of_ended_processes_are_deleted(tmp_path):
     directory = cache_with_entry(tmp_path).directory
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
-    left, written = directory / f".a.demo.{ended.pid}.1", directory / f".a.demo.{os.getpid()}.1"
-    left.touch()
-    written.touch()
+    abandoned, in_use = directory / f".a.demo.{ended.pid}.1", directory / f".a.demo.{os.getpid()}.1"
+    abandoned.touch()
+    in_use.touch()
     cache_with_entry(tmp_path)
-    assert (left.exists(), written.exists()) == (False, True)
+    assert (abandoned.exists(), in_use.exists()) == (False, True)
 
 
-def truncated(file):
-    file.write_bytes(file.read_bytes()[:-10])
+def with_manifest(parameters, state):
+    def damage(file):
+        with ZipFile(file, "w") as archive:
+            archive.writestr("manifest.json", json.dumps({"parameters": parameters, "state": state}))
+
+    return damage
 
 
-def emptied(file):
-    file.write_bytes(b"")
+DAMAGES = {
+    "truncated": lambda file: file.write_bytes(file.read_bytes()[:-10]),
+    "empty": lambda file: file.write_bytes(b""),
+    "changed": lambda file: file.write_bytes(file.read_bytes().replace(b"data", b"Data")),
+    "other parameters": with_manifest({}, {}),
+    "without a history": with_manifest(PARAMETERS, {"began": "2030-01-25T00:00+00:00"}),
+    "foreign": lambda file: file.write_bytes(b"not ours at all"),
+}
 
 
-def changed(file):
-    file.write_bytes(file.read_bytes().replace(b"kept", b"Kept"))
-
-
-def made_otherwise(file):
-    with ZipFile(file, "w") as packed:
-        packed.writestr("manifest.json", json.dumps({"parameters": {}, "state": {}}))
-
-
-def without_a_past(file):
-    with ZipFile(file, "w") as packed:
-        packed.writestr(
-            "manifest.json", json.dumps({"parameters": MAKING, "state": {"began": "2030-01-25T00:00+00:00"}})
-        )
-
-
-def foreign(file):
-    file.write_bytes(b"not ours at all")
-
-
-DAMAGES = (truncated, emptied, changed, made_otherwise, without_a_past, foreign)
-
-
-@pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
-def test_what_is_damaged_or_foreign_is_thrown_away(tmp_path, damage):
+@pytest.mark.parametrize("name", DAMAGES)
+def test_a_damaged_or_foreign_entry_is_deleted(tmp_path, name):
     [entry] = cache_with_entry(tmp_path).entries(TODAY)
-    damage(entry.file)
+    DAMAGES[name](entry.file)
     assert _resume(entry, 10, 3, False) is None
     assert not entry.file.exists()
 
 
-def test_a_place_where_others_write_is_none(tmp_path):
-    shelf = cache_with_entry(tmp_path)
-    shelf.directory.chmod(0o777)
-    assert not list(shelf.entries(TODAY))
-    before = sorted(shelf.directory.iterdir())
+def test_a_directory_writable_by_others_is_not_used(tmp_path):
+    demos = cache_with_entry(tmp_path)
+    demos.directory.chmod(0o777)
+    assert not list(demos.entries(TODAY))
+    before = sorted(demos.directory.iterdir())
     cache_with_entry(tmp_path, seed="9")
-    assert sorted(shelf.directory.iterdir()) == before
+    assert sorted(demos.directory.iterdir()) == before
 
 
-def test_a_place_that_cannot_be_made_is_none(tmp_path):
+def test_a_directory_that_cannot_be_created_is_no_error(tmp_path):
     (tmp_path / "demos").write_text("in the way")
     assert not list(cache_with_entry(tmp_path).entries(TODAY))
 
 
-def test_what_is_made_in_seconds_is_not_kept(cache):
+def test_small_demos_are_not_cached(cache):
     assert cache_for(people=2, days=3, seed=7) is None
-    shelf = cache_for(people=25, days=90, seed=7)
-    assert (shelf.directory, shelf.parameters["people"], shelf.parameters["days"]) == (cache, "25", "90")
+    demos = cache_for(people=25, days=90, seed=7)
+    assert (demos.directory, demos.parameters["people"], demos.parameters["days"]) == (cache, "25", "90")
 
 
 def test_an_integrators_state_is_plain_json():
-    """A cached demo restores the counts of its integrator."""
     integrator = Integrator("secret", deliveries=2, items=Counter(new_alerts=3))
-    restored = Integrator.from_state(json.loads(json.dumps(integrator.saved_state())))
-    assert restored == integrator
+    assert Integrator.from_state(json.loads(json.dumps(integrator.saved_state()))) == integrator

@@ -1,4 +1,4 @@
-"""What is worked out from a history, beside what the world of the demo knows: when listings were really gone, and stay."""
+"""Removal times and forecasts from a history, compared with the true listings of the demo's world."""
 
 from datetime import timedelta
 
@@ -8,8 +8,8 @@ import pytest
 import exposurekit as ek
 from exposurekit.sandbox.evaluation import GRACE_PERIOD
 
-pytestmark = pytest.mark.long  # two months pass
-DAYS, FOLLOWED = 63, 28  # sites list nobody again within a month
+pytestmark = pytest.mark.long  # two months are simulated
+DAYS, FOLLOWED = 63, 28  # no site relists anyone within a month
 DAY = timedelta(days=1)
 
 
@@ -20,12 +20,11 @@ def demo():
 
 
 def run_times(demo):
-    """When each day ended."""
     return [at.to_pydatetime() for at in demo.history.runs()["finished_at"]]
 
 
-def really(demo, record, until):
-    """For how many days a listing was there from when it was first seen, and whether it was gone by then."""
+def true_duration(demo, record, until):
+    """The days for which a listing was up after it was first seen, and whether it was gone by then."""
     at = record.first_seen_at.to_pydatetime()
     while at <= until:
         if not demo.world.is_listed(record.site, record.reference_id, at):
@@ -34,42 +33,41 @@ def really(demo, record, until):
     return (until - record.first_seen_at).days, False
 
 
-def share_left(days, gone):
-    """The share that is still there after so many days, by somebody else's Kaplan-Meier."""
+def test_removals_are_reported_within_two_runs_and_never_early(demo):
+    """A weekly scan verifies a removal twice: the curve lies between the truth and the truth two weeks before."""
     from lifelines import KaplanMeierFitter
 
-    fitted = KaplanMeierFitter().fit(days, gone)
-    return lambda at: float(fitted.predict(at)) if at >= 0 else 1.0
-
-
-def test_removals_are_reported_within_two_runs_and_never_early(demo):
-    """A service scans weekly, and looks twice: what is told lies between the truth, and the truth two weeks before."""
     until = run_times(demo)[FOLLOWED]
     records = demo.history.records(as_of=until.date())
-    days, gone = np.array([really(demo, record, until) for record in records.itertuples()]).T
-    truth = share_left(days, gone)
+    fitted = KaplanMeierFitter().fit(
+        *np.array([true_duration(demo, record, until) for record in records.itertuples()]).T
+    )
+
+    def truth(day):
+        return float(fitted.predict(day)) if day >= 0 else 1.0
+
     curve = demo.history.survival(as_of=until.date(), left_censored=True)
     survival_by_age = {row.days: row.survival for row in curve.itertuples()}
     assert len(records) > 50
-    assert 0.1 < truth(FOLLOWED - GRACE_PERIOD.days) < 0.6  # there is something to be told
-    for day in range(FOLLOWED - 7):  # by then most are followed no longer
-        left = survival_by_age[max(age for age in survival_by_age if age <= day)]
-        assert truth(day) - 0.02 <= left <= truth(day - GRACE_PERIOD.days) + 0.02
+    assert 0.1 < truth(FOLLOWED - GRACE_PERIOD.days) < 0.6
+    for day in range(FOLLOWED - 7):  # later, few are followed
+        reported = survival_by_age[max(age for age in survival_by_age if age <= day)]
+        assert truth(day) - 0.02 <= reported <= truth(day - GRACE_PERIOD.days) + 0.02
 
 
-def test_what_was_forecast_came(demo):
-    """Where there is a number, its 95 % interval holds what the world came to; a young history gives none."""
-    by_day = demo.agreement_by_day().set_index("at")
+def test_forecast_intervals_contain_what_happened(demo):
+    """95 % intervals contain the later number of open records; a young history has no forecast."""
+    counts = demo.history.status_over_time(every="run")
+    open_counts = (counts["total"] - counts["removed"]).tolist()
     ends = run_times(demo)
     [young] = demo.history.forecast([30], as_of=ends[14].date()).itertuples()
     assert np.isnan(young.open)
     assert "30 days ahead require 60 days of history" in young.reason
     within = []
     for day in range(24, 45, 4):
-        for ahead in (7, 14):
-            [expected] = demo.history.forecast([ahead], as_of=ends[day].date()).itertuples()
+        forecasts = demo.history.forecast([7, 14], as_of=ends[day].date())
+        for ahead, expected in zip((7, 14), forecasts.itertuples(), strict=True):
             if not np.isnan(expected.open):
-                came = by_day.loc[ends[day + ahead], "open"]
-                within.append(expected.low <= came <= expected.high)
+                within.append(expected.low <= open_counts[day + ahead] <= expected.high)
     assert len(within) >= 8
     assert sum(within) >= len(within) - 2

@@ -1,4 +1,4 @@
-"""Stands where a notebook asks for a demo: a service of which every text is hostile, over real HTTP, and a month of looks."""
+"""A demo for notebooks whose service returns hostile text everywhere, over real HTTP, with a month of history."""
 
 import atexit
 from contextlib import ExitStack
@@ -15,7 +15,7 @@ PEOPLE, DAYS = 5, 40
 
 
 def of_text(number, payload):
-    """A listing, a page and two alerts of which every text is this."""
+    """A listing, a page and two alerts with this text everywhere."""
     record = a_record(
         number,
         site=payload,
@@ -37,13 +37,12 @@ def of_text(number, payload):
 
 
 def hostile(number, payload):
-    """Somebody of whom every text is this."""
     record, link, alerts = of_text(number, payload)
     return Person([record], [link], alerts)
 
 
 class HostileDemo:
-    """What of a demo the notebooks use; its history is made anew where there is none in the directory."""
+    """The part of a demo that notebooks use; its history continues that of the directory, if there is one."""
 
     integrator = "as the service told it"
 
@@ -68,7 +67,7 @@ class HostileDemo:
         atexit.register(self.close)
 
     def _remember(self):
-        """Many days of the same, and a listing that goes and comes back."""
+        """Many equal days, and a listing that is removed and relisted."""
         [first, *_] = self._service.people[1].records
         for status, days in ((first["status"], DAYS), ("removed", 2), ("discovered", 1)):
             first["status"] = status
@@ -82,7 +81,6 @@ class HostileDemo:
         self.exposure.refresh()
 
     def agreement_by_day(self):
-        """Of no world: all nothing."""
         columns = ("open", "listed", "removed", "gone", "late", "wrong")
         return pd.DataFrame({name: [0] for name in columns})
 
@@ -91,5 +89,5 @@ class HostileDemo:
 
 
 def demo(**_):
-    """Instead of `ek.demo`, in the directory of the notebook."""
+    """Replaces `ek.demo`, in the directory of the notebook."""
     return HostileDemo(Path.cwd())

@@ -33,22 +33,18 @@ class HostilePage:
 
     @property
     def name(self) -> str:
-        """The name of the person it claims to be about."""
         return f"{self.person.first_name} {self.person.last_name}"
 
     @property
     def path(self) -> str:
-        """Its path."""
         return f"/{self.kind}/{slug(self.name)}-{self.index}"
 
     @property
     def url(self) -> str:
-        """Its URL."""
         return f"http://{HOST}{self.path}"
 
     @property
     def title(self) -> str:
-        """Its title in the search results."""
         return f"{PAYLOAD}{self.name}" if self.kind == "scripted" else f"All about {self.name}"
 
     def truth(self) -> PageTruth:
@@ -80,13 +76,8 @@ class HostilePage:
 
     def _garbled(self) -> bytes:
         phones = " ".join(phone_as(number, 0) for number in self.person.phone_numbers)
-        return (
-            b"\xff\xfe\x80<html><body>\xc3\x28 "
-            + self.name.encode()
-            + b" \xf0\x9f tel. "
-            + phones.encode()
-            + b"\x00\x81"
-        )
+        parts = (b"\xff\xfe\x80<html><body>\xc3\x28", self.name.encode(), b"\xf0\x9f tel.", phones.encode())
+        return b" ".join(parts) + b"\x00\x81"
 
     def _scripted(self) -> str:
         return (

@@ -1,4 +1,4 @@
-"""An inbox on loopback for tests, and a sender that signs as the reference implementation does."""
+"""An inbox on loopback, and a sender that signs as the reference implementation does."""
 
 import json
 from collections.abc import Iterator
@@ -23,14 +23,14 @@ LOOPBACK = "127.0.0.1"
 
 @contextmanager
 def listening(inbox: InboxStore, **options: Any) -> Iterator[httpx.Client]:
-    """An inbox, and a client that posts to it."""
+    """A client that posts to an inbox."""
     with running(create_app(inbox, **options), LOOPBACK, 0) as base_url, httpx.Client() as http:
         http.base_url = httpx.URL(base_url)
         yield http
 
 
 def emptied(inbox: InboxStore) -> InboxStore:
-    """Without any letters, whatever came before."""
+    """Delete all messages."""
     with inbox._database.writing() as connection:
         connection.execute("DELETE FROM messages")
     return inbox
@@ -39,7 +39,6 @@ def emptied(inbox: InboxStore) -> InboxStore:
 def signed_headers(
     secret: str = SECRET, at: datetime = NOW, body: str = BODY, webhook_id: str = "msg_1"
 ) -> dict[str, str]:
-    """The headers of one attempt."""
     return {
         "webhook-id": webhook_id,
         "webhook-timestamp": str(int(at.timestamp())),

@@ -1,4 +1,4 @@
-"""Where notices arrive: a mail server and a receiver of webhooks, real ones on loopback, that may be down. Judges nothing."""
+"""A mail server and a receiver of webhooks on loopback, which may fail."""
 
 import email
 import email.policy
@@ -17,7 +17,7 @@ from aiosmtpd.smtp import AuthResult
 
 @dataclass
 class Mailbox:
-    """What a mail server was given, as subjects and texts."""
+    """Received mails, as subjects and texts."""
 
     port: int = 0
     mails: list[tuple[str, str]] = field(default_factory=list)
@@ -36,7 +36,7 @@ class Mailbox:
 
 @contextmanager
 def a_mailbox(*, refuses: bool = False) -> Iterator[Mailbox]:
-    """A mail server on loopback; one that refuses every password, where it is asked to."""
+    """A mail server on loopback, which may reject every password."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         box = Mailbox(free.getsockname()[1])
     doubts: dict[str, Any] = {
@@ -53,7 +53,7 @@ def a_mailbox(*, refuses: bool = False) -> Iterator[Mailbox]:
 
 @dataclass
 class Receiver:
-    """What a receiver of webhooks was given; ``status`` is what it answers, and a redirect leads to itself."""
+    """Received webhooks; ``status`` is that of the responses, and redirects lead to the receiver itself."""
 
     port: int = 0
     status: int = 200
@@ -67,7 +67,6 @@ class Receiver:
 
 @contextmanager
 def a_receiver() -> Iterator[Receiver]:
-    """A receiver on loopback."""
     receiver = Receiver()
 
     class Handler(BaseHTTPRequestHandler):

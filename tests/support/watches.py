@@ -1,4 +1,4 @@
-"""A watch whose time passes when the test says so, over a service on loopback that may go astray. Judges nothing."""
+"""A watch with a clock that the test advances, over a service on loopback that may fail."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -31,30 +31,32 @@ class Fleet:
     """A service of a few people, as a script of `faults.running`.
 
     Attributes:
-        fault: What every request meets; None: a good answer.
-        listed_at: By the test's clock, when List users was called.
-        asked: Whom Get user was called for, in order.
+        fault: The fault of every response; None: no fault.
+        user_faults: The fault of responses about one user.
+        listed_at: When List users was called, by the test's clock.
+        user_ids: The users for whom Get user was called, in order.
     """
 
     def __init__(self, clock: Callable[[], datetime]) -> None:
         self.fault: faults.Fault | None = None
+        self.user_faults: dict[int, faults.Fault] = {}
         self.listed_at: list[datetime] = []
         self.user_ids: list[int] = []
         self._clock = clock
-        self._answer = many(PEOPLE, self._meddle)
+        self._respond = many(PEOPLE, self._record)
 
     def __call__(self, request: faults.Request) -> faults.Fault | None:
-        return self._answer(request)
+        return self._respond(request)
 
-    def _meddle(self, request: faults.Request, user_id: int | None) -> faults.Fault | None:
+    def _record(self, request: faults.Request, user_id: int | None) -> faults.Fault | None:
         if request.operation == "list_users" and request.query.get("offset", "0") == "0":
             self.listed_at.append(self._clock())
         elif request.operation == "get_user" and user_id is not None:
             self.user_ids.append(user_id)
-        return self.fault
+        return self.fault if user_id is None else self.user_faults.get(user_id, self.fault)
 
     def hours(self) -> list[float]:
-        """When it was asked for everyone, in hours since the start."""
+        """When List users was called, in hours since the start."""
         return [(at - START) / timedelta(hours=1) for at in self.listed_at]
 
 
@@ -72,19 +74,16 @@ class Scene:
 
     @property
     def inbox(self) -> Path:
-        """Where its inbox is."""
         return self.directory / "inbox.db"
 
     def open_inbox(self) -> InboxStore:
-        """Its inbox; the caller closes it."""
         return InboxStore(self.inbox, clock=self.clock.now)
 
     def status(self) -> dict[str, Any]:
-        """What the watch told last."""
         return read(self.directory / "watch.json")
 
     def watch(self, *steps: Step, every: timedelta = EVERY, **more: Any) -> Watch:
-        """A watch that waits as long as each step says, does what it says, and is stopped after the last."""
+        """A watch that takes a step at each wait, advances or calls, and is stopped after the last."""
         left = list(steps)
 
         def wait(seconds: float) -> bool:
@@ -97,13 +96,13 @@ class Scene:
                 step()
             return True
 
-        status_file = WatchStatus(self.directory / "watch.json")
-        return Watch(self.history, self.exposure, every, status_file, clock=self.clock.now, wait=wait, **more)
+        status_file, clock = WatchStatus(self.directory / "watch.json"), more.pop("clock", self.clock.now)
+        return Watch(self.history, self.exposure, every, status_file, clock=clock, wait=wait, **more)
 
 
 @contextmanager
 def a_scene(directory: Path) -> Iterator[Scene]:
-    """A service of five people and an empty history; the client asks once and never waits."""
+    """A service of five people and an empty history; the client never retries."""
     directory.mkdir()
     clock = FrozenClock(START)
     fleet = Fleet(clock.now)

@@ -1,4 +1,4 @@
-"""A browser for the invented web: it follows what pages say, over real HTTP."""
+"""A browser for the invented web, over real HTTP."""
 
 import asyncio
 from contextlib import contextmanager
@@ -21,7 +21,7 @@ UNREADABLE = {"Everyname Index", "Gatekeep Records"}
 
 
 class Browser:
-    """A person at a screen: follows what pages say, waits for as long as it takes, keeps no robots.txt."""
+    """Follows links and fills in forms, like a person; ignores robots.txt."""
 
     def __init__(self, world, client):
         self.world, self._client = world, client
@@ -48,14 +48,13 @@ class Browser:
         )
 
     def search(self, site, **fields):
-        """The listings of all pages of an answer, and whether it could be read."""
+        """The listings on all pages of results, and whether all were readable."""
         answer, rows = self.first_page(site, **fields), []
         while True:
-            rows_found = rows_of(site, answer)
-            rows += rows_found
-            if not rows_found and not (
-                answer.status_code == 200 and site.search.no_results[0] in answer.text
-            ):
+            page_rows = rows_of(site, answer)
+            rows += page_rows
+            has_no_results = answer.status_code == 200 and site.search.no_results[0] in answer.text
+            if not page_rows and not has_no_results:
                 return rows, False
             url = urlsplit(str(answer.url))._replace(netloc=urlsplit(site.search.url).netloc).geturl()
             following = next_of(site, answer)
@@ -93,18 +92,16 @@ def picked(node, selectors):
 
 
 def rows_of(site, answer):
-    wanted = site.listings
-    names = [name for name in type(wanted).model_fields if name != "item"]
+    item, *selectors = site.listings.model_dump().items()
     if site.search.answer == "json":
-        data = answer.json()
-        return [
-            {name: jmespath.search(" || ".join(getattr(wanted, name)) or "''", each) for name in names}
-            for each in jmespath.search(wanted.item[0], data)
-        ]
-    page = LexborHTMLParser(answer.text)
-    return [
-        {name: picked(each, getattr(wanted, name)) for name in names} for each in page.css(wanted.item[0])
-    ]
+        items, select = jmespath.search(item[1][0], answer.json()), select_json
+    else:
+        items, select = LexborHTMLParser(answer.text).css(item[1][0]), picked
+    return [{name: select(each, selector) for name, selector in selectors} for each in items]
+
+
+def select_json(item, selectors):
+    return jmespath.search(" || ".join(selectors) or "''", item)
 
 
 def next_of(site, answer):

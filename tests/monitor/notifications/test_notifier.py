@@ -1,10 +1,10 @@
-"""Being told: once for each cause, grouped, at the time, of nobody by name; and an address that is down loses nothing."""
+"""Notifications: once per trigger, grouped, on time, and without names; unreachable addresses lose nothing."""
 
 import json
 import logging
 import socket
 import sqlite3
-from contextlib import closing, nullcontext
+from contextlib import ExitStack, closing, nullcontext
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
@@ -27,31 +27,45 @@ MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 
 
 class Story:
-    """A history that is looked at day by day, and a teller beside it."""
+    """A history that collects from a service of three people, and a notifier."""
 
-    def __init__(self, directory, rules, **send_to):
+    def __init__(self, directory, rules, options, **send_to):
+        self.directory = directory
         self.service, self.clock, self.run_clock = Service(), FrozenClock(DAWN), Clock()
         self.service.people = {
-            number: Person(
-                [a_record(10 * number, site="Seekfolk"), a_record(10 * number + 1, site="Nosy Heron")]
-            )
+            number: Person([self.record(10 * number), self.record(10 * number + 1, "Nosy Heron")])
             for number in (1, 2, 3)
         }
         self.history = History(directory / "history", clock=self.run_clock)
-        self.notices = NotificationOutbox(directory / "notifications.db")
+        self.outbox = NotificationOutbox(directory / "notifications.db")
         addresses = "".join(f"  {name}: {url}\n" for name, url in send_to.items())
-        self.notifier = Notifier(parse_rules(f"send_to:\n{addresses}{rules}"), self.notices, self.clock.now)
+        lines = "".join(f"  - {{{rule}}}\n" for rule in rules)
+        self.rules = parse_rules(f"send_to:\n{addresses}rules:\n{lines}{options}")
+        self.notifier = Notifier(self.rules, self.outbox, self.clock.now)
+
+    @staticmethod
+    def record(number, site="Seekfolk", **fields):
+        return a_record(number, site=site, **fields)
 
     def collect(self, after=DAY, only=None):
-        """A look, some time after the last; what is to be told is kept."""
+        """Collect after some time, and return the number of new notifications."""
         self.clock.advance(after)
         self.run_clock.set(self.clock.now())
         with seen_through(self.service) as exposure:
             self.history.collect(exposure, only=only, progress=False)
         return self.notifier.on_new_run(self.history)
 
-    def set(self, user_id, status, index=0):
-        self.service.people[user_id].records[index] |= {"status": status}
+    def set(self, status, *user_ids):
+        for user_id in user_ids:
+            self.service.people[user_id].records[0] |= {"status": status}
+
+    def add(self, user_id, number, site="Seekfolk", **fields):
+        self.service.people[user_id].records.append(self.record(number, site, **fields))
+
+    def stored_bytes(self):
+        """Close the outbox and read its files."""
+        self.outbox.close()
+        return b"".join(file.read_bytes() for file in self.directory.glob("notifications.db*"))
 
 
 @pytest.fixture
@@ -68,26 +82,23 @@ def hook():
 
 @pytest.fixture
 def story(tmp_path, mail, hook):
-    stories = []
+    with ExitStack() as stack:
 
-    def of(rules):
-        stories.append(Story(tmp_path, rules, me=mail.url, chat=hook.url))
-        return stories[-1]
+        def start(*rules, options="", **send_to):
+            story = Story(tmp_path, rules, options, me=mail.url, chat=hook.url, **send_to)
+            stack.callback(story.history.close)
+            stack.callback(story.outbox.close)
+            return story
 
-    yield of
-    for one in stories:
-        one.notices.close()
-        one.history.close()
+        yield start
 
 
-def test_a_relisting_is_notified_once_by_mail_and_by_webhook(story, mail, hook):
-    scene = story("rules:\n  - {when: relisted, send: [me, chat]}\n")
+def test_relisted_listings_are_notified_once_by_mail_and_webhook(story, mail, hook):
+    scene = story("when: relisted, send: [me, chat]")
     assert scene.collect() == 0
-    scene.set(1, "removed")
-    scene.set(2, "removed")
+    scene.set("removed", 1, 2)
     assert scene.collect() == 0
-    scene.set(1, "discovered")
-    scene.set(2, "discovered")
+    scene.set("discovered", 1, 2)
     assert scene.collect() == 4
     assert scene.notifier.send() == 2
     assert scene.collect() == 0
@@ -96,17 +107,14 @@ def test_a_relisting_is_notified_once_by_mail_and_by_webhook(story, mail, hook):
     assert subject == "exposurekit: 2 relisted listings"
     assert text.strip() == "2 relisted listings:\n  Seekfolk (2)"
     [message] = hook.messages
-    assert message["title"] == subject
-    assert message["message"].strip() == text.strip()
+    assert (message["title"], message["message"].strip()) == (subject, text.strip())
 
 
 def test_the_first_run_notifies_only_of_stuck_records(story, hook):
-    scene = story("rules:\n  - {when: new, send: chat}\n  - {when: stuck, days: 3, send: chat}\n")
+    scene = story("when: new, send: chat", "when: stuck, days: 3, send: chat")
     assert scene.collect() == 0
-    assert scene.collect(2 * DAY) == 0
-    assert scene.collect(2 * DAY) == 6
-    assert scene.collect() == 0
-    scene.service.people[1].records.append(a_record(19, site="Seekfolk"))
+    assert scene.collect(4 * DAY) == 6
+    scene.add(1, 19)
     assert scene.collect() == 1
     scene.notifier.send()
     [message] = hook.messages
@@ -114,37 +122,35 @@ def test_the_first_run_notifies_only_of_stuck_records(story, hook):
     assert "1 new listing:\n  Seekfolk" in message["message"]
 
 
-@pytest.mark.parametrize("personal", [False, True])
-def test_no_name_is_in_a_notification_unless_allowed(story, hook, personal):
-    scene = story(f"rules:\n  - {{when: removed, send: chat, personal: {str(personal).lower()}}}\n")
+def test_no_name_is_in_a_notification_unless_allowed(story, mail, hook):
+    scene = story("when: removed, send: chat", "when: removed, send: me, personal: true")
     scene.collect()
-    scene.set(2, "removed")
+    scene.set("removed", 2)
     scene.collect()
     scene.notifier.send()
+    [(_, personal)], [message] = mail.mails, hook.messages
     record = a_record(1)
     for value in ("user 2", record["name"], escape_chat_url(record["href"])):
-        assert (value in hook.messages[0]["message"]) is personal
+        assert (value in personal, value in message["message"]) == (True, False)
 
 
 def test_each_condition_triggers_its_notification(story, hook):
-    rules = ["{when: refused, send: chat}", "{when: not_seen, days: 2, send: chat}"]
-    rules += ["{when: site_broken, send: chat}", "{when: score, points: 5, send: chat}"]
-    scene = story("rules:\n" + "".join(f"  - {rule}\n" for rule in rules))
-    scene.service.people |= {
-        number: Person([a_record(10 * number, site="Tattleberry")]) for number in range(4, 10)
-    }
-    scene.set(1, "pending removal")
+    conditions = ("refused", "not_seen, days: 2", "site_broken", "score, points: 5")
+    scene = story(*(f"when: {condition}, send: chat" for condition in conditions))
+    others = range(4, 10)
+    scene.service.people |= {n: Person([a_record(10 * n, site="Tattleberry")]) for n in others}
+    scene.set("pending removal", 1)
     scene.collect()
-    scene.set(1, "discovered")
+    scene.set("discovered", 1)
     scene.service.broken = {3: "no user"}
     assert scene.collect() == 1  # refused
-    for number in range(4, 10):
+    for number in others:
         scene.service.people[number].records.clear()
-    assert scene.collect(2 * DAY) == 2  # not seen for two days, and six vanished at once
+    assert scene.collect(2 * DAY) == 2  # not seen for two days, and six vanished together
     scene.service.people[2].links.extend(a_link(f"https://page.example/{n}") for n in range(6))
-    for number in range(4, 10):
-        scene.service.people[number].records.append(a_record(100 + number, site="Elsewhere"))
-    assert scene.collect() == 1  # 6 pages and 6 listings more
+    for number in others:
+        scene.add(number, 100 + number, "Elsewhere")
+    assert scene.collect() == 1  # 6 more pages and 6 more listings
     scene.notifier.send()
     text = hook.messages[0]["message"]
     assert "1 refused removal (manual work needed)" in text
@@ -153,215 +159,181 @@ def test_each_condition_triggers_its_notification(story, hook):
     assert "score increase of 5 points or more" in text
 
 
-def test_a_site_that_went_dark_once_is_told_once(story):
-    scene = story("rules:\n  - {when: site_broken, send: chat}\n")
-    scene.service.people |= {n: Person([a_record(10 * n, site="Tattleberry")]) for n in range(4, 10)}
+def test_a_broken_site_is_notified_once(story):
+    scene = story("when: site_broken, send: chat")
+    people = range(4, 10)
+    scene.service.people |= {n: Person([a_record(10 * n, site="Tattleberry")]) for n in people}
     scene.collect()
-    for number in range(4, 10):
+    for number in people:
         scene.service.people[number].records.clear()
     assert scene.collect() == 1
-    for number in range(4, 10):  # it can be read again
-        scene.service.people[number].records.append(a_record(500 + number, site="Tattleberry"))
+    for some in (people[:1], people[1:]):
+        for number in some:
+            scene.add(number, 500 + number, "Tattleberry")
         assert scene.collect() == 0
 
 
-def test_a_score_is_compared_between_full_runs(story):
-    scene = story("rules:\n  - {when: score, points: 20, send: chat}\n")
+def test_scores_are_compared_between_full_runs(story):
+    scene = story("when: score, points: 20, send: chat")
     scene.collect()
     for user_id in (1, 2):
         pages = (a_link(f"https://page.example/{user_id}/{n}") for n in range(12))
         scene.service.people[user_id].links.extend(pages)
         if user_id == 1:
-            assert scene.collect(HOUR, only=[1]) == 0  # of one person: it says nothing of the rest
+            assert scene.collect(HOUR, only=[1]) == 0
     assert scene.collect() == 1
 
 
-def test_what_a_webhook_told_during_a_look_is_not_lost(story):
-    scene = story("rules:\n  - {when: new, send: chat}\n")
+def test_a_webhook_received_during_a_run_is_evaluated(story):
+    scene = story("when: new, send: chat")
     scene.collect()
     scene.collect(only=[1])
     delivery = a_delivery(2, {"discovered_records": [{"record": a_record(29, site="Seekfolk")}]})
-    scene.history.ingest_deliveries(
-        [ReceivedDelivery(1, scene.clock.now() - MINUTE, "msg_1", delivery)], "inbox"
-    )
+    received = ReceivedDelivery(1, scene.clock.now() - MINUTE, "msg_1", delivery)
+    scene.history.ingest_deliveries([received], "inbox")
     assert scene.notifier.on_new_run(scene.history) == 1
     assert scene.notifier.on_new_run(scene.history) == 0
 
 
-def test_a_message_about_somebody_names_the_very_listing(story, hook):
-    scene = story("rules:\n  - {when: new, send: chat, personal: true}\n")
+def test_the_most_urgent_and_detailed_of_several_rules_counts(story, hook):
+    scene = story(
+        "when: new, send: chat, digest: true",
+        "when: new, send: chat, sites: [Doorbell]",
+        "when: new, send: chat, personal: true, digest: true",
+    )
     scene.collect()
-    for number, name in enumerate(("Zinnia One", "Zinnia Two"), 18):
-        scene.service.people[1].records.append(a_record(number, site="Doorbell", name=name))
+    names = ("Zinnia One", "Zinnia Two")
+    for number, name in enumerate(names, 18):
+        scene.add(1, number, "Doorbell", name=name)
         scene.collect()
-    scene.notifier.send()
-    assert [
-        name for name in ("Zinnia One", "Zinnia Two") if hook.messages[0]["message"].count(name) == 1
-    ] == [
-        "Zinnia One",
-        "Zinnia Two",
-    ]
+    assert scene.notifier.send() == 1
+    text = hook.messages[0]["message"]
+    assert "user 1 at Doorbell" in text
+    assert [text.count(name) for name in names] == [1, 1]
 
 
-CALLING = (
+MENTIONS = (
     "@everyone [Reset](https://evil.example) <!channel> <@U1>",
     "![](https://evil.example/1.png) **b** `c` &lt;d>",
 )
 
 
-@pytest.mark.parametrize("personal", [False, True])
-@pytest.mark.parametrize(
-    "url", ["json://127.0.0.1:{}", "mmost://127.0.0.1:{}/3ccdd113474722377935511fc85d3dd4"]
-)
-def test_chat_messages_mention_nobody_and_contain_no_links(story, hook, url, personal):
+def test_chat_messages_contain_no_mentions_and_no_links(story, hook):
+    urls = {"json": "json://127.0.0.1:{}", "mmost": "mmost://127.0.0.1:{}/3ccdd113474722377935511fc85d3dd4"}
+    addresses = {f"{name}{n}": url.format(hook.port) for name, url in urls.items() for n in (1, 2)}
     scene = story(
-        f"  team: {url.format(hook.port)}\nrules:\n  - {{when: new, send: team, personal: {personal}}}\n"
+        "when: new, send: [json1, mmost1]", "when: new, send: [json2, mmost2], personal: true", **addresses
     )
     scene.collect()
-    for site, name in (CALLING, CALLING[::-1]):
-        number = 19 + len(scene.service.people[1].records)
-        record = a_record(number, site=site, name=name, href=f"https://x.example/@here?{name}")
-        scene.service.people[1].records.append(record)
+    for number, (site, name) in enumerate((MENTIONS, MENTIONS[::-1]), 20):
+        scene.add(1, number, site, name=name, href=f"https://x.example/@here?{name}")
     scene.collect()
+    assert scene.notifier.send() == 4
+    texts = [
+        json.dumps(message, ensure_ascii=False).replace(r"\n", "").replace(r"\r", "")
+        for message in hook.messages
+    ]
+    assert sorted(text.count("(at)everyone") for text in texts) == [1, 1, 2, 2]
+    for text in texts:
+        assert "(at)everyone (Reset)(https: //evil.example)" in text
+        body = text.replace("https://github.com/caronc/apprise", "")  # its picture
+        assert [mark for mark in ("@", "](", "<", ">", "`", "*", "://", "\\", "&lt;") if mark in body] == []
+
+
+def test_erased_users_and_sent_texts_are_not_on_the_disk(story, tmp_path):
+    scene = story("when: new, send: chat, personal: true, digest: true")
+    scene.collect()
+    for user_id in (1, 2):
+        scene.add(user_id, 10 * user_id + 9)
+    scene.collect()
+    assert scene.outbox.erase(1) == 1
+    assert scene.outbox.waiting() == 1
+    stored = scene.stored_bytes()
+    assert (b"user 1 at" in stored, b"user 2 at" in stored) == (False, True)
+    scene.clock.advance(DAY)
     assert scene.notifier.send() == 1
-    text = json.dumps(hook.messages[0], ensure_ascii=False).replace(r"\n", "").replace(r"\r", "")
-    assert "(at)everyone (Reset)(https: //evil.example)" in text
-    assert text.count("(at)everyone") == 1 + personal
-    text = text.replace("https://github.com/caronc/apprise", "")  # its picture
-    assert [mark for mark in ("@", "](", "<", ">", "`", "*", "://", "\\", "&lt;") if mark in text] == []
+    stored = scene.stored_bytes()
+    assert b"user 2" not in stored
+    assert a_record(1)["name"].encode() not in stored
+    assert (tmp_path / "notifications.db").stat().st_mode & 0o077 == 0
+
+
+FAILED = "when: collection_failed"
 
 
 def test_a_digest_waits_and_groups(story, hook):
-    scene = story(
-        "rules:\n  - {when: new, send: chat, digest: true}\n  - {when: removed, send: chat, digest: true}\n"
-    )
-    scene.collect()
-    scene.service.people[1].records.append(a_record(19, site="Seekfolk"))
-    scene.collect()
-    assert scene.notifier.send() == 0
-    scene.set(2, "removed")
-    scene.collect(HOUR)
-    assert scene.notifier.send() == 0
+    scene = story(f"{FAILED}, send: chat, digest: true")
+    for day in ("monday", "tuesday"):
+        scene.notifier.on_failure(1, day, f"no answer on {day}")
+        assert scene.notifier.send() == 0
+        scene.clock.advance(HOUR)
     scene.clock.advance(DAY)
     assert scene.notifier.send() == 1
     assert hook.tries == 1
-    assert hook.messages[0]["title"] == "exposurekit: 1 new listing, and 1 more"
+    assert all(f"no answer on {day}" in hook.messages[0]["message"] for day in ("monday", "tuesday"))
 
 
-def test_of_several_rules_the_soonest_and_most_detailed_count(story, hook):
-    rules = (
-        "  - {when: new, send: chat, digest: true}\n",
-        "  - {when: new, send: chat, sites: [Seekfolk]}\n",
-        "  - {when: new, send: chat, personal: true, digest: true}\n",
+def test_only_urgent_notifications_are_sent_in_quiet_hours(story, mail, hook):
+    scene = story(
+        f"{FAILED}, send: chat",
+        f"{FAILED}, times: 2, send: me, urgent: true",
+        options='quiet_hours: {from: "19:00", until: "06:00"}',
     )
-    scene = story(f"rules:\n{''.join(rules)}")
-    scene.collect()
-    scene.service.people[1].records.append(a_record(19, site="Seekfolk"))
-    scene.collect()
+    assert [scene.notifier.on_failure(n, "monday", "no answer") for n in (1, 2)] == [1, 1]  # at 20:00
     assert scene.notifier.send() == 1
-    assert "user 1 at Seekfolk" in hook.messages[0]["message"]
-
-
-def test_somebody_who_is_erased_is_told_of_no_more(story, tmp_path):
-    scene = story("rules:\n  - {when: new, send: chat, personal: true, digest: true}\n")
-    scene.collect()
-    for user_id in (1, 2):
-        scene.service.people[user_id].records.append(a_record(10 * user_id + 9, site="Seekfolk"))
-    scene.collect()
-    assert scene.notices.erase(1) == 1
-    assert scene.notices.waiting() == 1
-    scene.notices.close()
-    stored_bytes = b"".join(file.read_bytes() for file in tmp_path.glob("notifications.db*"))
-    assert (b"user 1 at" in stored_bytes, b"user 2 at" in stored_bytes) == (False, True)
-
-
-def test_in_quiet_hours_only_what_is_urgent_is_sent(story, hook):
-    rules = "  - {when: new, send: chat}\n  - {when: removed, send: chat, urgent: true}\n"
-    scene = story(f'rules:\n{rules}quiet_hours: {{from: "19:00", until: "06:00"}}\n')
-    scene.collect()
-    scene.service.people[1].records.append(a_record(19))
-    scene.set(2, "removed")
-    scene.collect()  # at 20:00
-    scene.notifier.send()
-    assert [message["title"] for message in hook.messages] == ["exposurekit: 1 removed listing"]
+    assert (len(mail.mails), len(hook.messages)) == (1, 0)
     scene.clock.advance(10 * HOUR)
-    scene.notifier.send()
-    assert [message["title"] for message in hook.messages][1:] == ["exposurekit: 1 new listing"]
+    assert scene.notifier.send() == 1
+    assert (len(mail.mails), len(hook.messages)) == (1, 1)
 
 
-def test_an_address_that_is_down_loses_and_delays_nothing(story, mail, hook, caplog):
-    scene = story("rules:\n  - {when: removed, send: [me, chat]}\n")
-    scene.collect()
+def test_an_unreachable_address_loses_and_delays_nothing(story, mail, hook, caplog):
+    scene = story(f"{FAILED}, send: [me, chat]")
     hook.status = 500
-    for user_id in (1, 2, 3):
-        scene.set(user_id, "removed")
-        scene.collect(10 * MINUTE)
+    days = ("monday", "tuesday", "wednesday")
+    for day in days:
+        scene.clock.advance(10 * MINUTE)
+        scene.notifier.on_failure(1, day, f"no answer on {day}")
         scene.notifier.send()
     for _ in range(60):
         scene.clock.advance(MINUTE)
         scene.notifier.send()
     assert len(mail.mails) == 3
     assert hook.messages == []
-    assert 3 < hook.tries < 20  # later each time
-    assert scene.notices.waiting() == 3
+    assert 3 < hook.tries < 20  # with growing delays
+    assert scene.outbox.waiting() == 3
     hook.status = 200
     scene.clock.advance(15 * MINUTE)
     scene.notifier.send()
     [message] = hook.messages
-    assert message["title"] == "exposurekit: 3 removed listings"
-    assert scene.notices.waiting() == 0
+    assert all(f"no answer on {day}" in message["message"] for day in days)
+    assert scene.outbox.waiting() == 0
     assert "127.0.0.1" not in caplog.text
     assert "could not notify chat: it responded with 500; next attempt at " in caplog.text
 
 
-def test_a_try_made_with_a_fast_clock_delays_nothing(story, hook):
-    scene = story("rules:\n  - {when: removed, send: chat}\n")
-    scene.collect()
-    scene.set(1, "removed")
-    scene.collect()
-    hook.status = 500
-    scene.clock.advance(1000 * DAY)
-    scene.notifier.send()
-    scene.clock.advance(-1000 * DAY)
-    hook.status = 200
-    assert scene.notifier.send() == 1
-
-
-def test_what_a_fast_clock_postponed_is_sent_after_its_correction(story, hook):
-    scene = story("rules:\n  - {when: collection_failed, send: chat, digest: true}\n")
+@pytest.mark.parametrize(("digest", "status"), [("false", 500), ("true", 200)], ids=["retry", "digest"])
+def test_a_corrected_fast_clock_delays_no_notification(story, hook, digest, status):
+    scene = story(f"{FAILED}, send: chat, digest: {digest}")
     scene.clock.advance(1000 * DAY)
     assert scene.notifier.on_failure(1, "monday", "no answer") == 1
+    hook.status = status
     assert scene.notifier.send() == 0
     scene.clock.advance(-1000 * DAY)
+    hook.status = 200
     assert scene.notifier.send() == 1
 
 
 def test_unsent_notifications_are_sent_by_the_next_process(story, tmp_path, hook):
-    scene = story("rules:\n  - {when: removed, send: chat}\n")
-    scene.collect()
+    scene = story(f"{FAILED}, send: chat")
     hook.status = 503
-    scene.set(1, "removed")
-    scene.collect()
-    scene.notifier.send()
-    scene.notices.close()
+    scene.notifier.on_failure(1, "monday", "no answer")
+    assert scene.notifier.send() == 0
+    scene.outbox.close()
     hook.status = 200
     scene.clock.advance(HOUR)
-    again = NotificationOutbox(tmp_path / "notifications.db")
-    assert Notifier(scene.notifier.rules, again, scene.clock.now).send() == 1
-    again.close()
-
-
-def test_sent_texts_are_deleted_and_remembered_as_sent(story, tmp_path, hook):
-    scene = story("rules:\n  - {when: removed, send: chat, personal: true}\n")
-    scene.collect()
-    scene.set(2, "removed")
-    scene.collect()
-    scene.notifier.send()
-    scene.notices.close()
-    stored_bytes = b"".join(file.read_bytes() for file in tmp_path.glob("notifications.db*"))
-    assert b"user 2" not in stored_bytes
-    assert a_record(1)["name"].encode() not in stored_bytes
-    assert (tmp_path / "notifications.db").stat().st_mode & 0o077 == 0
+    with closing(NotificationOutbox(tmp_path / "notifications.db")) as again:
+        assert Notifier(scene.rules, again, scene.clock.now).send() == 1
 
 
 OUTBOX_VERSION_0 = (
@@ -395,18 +367,15 @@ def test_an_older_outbox_is_upgraded_with_its_data(tmp_path):
     outbox.close()
 
 
-def test_an_outbox_of_the_former_name_keeps_its_log(tmp_path):
+def test_an_outbox_of_the_former_name_is_renamed_with_its_log(tmp_path):
     at = datetime(2026, 3, 1, tzinfo=UTC)
     outbox = NotificationOutbox(tmp_path / "notices.db")
     outbox.put([Notification("me", "a", "new listings", "Seekfolk", at)], evaluated_until=at)
     left = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     assert left.keys() == {"notices.db", "notices.db-wal", "notices.db-shm"}
     outbox.close()
-    for killed_after in (
-        [],
-        ["-wal"],
-        ["-wal", "-shm"],
-    ):  # a crash leaves the log; so may a crash while renaming
+    # A crash leaves the log, and so may a crash while renaming.
+    for killed_after in ([], ["-wal"], ["-wal", "-shm"]):
         directory = tmp_path / f"after{len(killed_after)}"
         directory.mkdir()
         for name, data in left.items():
@@ -418,18 +387,22 @@ def test_an_outbox_of_the_former_name_keeps_its_log(tmp_path):
         assert [path.name for path in directory.iterdir()] == [FILE]
 
 
-def test_of_each_failing_streak_one_is_told(story, hook):
-    scene = story("rules:\n  - {when: collection_failed, times: 2, send: chat}\n")
+def test_each_streak_of_failures_is_notified_once(story, hook):
+    scene = story(f"{FAILED}, times: 2, send: chat")
     assert [scene.notifier.on_failure(n, "monday", "no answer") for n in (1, 2, 3)] == [0, 1, 0]
     assert scene.notifier.on_failure(2, "tuesday", "no answer") == 1
     scene.notifier.send()
-    assert hook.messages[0]["message"].count("no answer") == 1  # the same words, counted
+    assert hook.messages[0]["message"].count("no answer") == 1  # the same line, counted
 
 
-def test_an_address_that_cannot_work_is_an_immediate_error():
-    with pytest.raises(ConfigurationError, match="send_to, me") as refused:
-        check_addresses(parse_rules("send_to: {me: 'nosuch://pa55word'}\nrules: [{when: new, send: me}]"))
-    assert "pa55word" not in str(refused.value)
+def rules_for(url, when="new"):
+    return parse_rules(f"send_to: {{team: '{url}'}}\nrules: [{{when: {when}, send: team}}]")
+
+
+def test_an_unsupported_address_is_an_immediate_error():
+    with pytest.raises(ConfigurationError, match="send_to, team") as rejected:
+        check_addresses(rules_for("nosuch://pa55word"))
+    assert "pa55word" not in str(rejected.value)
 
 
 ONE = """mailto://watch:pa55word@example.com
@@ -459,26 +432,21 @@ tgram://123456789:abcdefg_hijklmnop/12315544/12315545
 matrix://watch:pa55word@chat.example/#room/#other""".splitlines()
 
 
-def to_team(url):
-    return parse_rules(f"send_to: {{team: '{url}'}}\nrules: [{{when: new, send: team}}]")
-
-
 @pytest.mark.parametrize("url", ONE)
-def test_an_address_of_one_is_taken(url):
-    check_addresses(to_team(url))
+def test_an_address_of_one_recipient_is_accepted(url):
+    check_addresses(rules_for(url))
 
 
 @pytest.mark.parametrize("url", TWO)
-def test_an_address_with_two_receivers_is_refused(url):
-    with pytest.raises(
-        ConfigurationError, match=r"^send_to, team: the address reaches 2 recipients. Give each"
-    ) as refused:
-        check_addresses(to_team(url))
-    assert "pa55word" not in str(refused.value)
+def test_an_address_of_two_recipients_is_rejected(url):
+    message = r"^send_to, team: the address reaches 2 recipients. Give each"
+    with pytest.raises(ConfigurationError, match=message) as rejected:
+        check_addresses(rules_for(url))
+    assert "pa55word" not in str(rejected.value)
 
 
-def test_a_test_says_who_was_told(story, hook, mail):
-    scene = story("rules:\n  - {when: new, send: chat}\n")
+def test_a_test_message_reports_the_result_of_each_address(story, hook, mail):
+    scene = story("when: new, send: chat")
     hook.status = 500
     assert scene.notifier.send_test() == {"me": "", "chat": "it responded with 500"}
     assert "This is a test message" in mail.mails[0][1]
@@ -499,14 +467,12 @@ def test_a_test_says_who_was_told(story, hook, mail):
         ),
     ],
 )
-def test_why_an_address_fails_is_logged_without_the_address(url, why, hook, caplog):
+def test_a_failure_is_explained_without_the_address(url, why, hook, caplog):
     caplog.set_level(logging.DEBUG)
-    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
-        free = taken.getsockname()[1]
-    rules = parse_rules(
-        f"send_to: {{me: '{url.format(free=free, hook=hook.port)}'}}\nrules: [{{when: new, send: me}}]"
-    )
-    assert Notifier(rules, None).send_test() == {"me": why}
+    with closing(socket.create_server(("127.0.0.1", 0))) as server:
+        free = server.getsockname()[1]
+    rules = rules_for(url.format(free=free, hook=hook.port))
+    assert Notifier(rules, None).send_test() == {"team": why}
     assert [record for record in caplog.records if record.name == "apprise"] == []
     assert "pa55word" not in caplog.text
 
@@ -523,80 +489,64 @@ def test_why_an_address_fails_is_logged_without_the_address(url, why, hook, capl
         ("mmost://127.0.0.1:{}/3ccdd113474722377935511fc85d3dd4", 301),
     ],
 )
-def test_behind_a_redirect_a_message_has_not_arrived(url, status, hook):
+def test_a_redirect_is_a_failure(url, status, hook):
     hook.status = status
     reason = f"it redirects ({status}): use the address it redirects to"
-    assert Notifier(to_team(url.format(hook.port)), None).send_test() == {"team": reason}
+    assert Notifier(rules_for(url.format(hook.port)), None).send_test() == {"team": reason}
     assert hook.tries == 1
 
 
-def test_a_mail_server_that_refuses_the_password_says_so():
+def test_a_mail_server_that_rejects_the_password_is_explained():
     with a_mailbox(refuses=True) as mail:
-        url = mail.url.replace("mailto://", "mailto://somebody:pa55word@")
-        rules = parse_rules(f"send_to: {{me: '{url}'}}\nrules: [{{when: new, send: me}}]")
-        assert Notifier(rules, None).send_test() == {
-            "me": "its mail server responded with 535: check user and password"
-        }
+        rules = rules_for(mail.url.replace("mailto://", "mailto://somebody:pa55word@"))
+        reason = "its mail server responded with 535: check user and password"
+        assert Notifier(rules, None).send_test() == {"team": reason}
 
 
-def test_a_watch_keeps_running_where_notifications_fail(tmp_path, hook, caplog):
-    caplog.set_level(logging.INFO)
+@pytest.fixture
+def scene(tmp_path):
     with a_scene(tmp_path / "history") as scene:
-        rules = parse_rules(
-            f"send_to: {{chat: '{hook.url}'}}\nrules: [{{when: collection_failed, send: chat}}]"
-        )
-        notices = NotificationOutbox(tmp_path / "notifications.db")
-        notifier = Notifier(rules, notices, scene.clock.now)
-
-        def astray():
-            scene.fleet.fault = faults.server_error()
-
-        def notify():
-            notifier.send()
-
-        scene.watch(astray, EVERY, notify, notifier=notifier).run()
-        assert scene.status()["failures_in_a_row"] >= 1
-        assert notices.waiting() == 0
-        [message] = hook.messages
-        assert message["title"] == "exposurekit: a failed collection"
-        notices.close()
+        yield scene
 
 
-def test_a_history_that_cannot_be_judged_stops_no_watch(tmp_path, hook, caplog):
-    with a_scene(tmp_path / "history") as scene:
-        rules = parse_rules(f"send_to: {{chat: '{hook.url}'}}\nrules: [{{when: new, send: chat}}]")
-        (tmp_path / "notifications.db").write_text(
-            "no database, whatever it is called, and long enough to be one" * 20
-        )
-        notices = NotificationOutbox(tmp_path / "notifications.db")
-        scene.watch(EVERY, EVERY, notifier=Notifier(rules, notices, scene.clock.now)).run()
-        assert len(scene.fleet.listed_at) == 3
+@pytest.fixture
+def notifier(tmp_path, hook, scene):
+    """A notifier of failures of the scene's watch."""
+    with closing(NotificationOutbox(tmp_path / "notifications.db")) as outbox:
+        yield Notifier(rules_for(hook.url, "collection_failed"), outbox, scene.clock.now)
+
+
+def test_a_watch_with_failed_collections_notifies(scene, notifier, hook):
+    """The history is damaged, too, and cannot be evaluated."""
+
+    def damage():
+        scene.fleet.fault = faults.server_error()
+        for file in (scene.directory / "runs").rglob("*.parquet"):
+            file.unlink()
+
+    scene.watch(damage, EVERY, EVERY, notifier.send, notifier=notifier).run()
+    assert scene.status()["failures_in_a_row"] >= 1
+    assert notifier.outbox.waiting() == 0
+    [message] = hook.messages
+    assert message["title"] == "exposurekit: a failed collection"
+
+
+def test_a_damaged_outbox_does_not_end_the_watch(scene, notifier, tmp_path, caplog):
+    (tmp_path / "notifications.db").write_text("not a database, but as long as one" * 20)
+    scene.watch(EVERY, EVERY, notifier=notifier).run()
+    assert len(scene.fleet.listed_at) == 3
     assert "the notification rules could not be evaluated" in caplog.text
 
 
-def test_a_damaged_history_does_not_stop_a_failing_watch(tmp_path, hook):
-    with a_scene(tmp_path / "history") as scene:
-        rules = parse_rules(f"send_to: {{chat: '{hook.url}'}}\nrules: [{{when: new, send: chat}}]")
-        notifier = Notifier(rules, NotificationOutbox(tmp_path / "notifications.db"), scene.clock.now)
-
-        def damaged():
-            scene.fleet.fault = faults.server_error()
-            for file in (tmp_path / "history" / "runs").rglob("*.parquet"):
-                file.unlink()
-
-        scene.watch(damaged, EVERY, EVERY, notifier=notifier).run()
-        assert scene.status()["failures_in_a_row"] >= 1
-
-
-class Heard:
-    """Whom a watch asks to judge, and when."""
+class RecordingNotifier:
+    """Records the runs and the streaks of failures that a watch reports."""
 
     def __init__(self):
-        self.judged, self.streaks = [], []
+        self.runs, self.streaks = [], []
         self.sending = nullcontext
 
     def on_new_run(self, history):
-        self.judged.append(history.last_run().seq)
+        self.runs.append(history.last_run().seq)
         return 0
 
     def on_failure(self, _in_a_row, since, _reason):
@@ -604,21 +554,19 @@ class Heard:
         return 0
 
 
-def test_what_somebody_else_collected_is_judged_too(tmp_path):
-    with a_scene(tmp_path / "history") as scene:
-        heard = Heard()
-        collect = partial(scene.history.collect, scene.exposure, progress=False)
-        scene.watch(HOUR, collect, HOUR, HOUR, notifier=heard).run()
-    assert heard.judged == [1, 2]
+def test_runs_of_other_processes_are_evaluated(scene):
+    recorder = RecordingNotifier()
+    collect = partial(scene.history.collect, scene.exposure, progress=False)
+    scene.watch(HOUR, collect, HOUR, HOUR, notifier=recorder).run()
+    assert recorder.runs == [1, 2]
 
 
-def test_days_pass_while_runs_fail_and_streaks_stay_one(tmp_path):
-    with a_scene(tmp_path / "history") as scene:
-        heard = Heard()
-        scene.watch(EVERY, notifier=heard).run()
-        scene.fleet.fault = faults.server_error()
-        for _ in range(2):
-            scene.watch(EVERY, notifier=heard).run()
-    assert len(heard.judged) > 2
-    assert len(heard.streaks) > 2
-    assert len({*heard.streaks}) == 1
+def test_a_restarted_watch_continues_the_streak_of_failures(scene):
+    recorder = RecordingNotifier()
+    scene.watch(EVERY, notifier=recorder).run()
+    scene.fleet.fault = faults.server_error()
+    for _ in range(2):
+        scene.watch(EVERY, notifier=recorder).run()
+    assert len(recorder.runs) > 2
+    assert len(recorder.streaks) > 2
+    assert len({*recorder.streaks}) == 1

@@ -1,4 +1,4 @@
-"""Letters into a history: each once, in order, whatever happens between; what cannot be read is set apart."""
+"""Ingestion of deliveries into a history: each once and in order; unreadable ones are quarantined."""
 
 import json
 import shutil
@@ -28,32 +28,33 @@ RECORD = {
 CANARY = "Quillfeather"
 
 
-class Taken(History):
-    """A history that notes what it took in, may be interrupted before or after it has it, and may refuse people.
+class RecordingHistory(History):
+    """A history that records what it ingests, and may fail.
 
     Attributes:
-        told: What it took in, in order, and of which inbox.
-        interrupted: ``before`` or ``after`` it takes in; None: never.
-        refused: Whom it cannot take in, and what it raises then; None stands for whatever is handed over.
+        numbers: The numbers of the ingested deliveries, in order.
+        interrupted: ``before`` or ``after`` an ingestion; None: never.
+        errors: Raised at the delivery about a user; None stands for any call.
         synced: Calls of `sync`.
     """
 
     def __init__(self, path):
         super().__init__(path)
-        self.ingested = []
+        self.numbers, self.ingested, self.errors = [], [], {}
         self.interrupted = None
-        self.refused = {}
         self.synced = 0
 
     def ingest_deliveries(self, deliveries, inbox):
         if self.interrupted == "before":
             raise KeyboardInterrupt
         for user_id in (None, *(one.delivery.user_id for one in deliveries)):
-            if user_id in self.refused:
-                raise self.refused[user_id]
+            if user_id in self.errors:
+                raise self.errors[user_id]
         last_number = self.last_delivery(inbox)
         new = super().ingest_deliveries(deliveries, inbox)
-        self.ingested += [(inbox, one) for one in deliveries if one.number > last_number]
+        added = [one for one in deliveries if one.number > last_number]
+        self.ingested += [(inbox, one) for one in added]
+        self.numbers += [one.number for one in added]
         if self.interrupted == "after":
             raise KeyboardInterrupt
         return new
@@ -62,14 +63,10 @@ class Taken(History):
         self.synced += 1
         super().sync()
 
-    @property
-    def numbers(self):
-        return [one.number for _, one in self.ingested]
-
 
 @pytest.fixture
 def history(tmp_path):
-    with Taken(tmp_path / "history") as recorder:
+    with RecordingHistory(tmp_path / "history") as recorder:
         yield recorder
 
 
@@ -102,19 +99,17 @@ def test_each_delivery_is_ingested_once_in_order(inbox, clock, history):
     assert process_inbox(inbox, history) == InboxResult()
 
 
-def test_unknown_groups_are_kept(inbox, history):
-    inbox.put("msg_1", about(12, listed_again=[{"record": RECORD}]))
-    process_inbox(inbox, history)
-    [(_, delivery)] = history.ingested
-    assert [(name, shape) for name, shape, _ in delivery.delivery.groups()] == [("listed_again", "records")]
-
-
-def test_a_delivery_as_xml_is_read_after_the_same_shape(inbox, history):
-    body = {"user_id": 12, "events": ["removed_records"], "removed_records": [{"record": RECORD}]}
+def test_xml_and_unknown_groups_are_ingested(inbox, history):
+    removed = RECORD | {"status": "removed"}
+    body = {"user_id": 12, "events": ["removed_records"], "removed_records": [{"record": removed}]}
     inbox.put("msg_1", b"\n" + codec.encode(body, "xml"))
-    assert process_inbox(inbox, history).user_ids == {12}
-    [(_, delivery)] = history.ingested
-    assert delivery.delivery.removed_records[0].reference_id == "0042"
+    inbox.put("msg_2", about(13, listed_again=[{"record": RECORD}]))
+    assert process_inbox(inbox, history).user_ids == {12, 13}
+    (_, as_xml), (_, unknown) = history.ingested
+    assert as_xml.delivery.removed_records[0].reference_id == "0042"
+    assert [(name, shape) for name, shape, _ in unknown.delivery.groups()] == [("listed_again", "records")]
+    records = history.records().query("user_id == 12")
+    assert records[["user_id", "status"]].to_numpy().tolist() == [[12, "removed"]]
 
 
 UNREADABLE = {
@@ -142,21 +137,20 @@ UNREADABLE = {
 }
 
 
-@pytest.mark.parametrize("name", UNREADABLE)
-def test_unreadable_bodies_are_quarantined_for_an_anonymous_reason(inbox, history, name):
-    body, reason = UNREADABLE[name]
-    inbox.put("msg_1", body)
-    inbox.put("msg_2", about(12))
-    assert process_inbox(inbox, history) == InboxResult(1, 1, frozenset({12}))
-    [quarantined] = inbox.quarantined()
-    assert reason in quarantined.reason
-    assert CANARY not in quarantined.reason
-    assert len(quarantined.reason) < 200
-    assert inbox.body(1) == body
+def test_unreadable_bodies_are_quarantined_for_an_anonymous_reason(inbox, history):
+    inbox.put_all([(f"msg_{number}", body) for number, (body, _) in enumerate(UNREADABLE.values())])
+    inbox.put("last", about(12))
+    assert process_inbox(inbox, history) == InboxResult(1, len(UNREADABLE), frozenset({12}))
+    for quarantined, name in zip(inbox.quarantined(), UNREADABLE, strict=True):
+        body, reason = UNREADABLE[name]
+        assert reason in quarantined.reason, name
+        assert CANARY not in quarantined.reason
+        assert len(quarantined.reason) < 200
+        assert inbox.body(quarantined.number) == body
     assert process_inbox(inbox, history) == InboxResult()
 
 
-def test_numbers_that_end_with_quarantine_are_not_looked_at_again(inbox, history):
+def test_quarantined_deliveries_are_not_processed_again(inbox, history):
     inbox.put_all([("msg_1", about(12)), ("msg_2", b"?")])
     assert process_inbox(inbox, history, batch_size=1) == InboxResult(1, 1, frozenset({12}))
     inbox.put("msg_3", about(13))
@@ -165,50 +159,36 @@ def test_numbers_that_end_with_quarantine_are_not_looked_at_again(inbox, history
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_an_interrupted_draining_goes_on_where_it_stood(inbox, history, when):
-    """What the history has not is still there; what it has is not given twice."""
+def test_interrupted_processing_continues_without_loss_or_repetition(inbox, history, when):
+    """Bodies are deleted only after the history is synced."""
     inbox.put_all([(f"msg_{number}", about(number)) for number in range(1, 7)])
     history.interrupted = when
     with pytest.raises(KeyboardInterrupt):
         process_inbox(inbox, history, batch_size=4)
-    assert inbox.counts().waiting == 6
+    assert (inbox.counts().waiting, history.synced) == (6, 0)
     history.interrupted = None
     assert process_inbox(inbox, history, batch_size=4).ingested == (6 if when == "before" else 2)
     assert history.numbers == [1, 2, 3, 4, 5, 6]
+    assert (inbox.counts().waiting, history.synced) == (0, 2)
+    process_inbox(inbox, history)  # nothing to delete
+    assert history.synced == 2
 
 
-def test_a_history_that_ingests_nothing_leaves_every_body(inbox, tmp_path):
-    """Bodies are dropped by what the history says, and not by what it was given."""
-
-    class Forgetful(Taken):
+def test_bodies_are_deleted_only_if_the_history_has_them(inbox, tmp_path):
+    class Failing(RecordingHistory):
         def last_delivery(self, _inbox):
             return 0
 
     inbox.put("msg_1", about(12))
-    process_inbox(inbox, Forgetful(tmp_path / "history"))
+    with Failing(tmp_path / "history") as failing:
+        process_inbox(inbox, failing)
     assert inbox.counts().waiting == 1
 
 
-def test_a_real_history_takes_each_delivery_in_once(inbox, tmp_path):
-    history = History(tmp_path / "history")
-    inbox.put("msg_1", about(12, removed_records=[{"record": RECORD | {"status": "removed"}}]))
-    inbox.put("msg_2", b"?")
-    inbox.put("msg_3", about(13))
-    assert process_inbox(inbox, history) == InboxResult(2, 1, frozenset({12, 13}))
-    assert history.last_delivery(inbox.identity) == 3
-    inbox.put("msg_3", about(13))
-    assert process_inbox(inbox, history) == InboxResult()
-    records = history.records()
-    assert records[["user_id", "status"]].to_numpy().tolist() == [[12, "removed"]]
-
-
-REFUSED = (pa.ArrowInvalid(CANARY), OverflowError(CANARY), TypeError(CANARY))
-
-
-@pytest.mark.parametrize("error", REFUSED, ids=lambda error: type(error).__name__)
-def test_a_delivery_that_fails_alone_is_quarantined_alone(inbox, history, error):
+@pytest.mark.parametrize("error", [pa.ArrowInvalid(CANARY), OverflowError(CANARY)], ids=["arrow", "python"])
+def test_only_deliveries_that_fail_alone_are_quarantined(inbox, history, error):
     inbox.put_all([(f"msg_{user_id}", about(user_id)) for user_id in range(1, 8)])
-    history.refused = {3: error, 6: error}
+    history.errors = {3: error, 6: error}
     assert process_inbox(inbox, history) == InboxResult(5, 2, frozenset({1, 2, 4, 5, 7}))
     assert history.numbers == [1, 2, 4, 5, 7]
     reason = f"the history cannot ingest it: {type(error).__name__}"
@@ -217,40 +197,17 @@ def test_a_delivery_that_fails_alone_is_quarantined_alone(inbox, history, error)
     assert process_inbox(inbox, history) == InboxResult()
 
 
-@pytest.mark.parametrize("whom", [None, 2])
-@pytest.mark.parametrize("error", [HistoryLocked("busy"), OSError(28, "full")], ids=["busy", "full"])
-def test_a_history_that_cannot_be_written_sets_no_delivery_apart(inbox, history, whom, error):
+def test_an_unwritable_or_damaged_history_quarantines_nothing(inbox, history):
     inbox.put_all([("msg_1", about(1)), ("msg_2", about(2))])
-    history.refused = {whom: error}
-    with pytest.raises(type(error)):
-        process_inbox(inbox, history)
-    assert (inbox.counts().waiting, inbox.counts().quarantined) == (2, 0)
+    failures = [(user_id, error) for user_id in (None, 2) for error in (HistoryLocked("busy"), OSError(28))]
+    for user_id, error in (*failures, (None, ValueError("damaged"))):
+        history.errors = {user_id: error}
+        with pytest.raises(type(error)):
+            process_inbox(inbox, history)
+        assert (inbox.counts().waiting, inbox.counts().quarantined) == (2, 0)
 
 
-def test_a_failure_without_deliveries_is_no_deliverys_fault(inbox, history):
-    inbox.put_all([("msg_1", about(1)), ("msg_2", about(2))])
-    history.refused = {None: ValueError("damaged")}
-    with pytest.raises(ValueError, match="damaged"):
-        process_inbox(inbox, history)
-    assert (inbox.counts().waiting, inbox.counts().quarantined) == (2, 0)
-
-
-def test_bodies_are_deleted_only_after_the_history_is_written(inbox, history):
-    inbox.put("msg_1", about(1))
-    history.interrupted = "after"
-    with pytest.raises(KeyboardInterrupt):
-        process_inbox(inbox, history)
-    assert (inbox.counts().waiting, history.synced) == (1, 0)
-    history.interrupted = None
-    process_inbox(inbox, history)
-    assert (inbox.counts().waiting, history.synced) == (0, 1)
-    inbox.put("msg_2", about(2))
-    process_inbox(inbox, history)
-    process_inbox(inbox, history)  # nothing to drop
-    assert (inbox.counts().waiting, history.synced) == (0, 2)
-
-
-def test_from_a_restored_inbox_every_new_delivery_is_ingested(inbox, history, tmp_path):
+def test_new_deliveries_of_a_restored_inbox_are_ingested(inbox, history, tmp_path):
     inbox.put("msg_1", about(1))
     inbox.close()
     shutil.copy(tmp_path / "inbox.db", tmp_path / "copy.db")

@@ -1,13 +1,12 @@
-"""Who is let in: what is signed after Standard Webhooks, with the reference implementation as its sender."""
+"""Authentication of deliveries by Standard Webhooks signatures, with the reference implementation as sender."""
 
 from datetime import timedelta
 
 import pytest
-from support.inbox import BODY, NOW, PATH, SECRET, emptied, listening, signed_headers
+from support.inbox import BODY, NOW, PATH, SECRET, listening, signed_headers
 
 from exposurekit.errors import ConfigurationError
 from exposurekit.monitor.webhooks.receiver import create_app
-from exposurekit.monitor.webhooks.store import InboxStore
 from exposurekit.service.webhooks.delivery import build_headers
 from exposurekit.service.webhooks.endpoints import Callback, new_secret
 
@@ -15,53 +14,43 @@ OLD_SECRET = new_secret()
 
 
 @pytest.fixture(scope="module")
-def opened(tmp_path_factory):
-    store = InboxStore(tmp_path_factory.mktemp("inbox") / "inbox.db")
-    yield store
-    store.close()
-
-
-@pytest.fixture
-def inbox(opened):
-    return emptied(opened)
-
-
-@pytest.fixture(scope="module")
-def with_keys(opened):
+def client(shared_inbox):
     secrets = [SECRET, OLD_SECRET.removeprefix("whsec_")]
-    with listening(opened, signing_secrets=secrets, clock=lambda: NOW) as http:
+    with listening(shared_inbox, signing_secrets=secrets, clock=lambda: NOW) as http:
         yield http
 
 
 @pytest.fixture
-def signed(with_keys, inbox):
-    return with_keys
+def signed(client, inbox):
+    return client
+
+
+def status_of(http, headers, path="/"):
+    return http.post(path, content=BODY, headers=headers).status_code
 
 
 def test_standard_webhooks_signatures_are_accepted_at_the_root(signed, inbox):
-    assert signed.post("/", content=BODY, headers=signed_headers()).status_code == 204
-    assert signed.post(f"/{PATH}", content=BODY, headers=signed_headers()).status_code == 404
+    assert status_of(signed, signed_headers()) == 204
+    assert status_of(signed, signed_headers(), f"/{PATH}") == 404
     assert [message.body for message in inbox.unprocessed()] == [BODY.encode()]
 
 
-def test_our_own_service_signs_as_it_is_read(signed):
+def test_signatures_of_our_service_are_accepted(signed):
     callback = Callback("https://acme.example/hook", SECRET)
-    own = build_headers(callback, "msg_1", NOW, BODY.encode())
-    assert signed.post("/", content=BODY, headers=own).status_code == 204
+    assert status_of(signed, build_headers(callback, "msg_1", NOW, BODY.encode())) == 204
 
 
 @pytest.mark.parametrize("at", [NOW - timedelta(minutes=5), NOW + timedelta(minutes=5), NOW])
 @pytest.mark.parametrize("secret", [SECRET, OLD_SECRET], ids=["new", "old"])
-def test_each_of_several_secrets_counts_within_five_minutes(signed, secret, at):
-    assert signed.post("/", content=BODY, headers=signed_headers(secret, at)).status_code == 204
+def test_each_secret_is_accepted_within_five_minutes(signed, secret, at):
+    assert status_of(signed, signed_headers(secret, at)) == 204
 
 
-def test_one_of_several_signatures_is_enough(signed):
+def test_one_valid_signature_of_several_is_enough(signed):
     headers = signed_headers()
-    headers["webhook-signature"] = (
-        f"v1a,AAAA v1, {signed_headers(new_secret())['webhook-signature']} " + (headers["webhook-signature"])
-    )
-    assert signed.post("/", content=BODY, headers=headers).status_code == 204
+    other = signed_headers(new_secret())["webhook-signature"]
+    headers["webhook-signature"] = f"v1a,AAAA v1, {other} {headers['webhook-signature']}"
+    assert status_of(signed, headers) == 204
 
 
 WRONG = {
@@ -87,18 +76,16 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_is_not_signed_as_it_should_be_is_refused(signed, inbox, name):
+def test_a_delivery_without_a_valid_signature_is_rejected(signed, inbox, name):
     answer = signed.post("/", content=BODY, headers=WRONG[name])
     assert (answer.status_code, answer.content) == (401, b"")
     assert inbox.counts().waiting == 0
 
 
-def test_with_both_secrets_both_are_asked_for(inbox):
+def test_with_both_secrets_both_are_required(inbox):
     with listening(inbox, path_secret=PATH, signing_secrets=SECRET, clock=lambda: NOW) as http:
         statuses = [
-            http.post(path, content=BODY, headers=headers).status_code
-            for path in (f"/{PATH}", "/")
-            for headers in (signed_headers(), {})
+            status_of(http, headers, path) for path in (f"/{PATH}", "/") for headers in (signed_headers(), {})
         ]
     assert statuses == [204, 401, 404, 404]
 
@@ -113,7 +100,7 @@ def test_with_both_secrets_both_are_asked_for(inbox):
         ({"signing_secrets": [SECRET, "s3cret!" * 9]}, "base64 of at least 16 bytes"),
     ],
 )
-def test_an_inbox_that_anybody_could_post_to_is_not_made(inbox, options, message):
+def test_an_unprotected_inbox_is_not_created(inbox, options, message):
     with pytest.raises(ConfigurationError, match=message) as raised:
         create_app(inbox, **options)
     assert "s3cret" not in str(raised.value)

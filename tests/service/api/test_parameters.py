@@ -1,4 +1,4 @@
-"""Parameters: every shape that clients send is read, everything else is a 400 in Grape's words."""
+"""Parameters: every format that clients send is read, and everything else is a 400 in Grape's words."""
 
 import re
 
@@ -23,7 +23,7 @@ def fields_of(name, value):
     return [dict(entry.fields) for entry in validated(UPDATE_USER, {name: value})[name]]
 
 
-def test_what_is_missing_is_named_all_at_once():
+def test_all_missing_parameters_are_named():
     assert refusal_of(CREATE_USER) == "first_name is missing, last_name is missing, addresses is missing"
 
 
@@ -41,18 +41,18 @@ def test_what_is_missing_is_named_all_at_once():
         ({"city": "Oakmere"}, "addresses is invalid"),
     ],
 )
-def test_a_person_needs_one_address_with_city_and_state(addresses, problem):
+def test_a_user_requires_an_address_with_city_and_state(addresses, problem):
     """Where the specification is silent: "required on create"."""
     assert refusal_of(CREATE_USER, **JANE | {"addresses": addresses}) == problem
 
 
-def test_one_whole_address_is_enough():
+def test_one_complete_address_is_enough():
     addresses = [{"zip": "01234"}, {"city": "Oakmere", "state": "CA"}]
     assert len(validated(CREATE_USER, JANE | {"addresses": addresses})["addresses"]) == 2
 
 
 @pytest.mark.parametrize("name", ["first_name", "last_name"])
-def test_a_person_needs_names_that_are_not_blank(name):
+def test_a_user_requires_names_that_are_not_blank(name):
     assert refusal_of(CREATE_USER, **JANE | {name: "  "}) == f"{name} is empty"
 
 
@@ -66,7 +66,7 @@ def test_a_person_needs_names_that_are_not_blank(name):
         ["a@x.example", "b@x.example"],
     ],
 )
-def test_a_list_may_be_told_in_many_ways(value):
+def test_a_list_may_be_sent_in_many_formats(value):
     """Where the specification is silent: "list parameters"."""
     assert fields_of("emails", value) == [{"address": "a@x.example"}, {"address": "b@x.example"}]
 
@@ -75,7 +75,7 @@ def test_a_list_may_be_told_in_many_ways(value):
     ("name", "first", "last"),
     [("Janie Doe", "Janie", "Doe"), ("Mary Ann  Doe", "Mary Ann", "Doe"), ("Cher", "Cher", "")],
 )
-def test_an_alias_told_as_text_is_a_full_name(name, first, last):
+def test_an_alias_string_is_a_full_name(name, first, last):
     """Not in the specification: an alias string is a full name."""
     assert fields_of("aliases", name) == [{"first_name": first, "last_name": last}]
 
@@ -84,35 +84,27 @@ def test_an_alias_told_as_text_is_a_full_name(name, first, last):
     ("value", "digits"),
     [("+1 (555) 123-4567", "15551234567"), ("555.123.4567", "5551234567"), (5551234567, "5551234567")],
 )
-def test_a_phone_number_is_kept_as_digits(value, digits):
+def test_a_phone_number_is_stored_as_digits(value, digits):
     """Specification, "Phone number": string of digits."""
     assert fields_of("phone_numbers", [{"number": value}]) == [{"number": digits}]
 
 
-def test_a_number_keeps_its_leading_zeros():
-    assert fields_of("addresses", [{"zip": "01234"}]) == [{"zip": "01234"}]
-
-
 @pytest.mark.parametrize("value", ["555-CALL", "\N{ARABIC-INDIC DIGIT FIVE}", "+", "1;2"])
-def test_what_is_no_phone_number_is_refused(value):
+def test_an_invalid_phone_number_is_rejected(value):
     assert refusal_of(UPDATE_USER, phone_numbers=[{"number": value}]) == "phone_numbers[0][number] is invalid"
 
 
 def test_a_blank_clears_a_list_a_text_and_a_date():
-    """Update user, rule 5: a present blank string truncates the field."""
+    """Update user, rules 4 and 5: a missing input is ignored, and a blank string truncates the field."""
+    assert validated(UPDATE_USER, {}) == {}
     blank = {"emails": "", "middle_name": " ", "birth_date": ""}
     assert validated(UPDATE_USER, blank) == {"emails": None, "middle_name": "", "birth_date": None}
-
-
-def test_nothing_told_changes_nothing():
-    """Update user, rule 4: inputs that are missing are ignored."""
-    assert validated(UPDATE_USER, {}) == {}
 
 
 @pytest.mark.parametrize(
     "value", [[{"id": "", "_destroy": "", "address": "a"}], [{"id": None, "_destroy": None, "address": "a"}]]
 )
-def test_a_blank_id_is_none_and_a_blank_destroy_false(value):
+def test_a_blank_id_or_destroy_flag_is_none(value):
     [entry] = validated(UPDATE_USER, {"emails": value})["emails"]
     assert (entry.id, entry.destroy, entry.fields) == (None, None, {"address": "a"})
 
@@ -123,56 +115,35 @@ def test_a_birth_date_may_be_seconds_or_a_date(value):
     assert validated(UPDATE_USER, {"birth_date": value}) == {"birth_date": -86_400}
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        True,
-        1.5,
-        2.0,
-        "soon",
-        "1_000",
-        "0001-01-01T00:00:00+23:59",
-        10**30,
-        "9" * 5000,
-        [],
-        {},
-        "\N{FULLWIDTH DIGIT ONE}",
-    ],
-)
-def test_what_is_no_birth_date_is_refused(value):
-    assert refusal_of(UPDATE_USER, birth_date=value) == "birth_date is invalid"
-
-
 @pytest.mark.parametrize("value", ["true", "True", True, 1, "1", "yes"])
-def test_a_boolean_may_be_told_in_many_ways(value):
+def test_a_boolean_may_be_sent_in_many_formats(value):
     assert validated(CREATE_USER, JANE | {"async": value})["async"] is True
 
 
-@pytest.mark.parametrize("value", ["maybe", 2, [], 1.0])
-def test_what_is_no_boolean_is_refused(value):
-    assert refusal_of(CREATE_USER, **JANE, **{"async": value}) == "async is invalid"
+INVALID = {
+    "birth_date": (
+        *(True, 1.5, 2.0, "soon", "1_000", "0001-01-01T00:00:00+23:59", 10**30, "9" * 5000, [], {}),
+        "\N{FULLWIDTH DIGIT ONE}",
+    ),
+    "async": ("maybe", 2, [], 1.0),
+    "limit": (0, -1, 1001, "1001", "ten", 1.0, True, "1_0", "0x1", [1], str(2**63)),
+    "offset": (-1, 2**63, "x"),
+    "first_name": (
+        *("a\x00b", "a\x1bb", "a\x7fb", "a\x85b", "\ud800", "a\ufffeb", "x" * 1001, 5, ["a"], {"a": 1}),
+    ),
+}
 
 
-@pytest.mark.parametrize("value", [0, -1, 1001, "1001", "ten", 1.0, True, "1_0", "0x1", [1], str(2**63)])
-def test_a_limit_out_of_range_is_refused(value):
+@pytest.mark.parametrize(("name", "value"), [(name, value) for name in INVALID for value in INVALID[name]])
+def test_an_invalid_value_is_rejected(name, value):
     """Not in the specification, "List users": limit 1..1000."""
-    assert refusal_of(LIST_USERS, limit=value) == "limit is invalid"
-
-
-@pytest.mark.parametrize("value", [-1, 2**63, "x"])
-def test_an_offset_out_of_range_is_refused(value):
-    assert refusal_of(LIST_USERS, offset=value) == "offset is invalid"
-
-
-@pytest.mark.parametrize(
-    "text", ["a\x00b", "a\x1bb", "a\x7fb", "a\x85b", "\ud800", "a\ufffeb", "x" * 1001, 5, ["a"], {"a": 1}]
-)
-def test_a_text_that_no_answer_could_carry_is_refused(text):
-    assert refusal_of(UPDATE_USER, first_name=text) == "first_name is invalid"
+    operation = LIST_USERS if name in LIST_USERS.names else CREATE_USER
+    others = {} if operation is LIST_USERS else JANE
+    assert refusal_of(operation, **others | {name: value}) == f"{name} is invalid"
 
 
 @pytest.mark.parametrize("text", ["a\tb\nc", "x" * 1000, "Zoë 李 🎈", "<b>&", "O'Neil"])
-def test_a_text_that_is_odd_but_fit_is_kept(text):
+def test_unusual_valid_text_is_unchanged(text):
     assert validated(UPDATE_USER, {"first_name": text}) == {"first_name": text}
 
 
@@ -191,40 +162,28 @@ def test_a_text_that_is_odd_but_fit_is_kept(text):
         (7, "emails is invalid"),
     ],
 )
-def test_an_item_that_is_wrong_is_named_by_its_place(value, problem):
+def test_an_invalid_item_is_named_by_its_index(value, problem):
     assert refusal_of(UPDATE_USER, emails=value) == problem
 
 
 def test_an_alias_is_a_nickname_a_maiden_name_or_nothing():
     """Specification, "Alias": one of nickname, maiden."""
-    assert (
-        refusal_of(UPDATE_USER, aliases=[{"alias_type": "pen name"}]) == "aliases[0][alias_type] is invalid"
-    )
-    assert fields_of("aliases", [{"alias_type": "maiden"}, {"alias_type": ""}]) == [
-        {"alias_type": "maiden"},
-        {"alias_type": ""},
-    ]
+    refusal = refusal_of(UPDATE_USER, aliases=[{"alias_type": "pen name"}])
+    assert refusal == "aliases[0][alias_type] is invalid"
+    aliases = [{"alias_type": "maiden"}, {"alias_type": ""}]
+    assert fields_of("aliases", aliases) == aliases
 
 
-def test_what_is_not_a_parameter_is_ignored():
-    assert validated(
-        UPDATE_USER, {"nickname": "J", "emails": [{"address": "a", "kind": ["home"]}]}
-    ).keys() == {"emails"}
+def test_unknown_parameters_are_ignored():
+    values = {"nickname": "J", "emails": [{"address": "a", "kind": ["home"]}]}
+    assert validated(UPDATE_USER, values).keys() == {"emails"}
 
 
+KEYS = st.text() | st.sampled_from(["id", "_destroy", "address", "city", "number"])
+TEXTS = st.text() | st.sampled_from(["", " ", "1", "[]", '[{"id":1}]'])
 ANYTHING = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats()
-    | st.text()
-    | st.sampled_from(["", " ", "1", "[]", '[{"id":1}]']),
-    lambda inner: (
-        st.lists(inner, max_size=4)
-        | st.dictionaries(
-            st.text() | st.sampled_from(["id", "_destroy", "address", "city", "number"]), inner, max_size=4
-        )
-    ),
+    st.none() | st.booleans() | st.integers() | st.floats() | TEXTS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner, max_size=4),
     max_leaves=8,
 )
 
@@ -232,9 +191,10 @@ ANYTHING = st.recursive(
 PROBLEM = re.compile(r"(\w+)((\[(\d+|[a-z0-9_]+)\])*) is (missing|invalid)")
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow])  # the first draw makes tables of all characters
+# The first draw builds tables of all characters.
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(st.sampled_from(UPDATE_USER.names), ANYTHING))
-def test_any_input_is_typed_or_refused_in_known_words(values):
+def test_any_input_is_typed_or_rejected_in_known_words(values):
     try:
         assert validated(UPDATE_USER, values).keys() <= values.keys()
     except ApiError as refusal:

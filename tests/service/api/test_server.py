@@ -1,4 +1,4 @@
-"""The server: up when it says so, down when it is told, and clear about why it could not start."""
+"""The server: start, stop, and errors at the start and of its worker."""
 
 import asyncio
 import base64
@@ -15,6 +15,7 @@ from contextlib import suppress
 import httpx
 import pytest
 from support.services import a_database, url_of
+from support.shell import Shell
 
 from exposurekit.errors import ConfigurationError
 from exposurekit.service.api.app import create_app
@@ -36,14 +37,14 @@ serve(Database(sys.argv[1], vault=Vault(bytes(32)), clock=Clock()), sys.argv[2],
 """
 
 
-def test_the_server_answers_exactly_while_its_block_runs(tmp_path):
+def test_the_server_responds_only_while_its_block_runs(tmp_path):
     with running(create_app(a_database(tmp_path))) as base_url:
         assert httpx.get(f"{base_url}/openapi.json").status_code == 200
     with pytest.raises(httpx.ConnectError):
         httpx.get(f"{base_url}/openapi.json")
 
 
-def test_a_start_that_fails_raises_what_made_it_fail(tmp_path):
+def test_a_failed_start_raises_its_cause(tmp_path):
     with (
         pytest.raises(ConfigurationError, match="cannot be opened"),
         running(create_app(a_database(tmp_path / "no"))),
@@ -57,12 +58,11 @@ def test_an_exception_in_the_block_stops_the_server(tmp_path):
     assert not [thread for thread in threading.enumerate() if thread.name == "exposurekit-serving"]
 
 
-def test_a_port_in_use_is_told_in_one_line(tmp_path):
+def test_a_port_in_use_is_a_one_line_error(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
-        with pytest.raises(
-            ConfigurationError, match=f"^cannot listen on 127.0.0.1 port {port}: it is in use"
-        ) as refusal:
+        message = f"^cannot listen on 127.0.0.1 port {port}: it is in use"
+        with pytest.raises(ConfigurationError, match=message) as refusal:
             serve(a_database(tmp_path), "127.0.0.1", port)
     assert "\n" not in str(refusal.value)
 
@@ -72,9 +72,11 @@ def test_an_unknown_host_is_a_one_line_error(tmp_path):
         serve(a_database(tmp_path), "192.0.2.1")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize(("host", "warned"), [("127.0.0.1", False), ("0.0.0.0", True)])  # noqa: S104  for as long as it takes
-def test_it_serves_until_a_signal_and_then_ends_in_peace(tmp_path, number, host, warned):
+@pytest.mark.parametrize(
+    ("number", "host", "warned"),
+    [(signal.SIGINT, "127.0.0.1", False), (signal.SIGTERM, "0.0.0.0", True)],  # noqa: S104  briefly
+)
+def test_a_signal_ends_the_server_with_exit_code_0(tmp_path, number, host, warned):
     command = [sys.executable, "-c", PROGRAM, f"sqlite:///{tmp_path / 'service.db'}", host]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
         if warned:
@@ -90,7 +92,7 @@ def test_it_serves_until_a_signal_and_then_ends_in_peace(tmp_path, number, host,
 
 
 class Failing(Worker):
-    """A worker that works until it is told to fail."""
+    """A worker that fails once its event is set."""
 
     def __init__(self, database):
         super().__init__(ScanContext(database, {}, PoliteFetcher(HttpClient(), database)), HttpClient())
@@ -105,22 +107,23 @@ class Failing(Worker):
             loops.create_task(fail())
 
 
-def served_until_the_worker_fails(directory, *, then=lambda _: None):
+def serve_until_the_worker_fails(directory, *, then=lambda _: None):
     database = a_database(directory)
     worker = Failing(database)
     with running(create_app(database, worker=worker)) as base_url:
         assert httpx.get(f"{base_url}/openapi.json").status_code == 200
         worker.fails.set()
-        wait_until_away(base_url)
+        with suppress(httpx.TransportError):
+            while True:
+                httpx.get(f"{base_url}/openapi.json")
         then(base_url)
 
 
 def test_a_crashed_worker_ends_the_service_with_its_error(tmp_path, caplog):
-    """Else the service goes on answering, and nobody is looked for any more."""
-    with pytest.raises(
-        WorkerCrashed, match=r"^the worker ended \(ZeroDivisionError\), and the service with it: "
-    ):
-        served_until_the_worker_fails(tmp_path)
+    """A service without a worker would respond and never scan."""
+    message = r"^the worker ended \(ZeroDivisionError\), and the service with it: "
+    with pytest.raises(WorkerCrashed, match=message):
+        serve_until_the_worker_fails(tmp_path)
     errors = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
     assert errors == ["worker=ended fault=ZeroDivisionError"]
     assert not [thread for thread in threading.enumerate() if thread.name == "exposurekit-serving"]
@@ -128,41 +131,36 @@ def test_a_crashed_worker_ends_the_service_with_its_error(tmp_path, caplog):
 
 def test_an_exception_does_not_hide_a_crashed_worker(tmp_path):
     with pytest.raises(WorkerCrashed):
-        served_until_the_worker_fails(tmp_path, then=httpx.get)
+        serve_until_the_worker_fails(tmp_path, then=httpx.get)
 
 
-def wait_until_away(base_url):
-    with suppress(httpx.TransportError):
-        while True:
-            httpx.get(f"{base_url}/openapi.json")
+@pytest.fixture
+def restored_logging():
+    """Undo the logging setup of a service process."""
+    logs = [logging.getLogger(name) for name in ("exposurekit", "uvicorn.error", "python_multipart")]
+    before = [(log.level, log.handlers, log.propagate) for log in logs]
+    yield
+    for log, (level, handlers, propagate) in zip(logs, before, strict=True):
+        log.setLevel(level)
+        log.handlers, log.propagate = handlers, propagate
 
 
+@pytest.mark.usefixtures("restored_logging")
 @pytest.mark.parametrize("command", [["serve", "--port", "0"], ["worker"]], ids=["serve", "worker"])
-def test_in_the_foreground_a_crashed_worker_exits_with_1(tmp_path, command):
-    program = (
-        "import sys\n"
-        "from exposurekit.cli import run\n"
-        "from exposurekit.service.worker import Worker\n"
-        "async def fail(self):\n"
-        "    raise ZeroDivisionError('of Jane Doe')\n"
-        "Worker.run = fail\n"
-        "run(sys.argv[1:])\n"
-    )
+def test_a_command_whose_worker_crashes_exits_with_1(tmp_path, monkeypatch, command):
+    async def fail(_):
+        raise ZeroDivisionError("of Jane Doe")
+
+    monkeypatch.setattr(Worker, "run", fail)
     key = Vault.generate_key()
-    asyncio.run(create_schema(a_database(tmp_path, key=key)))
-    run = subprocess.run(
-        [sys.executable, "-c", program, *command],
-        env={
-            **os.environ,
-            "XDG_CONFIG_HOME": str(tmp_path),
-            "EXPOSUREKIT_DATABASE": url_of(tmp_path),
-            "EXPOSUREKIT_SERVICE_KEY": base64.urlsafe_b64encode(key).decode(),
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+
+    async def create_schema():
+        await (await a_database(tmp_path, key=key).open()).close()
+
+    asyncio.run(create_schema())
+    service_key = base64.urlsafe_b64encode(key).decode()
+    shell = Shell(tmp_path, EXPOSUREKIT_DATABASE=url_of(tmp_path), EXPOSUREKIT_SERVICE_KEY=service_key)
+    run = shell.here(*command)
     lines = run.stderr.splitlines()
     assert run.returncode == 1
     assert lines[-1] == (
@@ -173,12 +171,7 @@ def test_in_the_foreground_a_crashed_worker_exits_with_1(tmp_path, command):
     assert "Jane" not in run.stderr
 
 
-async def create_schema(database):
-    await database.open()
-    await database.close()
-
-
-def test_answers_do_not_wait_for_an_acknowledgement():
-    """asyncio turns Nagle's algorithm off where a socket names its protocol; with it on, an answer takes 40 ms."""
+def test_responses_are_sent_without_nagles_algorithm():
+    """Asyncio turns it off for sockets that name their protocol; with it, a response takes 40 ms."""
     with _bound_socket("127.0.0.1", 0) as listener:
         assert listener.proto == socket.IPPROTO_TCP

@@ -239,8 +239,6 @@ CHANGED_PAGES = [
     *("", "<p>Welcome!", "<!-- 0 hits -->", "<p class='0 hits'>", '{"total": 0}'),
     "<script>var none = 'Nobody of that name'</script>",
     "<p hidden>Nobody of that name</p>",
-    "<script>" + "</script " * 40_000,
-    "<title>" + "</title " * 40_000,
 ]
 CHANGED_JSON = [
     *('<p>"total": 0</p>', '{"total": 0', '{"people": 5}', '{"people": {"name": "Wren"}}', "NaN", ""),
@@ -259,13 +257,7 @@ def test_a_page_without_listing_or_mark_has_changed_its_layout(function, text):
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        "x" * 2_000_001,
-        "<div>" * 100_000,
-        "<p>" + "".join(f"<b id={number}>" for number in range(400)) + "</p>" + "<p>x</p>" * 3_000,
-        "<li class=person data-id=r><h2>" * 600 + "x" * 100_000,
-    ],
+    "text", ["<div>" * 100_000, "<li class=person data-id=r><h2>" * 600 + "x" * 100_000], ids=len
 )
 def test_a_page_that_is_too_large_or_nested_is_inconclusive(text):
     reading = html(text)

@@ -2,7 +2,7 @@
 
 import asyncio
 from contextlib import AsyncExitStack, suppress
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from support.services import START, a_database
@@ -157,36 +157,6 @@ def test_a_redirect_to_a_forbidden_page_is_not_followed(politely, town, where):
 
     politely(conversation)
     assert [len(town.of(name, "/private/r1")) for name in ("Seekfolk", "Elsewhere")].count(1) == 1
-
-
-@pytest.mark.parametrize("delay_s", [0.5, 30])
-def test_turns_of_two_workers_are_spaced(politely, delay_s):
-    """A turn is a row, so that several workers are as polite as one."""
-    delay = timedelta(seconds=delay_s)
-
-    async def taken(one, other):
-        return await asyncio.gather(
-            *(way.reserve("Seekfolk", delay) for way in (one, other) for _ in range(12)),
-            one.reserve("Elsewhere", delay),
-        )
-
-    *moments, elsewhere = politely(taken, workers=2)
-    assert sorted(moments) == [START + delay * number for number in range(24)]
-    assert elsewhere == START
-
-
-def test_the_next_turn_after_a_pause_is_now(politely):
-    clock = FrozenClock(START)
-
-    async def taken(fetcher):
-        await fetcher.reserve("Seekfolk", timedelta(seconds=2))
-        clock.advance(timedelta(hours=1))
-        return [await fetcher.reserve("Seekfolk", timedelta(seconds=2)) for _ in range(2)]
-
-    now = START + timedelta(hours=1)
-    turns = politely(taken, clock=clock)
-    assert turns == [now, now + timedelta(seconds=2)]
-    assert {one.tzinfo for one in turns} == {UTC}
 
 
 def test_a_cancelled_site_scan_leaves_at_most_one_turn(politely, town):

@@ -32,7 +32,6 @@ from exposurekit.service.api.server import running
 from exposurekit.service.clock import FrozenClock
 from exposurekit.service.findings import candidates
 from exposurekit.service.scanning.persist import RECORDS_MAX
-from exposurekit.service.scanning.site_scan import CONTROL_MISSING
 from exposurekit.service.storage import tables
 from exposurekit.service.webhooks import endpoints
 
@@ -243,34 +242,6 @@ def test_a_removal_waits_for_its_required_fields(house, town):
     assert len(sent(town)) == 1
 
 
-def test_a_hidden_token_and_the_cookie_go_with_the_form(house, town):
-    page = "http://seekfolk.example/leave"
-    house.has(definition(removal=by_form(page=page, fields={"reference": "{reference_id}"})))
-    site = town.opens("Seekfolk", Folk([HERS]))
-    form = (
-        "<form action=/search><input type=hidden name=token value=no></form>"
-        "<form action=/opt-out><input type=hidden name=token value=t0k3n><input type=hidden name=reference value=x>"
-        "</form>"
-    )
-    site.others["/leave"] = lambda _: Response(form.encode(), headers=(("set-cookie", "session=s1; Path=/"),))
-    site.opt_out = lambda request: html(
-        f"<p>{ACCEPTED if request.cookies.get('session') == 's1' and request.form['token'] == 't0k3n' else REFUSED}</p>"
-    )
-    juniper = house.scanned_juniper()
-    assert sent(town) == [{"token": "t0k3n", "reference": "r1"}]
-    assert house.statuses(juniper) == {"r1": "pending removal"}
-
-
-def test_a_form_sends_the_address_of_the_listing(house, town):
-    fields = {"reference": "{reference_id}", "town": "{city}", "zip": "{zip}"}
-    house.has(definition(removal=by_form(fields=fields)))
-    before = {"address1": "3 Kite Lane", "city": "Fogmantle", "state": "CA", "zip": "94999"}
-    town.opens("Seekfolk", Folk([Card("r1", locations=("3 Kite Lane, Fogmantle, CA",))]))
-    house.juniper(addresses=[JUNIPER["addresses"][0], before])
-    house.idle()
-    assert sent(town) == [{"reference": "r1", "town": "Fogmantle", "zip": "94999"}]
-
-
 def test_one_request_covers_the_sister_sites(house, town):
     house.has(
         definition("Left", removal=by_form("Left", also_removes=["Right"])),
@@ -418,7 +389,7 @@ def test_a_user_who_consents_again_is_scanned_again(house, town, seekfolk):
 
 @pytest.mark.parametrize("stop", STOPS)
 def test_a_user_stopped_during_a_scan_keeps_no_findings(house, town, stop):
-    sites = [f"Site {number:02}" for number in range(12)]
+    sites = [f"Site {number:02}" for number in range(6)]
     house.has(*(definition(name, removal=by_form(name)) for name in sites))
     gates = []
     for name in sites:
@@ -607,15 +578,6 @@ def test_a_reference_reassigned_to_someone_else_is_no_record(house, town):
     assert (record["name"], len(sent(town))) == (name, 1)
 
 
-def test_an_invalid_form_action_is_ignored(house, town):
-    site = town.opens("Seekfolk", Folk([HERS]))
-    page = "http://seekfolk.example/form"
-    site.others["/form"] = lambda _: html('<form action="http://["><input type="hidden" name="a"></form>')
-    house.has(definition(removal=by_form(page=page)))
-    juniper = house.scanned_juniper()
-    assert house.statuses(juniper) == {"r1": "pending removal"}
-
-
 def test_an_invalid_result_url_is_skipped(town, tmp_path):
     bad = ["http://[bad/", "http://[", "http://a b/", "//[", "http://:0/"]
     results = {"results": [{"url": url} for url in [*bad, "http://club.example/members"]]}
@@ -629,22 +591,6 @@ def test_an_invalid_result_url_is_skipped(town, tmp_path):
         [link] = house.get(juniper, "/links")["links"]
         assert link["contains"] == ["email"]
         assert house.statuses(juniper) == {"r1": "discovered"}
-
-
-def test_a_site_without_its_control_person_confirms_no_removal(house, town):
-    control = {"listed": {"first_name": "Resident", "last_name": "Seekfolk"}}
-    house.has(definition(removal=by_form(), controls=control))
-    resident = Card("c1", "Resident Seekfolk")
-    site = town.opens("Seekfolk", Folk([HERS, resident]))
-    juniper = house.scanned_juniper()
-    site.search = lambda _: nobody()
-    house.advance(days=20)
-    assert (house.statuses(juniper), house.rows()[0].absences) == ({"r1": "pending removal"}, 0)
-    assert house.health()["Seekfolk"].last_reason == CONTROL_MISSING
-    site.search = None
-    site.cards[:] = [resident]
-    house.advance(days=2)
-    assert house.statuses(juniper) == {"r1": "removed"}
 
 
 def test_a_reference_reassigned_after_a_removal_is_no_relisting(house, town, seekfolk):
@@ -687,7 +633,6 @@ def test_an_update_during_the_first_scan_starts_the_removal(house, town, at):
 
 
 def test_records_per_user_and_site_are_limited(house, town):
-    """Listings beyond the limit are for the operator to judge."""
     house.has(definition(search={"pages_max": 1, "next": ()}))
     town.opens("Seekfolk", Folk([Card(f"r{number}") for number in range(RECORDS_MAX + 3)]))
     juniper = house.juniper()

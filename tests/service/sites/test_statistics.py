@@ -1,4 +1,4 @@
-"""Health: what each site's looks told, and its turns, across workers."""
+"""Site statistics: outcomes of scans, and turns of requests, across workers."""
 
 import asyncio
 from datetime import timedelta
@@ -15,7 +15,7 @@ DELAY = timedelta(seconds=2)
 
 
 class Two:
-    """Two workers' databases, which are one."""
+    """Two workers' connections to one database."""
 
     def __init__(self, runner, directory):
         self.runner = runner
@@ -33,11 +33,11 @@ class Two:
         async with (self.second if second else self.first).writing() as work:
             return await function(work, *arguments, **named)
 
-    def looked(self, site="Seekfolk", reason=None, *, trusted=True):
+    def record(self, site="Seekfolk", reason=None, *, trusted=True):
         self.write(statistics.record_scan, site, reason=reason, trusted=trusted)
 
     def reserve(self, site="Seekfolk", *, delay=DELAY, second=False):
-        """Seconds until the turn."""
+        """Reserve a turn and return the seconds until then."""
         at = self.write(statistics.reserve, site, delay=delay, second=second)
         return (at - self.clock.now()).total_seconds()
 
@@ -54,56 +54,44 @@ def two(store, tmp_path):
             runner.run(database.close())
 
 
-def test_looks_are_counted_by_what_they_told(two):
-    """Site health table (controls, inconclusive rate, last good look)."""
-    two.looked()
+def test_scans_are_counted_by_outcome(two):
+    assert two.all() == {}
+    two.record()
     two.clock.advance(timedelta(days=1))
-    two.looked(reason="blocked")
+    two.record(reason="blocked")
     two.clock.advance(timedelta(days=1))
-    two.looked(trusted=False)
-    two.looked(reason="time-out", trusted=False)
+    two.record(trusted=False)
+    two.record(reason="time-out", trusted=False)
     now = START + timedelta(days=2)
     assert two.all() == {"Seekfolk": Health("Seekfolk", 4, 2, 2, now, START, "time-out")}
     assert two.all()["Seekfolk"].inconclusive_rate == 0.5
 
 
-def test_a_look_that_told_something_takes_the_reason_back(two):
-    two.looked(reason="blocked")
-    assert (two.all()["Seekfolk"].last_good_scan_at, two.all()["Seekfolk"].last_reason) == (None, "blocked")
-    two.looked()
-    assert (two.all()["Seekfolk"].last_good_scan_at, two.all()["Seekfolk"].last_reason) == (START, None)
+def test_a_good_scan_clears_the_reason(two):
+    two.record(reason="x" * 1000)
+    health = two.all()["Seekfolk"]
+    assert (health.last_good_scan_at, health.last_reason) == (None, "x" * REASON_MAX)
+    two.record()
+    health = two.all()["Seekfolk"]
+    assert (health.last_good_scan_at, health.last_reason) == (START, None)
 
 
-def test_a_site_that_lists_anybody_has_no_good_scan(two):
-    two.looked(trusted=False)
-    statistics = two.all()["Seekfolk"]
-    assert (statistics.last_scan_at, statistics.last_good_scan_at, statistics.inconclusive_rate) == (
-        START,
-        None,
-        0.0,
-    )
+def test_an_untrusted_scan_is_not_good_and_no_scan_has_no_rate(two):
+    two.record("Untrusted", trusted=False)
+    two.reserve("Unscanned")
+    untrusted, unscanned = two.all()["Untrusted"], two.all()["Unscanned"]
+    assert (untrusted.last_scan_at, untrusted.last_good_scan_at) == (START, None)
+    assert (unscanned.last_scan_at, unscanned.scans) == (None, 0)
+    assert (untrusted.inconclusive_rate, unscanned.inconclusive_rate) == (0.0, None)
 
 
-def test_a_site_that_was_never_looked_at_has_no_rate(two):
-    assert two.all() == {}
-    two.reserve()
-    statistics = two.all()["Seekfolk"]
-    assert (statistics.scans, statistics.inconclusive_rate, statistics.last_scan_at) == (0, None, None)
-
-
-def test_a_long_reason_is_cut(two):
-    two.looked(reason="x" * 1000)
-    assert two.all()["Seekfolk"].last_reason == "x" * REASON_MAX
-
-
-def test_sites_are_told_by_name_and_apart(two):
+def test_sites_are_separate_and_sorted_by_name(two):
     for site in ("Zeta", "Alpha", "Alpha"):
-        two.looked(site)
+        two.record(site)
     assert [(one.site, one.scans) for one in two.all().values()] == [("Alpha", 2), ("Zeta", 1)]
 
 
 def test_turns_are_spaced_across_workers(two):
-    """Rate limited for each site."""
     assert [two.reserve(second=bool(number % 2)) for number in range(4)] == [0, 2, 4, 6]
     two.clock.advance(timedelta(seconds=3))
     assert two.reserve(second=True) == 5
@@ -112,26 +100,26 @@ def test_turns_are_spaced_across_workers(two):
     assert [two.reserve(), two.reserve(second=True)] == [0, 2]
 
 
-def test_turns_that_are_asked_for_at_once_are_nobodys_twice(two):
-    async def at_once():
+def test_concurrent_reservations_get_different_turns(two):
+    async def concurrently():
         turns = (
             two.writing(statistics.reserve, "Seekfolk", delay=DELAY, second=bool(n % 2)) for n in range(10)
         )
         return await asyncio.gather(*turns)
 
-    turns = two.runner.run(at_once())
+    turns = two.runner.run(concurrently())
     assert sorted((at - START).total_seconds() for at in turns) == [2 * number for number in range(10)]
 
 
-def test_looks_that_are_told_at_once_are_all_counted(two):
-    async def at_once():
+def test_concurrent_scans_are_all_counted(two):
+    async def concurrently():
         scans = (
             two.writing(statistics.record_scan, "Seekfolk", reason="blocked", trusted=True, second=n > 4)
             for n in range(10)
         )
         await asyncio.gather(*scans)
 
-    two.runner.run(at_once())
+    two.runner.run(concurrently())
     assert two.all()["Seekfolk"].inconclusive_scans == 10
 
 
