@@ -49,14 +49,13 @@ def set_fault(scene, fault):
 
 
 def test_it_collects_at_once_and_then_at_its_interval(scene):
-    statuses = []
-    scene.watch(lambda: statuses.append(scene.status()), EVERY - SECOND, SECOND, EVERY - MINUTE, MINUTE).run()
+    scene.watch(scene.report, EVERY - SECOND, SECOND, EVERY - MINUTE, MINUTE).run()
     assert scene.fleet.hours() == [0, 6, 12]
     assert scopes(scene) == ["everyone"] * 3
     assert sorted(scene.fleet.user_ids[:5]) == list(PEOPLE)
     assert scene.waited == [60, 1, 60, 60, 60]
     assert scene.history.verify() == {}
-    [waiting] = statuses
+    [waiting] = scene.statuses
     assert (waiting["state"], waiting["alive"], waiting["problem"]) == ("waiting", True, None)
     assert (waiting["pid"], waiting["every_s"]) == (os.getpid(), 6 * 3600)
     assert datetime.fromisoformat(waiting["next_run_at"]) == START + EVERY
@@ -101,16 +100,15 @@ AGES = timedelta(days=4 * 365)
 
 
 def test_a_clock_that_jumped_ahead_does_not_stop_the_watch(scene, caplog):
-    statuses = []
-    steps = (HOUR, AGES, -AGES, lambda: statuses.append(scene.status()), EVERY, EVERY)
+    steps = (HOUR, AGES, -AGES, scene.report, EVERY, EVERY)
     scene.watch(*steps).run()
-    scene.watch(EVERY, lambda: statuses.append(scene.status())).run()  # nor another watch
+    scene.watch(EVERY, scene.report).run()  # nor another watch
     ages = AGES / HOUR
     assert scene.fleet.hours() == [0, ages + 1, 7, 13, 19]
-    for status in statuses:
+    for status in scene.statuses:
         assert status["problem"].startswith("the clock went back: the history has a run of 2030-03-01T07:00")
         assert "continue with a copy of the history from before that run" in status["problem"]
-    assert datetime.fromisoformat(statuses[0]["next_run_at"]) == START + EVERY
+    assert datetime.fromisoformat(scene.statuses[0]["next_run_at"]) == START + EVERY
     assert caplog.text.count("the clock went back") == 2  # once by each watch
 
 
@@ -141,11 +139,9 @@ def test_hints_received_under_a_fast_clock_are_processed(scene, inbox):
 
 
 def test_a_failed_run_is_retried_with_growing_delays(scene):
-    statuses = []
-
     def report():
-        statuses.append(scene.status())
-        scene.fleet.fault = FAULTS[len(statuses) % len(FAULTS)]
+        scene.report()
+        scene.fleet.fault = FAULTS[len(scene.statuses) % len(FAULTS)]
 
     scene.fleet.fault = FAULTS[0]
     steps = [step for minutes in (1, 2, 4, 8, 16) for step in (report, minutes * MINUTE - SECOND, SECOND)]
@@ -153,13 +149,13 @@ def test_a_failed_run_is_retried_with_growing_delays(scene):
     scene.watch(*steps, every=20 * MINUTE).run()
     minutes = [(at - START) / MINUTE for at in scene.fleet.listed_at]
     assert minutes == [0, 1, 3, 7, 15, 31, 51]
-    assert [one["failures_in_a_row"] for one in statuses] == [1, 2, 3, 4, 5, 6, 0]
-    assert "failed 6 times in a row: a collection failed: " in statuses[5]["problem"]
-    assert (statuses[6]["problem"], statuses[6]["last_run"]["whole"]) == (None, len(PEOPLE))
-    assert datetime.fromisoformat(statuses[6]["next_run_at"]) == START + 71 * MINUTE
+    assert [one["failures_in_a_row"] for one in scene.statuses] == [1, 2, 3, 4, 5, 6, 0]
+    assert "failed 6 times in a row: a collection failed: " in scene.statuses[5]["problem"]
+    assert (scene.statuses[6]["problem"], scene.statuses[6]["last_run"]["whole"]) == (None, len(PEOPLE))
+    assert datetime.fromisoformat(scene.statuses[6]["next_run_at"]) == START + 71 * MINUTE
     assert scopes(scene) == ["everyone"]
     for secret in (KEY, SECRET, scene.base_url, scene.base_url.removeprefix("http://")):
-        assert secret not in json.dumps(statuses)
+        assert secret not in json.dumps(scene.statuses)
 
 
 def test_users_that_fail_to_load_do_not_fail_the_run(scene):
@@ -175,11 +171,10 @@ def test_a_damaged_history_does_not_end_the_watch(scene, caplog):
         for file in (scene.directory / "changes").rglob("*.parquet"):
             file.unlink()
 
-    statuses = []
-    scene.watch(damage, EVERY, lambda: statuses.append(scene.status()), MINUTE).run()
+    scene.watch(damage, EVERY, scene.report, MINUTE).run()
     assert scene.fleet.hours()[:2] == [0, 6]
-    assert statuses[0]["failures_in_a_row"] == 1
-    for text in (json.dumps(statuses), caplog.text):
+    assert scene.statuses[0]["failures_in_a_row"] == 1
+    for text in (json.dumps(scene.statuses), caplog.text):
         assert str(scene.directory) not in text
 
 
@@ -213,22 +208,22 @@ def test_users_named_by_webhooks_are_collected_again_and_no_others(scene, inbox)
         scene.fleet.user_ids.clear()
         inbox.put_all([("msg_1", about(2)), ("msg_2", about(4)), ("msg_3", about(999))])
 
-    statuses = []
-    scene.watch(come, 10 * SECOND, lambda: statuses.append(scene.status()), HINT_DELAY, inbox=inbox).run()
+    scene.watch(come, 10 * SECOND, scene.report, HINT_DELAY, inbox=inbox).run()
     assert sorted(scene.fleet.user_ids) == [2, 4]
     assert scopes(scene) == ["everyone", "some"]
-    assert (statuses[0]["ingested"], statuses[0]["quarantined"], statuses[0]["inbox"]["waiting"]) == (3, 0, 0)
-    assert datetime.fromisoformat(statuses[0]["next_run_at"]) == START + EVERY
+    assert (
+        scene.statuses[0]["ingested"],
+        scene.statuses[0]["quarantined"],
+        scene.statuses[0]["inbox"]["waiting"],
+    ) == (3, 0, 0)
+    assert datetime.fromisoformat(scene.statuses[0]["next_run_at"]) == START + EVERY
     assert max(scene.waited) <= 10
     assert scene.history.verify() == {}
 
 
 def test_users_named_within_two_minutes_are_collected_together(scene, inbox):
-    def come(user_id):
-        inbox.put(f"msg_{user_id}", about(user_id))
-
     begun = []
-    first, second = partial(come, 2), partial(come, 4)
+    first, second = (partial(inbox.put, None, about(user_id)) for user_id in (2, 4))
     steps = (first, 10 * SECOND, second, HINT_DELAY - SECOND, lambda: begun.extend(scopes(scene)), SECOND)
     scene.watch(*steps, inbox=inbox).run()
     assert begun == ["everyone"]
@@ -282,18 +277,17 @@ def test_a_failed_partial_run_is_retried_for_those_users_only(scene, inbox):
 
 def test_an_unusable_inbox_stops_no_run_and_is_logged_once(scene, inbox, caplog):
     scene.inbox.write_bytes(b"not a database" * 100)
-    statuses = []
 
     def mend():
-        statuses.append(scene.status())
+        scene.report()
         scene.inbox.unlink()
 
-    steps = (EVERY - MINUTE, MINUTE, EVERY, mend, 10 * SECOND, lambda: statuses.append(scene.status()))
+    steps = (EVERY - MINUTE, MINUTE, EVERY, mend, 10 * SECOND, scene.report)
     scene.watch(*steps, inbox=inbox).run()
     assert scene.fleet.hours() == [0, 6, 12]
-    assert statuses[0]["problem"].startswith("the inbox could not be processed: ")
-    assert (statuses[0]["failures_in_a_row"], statuses[0]["inbox"]) == (0, None)
-    assert statuses[1]["problem"] is None
+    assert scene.statuses[0]["problem"].startswith("the inbox could not be processed: ")
+    assert (scene.statuses[0]["failures_in_a_row"], scene.statuses[0]["inbox"]) == (0, None)
+    assert scene.statuses[1]["problem"] is None
     assert caplog.text.count("could not be processed") == 1
 
 

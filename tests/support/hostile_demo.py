@@ -44,7 +44,7 @@ def hostile(number, payload):
 class HostileDemo:
     """The part of a demo that notebooks use; its history continues that of the directory, if there is one."""
 
-    integrator = "as the service told it"
+    integrator = "as the service sent it"
 
     def __init__(self, directory):
         self._running, self._clock, self._service = ExitStack(), Clock(), Service()

@@ -71,6 +71,7 @@ class Scene:
     clock: FrozenClock
     base_url: str
     waited: list[float] = field(default_factory=list)
+    statuses: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def inbox(self) -> Path:
@@ -81,6 +82,10 @@ class Scene:
 
     def status(self) -> dict[str, Any]:
         return read(self.directory / "watch.json")
+
+    def report(self) -> None:
+        """Add the current status to `statuses`."""
+        self.statuses.append(self.status())
 
     def watch(self, *steps: Step, every: timedelta = EVERY, **more: Any) -> Watch:
         """A watch that takes a step at each wait, advances or calls, and is stopped after the last."""

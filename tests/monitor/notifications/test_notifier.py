@@ -367,7 +367,7 @@ def test_an_older_outbox_is_upgraded_with_its_data(tmp_path):
     outbox.close()
 
 
-def test_an_outbox_of_the_former_name_is_renamed_with_its_log(tmp_path):
+def test_an_outbox_with_the_former_name_is_renamed(tmp_path):
     at = datetime(2026, 3, 1, tzinfo=UTC)
     outbox = NotificationOutbox(tmp_path / "notices.db")
     outbox.put([Notification("me", "a", "new listings", "Seekfolk", at)], evaluated_until=at)

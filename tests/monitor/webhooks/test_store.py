@@ -67,14 +67,11 @@ def test_the_file_is_private_and_writes_are_synchronous(inbox, tmp_path):
     assert pragmas == ["wal", 2, 1, 50]
 
 
-def test_an_inbox_has_a_lasting_identity(inbox, tmp_path):
+def test_the_identity_lasts_unless_numbers_would_be_repeated(inbox, tmp_path):
     again, other = InboxStore(tmp_path / "inbox.db"), InboxStore(tmp_path / "other.db")
     assert inbox.identity == again.identity != other.identity
     again.close()
     other.close()
-
-
-def test_an_inbox_that_would_repeat_numbers_gets_another_identity(inbox):
     assert inbox.reset_identity(0) is False
     inbox.put_all([("msg_1", b"{}"), ("msg_2", about(12))])
     inbox.erase(12)
@@ -86,19 +83,15 @@ def test_an_inbox_that_would_repeat_numbers_gets_another_identity(inbox):
     assert numbers(inbox) == [1]
 
 
-def test_the_same_id_and_bytes_are_one_delivery(inbox, clock):
-    assert inbox.put("msg_1", b"{}") is True
+def test_only_the_same_id_and_bytes_are_one_delivery(inbox, clock):
+    assert inbox.put_all([("msg_1", b"{}"), ("msg_1", b"[]"), ("msg_1", b"{}")]) == [True, True, False]
+    assert [message.body for message in inbox.unprocessed()] == [b"{}", b"[]"]
     clock.advance(DEDUP_TTL - MOMENT)
     inbox.discard_processed(1)
     assert inbox.put("msg_1", b"{}") is False
     clock.advance(2 * MOMENT)
     inbox.discard_processed(1)
     assert inbox.put("msg_1", b"{}") is True
-
-
-def test_the_same_id_with_other_bytes_is_another_delivery(inbox):
-    assert inbox.put_all([("msg_1", b"{}"), ("msg_1", b"[]"), ("msg_1", b"{}")]) == [True, True, False]
-    assert [message.body for message in inbox.unprocessed()] == [b"{}", b"[]"]
 
 
 def test_without_an_id_equal_bytes_are_one_delivery_while_retried(inbox, clock):
@@ -164,7 +157,7 @@ def test_a_moved_file_is_not_written_again(inbox, tmp_path):
 
 
 @pytest.mark.parametrize("content", [b"not a database, but sixteen bytes and more", None])
-def test_another_file_is_not_used_as_an_inbox(tmp_path, content):
+def test_another_or_unusable_file_is_an_error(tmp_path, content):
     file = tmp_path / "other.db"
     if content is None:
         with sqlite3.connect(file) as other:
@@ -176,9 +169,6 @@ def test_another_file_is_not_used_as_an_inbox(tmp_path, content):
     with pytest.raises(ConfigurationError, match="for the inbox is a different kind of file"):
         InboxStore(file).counts()
     assert content is None or file.read_bytes() == before
-
-
-def test_a_missing_directory_is_an_error(tmp_path):
     with pytest.raises(ConfigurationError, match="No such file or directory"):
         InboxStore(tmp_path / "nowhere" / "inbox.db").counts()
 

@@ -55,7 +55,7 @@ def test_an_unknown_name_or_key_is_checked_first(service, jane, operation, wrong
 
 
 @every_operation
-def test_a_missing_secret_is_a_400_and_a_wrong_one_a_401(service, jane, operation):
+def test_a_missing_or_wrong_secret_is_an_error(service, jane, operation):
     """Not in the specification: missing api_secret or secret -> 400."""
     url = service.root + path_of(operation, jane)
     names = ["api_secret", "secret"] if operation.of_one_user else ["api_secret"]
@@ -259,32 +259,28 @@ def test_no_response_may_be_cached_or_sniffed(service, jane, operation):
         assert response.headers["x-content-type-options"] == "nosniff"
 
 
+INVALID_JSON = (
+    *("{", "[]", '{"birth_date": NaN}', '{"birth_date": 1e999}', "[" * 100_000, '{"first_name": "\\ud800"}'),
+    *('{"birth_date": ' + "9" * 100_000 + "}", '{"birth_date": "2020-01-01' + " " * 100_000 + 'x y"}'),
+    b'{"first_name": "\xff"}',
+)
+INVALID_XML = (
+    *("<hash>", '<!DOCTYPE x [<!ENTITY a "b">]><x>&a;</x>', "<a>" * 1000 + "</a>" * 1000),
+    "<hash><emails>" + "<a/>" * 30_000 + "</emails></hash>",
+)
+INVALID_FORMS = ("first_name=%FF", b"first_name=\xff", "a=1&" * 6000, "emails[][address]=a&emails=b")
 PART = '--b\r\ncontent-disposition: form-data; name="{}"\r\n\r\n{}\r\n--b--\r\n'
 
 
 @pytest.mark.parametrize(
     ("content", "media_type", "status"),
     [
-        ("{", "application/json", 400),
-        ("[]", "application/json", 400),
-        ('{"birth_date": NaN}', "application/json", 400),
-        ('{"birth_date": 1e999}', "application/json", 400),
-        ("[" * 100_000, "application/json", 400),
-        ('{"birth_date": ' + "9" * 100_000 + "}", "application/json", 400),
-        (b'{"first_name": "\xff"}', "application/json", 400),
-        ('{"first_name": "\\ud800"}', "application/json", 400),
-        ("<hash>", "application/xml", 400),
-        ('<!DOCTYPE x [<!ENTITY a "b">]><x>&a;</x>', "application/xml", 400),
-        ("<a>" * 1000 + "</a>" * 1000, "application/xml", 400),
-        ("first_name=%FF", "application/x-www-form-urlencoded", 400),
-        (b"first_name=\xff", "application/x-www-form-urlencoded", 400),
-        ("a=1&" * 6000, "application/x-www-form-urlencoded", 400),
-        ("emails[][address]=a&emails=b", "application/x-www-form-urlencoded", 400),
+        *((content, "application/json", 400) for content in INVALID_JSON),
+        *((content, "application/xml", 400) for content in INVALID_XML),
+        *((content, FORM["content-type"], 400) for content in INVALID_FORMS),
         ("a", "multipart/form-data", 400),
         ("a", "multipart/form-data; boundary=b", 400),
         (PART.format("first_name", "\xff").encode("latin-1"), "multipart/form-data; boundary=b", 400),
-        ('{"birth_date": "2020-01-01' + " " * 100_000 + 'x y"}', "application/json", 400),
-        ("<hash><emails>" + "<a/>" * 30_000 + "</emails></hash>", "application/xml", 400),
         ("first_name: Jane", "application/yaml", 415),
         ("first_name=Jane", "", 415),
         (b"x" * (2**20 + 1), "application/json", 413),

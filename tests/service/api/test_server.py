@@ -58,18 +58,15 @@ def test_an_exception_in_the_block_stops_the_server(tmp_path):
     assert not [thread for thread in threading.enumerate() if thread.name == "exposurekit-serving"]
 
 
-def test_a_port_in_use_is_a_one_line_error(tmp_path):
+def test_an_unavailable_address_is_a_one_line_error(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
-        message = f"^cannot listen on 127.0.0.1 port {port}: it is in use"
-        with pytest.raises(ConfigurationError, match=message) as refusal:
-            serve(a_database(tmp_path), "127.0.0.1", port)
-    assert "\n" not in str(refusal.value)
-
-
-def test_an_unknown_host_is_a_one_line_error(tmp_path):
-    with pytest.raises(ConfigurationError, match=r"^cannot listen on 192\.0\.2\.1 port 8642: "):
-        serve(a_database(tmp_path), "192.0.2.1")
+        reasons = {("127.0.0.1", port): "it is in use", ("192.0.2.1", 8642): ""}
+        for (host, number), reason in reasons.items():
+            message = f"^cannot listen on {host} port {number}: {reason}"
+            with pytest.raises(ConfigurationError, match=message) as error:
+                serve(a_database(tmp_path), host, number)
+            assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize(

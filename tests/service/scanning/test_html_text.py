@@ -29,20 +29,10 @@ JUNIPER = Subject(
 @pytest.mark.parametrize(
     "hidden",
     [
-        "<script>{}</script>",
-        "<SCRIPT type=x>{}</SCRIPT >",
-        "<style>{}</style>",
-        "<template>{}</template>",
-        "<noscript>{}</noscript>",
-        "<iframe>{}</iframe>",
-        "<!-- {} -->",
-        "<div hidden>{}</div>",
-        "<div hidden><p hidden>{}</p></div>",
-        "<div aria-hidden=true>{}</div>",
-        "<div style='color:red; DISPLAY: none'>{}</div>",
-        "<div style=visibility:hidden>{}</div>",
-        "<p title='{}'>",
-        "<input type=hidden value='{}'>",
+        *(f"<{name}>{{}}</{name}>" for name in ("script", "style", "template", "noscript", "iframe")),
+        *("<SCRIPT type=x>{}</SCRIPT >", "<!-- {} -->", "<p title='{}'>", "<input type=hidden value='{}'>"),
+        *("<div hidden>{}</div>", "<div hidden><p hidden>{}</p></div>", "<div aria-hidden=true>{}</div>"),
+        *("<div style='color:red; DISPLAY: none'>{}</div>", "<div style=visibility:hidden>{}</div>"),
     ],
 )
 def test_hidden_content_is_no_visible_text(hidden):
@@ -109,19 +99,14 @@ def test_an_empty_subject_matches_nothing():
 @pytest.mark.parametrize(
     ("text", "is_mentioned"),
     [
-        ("Juniper O'Thimble", True),
-        ("JUNIPER OTHIMBLE", True),
-        ("O\u2019Thimble, Juniper", True),
-        ("Juniper Clementine B. O'Thimble", True),
-        ("by Juniper O'Thimble's sister", True),
-        ("Mary-Ann Nettle Moor", True),
-        ("(mary ann nettle\u2010moor)", True),
-        ("Juniper", False),
-        ("O'Thimble", False),
+        *((text, True) for text in ("Juniper O'Thimble", "JUNIPER OTHIMBLE", "O\u2019Thimble, Juniper")),
+        *((text, True) for text in ("Juniper Clementine B. O'Thimble", "by Juniper O'Thimble's sister")),
+        *((text, True) for text in ("Mary-Ann Nettle Moor", "(mary ann nettle\u2010moor)")),
+        *(
+            (text, False)
+            for text in ("", "Juniper", "O'Thimble", "Junipera O'Thimble", "Juniper Nettle-Moor")
+        ),
         ("Juniper berries grow on every othimble", False),
-        ("Junipera O'Thimble", False),
-        ("Juniper Nettle-Moor", False),
-        ("", False),
     ],
 )
 def test_a_mention_requires_first_and_last_name_together(text, is_mentioned):
@@ -150,18 +135,9 @@ def test_markup_that_is_too_large_or_nested_is_not_read(markup):
         ("<p ", "a{}=1 "),
         ("", "<html a{}=1>"),
         ("<select>", "<option>{}"),
-        ("", "<!--{}"),
-        ("", "<script {}"),
-        ("", "<title><{}"),
-        ("", '<a "{}'),
-        ("", "<a b='\"{}"),
         ("<a b", " " * 9),
-        ("", "<"),
-        ("", "</"),
-        ("", "<!"),
-        ("", "&am"),
-        ("", "\0"),
-        ("", "\ud800"),
+        *(("", again) for again in ("<!--{}", "<script {}", "<title><{}", '<a "{}', "<a b='\"{}")),
+        *(("", again) for again in ("<", "</", "<!", "&am", "\0", "\ud800")),
     ],
 )
 def test_long_and_broken_markup_is_read_to_its_end(start, again):

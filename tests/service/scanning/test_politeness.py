@@ -214,22 +214,16 @@ def test_each_redirect_waits_its_turn_and_is_checked(politely, town):
     assert len(town.requests) == 2
 
 
-def test_a_frozen_clock_delays_no_scan(politely, town):
+@pytest.mark.parametrize(("delay_s", "clock"), [(60, FrozenClock(START)), (0, PassingClock())])
+def test_a_frozen_clock_or_no_delay_delays_no_scan(politely, town, delay_s, clock):
     town.opens("Seekfolk", Folk([Card("r1")]))
-    site = definition(politeness={"delay_s": 60})
+    site = definition(politeness={"delay_s": delay_s})
 
-    async def often(fetcher):
+    async def scan_often(fetcher):
         return await asyncio.gather(*(scan_site(site, SUBJECT, fetcher) for _ in range(5)))
 
-    results = politely(often)
-    assert [len(one.listings) for one in results] == [1] * 5
-
-
-def test_a_site_without_a_delay_needs_no_turns(politely, town):
-    town.opens("Seekfolk", Folk())
-    clock = PassingClock()
-    assert politely(ask, clock=clock) == 200
-    assert clock.reached == []
+    assert [len(one.listings) for one in politely(scan_often, clock=clock)] == [1] * 5
+    assert getattr(clock, "reached", []) == []
 
 
 @pytest.mark.parametrize("concurrency", [1, 3])

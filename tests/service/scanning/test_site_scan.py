@@ -1,7 +1,6 @@
 """One scan of one site over real HTTP: its queries, its outcome, and what is stored of it."""
 
 import asyncio
-import json
 
 import pytest
 from support.services import a_database
@@ -18,7 +17,7 @@ from support.small_web import (
     results_page,
 )
 
-from exposurekit.sandbox.world.asgi import JSON, Response, html, redirect, text
+from exposurekit.sandbox.world.asgi import Response, html, redirect, text
 from exposurekit.service.accounts.subject import Name, Place, Subject
 from exposurekit.service.findings import candidates
 from exposurekit.service.http.client import HttpClient
@@ -218,7 +217,7 @@ def test_a_permitted_sites_robots_txt_is_not_fetched(town, scan):
     assert town.of("Seekfolk", "/robots.txt") == []
 
 
-def test_only_a_site_that_requires_a_town_is_queried_for_each(town, scan):
+def test_only_sites_that_require_a_town_are_queried_for_each(town, scan):
     town.opens("Seekfolk", Folk([Card("r1", town="Oakmere"), Card("r2", town="Fogmantle")]))
     subject = Subject(names=SUBJECT.names, places=(Place(city="Oakmere"), Place(city="Fogmantle")))
     assert references(scan(definition(search=BY_TOWN), subject)) == ["r1", "r2"]
@@ -285,30 +284,6 @@ def test_a_form_is_posted(town, scan):
     assert not any(request.query for request in town.of("Seekfolk"))
 
 
-def test_json_is_read(town, scan):
-    people, no_people = (
-        Response(json.dumps(value).encode(), kind=JSON)
-        for value in (
-            {"people": [{"id": 71, "name": HERS.name, "age": 42}]},
-            {"people": [], "message": NO_RESULTS},
-        )
-    )
-    town.opens("Seekfolk", Folk(search=for_her(people, no_people)))
-    extractors = {"item": "people", "name": "name", "reference_id": "id", "age": "age"}
-    rest = {"locations": (), "aliases": ()}
-    site = definition(search={"answer": "json", "next": ()}, listings=extractors | rest)
-    [listing] = scan(site).listings
-    assert (listing.reference_id, listing.name, listing.age) == ("71", HERS.name, 42)
-
-
-def test_two_layouts_on_one_page_are_both_read(town, scan):
-    other = '<table><tr data-row="r2"><td class=who>Juniper Quillfeather</td><td class=years>42</td></table>'
-    town.opens("Seekfolk", Folk(search=for_her(results_page(HERS, beside=other))))
-    layouts = {"item": "li, tr", "name": ["b", "td.who"], "reference_id": ["@id", "@data-row"]}
-    site = definition(listings=layouts | {"age": [".age", ".years"]})
-    assert [(one.reference_id, one.age) for one in scan(site).listings] == [("r1", 42), ("r2", 42)]
-
-
 def test_a_control_person_is_searched_alone(town, scan):
     town.opens("Seekfolk", Folk([RESIDENT]))
     assert references(scan(definition(controls=CONTROL), control=True)) == ["c1"]
@@ -339,7 +314,7 @@ def test_only_the_query_that_discovered_a_listing_confirms_its_absence(town, sca
         assert not result.confirms_absence_of(unseen)
 
 
-def test_the_control_person_is_searched_only_when_a_listing_is_missing(town, scan):
+def test_the_control_person_is_searched_when_a_listing_is_missing(town, scan):
     """A site that no longer lists its control person confirms no absence."""
     site, controlled = town.opens("Seekfolk", Folk([HERS, RESIDENT])), definition(controls=CONTROL)
     [listing] = scan(controlled).listings
@@ -428,7 +403,7 @@ def test_a_record_on_an_untrusted_site_is_unchanged(house, town):
     assert house.alert_titles(juniper) == ["New record"]
 
 
-def test_a_namesake_is_no_record_and_a_possible_match_a_candidate(house, town):
+def test_only_matches_become_records_and_possible_ones_candidates(house, town):
     """An operator judges possible matches; they are never removed automatically."""
     house.has(definition(removal=by_form()))
     cards = [

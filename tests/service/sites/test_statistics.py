@@ -76,7 +76,7 @@ def test_a_good_scan_clears_the_reason(two):
     assert (health.last_good_scan_at, health.last_reason) == (START, None)
 
 
-def test_an_untrusted_scan_is_not_good_and_no_scan_has_no_rate(two):
+def test_an_untrusted_scan_is_no_good_scan(two):
     two.record("Untrusted", trusted=False)
     two.reserve("Unscanned")
     untrusted, unscanned = two.all()["Untrusted"], two.all()["Unscanned"]
