@@ -473,14 +473,14 @@ def claims_of(house, users):
 @pytest.mark.long
 def test_a_month_in_the_world_agrees_with_its_truth(store, tmp_path):
     """Matches are precise and mostly complete, and each removed record is gone."""
-    people = 6 if store == "sqlite" else 2
+    people = 4
     with a_world(tmp_path, people) as (house, world, users):
         began = world.clock.now()
         whose = {(truth.site, truth.reference_id): truth.person for truth in world.listings()}
         house.idle()
         manual = complete_manually(house, world, users)
-        for _ in range(10):
-            house.advance(days=3)
+        for _ in range(5):
+            house.advance(days=6)
             records = claims_of(house, users)
             assert [one for one in records if whose.get((one.site, one.reference_id)) != one.person] == []
             for one in records:

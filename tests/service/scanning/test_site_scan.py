@@ -284,6 +284,14 @@ def test_a_form_is_posted(town, scan):
     assert not any(request.query for request in town.of("Seekfolk"))
 
 
+def test_two_layouts_on_one_page_are_both_read(town, scan):
+    other = '<table><tr data-row="r2"><td class=who>Juniper Quillfeather</td><td class=years>42</td></table>'
+    town.opens("Seekfolk", Folk(search=for_her(results_page(HERS, beside=other))))
+    layouts = {"item": "li, tr", "name": ["b", "td.who"], "reference_id": ["@id", "@data-row"]}
+    site = definition(listings=layouts | {"age": [".age", ".years"]})
+    assert [(one.reference_id, one.age) for one in scan(site).listings] == [("r1", 42), ("r2", 42)]
+
+
 def test_a_control_person_is_searched_alone(town, scan):
     town.opens("Seekfolk", Folk([RESIDENT]))
     assert references(scan(definition(controls=CONTROL), control=True)) == ["c1"]
