@@ -228,12 +228,15 @@ def test_a_frozen_clock_or_no_delay_delays_no_scan(politely, town, delay_s, cloc
 
 @pytest.mark.parametrize("concurrency", [1, 3])
 def test_a_site_gets_no_more_connections_than_its_limit(politely, town, concurrency):
-    open_now, open_counts = 0, []
+    open_now, open_counts, full = 0, [], asyncio.Event()
 
     async def parts():
         nonlocal open_now
         open_now += 1
         open_counts.append(open_now)
+        if open_now == concurrency:
+            full.set()
+        await full.wait()
         await asyncio.sleep(0.02)  # the site's response time
         open_now -= 1
         yield nobody().body

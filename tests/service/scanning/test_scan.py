@@ -538,7 +538,7 @@ def test_links_contain_exactly_the_data_on_the_page(store, tmp_path):
         assert sum(len(house.alerts(user)) for user in users) == link_count
 
 
-def test_a_reference_reassigned_to_someone_else_is_no_record_or_relisting(house, town, seekfolk):
+def test_a_reassigned_reference_is_no_record_or_relisting(house, town, seekfolk):
     juniper = house.scanned_juniper()
     [record] = house.records(juniper)
     stranger = Card("r1", "Barnaby Otherwick", age=71, locations=("Fogmantle, CA",))

@@ -344,8 +344,7 @@ def state(house):
 def test_inconclusive_scans_change_no_record(house, town, gone_once):
     trouble = {f"{name}s": mood for name, (mood, _) in MOODS.items()}
     sites = {name: town.opens(name, Folk([HERS])) for name in trouble}
-    patient = {"timeout_s": 0.3}
-    house.has(*(definition(name, search=patient if name == "slows" else {}) for name in trouble))
+    house.has(*map(definition, trouble))
     juniper, other = house.juniper(), house.juniper(first_name="Marigold", last_name="Otterwick")
     house.idle()
     if gone_once:
@@ -355,6 +354,7 @@ def test_inconclusive_scans_change_no_record(house, town, gone_once):
     before, alerts = state(house), house.alerts(juniper)
     assert {row[1:3] for row in before} == {("discovered", int(gone_once))}
     assert len(before) == len(trouble)
+    house.has(*(definition(name, search={"timeout_s": 0.3} if name == "slows" else {}) for name in trouble))
     for name, site in sites.items():
         site.search = trouble[name]
     house.advance(days=1.5 if gone_once else 8)
