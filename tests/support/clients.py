@@ -1,11 +1,13 @@
-"""What the tests of the toolkit's side share: both clients behind one face, a big service, and tables as plain rows."""
+"""Helpers for tests of the toolkit: both clients behind one face, a big service, and tables as plain rows."""
 
 import asyncio
 import inspect
 import json
+import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -14,12 +16,14 @@ from support import deviating_server, faults
 
 from exposurekit.client import AsyncClient, Client, RetryPolicy
 
+# No test needs certificate authorities, and each client would take 30 ms to load them: this folder has none.
+os.environ.setdefault("SSL_CERT_DIR", str(Path(__file__).parent))
 FACES = ("blocking", "awaiting")
 AT_ONCE = RetryPolicy(initial_delay=0)  # retries, and no sleep between
 
 
 class Awaited:
-    """An AsyncClient asked as one asks a Client: each call runs to its end in this one's own loop."""
+    """An AsyncClient with the methods of a Client: each call runs to its end in a loop of its own."""
 
     def __init__(self, client: AsyncClient) -> None:
         self.client = client
@@ -33,11 +37,11 @@ class Awaited:
         if not callable(method):
             return method
 
-        async def ended(*args: Any, **kwargs: Any) -> Any:
+        async def completed(*args: Any, **kwargs: Any) -> Any:
             result = method(*args, **kwargs)
             return [item async for item in result] if inspect.isasyncgen(result) else await result
 
-        return lambda *args, **kwargs: self._runner.run(ended(*args, **kwargs))
+        return lambda *args, **kwargs: self._runner.run(completed(*args, **kwargs))
 
     def close(self) -> None:
         self._runner.run(self.client.aclose())
@@ -70,9 +74,9 @@ def connected(face: str, base_url: str, **settings: Any) -> Iterator[Any]:
 def many(
     ids: Any, meddle: Callable[[faults.Request, int | None], faults.Fault | None] = lambda _request, _id: None
 ) -> Callable[[faults.Request], faults.Fault | None]:
-    """A script for `faults.running`: a service of as many people, each the one person under another id.
+    """A script for `faults.running`: a service of many people, each the one person under another id.
 
-    ``meddle`` is shown each request with the id that it is about, and may give another answer.
+    ``meddle`` gets each request with its user id, and may return another response.
     """
     keys = [{"id": number, "secret": f"secret-{number}"} for number in ids]
 
@@ -92,8 +96,22 @@ def many(
     return script
 
 
+def with_fields(
+    fields_of: Callable[[int], dict[str, Any]],
+) -> Callable[[faults.Request, int | None], faults.Fault | None]:
+    """For `many`: Get user returns the person with these fields of the user id."""
+
+    def meddle(request: faults.Request, number: int | None) -> faults.Fault | None:
+        if number is None or request.operation != "get_user":
+            return None
+        person = faults.BODIES["get_user"]["user"] | {"id": number, "secret": f"secret-{number}"}
+        return json_response({"user": person | fields_of(number)})
+
+    return meddle
+
+
 def json_response(body: Any) -> faults.Answer:
-    """A good answer of this body."""
+    """A 200 with this body."""
     return faults.Answer(body=json.dumps(body).encode())
 
 
@@ -114,7 +132,7 @@ def _plain(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else value
 
 
-def answering(request: httpx.Request) -> httpx.Response:
+def respond(request: httpx.Request) -> httpx.Response:
     """A service without a socket: two people, one of them with a record."""
     path = request.url.path
     if path.endswith("/users.json"):

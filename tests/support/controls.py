@@ -1,4 +1,4 @@
-"""What tests of widgets share: their controls as a browser moves them, tables, and markup as a browser reads it."""
+"""Helpers for tests of widgets: their controls as in a browser, tables, and markup as a browser reads it."""
 
 from contextlib import contextmanager
 from html.parser import HTMLParser
@@ -28,7 +28,7 @@ PERSONAL = ("Fennimoor", "Odalys", "Tall Pines", "https://", "pages.example", "P
 
 
 class Read(HTMLParser):
-    """Markup as a browser reads it: its words, its links, and whatever is not on the list."""
+    """Markup as a browser reads it: its words, its links, and whatever is not allowed."""
 
     def __init__(self, markup):
         super().__init__(convert_charrefs=True)
@@ -56,7 +56,7 @@ class Read(HTMLParser):
 
 
 def within(widget):
-    """A widget and all that stands in it."""
+    """A widget and everything in it."""
     yield widget
     for child in getattr(widget, "children", ()):
         yield from within(child)
@@ -74,17 +74,16 @@ def the(widget, kind, described=""):
 
 
 def press(widget, described, index=None):
-    """Click a button, as the browser says it; of several that are called so, the one at a place."""
+    """Click a button as a browser does; of several with this label, the one at an index."""
     if index is None:
         button = the(widget, ipywidgets.Button, described)
     else:
-        called = [one for one in within(widget) if getattr(one, "description", None) == described]
-        button = called[index]
+        button = [one for one in within(widget) if getattr(one, "description", None) == described][index]
     tell(button, {"event": "click"})
 
 
 def tell(widget, content):
-    """A message of the browser's."""
+    """Send a message as the browser does."""
     widget._msg_callbacks(widget, content, [])
 
 
@@ -98,35 +97,36 @@ def grid(widget):
     return the(widget, Grid)
 
 
+def _markup(widget):
+    return [one.value for one in within(widget) if isinstance(one, ipywidgets.HTML)]
+
+
 def alerted(widget):
-    """What stands in the widget as an error; nothing where there is none."""
-    texts = [one.value for one in within(widget) if isinstance(one, ipywidgets.HTML)]
-    return " ".join(Read(text).words for text in texts if 'role="alert"' in text)
+    """The text of the widget's error, empty without one."""
+    return " ".join(Read(text).words for text in _markup(widget) if 'role="alert"' in text)
 
 
 def statuses(widget):
-    """What the widget says of itself now."""
-    texts = [one.value for one in within(widget) if isinstance(one, ipywidgets.HTML)]
-    return [Read(text).words for text in texts if 'role="status"' in text]
+    """The texts of the widget's status lines."""
+    return [Read(text).words for text in _markup(widget) if 'role="status"' in text]
 
 
 def html_of(widget):
-    """All markup that is live in the widget, but for its style."""
-    texts = [one.value for one in within(widget) if isinstance(one, ipywidgets.HTML)]
-    return "".join(text for text in texts if not text.startswith("<style>"))
+    """All markup in the widget except its style."""
+    return "".join(text for text in _markup(widget) if not text.startswith("<style>"))
 
 
 @contextmanager
 def published(widget):
-    """What a notebook is given where the widget is displayed: a list that grows where it is given more."""
-    was_there, shell = InteractiveShell.initialized(), InteractiveShell.instance()
+    """The outputs of a notebook that displays the widget, as a list that grows."""
+    was_initialized, shell = InteractiveShell.initialized(), InteractiveShell.instance()
     publisher, shell.display_pub = shell.display_pub, CapturingDisplayPublisher()
     try:
         widget._ipython_display_()
         yield shell.display_pub.outputs
     finally:
         shell.display_pub = publisher
-        if not was_there:
+        if not was_initialized:
             InteractiveShell.clear_instance()
 
 
@@ -157,13 +157,13 @@ def empty(name):
 
 
 def a_history(path, exposure, clock):
-    """A history of one look; what is said of it later is said now."""
+    """A history of one run, reopened with the real clock."""
     History(path / "history", clock=clock).collect(exposure, progress=False)
     return History(path / "history")
 
 
 def records(n):
-    """As many records as wanted, with the columns and dtypes that a service's have."""
+    """A table of n records, with the columns and dtypes of a loaded one."""
     number = pd.Series(range(n), dtype="int64")
     sites, statuses = [f"Site {one:03}" for one in range(120)], ["discovered", "pending removal", "removed"]
     of = {

@@ -1,42 +1,42 @@
 """What the toolkit should read of a service, however it deviates from the specification."""
 
-from support.deviating_server import MANNERS, XML_MANNERS
+from support.deviating_server import VARIANTS, XML_VARIANTS
 
-ALL_MANNERS = {**MANNERS, **XML_MANNERS}
+ALL_VARIANTS = {**VARIANTS, **XML_VARIANTS}
 
 
-def format_of(manner):
-    return "xml" if manner.encoding == "xml" else "json"
+def format_of(variant):
+    return "xml" if variant.encoding == "xml" else "json"
 
 
 class Meaning:
-    """What the client should read of the people, however the manner says it."""
+    """What the client should read of the people of a service of this variant."""
 
-    def __init__(self, manner):
-        self.manner = manner
-        self.xml = manner.encoding == "xml"
+    def __init__(self, variant):
+        self.variant = variant
+        self.xml = variant.encoding == "xml"
 
     @property
-    def leaves_empty_lists_unsaid(self):
+    def omits_empty_lists(self):
         """Nothing but unknown fields in an answer: it is refused, since unknown is not empty."""
-        return self.xml and self.manner.xml_style == "repeated" and self.manner.extra_fields
+        return self.xml and self.variant.xml_style == "repeated" and self.variant.extra_fields
 
     def secret(self, person):
         # XML says no types here: what it holds is text
-        integer = self.manner.secret == "integer" and not self.xml
+        integer = self.variant.secret == "integer" and not self.xml
         return int(person["secret"]) if integer else person["secret"]
 
     def key(self, person):
         return person["id"], self.secret(person)
 
     def sent_value(self, value):
-        return value if self.manner.optional == "present" else None
+        return value if self.variant.optional == "present" else None
 
     def record(self, person, index, *, inside_get=False):
         record = dict(person["records"][index])
         needed = record.pop("user_fields_required_for_removal")
-        if index == 0 and self.manner.status:
-            record["status"] = self.manner.status
+        if index == 0 and self.variant.status:
+            record["status"] = self.variant.status
         record |= {name: self.sent_value(record[name]) for name in ("age", "href")}
         return record | {"user_fields_required_for_removal": self.sent_value(needed) if inside_get else None}
 
@@ -44,11 +44,11 @@ class Meaning:
         return [self.record(person, index, **more) for index in range(len(person["records"]))]
 
     def link(self, link):
-        unsaid = self.xml and not link["contains"] and self.manner.xml_style == "repeated"
-        return link if self.manner.contains == "present" and not unsaid else link | {"contains": None}
+        unsent = self.xml and not link["contains"] and self.variant.xml_style == "repeated"
+        return link if self.variant.contains == "present" and not unsent else link | {"contains": None}
 
     def item(self, item):
-        unsent = {} if self.manner.request_fields else dict.fromkeys({"alias_type", "country"} & item.keys())
+        unsent = {} if self.variant.request_fields else dict.fromkeys({"alias_type", "country"} & item.keys())
         if "address2" in item:
             unsent["address2"] = self.sent_value(item["address2"]) or (None if self.xml else item["address2"])
             unsent["address2"] = self.sent_value(unsent["address2"])
@@ -56,7 +56,7 @@ class Meaning:
 
     def steps(self, alert):
         steps = alert["opt_out_procedure"]
-        match self.manner.procedure:
+        match self.variant.procedure:
             case "null" | "missing":
                 return []
             case "string":
@@ -70,13 +70,13 @@ class Meaning:
         alert |= {name: self.sent_value(alert[name]) for name in ("url", "guide")}
         alert["opt_out_procedure"] = self.steps(alert)
         [(kind, source)] = alert.pop("source").items()
-        if index == 0 and self.manner.source_type:
-            return alert | {"source_type": self.manner.source_type, "record": None, "link": None}
+        if index == 0 and self.variant.source_type:
+            return alert | {"source_type": self.variant.source_type, "record": None, "link": None}
         if kind == "link":
             return alert | {"record": None, "link": self.link(source)}
-        unsaid = {"user_fields_required_for_removal": None}
+        unsent = {"user_fields_required_for_removal": None}
         return alert | {
-            "record": source | {name: self.sent_value(source[name]) for name in ("age", "href")} | unsaid,
+            "record": source | {name: self.sent_value(source[name]) for name in ("age", "href")} | unsent,
             "link": None,
         }
 

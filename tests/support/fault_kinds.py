@@ -1,32 +1,23 @@
-"""Each fault on the wire, and the error that it should give."""
+"""Each fault on the wire, and the error that it should raise."""
 
 from dataclasses import dataclass
 
 from support import faults
-from support.faults import (
-    Answer,
-    BlackHole,
-    Cut,
-    Drip,
-    Garbage,
-    LoseReply,
-    OversizedHeaders,
-    Reset,
-)
+from support.faults import Answer, BlackHole, Cut, Drip, Garbage, LoseReply, OversizedHeaders, Reset
 
 from exposurekit.errors import APIStatusError, BadRequest, ConnectionFailed, InvalidResponse, Unauthorized
 
-SHORT_S = 0.15  # for a try that will not be answered
+SHORT_S = 0.2  # for a request without a response
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What a fault should come to: its error, and whether it leaves open that the request was received."""
+    """A fault, and the error that it should raise."""
 
     fault: faults.Fault
     error: type[Exception]
     status: int | None = None
-    again: bool = True  # where the call may be repeated
+    again: bool = True  # retried where the call may be repeated
 
 
 LOST = {

@@ -1,7 +1,6 @@
 """A service that misbehaves by a script: HTTP/1.1 by hand over raw sockets, on the loopback only.
 
-It knows one person (`PERSON_ID`, `SECRET`) and answers well unless the script says otherwise. It checks
-no credentials and never sleeps on its own.
+It has one person (`PERSON_ID`, `SECRET`), responds well unless the script says otherwise, and checks no credentials.
 
     with running([LoseReply(), Well()]) as server:          # the nth request meets the nth fault
     with running(on("create_user", too_many(1))) as server: # only requests of that operation
@@ -21,59 +20,53 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from email.utils import format_datetime
 from functools import cache
 from typing import Any, Literal
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 PERSON_ID = 12
 SECRET = "ab12"
 
-# --- faults -------------------------------------------------------------------------------------------
-
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """What happens to one request. `processed`: whether a create makes a person all the same."""
+    """What happens to one request. `processed`: whether a create still makes a person."""
 
     processed: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
 class Well(Fault):
-    """The right answer."""
+    """The right response."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LoseReply(Fault):
-    """The request is processed, then the connection closes without an answer."""
+    """The request is processed, then the connection closes without a response."""
 
 
 @dataclass(frozen=True)
 class Cut(Fault):
-    """The right answer, of which the body stops after so many bytes; Content-Length promises all."""
+    """The right response, of which the body stops after so many bytes; Content-Length promises all."""
 
     after: int = 20
 
 
 @dataclass(frozen=True)
 class Reset(Fault):
-    """TCP RST. "before": with nothing read, nothing processed (where the script is a callable, the
-    request had to be read to be shown to it). "after": read and processed. "amid": within the body.
-    """
+    """TCP RST: before the request is read (a callable script needs it read), after it, or within the response body."""
 
     when: Literal["before", "after", "amid"] = "after"
 
 
 @dataclass(frozen=True, kw_only=True)
 class BlackHole(Fault):
-    """Read and never answered; the connection stays open until the client or the server goes."""
+    """Read, without any response; the connection stays open until the client or the server goes."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Answer(Fault):
-    """Any answer, well framed. A body of None is the right body."""
+    """Any response, well framed. A body of None is the right body."""
 
     status: int = 200
     headers: tuple[tuple[str, str], ...] = ()
@@ -99,7 +92,7 @@ class Drip(Fault):
 
 @dataclass(frozen=True)
 class OversizedHeaders(Fault):
-    """The right answer behind so many bytes of headers, in one line or in many of 1,000."""
+    """The right response behind so many bytes of headers, in one line or in many of 1,000."""
 
     size: int = 1 << 20
     lines: Literal["one", "many"] = "one"
@@ -112,26 +105,23 @@ class GzipBomb(Fault):
     size: int = 1 << 30
 
 
-def _retry_after(when: int | str | datetime | None) -> tuple[tuple[str, str], ...]:
-    if when is None:
-        return ()
-    if isinstance(when, datetime):
-        return (("Retry-After", format_datetime(when.astimezone(UTC), usegmt=True)),)
-    return (("Retry-After", str(when)),)
+def _busy(status: int, body: bytes, retry_after: float | str | None) -> Answer:
+    headers = () if retry_after is None else (("Retry-After", str(retry_after)),)
+    return Answer(status=status, headers=headers, body=body, processed=False)
 
 
-def too_many(retry_after: int | str | datetime | None = 1) -> Answer:
-    """429, not processed; a datetime is sent as an HTTP-date, a text as it is, None not at all."""
-    return Answer(status=429, headers=_retry_after(retry_after), body=b'{"error":"slow"}', processed=False)
+def too_many(retry_after: float | str | None = 1) -> Answer:
+    """429, not processed; a Retry-After of None is not sent."""
+    return _busy(429, b'{"error":"slow"}', retry_after)
 
 
-def unavailable(retry_after: int | str | datetime | None = 1) -> Answer:
+def unavailable(retry_after: float | str | None = 1) -> Answer:
     """503, not processed."""
-    return Answer(status=503, headers=_retry_after(retry_after), body=b"", processed=False)
+    return _busy(503, b"", retry_after)
 
 
 def server_error(status: int = 500, *, processed: bool = True) -> Answer:
-    """A failure that does not tell whether the request took effect; here it did."""
+    """A failure after which the request may have taken effect; here it did."""
     return Answer(status=status, body=b"<h1>oops</h1>", content_type="text/html", processed=processed)
 
 
@@ -152,11 +142,9 @@ def empty() -> Answer:
 
 
 def redirect(location: str = "http://elsewhere.invalid/", status: int = 302) -> Answer:
-    """To another host, not processed. Where it leads, a second server's `requests` tell."""
+    """To another host, not processed."""
     return Answer(status=status, headers=(("Location", location),), body=b"", processed=False)
 
-
-# --- what it knows ------------------------------------------------------------------------------------
 
 _RECORD: dict[str, Any] = {
     "id": 120,
@@ -170,11 +158,9 @@ _RECORD: dict[str, Any] = {
     "locations": ["Tall Pines, OR"],
     "reference_id": "000560228488",
 }
-_LINK: dict[str, Any] = {
-    "url": "https://pages.example/12",
-    "title": "A page",
-    "contains": ["email", "address"],
-}
+_LINK = {"url": "https://pages.example/12", "title": "A page", "contains": ["email", "address"]}
+_ADDRESS = {"id": 4, "address1": "1 Fir Way", "address2": None}
+_ADDRESS |= {"city": "Tall Pines", "state": "OR", "zip": "01234"}
 _USER: dict[str, Any] = {
     "id": PERSON_ID,
     "secret": SECRET,
@@ -185,16 +171,7 @@ _USER: dict[str, Any] = {
     "aliases": [{"id": 1, "first_name": "Oda", "last_name": "Fennimoor"}],
     "emails": [{"id": 2, "address": "odalys@example.com"}],
     "phone_numbers": [{"id": 3, "number": "5035550112"}],
-    "addresses": [
-        {
-            "id": 4,
-            "address1": "1 Fir Way",
-            "address2": None,
-            "city": "Tall Pines",
-            "state": "OR",
-            "zip": "01234",
-        }
-    ],
+    "addresses": [_ADDRESS],
     "records": [_RECORD],
     "links": [_LINK],
     "service_history": [{"activated_service_on": "2026/01/05 08:00:00 +0000"}],
@@ -217,14 +194,10 @@ def _alert(kind: str, source: dict[str, Any], steps: list[str] | str) -> dict[st
     }
 
 
-def _listed(offset: int) -> dict[str, Any]:
-    return {"count": 1, "users": [{"id": PERSON_ID, "secret": SECRET}][offset:]}
-
-
 # The right bodies by operation, in the specification's JSON shapes; one person, one record, one link.
 BODIES: dict[str, dict[str, Any]] = {
     "create_user": {"user": _USER},
-    "list_users": _listed(0),
+    "list_users": {"count": 1, "users": [{"id": PERSON_ID, "secret": SECRET}]},
     "get_user": {"user": {**_USER, "records": [{**_RECORD, **_REQUIRED}]}},
     "update_user": {"user": _USER},
     "list_user_records": {"records": [{"record": _RECORD}]},
@@ -235,7 +208,7 @@ BODIES: dict[str, dict[str, Any]] = {
     },
 }
 _PREBUILT = {name: json.dumps(body).encode() for name, body in BODIES.items()}
-_BEYOND = json.dumps(_listed(1)).encode()
+_BEYOND = json.dumps({"count": 1, "users": []}).encode()
 
 _OPERATIONS = (
     ("POST", "create_user", ""),
@@ -273,7 +246,7 @@ Script = Sequence[Fault | None] | Callable[[Request], Fault | None]
 
 
 def on(operation: str, *faults: Fault | None) -> Callable[[Request], Fault | None]:
-    """A script: the nth request of that operation meets the nth fault, all else is answered well."""
+    """A script: the nth request of that operation meets the nth fault, all else gets its right response."""
     left = list(faults)
     lock = threading.Lock()
 
@@ -305,11 +278,10 @@ def gzip_zeros(size: int) -> bytes:
     return gzip.compress(b"")[:10] + once * whole + tail + struct.pack("<II", check, size % (1 << 32))
 
 
-# --- the server ---------------------------------------------------------------------------------------
-
 _PHRASES = {200: "OK", 302: "Found", 400: "Bad Request", 401: "Unauthorized", 404: "Not Found"}
 _LONGEST_HEAD = 1 << 16
-_READING_S = 1.0  # for what lies in a socket's buffer when a server ends
+_TLS_HANDSHAKE = b"\x16"
+_READING_S = 1.0  # for what is in a socket's buffer when a server ends
 
 
 class _Gone(Exception):
@@ -318,7 +290,7 @@ class _Gone(Exception):
 
 @dataclass
 class Server:
-    """What a test sees of the running server."""
+    """The running server, as a test reads it."""
 
     base_url: str
     requests: list[Request] = field(default_factory=list)
@@ -337,12 +309,12 @@ class _Listener:
         self._open: set[socket.socket] = set()
         self._threads: list[threading.Thread] = []
         self._stopping = threading.Event()
-        self._last: object = None  # the address of whoever is the last to come: nobody before it goes unheard
+        self._last: object = None  # the address of the last connection: those before it are accepted first
         self._accepting = threading.Thread(target=self._accept, name="faults")
         self._accepting.start()
 
     def stop(self) -> None:
-        """End; what was sent before, also by a client that has given up since, is read and counted first."""
+        """End, after all that was sent before is read and counted, also that of clients that left."""
         with socket.socket() as last:
             last.bind(("127.0.0.1", 0))
             self._last = last.getsockname()
@@ -390,18 +362,18 @@ class _Listener:
             connection.close()
 
     def _exchange(self, stream: "_Stream") -> bool:
-        """One request and what becomes of it. Says whether the connection goes on."""
+        """One request and its fault. Returns whether the connection goes on."""
         stream.wait()
         with self._lock:
             number = self._arrived
             self._arrived += 1
-        listed = None if callable(self._script) else _nth(self._script, number)
-        if listed == Reset("before"):
+        scripted = None if callable(self._script) else _nth(self._script, number)
+        if scripted == Reset("before"):
             return stream.reset()
         request = stream.request(number)
         with self._lock:
             self.server.requests.append(request)
-        fault = (self._script(request) if callable(self._script) else listed) or Well()
+        fault = (self._script(request) if callable(self._script) else scripted) or Well()
         before = isinstance(fault, Reset) and fault.when == "before"
         if request.operation == "create_user":
             with self._lock:
@@ -436,11 +408,15 @@ class _Stream:
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
-        self._held = b""
+        self._buffer = b""
 
     def wait(self) -> None:
-        """Until a request begins, without taking a byte of it."""
-        if not self._held and not self._connection.recv(1, socket.MSG_PEEK):
+        """Until a request begins, without taking a byte of it; what is no plain HTTP is refused."""
+        first = self._buffer[:1] or self._connection.recv(1, socket.MSG_PEEK)
+        if first == _TLS_HANDSHAKE:
+            self._more()
+            self.send(_head(400, 0, ("Connection", "close")))
+        if not first or first == _TLS_HANDSHAKE:
             raise _Gone
 
     def request(self, number: int) -> Request:
@@ -450,17 +426,9 @@ class _Stream:
         pairs = (entry.partition(":") for entry in lines if entry)
         headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
         address = urlsplit(target)
-        return Request(
-            number=number,
-            method=method,
-            path=address.path,
-            query={
-                name: values[-1] for name, values in parse_qs(address.query, keep_blank_values=True).items()
-            },
-            headers=headers,
-            body=self._body(headers),
-            operation=_operation(method, address.path),
-        )
+        query = dict(parse_qsl(address.query, keep_blank_values=True))
+        operation = _operation(method, address.path)
+        return Request(number, method, address.path, query, headers, self._body(headers), operation)
 
     def send(self, content: bytes, *, keep: bool = True) -> bool:
         self._connection.sendall(content)
@@ -473,7 +441,7 @@ class _Stream:
         return False
 
     def swallow(self) -> bool:
-        """Read on, answer nothing, until the other side goes or the server stops."""
+        """Read on without a response until the other side goes or the server stops."""
         while self._connection.recv(1 << 16):
             pass
         return False
@@ -489,24 +457,24 @@ class _Stream:
         return content
 
     def _until(self, mark: bytes) -> bytes:
-        while mark not in self._held:
-            if len(self._held) > _LONGEST_HEAD:
+        while mark not in self._buffer:
+            if len(self._buffer) > _LONGEST_HEAD:
                 raise _Gone
             self._more()
-        taken, _, self._held = self._held.partition(mark)
+        taken, _, self._buffer = self._buffer.partition(mark)
         return taken
 
     def _exactly(self, size: int) -> bytes:
-        while len(self._held) < size:
+        while len(self._buffer) < size:
             self._more()
-        taken, self._held = self._held[:size], self._held[size:]
+        taken, self._buffer = self._buffer[:size], self._buffer[size:]
         return taken
 
     def _more(self) -> None:
         content = self._connection.recv(1 << 16)
         if not content:
             raise _Gone
-        self._held += content
+        self._buffer += content
 
 
 def _nth(script: Sequence[Fault | None], number: int) -> Fault | None:
@@ -521,14 +489,8 @@ def _right(request: Request) -> tuple[int, bytes]:
     return 200, _PREBUILT[request.operation]
 
 
-def _padding(fault: OversizedHeaders) -> list[tuple[str, str]]:
-    if fault.lines == "one":
-        return [("X-Padding", "a" * fault.size)]
-    return [(f"X-Padding-{number}", "a" * 1000) for number in range(-(-fault.size // 1000))]
-
-
 def _framed(request: Request, fault: Fault | None = None) -> bytes:
-    """A whole answer, head and body, as the fault would have it."""
+    """A whole response, head and body, as the fault would have it."""
     status, body = _right(request)
     match fault:
         case Garbage():
@@ -540,7 +502,10 @@ def _framed(request: Request, fault: Fault | None = None) -> bytes:
             closing = (("Connection", "close"),) if fault.close else ()
             return _head(fault.status, len(body), *fault.headers, *closing, kind=fault.content_type) + body
         case OversizedHeaders():
-            return _head(status, len(body), *_padding(fault)) + body
+            one = fault.lines == "one"
+            count, size = (1, fault.size) if one else (-(-fault.size // 1000), 1000)
+            padding = [(f"X-Padding-{number}", "a" * size) for number in range(count)]
+            return _head(status, len(body), *padding) + body
         case GzipBomb():
             bomb = gzip_zeros(fault.size)
             return _head(200, len(bomb), ("Content-Encoding", "gzip")) + bomb

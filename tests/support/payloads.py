@@ -1,4 +1,4 @@
-"""Payloads as a service may send them, made by hypothesis: what the specification shows, and what it leaves open."""
+"""Payloads that a service may send, as hypothesis strategies and as examples."""
 
 import tracemalloc
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ INSTANTS = st.datetimes().map(lambda at: f"{at.year:04}/{at:%m/%d %H:%M:%S} +000
 
 
 def secrets(text: st.SearchStrategy[str]) -> st.SearchStrategy[int | str]:
-    """Integers as declared, text as shown; XML tells a blank text and null alike, so none is blank."""
+    """Integers or text; none is blank, since in XML a blank text is null."""
     return st.integers(0, 10**18) | text.filter(str.strip)
 
 
@@ -64,8 +64,7 @@ class Payloads:
     @cached_property
     def link(self) -> st.SearchStrategy[dict[str, Any]]:
         return st.fixed_dictionaries(
-            {"title": self.text},
-            optional={"url": st.none() | self.text, "contains": st.none() | self.texts},
+            {"title": self.text}, optional={"url": st.none() | self.text, "contains": st.none() | self.texts}
         )
 
     @cached_property
@@ -174,7 +173,7 @@ USER = {
 
 
 class Peak:
-    """The most memory that was in use at once inside the block, in bytes, beyond what was before it."""
+    """The most memory that was allocated at once inside the block, in bytes."""
 
     bytes = 0
 
