@@ -1,4 +1,4 @@
-"""Everyone at once: as many at a time as was asked for, in the service's order, and each failure one person's own."""
+"""Loads: limited concurrency, in the order of the service, and each failure is of one person."""
 
 import subprocess
 import sys
@@ -15,15 +15,19 @@ from exposurekit.errors import Unauthorized
 CONNECTION = {"integration_name": "acme", "api_key": "key", "api_secret": "secret"}
 
 
+def connected(server):
+    return Client(server.base_url, **CONNECTION, retries=AT_ONCE)
+
+
 def load(server, **options):
     """Load everyone: the batches with people, and the last one, which has the listing."""
-    with Client(server.base_url, **CONNECTION, retries=AT_ONCE) as client:
+    with connected(server) as client:
         *batches, last = bulk.iter_batches(client, **options)
     return batches, last
 
 
 class Crowd:
-    """Holds each call about a person until as many are under way as it waits for, and counts the most at once."""
+    """Delays each call about a person until enough are under way, and counts the most at once."""
 
     def __init__(self, waits_for):
         self.now = self.most = 0
@@ -43,77 +47,64 @@ class Crowd:
 
 
 @pytest.mark.parametrize("concurrency", [1, 3, 8, 20])
-def test_at_most_the_given_number_of_users_load_at_once(concurrency):
+def test_number_of_concurrent_users_is_limited(concurrency):
     crowd = Crowd(waits_for=concurrency)
     with faults.running(many(range(1, 41), crowd)) as server:
         load(server, concurrency=concurrency)
     assert crowd.most == concurrency
 
 
-def test_everyone_is_given_once_in_the_order_of_the_list():
-    ids = [5, 3, 200, 1, *range(300, 420)]
+def test_everyone_is_loaded_once_in_list_order():
+    ids = [5, 3, 200, 1, *range(300, 380)]
     with faults.running(many(ids)) as server:
         batches, last = load(server, prefetch=50)
     assert [key.id for batch in batches for key in batch.keys] == ids
     assert [user["id"] for batch in batches for user in batch.users] == ids
     assert [alerts["user_id"] for batch in batches for alerts in batch.alerts] == ids
     assert {batch.total for batch in batches} == {len(ids)}
+    assert {repr(batch) for batch in batches} == {"Batch(failures=[])"}
     assert last.listing == bulk.UserListing(len(ids), len(ids))
     assert [request.operation for request in server.requests].count("get_user") == len(ids)
     assert [request.operation for request in server.requests].count("get_user_alerts") == len(ids)
 
 
-def test_loading_fills_a_window_first_and_ends_with_the_list():
+def test_empty_list_needs_no_further_request():
     with faults.running(many([])) as server:
-        batches, _ = load(server)
-    assert batches == []
+        assert load(server)[0] == []
     assert {request.operation for request in server.requests} == {"list_users"}
 
 
-def test_a_person_without_an_answer_is_not_asked_about_alerts():
-    def refuse(request, number):
-        return faults.refused(401) if request.operation == "get_user" and number == 2 else None
+def test_failed_user_is_a_failure_without_alerts():
+    """A response about another user, as of a confused cache, is a failure too."""
 
-    with faults.running(many([1, 2, 3], refuse)) as server:
+    def meddle(request, number):
+        if request.operation != "get_user" or number == 1:
+            return None
+        return faults.refused(401) if number == 2 else json_response(faults.BODIES["get_user"])
+
+    with faults.running(many([1, 2, 3], meddle)) as server:
         [batch] = load(server)[0]
-    assert [user["id"] for user in batch.users] == [1, 3]
-    assert [(failure.user_id, failure.operation, failure.status) for failure in batch.failures] == [
-        (2, "Get user", 401)
-    ]
+    assert [user["id"] for user in batch.users] == [1]
+    refused, mixed_up = batch.failures
+    assert (refused.user_id, refused.operation, refused.status) == (2, "Get user", 401)
+    assert (mixed_up.user_id, mixed_up.error) == (3, "InvalidResponse")
+    assert mixed_up.reason == "the response is about another user"
     assert not any(request.path.endswith("/2/alerts.json") for request in server.requests)
 
 
-def test_a_list_that_is_refused_raises_as_it_is():
+def test_refused_list_raises_its_error():
     with faults.running(faults.always(faults.refused(401))) as server, pytest.raises(Unauthorized):
         load(server)
     assert len(server.requests) == 1
 
 
-def test_an_answer_about_somebody_else_is_a_failure():
-    """A cache or a proxy that mixes answers up must not put one person's records under another's id."""
-
-    def mix_up(request, number):
-        if request.operation == "get_user" and number == 2:
-            return json_response(faults.BODIES["get_user"])
-        return None
-
-    with faults.running(many([1, 2], mix_up)) as server:
-        [batch] = load(server)[0]
-    [failure] = batch.failures
-    assert (failure.user_id, failure.error, failure.reason) == (
-        2,
-        "InvalidResponse",
-        "the response is about another user",
-    )
-
-
-def test_a_fault_that_passes_costs_nobody():
-    met = set()
+def test_passing_faults_lose_nobody():
+    failed = set()
 
     def once(request, number):
-        if number is None or request.path in met:
+        if number is None or request.path in failed:
             return None
-        met.add(request.path)
+        failed.add(request.path)
         return LoseReply() if number % 2 else faults.unavailable(0)
 
     with faults.running(many(range(1, 31), once)) as server:
@@ -122,13 +113,7 @@ def test_a_fault_that_passes_costs_nobody():
     assert not any(batch.failures for batch in batches)
 
 
-def test_a_batch_shows_no_person_and_no_secret():
-    with faults.running(many([1])) as server:
-        [batch] = load(server)[0]
-    assert repr(batch) == "Batch(failures=[])"
-
-
-def test_only_those_who_are_chosen_are_asked_about():
+def test_only_selected_users_are_requested():
     requested_ids = set()
 
     def meddle(_request, number):
@@ -141,11 +126,7 @@ def test_only_those_who_are_chosen_are_asked_about():
     assert last.listing.returned == last.total == 30
 
 
-def connected(server):
-    return Client(server.base_url, **CONNECTION)
-
-
-def test_who_was_fetched_before_an_error_is_loaded():
+def test_users_fetched_before_an_error_are_loaded():
     def fail_second_page(request, number):
         return faults.refused(401) if number is None and request.query.get("offset", "0") != "0" else None
 
@@ -157,7 +138,7 @@ def test_who_was_fetched_before_an_error_is_loaded():
     assert loaded == list(range(1, 61))
 
 
-def test_a_closed_load_sends_no_further_request():
+def test_closed_load_sends_no_further_request():
     with faults.running(many(range(1, 300))) as server, connected(server) as client:
         batches = bulk.iter_batches(client, prefetch=30)
         next(batches)
@@ -181,13 +162,13 @@ except OSError as error:
 """
 
 
-def test_a_load_without_file_descriptors_fails_instead_of_waiting():
+def test_load_without_file_descriptors_fails_immediately():
     run = subprocess.run(
         [sys.executable, "-c", WITHOUT_FILES], capture_output=True, text=True, check=False, timeout=60
     )
     assert run.stdout == "Too many open files\n"
 
 
-@pytest.mark.parametrize(("told_count", "is_complete"), [(2, True), (None, True), (3, False)])
-def test_a_list_is_complete_where_it_matches_its_count(told_count, is_complete):
-    assert bulk.UserListing(2, told_count).is_complete is is_complete
+@pytest.mark.parametrize(("count", "is_complete"), [(2, True), (None, True), (3, False)])
+def test_list_is_complete_if_it_matches_its_count(count, is_complete):
+    assert bulk.UserListing(2, count).is_complete is is_complete

@@ -1,4 +1,4 @@
-"""Where the settings come from, and what is said when they make no sense."""
+"""The sources of the settings, and the errors for invalid ones."""
 
 import os
 import re
@@ -18,7 +18,7 @@ SETTINGS = {
 
 
 @pytest.fixture(autouse=True)
-def empty_place(tmp_path, monkeypatch):
+def empty_directory(tmp_path, monkeypatch):
     """A working directory without a .env file, and an environment without our variables."""
     monkeypatch.chdir(tmp_path)
     for name in [name for name in os.environ if name.upper().startswith("EXPOSUREKIT_")]:
@@ -40,22 +40,17 @@ def resolved_settings(**arguments):
     return credentials(**({name: None for name in SETTINGS} | arguments))  # noqa: C420  dict.fromkeys reads no better
 
 
-def test_settings_come_from_arguments():
+def test_settings_are_read_from_every_source(empty_directory, monkeypatch):
     assert resolved_settings(**SETTINGS) == SETTINGS
-
-
-def test_settings_come_from_the_environment(monkeypatch):
-    to_environment(monkeypatch, SETTINGS)
+    with monkeypatch.context() as environment:
+        to_environment(environment, SETTINGS)
+        assert resolved_settings() == SETTINGS
+    to_file(empty_directory, SETTINGS)
     assert resolved_settings() == SETTINGS
 
 
-def test_settings_come_from_a_dotenv_file(empty_place):
-    to_file(empty_place, SETTINGS)
-    assert resolved_settings() == SETTINGS
-
-
-def test_arguments_outrank_the_environment_and_the_environment_the_file(empty_place, monkeypatch):
-    to_file(empty_place, SETTINGS)
+def test_arguments_outrank_environment_and_file(empty_directory, monkeypatch):
+    to_file(empty_directory, SETTINGS)
     to_environment(monkeypatch, {"api_key": "key-2", "api_secret": "secret-2"})
     assert resolved_settings(api_secret="secret-3") == SETTINGS | {
         "api_key": "key-2",
@@ -63,21 +58,18 @@ def test_arguments_outrank_the_environment_and_the_environment_the_file(empty_pl
     }
 
 
-def test_a_blank_setting_is_a_missing_one(monkeypatch):
-    to_environment(monkeypatch, SETTINGS | {"api_key": ""})
-    with pytest.raises(ConfigurationError, match=r"pass api_key, or set EXPOSUREKIT_API_KEY "):
-        resolved_settings()
-
-
 @pytest.mark.parametrize("missing", SETTINGS)
-def test_a_missing_setting_is_named_with_its_variable(missing):
-    remaining = {name: value for name, value in SETTINGS.items() if name != missing}
+@pytest.mark.parametrize("is_blank", [True, False])
+def test_missing_or_blank_setting_is_named_with_its_variable(monkeypatch, missing, is_blank):
+    to_environment(monkeypatch, {name: SETTINGS[name] for name in SETTINGS if name != missing})
+    if is_blank:
+        monkeypatch.setenv(f"EXPOSUREKIT_{missing.upper()}", "")
     with pytest.raises(ConfigurationError) as caught:
-        resolved_settings(**remaining)
+        resolved_settings()
     assert f"pass {missing}, or set EXPOSUREKIT_{missing.upper()} " in str(caught.value)
 
 
-def test_without_settings_one_line_says_what_to_set():
+def test_error_without_settings_lists_what_to_set():
     with pytest.raises(ConfigurationError) as caught:
         Client()
     assert str(caught.value) == (
@@ -97,7 +89,7 @@ def test_without_settings_one_line_says_what_to_set():
         ({"lists": "csv"}, 'lists="csv" needs body_encoding="form"'),
     ],
 )
-def test_an_unknown_credentials_style_is_refused_with_the_known_ones(settings, message):
+def test_unknown_style_is_refused_with_the_valid_ones(settings, message):
     with pytest.raises(ConfigurationError, match=re.escape(message) + "$"):
         ClientConfig(**SETTINGS, **settings)
 
@@ -105,22 +97,14 @@ def test_an_unknown_credentials_style_is_refused_with_the_known_ones(settings, m
 @pytest.mark.parametrize(
     "base_url",
     [
-        "service.example",
-        "ftp://service.example",
-        "https://",
-        "https:///api",
-        "https://user:pass@service.example",
-        "https://user@service.example",
-        "https://service.example?x=1",
-        "https://service.example#there",
-        "https://service.example:0",
-        "https://service.example:port",
-        "https://service.example:99999",
-        "https://[::1",
+        *("service.example", "ftp://service.example", "https://", "https:///api", "https://[::1"),
+        *("https://user:pass@service.example", "https://user@service.example"),
+        *("https://service.example?x=1", "https://service.example#there", "https://service.example:0"),
+        *("https://service.example:port", "https://service.example:99999"),
         "https://service.example/api/acme/key-1/v2",
     ],
 )
-def test_an_invalid_base_url_is_refused_without_repeating_it(base_url):
+def test_invalid_base_url_is_refused_without_repeating_it(base_url):
     with pytest.raises(ConfigurationError, match=r"^base_url is the part before /api/, such as") as caught:
         ClientConfig(**SETTINGS | {"base_url": base_url})
     assert not {"user", "pass", "acme", "key-1"} & set(re.findall(r"[\w-]+", str(caught.value)))
@@ -129,23 +113,18 @@ def test_an_invalid_base_url_is_refused_without_repeating_it(base_url):
 @pytest.mark.parametrize(
     "base_url",
     [
-        "https://service.example",
-        "https://service.example/",
-        "https://service.example:8443/mounted/here",
-        "http://127.0.0.1:8642",
-        "http://127.8.8.8",
-        "http://[::1]:8642",
-        "http://localhost:8642",
+        *("https://service.example", "https://service.example/", "https://service.example:8443/mounted/here"),
+        *("http://127.0.0.1:8642", "http://127.8.8.8", "http://[::1]:8642", "http://localhost:8642"),
         "http://service.localhost",
     ],
 )
-def test_https_and_loopback_are_taken_in_silence(base_url):
+def test_https_and_loopback_are_accepted_silently(base_url):
     assert ClientConfig(**SETTINGS | {"base_url": base_url}).base_url == base_url
 
 
 @pytest.mark.parametrize("kind", [Client, AsyncClient])
 @pytest.mark.parametrize("host", ["service.example", "10.0.0.7", "localhost.example"])
-def test_plain_http_to_elsewhere_warns_where_the_client_is_made(kind, host):
+def test_plain_http_to_a_remote_host_warns(kind, host):
     with pytest.warns(
         UserWarning, match="base_url is plain HTTP: keys and secrets travel unencrypted"
     ) as warnings_raised:
@@ -154,7 +133,7 @@ def test_plain_http_to_elsewhere_warns_where_the_client_is_made(kind, host):
 
 
 @pytest.mark.parametrize("kind", [Client, AsyncClient])
-def test_a_clients_repr_has_its_address_and_integrator_only(kind):
+def test_repr_of_a_client_contains_no_secrets(kind):
     expected = f"{kind.__name__}('https://service.example', integration_name='acme')"
     assert repr(kind(**SETTINGS)) == expected
     access = repr(kind(**SETTINGS).config)

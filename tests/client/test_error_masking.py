@@ -1,4 +1,4 @@
-"""The reason in an error response: what a service says in known words, and nobody's data."""
+"""The reason in an error response: common words, and nobody's data."""
 
 import json
 
@@ -36,12 +36,12 @@ def reason(text):
         "User not found",
     ],
 )
-def test_a_service_is_heard_in_the_words_of_any_service(text):
+def test_common_words_of_a_reason_are_unchanged(text):
     assert reason(text) == text
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "masked"),
     [
         (
             "user zelda@marrow.example, phone 555-010-1111, Zelda Marrow, 9 Thorn Way is deactivated",
@@ -53,11 +53,11 @@ def test_a_service_is_heard_in_the_words_of_any_service(text):
         ("Zelda", ""),
     ],
 )
-def test_no_value_of_a_person_comes_through(text, shown):
-    assert reason(text) == shown
+def test_personal_values_are_masked(text, masked):
+    assert reason(text) == masked
 
 
-def test_a_failure_has_no_value_of_a_person():
+def test_failure_contains_no_personal_value():
     def meddle(request, number):
         body = b'{"error": "Zelda Marrow, 9 Thorn Way is deactivated"}'
         return faults.refused(404, body) if number else None
