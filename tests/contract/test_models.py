@@ -1,4 +1,4 @@
-"""Resources: strict where the specification speaks, tolerant where it is silent, and silent about people."""
+"""Resources: strict where the specification is definite, tolerant where it is silent, without personal data in reprs."""
 
 from datetime import UTC, date, datetime, timedelta, timezone
 from pprint import pformat
@@ -46,7 +46,7 @@ TABLES: dict[type[BaseModel], tuple[dict[str, Any], set[str]]] = {
     Link: (LINK, {"url", "contains"}),
     Alert: (ALERT, {"url", "guide", "opt_out_procedure"}),
 }
-NOT_SHOWN = {Alias: {"alias_type"}, Address: {"country"}}
+REQUEST_ONLY = {Alias: {"alias_type"}, Address: {"country"}}
 FIELDS = [(model, name) for model, (payload, _) in TABLES.items() for name in payload]
 REQUIRED = [(model, name) for model, name in FIELDS if name not in TABLES[model][1]]
 NULLABLE = [(model, name) for model, name in FIELDS if name in TABLES[model][1]]
@@ -62,22 +62,33 @@ def refusal_of(model, payload):
     return refusal.value
 
 
+def error_fields(error):
+    return {problem["loc"][0] for problem in error.errors()}
+
+
 @pytest.mark.parametrize("model", TABLES)
-def test_a_resource_has_exactly_the_fields_of_its_table(model):
+def test_resource_has_exactly_the_fields_of_its_table(model):
     """Specification, "Resources and their fields"."""
-    assert set(model.model_fields) == TABLES[model][0].keys() | NOT_SHOWN.get(model, set())
+    payload, _ = TABLES[model]
+    assert set(model.model_fields) == payload.keys() | REQUEST_ONLY.get(model, set())
+    read = model.model_validate(payload).model_dump(exclude_unset=True)
+    if model is User:
+        payload = USER | {
+            "service_history": [{"activated_service_on": datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)}]
+        }
+    assert read == payload
 
 
 @pytest.mark.parametrize(("model", "name"), REQUIRED)
-def test_a_field_that_is_not_nullable_must_be_there(model, name):
+def test_required_field_must_be_present_and_not_null(model, name):
     payload, _ = TABLES[model]
     [absent] = refusal_of(model, without(payload, name)).errors()
     assert (absent["loc"], absent["type"]) == ((name,), "missing")
-    assert {error["loc"][0] for error in refusal_of(model, payload | {name: None}).errors()} == {name}
+    assert error_fields(refusal_of(model, payload | {name: None})) == {name}
 
 
 @pytest.mark.parametrize(("model", "name"), NULLABLE)
-def test_a_field_that_may_be_null_may_also_be_absent(model, name):
+def test_nullable_field_may_also_be_absent(model, name):
     """Specification, "?"; Where the specification is silent: "may be null or absent"."""
     payload, _ = TABLES[model]
     nothing = [] if name == "opt_out_procedure" else None
@@ -85,29 +96,8 @@ def test_a_field_that_may_be_null_may_also_be_absent(model, name):
         assert getattr(model.model_validate(variant), name) == nothing
 
 
-@pytest.mark.parametrize(("model", "name"), [field for field in FIELDS if field != (Alert, "source")])
-def test_a_field_of_another_shape_is_refused(model, name):
-    value = {"of": "another shape"}
-    refused = refusal_of(model, TABLES[model][0] | {name: value})
-    assert {error["loc"][0] for error in refused.errors()} == {name}
-
-
-@pytest.mark.parametrize("model", [model for model in TABLES if model is not User])
-def test_a_payload_is_read_as_it_stands(model):
-    payload, _ = TABLES[model]
-    assert model.model_validate(payload).model_dump(exclude_unset=True) == payload
-
-
-def test_a_user_is_read_as_it_stands():
-    user = User.model_validate(USER)
-    payload_in = USER | {
-        "service_history": [{"activated_service_on": datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)}]
-    }
-    assert user.model_dump(exclude_unset=True) == payload_in
-
-
 @pytest.mark.parametrize(("model", "name"), [(Alias, "alias_type"), (Address, "country")])
-def test_what_responses_may_carry_is_read_where_they_do(model, name):
+def test_request_field_in_a_response_is_read(model, name):
     """Not in the specification: alias_type and country read where a response carries them."""
     payload, _ = TABLES[model]
     assert getattr(model.model_validate(payload | {name: "XX"}), name) == "XX"
@@ -115,79 +105,58 @@ def test_what_responses_may_carry_is_read_where_they_do(model, name):
 
 
 @pytest.mark.parametrize("model", TABLES)
-def test_an_unknown_field_is_kept_beside_the_known_ones(model):
+def test_resource_is_frozen_and_preserves_unknown_fields(model):
     """Where the specification is silent: "unknown fields"."""
     read = model.model_validate(TABLES[model][0] | {"colour": {"of": ["anything"]}})
     assert read.model_extra == {"colour": {"of": ["anything"]}}
-
-
-@pytest.mark.parametrize("model", TABLES)
-def test_a_resource_does_not_change(model):
-    read = model.model_validate(TABLES[model][0])
     name = next(iter(model.model_fields))
     with pytest.raises(ValidationError, match="frozen"):
         setattr(read, name, getattr(read, name))
 
 
-# Values
-
-
 @pytest.mark.parametrize("secret", ["ab12", "000123", "123456789012345678", 123456789012345678, 0, 10**30])
-def test_a_secret_is_kept_exactly_as_returned(secret):
+def test_secret_is_preserved_exactly(secret):
     """Specification, "User": keep it exactly as returned; Not in the specification: type included."""
     user = User.model_validate(USER | {"secret": secret})
-    for read_secret in (
-        user.secret,
-        user.key.secret,
-        UserKey.model_validate_json(user.key.model_dump_json()).secret,
-    ):
-        assert (type(read_secret), read_secret) == (type(secret), secret)
-
-
-@pytest.mark.parametrize("value", [0, 1, 2**53 + 1, 2**63 - 1, "12"])
-def test_an_id_is_any_integer_that_64_bits_hold(value):
-    assert Email(id=value, address="a").id == int(value)
-
-
-@pytest.mark.parametrize("value", [-1, 2**63, 1.5, "x", "", None, [1], "9" * 5000])
-def test_what_is_no_id_is_refused(value):
-    assert refusal_of(Email, {"id": value, "address": "a"}).errors()[0]["loc"] == ("id",)
-
-
-@pytest.mark.parametrize(("value", "age"), [(0, 0), ("41", 41), (32_767, 32_767)])
-def test_an_age_is_a_small_integer(value, age):
-    assert Record.model_validate(RECORD | {"age": value}).age == age
-
-
-@pytest.mark.parametrize("value", [-1, 32_768, 41.5, "old", 10**30])
-def test_what_is_no_age_is_refused(value):
-    refusal_of(Record, RECORD | {"age": value})
+    restored = UserKey.model_validate_json(user.key.model_dump_json())
+    for read in (user.secret, user.key.secret, restored.secret):
+        assert (type(read), read) == (type(secret), secret)
 
 
 @pytest.mark.parametrize(
-    ("model", "name", "value", "text"),
+    ("model", "name", "value", "expected"),
     [
+        *((Email, "id", value, int(value)) for value in (0, 1, 2**53 + 1, 2**63 - 1, "12")),
+        *((Record, "age", value, int(value)) for value in (0, "41", 32_767)),
+        # Where the specification is silent: "strings that look like numbers"
         (Record, "reference_id", "000560228488", "000560228488"),
         (Record, "reference_id", 560228488, "560228488"),
         (Address, "zip", "01234", "01234"),
         (Address, "zip", 94301, "94301"),
         (PhoneNumber, "number", "0155512345", "0155512345"),
         (PhoneNumber, "number", 5551234567, "5551234567"),
+        *((User, "is_scanning", value, True) for value in (True, "true", 1)),
+        *((User, "is_scanning", value, False) for value in (False, "false", 0)),
+        # Not in the specification: open sets
+        *((Record, "status", value, value) for value in ("pending removal", "verifying", "", "REMOVED")),
+        (Link, "contains", ["email", "passport"], ["email", "passport"]),
     ],
 )
-def test_what_looks_like_a_number_stays_text(model, name, value, text):
-    """Where the specification is silent: "strings that look like numbers"."""
-    assert getattr(model.model_validate(TABLES[model][0] | {name: value}), name) == text
+def test_value_is_read_as_the_type_of_its_field(model, name, value, expected):
+    assert getattr(model.model_validate(TABLES[model][0] | {name: value}), name) == expected
 
 
-@pytest.mark.parametrize("value", [True, False, "true", "false", 1, 0])
-def test_is_scanning_is_a_boolean(value):
-    assert User.model_validate(USER | {"is_scanning": value}).is_scanning is (value in {True, "true"})
-
-
-@pytest.mark.parametrize("value", ["scanning", 2, "", []])
-def test_what_is_no_boolean_is_refused(value):
-    refusal_of(User, USER | {"is_scanning": value})
+@pytest.mark.parametrize(
+    ("model", "name", "value"),
+    [
+        *((Email, "id", value) for value in (-1, 2**63, 1.5, "x", "", None, [1], "9" * 5000)),
+        *((Record, "age", value) for value in (-1, 32_768, 41.5, "old", 10**30)),
+        *((User, "is_scanning", value) for value in ("scanning", 2, "", [])),
+        *((*field, {"of": "another shape"}) for field in FIELDS if field != (Alert, "source")),
+    ],
+)
+def test_invalid_value_is_refused(model, name, value):
+    assert error_fields(refusal_of(model, TABLES[model][0] | {name: value})) == {name}
 
 
 def test_identification_on_file_has_two_names():
@@ -196,33 +165,24 @@ def test_identification_on_file_has_two_names():
     assert User.model_validate(payload_in).identification_on_file is True
 
 
-@pytest.mark.parametrize(
-    ("value", "seconds"),
-    [
-        (None, None),
-        ("", None),
-        ("  ", None),
-        (0, 0),
-        ("0", 0),
-        (-86_400, -86_400),
-        ("-86400", -86_400),
-        (-62_135_596_800, -62_135_596_800),
-        (253_402_300_799, 253_402_300_799),
-        ("1969-12-31", -86_400),
-        ("1969/12/31", -86_400),
-        ("1980-02-29", 320_630_400),
-        ("1970-01-01T00:00:00Z", 0),
-        ("1970-01-01 01:00:00 +0100", 0),
-        ("1970-01-01T00:00:00.000Z", 0),
-        ("1970-01-01 00:00:00 UTC", 0),
-        ("0001-01-01", -62_135_596_800),
-        ("9999-12-31 23:59:59", 253_402_300_799),
-        (date(1969, 12, 31), -86_400),
-        (datetime(1970, 1, 1, 1, tzinfo=timezone(timedelta(hours=1))), 0),
-        (datetime(1970, 1, 1), 0),  # noqa: DTZ001  a naive one is UTC
+BIRTH_DATES = {
+    None: [None, "", "  "],
+    -86_400: [-86_400, "-86400", "1969-12-31", "1969/12/31", date(1969, 12, 31)],
+    320_630_400: ["1980-02-29"],
+    -62_135_596_800: [-62_135_596_800, "0001-01-01"],
+    253_402_300_799: [253_402_300_799, "9999-12-31 23:59:59"],
+    0: [
+        *(0, "0", "1970-01-01T00:00:00Z", "1970-01-01 01:00:00 +0100", "1970-01-01T00:00:00.000Z"),
+        *("1970-01-01 00:00:00 UTC", datetime(1970, 1, 1, 1, tzinfo=timezone(timedelta(hours=1)))),
+        datetime(1970, 1, 1),  # noqa: DTZ001  a naive one is UTC
     ],
+}
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"), [(value, seconds) for seconds, values in BIRTH_DATES.items() for value in values]
 )
-def test_a_birth_date_is_seconds_or_a_date_as_text(value, seconds):
+def test_birth_date_is_epoch_seconds_or_a_date(value, seconds):
     """Specification: unix epoch seconds, UTC; null when unset. Not in the specification: negative before 1970; also a date string."""
     assert TypeAdapter(BirthDate).validate_python(value) == seconds
 
@@ -230,29 +190,19 @@ def test_a_birth_date_is_seconds_or_a_date_as_text(value, seconds):
 @pytest.mark.parametrize(
     "value",
     [
-        -62_135_596_801,
-        253_402_300_800,
-        1.5,
-        "soon",
-        "1980-02-30",
-        "1980-13-01",
-        "1980-02-29canary",
-        "1980-02-29 25:00:00",
-        "0001-01-01 00:00:00 +2359",
-        "9999-12-31 23:59:59 -2359",
-        "9" * 5000,
-        "٣" * 4 + "-01-01T",
-        [0],
+        *(-62_135_596_801, 253_402_300_800, 1.5, "soon", "1980-02-30", "1980-13-01", "1980-02-29canary"),
+        *("1980-02-29 25:00:00", "0001-01-01 00:00:00 +2359", "9999-12-31 23:59:59 -2359", "9" * 5000),
+        *("٣" * 4 + "-01-01T", [0]),
     ],
 )
-def test_what_is_no_birth_date_is_refused_without_being_repeated(value):
+def test_invalid_birth_date_is_refused_without_its_value(value):
     [problem] = refusal_of(User, USER | {"birth_date": value}).errors()
     assert problem["loc"] == ("birth_date",)
     assert str(value) not in problem["msg"]
 
 
 @given(st.datetimes(timezones=st.just(UTC)).map(lambda at: at.replace(microsecond=0)))
-def test_a_service_instant_is_read_to_the_second(at):
+def test_service_instant_is_read_to_the_second(at):
     """Specification, "Service history entry": YYYY/MM/DD HH:MM:SS +0000."""
     text = f"{at.year:04}/{at:%m/%d %H:%M:%S} +0000"
     assert ServiceHistoryEntry.model_validate({"activated_service_on": text}).activated_service_on == at
@@ -261,7 +211,7 @@ def test_a_service_instant_is_read_to_the_second(at):
 @pytest.mark.parametrize(
     "text", ["2026-01-02T03:04:05Z", "2026/01/02 05:04:05 +0200", "2026-01-02T03:04:05.000+00:00"]
 )
-def test_a_service_instant_may_be_written_otherwise(text):
+def test_service_instant_has_other_accepted_forms(text):
     assert TypeAdapter(Instant).validate_python(text) == datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
@@ -269,28 +219,18 @@ def test_a_service_instant_may_be_written_otherwise(text):
     "text",
     ["", "yesterday", "2026/02/30 00:00:00 +0000", "0001/01/01 00:00:00 +0100", "2026/01/02 03:04:05 canary"],
 )
-def test_what_is_no_instant_is_refused_without_being_repeated(text):
+def test_invalid_instant_is_refused_without_its_value(text):
     [problem] = refusal_of(ServiceHistoryEntry, {"activated_service_on": text}).errors()
     assert problem["msg"].startswith("Value error, not an instant")
     assert not text or text not in problem["msg"]
 
 
-@pytest.mark.parametrize("status", ["discovered", "pending removal", "removed", "verifying", "", "REMOVED"])
-def test_an_unknown_status_is_kept_as_text(status):
-    """Not in the specification: open sets."""
-    assert Record.model_validate(RECORD | {"status": status}).status == status
-
-
 @pytest.mark.parametrize("source_type", ["record", "link", "breach", ""])
-def test_an_unknown_source_type_is_kept_with_its_source(source_type):
+def test_unknown_source_type_is_preserved_with_its_source(source_type):
     alert = Alert.model_validate(ALERT | {"source_type": source_type, "source": {"breach": {"name": "B"}}})
     assert alert.source_type == source_type
     assert (alert.source.record, alert.source.link) == (None, None)
     assert alert.source.model_extra == {"breach": {"name": "B"}}
-
-
-def test_unknown_kinds_of_data_are_kept_as_text():
-    assert Link.model_validate(LINK | {"contains": ["email", "passport"]}).contains == ["email", "passport"]
 
 
 @pytest.mark.parametrize(
@@ -302,7 +242,7 @@ def test_unknown_kinds_of_data_are_kept_as_text():
         (Alert, lambda record: ALERT | {"source": {"record": record}}),
     ],
 )
-def test_a_record_is_read_bare_or_wrapped_everywhere(model, wrap):
+def test_record_is_read_bare_or_wrapped_everywhere(model, wrap):
     """Where the specification is silent: "records"."""
     bare, wrapped = (model.model_validate(wrap(variant)) for variant in (RECORD, {"record": RECORD}))
     assert bare == wrapped
@@ -319,46 +259,33 @@ def nested(value):
 @pytest.mark.parametrize(
     ("counts", "count"), [({"count": 3}, 3), ({"total": 3}, 3), ({}, None), ({"count": None}, None)]
 )
-def test_the_count_of_users_has_two_names_or_none(counts, count):
+def test_count_of_users_has_two_names_or_none(counts, count):
     """Specification, "List users": which name is returned: not shown."""
     page = UserPage.model_validate(counts | {"users": [KEY]})
     assert (page.count, page.users) == (count, [UserKey.model_validate(KEY)])
 
 
-# The steps of an opt-out
+ONE_STEP = [
+    *("Write to privacy@site.example", "Remove it in 1.5 days, or 2.5 at most", "1. Only one", "1. a 3. b"),
+    *("2. a 3. b", "1. a 1. b", "2. b 1. a", "Do this: 1. a 2. b", "1. a 2. ", "1. 2. 3. ", "1.a 2.b"),
+    "Call 555. Ask for 1. and 2. floor",
+]
 
 
 @pytest.mark.parametrize(
     ("value", "steps"),
     [
-        (None, []),
-        ([], []),
-        (["a", "b"], ["a", "b"]),
+        *((value, []) for value in (None, [], "", " \n")),
+        *((value, [value]) for value in ONE_STEP),
+        *((value, ["a", "b"]) for value in (["a", "b"], "1. a 2. b", "1) a 2) b", "  1. a 2. b")),
         (["1. a 2. b"], ["1. a 2. b"]),
-        ("", []),
-        (" \n", []),
-        ("Write to privacy@site.example", ["Write to privacy@site.example"]),
-        ("1. a 2. b", ["a", "b"]),
         ("1. a\n2. b\n3. c\n", ["a", "b", "c"]),
-        ("1) a 2) b", ["a", "b"]),
-        ("  1. a 2. b", ["a", "b"]),
         ("Step 1: Open the page. Step 2: Press Remove.", ["Open the page.", "Press Remove."]),
         ("STEP 1. a step 2. b", ["a", "b"]),
         ("1. Wait in 1.5 days 2. Look again", ["Wait in 1.5 days", "Look again"]),
-        ("Remove it in 1.5 days, or 2.5 at most", ["Remove it in 1.5 days, or 2.5 at most"]),
-        ("1. Only one", ["1. Only one"]),
-        ("1. a 3. b", ["1. a 3. b"]),
-        ("2. a 3. b", ["2. a 3. b"]),
-        ("1. a 1. b", ["1. a 1. b"]),
-        ("2. b 1. a", ["2. b 1. a"]),
-        ("Do this: 1. a 2. b", ["Do this: 1. a 2. b"]),
-        ("1. a 2. ", ["1. a 2. "]),
-        ("1. 2. 3. ", ["1. 2. 3. "]),
-        ("1.a 2.b", ["1.a 2.b"]),
-        ("Call 555. Ask for 1. and 2. floor", ["Call 555. Ask for 1. and 2. floor"]),
     ],
 )
-def test_a_procedure_is_a_list_of_steps(value, steps):
+def test_procedure_is_split_into_numbered_steps(value, steps):
     """Not in the specification, "opt_out_procedure": a single string stays one step unless it plainly numbers its steps."""
     assert split_steps(value) == steps
     assert Alert.model_validate(ALERT | {"opt_out_procedure": value}).opt_out_procedure == steps
@@ -374,53 +301,40 @@ WORDS = st.lists(
     st.sampled_from(["{}. {}", "{}) {}", "Step {}: {}"]),
     st.sampled_from([" ", "\n", "\r\n\t"]),
 )
-def test_steps_that_are_numbered_come_apart_again(steps, numbered, between):
+def test_joined_numbered_steps_are_split_again(steps, numbered, between):
     assert split_steps(between.join(numbered.format(n, step) for n, step in enumerate(steps, 1))) == steps
 
 
 @given(st.text(st.sampled_from("123.) :stepa\n")))
-def test_no_step_is_blank_and_no_text_is_invented(text):
+def test_no_step_is_blank_or_invented(text):
     steps = split_steps(text)
     assert all(step.strip() and step in text for step in steps)
     assert bool(steps) == bool(text.strip())
 
 
-# What requests carry
+ITEMS = {
+    AliasItem: {"first_name", "last_name", "alias_type"},
+    EmailItem: {"address"},
+    PhoneNumberItem: {"number"},
+    AddressItem: {"address1", "address2", "city", "state", "zip", "country"},
+}
 
 
-@pytest.mark.parametrize("model", [AliasItem, EmailItem, PhoneNumberItem, AddressItem])
-def test_an_item_may_be_empty_or_only_destroy(model):
-    """Specification, "Update user": rules 1 to 3."""
+@pytest.mark.parametrize("model", ITEMS)
+def test_item_may_be_empty_or_only_destroy(model):
+    """Specification, "Request"; "Update user": rules 1 to 3."""
+    assert set(model.model_fields) == ITEMS[model] | {"id", "destroy"}
     assert model.model_validate({}).model_dump(exclude_none=True) == {}
-    gone = model.model_validate({"id": 7, "_destroy": True})
-    assert gone.model_dump(by_alias=True, exclude_none=True) == {"id": "7", "_destroy": True}
-
-
-@pytest.mark.parametrize(
-    ("model", "names"),
-    [
-        (AliasItem, {"first_name", "last_name", "alias_type"}),
-        (EmailItem, {"address"}),
-        (PhoneNumberItem, {"number"}),
-        (AddressItem, {"address1", "address2", "city", "state", "zip", "country"}),
-    ],
-)
-def test_an_item_has_the_fields_of_its_request(model, names):
-    """Specification, "Request"."""
-    assert set(model.model_fields) == names | {"id", "destroy"}
+    destroyed = model.model_validate({"id": 7, "_destroy": True})
+    assert destroyed.model_dump(by_alias=True, exclude_none=True) == {"id": "7", "_destroy": True}
 
 
 @pytest.mark.parametrize("alias_type", ["nickname", "maiden", "", None])
-def test_an_alias_is_a_nickname_or_a_maiden_name(alias_type):
+def test_alias_is_a_nickname_or_a_maiden_name(alias_type):
     """Specification, "Alias": one of nickname, maiden; a blank one clears it."""
     assert AliasItem.model_validate({"alias_type": alias_type}).alias_type == alias_type
-
-
-def test_another_kind_of_alias_is_refused_without_being_repeated():
     assert "canary" not in str(refusal_of(AliasItem, {"alias_type": "canary"}))
 
-
-# Nothing personal in any repr or error
 
 CANARY = "canary"
 
@@ -447,36 +361,32 @@ WAYS = {
 }
 
 
-def planted_payload(model):
-    payload = {
-        UserReply: {"user": USER},
-        RecordsReply: {"records": [RECORD]},
-        RecordReply: {"record": RECORD},
-    }
-    payload |= {LinksReply: {"links": [LINK]}, AlertsReply: {"alerts": [ALERT]}, UserPage: {"users": [KEY]}}
-    return planted(payload[model] if model in payload else TABLES[model][0])
+REPLIES = {
+    UserReply: {"user": USER},
+    UserPage: {"users": [KEY]},
+    RecordsReply: {"records": [RECORD]},
+    RecordReply: {"record": RECORD},
+    LinksReply: {"links": [LINK]},
+    AlertsReply: {"alerts": [ALERT]},
+}
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize(
-    "model", [*TABLES, UserReply, UserPage, RecordsReply, RecordReply, LinksReply, AlertsReply]
-)
-def test_no_repr_holds_personal_data_or_a_secret(model, way):
+@pytest.mark.parametrize("model", [*TABLES, *REPLIES])
+def test_no_repr_contains_personal_data_or_a_secret(model):
     """Not in the specification, "secret": never in a frame, repr, log or error."""
-    payload = planted_payload(model)
-    read = model.model_validate(payload)
+    read = model.model_validate(planted(REPLIES.get(model) or TABLES[model][0]))
     assert CANARY in read.model_dump_json()
-    assert CANARY not in WAYS[way](read)
+    assert not [name for name, way in WAYS.items() if CANARY in way(read)]
 
 
 @pytest.mark.parametrize("secret", [987654321, "987654321"])
-def test_no_repr_holds_a_secret_of_any_type(secret):
+def test_no_repr_contains_a_secret_of_any_type(secret):
     for read in (UserKey(id=1, secret=secret), User.model_validate(USER | {"secret": secret})):
         assert not any("987654321" in way(read) for way in WAYS.values())
 
 
-@pytest.mark.parametrize("model", [AliasItem, EmailItem, PhoneNumberItem, AddressItem])
-def test_the_repr_of_an_item_holds_its_id_alone(model):
+@pytest.mark.parametrize("model", ITEMS)
+def test_repr_of_an_item_contains_only_its_id(model):
     names = model.model_fields.keys() - {"id", "destroy", "alias_type"}
     item = model.model_validate({"id": "7", "kind": CANARY} | dict.fromkeys(names, CANARY))
     assert isinstance(item, Item)
@@ -484,20 +394,21 @@ def test_the_repr_of_an_item_holds_its_id_alone(model):
     assert repr(item) == f"{model.__name__}(id='7')"
 
 
-@pytest.mark.parametrize("value", [{CANARY: CANARY}, [[CANARY]]])
-@pytest.mark.parametrize(("model", "name"), [field for field in FIELDS if field != (Alert, "source")])
-def test_no_refusal_holds_what_it_refuses(model, name, value):
+@pytest.mark.parametrize(
+    ("model", "name", "value"),
+    [
+        *((*field, {CANARY: CANARY}) for field in FIELDS if field != (Alert, "source")),
+        *((*field, [[CANARY]]) for field in FIELDS if field != (Alert, "source")),
+        *((User, name, CANARY) for name in ("id", "birth_date", "is_scanning", "aliases", "records")),
+        (User, "service_history", CANARY),
+    ],
+)
+def test_no_refusal_contains_the_refused_value(model, name, value):
     refused = refusal_of(model, planted(TABLES[model][0]) | {name: value})
     assert CANARY not in str(refused) + repr(refused) + refused.json(include_input=False)
 
 
-@pytest.mark.parametrize("name", ["id", "birth_date", "is_scanning", "aliases", "records", "service_history"])
-def test_no_refusal_holds_a_text_that_it_refuses(name):
-    refused = refusal_of(User, planted(USER) | {name: CANARY})
-    assert CANARY not in str(refused) + repr(refused) + refused.json(include_input=False)
-
-
-def test_counts_and_states_are_enough_to_tell_two_apart():
+def test_repr_contains_counts_and_states():
     assert repr(User.model_validate(USER)) == "User(id=12345, records=1, links=1, is_scanning=True)"
     assert repr(Record.model_validate(RECORD)) == "Record(id=7, site='Lookup', status='discovered')"
     assert repr(UserPage.model_validate({"total": 9, "users": [KEY]})) == "UserPage(count=9, users=1)"
@@ -512,7 +423,7 @@ def test_counts_and_states_are_enough_to_tell_two_apart():
         st.none() | st.booleans() | st.integers() | st.text() | st.lists(st.integers()),
     )
 )
-def test_anything_at_all_is_a_user_or_a_refusal(payload):
+def test_any_payload_is_read_or_refused(payload):
     for candidate in (payload, USER | payload):
         user, problems = None, 0
         try:

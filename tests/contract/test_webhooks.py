@@ -1,4 +1,4 @@
-"""Webhook bodies: the named groups are typed, every other one is told by its shape and kept whole."""
+"""Webhook bodies: named groups are typed, others are recognised by shape and preserved."""
 
 from datetime import timedelta
 
@@ -18,32 +18,22 @@ ITEMS = {
     "discovered_records": {"record": RECORD},
     "new_alerts": ALERT_WITHOUT_URL,
 }
-MODELS = {
-    "discovered_links": Link,
-    "removed_records": Record,
-    "discovered_records": Record,
-    "new_alerts": Alert,
-}
-SHAPES = {
-    "discovered_links": "links",
-    "removed_records": "records",
-    "discovered_records": "records",
-    "new_alerts": "alerts",
-}
+MODELS = dict(zip(ITEMS, (Link, Record, Record, Alert), strict=True))
+SHAPES = dict(zip(ITEMS, ("links", "records", "records", "alerts"), strict=True))
 
 
 def body(**groups):
     return {"user_id": 12345, "events": list(groups), **groups}
 
 
-def test_window_and_retries_are_the_specifications():
+def test_window_and_retries_are_as_specified():
     """Specification, "Limits"."""
     assert timedelta(minutes=10) == GROUPING_WINDOW
     assert [delay.total_seconds() for delay in RETRY_DELAYS] == [60, 300, 1800]
 
 
 @pytest.mark.parametrize("name", GROUPS)
-def test_a_named_group_is_read_as_what_it_holds(name):
+def test_named_group_is_read_as_its_model(name):
     """Specification, "Body"; Where the specification is silent: "new records in webhooks"."""
     delivery = Delivery.model_validate(body(**{name: [ITEMS[name]]}))
     [item] = getattr(delivery, name)
@@ -52,13 +42,10 @@ def test_a_named_group_is_read_as_what_it_holds(name):
     assert delivery.others == {}
 
 
-def test_the_groups_that_are_not_there_are_empty():
+def test_body_may_have_all_groups_or_none():
     delivery = Delivery.model_validate({"user_id": 1, "events": []})
     assert list(delivery.groups()) == []
     assert [getattr(delivery, name) for name in GROUPS] == [[], [], [], []]
-
-
-def test_all_groups_come_in_one_body():
     delivery = Delivery.model_validate(body(**{name: [item, item] for name, item in ITEMS.items()}))
     assert {name: len(items) for name, _, items in delivery.groups()} == dict.fromkeys(GROUPS, 2)
 
@@ -79,7 +66,7 @@ def test_all_groups_come_in_one_body():
         (None, "unknown"),
     ],
 )
-def test_an_unknown_group_is_recognised_by_shape_and_complete(items, shape):
+def test_unknown_group_is_recognised_by_shape_and_complete(items, shape):
     """Where the specification is silent: "webhook groups"."""
     delivery = Delivery.model_validate(body(listed_again=items))
     assert delivery.others == {"listed_again": items}
@@ -87,14 +74,14 @@ def test_an_unknown_group_is_recognised_by_shape_and_complete(items, shape):
     assert shape_of(items) == shape
 
 
-def test_an_unknown_field_that_no_event_names_is_no_group():
+def test_unknown_field_without_an_event_is_no_group():
     delivery = Delivery.model_validate(body() | {"sent_at": "now", "others": "x", "groups": [1]})
     assert list(delivery.groups()) == []
     assert delivery.model_extra == {"sent_at": "now", "others": "x", "groups": [1]}
 
 
 @pytest.mark.parametrize("name", ["others", "groups", "user_id", "events", "model_dump", "__class__"])
-def test_an_event_of_any_name_does_no_harm(name):
+def test_event_may_have_any_name(name):
     envelope = {"user_id": 1, "events": [name, name, "absent"]}
     delivery = Delivery.model_validate({name: [LINK]} | envelope)
     assert delivery.user_id == 1
@@ -102,38 +89,32 @@ def test_an_event_of_any_name_does_no_harm(name):
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    "change",
     [
-        {"user_id": None},
-        {"events": None},
-        {"events": "new_alerts"},
-        {"events": [{}]},
-        {"new_alerts": [{}]},
-        {"removed_records": {}},
+        *({"user_id": None}, {"events": None}, {"events": "new_alerts"}, {"events": [{}]}),
+        *({"new_alerts": [{}]}, {"removed_records": {}}),
     ],
 )
-def test_an_invalid_body_is_refused_without_its_values(wrong):
+def test_invalid_body_is_refused_without_its_values(change):
+    valid = body(new_alerts=[ALERT_WITHOUT_URL | {"text": "canary"}], removed_records=[])
     with pytest.raises(ValidationError) as refusal:
-        Delivery.model_validate(
-            body(new_alerts=[ALERT_WITHOUT_URL | {"text": "canary"}]) | {"removed_records": []} | wrong
-        )
+        Delivery.model_validate(valid | change)
     assert "canary" not in str(refusal.value)
 
 
 @pytest.mark.parametrize("missing", ["user_id", "events"])
-def test_a_body_names_its_user_and_its_groups(missing):
-    payload = body(new_alerts=[ALERT_WITHOUT_URL])
-    del payload[missing]
+def test_body_needs_its_user_and_its_events(missing):
+    payload = {name: value for name, value in body().items() if name != missing}
     with pytest.raises(ValidationError, match=missing):
         Delivery.model_validate(payload)
 
 
-def test_the_repr_counts_events_and_says_nothing_else():
+def test_repr_contains_only_the_number_of_events():
     delivery = Delivery.model_validate(body(new_alerts=[ALERT_WITHOUT_URL], canary=[{"text": "canary"}]))
     assert repr(delivery) == "Delivery(user_id=12345, events=2)"
 
 
-MADE = Payloads()
+PAYLOADS = Payloads()
 
 
 @settings(max_examples=40)
@@ -141,14 +122,14 @@ MADE = Payloads()
     st.fixed_dictionaries(
         {},
         optional={
-            "discovered_links": MADE.listed(MADE.link),
-            "removed_records": MADE.listed(MADE.any_record),
-            "new_alerts": MADE.listed(MADE.alert),
-            "listed_again": st.none() | st.text() | MADE.listed(MADE.any_record),
+            "discovered_links": PAYLOADS.listed(PAYLOADS.link),
+            "removed_records": PAYLOADS.listed(PAYLOADS.any_record),
+            "new_alerts": PAYLOADS.listed(PAYLOADS.alert),
+            "listed_again": st.none() | st.text() | PAYLOADS.listed(PAYLOADS.any_record),
         },
     )
 )
-def test_what_was_read_is_read_again(groups):
+def test_delivery_survives_serialization(groups):
     delivery = Delivery.model_validate(body(**groups))
     again = Delivery.model_validate_json(delivery.model_dump_json())
     assert again == delivery
