@@ -6,7 +6,7 @@ from exposurekit.privacy.vocabulary import is_common
 
 
 def test_common_words_include_those_of_all_displayed_texts():
-    """If this fails, run: python tests/support/common_words.py, and read what it adds: names do not belong there."""
+    """If this fails, run: python tests/support/common_words.py, and check that it adds no names."""
     assert sorted(word for word in displayed_words() if not is_common(word)) == []
 
 

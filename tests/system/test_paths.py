@@ -1,4 +1,4 @@
-"""Where settings, keys and caches are."""
+"""The directories of settings, keys and caches."""
 
 import platformdirs
 import pytest
@@ -15,13 +15,13 @@ def home(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("configured", [None, "relative"])
-def test_settings_are_where_the_system_keeps_them(home, monkeypatch, configured):
+def test_settings_are_in_the_directory_of_the_system(home, monkeypatch, configured):
     if configured:
         monkeypatch.setenv("XDG_CONFIG_HOME", configured)
     assert paths.config_dir() == home / ".config" / "exposurekit"
 
 
-def test_a_directory_of_an_earlier_version_is_still_used(home, monkeypatch):
+def test_directory_of_an_earlier_version_is_still_used(home, monkeypatch):
     monkeypatch.setattr(platformdirs, "user_config_path", lambda name, **_: MacOS(name).user_config_path)
     assert paths.config_dir() == home / "Library" / "Application Support" / "exposurekit"
     former = home / ".config" / "exposurekit"

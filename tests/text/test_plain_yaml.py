@@ -1,4 +1,4 @@
-"""YAML as plain data: what is read, with its lines; rules and site definitions test what is refused."""
+"""YAML as plain data, with its lines; tests of rules and site definitions cover what is refused."""
 
 import pytest
 
@@ -16,7 +16,7 @@ sites:
 """
 
 
-def test_values_are_plain_and_dates_stay_text():
+def test_values_are_plain_and_dates_are_text():
     assert read(TEXT).value == {
         "name": "Seekfolk",
         "tries": 3,
@@ -32,11 +32,11 @@ def test_values_are_plain_and_dates_stay_text():
     ("position", "line"),
     [((), 1), (("since",), 4), (("sites",), 6), (("sites", 1), 8), (("sites", 1, "b"), 8), (("sites", 7), 6)],
 )
-def test_each_key_and_item_has_its_line(position, line):
+def test_keys_and_items_have_their_lines(position, line):
     assert read(TEXT).line(position) == line
 
 
-def test_a_repeated_key_names_its_position():
+def test_repeated_key_names_its_position():
     with pytest.raises(InvalidYaml, match="is repeated") as refused:
         read("a: {b: 1}\nc:\n  - d: 1\n    d: 2\n")
     assert (refused.value.line, refused.value.position) == (4, ("c", 0, "d"))
