@@ -1,4 +1,4 @@
-"""Errors travel: between processes, and as copies."""
+"""Errors are copied and pickled completely."""
 
 import copy
 import pickle
@@ -7,7 +7,7 @@ import pytest
 
 from exposurekit import errors
 
-MADE = [
+ERRORS = [
     errors.ConfigurationError("set it"),
     errors.InvalidArgument("0 to 1"),
     errors.Unauthorized("no", status=401, operation="Get user"),
@@ -17,16 +17,16 @@ MADE = [
 ]
 
 
-@pytest.mark.parametrize("error", MADE, ids=repr)
+@pytest.mark.parametrize("error", ERRORS, ids=repr)
 @pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda error: pickle.loads(pickle.dumps(error))])  # noqa: S301
-def test_an_error_is_the_same_after_a_journey(error, again):
+def test_copied_or_pickled_error_is_equal(error, again):
     other = again(error)
     assert type(other) is type(error)
     assert str(other) == str(error)
     assert vars(other) == vars(error)
 
 
-def test_missing_columns_are_named_before_they_fail():
+def test_missing_columns_are_named():
     errors.MissingColumns.check("by_site", ["site", "status"], ["site"])
     with pytest.raises(errors.MissingColumns, match="by_site needs the columns status, age"):
         errors.MissingColumns.check("by_site", ["site"], ["site", "status", "age"])

@@ -1,4 +1,4 @@
-"""Exports: each form holds the table, no text becomes a formula, and nothing personal is written unless it is asked for."""
+"""Exports: each form contains the table, no text becomes a formula, and personal data is written only on request."""
 
 import csv
 import html
@@ -37,95 +37,113 @@ def exposure(world):
         yield exposure
 
 
-def read_again(file):
-    """A table file as another program reads it."""
-    if file.suffix == ".csv":
-        return pd.read_csv(file, keep_default_na=False, dtype=str)
-    if file.suffix == ".parquet":
-        return pd.read_parquet(file)
-    return sheet(file)
+@pytest.fixture(scope="module")
+def three():
+    """An exposure of three people."""
+    with seen_through(kit.three_people()) as exposure:
+        yield exposure
+
+
+@pytest.fixture(scope="module")
+def history(three, tmp_path_factory):
+    return kit.a_history(tmp_path_factory.mktemp("history"), three, Clock())
+
+
+@pytest.fixture
+def personal(tmp_path):
+    """Export with personal data to a file of this name."""
+
+    def export(of, name, **options):
+        return ek.export(of, tmp_path / name, include_personal=True, **options)
+
+    return export
+
+
+def part_of(file, name):
+    with zipfile.ZipFile(file) as book:
+        return book.read(f"xl/{name}").decode()
 
 
 def sheet(file):
-    """The rows of a workbook's first sheet, and all of its texts; a formula would be an element of its own."""
-    with zipfile.ZipFile(file) as book:
-        cells = book.read("xl/worksheets/sheet1.xml").decode()
-        texts = re.findall(r"<si>(.*?)</si>", book.read("xl/sharedStrings.xml").decode(), re.DOTALL)
+    """The number of rows of a workbook's first sheet, and all of its texts; a formula would be another element."""
+    cells = part_of(file, "worksheets/sheet1.xml")
     assert "<f>" not in cells
-    rows = re.findall(r"<row [^>]*>(.*?)</row>", cells, re.DOTALL)
-    return [len(rows), [re.sub("<[^>]*>", "", text) for text in texts]]
+    texts = re.findall(r"<si>(.*?)</si>", part_of(file, "sharedStrings.xml"), re.DOTALL)
+    return len(re.findall(r"<row [^>]*>", cells)), [re.sub("<[^>]*>", "", text) for text in texts]
+
+
+def tasks_of(file):
+    return icalendar.Calendar.from_ical(file.read_bytes())
+
+
+def markdown(file):
+    return file.read_text().replace("\\", "")
 
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", ["records", "users", "alerts", "steps", "service_history", "on_file"])
-def test_every_table_goes_into_every_form(exposure, tmp_path, name, form):
+def test_every_table_is_exported_in_every_form(exposure, personal, name, form):
     table = exposure[name]
-    file = ek.export(table, tmp_path / f"table{form}", include_personal=True)
+    file = personal(table, f"table{form}")
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    again = read_again(file)
     if form == ".xlsx":
-        assert again[0] == len(table) + 1
+        assert sheet(file)[0] == len(table) + 1
         return
+    again = pd.read_parquet(file) if form == ".parquet" else pd.read_csv(file)
     assert [*again.columns] == [*table.columns]
-    assert len(again) == len(table)
-    if form == ".parquet":
-        assert again["user_id"].tolist() == table["user_id"].tolist()
+    assert again["user_id"].tolist() == table["user_id"].tolist()
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_without_being_asked_nothing_personal_is_written(exposure, world, tmp_path, form):
+def test_export_without_personal_data_is_the_default(exposure, world, tmp_path, form):
     for name in ("records", "users", "links", "alerts", "steps", "addresses"):
         file = ek.export(exposure[name], tmp_path / f"{name}{form}")
-        again = read_again(file)
-        text = str(again) if form == ".xlsx" else again.to_csv()
+        if form == ".xlsx":
+            text = str(sheet(file))
+        else:
+            text = (pd.read_parquet(file) if form == ".parquet" else pd.read_csv(file)).to_csv()
         assert leaked_values(text, world) == 0
     assert "name" not in text
 
 
-def test_formulas_are_text_in_a_spreadsheet(tmp_path):
-    table = pd.DataFrame(
-        {"site": ["=1+1", "+2", "-3", "@x", "|y", "plain", "https://site.example"], "n": range(7)}
-    )
-    csv = pd.read_csv(ek.export(table, tmp_path / "t.csv", include_personal=True))
+def test_formulas_are_text_in_a_spreadsheet(personal):
+    sites = ["=1+1", "+2", "-3", "@x", "|y", "plain", "https://site.example"]
+    table = pd.DataFrame({"site": sites, "n": range(7)})
+    csv = pd.read_csv(personal(table, "t.csv"))
     assert not [cell for cell in csv["site"] if cell.startswith(("=", "+", "-", "@", "|"))]
-    rows, texts = sheet(ek.export(table, tmp_path / "t.xlsx", include_personal=True))
+    rows, texts = sheet(personal(table, "t.xlsx"))
     assert rows == 8
     assert {"=1+1", "+2", "https://site.example"} <= set(texts)
 
 
-def test_excel_has_links_widths_a_frozen_header_and_the_source(exposure, tmp_path):
+def test_excel_has_links_widths_a_frozen_header_and_provenance(exposure, personal, tmp_path):
     table = pd.DataFrame(
         {
             "href": ["https://site.example/p/7", "javascript:alert(1)", "file:///etc/passwd", None],
             "guide": ["Write a letter. " * 20, "https://site.example/other", "", None],
         }
     )
-    file = ek.export(table, tmp_path / "t.xlsx", include_personal=True, source=exposure)
-    with zipfile.ZipFile(file) as book:
-        cells = book.read("xl/worksheets/sheet1.xml").decode()
-        links = book.read("xl/worksheets/_rels/sheet1.xml.rels").decode()
-        assert 'wrapText="1"' in book.read("xl/styles.xml").decode()
-    assert re.findall('Target="([^"]*)"', links) == ["https://site.example/p/7"]
+    file = personal(table, "t.xlsx", source=exposure)
+    cells = part_of(file, "worksheets/sheet1.xml")
+    links = re.findall('Target="([^"]*)"', part_of(file, "worksheets/_rels/sheet1.xml.rels"))
+    assert links == ["https://site.example/p/7"]
+    assert 'wrapText="1"' in part_of(file, "styles.xml")
     assert 'state="frozen"' in cells
     narrow, wide = (float(width) for width in re.findall(r'<col [^>]*width="([\d.]+)"', cells))
     assert 20 < narrow < wide < 70
-    texts = sheet(file)[1]
-    assert exposure.provenance in texts
+    assert exposure.provenance in sheet(file)[1]
     without = ek.export(exposure.records(), tmp_path / "shared.xlsx", source=exposure)
     assert exposure.provenance not in sheet(without)[1]
-    queue = sheet(ek.export(exposure, tmp_path / "queue.xlsx", include_personal=True))[1]
-    assert {"server", "as of", "made with"} <= {*queue}
+    assert {"server", "as of", "made with"} <= {*sheet(personal(exposure, "queue.xlsx"))[1]}
 
 
-def test_instants_in_excel_are_utc_and_lists_are_text(tmp_path):
-    table = pd.DataFrame(
-        {"at": pd.to_datetime(["2026-03-01T20:00+02:00"], utc=True), "fields": [["email", "zip"]], "n": [1]}
-    )
-    _, texts = sheet(ek.export(table, tmp_path / "t.xlsx", include_personal=True))
-    assert "email, zip" in texts
+def test_lists_and_early_instants_are_text_in_excel(personal):
+    early = pd.to_datetime(["1850-01-01T10:30+02:00"], utc=True)
+    _, texts = sheet(personal(pd.DataFrame({"at": early, "fields": [["email", "zip"]]}), "t.xlsx"))
+    assert {"email, zip", "1850-01-01 08:30:00"} <= {*texts}
 
 
-def test_a_table_that_excel_cannot_hold_is_told(tmp_path):
+def test_table_beyond_the_row_limit_of_excel_is_refused(tmp_path):
     with pytest.raises(InvalidArgument, match=r"1,048,575 rows.*\.csv"):
         ek.export(pd.DataFrame({"n": range(1_048_576)}), tmp_path / "t.xlsx", include_personal=True)
     assert not (tmp_path / "t.xlsx").exists()
@@ -140,9 +158,9 @@ def test_a_table_that_excel_cannot_hold_is_told(tmp_path):
         {"site": pd.Categorical(["x" * 40_000])},
         {"x" * 32_768: [1]},
     ],
-    ids=["text", "letters of two units", "list", "category", "name"],
+    ids=["text", "two-unit characters", "list", "category", "name"],
 )
-def test_a_text_that_excel_would_truncate_is_refused(tmp_path, table):
+def test_text_that_excel_would_truncate_is_refused(tmp_path, table):
     table = pd.DataFrame({"n": 1, **table})
     with pytest.raises(InvalidArgument, match=r"32,767 characters.*column 2 .*\.csv") as refused:
         ek.export(table, tmp_path / "t.xlsx", include_personal=True)
@@ -151,11 +169,9 @@ def test_a_text_that_excel_would_truncate_is_refused(tmp_path, table):
     assert ek.export(table, tmp_path / "t.csv", include_personal=True).stat().st_size > 32_768
 
 
-def test_the_longest_text_of_a_cell_is_written_whole(tmp_path):
-    _, texts = sheet(
-        ek.export(pd.DataFrame({"site": ["x" * 32_767]}), tmp_path / "t.xlsx", include_personal=True)
-    )
-    assert "x" * 32_767 in texts
+def test_longest_text_of_a_cell_is_written_completely(personal):
+    text = "x" * 32_767
+    assert text in sheet(personal(pd.DataFrame({"site": [text]}), "t.xlsx"))[1]
 
 
 @pytest.mark.parametrize(
@@ -172,86 +188,72 @@ def test_the_longest_text_of_a_cell_is_written_whole(tmp_path):
 def test_days_before_the_calendar_of_excel_are_text(tmp_path, days):
     file = ek.export(pd.DataFrame({"birth_date": days}), tmp_path / "t.xlsx", include_personal=True)
     assert sheet(file)[1][:4] == ["birth_date", "1850-01-01", "1900-02-28", "about"]
-    with zipfile.ZipFile(file) as book:
-        cells = book.read("xl/worksheets/sheet1.xml").decode()
-    assert cells.count("<v>61</v>") == 1  # the first day that it counts rightly
-
-
-def test_an_early_instant_keeps_its_time_of_day(tmp_path):
-    table = pd.DataFrame({"at": pd.to_datetime(["1850-01-01T10:30+02:00"], utc=True)})
-    assert "1850-01-01 08:30:00" in sheet(ek.export(table, tmp_path / "t.xlsx", include_personal=True))[1]
+    assert (
+        part_of(file, "worksheets/sheet1.xml").count("<v>61</v>") == 1
+    )  # the first day that it counts rightly
 
 
 @pytest.mark.parametrize(
-    ("what", "name", "message"),
+    ("kind", "name", "options", "message"),
     [
-        ("table", "t.pdf", ".csv, .xlsx, .parquet"),
-        ("exposure", "t.csv", ".md, .ics"),
-        ("nothing", "t.csv", "Pass a table; or an Exposure or a History"),
-        ("table", "nowhere/t.csv", "cannot be written"),
+        ("table", "t.pdf", {}, ".csv, .xlsx, .parquet"),
+        ("exposure", "t.csv", {}, ".md, .ics"),
+        ("nothing", "t.csv", {}, "Pass a table; or an Exposure or a History"),
+        ("table", "nowhere/t.csv", {}, "cannot be written"),
+        ("table", "t.csv", {"user": 1}, "user goes with the manual work"),
+        ("mixed", "t.parquet", {"include_personal": True}, "values of several kinds"),
     ],
 )
-def test_what_cannot_be_is_told(exposure, tmp_path, what, name, message):
-    of = {"table": exposure.records(), "exposure": exposure, "nothing": None}
-    with pytest.raises((ConfigurationError, InvalidArgument), match=re.escape(message)):
-        ek.export(of[what], tmp_path / name)
+def test_unsupported_export_is_refused_with_a_hint(*, exposure, tmp_path, kind, name, options, message):
+    mixed = pd.DataFrame({"site": [1, "Zinnia"]}, dtype=object)
+    of = {"table": exposure.records(), "exposure": exposure, "nothing": None, "mixed": mixed}
+    with pytest.raises((ConfigurationError, InvalidArgument), match=re.escape(message)) as refused:
+        ek.export(of[kind], tmp_path / name, **options)
+    assert "Zinnia" not in str(refused.value)
+    assert list(tmp_path.iterdir()) == []
 
 
-# --- the manual work ---------------------------------------------------------------------------------------
-
-
-def test_the_manual_work_is_a_list_to_tick_off(exposure, tmp_path):
-    text = ek.export(exposure, tmp_path / "queue.md", include_personal=True).read_text()
+def test_work_queue_in_markdown_is_a_checklist(exposure, personal):
+    text = personal(exposure, "queue.md").read_text()
     assert text.startswith("# Manual work\n")
-    assert text.count("- [ ] ") > 10
     queue = ek.analysis.work_queue(exposure.steps())
-    assert text.count("- [ ] ") == len(queue)
+    assert text.count("- [ ] ") == len(queue) > 10
     plain_text = text.replace("\\", "")
+    labels = ("email", "phone", "full address")
     for row in queue[queue["site"].notna()].to_dict("records"):
         assert all(f"{row[name]}" in plain_text for name in ("person", "name", "reference_id"))
-        labels = ("email", "phone", "full address")
-        assert all(f"only if the form asks: {label}" in plain_text for label in labels)
-        assert not any(f"Enter {label}: " in plain_text for label in labels)  # the sites do not require them
+    assert all(f"only if the form asks: {label}" in plain_text for label in labels)
+    assert not any(f"Enter {label}: " in plain_text for label in labels)  # the sites do not require them
 
 
-def test_the_manual_work_is_rows_of_excel(exposure, tmp_path):
+def test_work_queue_in_excel_has_numbered_steps_and_values(exposure, personal, tmp_path):
     queue = ek.analysis.work_queue(exposure.steps())
-    _, texts = sheet(ek.export(exposure, tmp_path / "queue.xlsx", include_personal=True))
+    _, texts = sheet(personal(exposure, "queue.xlsx"))
     for name in ("reference_id", "name", "href", "guide"):
         assert {html.escape(one, quote=False) for one in queue[name].dropna()} <= {*texts}
-    assert any(one.startswith("1. ") and "\n2. " in one for one in texts)
     assert any(one.startswith("full name: ") or "\nfull name: " in one for one in texts)
+    _, of_table = sheet(personal(queue, "table.xlsx"))
+    assert any("\nemail: " in one for one in of_table)
+    for one in (texts, of_table):
+        assert any(text.startswith("1. ") and "\n2. " in text for text in one)
     _, shared = sheet(ek.export(exposure, tmp_path / "shared.xlsx"))
     assert not {*queue["reference_id"].dropna(), *queue["name"].dropna(), *queue["href"].dropna()} & {*shared}
     assert any(one.startswith("user ") for one in shared)
 
 
-def test_a_table_in_excel_numbers_its_steps(exposure, tmp_path):
-    queue = ek.analysis.work_queue(exposure.steps())
-    _, texts = sheet(ek.export(queue, tmp_path / "queue.xlsx", include_personal=True))
-    assert any(one.startswith("1. ") and "\n2. " in one for one in texts)
-    assert any("\nemail: " in one for one in texts)
-
-
-def test_of_a_history_an_exposure_adds_what_to_enter(tmp_path):
-    with seen_through(kit.three_people()) as exposure:
-        history = kit.a_history(tmp_path, exposure, Clock())
-        alone = ek.export(history, tmp_path / "alone.md", include_personal=True).read_text()
-        both = ek.export(history, tmp_path / "both.md", include_personal=True, source=exposure).read_text()
+def test_history_queue_with_an_exposure_has_values_to_enter(three, history, personal):
+    alone = personal(history, "alone.md").read_text()
+    both = personal(history, "both.md", source=three).read_text()
     assert "only if the form asks: email" not in alone
-    assert alone.count(NO_VALUES) == 1
-    assert NO_VALUES not in both
+    assert (alone.count(NO_VALUES), both.count(NO_VALUES)) == (1, 0)
     assert "only if the form asks: email" in both
 
 
-def test_a_queued_page_has_its_contents_and_no_values(tmp_path):
-    service, url = Service(), "https://pages.example/1"
-    page = {"url": url, "title": "A page"}
-    service.people[1] = Person(
-        links=[page | {"contains": ["email", "phone"]}], alerts=[an_alert("Seen", page)]
-    )
-    with seen_through(service) as exposure:
-        text = ek.export(exposure, tmp_path / "queue.md", include_personal=True).read_text().replace("\\", "")
+def test_queued_page_has_its_contents_and_no_values(personal):
+    page = {"url": "https://pages.example/1", "title": "A page"}
+    person = Person(links=[page | {"contains": ["email", "phone"]}], alerts=[an_alert("Seen", page)])
+    with seen_through(Service({1: person})) as exposure:
+        text = markdown(personal(exposure, "queue.md"))
         html_page = ek.report(exposure).to_html()
     assert "- Contains: email, phone\n" in text
     assert "- On file full name: " in text
@@ -262,40 +264,32 @@ def test_a_queued_page_has_its_contents_and_no_values(tmp_path):
     assert "Enter: " not in html_page
 
 
-def test_a_queued_listing_has_its_warnings(tmp_path):
+def test_queued_listing_has_its_warnings(personal):
     record = a_record(1, name="Fenimoor Odalys")
     alert = an_alert("Found", record) | {"opt_out_procedure": ["Open the email and click the link."]}
     with seen_through(Service({7: Person(records=[record], alerts=[alert])})) as exposure:
-        lines = (
-            ek.export(exposure, tmp_path / "queue.md", include_personal=True).read_text().replace("\\", "")
-        )
-        _, texts = sheet(ek.export(exposure, tmp_path / "queue.xlsx", include_personal=True))
+        lines = markdown(personal(exposure, "queue.md"))
+        _, texts = sheet(personal(exposure, "queue.xlsx"))
     assert "- Note: differs: name Fenimoor Odalys, on file " in lines
     assert lines.count(MAILBOX) == 1
     assert any("differs: name Fenimoor Odalys" in text and MAILBOX in text for text in texts)
 
 
-def test_each_form_of_the_queue_has_missing_values_once(tmp_path):
-    with seen_through(kit.three_people()) as exposure:
-        history = kit.a_history(tmp_path, exposure, Clock())
-        calendar = icalendar.Calendar.from_ical(
-            ek.export(history, tmp_path / "queue.ics", include_personal=True).read_bytes()
-        )
-        _, texts = sheet(ek.export(history, tmp_path / "queue.xlsx", include_personal=True))
-        with pytest.warns(UserWarning, match="0 rows"):
-            shared = ek.export(history, tmp_path / "shared.md").read_text()
+def test_each_form_states_missing_values_once(history, personal, tmp_path):
+    calendar = tasks_of(personal(history, "queue.ics"))
+    _, texts = sheet(personal(history, "queue.xlsx"))
+    with pytest.warns(UserWarning, match="0 rows"):
+        shared = ek.export(history, tmp_path / "shared.md").read_text()
     assert str(calendar["COMMENT"]) == NO_VALUES
     assert not [task for task in calendar.walk("VTODO") if "missing" in str(task["DESCRIPTION"])]
     assert texts.count(NO_VALUES) == 1
     assert NO_VALUES not in shared
 
 
-def test_the_manual_work_is_tasks(exposure, tmp_path):
-    calendar = icalendar.Calendar.from_ical(
-        ek.export(exposure, tmp_path / "queue.ics", include_personal=True).read_bytes()
-    )
-    tasks = [*calendar.walk("VTODO")]
+def test_work_queue_in_icalendar_has_tasks_with_stable_ids(exposure, personal):
+    tasks, again = ([*tasks_of(personal(exposure, name)).walk("VTODO")] for name in ("a.ics", "b.ics"))
     assert len({str(task["UID"]) for task in tasks}) == len(tasks) > 5
+    assert [task["UID"] for task in tasks] == [task["UID"] for task in again]
     assert "1. " in str(tasks[0]["DESCRIPTION"])
     assert {str(task["STATUS"]) for task in tasks} == {"NEEDS-ACTION"}
     priorities = [int(task["PRIORITY"]) for task in tasks]
@@ -303,47 +297,29 @@ def test_the_manual_work_is_tasks(exposure, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["queue.md", "queue.ics"])
-def test_shared_it_tells_nobody_and_says_what_is_left_out(exposure, world, tmp_path, name):
+def test_shared_queue_names_nobody_and_states_omissions(exposure, world, tmp_path, name):
     text = ek.export(exposure, tmp_path / name).read_text()
     assert leaked_values(text.replace("\n ", ""), world) == 0
     assert "Open the form." in text
     assert "omitted" in text
 
 
-def test_a_queue_without_rows_says_why(tmp_path):
-    with (
-        seen_through(kit.three_people()) as exposure,
-        pytest.warns(UserWarning, match="0 rows: .* fewer than five people .* include_personal=True"),
-    ):
-        ek.export(exposure, tmp_path / "queue.xlsx")
+def test_queue_without_rows_warns_why(three, tmp_path):
+    with pytest.warns(UserWarning, match="0 rows: .* fewer than five people .* include_personal=True"):
+        ek.export(three, tmp_path / "queue.xlsx")
 
 
-def test_the_same_work_has_the_same_name_in_later_exports(exposure, tmp_path):
-    first, second = (
-        re.findall(
-            r"UID:(\S+)", ek.export(exposure, tmp_path / f"{n}.ics", include_personal=True).read_text()
-        )
-        for n in "ab"
-    )
-    assert first == second
+def test_hostile_texts_remain_text(personal):
+    people = {number: hostile_demo.hostile(number, text) for number, text in enumerate(PAYLOADS, 1)}
+    with seen_through(Service(people)) as exposure:
+        text = personal(exposure, "queue.md").read_text()
+        file = personal(exposure, "queue.ics")
+    assert not re.search(r"<(?!https?://)|\]\(|!\[", re.sub(r"\\.", "", text))
+    assert {component.name for component in tasks_of(file).walk()} == {"VCALENDAR", "VTODO"}
+    assert not re.search(r"^(ATTACH|URL|VALARM|BEGIN:VEVENT)", file.read_text(), re.MULTILINE)
 
 
-@pytest.mark.parametrize("name", ["queue.md", "queue.ics"])
-def test_hostile_texts_are_text(tmp_path, name):
-    service = Service()
-    service.people = {number: hostile_demo.hostile(number, text) for number, text in enumerate(PAYLOADS, 1)}
-    with seen_through(service) as exposure:
-        text = ek.export(exposure, tmp_path / name, include_personal=True).read_text()
-    if name.endswith(".md"):
-        bare = re.sub(r"\\.", "", text)
-        assert not re.search(r"<(?!https?://)|\]\(|!\[", bare)
-    else:
-        calendar = icalendar.Calendar.from_ical(text)
-        assert {component.name for component in calendar.walk()} == {"VCALENDAR", "VTODO"}
-        assert not re.search(r"^(ATTACH|URL|VALARM|BEGIN:VEVENT)", text, re.MULTILINE)
-
-
-def test_a_name_in_what_everybody_is_told_is_found(tmp_path):
+def test_name_in_a_shared_text_is_a_leak(tmp_path):
     service = a_world(6)
     name = "{first_name} {last_name}".format_map(service.people[1].profile)
     for person in service.people.values():
@@ -356,36 +332,21 @@ def test_a_name_in_what_everybody_is_told_is_found(tmp_path):
     assert not (tmp_path / "queue.md").exists()
 
 
-def test_of_a_history_it_is_what_is_not_ticked(tmp_path):
-    with seen_through(kit.three_people()) as exposure:
-        history = kit.a_history(tmp_path, exposure, Clock())
-        first = ek.export(history, tmp_path / "a.md", include_personal=True).read_text()
-        for _, step in history.steps().iterrows():
-            history.tick(step)
-        second = ek.export(history, tmp_path / "b.md", include_personal=True).read_text()
+def test_history_queue_omits_ticked_steps(three, personal, tmp_path):
+    history = kit.a_history(tmp_path, three, Clock())
+    first = personal(history, "a.md").read_text()
+    for _, step in history.steps().iterrows():
+        history.tick(step)
     assert "- [ ] " in first
-    assert "- [ ] " not in second
+    assert "- [ ] " not in personal(history, "b.md").read_text()
 
 
-def test_a_table_is_searched_for_everyone_it_comes_from(exposure, tmp_path):
+def test_table_with_a_name_from_its_source_is_a_leak(exposure, tmp_path):
     name = exposure.records()["name"].dropna().iloc[0]
     named = ek.analysis.by_site(exposure.records()).assign(site=f"{name} Finder")
     with pytest.raises(Leak):
         ek.export(named, tmp_path / "sites.csv", source=exposure)
     assert not (tmp_path / "sites.csv").exists()
-
-
-def test_what_parquet_cannot_hold_is_told_without_its_values(tmp_path):
-    table = pd.DataFrame({"site": [1, "Zinnia"]}, dtype=object)
-    with pytest.raises(InvalidArgument, match="values of several kinds") as refused:
-        ek.export(table, tmp_path / "t.parquet", include_personal=True)
-    assert "Zinnia" not in str(refused.value)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_user_goes_with_the_work_alone(tmp_path):
-    with pytest.raises(InvalidArgument, match="user goes with the manual work"):
-        ek.export(pd.DataFrame({"site": ["a"]}), tmp_path / "t.csv", user=1)
 
 
 @pytest.mark.parametrize(
@@ -399,7 +360,7 @@ def test_no_csv_text_is_a_formula_in_any_program(tmp_path, text):
             assert not [cell for cell in row if re.match(r"[\s\x00\u200b]*[=+@|%\uff1d-]", cell)]
 
 
-def test_what_stands_in_an_index_is_searched_too(tmp_path):
+def test_index_is_searched_for_leaks_too(tmp_path):
     service = a_world(0)
     who = next(iter(service.people.values()))
     for person in service.people.values():
@@ -413,23 +374,20 @@ def test_what_stands_in_an_index_is_searched_too(tmp_path):
         with pytest.raises(Leak):
             records.set_index("site").exposure.redact()
         with pytest.raises(Leak):
-            records.set_index("name").exposure.redact()  # what went with the index says what the site is
+            records.set_index("name").exposure.redact()  # the removed index contains the site's name
         named = records.exposure.user_by_site()
         named.index = pd.Index([f"{who.profile['last_name']} {n}" for n in named.index], name="user_id")
         assert named.exposure.redact().index.tolist() == [*range(len(named))]
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("ending", [".csv", ".xlsx"])
-def test_lists_are_text_with_commas_wherever_the_table_is_from(exposure, tmp_path, ending):
+def test_lists_are_joined_by_commas_in_every_source(exposure, personal, tmp_path):
     with History(tmp_path / "history") as history:
         history.collect(exposure, progress=False)
-        for name, table in (("loaded", exposure.records()), ("remembered", history.records())):
-            path = ek.export(table, tmp_path / f"{name}{ending}", include_personal=True)
-            text = (
-                path.read_text()
-                if ending == ".csv"
-                else zipfile.ZipFile(path).read("xl/sharedStrings.xml").decode()
-            )
+        for table in (exposure.records(), history.records()):
+            text = personal(table, "t.csv").read_text()
+            _, cells = sheet(personal(table, "t.xlsx"))
+            assert {", ".join(places) for places in table["locations"]} <= {*cells, ""}
+            assert "['" not in " ".join(cells)
             assert all(", ".join(places) in text for places in table["locations"])
             assert "['" not in text

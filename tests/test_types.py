@@ -1,4 +1,4 @@
-"""The types of what an analyst types: mypy and pyright read programs that use the public names, right and wrong."""
+"""Types: mypy and pyright check programs that use the public names, right and wrong."""
 
 import json
 import re
@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 TYPED = Path(__file__).parent / "typed"
+CACHE = Path(__file__).parent.parent / ".mypy_cache" / "typed"  # without it a run takes half a minute
 PROGRAM, MISTAKES = TYPED / "analysis.py", TYPED / "mistakes.py"
 _REVEALED = re.compile(r'Revealed type is "(.*)"|Type of ".*" is "(.*)"', re.DOTALL)
 
 
 def marked(path, pattern):
-    """The lines with a comment of that form, and what it says."""
+    """The lines with a comment of that form, and its text."""
     lines = enumerate(path.read_text().splitlines(), 1)
     return {number: match[1] for number, line in lines if (match := re.search(pattern, line))}
 
@@ -23,26 +24,25 @@ EXPECTED = marked(PROGRAM, r"^ *reveal_type\(.*# (.*)$")
 WRONG = {*marked(MISTAKES, r"# (wrong)$")}
 
 
+def output_of(directory, *words):
+    command = [sys.executable, "-m", *words, PROGRAM, MISTAKES]
+    run = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
+    assert run.returncode in (0, 1), run.stdout + run.stderr
+    return run.stdout
+
+
 def mypy(directory):
     """Run mypy --strict; the messages as (file, line, severity, text)."""
-    words = ("--strict", "--config-file=", f"--cache-dir={directory}", "--output=json", PROGRAM, MISTAKES)
-    run = subprocess.run(
-        [sys.executable, "-m", "mypy", *words], cwd=directory, capture_output=True, text=True, check=False
-    )
-    assert run.returncode in (0, 1), run.stdout + run.stderr
-    for line in run.stdout.splitlines():
+    words = ("--strict", "--config-file=", f"--cache-dir={CACHE}", "--output=json")
+    for line in output_of(directory, "mypy", *words).splitlines():
         message = json.loads(line)
         yield Path(message["file"]).name, message["line"], message["severity"], message["message"]
 
 
 def pyright(directory):
-    """Run pyright as it is in an editor; the same."""
-    words = ("--outputjson", "--pythonpath", sys.executable, PROGRAM, MISTAKES)
-    run = subprocess.run(
-        [sys.executable, "-m", "pyright", *words], cwd=directory, capture_output=True, text=True, check=False
-    )
-    assert run.returncode in (0, 1), run.stdout + run.stderr
-    for message in json.loads(run.stdout)["generalDiagnostics"]:
+    """Run pyright as an editor does; the same."""
+    output = output_of(directory, "pyright", "--outputjson", "--pythonpath", sys.executable)
+    for message in json.loads(output)["generalDiagnostics"]:
         line = message["range"]["start"]["line"] + 1
         yield Path(message["file"]).name, line, message["severity"], message["message"]
 
@@ -54,12 +54,12 @@ def messages(request, tmp_path_factory):
     return [*request.param(tmp_path_factory.mktemp("types"))]
 
 
-def test_a_program_of_an_analyst_has_no_error(messages):
+def test_program_of_an_analyst_has_no_error(messages):
     errors = [message for message in messages if message[0] == PROGRAM.name and message[2] == "error"]
     assert errors == []
 
 
-def test_every_public_name_has_its_type(messages):
+def test_public_names_have_their_types(messages):
     revealed = {}
     for file, line, _, text in messages:
         if file == PROGRAM.name and (match := _REVEALED.search(text)):
@@ -67,6 +67,6 @@ def test_every_public_name_has_its_type(messages):
     assert revealed == EXPECTED
 
 
-def test_a_mistake_is_an_error(messages):
+def test_each_mistake_is_an_error(messages):
     refused = {line for file, line, severity, _ in messages if (file, severity) == (MISTAKES.name, "error")}
     assert refused == WRONG

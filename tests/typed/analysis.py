@@ -1,4 +1,4 @@
-"""A notebook's worth of an analyst's code, read by type checkers with every check on; `reveal_type` shows what they see."""
+"""An analyst's code, which type checkers read with every check on; `reveal_type` prints what they infer."""
 
 import asyncio
 from datetime import UTC, date, datetime, timedelta
@@ -54,7 +54,7 @@ reveal_type(history.work_queue(exposure=exposure))  # DataFrame
 reveal_type(history.steps(exposure=exposure))  # DataFrame
 history.label(history.records().iloc[0], "not mine", reason="another birth year")
 history.tick(steps.head(1), "done")
-history.note({"user_id": 12, "record_id": 7}, "asked them by letter")
+history.note({"user_id": 12, "record_id": 7}, "wrote to them")
 reveal_type(history.erase(12))  # int
 
 report = ek.report(history, "week.html", since="2026-11-13", exposure=exposure)

@@ -1,4 +1,4 @@
-"""What an analyst mistypes: a type checker refuses each line that ends with ``# wrong``, and no other."""
+"""Mistakes of an analyst: a type checker refuses each line that ends with ``# wrong``, and no other."""
 
 import exposurekit as ek
 
