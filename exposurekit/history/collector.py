@@ -49,12 +49,14 @@ class Collector:
         shard: The number of the shard, from 1.
         records_by: ``id`` or ``reference``: what identifies a record.
         clock: Returns the current time.
+        users_per_part: How many users are loaded before a part is written.
     """
 
     staged: StagedRun
     shard: int
     records_by: str
     clock: Callable[[], datetime]
+    users_per_part: int = USERS_PER_PART
     _loaded: np.ndarray[Any, Any] = field(default_factory=lambda: np.empty(0, np.int64), repr=False)
     _buffer: list[tuple[pa.Array, pa.Array, list[dict[str, Any]]]] = field(default_factory=list, repr=False)
 
@@ -82,7 +84,7 @@ class Collector:
         ]
         people += [asdict(failure) | {"outcome": FAILED} for failure in batch.failures]
         self._buffer.append((frames.pack_users(batch.users), frames.pack_alerts(batch.alerts), people))
-        if sum(len(rows) for _, _, rows in self._buffer) >= USERS_PER_PART:
+        if sum(len(rows) for _, _, rows in self._buffer) >= self.users_per_part:
             self.flush()
 
     def flush(self) -> None:

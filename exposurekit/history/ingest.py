@@ -117,7 +117,9 @@ def run_from_row(row: Mapping[str, Any]) -> Run:
     return Run(**{name: row[name] for name in names}, people=people, counts=counts)
 
 
-def ingest_run(store: Store, staged: StagedRun) -> None:
+def ingest_run(
+    store: Store, staged: StagedRun, schedule: maintenance.Schedule = maintenance.DEFAULT_SCHEDULE
+) -> None:
     """Ingest a complete run into the tables, once.
 
     Ingests that other processes began and did not complete come first. The caller holds `Store.exclusive`.
@@ -125,9 +127,9 @@ def ingest_run(store: Store, staged: StagedRun) -> None:
     staging.sweep(store)
     for unfinished in staging.all_staged(store):
         if unfinished.seq is not None and unfinished.run != staged.run:
-            _Ingester(store, unfinished).run()
+            _Ingester(store, unfinished, schedule).run()
     if row_of(store, staged.run) is None or staged.seq is not None:
-        _Ingester(store, staged).run()
+        _Ingester(store, staged, schedule).run()
 
 
 def row_of(store: Store, run: str) -> dict[str, Any] | None:
@@ -143,9 +145,10 @@ def runs_table(store: Store) -> pa.Table:
 
 
 class _Ingester:
-    def __init__(self, store: Store, staged: StagedRun) -> None:
+    def __init__(self, store: Store, staged: StagedRun, schedule: maintenance.Schedule) -> None:
         self._store = store
         self._staged = staged
+        self._schedule = schedule
         self._before = runs_table(store)
         self._seq = staged.seq or (pc.max(self._before["seq"]).as_py() or 0) + 1
         self._parameters = self._values()
@@ -156,7 +159,7 @@ class _Ingester:
         self._staged.begin_ingest(self._seq)
         if not self._is_ingested:
             self._write()
-        maintenance.checkpoint_if_due(self._store, self._seq)
+        maintenance.maintain_if_due(self._store, self._seq, self._schedule)
         self._store.sync()
         self._staged.remove()
 

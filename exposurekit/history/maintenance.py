@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -29,17 +30,11 @@ GROUP_ROWS = 500_000  # items compared at a time; bounds memory
 WRITE_ROWS = 125_000  # items written at a time, with their content; bounds memory
 SINGLE_THREAD_ROWS = 2_000  # writing fewer is faster than starting a second thread
 IN_MEMORY_ROWS = 80_000  # up to this many are buffered and written to both tables in parallel
-CHECKPOINT_SHARE = 0.5  # a checkpoint is due if newer changes exceed this share of its rows
-CHECKPOINT_ROWS = 50_000  # plus this number,
-CHECKPOINT_FILES = 160  # or if they are in more files than this
-ROWS_PER_FILE = 1_000  # plus one per so many items: reading them then costs about as much as a checkpoint
 READ_SINCE = ("changes", *CONTENT_OF.values())  # read together with the checkpoint
-MAX_FILES = {True: 384, False: 64}  # per table, bucketed or not, before they are merged
 FILE_BYTES = 8 << 20
 KEEP_HOURS = 24  # how long readers can use merged files,
 REWRITTEN_KEEP_HOURS = 1  # and replaced files of tables that every run rewrites
 REWRITTEN_TABLES = ("runs", "people", "checkpoint")
-MERGE_EVERY = 16  # runs
 
 PERSONAL_TABLES = (
     *("changes", "checkpoint", *CONTENT_OF.values()),
@@ -52,13 +47,39 @@ PERSONAL_COLUMNS = {
 }
 
 
-def checkpoint_if_due(store: Store, seq: int) -> None:
-    """After a run, write a checkpoint if many changes are newer than the last, and merge files every 16 runs."""
-    if _is_checkpoint_due(store):
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """When maintenance is due after a run.
+
+    Attributes:
+        checkpoint_share, checkpoint_rows: A checkpoint is due if there are more newer changes than this share of its
+            rows plus this number.
+        checkpoint_files, rows_per_file: It is also due if they are in more files than this number plus one per so many
+            items: reading them then costs about as much as a checkpoint.
+        merge_every: The number of runs after which files are merged.
+        max_files, max_bucketed_files: The number of files a table without or with buckets may have before.
+    """
+
+    checkpoint_share: float = 0.5
+    checkpoint_rows: int = 50_000
+    checkpoint_files: int = 160
+    rows_per_file: int = 1_000
+    merge_every: int = 16
+    max_files: int = 64
+    max_bucketed_files: int = 384
+
+
+DEFAULT_SCHEDULE = Schedule()
+
+
+def maintain_if_due(store: Store, seq: int, schedule: Schedule = DEFAULT_SCHEDULE) -> None:
+    """After a run, write a checkpoint if many changes are newer than the last, and merge small files now and then."""
+    if _is_checkpoint_due(store, schedule):
         checkpoint(store, seq)
-    if seq % MERGE_EVERY == 0:
+    if seq % schedule.merge_every == 0:
         for name, table in TABLES.items():
-            if len(store.snapshot(name)[name].uris) > MAX_FILES[table.bucketed]:
+            max_files = schedule.max_bucketed_files if table.bucketed else schedule.max_files
+            if len(store.snapshot(name)[name].uris) > max_files:
                 store.merge_small_files(name, FILE_BYTES)
             store.vacuum(name, hours=REWRITTEN_KEEP_HOURS if name in REWRITTEN_TABLES else KEEP_HOURS)
 
@@ -199,12 +220,12 @@ def rebuild_cube(store: Store) -> None:
     store.append("cube", cells, overwrite=True)
 
 
-def _is_checkpoint_due(store: Store) -> bool:
+def _is_checkpoint_due(store: Store, schedule: Schedule) -> bool:
     after = store.version("checkpoint", "checkpoint")
     newer = [rows for name in READ_SINCE for _, rows, newest in store.sizes(name) if newest > after]
     rows = sum(rows for _, rows, _ in store.sizes("checkpoint"))
-    max_files = CHECKPOINT_FILES + rows // ROWS_PER_FILE
-    return len(newer) > max_files or sum(newer) > CHECKPOINT_ROWS + CHECKPOINT_SHARE * rows
+    max_files = schedule.checkpoint_files + rows // schedule.rows_per_file
+    return len(newer) > max_files or sum(newer) > schedule.checkpoint_rows + schedule.checkpoint_share * rows
 
 
 def _same_beginnings(kind: str) -> str:

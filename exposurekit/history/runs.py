@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from exposurekit.history import identity, ingest, maintenance, staging
-from exposurekit.history.collector import Collector, Source, stage_deliveries
+from exposurekit.history.collector import USERS_PER_PART, Collector, Source, stage_deliveries
 from exposurekit.history.deliveries import ReceivedDelivery
 from exposurekit.history.ingest import Run
 from exposurekit.history.staging import RunSpec, ShardResult, StagedRun
@@ -23,6 +23,8 @@ class RunManager:
     store: Store
     clock: Callable[[], datetime]
     records_by: str
+    users_per_part: int = USERS_PER_PART
+    schedule: maintenance.Schedule = maintenance.DEFAULT_SCHEDULE
 
     def collect(
         self,
@@ -81,7 +83,7 @@ class RunManager:
         return everyone and not staged.is_complete and staged.updated_at + RESUME_PERIOD >= self.clock()
 
     def _load(self, exposure: Source, staged: StagedRun, shard: int, progress: bool | None) -> None:  # noqa: FBT001
-        collector = Collector(staged, shard, self.records_by, self.clock)
+        collector = Collector(staged, shard, self.records_by, self.clock, self.users_per_part)
         collector.resume()
         listing = None
         try:
@@ -106,7 +108,7 @@ class RunManager:
             if ingest.row_of(self.store, staged.run) is None or staged.seq is not None:
                 # On a store without locks, another process may be ingesting this run.
                 with contextlib.suppress(HistoryLocked):
-                    ingest.ingest_run(self.store, staged)
+                    ingest.ingest_run(self.store, staged, self.schedule)
         row = ingest.row_of(self.store, staged.run)
         return ingest.run_from_row(row) if row is not None else pending_run(staged)
 
@@ -118,7 +120,7 @@ class RunManager:
             # Again: the process that had the lock may have completed it.
             staged = staging.find_staged(self.store, run)
             if staged is not None and staged.seq is not None:
-                ingest.ingest_run(self.store, staged)
+                ingest.ingest_run(self.store, staged, self.schedule)
             elif staged is not None:
                 staged.remove()
 
@@ -146,7 +148,7 @@ class RunManager:
         """Complete the ingests, and the erasure, that killed processes or a full disk interrupted."""
         for staged in staging.all_staged(self.store):
             if staged.seq is not None:
-                ingest.ingest_run(self.store, staged)
+                ingest.ingest_run(self.store, staged, self.schedule)
         maintenance.finish_erasure(self.store)
 
     def discard_staged(self, inbox: str) -> None:
@@ -165,7 +167,7 @@ class RunManager:
         staged = staging.begin_staged(self.store, plan)
         stage_deliveries(staged, segment, self.records_by)
         staged.end(ShardResult(max(received), len(segment), complete=False))
-        ingest.ingest_run(self.store, staged)
+        ingest.ingest_run(self.store, staged, self.schedule)
 
 
 def _run_lock(run: str | None, shard: int) -> str:

@@ -1,56 +1,64 @@
-"""One collector of a named run, or one reader, as a process to be killed. Says what it came to, a line of JSON each time.
-
-    python tests/crash/collector.py collect HISTORY BASE_URL RUN
-    python tests/crash/collector.py read HISTORY STOP
-
-A collector ends when its run is acknowledged; a reader when there is a file STOP.
-"""
+"""The processes of the collector's crash test: collectors, which may be killed, and one reader."""
 
 import json
+import os
 import random
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from exposurekit.client import Client, RetryPolicy
 from exposurekit.errors import NotFound
 from exposurekit.exposure import Exposure
-from exposurekit.history import History, collector, maintenance
+from exposurekit.history import History
+from exposurekit.history.maintenance import Schedule
 
-NEWEST = 3  # rows of a table that are told
+NEWEST = 3  # runs, or rows of a table, that the reader reports
+OFTEN = Schedule(
+    checkpoint_rows=500, checkpoint_share=0.2, merge_every=3, max_files=6, max_bucketed_files=200
+)
+Report = dict[str, Any]
 
 
-def collect(path: str, base_url: str, run: str) -> Iterator[dict[str, Any]]:
-    """Collect one run; upkeep is due often, and what is staged comes in many parts."""
-    maintenance.CHECKPOINT_ROWS, maintenance.CHECKPOINT_SHARE = 500, 0.2
-    maintenance.MERGE_EVERY, maintenance.MAX_FILES = 3, {True: 200, False: 6}
-    collector.USERS_PER_PART = 40
+def main(log: Path, act: Callable[..., Iterator[Report]], arguments: tuple[str, ...]) -> None:
+    """Write what a process reports to its log, a line of JSON each time."""
+    errors = os.open(log.with_suffix(".err"), os.O_WRONLY | os.O_CREAT)
+    os.dup2(errors, sys.stderr.fileno())
+    with log.open("w") as lines:
+        for report in act(*arguments):
+            print(json.dumps(report), file=lines, flush=True)
+
+
+def collect(path: str, base_url: str, run: str, users_per_part: int) -> Iterator[Report]:
+    """Collect one run, and report it as acknowledged; maintenance is due often."""
     access = {"integration_name": "acme", "api_key": "key", "api_secret": "secret"}
     with (
         Client(base_url, **access, retries=RetryPolicy(max_retries=0, initial_delay=0)) as client,
         History(path) as history,
     ):
+        history._runs = replace(history._runs, users_per_part=users_per_part, schedule=OFTEN)
         collected = history.collect(Exposure(client, progress=False), run=run)
         yield {"run": collected.run, "seq": collected.seq, **collected.people, **collected.counts}
 
 
-def read(path: str, stop: str) -> Iterator[dict[str, Any]]:
-    """Ask all the time, while others write."""
+def read(path: str, stop: str) -> Iterator[Report]:
+    """Query the history again and again until there is a file ``stop``."""
     drawn = random.Random(stop)  # noqa: S311  a draw that can be repeated
     history = History(path)
     while not Path(stop).exists():
         try:
-            yield _looked(history, drawn)
+            yield _read_once(history, drawn)
         except NotFound:
             yield {"empty": True}
-        except Exception:  # noqa: BLE001  any error of a reader is what this is about
+        except Exception:  # noqa: BLE001  any error of a reader breaks a rule
             yield {"error": traceback.format_exc()}
 
 
-def _looked(history: History, drawn: random.Random) -> dict[str, Any]:
-    """What the history says of some runs, and whether its answers agree with each other."""
+def _read_once(history: History, drawn: random.Random) -> Report:
+    """Query some runs, and check that the answers agree with each other."""
     runs = history.runs()
     if runs.empty:
         raise NotFound("Nothing yet")
@@ -62,8 +70,8 @@ def _looked(history: History, drawn: random.Random) -> dict[str, Any]:
         "records": {at.isoformat(): _counts(history.records(as_of=at)["status"])},
         "links": {at.isoformat(): _counts(history.links(as_of=at)["presence"])},
         "sites": {at.isoformat(): int(history.by_site(as_of=at)["total"].sum())},
-        "over time": {period.isoformat(): _told(row) for period, row in over_time.iterrows()},
-        "diff": _agrees(history.diff(runs["finished_at"].iloc[0])),
+        "over time": {period.isoformat(): _status_counts(row) for period, row in over_time.iterrows()},
+        "diff": _is_consistent(history.diff(runs["finished_at"].iloc[0])),
         "verify": history.verify(),
     }
 
@@ -72,7 +80,7 @@ def _counts(statuses: Any) -> dict[str, int]:
     return {str(status): int(n) for status, n in statuses.value_counts().items() if n}
 
 
-def _told(row: Any) -> dict[str, int]:
+def _status_counts(row: Any) -> dict[str, int]:
     return {
         name: int(n)
         for name, n in row.items()
@@ -80,19 +88,12 @@ def _told(row: Any) -> dict[str, int]:
     }
 
 
-def _agrees(diff: Any) -> bool:
-    """Whether the number of open things moved as the things did."""
+def _is_consistent(diff: Any) -> bool:
+    """Whether the number of open records changed as the changes say."""
     closed = ["removed", "vanished", "unknown"]
     before, after = diff.changes["before"], diff.changes["after"]
     opened = (before.isna() | before.isin(closed)) & ~after.isin(closed)
     ended = before.notna() & ~before.isin(closed) & after.isin(closed)
-    changes_by_cause = diff.why.set_index("cause")["open"]
-    return int(opened.sum()) - int(ended.sum()) == int(
-        changes_by_cause["open after"] - changes_by_cause["open before"]
-    )
-
-
-if __name__ == "__main__":
-    act = {"collect": collect, "read": read}[sys.argv[1]]
-    for line in act(*sys.argv[2:]):
-        print(json.dumps(line), flush=True)  # noqa: T201  what it is for
+    open_by_cause = diff.why.set_index("cause")["open"]
+    change = open_by_cause["open after"] - open_by_cause["open before"]
+    return int(opened.sum()) - int(ended.sum()) == int(change)

@@ -1,102 +1,97 @@
-"""Collectors that die at their own hand, each one writing step further: deaths that a kill would seldom hit.
+"""The histories that a killed collector leaves, one for each step at which it writes.
 
-    PYTHONPATH=tests python -m crash.collector_points SCENE BASE DIRECTORY
+    PYTHONPATH=tests python -m crash.collector_points BASE DIRECTORY
 
-For n = 1, 2, ... DIRECTORY/n becomes a copy of the history BASE, whose next collector dies before it writes for the
-nth time; the last of them ends in peace. Prints what each of them was about to do.
+Each scene runs on a copy of the history BASE. Before each writing step the history is copied to DIRECTORY/SCENE/n: the
+files that a process leaves which is killed then. Prints a line of JSON for each step: scene, n, step.
 """
 
-import itertools
+import json
 import os
 import shutil
 import sys
 import traceback
-from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pyarrow.fs
 from crash.collector_scenes import SCENES, Scene
 
-from exposurekit.history import collector, maintenance
 from exposurekit.history.storage.delta import Store
 
-DIED = 9
-Step = Callable[..., None]
 
+class CopyingFiles(pyarrow.fs.LocalFileSystem):  # type: ignore[misc]
+    """The files beside the tables: renamed into place, or deleted."""
 
-class Crumbling(pyarrow.fs.LocalFileSystem):  # type: ignore[misc]
-    """The files beside the tables: put into place, or taken away one by one in any order."""
-
-    step: Step
-    tidies: bool  # whether it dies in the middle of that, too
+    store: "CopyingStore"
 
     def move(self, src: str, dest: str) -> None:
-        """Where it dies, the draft is written and not in its place."""
-        self.step(f"put {_named(dest)}")
+        """Copy the history while the draft is written and not yet in place."""
+        self.store.before(f"put {_stable_name(dest)}")
         super().move(src, dest)
 
     def delete_dir(self, path: str) -> None:
-        """Where it dies, one of the files is gone: which one is first is the system's own."""
-        files = sorted(Path(path).iterdir())
-        self.step("tidy")
-        for file in files if self.tidies else ():
-            self.step(f"tidy: {_named(str(file))} is gone", file.unlink)
+        """Copy the history also without each one of the files: the system may delete any of them first."""
+        self.store.before("delete the directory")
+        for file in sorted(Path(path).iterdir()) if self.store.scene.copies_deletions else ():
+            self.store.before(f"delete the directory: {_stable_name(str(file))} is gone", gone=file)
         super().delete_dir(path)
 
 
-class Dying(Store):
-    """A store whose process ends before it writes for the nth time."""
+class CopyingStore(Store):
+    """A store that is copied before each step at which it writes."""
 
-    def __init__(self, path: Path, scene: Scene, dies_at: int) -> None:
+    def __init__(self, path: Path, scene: Scene, copies: Path) -> None:
         super().__init__(path)
-        self._steps, self._dies_at, self._first_step = 0, dies_at, scene.first_step
-        self.files = Crumbling()
-        self.files.step, self.files.tidies = self.step, scene.tidies
+        self.scene, self._copies = scene, copies
+        self._numbers: dict[str, int] = {}
+        self.files = CopyingFiles()
+        self.files.store = self
 
-    def step(self, what: str, last_act: Callable[[], object] = lambda: None) -> None:
-        """The next one; ends the process if it is the one to die at."""
-        if self._steps or what.startswith(self._first_step):
-            self._steps += 1
-        if self._steps == self._dies_at:
-            last_act()
-            os.write(1, f"{self._steps} {what}\n".encode())
-            os._exit(DIED)
+    def before(self, step: str, gone: Path | None = None) -> None:
+        """Copy the history, without one file; states that are equal to the last byte are copied once."""
+        if not (self._numbers or step.startswith(self.scene.first_step)):
+            return
+        path = Path(self.root)
+        names = sorted(file for file in path.rglob("*") if file.is_file() and file != gone)
+        state = "".join(f"{file} {sha256(file.read_bytes()).hexdigest()}" for file in names)
+        number = self._numbers.setdefault(state, len(self._numbers) + 1)
+        copy = self._copies / str(number)
+        if not copy.exists():
+            shutil.copytree(path, copy)
+            if gone is not None:
+                (copy / gone.relative_to(path)).unlink()
+        print(json.dumps([self.scene.name, number, step]), flush=True)  # noqa: T201  read by the test
 
     def append(self, name: str, rows: Any, **how: Any) -> None:
-        """As a store does."""
-        self.step(f"append to {name}")
+        """Copy the history before a commit."""
+        self.before(f"append to {name}")
         super().append(name, rows, **how)
 
     def merge_small_files(self, name: str, target_size: int) -> int:
-        """As a store does."""
-        self.step(f"merge {name}")
+        """Copy the history before files are merged."""
+        self.before(f"merge {name}")
         return super().merge_small_files(name, target_size)
 
 
-def main(words: list[str]) -> int:
-    """Run it; 0 if the last collector ended in peace."""
-    scene, base, directory = SCENES[words[0]], Path(words[1]), Path(words[2])
-    collector.USERS_PER_PART = scene.people_a_part
-    for name, value in scene.lowered.items():
-        setattr(maintenance, name, value)
-    for number in itertools.count(1):
-        path = directory / str(number)
-        shutil.copytree(base, path)
-        # Forked, as nothing of pyarrow, DuckDB or deltalake has begun here: what they need is loaded once.
+def main(base: Path, directory: Path) -> int:
+    """Run each scene in a process of its own, whose drafts then belong to no running process."""
+    codes = []
+    for scene in SCENES:
+        copies = directory / scene.name
+        path = shutil.copytree(base, copies / "whole")
+        # Nothing of pyarrow, DuckDB or deltalake has begun here, so it is safe to fork.
         if (child := os.fork()) == 0:
-            _act(scene, path, number)
-        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        if code != DIED:
-            os.write(1, f"{number} the end\n".encode())
-            break
-    return code
+            _act(scene, path, copies)
+        codes.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    return max(codes)
 
 
-def _act(scene: Scene, path: Path, number: int) -> None:
+def _act(scene: Scene, path: Path, copies: Path) -> None:
     code = 1
     try:
-        scene.act(path, Dying(path, scene, number))
+        scene.act(path, CopyingStore(path, scene, copies))
         code = 0
     except Exception:  # noqa: BLE001  nothing of the parent may run in the child
         traceback.print_exc()
@@ -104,10 +99,10 @@ def _act(scene: Scene, path: Path, number: int) -> None:
         os._exit(code)
 
 
-def _named(path: str) -> str:
+def _stable_name(path: str) -> str:
     """The name of a file without what differs from run to run."""
     return "-".join(word for word in Path(path).name.split("-") if not word.isdecimal() or len(word) < 3)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(*map(Path, sys.argv[1:])))

@@ -1,4 +1,4 @@
-"""Invented people whose listings move from run to run, in a way that a seed repeats; and what each run ought to see."""
+"""Invented people whose listings change from run to run, repeatably; and what each run observes."""
 
 import random
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ class Population:
 
     Attributes:
         service: The script of `faults.running`.
-        looks: What a look at each person of a run ought to come to, by the name of the run.
+        snapshots: What each run observes, by its name and by person.
     """
 
     seed: int
@@ -31,7 +31,7 @@ class Population:
             self._register()
 
     def advance(self) -> str:
-        """On to the next run: its name."""
+        """Change the people; return the name of the next run."""
         for person in self.service.people.values() if self.snapshots else ():
             self._move(person)
         self._come_and_go()

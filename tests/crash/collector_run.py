@@ -1,9 +1,9 @@
-"""The collector's crash test, a command: `History.collect` killed at any moment; each run is kept, once and whole.
+"""The collector's crash test, a command: `History.collect` is killed at any moment; each run is stored once and whole.
 
     python tests/crash/collector_run.py [--kills 30] [--seed 1] [--people 200]
 
-Invented people change from run to run. Collectors are killed and started again, now and then two at once, while a
-reader asks all the time. Prints figures and a verdict, rule by rule; 0 if every rule held, else 1.
+Invented people change from run to run. Collectors are killed and started again, sometimes two at once, while a reader
+queries the history. Prints figures and a result for each rule; exits with 0 if all hold, else with 1.
 """
 
 import sys

@@ -1,10 +1,11 @@
-"""What the dying collectors look at: a few invented people, as they are in each run. Kills nobody."""
+"""The scenes of the kills at each step: a few invented people, as they are in each run."""
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from support.faults import BODIES
 from support.histories import Person, a_delivery, a_link, a_record, an_alert
@@ -13,6 +14,7 @@ from exposurekit.client.bulk import Batch, Failure, UserListing
 from exposurekit.contract.models import Alert, User, UserKey
 from exposurekit.history import History
 from exposurekit.history.deliveries import ReceivedDelivery
+from exposurekit.history.maintenance import Schedule
 from exposurekit.history.storage.delta import Store
 
 DAWN = datetime(2026, 3, 1, 20, 0, tzinfo=UTC)
@@ -22,13 +24,13 @@ People = Mapping[int, Person]
 
 
 def at(number: int) -> datetime:
-    """When the run of this number is."""
+    """When the run of this number begins."""
     return DAWN + timedelta(days=number)
 
 
 @dataclass(frozen=True)
 class Canned:
-    """A source whose answers are ready."""
+    """A source without a service."""
 
     people: People
     failing: frozenset[int] = frozenset()
@@ -40,7 +42,7 @@ class Canned:
         only: Callable[[int], bool] | None = None,
         progress: bool | None = None,  # noqa: ARG002
     ) -> Iterator[Batch]:
-        """Two people at a time."""
+        """Load two people at a time."""
         chosen = [user_id for user_id in self.people if only is None or only(user_id)]
         for start in range(0, len(chosen), 2):
             yield self._batch(chosen[start : start + 2])
@@ -103,64 +105,62 @@ DELIVERIES = [
 ]
 
 
-def opened(path: Path, number: int, store: Store | None = None) -> History:
-    """A history at the time of a run, which lasts an hour."""
+def opened(path: Path, number: int, store: Store | None = None, **settings: Any) -> History:
+    """Open a history at the time of a run, which takes an hour; settings are those of its `RunManager`."""
     instants = itertools.chain([at(number)], itertools.repeat(at(number) + LASTS))
     history = History(path, clock=lambda: next(instants))
     if store is not None:
-        history._store, history._runs = store, replace(history._runs, store=store)
+        history._store = store
+    history._runs = replace(history._runs, store=history._store, **settings)
     return history
 
 
-def based(path: Path) -> None:
-    """The history that all of them begin with: two runs."""
-    with opened(path, 1) as history:
-        history.collect(Canned(BEFORE), run="run-1", progress=False)
-    with opened(path, 2) as history:
-        history.collect(Canned(BEFORE), run="run-2", progress=False)
+def create_base(path: Path) -> None:
+    """Create the history with which all scenes begin: two runs."""
+    for number in (1, 2):
+        with opened(path, number) as history:
+            history.collect(Canned(BEFORE), run=f"run-{number}", progress=False)
 
 
 @dataclass(frozen=True)
 class Scene:
-    """What the one does who dies, and whoever goes on.
+    """What the collector does that is killed, and how the history goes on.
 
     Attributes:
-        source: Whom it looks at.
-        named: Whether its run has a name.
-        told: Whether it takes in webhooks instead.
-        first_step: The step with which the dying begins.
-        tidies: Whether it dies in the middle of tidying, too.
-        people_a_part: How many people a part of what is staged holds.
-        lowered: Constants of `upkeep`, where upkeep is to be due.
+        source: What it collects from.
+        run: The name of its run; None: it has none.
+        deliveries: The webhooks that it ingests instead.
+        first_step: The step with which the kills begin.
+        copies_deletions: Whether it is also killed while it deletes a directory.
+        settings: Settings of the `RunManager` that is killed.
     """
 
-    source: Canned
-    named: bool = True
-    has_deliveries: bool = False
+    name: str
+    source: Canned = field(default_factory=lambda: Canned({}))
+    run: str | None = "run"
+    deliveries: Sequence[ReceivedDelivery] = ()
     first_step: str = "put ended"
-    tidies: bool = False
-    people_a_part: int = 1_000
-    lowered: Mapping[str, object] = field(default_factory=dict)
+    copies_deletions: bool = False
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
     def act(self, path: Path, store: Store | None = None) -> None:
-        """Collect the third run, or take in what was told."""
-        with opened(path, 3, store) as history:
-            if self.has_deliveries:
-                history.ingest_deliveries(DELIVERIES, INBOX)
+        """Collect the third run, or ingest the deliveries."""
+        with opened(path, 3, store, **(self.settings if store else {})) as history:
+            if self.deliveries:
+                history.ingest_deliveries(self.deliveries, INBOX)
             else:
-                history.collect(self.source, run="run-3" if self.named else None, progress=False)
+                history.collect(self.source, run=self.run and f"{self.run}-3", progress=False)
 
-    def go_on(self, path: Path) -> None:
-        """The same again, as whoever was killed is asked again; then the next run."""
-        self.act(path)
+    def collect_next(self, path: Path) -> None:
+        """Collect the run after that."""
         with opened(path, 4) as history:
-            history.collect(Canned(_NEXT), run="run-4" if self.named else None, progress=False)
+            history.collect(Canned(_NEXT), run=self.run and f"{self.run}-4", progress=False)
 
 
-_DUE = {"MERGE_EVERY": 1, "MAX_FILES": {True: 1, False: 1}, "CHECKPOINT_ROWS": 0, "CHECKPOINT_SHARE": 0.0}
-SCENES = {
-    "much happens": Scene(Canned(_BUSY, frozenset({4})), first_step="", people_a_part=4),
-    "little happens": Scene(Canned(_QUIET), tidies=True, lowered=_DUE),
-    "without a name": Scene(Canned(_QUIET), named=False, tidies=True),
-    "webhooks": Scene(Canned({}), has_deliveries=True, first_step=""),
-}
+_ALWAYS = Schedule(checkpoint_share=0, checkpoint_rows=0, merge_every=1, max_files=1, max_bucketed_files=1)
+SCENES = (
+    Scene("many changes", Canned(_BUSY, frozenset({4})), first_step="", settings={"users_per_part": 4}),
+    Scene("maintenance is due", Canned(_QUIET), copies_deletions=True, settings={"schedule": _ALWAYS}),
+    Scene("unnamed run", Canned(_QUIET), run=None, copies_deletions=True),
+    Scene("deliveries", deliveries=DELIVERIES, first_step=""),
+)

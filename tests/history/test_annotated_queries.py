@@ -1,5 +1,6 @@
-"""What was seen beside what was said of it: marks stand at their rows, and the questions are asked of the newest look."""
+"""Observations together with annotations: steps with ticks, records with labels, and what depends on them."""
 
+import shutil
 from datetime import UTC, datetime, timedelta
 
 import pandas as pd
@@ -15,35 +16,55 @@ LABELS = {"label": "str", "label_reason": "str", "labelled_at": "datetime64[us, 
 HOSTILE = "<img src=x onerror=alert(1)>\u202e"
 
 
+LISTED = {
+    "one": [a_record(11, reference_id="1"), a_record(12, site="Other", reference_id="2")],
+    "two": [a_record(11, reference_id="1")],
+}
+
+
 @pytest.fixture(scope="module")
 def served_exposure():
-    """A service, and an exposure of it."""
     service = Service()
     with seen_through(service) as exposure:
         yield service, exposure
 
 
 class Story:
-    """A history that is told day by day."""
+    """A history that is collected day by day."""
 
     def __init__(self, path, service, exposure, by="id"):
         service.clear()
         self.service, self.exposure, self.clock = service, exposure, Clock()
         self.history = History(path / "history", clock=self.clock, records_by=by)
 
-    def collect(self, day, **people):
-        """An hour's look, at these people: ``one=[...]`` are the records of person 1, with an alert about each."""
+    def register(self, **people):
+        """``one=[...]`` are the records of person 1, who has an alert about each."""
         for name, records in people.items():
             alerts = [an_alert("Found", record) for record in records]
             person = Person(records, [a_link("https://pages.example/1")], alerts)
             self.service.people[("nobody", "one", "two").index(name)] = person
+
+    def collect(self, day, **people):
+        """Collect for an hour."""
+        self.register(**people)
         self.clock.set(DAWN + timedelta(days=day), DAWN + timedelta(days=day, hours=1))
         return self.history.collect(self.exposure)
 
 
-@pytest.fixture(params=["id", "reference"])
-def story(request, served_exposure, tmp_path):
-    return Story(tmp_path, *served_exposure, by=request.param)
+@pytest.fixture(scope="module", params=["id", "reference"])
+def base(request, served_exposure, tmp_path_factory):
+    path = tmp_path_factory.mktemp("base")
+    Story(path, *served_exposure, by=request.param).collect(0, **LISTED)
+    return path / "history", request.param
+
+
+@pytest.fixture
+def story(base, served_exposure, tmp_path):
+    """One run of `LISTED`, by id and by reference."""
+    shutil.copytree(base[0], tmp_path / "history")
+    story = Story(tmp_path, *served_exposure, by=base[1])
+    story.register(**LISTED)
+    return story
 
 
 @pytest.fixture
@@ -60,10 +81,7 @@ def shape(table, names):
     return {name: str(table[name].dtype) for name in names}
 
 
-# --- steps and ticks --------------------------------------------------------------------------------------
-
-
-def test_the_steps_are_those_of_the_alerts_that_are_listed(by_id):
+def test_steps_are_those_of_the_listed_alerts(by_id):
     """Specification, "Alert", ``opt_out_procedure``."""
     by_id.collect(0, one=[a_record(11), a_record(12)], two=[a_record(21, "on hold")])
     by_id.collect(1, one=[a_record(12), a_record(13)])
@@ -80,8 +98,7 @@ def test_the_steps_are_those_of_the_alerts_that_are_listed(by_id):
     assert {*by_id.history.steps(as_of="2026-03-01")["record_id"]} == {11, 12, 21}
 
 
-def test_a_step_says_what_was_ticked_of_it_last(story):
-    story.collect(0, one=[a_record(11, reference_id="1"), a_record(12, site="Other", reference_id="2")])
+def test_a_step_has_its_newest_tick(story):
     history = story.history
     steps = history.steps()
     history.tick(steps, "done", note="all at once")
@@ -89,15 +106,15 @@ def test_a_step_says_what_was_ticked_of_it_last(story):
     history.tick(steps.iloc[0], "open", note=HOSTILE)
     history.tick(steps.iloc[3], "unable")
     ticked = history.steps()
-    assert ticked["tick"].tolist() == ["open", "done", "done", "unable"]
-    assert ticked["tick_note"].tolist() == [HOSTILE, "all at once", "all at once", ""]
+    assert ticked["tick"].tolist() == ["open", "done", "done", "unable", "done", "done"]
+    assert ticked["tick_note"].tolist()[:4] == [HOSTILE, "all at once", "all at once", ""]
     assert ticked["ticked_at"].dt.floor("ms").tolist()[::3] == [DAWN + timedelta(days=3)] * 2
     assert shape(ticked, TICKS) == TICKS
-    as_it_was = history.steps(as_of="2026-03-01")
-    assert as_it_was["tick"].tolist() == ticked["tick"].tolist()  # ticks are always the newest
+    earlier = history.steps(as_of="2026-03-01")
+    assert earlier["tick"].tolist() == ticked["tick"].tolist()  # ticks are always the newest
 
 
-def test_ticks_stay_with_their_step_where_ids_change(served_exposure, tmp_path):
+def test_a_tick_belongs_to_its_step_after_ids_change(served_exposure, tmp_path):
     story = Story(tmp_path, *served_exposure, by="reference")
     story.collect(0, one=[a_record(11, reference_id="1"), a_record(12, site="Other", reference_id="2")])
     story.history.tick(story.history.steps().iloc[1], "done")
@@ -110,77 +127,60 @@ def test_ticks_stay_with_their_step_where_ids_change(served_exposure, tmp_path):
     ]
 
 
-def test_rows_are_ticked_as_they_are_given(story):
-    story.collect(0, one=[a_record(11), a_record(12, site="Other")])
+def test_ticks_are_added_to_steps_in_any_order(story):
     steps = story.exposure.refresh().steps()
-    unsaid = story.history.with_ticks(steps)
+    unticked = story.history.with_ticks(steps)
     story.history.tick(steps.iloc[1], "done")
-    ticked_steps = story.history.with_ticks(steps)
-    assert shape(ticked_steps, TICKS) == shape(unsaid, TICKS) == TICKS
+    assert shape(story.history.with_ticks(steps), TICKS) == shape(unticked, TICKS) == TICKS
     for rows in (steps[::-1], pd.concat([steps, steps]), steps.set_index("step", drop=False), steps.head(0)):
         before, ticked = rows.copy(deep=True), story.history.with_ticks(rows)
         pd.testing.assert_frame_equal(ticked[[*rows.columns]], before)
         pd.testing.assert_frame_equal(rows, before)
-        expected = [
-            "done" if record == 11 and number == 2 else None
-            for record, number in cells(rows, "record_id", "step_number")
-        ]
-        assert cells(ticked, "tick") == [(tick,) for tick in expected]
-    assert unsaid["tick"].isna().all()
+        steps_of_rows = cells(rows, "user_id", "record_id", "step_number")
+        assert cells(ticked, "tick") == [("done" if step == (1, 11, 2) else None,) for step in steps_of_rows]
+    assert unticked["tick"].isna().all()
 
 
-@pytest.mark.parametrize("error_text", [False, True], ids=["nothing_said", "something_said"])
-def test_rows_of_another_kind_are_refused(story, error_text):
-    story.collect(0, one=[a_record(11)])
+def test_rows_of_another_kind_are_refused(story):
     history, exposure = story.history, story.exposure.refresh()
-    if error_text:
+    for _ in range(2):  # without and with annotations
+        for other in (exposure.records(), exposure.links(), exposure.alerts()):
+            with pytest.raises(InvalidArgument, match="These rows are not steps: pass rows of steps"):
+                history.with_ticks(other)
+        for other in (exposure.steps(), exposure.links(), exposure.alerts()):
+            with pytest.raises(InvalidArgument, match="These rows are not records: pass rows of records"):
+                history.with_labels(other)
+        with pytest.raises(InvalidArgument, match="The row is not of records"):
+            history.with_labels(exposure.records()[["user_id", "name"]])
         history.tick(exposure.steps())
         history.label(exposure.records(), "mine")
-    for other in (exposure.records(), exposure.links(), exposure.alerts()):
-        with pytest.raises(InvalidArgument, match="These rows are not steps: pass rows of steps"):
-            history.with_ticks(other)
-    for other in (exposure.steps(), exposure.links(), exposure.alerts()):
-        with pytest.raises(InvalidArgument, match="These rows are not records: pass rows of records"):
-            history.with_labels(other)
-    with pytest.raises(InvalidArgument, match="The row is not of records"):
-        history.with_labels(exposure.records()[["user_id", "name"]])
 
 
-# --- labels -----------------------------------------------------------------------------------------------
-
-
-def test_a_record_says_what_was_last_said_of_it(story):
-    story.collect(0, one=[a_record(11, reference_id="1"), a_record(12, reference_id="2")], two=[a_record(21)])
+def test_a_record_has_its_newest_label(story):
     history = story.history
     history.label(history.records(), "unsure")
     story.clock.set(DAWN + timedelta(days=3))
     history.label(history.records().iloc[0], "not mine", reason=HOSTILE)
     history.label(history.links().iloc[0], "mine")  # a page is no record
     labelled = history.with_labels()
-    assert cells(labelled, "record_id", "label", "label_reason") == [
-        (11, "not mine", HOSTILE),
-        (12, "unsure", ""),
-        (21, "unsure", ""),
+    assert cells(labelled, "user_id", "record_id", "label", "label_reason") == [
+        (1, 11, "not mine", HOSTILE),
+        (1, 12, "unsure", ""),
+        (2, 11, "unsure", ""),
     ]
     assert labelled["labelled_at"].iloc[0] == DAWN + timedelta(days=3)
     assert shape(labelled, LABELS) == LABELS
     pd.testing.assert_frame_equal(labelled.drop(columns=[*LABELS]), history.records())
 
 
-def test_records_of_any_table_are_labelled_as_they_are_given(story):
-    story.collect(0, one=[a_record(11, reference_id="1"), a_record(12, reference_id="2")])
+def test_labels_are_added_to_records_in_any_order(story):
     records = story.exposure.refresh().records()
-    unsaid = story.history.with_labels(records)
-    assert shape(unsaid, LABELS) == LABELS
-    assert unsaid["label"].isna().all()
+    unlabelled = story.history.with_labels(records)
+    assert shape(unlabelled, LABELS) == LABELS
+    assert unlabelled["label"].isna().all()
     story.history.label(records.iloc[1], "mine")
-    for table in (
-        records,
-        records[::-1],
-        pd.concat([records] * 2),
-        records.set_index("name", drop=False),
-        records.head(0),
-    ):
+    by_name = records.set_index("name", drop=False)
+    for table in (records, records[::-1], pd.concat([records] * 2), by_name, records.head(0)):
         labelled = story.history.with_labels(table)
         assert cells(labelled, "record_id", "label") == [
             (record, "mine" if record == 12 else None) for record in table["record_id"]
@@ -188,20 +188,16 @@ def test_records_of_any_table_are_labelled_as_they_are_given(story):
         pd.testing.assert_frame_equal(labelled[[*table.columns]], table)
 
 
-def test_what_was_said_of_one_person_says_nothing_of_another(story):
-    story.collect(0, one=[a_record(11)], two=[a_record(11), a_record(12, site="Other", reference_id="2")])
+def test_an_annotation_is_of_one_person_alone(story):
     history = story.history
     records, steps = history.records(), history.steps()
-    history.label(records[records["user_id"] == 2].iloc[0], "mine")
+    history.label(records[records["user_id"] == 2], "mine")
     history.tick(steps[steps["user_id"] == 2].iloc[0])
-    [record_key] = cells(records[records["user_id"] == 2].head(1), "record_id")
-    assert [row for row in cells(history.with_labels(), "user_id", "record_id", "label") if row[2]] == [
-        (2, *record_key, "mine")
-    ]
-    assert cells(history.steps(), "user_id", "tick") == [(1, None), (1, None), (2, "done"), *[(2, None)] * 3]
+    assert cells(history.with_labels(), "user_id", "label") == [(1, None), (1, None), (2, "mine")]
+    assert cells(history.steps(), "user_id", "tick") == [*[(1, None)] * 4, (2, "done"), (2, None)]
 
 
-def test_precision_is_that_of_what_was_labelled(by_id):
+def test_precision_is_of_labelled_records(by_id):
     by_id.collect(0, one=[a_record(11), a_record(12), a_record(13, site="Other")])
     history = by_id.history
     assert cells(history.precision(), "site", "unlabelled", "precision") == [
@@ -216,7 +212,7 @@ def test_precision_is_that_of_what_was_labelled(by_id):
     ]
 
 
-def test_the_queue_knows_what_was_ticked(by_id):
+def test_ticks_and_labels_change_the_work_queue(by_id):
     by_id.collect(0, one=[a_record(11), a_record(12, "removed")], two=[a_record(21)])
     history = by_id.history
     assert cells(history.work_queue(), "record_id", "state") == [(11, "open"), (21, "open")]
@@ -231,14 +227,11 @@ def test_the_queue_knows_what_was_ticked(by_id):
     assert cells(history.work_queue(), "record_id") == [(11,)]
 
 
-# --- whether it can be trusted ----------------------------------------------------------------------------
-
-
 def test_coverage_counts_from_now(by_id):
     by_id.collect(0, one=[a_record(11)], two=[a_record(21)])
     by_id.service.broken[2] = "no user"
     by_id.collect(3)
-    # The look began an hour before it ended, which is now.
+    # The run began an hour ago.
     assert cells(by_id.history.coverage(), "last_complete_load", "whole", "failed", "people")[:2] == [
         ("within a day", 1, 0, 1),
         ("within a week", 0, 1, 1),
@@ -247,7 +240,7 @@ def test_coverage_counts_from_now(by_id):
     assert by_id.history.coverage()["people"].tolist() == [0, 0, 0, 2, 0]
 
 
-def test_a_site_of_which_all_vanished_is_doubtful(by_id):
+def test_a_site_whose_records_vanish_together_is_doubtful(by_id):
     fine = [a_record(50 + number, site="Fine") for number in range(2)]
     by_id.collect(0, one=[*fine, *(a_record(number) for number in range(1, 7))])
     assert not by_id.history.site_health()["is_doubtful"].any()
@@ -260,42 +253,31 @@ def test_a_site_of_which_all_vanished_is_doubtful(by_id):
     ]
 
 
-# --- what is coming ---------------------------------------------------------------------------------------
-
-
-def told_for_weeks(story):
-    """Looks four days apart: one record there at first, ones that come, are removed, vanish and come back."""
+@pytest.fixture(scope="module")
+def weeks(served_exposure, tmp_path_factory):
+    """Runs four days apart, which no test changes: records come, are removed, vanish and come back."""
+    story = Story(tmp_path_factory.mktemp("weeks"), *served_exposure)
     first = a_record(1)
-    here = [first]
-    story.collect(0, one=here)
+    listed = [first]
+    story.collect(0, one=listed)
     for day in range(4, 44, 4):
-        here = [*here[-3:], a_record(100 + day, site="Other" if day % 8 else "PeepFinder")]
+        listed = [*listed[-3:], a_record(100 + day, site="Other" if day % 8 else "PeepFinder")]
         if day == 20:
-            here[1] |= {"status": "removed"}
+            listed[1] |= {"status": "removed"}
         if day == 28:
-            here.append(first)
-        story.collect(day, one=here)
-    story.clock.set(DAWN + timedelta(days=70))  # what is asked later is of the last look all the same
+            listed.append(first)
+        story.collect(day, one=listed)
+    story.clock.set(DAWN + timedelta(days=70))  # queries are as of the last run all the same
     return story.history
 
 
-@pytest.fixture(scope="module")
-def weeks(served_exposure, tmp_path_factory):
-    return told_for_weeks(Story(tmp_path_factory.mktemp("weeks"), *served_exposure))
-
-
-def test_flows_are_the_episodes_by_their_age(by_id):
+def test_a_life_table_counts_episodes_by_age(by_id):
     by_id.collect(0, one=[a_record(11), a_record(12)])
     by_id.collect(2, one=[a_record(11), a_record(12, "removed"), a_record(13), a_record(14, "removed")])
     by_id.collect(5, one=[a_record(11), a_record(14, "removed")])
     flows = by_id.history.life_table()
-    assert shape(flows, flows.columns) == {
-        "days": "int64",
-        "flow": "str",
-        "left_censored": "bool",
-        "gap_days": "int64",
-        "n": "int64",
-    }
+    dtypes = {"days": "int64", "flow": "str", "left_censored": "bool", "gap_days": "int64", "n": "int64"}
+    assert shape(flows, flows.columns) == dtypes
     assert sorted(cells(flows, "days", "flow", "left_censored", "gap_days", "n")) == [
         (0, "entered", False, 2, 2),
         (0, "entered", True, 0, 2),
@@ -308,7 +290,7 @@ def test_flows_are_the_episodes_by_their_age(by_id):
     assert sorted(cells(early, "days", "flow", "n")) == [(0, "entered", 2), (1, "open", 2)]
 
 
-def test_flows_by_site_are_the_same_ones_apart(weeks):
+def test_a_life_table_by_site_sums_to_the_whole(weeks):
     apart, together = weeks.life_table("site"), weeks.life_table()
     assert {*apart["site"]} == {"PeepFinder", "Other"}
     keys = ["days", "flow", "left_censored", "gap_days"]
@@ -317,7 +299,7 @@ def test_flows_by_site_are_the_same_ones_apart(weeks):
     pd.testing.assert_frame_equal(weeks.time_to_removal(), analysis.time_to_removal(apart))
 
 
-def test_flows_are_per_day_and_per_site_or_ungrouped(weeks):
+def test_a_life_table_refuses_other_groups_and_instants(weeks):
     for by in ("user_id", "status", ""):
         with pytest.raises(InvalidArgument, match="by is one of: None, site"):
             weeks.life_table(by)
@@ -342,7 +324,7 @@ def test_the_forecast_is_of_the_newest_run(weeks):
     pd.testing.assert_frame_equal(
         predicted, analysis.forecast(*tables, people=people, at=end, days=[5, 1], arrivals_days=9, level=0.5)
     )
-    # A new one every four days, and the first week does not count.
+    # A new record every four days, without the first week.
     assert weeks.forecast([1])["of_new"].tolist() == pytest.approx([8 / 32], rel=0.15)
 
 
@@ -355,11 +337,11 @@ def test_after_one_run_there_is_no_forecast(by_id):
     assert table["reason"].tolist() == ["30 days ahead require 60 days of history"]
 
 
-def test_people_without_a_listing_are_followed_too(by_id):
-    """Somebody clean for six weeks is expected to stay so more often than somebody who is not counted at all."""
+def test_people_without_a_record_count_in_a_forecast(by_id):
+    """Those who had none for six weeks lower the rate of new records."""
     for user in range(1, 11):
         by_id.service.people[user] = Person()
-    for day in range(43):
+    for day in (0, 10, 20, 30, 40, 42):
         if day in (20, 30, 40):
             by_id.service.people[day // 10].records = [a_record(day)]
         by_id.collect(day)
@@ -370,8 +352,8 @@ def test_people_without_a_listing_are_followed_too(by_id):
     assert len(by_id.history.people()) == 10
 
 
-def test_a_listing_that_was_removed_at_first_has_no_age(by_id):
-    for day in range(43):
+def test_a_record_removed_at_first_has_no_age(by_id):
+    for day in range(0, 43, 7):
         by_id.collect(day, one=[a_record(11, "removed"), a_record(12 + day // 4)])
     assert by_id.history.forecast([14])["reason"].tolist() == [
         "age unknown for listings already removed at the first load: 1"
@@ -380,39 +362,28 @@ def test_a_listing_that_was_removed_at_first_has_no_age(by_id):
     assert by_id.history.forecast([14])["reason"].isna().all()
 
 
-# --- nothing seen -----------------------------------------------------------------------------------------
-
-
-def test_an_empty_history_has_nothing_to_weigh(tmp_path):
+def test_queries_of_an_empty_history_raise_an_error(tmp_path):
     history = History(tmp_path / "history")
-    questions = ("steps", "with_labels", "work_queue", "precision", "site_health", "life_table", "forecast")
-    for question in questions:
+    for query in ("steps", "with_labels", "work_queue", "precision", "site_health", "life_table", "forecast"):
         with pytest.raises(NotFound, match=r"collect\(\)"):
-            getattr(history, question)()
-
-
-def test_a_history_that_exists_without_a_run_is_empty(tmp_path):
-    history = History(tmp_path / "history")
-    history.ingest_deliveries([], inbox="mine")
-    for question in ("last_run", "records", "work_queue", "forecast"):
+            getattr(history, query)()
+    history.ingest_deliveries([], inbox="mine")  # now it exists, without a run
+    for query in ("last_run", "records", "work_queue", "forecast"):
         with pytest.raises(EmptyHistory, match=r"collect\(\)"):
-            getattr(history, question)()
+            getattr(history, query)()
 
 
-def test_people_without_anything_make_empty_tables(by_id):
+def test_people_without_items_make_empty_tables(by_id):
     by_id.service.people[1] = Person()
     by_id.collect(0)
     history = by_id.history
-    for question in ("steps", "with_labels", "work_queue", "precision", "site_health", "life_table"):
-        assert len(getattr(history, question)()) == 0
+    for query in ("steps", "with_labels", "work_queue", "precision", "site_health", "life_table"):
+        assert len(getattr(history, query)()) == 0
     assert history.coverage()["people"].sum() == 1
     assert history.forecast()["open_now"].tolist() == [0, 0, 0]
 
 
-# --- the steps of alerts ----------------------------------------------------------------------------------
-
-
-def test_the_steps_of_alerts_are_numbered_each_from_one(by_id):
+def test_steps_of_each_alert_are_numbered_from_one(by_id):
     both = [an_alert("Found", a_record(11)), an_alert("Found", a_record(12)), an_alert("Seen", a_link(None))]
     both[1] |= {"opt_out_procedure": "1. Open it. 2. Press Remove. 3. Keep a copy."}
     both[2] |= {"opt_out_procedure": []}
@@ -424,11 +395,8 @@ def test_the_steps_of_alerts_are_numbered_each_from_one(by_id):
     alerts = exposure.alerts()
     steps = frames.steps_from_alerts(alerts)
     pd.testing.assert_frame_equal(steps, exposure.steps())
-    assert steps.groupby(["user_id", "alert_number"])["step_number"].agg(list).tolist() == [
-        [1, 2],
-        [1, 2, 3],
-        [1, 2],
-    ]
+    numbers = steps.groupby(["user_id", "alert_number"])["step_number"].agg(list).tolist()
+    assert numbers == [[1, 2], [1, 2, 3], [1, 2]]
     assert steps["step"].tolist()[-4:] == ["Press Remove.", "Keep a copy.", HOSTILE, ""]
     pd.testing.assert_frame_equal(
         frames.steps_from_alerts(alerts[alerts["user_id"] == 9]),
@@ -450,45 +418,40 @@ def test_no_alerts_have_the_same_columns_of_steps():
         frames.steps_from_alerts(alerts.drop(columns=["opt_out_procedure", "url"]), beside=["seen_at"])
 
 
-# --- as of a day ------------------------------------------------------------------------------------------
-
-
 @pytest.mark.long
-def test_a_query_as_of_a_day_equals_that_days_result(story):
-    """A history that ended on the day answers the same; marks are always the newest, and there are none."""
-    questions = {
-        "relistings": lambda history, day: history.relistings(day),
-        "work_queue": lambda history, day: history.work_queue(day),
-        "precision": lambda history, day: history.precision(day),
+@pytest.mark.parametrize("by", ["id", "reference"])
+def test_a_query_as_of_a_day_equals_that_days_result(served_exposure, tmp_path, by):
+    story = Story(tmp_path, *served_exposure, by=by)
+    queries = {
+        "relistings": History.relistings,
+        "work_queue": History.work_queue,
+        "precision": History.precision,
         "forecast": lambda history, day: history.forecast([7, 30], as_of=day),
-        "site_health": lambda history, day: history.site_health(day),
+        "site_health": History.site_health,
     }
-    last = {
+    changes = {
         3: [a_record(11)],
         5: [],
         9: [a_record(11), a_record(12)],
         16: [a_record(12, "removed")],
         18: [a_record(11)],
     }
-    then = {}
+    results = {}
     records = [a_record(11), a_record(12), a_record(13, "removed")]
-    for day in (0, 2, 3, 5, 8, 9, 12, 16, 18):
-        records = last.get(day, records)
+    for day in (0, 2, 3, 5, 9, 12, 16, 18):
+        records = changes.get(day, records)
         story.collect(day, one=records)
-        if day in (2, 8, 12):
-            then[day] = {
-                name: ask(story.history, DAWN.date() + timedelta(days=day)) for name, ask in questions.items()
-            }
-    for day, tables in then.items():
-        for name, ask in questions.items():
-            again = ask(story.history, DAWN.date() + timedelta(days=day))
-            pd.testing.assert_frame_equal(again, tables[name], obj=f"{name} of day {day}")
-    assert len(then[12]["relistings"]) == 2
+        if day in (2, 12):
+            as_of = DAWN.date() + timedelta(days=day)
+            results[as_of] = {name: query(story.history, as_of) for name, query in queries.items()}
+    for as_of, tables in results.items():
+        for name, query in queries.items():
+            pd.testing.assert_frame_equal(query(story.history, as_of), tables[name], obj=f"{name}, {as_of}")
+    assert len(tables["relistings"]) == 2
     assert len(story.history.relistings()) == 3
 
 
-@pytest.mark.parametrize("question", ["relistings", "work_queue", "precision", "site_health", "forecast"])
-def test_a_day_before_the_first_look_is_told(by_id, question):
-    by_id.collect(0, one=[a_record(11)])
-    with pytest.raises(NotFound, match="Nothing was observed by then"):
-        getattr(by_id.history, question)(as_of=DAWN.date() - timedelta(days=1))
+def test_a_day_before_the_first_run_raises_an_error(weeks):
+    for query in ("relistings", "work_queue", "precision", "site_health", "forecast"):
+        with pytest.raises(NotFound, match="Nothing was observed by then"):
+            getattr(weeks, query)(as_of=DAWN.date() - timedelta(days=1))

@@ -1,5 +1,6 @@
-"""Labels, ticks and notes stay with what they were said of, also where a service gives everything another id."""
+"""Labels, ticks and notes belong to their item, also if the service changes its id."""
 
+import shutil
 from datetime import timedelta
 
 import pytest
@@ -13,14 +14,13 @@ TABLES = {"record": "records", "link": "links", "alert": "alerts"}
 
 @pytest.fixture(scope="module")
 def served_exposure():
-    """A service, and an exposure of it."""
     service = Service()
     with seen_through(service) as exposure:
         yield service, exposure
 
 
-def holding(status, more=0):
-    """Person 1, with ids that are as many more."""
+def listing(status, more=0):
+    """Person 1, with greater ids."""
     records = [
         a_record(11 + more, status, reference_id="007"),
         a_record(12 + more, "on hold", "Elsewhere", reference_id="8", href="https://elsewhere.example/8"),
@@ -30,60 +30,70 @@ def holding(status, more=0):
     return Person(records, links, alerts)
 
 
-@pytest.fixture(params=["id", "reference"])
-def marked(request, served_exposure, tmp_path):
-    """A history of three looks, between which a record is removed and listed again; by reference, with other ids."""
+@pytest.fixture(scope="module", params=["id", "reference"])
+def base(request, served_exposure, tmp_path_factory):
     service, exposure = served_exposure
-    service.clear()
-    clock = Clock()
-    history = History(tmp_path / "history", clock=clock, records_by=request.param)
-    for day, status in enumerate(("discovered", "removed", "discovered")):
-        service.people[1] = holding(status, 10 * day if request.param == "reference" else 0)
-        clock.set(DAWN + timedelta(days=day))
-        history.collect(exposure)
-    return history, service, exposure, clock
+    clock, directory = Clock(), tmp_path_factory.mktemp("base") / "history"
+    with History(directory, clock=clock, records_by=request.param) as history:
+        for day, status in enumerate(("discovered", "removed", "discovered")):
+            service.people = {1: listing(status, 10 * day if request.param == "reference" else 0)}
+            clock.set(DAWN + timedelta(days=day))
+            history.collect(exposure)
+    return directory, clock, service.people
 
 
-def placed(table):
+@pytest.fixture
+def collected(base, served_exposure, tmp_path):
+    """Three runs: a record is removed and listed again; by reference its ids change, too."""
+    directory, clock, people = base
+    service, exposure = served_exposure
+    service.people = dict(people)
+    clock.set(DAWN + timedelta(days=2))
+    history = History(shutil.copytree(directory, tmp_path / "history"), clock=clock)
+    return history, service, exposure.refresh(), clock
+
+
+def keys(table):
     return {(row["user_id"], row["kind"], row["key"]) for row in table.to_dict("records")}
 
 
-@pytest.mark.parametrize("kind", TABLES)
-def test_a_mark_is_kept_by_the_key_of_the_thing(marked, kind):
-    history, *_ = marked
+def test_an_annotation_has_the_key_of_its_item(collected):
+    history, *_ = collected
     changes = history.changes()
-    things = placed(changes[changes["kind"] == kind])
-    assert history.label(getattr(history, TABLES[kind])(), "unsure") == len(things)
-    assert placed(history.labels()) == things
+    for kind, table in TABLES.items():
+        expected = keys(changes[changes["kind"] == kind])
+        assert history.label(getattr(history, table)(), "unsure") == len(expected)
+        labels = history.labels()
+        assert keys(labels[labels["kind"] == kind]) == expected
 
 
-def test_own_kind_and_key_columns_are_used(marked):
-    history, _, _, clock = marked
+def test_own_kind_and_key_columns_are_used(collected):
+    history, _, _, clock = collected
     changes = history.changes()
     history.label(changes, "mine")
-    assert placed(history.labels()) == placed(changes)
+    assert keys(history.labels()) == keys(changes)
     clock.set(DAWN + timedelta(days=4))
     moved = history.diff(DAWN, DAWN + timedelta(days=1)).changes
     assert history.label(moved.iloc[0], "not mine") == 1
     labels = history.labels()
-    assert placed(labels[labels["value"] == "not mine"]) == placed(moved.head(1))
-    history.note(labels, "looked at again")
-    assert placed(history.notes()) == placed(labels)
+    assert keys(labels[labels["value"] == "not mine"]) == keys(moved.head(1))
+    history.note(labels, "checked again")
+    assert keys(history.notes()) == keys(labels)
 
 
-def test_a_listing_again_is_labelled_as_its_record(marked):
-    history, *_ = marked
+def test_a_relisting_is_labelled_as_its_record(collected):
+    history, *_ = collected
     again = history.relistings()
     assert history.label(again.iloc[0], "not mine") == 1
-    assert placed(history.labels()) == {(1, "record", again["key"].iloc[0])}
-    assert placed(history.labels()) < placed(history.changes())
+    assert keys(history.labels()) == {(1, "record", again["key"].iloc[0])}
+    assert keys(history.labels()) < keys(history.changes())
 
 
-def test_a_tick_outlives_the_next_scan(marked):
-    history, service, exposure, clock = marked
+def test_a_tick_outlives_the_next_scan(collected):
+    history, service, exposure, clock = collected
     for more in (30, 40):
         if history._records_by == "reference":
-            service.people[1] = holding("discovered", more)
+            service.people[1] = listing("discovered", more)
         steps = exposure.refresh().steps()
         history.tick(steps)
     assert len(history.ticks()) == len(steps) > 3
@@ -91,12 +101,12 @@ def test_a_tick_outlives_the_next_scan(marked):
     history.tick(steps.iloc[0], "unable")
     assert sorted(history.ticks()["value"]) == ["done"] * (len(steps) - 1) + ["unable"]
     history.note(history.ticks(), "by phone")
-    assert placed(history.notes()) == placed(history.ticks())
+    assert keys(history.notes()) == keys(history.ticks())
     assert sorted(history.notes()["step_number"]) == sorted(steps["step_number"])
 
 
-def test_annotations_show_what_they_are_about(marked):
-    history, _, exposure, _ = marked
+def test_annotations_have_the_columns_of_their_item(collected):
+    history, _, exposure, _ = collected
     record = history.records().iloc[0]
     steps = exposure.refresh().steps()
     history.label(record, "mine")
@@ -124,26 +134,23 @@ def test_annotations_are_listed_before_the_first_run(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("table", "lacking"),
+    ("table", "columns"),
     [
-        ("records", "reference_id"),
-        ("records", "site"),
-        ("alerts", "href"),
-        ("alerts", "site"),
-        ("steps", "url"),
-        ("steps", "site"),
-        ("records", "user_id"),
+        ("records", ["reference_id", "site", "user_id"]),
+        ("alerts", ["href", "site"]),
+        ("steps", ["url", "site"]),
     ],
 )
-def test_a_row_that_identifies_nothing_is_refused(served_exposure, tmp_path, table, lacking):
+def test_a_row_without_an_identity_is_refused(served_exposure, tmp_path, table, columns):
     service, exposure = served_exposure
-    service.clear()
-    service.people[1] = holding("discovered")
+    service.people = {1: listing("discovered")}
     history = History(tmp_path / "history", records_by="reference")
-    whole = getattr(exposure.refresh(), table)()
-    mark = history.tick if table == "steps" else history.label
-    with pytest.raises(InvalidArgument, match=f"no {lacking}"):
-        mark(whole.drop(columns=lacking), *(["mine"] if table != "steps" else []))
+    rows = getattr(exposure.refresh(), table)()
+    for column in columns:
+        with pytest.raises(InvalidArgument, match=f"no {column}"):
+            history.tick(rows.drop(columns=column)) if table == "steps" else history.label(
+                rows.drop(columns=column), "mine"
+            )
     assert list(tmp_path.iterdir()) == []
 
 
@@ -160,36 +167,26 @@ def test_records_without_a_reference_are_labelled_by_their_ids(served_exposure, 
     assert history.with_labels()["label"].fillna("none").tolist() == ["none", "not mine", "none"]
 
 
-@pytest.mark.parametrize("words", [5, None, ["a"], b"a"])
-def test_what_is_no_text_is_neither_reason_nor_note(tmp_path, words):
+def test_invalid_texts_and_kinds_are_refused(tmp_path):
     history, row = History(tmp_path / "history"), {"user_id": 1, "record_id": 11}
     step = {"user_id": 1, "record_id": 11, "url": None, "step_number": 1, "step": "Call them"}
-    marks = (
-        lambda: history.label(row, "mine", reason=words),
-        lambda: history.note(row, words),
-        lambda: history.tick(step, note=words),
-    )
-    for mark in marks:
+    for text in (5, None, ["a"], b"a"):
         with pytest.raises(InvalidArgument, match="is text, such as"):
-            mark()
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_note_that_says_nothing_is_refused(tmp_path):
-    for nothing in ("", " \n"):
+            history.label(row, "mine", reason=text)
+        with pytest.raises(InvalidArgument, match="is text, such as"):
+            history.note(row, text)
+        with pytest.raises(InvalidArgument, match="is text, such as"):
+            history.tick(step, note=text)
+    for empty in ("", " \n"):
         with pytest.raises(InvalidArgument, match="A note must not be empty"):
-            History(tmp_path / "history").note({"user_id": 1, "record_id": 11}, nothing)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_kind_that_is_none_is_refused(tmp_path):
-    history = History(tmp_path / "history")
+            history.note(row, empty)
     with pytest.raises(InvalidArgument, match="kind is one of: record, link, alert, step"):
         history.label({"user_id": 1, "kind": "person", "key": 7}, "mine")
+    assert list(tmp_path.iterdir()) == []
 
 
-def test_the_newest_tick_counts_while_the_clock_stands_still(marked):
-    history, _, exposure, clock = marked
+def test_the_newest_tick_counts_though_the_clock_stops(collected):
+    history, _, exposure, clock = collected
     step = exposure.steps().iloc[0]
     for state in ("done", "unable", "open", "unable", "done", "unable"):
         history.tick(step, state, note=state)

@@ -3,11 +3,13 @@
 import json
 import os
 import resource
+import shutil
 import subprocess
 import sys
 from contextlib import contextmanager
 from datetime import timedelta
 from hashlib import sha256
+from pathlib import Path
 
 import pytest
 from support.histories import DAWN, Clock, Person, Service, a_record, seen_through
@@ -36,29 +38,43 @@ def file_size_limit(size):
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-@pytest.fixture
-def exposure():
+@pytest.fixture(scope="module")
+def served_exposure():
     service = Service()
-    service.people = {1: Person([a_record(11, name=noise(100_000))])}
     with seen_through(service) as exposure:
-        yield exposure
+        yield service, exposure
 
 
-@pytest.fixture
-def history(tmp_path, exposure):
+@pytest.fixture(scope="module")
+def base(served_exposure, tmp_path_factory):
+    """Persons 2 and 66 are in the same bucket."""
+    service, exposure = served_exposure
+    large = a_record(31, name=noise(100_000))
+    service.people = {2: Person([a_record(21)]), 66: Person([large])}
     clock = Clock()
     clock.set(DAWN)
-    history = History(tmp_path / "history", clock=clock)
-    history.collect(exposure)
+    with History(tmp_path_factory.mktemp("base") / "history", clock=clock) as history:
+        history.collect(exposure)
+    return history.path
+
+
+@pytest.fixture
+def history(base, tmp_path):
+    clock = Clock()
     clock.set(DAWN + timedelta(days=1))
-    return history
+    return History(shutil.copytree(base, tmp_path / "history"), clock=clock)
+
+
+@pytest.fixture
+def exposure(served_exposure):
+    return served_exposure[1]
 
 
 WRITES = {
     "a part of a run": lambda history, exposure: history.collect(exposure, run="second"),
     "an annotation": lambda history, _: history.label(history.records(), "mine", reason=noise(100_000)),
     "a checkpoint": lambda history, _: history.compact(),
-    "an erasure": lambda history, _: history.erase(1),
+    "an erasure": lambda history, _: history.erase(2),
 }
 
 
@@ -82,27 +98,20 @@ FINISHES = {
 
 
 @pytest.mark.parametrize("finish", FINISHES)
-def test_an_erasure_without_space_is_finished_by_the_next_write(tmp_path, finish):
-    service = Service()
-    service.people = {
-        2: Person([a_record(21)]),
-        66: Person([a_record(31, name=noise(100_000))]),
-    }  # one bucket
-    with seen_through(service) as exposure:
-        history = History(tmp_path / "history")
-        history.collect(exposure)
-        del service.people[2]
-        with file_size_limit(30_000), pytest.raises(DiskFull, match="erase again"):
-            history.erase(2)
-        about = tmp_path / "history" / "history.json"
-        assert json.loads(about.read_text())["erasing"] == 2
-        assert (len(history.changes()), history.by_site()["total"].tolist()) == (1, [2])
-        again = History(history.path)
-        FINISHES[finish](again, exposure)
-        assert (len(again.records()), again.by_site()["total"].tolist()) == (1, [1])
-        assert again.people()["user_id"].tolist() == [66]
-        assert "erasing" not in json.loads(about.read_text())
-        assert again.verify() == {}
+def test_an_erasure_without_space_is_finished_by_the_next_write(history, served_exposure, finish):
+    service, exposure = served_exposure
+    with file_size_limit(30_000), pytest.raises(DiskFull, match="erase again"):
+        history.erase(2)
+    manifest = Path(history.path, "history.json")
+    assert json.loads(manifest.read_text())["erasing"] == 2
+    assert (len(history.changes()), history.by_site()["total"].tolist()) == (1, [2])
+    again = History(history.path)
+    service.people = {66: service.people[66]}
+    FINISHES[finish](again, exposure)
+    assert (len(again.records()), again.by_site()["total"].tolist()) == (1, [1])
+    assert again.people()["user_id"].tolist() == [66]
+    assert "erasing" not in json.loads(manifest.read_text())
+    assert again.verify() == {}
 
 
 SPILLING = """
@@ -110,8 +119,8 @@ import resource, sys
 from exposurekit.errors import DiskFull
 from exposurekit.history.engines.duckdb import DuckDB
 resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))
-text = "CREATE TEMP TABLE sorted AS SELECT md5(range::VARCHAR) AS text FROM range(2000000) ORDER BY text"
-with DuckDB(memory_limit="50MB", threads=1) as engine:
+text = "CREATE TEMP TABLE sorted AS SELECT md5(range::VARCHAR) AS text FROM range(600000) ORDER BY text"
+with DuckDB(memory_limit="20MB", threads=1) as engine:
     try:
         with engine.views({}) as cursor:
             cursor.execute(text)

@@ -1,19 +1,20 @@
 """Ctrl-C during a collection: the next one resumes it, and no user is counted twice or lost."""
 
+import shutil
 from collections import Counter
 
 import pyarrow.fs
 import pytest
-from crash.collector_scenes import SCENES, based, opened
+from crash.collector_scenes import SCENES, create_base, opened
 
-from exposurekit.history import collector
 from exposurekit.history.storage.delta import Store
 
 TABLES = ("changes", "people", "records", "links", "alerts")
+SCENE = SCENES[0]
 
 
 class Interrupted(pyarrow.fs.LocalFileSystem):
-    """Files whose writer presses Ctrl-C just before the nth one is in place."""
+    """Files whose writer is interrupted by Ctrl-C just before the nth one is in place."""
 
     remaining = 0
 
@@ -24,24 +25,32 @@ class Interrupted(pyarrow.fs.LocalFileSystem):
         super().move(src, dest)
 
 
-def rows(path):
+def rows_of_next_run(path):
+    SCENE.act(path)
+    with opened(path, 4) as history:
+        assert not history.verify()
     store = Store(path)
     return {name: Counter(map(str, store.rows(name).to_pylist())) for name in TABLES}
 
 
+@pytest.fixture(scope="module")
+def base(tmp_path_factory):
+    path = tmp_path_factory.mktemp("base") / "history"
+    create_base(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def expected(base, tmp_path_factory):
+    return rows_of_next_run(shutil.copytree(base, tmp_path_factory.mktemp("whole") / "history"))
+
+
 @pytest.mark.parametrize("nth", [3, 5])
-def test_ctrl_c_in_a_staged_write_leaves_whole_parts(tmp_path, monkeypatch, nth):
-    monkeypatch.setattr(collector, "USERS_PER_PART", 2)
-    scene = SCENES["much happens"]
-    for name in ("undisturbed", "interrupted"):
-        based(tmp_path / name)
-    store = Store(tmp_path / "interrupted")
+def test_ctrl_c_in_a_staged_write_leaves_whole_parts(base, expected, tmp_path, nth):
+    path = shutil.copytree(base, tmp_path / "history")
+    store = Store(path)
     store.files = Interrupted()
     store.files.remaining = nth
     with pytest.raises(KeyboardInterrupt):
-        scene.act(tmp_path / "interrupted", store)
-    for name in ("undisturbed", "interrupted"):
-        scene.act(tmp_path / name)
-        with opened(tmp_path / name, 4) as history:
-            assert not history.verify()
-    assert rows(tmp_path / "interrupted") == rows(tmp_path / "undisturbed")
+        SCENE.act(path, store)
+    assert rows_of_next_run(path) == expected

@@ -1,4 +1,4 @@
-"""Where a history may lie, when it is made, and what is said where it cannot be."""
+"""Paths of a history: which are valid, when the directory is created, and the errors of the others."""
 
 import json
 import traceback
@@ -17,21 +17,10 @@ NOWHERE = {
     "AWS_REGION": "us-east-1",
     "AWS_ENDPOINT_URL": "http://127.0.0.1:9",
 }
-QUESTIONS = (
-    *(
-        "records",
-        "links",
-        "alerts",
-        "runs",
-        "people",
-        "load_issues",
-        "changes",
-        "deliveries",
-        "labels",
-        "ticks",
-    ),
-    *("notes", "status_over_time", "by_site", "time_to_removal", "survival", "relistings", "stale", "steps"),
-    *("last_run", "verify", "compact"),
+QUERIES = (
+    *("records", "links", "alerts", "runs", "people", "load_issues", "changes", "deliveries", "labels"),
+    *("ticks", "notes", "status_over_time", "by_site", "time_to_removal", "survival", "relistings", "stale"),
+    *("steps", "last_run", "verify", "compact"),
 )
 
 
@@ -41,28 +30,14 @@ def exposure():
         yield exposure
 
 
-def texts_of_error(error):
-    return "".join(traceback.format_exception(error.value))
-
-
 @pytest.mark.parametrize(
     "path",
     [
-        None,
-        "",
-        "  ",
-        5,
-        b"history",
-        ["history"],
-        "a\0b",
-        "a\udcffb",
-        "s3://bucket/\udcff",
-        "s3://",
-        "s3://bucket/my%20history",
-        "~nobody-of-that-name/history",
+        *(None, "", "  ", 5, b"history", ["history"], "a\0b", "a\udcffb", "s3://bucket/\udcff", "s3://"),
+        *("s3://bucket/my%20history", "~nobody-of-that-name/history"),
     ],
 )
-def test_what_is_no_path_is_refused(tmp_path, monkeypatch, path):
+def test_an_invalid_path_is_refused(tmp_path, monkeypatch, path):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigurationError, match="path"):
         History(path)
@@ -80,7 +55,7 @@ def test_an_unreachable_location_is_an_error_without_its_path(path):
     with pytest.raises(ConfigurationError) as error:
         History(path, storage_options=NOWHERE)
     assert len(str(error.value).splitlines()) == 1
-    assert "sekret" not in texts_of_error(error)
+    assert "sekret" not in "".join(traceback.format_exception(error.value))
 
 
 @pytest.mark.parametrize("path", ["file", "file/within", "/proc/nothing-is-made-here", "/"])
@@ -91,7 +66,7 @@ def test_an_impossible_directory_is_an_error_at_first_write(tmp_path, exposure, 
     assert str(tmp_path) not in str(error.value)
 
 
-def test_a_foreign_directory_is_refused_and_ours_accepted(tmp_path, exposure):
+def test_a_directory_with_foreign_files_is_refused(tmp_path, exposure):
     for name in ("inbox.db", "inbox.db-wal", "inbox.path", "watch.json", ".watch.lock", ".watch.json.1.ab"):
         (tmp_path / name).touch()
     (tmp_path / "lost+found").mkdir()
@@ -103,22 +78,17 @@ def test_a_foreign_directory_is_refused_and_ours_accepted(tmp_path, exposure):
         History(tmp_path / "other")
     assert [file.name for file in (tmp_path / "other").iterdir()] == ["thesis.odt"]
     (tmp_path / "diary.txt").touch()
-    assert len(History(tmp_path).runs()) == 1  # one that is there stays one
+    assert len(History(tmp_path).runs()) == 1  # an existing history may have other files
 
 
-@pytest.mark.parametrize("question", QUESTIONS)
-def test_a_missing_history_is_empty_and_not_created(tmp_path, question):
+def test_a_missing_history_is_empty_and_not_created(tmp_path):
     history = History(tmp_path / "a" / "b")
-    with pytest.raises(NotFound, match="There is no history there yet"):
-        getattr(history, question)()
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_neither_erases_nor_finishes_nor_diffs_where_there_is_none(tmp_path):
-    history = History(tmp_path / "typo")
-    for ask in (history.erase, history.personal_values, lambda _: history.finalize("x"), history.diff):
+    for query in QUERIES:
+        with pytest.raises(NotFound, match="There is no history there yet"):
+            getattr(history, query)()
+    for query in (history.erase, history.personal_values, lambda _: history.finalize("x"), history.diff):
         with pytest.raises(NotFound):
-            ask(1)
+            query(1)
     assert history.last_collected_at() is None
     assert history.pending_runs() == []
     assert repr(history).endswith("empty)")
@@ -130,17 +100,15 @@ def test_neither_erases_nor_finishes_nor_diffs_where_there_is_none(tmp_path):
     [
         lambda history, exposure: history.collect(exposure),
         lambda history, _: history.ingest_deliveries([], "mine"),
-        lambda history, _: history.note({"user_id": 1, "record_id": 11}, "seen"),
+        lambda history, _: history.note({"user_id": 1, "record_id": 11}, "a note"),
     ],
-    ids=["collect", "take", "note"],
+    ids=["collect", "deliveries", "note"],
 )
-def test_it_is_made_when_something_is_first_written(tmp_path, exposure, write):
+def test_a_history_is_created_on_the_first_write(tmp_path, exposure, write):
     history = History(tmp_path / "a" / "b", records_by="id")
     write(history, exposure)
-    assert json.loads((tmp_path / "a" / "b" / "history.json").read_text()) == {
-        "records_by": "id",
-        "format": FORMAT,
-    }
+    manifest = json.loads((tmp_path / "a" / "b" / "history.json").read_text())
+    assert manifest == {"records_by": "id", "format": FORMAT}
     assert (tmp_path / "a" / "b").stat().st_mode & 0o777 == 0o700
     assert len(history.runs()) in (0, 1)
 
@@ -152,7 +120,7 @@ def test_an_earlier_opening_does_not_write_another_identity(tmp_path, exposure):
         first.collect(exposure)
 
 
-def test_a_path_is_taken_as_it_stands(tmp_path, exposure, monkeypatch):
+def test_a_relative_path_is_made_absolute(tmp_path, exposure, monkeypatch):
     monkeypatch.chdir(tmp_path)
     History("here/").collect(exposure)
     assert History(Path("here")).path == str(tmp_path / "here") == History("here").path

@@ -1,4 +1,4 @@
-"""What a history answers at its borders: where ids change, where nobody looked, and where a time is no day."""
+"""Queries in unusual cases: ids that change, people who could not be loaded, and the limits of periods."""
 
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
@@ -20,15 +20,7 @@ def at(day, hour=1):
     return START + timedelta(days=day, hours=hour)
 
 
-@pytest.fixture(scope="module")
-def served_exposure():
-    """A service, and an exposure of it."""
-    service = Service()
-    with seen_through(service) as exposure:
-        yield service, exposure
-
-
-class Remembered:
+class Collection:
     """A history of a service whose people a test changes."""
 
     def __init__(self, path, service, exposure, by="id"):
@@ -37,33 +29,44 @@ class Remembered:
         self.history = History(path / "history", clock=self.clock, records_by=by)
 
     def collect(self, day, hour=1, **people):
-        """An hour's look, at these people: ``one=[...]`` are the records of person 1."""
+        """Collect for an hour; ``one=[...]`` are the new records of person 1."""
         for name, records in people.items():
             self.service.people[("nobody", "one", "two", "three").index(name)] = Person(records)
         self.clock.set(at(day, hour), at(day, hour + 1))
         self.history.collect(self.exposure)
 
 
+@pytest.fixture(scope="module")
+def served_exposure():
+    service = Service()
+    with seen_through(service) as exposure:
+        yield service, exposure
+
+
 @pytest.fixture
-def remembered(served_exposure, tmp_path):
-    return Remembered(tmp_path, *served_exposure)
+def collection(served_exposure, tmp_path):
+    return Collection(tmp_path, *served_exposure)
 
 
 @pytest.fixture
 def by_reference(served_exposure, tmp_path):
-    return Remembered(tmp_path, *served_exposure, by="reference")
+    return Collection(tmp_path, *served_exposure, by="reference")
 
 
-# --- where ids change ---------------------------------------------------------------------------------
+@pytest.fixture(scope="module")
+def one_run(served_exposure, tmp_path_factory):
+    """A history of one run, which no test changes: one record of person 1, two of person 2."""
+    collection = Collection(tmp_path_factory.mktemp("one_run"), *served_exposure)
+    collection.collect(0, one=[a_record(11)], two=[a_record(12), a_record(13)])
+    return collection.history
 
 
 def listing(record_id, status="discovered", site="PeepFinder", reference_id="007", **more):
     return a_record(record_id, status, site, reference_id=reference_id, **more)
 
 
-@pytest.mark.parametrize("blank", ["", " "])
-def test_records_without_a_reference_stay_apart(by_reference, blank):
-    by_reference.collect(0, one=[listing(11, reference_id=blank), listing(12, "removed", reference_id=blank)])
+def test_records_without_a_reference_stay_apart(by_reference):
+    by_reference.collect(0, one=[listing(11, reference_id=""), listing(12, "removed", reference_id=" ")])
     history = by_reference.history
     assert history.records()[["record_id", "status"]].to_numpy().tolist() == [
         [11, "discovered"],
@@ -76,10 +79,10 @@ def test_records_without_a_reference_stay_apart(by_reference, blank):
 @pytest.mark.filterwarnings("ignore:responses deviate")
 @pytest.mark.parametrize(("by", "other_id"), [("id", 11), ("reference", 11), ("reference", 13)])
 def test_two_records_of_one_identity_are_a_load_issue(served_exposure, tmp_path, by, other_id):
-    remembered = Remembered(tmp_path, *served_exposure, by=by)
+    collection = Collection(tmp_path, *served_exposure, by=by)
     twice = [listing(11), listing(other_id, "removed"), listing(12, reference_id="8")]
-    remembered.collect(0, one=twice, two=[listing(21, reference_id="9")])
-    history = remembered.history
+    collection.collect(0, one=twice, two=[listing(21, reference_id="9")])
+    history = collection.history
     assert sorted(history.records()["record_id"]) == [11, 12, 21]
     assert history.records()["status"].tolist() == ["discovered"] * 3
     issues = history.load_issues().sort_values(["user_id", "what"])
@@ -88,30 +91,27 @@ def test_two_records_of_one_identity_are_a_load_issue(served_exposure, tmp_path,
     assert issues["reason"].iloc[0] == "a record is listed more than once: its first entry counts"
     assert history.people()["reason"].isna().all()  # this is no failure
     assert history.runs()["whole"].tolist() == [2]
-    remembered.collect(1, one=[twice[0], twice[2]])
+    collection.collect(1, one=[twice[0], twice[2]])
     assert len(history.load_issues()) == 3
     assert history.verify() == {}
 
 
-def test_annotations_and_deliveries_of_one_instant_have_an_order(remembered):
-    remembered.collect(0, one=[a_record(11), a_record(12)], two=[a_record(21)])
-    history = remembered.history
+def test_annotations_and_deliveries_of_one_instant_have_an_order(collection):
+    collection.collect(0, one=[a_record(11), a_record(12)], two=[a_record(21)])
+    history = collection.history
     backwards = history.records().sort_values("record_id", ascending=False)
     history.note(backwards, "by post")
     assert history.notes()["key"].tolist() == [11, 12, 21]
-    told = [
+    deliveries = [
         a_delivery(user_id, {"listed_again": [{"record": a_record(10 * user_id + 1)}]}) for user_id in (2, 1)
     ]
-    received = [ReceivedDelivery(n, at(1), f"msg_{n}", delivery) for n, delivery in enumerate(told, 1)]
+    received = [ReceivedDelivery(n, at(1), f"msg_{n}", delivery) for n, delivery in enumerate(deliveries, 1)]
     assert history.ingest_deliveries(received, inbox="inbox") == 2
     assert history.deliveries()["user_id"].tolist() == [1, 2]
 
 
-# --- sites that get another name ----------------------------------------------------------------------
-
-
 def site_sets(history):
-    """The sites in the answer to each question that names one."""
+    """The sites in the result of each query with a site."""
     first = history.runs()["finished_at"].iloc[0]
     diff = history.diff(first)
     tables = {
@@ -141,29 +141,32 @@ def site_sets(history):
 
 
 @pytest.fixture
-def renamed(remembered):
-    """Two records whose site is called Nosy Heron from the second day on, and a third there."""
+def renamed(collection):
+    """Two records whose site has another name from the second day on, and a third record there."""
     old = [a_record(11, site="Nosey Heron"), a_record(12, "removed", "Nosey Heron")]
-    remembered.service.people[1] = Person(old, [], [an_alert("Found", record) for record in old])
-    remembered.collect(0)
+    collection.service.people[1] = Person(old, [], [an_alert("Found", record) for record in old])
+    collection.collect(0)
     new = [a_record(11, "removed", "Nosy Heron"), a_record(12, site="Nosy Heron")]
-    remembered.service.people[1] = Person(
+    collection.service.people[1] = Person(
         [*new, a_record(14, site="Nosy Heron")], [], [an_alert("Found", record) for record in new]
     )
-    remembered.collect(1)
-    history = remembered.history
+    collection.collect(1)
+    history = collection.history
     history.label(history.records(), "mine")
     history.tick(history.steps().head(1))
     history.note(history.records().iloc[0], "by post")
     return history
 
 
-def test_a_renamed_site_has_its_newest_name_in_every_answer(renamed):
-    before = site_sets(renamed)
-    assert before["records"] == {"Nosy Heron"}
-    assert before["changes"] == {"Nosey Heron", "Nosy Heron"}  # by what it was observed first
+def test_a_renamed_site_has_its_newest_name_in_every_query(renamed):
+    assert set(renamed.records()["site"]) == {"Nosy Heron"}
+    assert set(renamed.changes()["site"]) == {
+        "Nosey Heron",
+        "Nosy Heron",
+    }  # the name at the first observation
     renamed.rename_site("Nosey Heron", "Nosy Heron")
-    for history in (renamed, History(renamed.path, clock=renamed._clock)):
+    assert set(renamed.changes()["site"]) == {"Nosy Heron"}
+    with History(renamed.path, clock=renamed._clock) as history:
         assert {name: sites for name, sites in site_sets(history).items() if sites != {"Nosy Heron"}} == {}
         by_site = history.by_site()
         assert by_site[["open", "removed", "total"]].to_numpy().tolist() == [[2, 1, 3]]
@@ -175,7 +178,7 @@ def test_a_renamed_site_has_its_newest_name_in_every_answer(renamed):
         assert history.verify() == {}
 
 
-def test_the_newest_of_several_names_counts(renamed):
+def test_the_newest_name_of_a_site_counts(renamed):
     renamed.rename_site("Nosey Heron", "Nosy Heron")
     renamed.rename_site("Nosy Heron", "Heron")
     assert set(renamed.changes()["site"]) == set(renamed.records()["site"]) == {"Heron"}
@@ -187,10 +190,10 @@ def test_the_newest_of_several_names_counts(renamed):
     assert renamed.site_names().to_numpy().tolist() == [["Heron", "Nosy Heron"]]
 
 
-def test_only_a_history_by_id_renames_a_site(remembered, tmp_path):
+def test_only_a_history_by_id_renames_a_site(collection, tmp_path):
     for names in (("", "A"), ("A", " "), ("A", None), (5, "A")):
         with pytest.raises(InvalidArgument, match="A site's name"):
-            remembered.history.rename_site(*names)
+            collection.history.rename_site(*names)
     with pytest.raises(InvalidArgument, match="cannot rename"):
         History(tmp_path / "other", records_by="reference").rename_site("A", "B")
     assert list(tmp_path.iterdir()) == []
@@ -207,7 +210,7 @@ def statuses(alerts):
     return [None if pd.isna(status) else status for status in alerts["status"]]
 
 
-def test_an_alert_has_its_records_status_where_ids_change(by_reference):
+def test_an_alert_has_the_status_of_its_renumbered_record(by_reference):
     elsewhere = {"site": "Elsewhere", "reference_id": "8"}
     by_reference.service.people[1] = alerting(listing(11), listing(12, "removed", **elsewhere))
     by_reference.collect(0)
@@ -226,11 +229,9 @@ def test_an_alert_of_unknown_id_matches_by_page_or_site(by_reference):
         listing(21, "on hold", **page), listing(22, reference_id="8"), listing(23, "removed", "Elsewhere")
     )
     by_reference.collect(1)
-    status_by_page = dict(
-        zip(by_reference.history.alerts()["href"], statuses(by_reference.history.alerts()), strict=True)
-    )
-    assert status_by_page[page["href"]] == "on hold"
-    assert "removed" in statuses(by_reference.history.alerts())
+    alerts = by_reference.history.alerts()
+    assert dict(zip(alerts["href"], statuses(alerts), strict=True))[page["href"]] == "on hold"
+    assert "removed" in statuses(alerts)
 
 
 def test_an_alert_that_fits_two_records_has_none(by_reference):
@@ -253,46 +254,38 @@ def test_a_relisting_has_its_key_and_its_newest_id(by_reference):
     assert str(history.relistings()["record_id"].dtype) == "Int64"
 
 
-def test_a_removal_of_the_baseline_has_no_gone_days(remembered):
-    """The baseline says nothing of when a record was removed; one that came and went between two runs is followed."""
-    remembered.collect(0, one=[a_record(11, "removed"), a_record(12)])
-    remembered.collect(2, one=[a_record(11), a_record(13, "removed")])
-    remembered.collect(5, one=[a_record(11), a_record(12), a_record(13)])
-    relisted = remembered.history.relistings()
-    assert relisted["key"].tolist() == [11, 12, 13]
+def test_a_removal_of_the_baseline_has_no_gone_days(collection):
+    """The baseline does not tell when a record was removed; one that came and went between two runs is followed."""
+    large = 2**62
+    collection.collect(0, one=[a_record(11, "removed"), a_record(12)])
+    collection.collect(2, one=[a_record(11), a_record(large, "removed")])
+    collection.collect(5, one=[a_record(11), a_record(12), a_record(large)])
+    relisted = collection.history.relistings()
+    assert relisted["key"].tolist() == relisted["record_id"].tolist() == [11, 12, large]
     assert relisted["removed_at"].tolist() == [at(0, 2), at(2, 2), at(2, 2)]
     assert relisted["gone_days"].fillna(-1).tolist() == [-1, 3, 3]
 
 
-def test_what_was_listed_again_has_its_id(remembered):
-    for day, status in enumerate(("discovered", "removed", "discovered")):
-        remembered.collect(day, one=[a_record(2**62, status)])
-    assert remembered.history.relistings()[["record_id", "key"]].to_numpy().tolist() == [[2**62, 2**62]]
-
-
-# --- who was not seen ---------------------------------------------------------------------------------
-
-
-def test_whom_the_list_lacked_was_not_seen(remembered):
-    remembered.collect(0, one=[a_record(11)], two=[a_record(12)])
-    del remembered.service.people[2]
-    remembered.service.miscount = 1
-    remembered.collect(1)
-    remembered.service.miscount = 0
+def test_people_missing_from_a_short_list_are_unseen(collection):
+    collection.collect(0, one=[a_record(11)], two=[a_record(12)])
+    del collection.service.people[2]
+    collection.service.miscount = 1
+    collection.collect(1)
+    collection.service.miscount = 0
     for day in (2, 3):
-        remembered.collect(day)
-    table = remembered.history.status_over_time()
+        collection.collect(day)
+    table = collection.history.status_over_time()
     assert table[["people", "unseen"]].to_numpy().tolist() == [[2, 0], [2, 1], [2, 1], [1, 0]]
 
 
-def test_days_without_a_good_look_count_until_now(remembered):
-    remembered.collect(0, one=[], two=[])
-    remembered.service.broken = {2: "no user"}
-    remembered.collect(1)
-    remembered.clock.set(at(6))
-    table = remembered.history.stale()
+def test_days_without_a_complete_load_count_until_now(collection):
+    collection.collect(0, one=[], two=[])
+    collection.service.broken = {2: "no user"}
+    collection.collect(1)
+    collection.clock.set(at(6))
+    table = collection.history.stale()
     assert table[["user_id", "days"]].to_numpy().tolist() == [[2, 6.0]]
-    assert remembered.history.stale("2026-03-05")["days"].tolist() == [6.0, 5.0]
+    assert collection.history.stale("2026-03-05")["days"].tolist() == [6.0, 5.0]
 
 
 def by_age(history):
@@ -300,71 +293,66 @@ def by_age(history):
     return {age: n for age, n in coverage.items() if n}
 
 
-def test_a_clock_that_was_ahead_hides_nobody_who_is_stale(remembered):
+def test_a_clock_that_was_ahead_hides_no_stale_person(collection):
     """Loads do not count until real time has caught up, so the people of that run are not up to date."""
-    remembered.collect(0, one=[a_record(11)], two=[a_record(12)])
-    remembered.collect(900)
-    remembered.clock.set(at(1))
-    assert remembered.history.stale().empty  # the newest run loaded everyone
-    remembered.collect(1, three=[a_record(13)])
-    stale = remembered.history.stale()
+    collection.collect(0, one=[a_record(11)], two=[a_record(12)])
+    collection.collect(900)
+    collection.clock.set(at(1))
+    assert collection.history.stale().empty  # the newest run loaded everyone
+    collection.collect(1, three=[a_record(13)])
+    stale = collection.history.stale()
     assert stale[["user_id", "outcome"]].to_numpy().tolist() == [[1, "late"], [2, "late"]]
     assert stale["days"].isna().all()
-    assert by_age(remembered.history) == {"within a day": 1, "longer ago": 2}
-    assert remembered.history.stale(at(0))["user_id"].tolist() == [1, 2]
-    remembered.collect(901)
-    assert remembered.history.stale().empty
-    assert by_age(remembered.history) == {"within a day": 3}
+    assert by_age(collection.history) == {"within a day": 1, "longer ago": 2}
+    assert collection.history.stale(at(0))["user_id"].tolist() == [1, 2]
+    collection.collect(901)
+    assert collection.history.stale().empty
+    assert by_age(collection.history) == {"within a day": 3}
 
 
-def test_who_failed_while_the_clock_was_ahead_is_stale(remembered):
-    remembered.collect(0, one=[a_record(11)], two=[a_record(12)])
-    remembered.service.broken = {2: "no user"}
-    remembered.collect(900)
-    remembered.clock.set(at(1))
-    assert remembered.history.stale()[["user_id", "outcome"]].to_numpy().tolist() == [[2, "failed"]]
+def test_a_failure_while_the_clock_was_ahead_is_stale(collection):
+    collection.collect(0, one=[a_record(11)], two=[a_record(12)])
+    collection.service.broken = {2: "no user"}
+    collection.collect(900)
+    collection.clock.set(at(1))
+    assert collection.history.stale()[["user_id", "outcome"]].to_numpy().tolist() == [[2, "failed"]]
 
 
 @pytest.mark.parametrize("user", [np.int64(1), [np.int64(1)], np.array([1]), pd.Series([1]), (1,), {1}])
-def test_a_person_is_asked_about_by_any_whole_number(remembered, user):
-    remembered.collect(0, one=[a_record(11)], two=[a_record(12), a_record(13)])
-    assert remembered.history.status_over_time(user=user)["total"].tolist() == [1]
+def test_any_integers_are_accepted_as_user_ids(one_run, user):
+    assert one_run.status_over_time(user=user)["total"].tolist() == [1]
 
 
 @pytest.mark.parametrize("user", ["1", b"1", True, 1.5, ["x"], [None], 2**63, pd.DataFrame({"user_id": [1]})])
-def test_what_is_no_id_is_told(remembered, user):
-    remembered.collect(0, one=[a_record(11)])
+def test_other_values_are_refused_as_user_ids(one_run, user):
     with pytest.raises(InvalidArgument, match="id of a person"):
-        remembered.history.status_over_time(user=user)
+        one_run.status_over_time(user=user)
 
 
-def test_of_whom_nothing_was_seen_nothing_is_counted(remembered):
-    remembered.collect(0, one=[a_record(11)])
+def test_counts_require_an_observed_person(collection):
+    collection.collect(0, one=[a_record(11)])
     delivery = a_delivery(2, {"discovered_records": [{"record": a_record(12)}]})
-    remembered.history.ingest_deliveries([ReceivedDelivery(1, at(0, 3), "msg_1", delivery)], inbox="inbox")
-    assert remembered.history.status_over_time(user=[1, 2])["total"].tolist() == [2]
-    assert remembered.history.status_over_time(user=2)["discovered"].tolist()[-1] == 1
+    collection.history.ingest_deliveries([ReceivedDelivery(1, at(0, 3), "msg_1", delivery)], inbox="inbox")
+    assert collection.history.status_over_time(user=[1, 2])["total"].tolist() == [2]
+    assert collection.history.status_over_time(user=2)["discovered"].tolist()[-1] == 1
     with pytest.raises(
         NotFound, match=r"Nothing was ever collected of these people: \[3\]\. history\.people\(\)"
     ):
-        remembered.history.status_over_time(user=[1, 3])
+        collection.history.status_over_time(user=[1, 3])
 
 
-# --- durations ----------------------------------------------------------------------------------------
-
-
-def test_a_return_into_scope_counts_once_and_from_then_on(remembered):
-    remembered.collect(0, one=[])
-    remembered.collect(1, one=[a_record(11)])
-    person = remembered.service.people.pop(1)
+def test_a_return_into_scope_counts_once_and_from_then_on(collection):
+    collection.collect(0, one=[])
+    collection.collect(1, one=[a_record(11)])
+    person = collection.service.people.pop(1)
     for day in (2, 3):
-        remembered.collect(day)
-    remembered.service.people[1] = person
-    remembered.collect(6)
-    remembered.collect(9, one=[a_record(11, "removed")])
-    [row] = remembered.history.time_to_removal(by=None).to_dict("records")
+        collection.collect(day)
+    collection.service.people[1] = person
+    collection.collect(6)
+    collection.collect(9, one=[a_record(11, "removed")])
+    [row] = collection.history.time_to_removal(by=None).to_dict("records")
     assert [row[name] for name in ("n", "removed", "unknown", "open", "left_out")] == [1, 1, 1, 0, 0]
-    flows = remembered.history.life_table()
+    flows = collection.history.life_table()
     assert sorted(zip(flows["days"], flows["flow"], strict=True)) == [
         (0, "entered"),
         (2, "unknown"),
@@ -373,71 +361,59 @@ def test_a_return_into_scope_counts_once_and_from_then_on(remembered):
     ]
 
 
-def test_a_first_run_record_returning_the_same_day_counts_once(remembered):
-    remembered.collect(0, 1, one=[a_record(11)])
-    person = remembered.service.people.pop(1)
+def test_a_first_run_record_returning_the_same_day_counts_once(collection):
+    collection.collect(0, 1, one=[a_record(11)])
+    person = collection.service.people.pop(1)
     for hour in (3, 5):
-        remembered.collect(0, hour)
-    remembered.service.people[1] = person
-    remembered.collect(0, 7)
-    remembered.collect(4, one=[a_record(11, "removed")])
-    history = remembered.history
+        collection.collect(0, hour)
+    collection.service.people[1] = person
+    collection.collect(0, 7)
+    collection.collect(4, one=[a_record(11, "removed")])
+    history = collection.history
     counted = history.time_to_removal(by=None, left_censored=True)
     assert counted[["n", "removed", "unknown"]].to_numpy().tolist() == [[1, 1, 1]]
     assert history.time_to_removal(by=None)["left_out"].tolist() == [1]
 
 
-def test_removed_out_of_scope_and_back_begins_anew(remembered):
-    remembered.collect(0, one=[a_record(11, "removed")])
-    person = remembered.service.people.pop(1)
+def test_removed_out_of_scope_and_back_begins_anew(collection):
+    collection.collect(0, one=[a_record(11, "removed")])
+    person = collection.service.people.pop(1)
     for day in (1, 2):
-        remembered.collect(day)
+        collection.collect(day)
     person.records = [a_record(11)]
-    remembered.service.people[1] = person
-    remembered.collect(4)
-    assert remembered.history.time_to_removal()[["n", "open"]].to_numpy().tolist() == [[1, 1]]
+    collection.service.people[1] = person
+    collection.collect(4)
+    assert collection.history.time_to_removal()[["n", "open"]].to_numpy().tolist() == [[1, 1]]
 
 
-@pytest.mark.parametrize("question", ["time_to_removal", "survival"])
-def test_durations_run_to_the_end_of_a_day(remembered, question):
-    remembered.collect(0, one=[])
-    remembered.collect(1, one=[a_record(11)])
-    remembered.collect(3)
-    ask = getattr(remembered.history, question)
-    for instant in (at(2), "2026-03-03T12:00Z", pd.Timestamp("2026-03-03")):
-        with pytest.raises(InvalidArgument, match="as_of must be a day, such as 2026-11-13"):
-            ask(as_of=instant)
-    pd.testing.assert_frame_equal(ask(as_of=date(2026, 3, 3)), ask(as_of="2026-03-03"))
-    assert not ask(as_of="2026-03-03").equals(ask())
-    pd.testing.assert_frame_equal(ask(as_of="2030-01-01"), ask())
+def test_durations_run_to_the_end_of_a_day(collection):
+    collection.collect(0, one=[])
+    collection.collect(1, one=[a_record(11)])
+    collection.collect(3)
+    for query in (collection.history.time_to_removal, collection.history.survival):
+        for instant in (at(2), "2026-03-03T12:00Z", pd.Timestamp("2026-03-03")):
+            with pytest.raises(InvalidArgument, match="as_of must be a day, such as 2026-11-13"):
+                query(as_of=instant)
+        pd.testing.assert_frame_equal(query(as_of=date(2026, 3, 3)), query(as_of="2026-03-03"))
+        assert not query(as_of="2026-03-03").equals(query())
+        pd.testing.assert_frame_equal(query(as_of="2030-01-01"), query())
 
 
 @pytest.mark.parametrize(
     "when",
     [
-        *(
-            "9999-12-31",
-            date.max,
-            "9999-12-31T23:59:59.999999Z",
-            datetime.max.replace(tzinfo=UTC),
-            pd.NaT,
-            np.nan,
-            20261113,
-            True,
-        ),
-        *(np.int64(20261113), "", "soon", ["2026-03-01", "2026-03-02"], {}),
+        *("9999-12-31", date.max, "9999-12-31T23:59:59.999999Z", datetime.max.replace(tzinfo=UTC), pd.NaT),
+        *(np.nan, 20261113, True, np.int64(20261113), "", "soon", ["2026-03-01", "2026-03-02"], {}),
     ],
 )
-def test_what_is_no_time_is_refused_by_every_question(remembered, when):
-    remembered.collect(0, one=[a_record(11)])
-    history = remembered.history
-    for ask in (history.diff, history.records, history.by_site, history.stale):
+def test_invalid_times_are_refused_by_every_query(one_run, when):
+    for query in (one_run.diff, one_run.records, one_run.by_site, one_run.stale):
         with pytest.raises(InvalidArgument, match="A time is 14d, 2w or 36h"):
-            ask(when)
+            query(when)
 
 
-def test_what_nobody_can_be_seen_through_is_refused(remembered):
-    history, exposure = remembered.history, remembered.exposure
+def test_collect_refuses_invalid_arguments(collection):
+    history, exposure = collection.history, collection.exposure
     for source in ("x", None, exposure.client):
         with pytest.raises(InvalidArgument, match="collect\\(\\) needs an Exposure"):
             history.collect(source)
@@ -449,13 +425,10 @@ def test_what_nobody_can_be_seen_through_is_refused(remembered):
     assert not history.pending_runs()
 
 
-# --- the borders of a diff ----------------------------------------------------------------------------
-
-
-def test_a_diff_beyond_the_last_run_says_until_when(remembered):
-    remembered.collect(0, one=[a_record(11)])
-    remembered.collect(1, one=[a_record(11, "removed")])
-    history = remembered.history
+def test_a_diff_after_the_last_run_raises_an_error(collection):
+    collection.collect(0, one=[a_record(11)])
+    collection.collect(1, one=[a_record(11, "removed")])
+    history = collection.history
     for a, b in ((at(5), None), ("2026-03-05", "2026-03-07")):
         with pytest.raises(NotFound, match="Nothing was observed after 2026-03-02 02:00 UTC"):
             history.diff(a, b)
@@ -463,11 +436,11 @@ def test_a_diff_beyond_the_last_run_says_until_when(remembered):
         history.diff("2026-03-02", "2026-03-01")
 
 
-def test_a_diff_says_that_there_is_nothing_to_compare_with(remembered):
-    remembered.collect(0)
-    remembered.collect(1, one=[a_record(11)])
-    remembered.collect(2, one=[a_record(11, "removed")])
-    first, second = (remembered.history.diff(at(day, 2)) for day in (0, 1))
+def test_a_diff_from_before_any_observation_has_a_note(collection):
+    collection.collect(0)
+    collection.collect(1, one=[a_record(11)])
+    collection.collect(2, one=[a_record(11, "removed")])
+    first, second = (collection.history.diff(at(day, 2)) for day in (0, 1))
     note = "Nothing had been observed by 2026-03-01 02:00 UTC: compare with a later time."
     assert first.note == note
     assert note in repr(first)
@@ -476,10 +449,10 @@ def test_a_diff_says_that_there_is_nothing_to_compare_with(remembered):
     assert second.by_site[["open_before", "open_after", "removed"]].to_numpy().tolist() == [[1, 0, 1]]
 
 
-def test_a_diff_excludes_its_start_and_includes_its_end(remembered):
-    remembered.collect(0, one=[a_record(11)])
-    remembered.collect(1, one=[a_record(11, "removed")])
-    history, moved = remembered.history, at(1, 2)
+def test_a_diff_excludes_its_start_and_includes_its_end(collection):
+    collection.collect(0, one=[a_record(11)])
+    collection.collect(1, one=[a_record(11, "removed")])
+    history, moved = collection.history, at(1, 2)
     just_before = moved - timedelta(microseconds=1)
     assert repr(history.diff(at(0, 2), moved)) == "Diff(1 removed, 0 still open)"
     assert repr(history.diff(at(0, 2), just_before)) == "Diff(1 still open)"
@@ -490,13 +463,13 @@ def test_a_diff_excludes_its_start_and_includes_its_end(remembered):
 
 
 @pytest.fixture
-def verified_later(remembered):
-    """Of three records one stays; one vanishes, and two days later its removal is verified."""
-    remembered.collect(0, one=[])
-    remembered.collect(1, one=[a_record(11), a_record(12)])
-    remembered.collect(3, one=[a_record(12)])
-    remembered.collect(5, one=[a_record(11, "removed"), a_record(12)])
-    return remembered.history
+def verified_later(collection):
+    """Of two records one stays; the other vanishes, and two days later its removal is verified."""
+    collection.collect(0, one=[])
+    collection.collect(1, one=[a_record(11), a_record(12)])
+    collection.collect(3, one=[a_record(12)])
+    collection.collect(5, one=[a_record(11, "removed"), a_record(12)])
+    return collection.history
 
 
 def test_a_removal_verified_after_vanishing_counts_everywhere(verified_later):
@@ -523,7 +496,7 @@ def test_a_removal_verified_after_vanishing_counts_everywhere(verified_later):
 
 
 def test_a_run_counted_by_an_earlier_version_is_no_damage(verified_later):
-    """Until now such a removal counted in no run."""
+    """Earlier versions counted such a removal in no run."""
     store = verified_later._store
     rows = [
         row | {"removed": 0, "vanished": max(row["vanished"], 0)} for row in store.rows("runs").to_pylist()
@@ -535,25 +508,25 @@ def test_a_run_counted_by_an_earlier_version_is_no_damage(verified_later):
     assert verified_later.verify() == {"each run has the changes that it counted": 1}
 
 
-def test_a_diff_counts_what_was_found_and_removed_twice(remembered):
-    remembered.collect(0, one=[a_record(11)])
-    remembered.collect(1, one=[a_record(11), a_record(12)])
-    remembered.collect(2, one=[a_record(11), a_record(12, "removed"), a_record(13, "removed")])
-    diff = remembered.history.diff(at(0, 2))
+def test_a_diff_counts_new_removed_records_as_both(collection):
+    collection.collect(0, one=[a_record(11)])
+    collection.collect(1, one=[a_record(11), a_record(12)])
+    collection.collect(2, one=[a_record(11), a_record(12, "removed"), a_record(13, "removed")])
+    diff = collection.history.diff(at(0, 2))
     assert repr(diff) == "Diff(2 new, 2 removed, 1 still open)"
     assert diff.by_site[["open_before", "new", "removed", "open_after"]].to_numpy().tolist() == [[1, 2, 2, 1]]
     assert diff.why.query("n != 0")[["cause", "n"]].to_numpy().tolist()[1:] == [["new", 2], ["removed", -2]]
     assert diff.changes["what"].tolist() == ["new", "removed", "new", "removed"]
 
 
-def test_alerts_have_the_number_that_the_service_gives_them(remembered):
+def test_alerts_have_the_number_that_the_service_lists(collection):
     records = [a_record(number) for number in (13, 11, 12)]
     alerts = [an_alert("Found", record) for record in records]
-    remembered.service.people[1] = Person(records, alerts=alerts)
-    remembered.collect(0)
-    remembered.service.people[1] = Person(records, alerts=[*alerts[1:], an_alert("Again", records[0])])
-    remembered.collect(1)
-    table, loaded = remembered.history.alerts(), remembered.exposure.refresh().alerts()
+    collection.service.people[1] = Person(records, alerts=alerts)
+    collection.collect(0)
+    collection.service.people[1] = Person(records, alerts=[*alerts[1:], an_alert("Again", records[0])])
+    collection.collect(1)
+    table, loaded = collection.history.alerts(), collection.exposure.refresh().alerts()
     listed = table[table["presence"] == "listed"]
     for column in ("alert_number", "text", "record_id"):
         assert listed[column].tolist() == loaded[column].tolist()
@@ -561,47 +534,45 @@ def test_alerts_have_the_number_that_the_service_gives_them(remembered):
     assert table["presence"].tolist()[-1] == "vanished"
 
 
-@pytest.mark.parametrize("kind", ["records", "links", "alerts"])
-def test_too_many_keys_are_queried_bucket_by_bucket(remembered, kind):
-    remembered.collect(0, one=[a_record(13), a_record(11)], two=[a_record(12)])
-    remembered.service.people[1] = alerting(a_record(13), a_record(10), a_record(14, "removed"))
-    remembered.service.people[2] = alerting(a_record(12, "removed"), a_record(9))
-    remembered.collect(1)
-    together = getattr(remembered.history, kind)()
-    in_parts = replace(remembered.history._reader, max_join_rows=1)
-    pd.testing.assert_frame_equal(getattr(in_parts, kind)(), together)
-    assert together["user_id"].is_monotonic_increasing
-
-
-# --- what could not be read is not gone ---------------------------------------------------------------
+def test_too_many_keys_are_queried_bucket_by_bucket(collection):
+    collection.collect(0, one=[a_record(13), a_record(11)], two=[a_record(12)])
+    collection.service.people[1] = alerting(a_record(13), a_record(10), a_record(14, "removed"))
+    collection.service.people[2] = alerting(a_record(12, "removed"), a_record(9))
+    collection.collect(1)
+    in_parts = replace(collection.history._reader, max_join_rows=1)
+    for kind in ("records", "links", "alerts"):
+        together = getattr(collection.history, kind)()
+        pd.testing.assert_frame_equal(getattr(in_parts, kind)(), together)
+        assert together["user_id"].is_monotonic_increasing
 
 
 def statuses_of(history):
     return history.records().set_index("record_id")["status"].to_dict()
 
 
-@pytest.mark.parametrize("odd", [None, 7, {"site": "PeepFinder"}, {"record": a_record(2) | {"id": None}}])
-def test_a_record_that_cannot_be_read_is_not_gone(remembered, odd):
-    remembered.collect(0, one=[a_record(1), a_record(2)])
+def test_an_unreadable_record_is_not_gone(collection):
+    collection.collect(0, one=[a_record(1), a_record(2)])
+    unreadable = (None, 7, {"site": "PeepFinder"}, {"record": a_record(2) | {"id": None}})
+    for day, value in enumerate(unreadable, 1):
+        with pytest.warns(UserWarning, match="deviate"):
+            collection.collect(day, one=[a_record(1), value])
+        assert statuses_of(collection.history) == {1: "discovered", 2: "discovered"}
+    collection.collect(9, one=[a_record(1)])
+    assert statuses_of(collection.history) == {1: "discovered", 2: "vanished"}
+
+
+def test_an_unreadable_list_is_not_empty(collection):
+    collection.collect(0, one=[a_record(1)])
+    for day, value in enumerate((None, "none", 7), 1):
+        with pytest.warns(UserWarning, match="deviate"):
+            collection.collect(day, one=value)
+        assert statuses_of(collection.history) == {1: "discovered"}
+
+
+def test_an_unreadable_status_changes_nothing(collection):
+    collection.collect(0, one=[a_record(1, "pending removal"), a_record(2, "removed"), a_record(3)])
     with pytest.warns(UserWarning, match="deviate"):
-        remembered.collect(1, one=[a_record(1), odd])
-    assert statuses_of(remembered.history) == {1: "discovered", 2: "discovered"}
-    remembered.collect(2, one=[a_record(1)])
-    assert statuses_of(remembered.history) == {1: "discovered", 2: "vanished"}
-
-
-@pytest.mark.parametrize("odd", [None, "none", 7])
-def test_a_list_that_cannot_be_read_is_not_empty(remembered, odd):
-    remembered.collect(0, one=[a_record(1)])
-    with pytest.warns(UserWarning, match="deviate"):
-        remembered.collect(1, one=odd)
-    assert statuses_of(remembered.history) == {1: "discovered"}
-
-
-def test_a_status_that_cannot_be_read_changes_nothing(remembered):
-    remembered.collect(0, one=[a_record(1, "pending removal"), a_record(2, "removed"), a_record(3)])
-    with pytest.warns(UserWarning, match="deviate"):
-        remembered.collect(1, one=[a_record(n) | {"status": None} for n in (1, 2, 4)])
-    assert statuses_of(remembered.history) == {1: "pending removal", 2: "removed", 3: "vanished", 4: "listed"}
-    remembered.collect(2, one=[a_record(4)])
-    assert statuses_of(remembered.history)[4] == "discovered"
+        collection.collect(1, one=[a_record(n) | {"status": None} for n in (1, 2, 4)])
+    assert statuses_of(collection.history) == {1: "pending removal", 2: "removed", 3: "vanished", 4: "listed"}
+    collection.collect(2, one=[a_record(4)])
+    assert statuses_of(collection.history)[4] == "discovered"

@@ -69,7 +69,7 @@ def contents(directory):
     return tables
 
 
-def about(directory):
+def manifest(directory):
     return json.loads((directory / "history.json").read_text())
 
 
@@ -111,7 +111,7 @@ def test_an_upgraded_history_has_the_same_rows_under_new_names(directory):
         assert contents(directory) == before
         assert {"load_issues", "annotations"} < set(before)
         assert not any((directory / name).exists() for name in TABLES)
-        assert about(directory) == {"records_by": "id", "format": 3}
+        assert manifest(directory) == {"records_by": "id", "format": 3}
         assert history.verify() == {}
         people = history.people().set_index("user_id")
         assert people.loc[3, "last_complete_at"] < people.loc[3, "observed_until"]
@@ -162,7 +162,7 @@ def test_a_killed_upgrade_is_completed_at_the_next_opening(stored, tmp_path, nam
         except KeyboardInterrupt:
             killed += 1
         upgrade(Dying(directory, 0))
-        assert about(directory)["format"] == 3
+        assert manifest(directory)["format"] == 3
         assert (contents(directory), staged(directory)) == (before, staged_after(original))
     with History(directory) as history:
         assert history.verify() == {}
@@ -216,7 +216,7 @@ def contents_values(directory):
         yield from (row.values() for row in DeltaTable(directory / name).to_pyarrow_table().to_pylist())
 
 
-def test_a_current_history_is_left_alone(directory):
+def test_a_current_history_is_not_upgraded(directory):
     History(directory).close()
     versions = {path: DeltaTable(path.parent).version() for path in directory.glob("*/_delta_log")}
     History(directory).close()
@@ -226,7 +226,7 @@ def test_a_current_history_is_left_alone(directory):
 def test_a_new_history_has_the_current_format(tmp_path):
     with History(tmp_path / "history") as history:
         history.collect(Canned(BEFORE), progress=False)
-    assert about(tmp_path / "history") == {"records_by": "id", "format": 3}
+    assert manifest(tmp_path / "history") == {"records_by": "id", "format": 3}
 
 
 def test_a_history_of_a_newer_version_is_refused(directory):
@@ -236,20 +236,20 @@ def test_a_history_of_a_newer_version_is_refused(directory):
 
 
 @pytest.mark.parametrize("read_only", ["", ".watch.lock"], ids=["directory", "locks"])
-def test_a_read_only_copy_says_how_to_upgrade_it(directory, monkeypatch, read_only):
+def test_a_read_only_copy_has_an_error_with_advice(directory, monkeypatch, read_only):
     (directory / ".watch.lock").touch()
     before, access = contents(directory), os.access
     protected = directory / read_only
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != protected and access(path, mode))
     with pytest.raises(errors.ConfigurationError, match=r"copy it to a writable place, then open it$"):
         History(directory)
-    assert (contents(directory), about(directory)) == (before, {"records_by": "id"})
+    assert (contents(directory), manifest(directory)) == (before, {"records_by": "id"})
 
 
-def test_a_running_watch_is_not_upgraded_under_its_feet(directory):
+def test_a_history_of_a_running_watch_is_not_upgraded(directory):
     before = contents(directory)
     with (directory / ".watch.lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         with pytest.raises(HistoryLocked, match="stop the watch"):
             History(directory)
-    assert (contents(directory), about(directory)) == (before, {"records_by": "id"})
+    assert (contents(directory), manifest(directory)) == (before, {"records_by": "id"})

@@ -1,4 +1,4 @@
-"""Whether `History.verify` finds a damaged file: flipped bits, emptied, cut, deleted, overwritten and swapped files.
+"""Whether `History.verify` detects a damaged file: flipped bits, emptied, cut, deleted, overwritten and swapped files.
 
 python tests/support/damage.py [--damages 400] [--seed 0]
 """
@@ -28,7 +28,7 @@ READS = (
 )
 
 
-def build(directory):
+def build_history(directory):
     """A history of eight people and six runs: new, changed, relisted and removed records, a failure, a delivery."""
     people = {number: Person() for number in range(1, 9)}
     service, clock = Service(people), Clock()
@@ -49,15 +49,15 @@ def build(directory):
         history.label(history.records().head(2), "mine")
 
 
-def answers(directory):
-    """What every question says; an error counts as an answer that is not wrong."""
+def results_of(directory):
+    """The result of every query; None if it raises an error, which is never wrong."""
     results = {}
-    for question in READS:
+    for query in READS:
         try:
             with History(directory) as history:
-                results[question] = getattr(history, question)().to_csv()
-        except ExposureError as error:
-            results[question] = error
+                results[query] = getattr(history, query)().to_csv()
+        except ExposureError:
+            results[query] = None
     return results
 
 
@@ -96,50 +96,37 @@ def damage(file, how, rng, files):
     if how == "deleted":
         file.unlink()
         return True
-    if how == "swapped":
-        after = files[int(rng.integers(len(files)))].read_bytes()
-    else:
-        after = DAMAGES[how](before, rng)
+    after = (
+        files[int(rng.integers(len(files)))].read_bytes() if how == "swapped" else DAMAGES[how](before, rng)
+    )
     file.write_bytes(after)
     return before != after
 
 
-def damages(count, seed):
-    """One row a damage: the file's table, what happened, whether `verify` found it and whether an answer is wrong."""
+def is_detected(directory):
+    try:
+        with History(directory) as history:
+            return bool(history.verify())
+    except ExposureError:
+        return True
+
+
+def damages(whole, count, seed):
+    """One row for each damage to a copy: the file, how, whether `verify` detects it, and which results are wrong."""
     rng = np.random.default_rng(seed)
-    rows = []
-    with tempfile.TemporaryDirectory() as scratch:
-        whole, copy = Path(scratch, "whole"), Path(scratch, "copy")
-        build(whole)
-        expected = answers(whole)
-        for number in range(count):
-            shutil.copytree(whole, copy)
+    expected, rows = results_of(whole), []
+    for number in range(count):
+        with tempfile.TemporaryDirectory() as scratch:
+            copy = shutil.copytree(whole, Path(scratch, "copy"))
             files = [*files_of(copy)]
             file = files[int(rng.integers(len(files)))]
             how = [*DAMAGES][number % len(DAMAGES)]
             if damage(file, how, rng, files):
-                try:
-                    with History(copy) as history:
-                        detected = bool(history.verify())
-                except ExposureError:
-                    detected = True
-                parameters = {} if detected else answers(copy)
-                wrong = [
-                    question
-                    for question, answer in parameters.items()
-                    if isinstance(answer, str) and answer != expected[question]
-                ]
-                kind = "log" if file.parent.name == "_delta_log" else "data"
-                rows.append(
-                    {
-                        "file": f"{file.relative_to(copy).parts[0]} {kind}",
-                        "how": how,
-                        "found": detected,
-                        "wrong": wrong,
-                        "name": file.name,
-                    }
-                )
-            shutil.rmtree(copy)
+                detected = is_detected(copy)
+                results = {} if detected else results_of(copy)
+                wrong = [name for name, result in results.items() if result not in (None, expected[name])]
+                path = file.relative_to(copy)
+                rows.append({"file": str(path), "how": how, "detected": detected, "wrong": wrong})
     return pd.DataFrame(rows)
 
 
@@ -148,11 +135,13 @@ def main():
     parser.add_argument("--damages", type=int, default=400)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    table = damages(options.damages, options.seed)
-    print(table.groupby("how")["found"].agg(["size", "sum"]))  # noqa: T201
-    missed = table[~table["found"]]
-    print(missed.to_string() if len(missed) else "all found")  # noqa: T201
-    print(f"{missed['wrong'].astype(bool).sum()} wrong and not found")  # noqa: T201
+    with tempfile.TemporaryDirectory() as scratch:
+        build_history(Path(scratch, "whole"))
+        table = damages(Path(scratch, "whole"), options.damages, options.seed)
+    print(table.groupby("how")["detected"].agg(["size", "sum"]))  # noqa: T201
+    missed = table[~table["detected"]]
+    print(missed.to_string() if len(missed) else "all detected")  # noqa: T201
+    print(f"{missed['wrong'].astype(bool).sum()} wrong and not detected")  # noqa: T201
 
 
 if __name__ == "__main__":

@@ -12,6 +12,10 @@ from typing import Any
 CLOSED, OUT_OF_VIEW = ("removed", "vanished"), "unknown"
 OURS = ("vanished", "unknown")
 EPOCH = date(1970, 1, 1)
+CHANGES = (  # columns that are compared
+    *("seq", "seen_at", "day", "kind", "user_id", "key", "site", "status", "prev_status", "episode"),
+    *("episode_at", "open_s", "not_before", "left_censored"),
+)
 Row = dict[str, Any]
 
 
