@@ -1,17 +1,10 @@
-"""The benchmark's opponent: what a capable analyst writes by hand with aiohttp, orjson and pandas.
+"""What `load_fleet.py` compares with: a good script by hand with aiohttp, orjson and pandas.
 
-Honest and good, with no handicap: pages of 100, eight requests at once over kept connections, orjson,
-rows in lists, one DataFrame a table. It validates nothing, retries nothing and reads the one shape that
-it has met.
-
-    python by_hand.py http://127.0.0.1:PORT [acme key secret]    # prints CPU seconds and peak RSS as JSON
+Pages of 100, eight requests at once over persistent connections, rows in lists, one DataFrame a table. It validates
+nothing, retries nothing and reads one shape of response.
 """
 
-import argparse
 import asyncio
-import json
-import resource
-import time
 from typing import Any
 
 import aiohttp
@@ -98,29 +91,3 @@ async def load(
         users = await _list_users(session, root, api_secret)
         await asyncio.gather(*(fetch(session, user) for user in users))
     return _frames(rows)
-
-
-def _cpu_s() -> float:
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description="The hand-written opponent of the client benchmark.")
-    parser.add_argument("base_url")
-    parser.add_argument("credentials", nargs="*", default=["acme", "key", "secret"])
-    arguments = parser.parse_args()
-    imported_s, began = _cpu_s(), time.perf_counter()
-    frames = asyncio.run(load(arguments.base_url, *arguments.credentials))
-    numbers = {
-        "cpu_s": round(_cpu_s(), 3),  # of the whole process, imports among it
-        "load_cpu_s": round(_cpu_s() - imported_s, 3),
-        "load_wall_s": round(time.perf_counter() - began, 3),
-        "peak_rss_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
-        "rows": {name: len(frame) for name, frame in frames.items()},
-    }
-    print(json.dumps(numbers))
-
-
-if __name__ == "__main__":
-    main()

@@ -28,22 +28,22 @@ CREATE TABLE records (seq BIGINT, user_id BIGINT, key BIGINT, hash BIGINT, recor
 """
 _STEP = """
 CREATE OR REPLACE TEMP TABLE step AS
-WITH looked AS (
+WITH loaded AS (
     SELECT staged_person.user_id, whole_at FROM staged_person LEFT JOIN people USING (user_id) WHERE outcome = 'whole'
 ), both_sides AS (
-    SELECT user_id, key, now.hash, now.status IS NOT NULL AND now.hash IS DISTINCT FROM state.hash AS is_said,
+    SELECT user_id, key, now.hash, now.status IS NOT NULL AND now.hash IS DISTINCT FROM state.hash AS is_new_content,
         coalesce(state.site, now.site) AS site, state.status AS prev_status,
         coalesce(now.status, CASE WHEN state.status = 'removed' THEN 'removed' ELSE 'vanished' END) AS status,
-        state.seen_at AS seen_before, episode, episode_at, left_censored,
+        state.seen_at AS previous_at, episode, episode_at, left_censored,
         prev_status IS NOT NULL AND prev_status NOT IN ('removed', 'vanished') AS was_open
     FROM (SELECT user_id, key, site, status, hash FROM staged_record) AS now FULL JOIN state USING (user_id, key)
 ), moved AS (
     SELECT *, prev_status IS DISTINCT FROM status AS is_change,
-        status NOT IN ('removed', 'vanished') AND NOT was_open AS starts, greatest(whole_at, seen_before) AS not_before
-    FROM both_sides JOIN looked USING (user_id)
-    WHERE is_said OR prev_status IS DISTINCT FROM status
+        status NOT IN ('removed', 'vanished') AND NOT was_open AS starts, greatest(whole_at, previous_at) AS not_before
+    FROM both_sides JOIN loaded USING (user_id)
+    WHERE is_new_content OR prev_status IS DISTINCT FROM status
 )
-SELECT user_id, key, hash, is_said, is_change, site, status, prev_status, not_before,
+SELECT user_id, key, hash, is_new_content, is_change, site, status, prev_status, not_before,
     coalesce(episode, 0) + starts::INTEGER AS episode,
     CASE WHEN starts THEN $seen_at ELSE episode_at END AS episode_at,
     CASE WHEN prev_status IS NULL THEN not_before IS NULL WHEN starts THEN false ELSE left_censored END
@@ -56,11 +56,11 @@ INSERT INTO changes SELECT $seq, $seen_at, (epoch_us($seen_at) // 86400000000)::
     prev_status, episode, episode_at, left_censored, open_s, not_before
 FROM step WHERE is_change
 """
-_SAID = f"""
+_CONTENT_ROWS = f"""
 INSERT INTO records SELECT $seq, user_id, key, step.hash, {", ".join(f"now.{name}" for name in CONTENT.split(", "))}
-FROM staged_record AS now JOIN step USING (user_id, key) WHERE is_said
+FROM staged_record AS now JOIN step USING (user_id, key) WHERE is_new_content
 """
-_KNOWN = """
+_UPDATE = """
 UPDATE state SET status = step.status, seen_at = CASE WHEN is_change THEN $seen_at ELSE state.seen_at END,
     episode = step.episode, episode_at = step.episode_at, left_censored = step.left_censored,
     hash = coalesce(step.hash, state.hash)
@@ -70,11 +70,11 @@ _NEW = """
 INSERT INTO state SELECT user_id, key, site, status, $seen_at, episode, episode_at, left_censored, hash
 FROM step WHERE prev_status IS NULL
 """
-_SEEN = """
+_PEOPLE = """
 UPDATE people SET whole_at = $began FROM staged_person
 WHERE staged_person.user_id = people.user_id AND outcome = 'whole'
 """
-_SEEN_FIRST = """
+_NEW_PEOPLE = """
 INSERT INTO people SELECT user_id, CASE WHEN outcome = 'whole' THEN $began END FROM staged_person
 WHERE user_id NOT IN (SELECT user_id FROM people)
 """
@@ -84,18 +84,18 @@ _GOES_ON = f"""
 INSERT INTO people SELECT user_id, last_complete_at FROM read_parquet($people);
 INSERT INTO changes SELECT {NAMES} FROM read_parquet($changes) WHERE kind = 'record';
 INSERT INTO records SELECT seq, user_id, key, hash, {CONTENT} FROM read_parquet($records);
-INSERT INTO state SELECT user_id, key, site, status, seen_at, episode, episode_at, left_censored, said.hash
+INSERT INTO state SELECT user_id, key, site, status, seen_at, episode, episode_at, left_censored, newest_content.hash
 FROM (SELECT * FROM changes QUALIFY row_number() OVER (PARTITION BY user_id, key ORDER BY seq DESC) = 1) AS newest
-JOIN (SELECT user_id, key, arg_max(hash, seq) AS hash FROM records GROUP BY ALL) AS said USING (user_id, key)
+JOIN (SELECT user_id, key, arg_max(hash, seq) AS hash FROM records GROUP BY ALL) AS newest_content USING (user_id, key)
 """
 
 
 class Diffed:
-    """A DuckDB file with what is known of each record, and every change.
+    """A DuckDB file with the state of each record, and every change.
 
     Args:
         path: Where it lies.
-        known: The Parquet files of a history's people, changes and records, to go on from; None: it begins empty.
+        earlier_files: The Parquet files of a history's people, changes and records to begin with; None: it is empty.
     """
 
     def __init__(self, path, earlier_files=None) -> None:
@@ -108,20 +108,20 @@ class Diffed:
                 )
 
     def take_in(self, seq: int, began: datetime, seen_at: datetime, people, records) -> None:
-        """Compare a staged run with what is known, and remember what changed; durable when it returns."""
+        """Compare a staged run with the state, and store the changes; durable when it returns."""
         parameters = {"seq": seq, "began": began, "seen_at": seen_at}
         with self._open() as connection:
             for name, paths in (("staged_person", people), ("staged_record", records)):
                 connection.read_parquet(list(paths)).create_view(name)
             connection.execute("BEGIN")
-            for text in (_STEP, _CHANGES, _SAID, _KNOWN, _NEW, _SEEN, _SEEN_FIRST):
+            for text in (_STEP, _CHANGES, _CONTENT_ROWS, _UPDATE, _NEW, _PEOPLE, _NEW_PEOPLE):
                 connection.execute(
                     text, {name: value for name, value in parameters.items() if f"${name}" in text}
                 )
             connection.execute("DROP VIEW staged_person; DROP VIEW staged_record; COMMIT; CHECKPOINT")
 
     def differs(self, changes) -> int:
-        """In how many rows its changes are other than a history's, given as files."""
+        """The number of changes that differ from those in a history's files."""
         theirs = f"SELECT {NAMES} FROM read_parquet($files) WHERE kind = 'record'"
         ours = f"SELECT {NAMES} FROM changes"
         both_ways = f"({theirs} EXCEPT ALL {ours}) UNION ALL ({ours} EXCEPT ALL {theirs})"

@@ -2,7 +2,7 @@
 
     .venv/bin/python tests/benchmarks/history_collect.py [--people 5000 50000] [--records 20]
 
-A loopback server of its own process answers prebuilt bodies; each collection is a process of its own, which collects
+A loopback server of its own process serves prebuilt bodies; each collection is a process of its own, which collects
 into a new history, takes the run in, and tells its peak (ru_maxrss). Prints both sizes and the ratio.
 """
 

@@ -1,6 +1,6 @@
 """Histories of any number of changes, made at once and not run by run; lying on disk as those that grew.
 
-The same invented course for everybody's records, by hash: seen first or later, pending, now and then discovered anew,
+The same invented course for everybody's records, by hash: observed in the first run or later, pending, now and then discovered anew,
 removed, and of some listed again. The sums are the product's own.
 """
 
@@ -10,7 +10,7 @@ from datetime import timedelta
 
 import duckdb
 import pyarrow as pa
-from history_world import FIRST_DAY, LOOK_LASTS, SITES
+from history_world import FIRST_DAY, RUN_LASTS, SITES
 
 from exposurekit.history import maintenance
 from exposurekit.history.storage.delta import Store
@@ -53,7 +53,7 @@ FROM (
     FROM ({_THINGS}) AS things JOIN courses ON courses.course = things.course AND courses.step <= things.steps
 ) ORDER BY seq
 """
-_SAID = f"""
+_CONTENT = f"""
 SELECT s1 AS seq, $first_day + to_days((s1 - 1)::INTEGER) AS seen_at, user_id, key, (h >> 1)::BIGINT AS hash,
     key AS record_id, site, '{_DISCOVERED}' AS status, 'Juniper Dunmarsh' AS name, (25 + user_id % 50)::SMALLINT AS age,
     'https://seekfolk.example/people/' || key AS href, ['Alder Dunmarsh', 'Fenna Corvane'] AS relations,
@@ -66,16 +66,17 @@ FROM ({_THINGS}) AS things ORDER BY seq
 def fill_store(store: Store, changes: int) -> None:
     """A history of about so many changes, in an empty store."""
     people = round(changes / CHANGES_A_THING / RECORDS)
-    finished = FIRST_DAY + LOOK_LASTS
+    finished = FIRST_DAY + RUN_LASTS
     parameters = {"people": people, "first_day": finished, "day": finished.toordinal() - 719_163}
     with duckdb.connect(config={"memory_limit": "3GB"}) as connection:
         connection.execute("SET TimeZone = 'UTC'")
         connection.register("courses", _courses())
         for bucket in range(BUCKETS):
-            for name, text in (("records", _SAID), ("changes", _CHANGES)):
+            for name, text in (("records", _CONTENT), ("changes", _CHANGES)):
                 bucket_parameters = parameters | {"first": bucket or BUCKETS}
                 named = {one: value for one, value in bucket_parameters.items() if f"${one}" in text}
-                store.append(name, connection.sql(text, params=named).to_arrow_table())
+                if (rows := connection.sql(text, params=named).to_arrow_table()).num_rows:
+                    store.append(name, rows)
     _runs(store, people)
     maintenance.rebuild_cube(store)
 
@@ -92,28 +93,15 @@ def _courses() -> pa.Table:
 
 def _runs(store: Store, people: int) -> None:
     schema = TABLES["runs"].schema
-    counts = {one.name: 0 for one in schema if one.type == pa.int64()} | {
-        "inbox_until": None,
-        "deliveries": None,
-    }
-    rows = [
-        counts
-        | {
-            "seq": number + 1,
-            "run": f"day-{number}",
-            "origin": "collect",
-            "scope": "everyone",
-            "source": "invented",
-        }
-        | {
-            "started_at": FIRST_DAY + timedelta(days=number),
-            "complete": True,
-            "listed": people,
-            "whole": people,
-        }
-        | {"finished_at": FIRST_DAY + timedelta(days=number) + LOOK_LASTS}
-        for number in range(RUNS)
-    ]
+    counts = {one.name: 0 for one in schema if one.type == pa.int64()}
+    counts |= {"inbox_until": None, "deliveries": None}
+    fixed = {"origin": "collect", "scope": "everyone", "source": "invented"}
+    fixed |= {"complete": True, "listed": people, "whole": people}
+    rows = []
+    for number in range(RUNS):
+        began = FIRST_DAY + timedelta(days=number)
+        span = {"started_at": began, "finished_at": began + RUN_LASTS}
+        rows.append(counts | fixed | span | {"seq": number + 1, "run": f"day-{number}"})
     store.append("runs", pa.Table.from_pylist(rows, schema))
     ids = pa.array(range(1, people + 1), pa.int64())
     last = rows[-1]

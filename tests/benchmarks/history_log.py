@@ -6,7 +6,7 @@
 `days`: status counts per day beside pandas over the same Parquet files; and the ingest of a run beside a diff and insert
 in DuckDB's own tables, both sides in turn over the same staged files, from the first run on and from the last on; what
 they remember must be equal. `growth`: the same question of the sums and of the log, and every question at each size.
-With `--keep` what was made is found again at the next call. Prints medians, ratios and the load average.
+With `--keep` the histories are used again at the next call. Prints medians, ratios and the load average.
 """
 
 # ruff: noqa: S608  names and texts of our own, no value of anybody's
@@ -24,7 +24,7 @@ from statistics import median
 
 import history_large
 from history_by_hand import Diffed, status_counts
-from history_world import FIRST_DAY, LOOK_LASTS, World
+from history_world import FIRST_DAY, RUN_LASTS, World
 
 from exposurekit.history import History, ingest, sql
 from exposurekit.history.engines.duckdb import DuckDB
@@ -71,7 +71,7 @@ def in_turn(what, history, diffed, world, runs):
     for _ in range(runs):
         staged, seq = world.staged(history._store), ingest.last_seq(history._store) + 1
         began = FIRST_DAY + timedelta(days=world.day)
-        run_files = (began, began + LOOK_LASTS, staged.files("person").uris, staged.files("record").uris)
+        run_files = (began, began + RUN_LASTS, staged.files("person").uris, staged.files("record").uris)
         theirs.append(timed(lambda: diffed.take_in(seq, *run_files)))  # noqa: B023  called at once
         ours.append(timed(lambda: take_in(history, staged)))  # noqa: B023  called at once
         print(f"    run {seq}: {ours[-1][0]:.1f} s, DuckDB {theirs[-1][0]:.1f} s ({loaded()})", flush=True)
@@ -121,7 +121,7 @@ def days(options, keep):
 
 
 def summed_up(text):
-    """A question whose answer is not made into a table: its rows are counted, and each column is worked out."""
+    """A question whose result does not become a table: its rows are counted, and each column is worked out."""
     return f"SELECT COUNT(*) AS n, MAX(thing_status) AS status, MAX(href) AS href, MAX(changed_at) AS at FROM ({text}) everything"
 
 
@@ -187,7 +187,7 @@ def growth(options, keep):
         if not (directory / "cube").exists():
             shutil.rmtree(directory, ignore_errors=True)
             seconds, _ = timed(lambda: history_large.fill_store(History(directory)._store, changes))  # noqa: B023
-            print(f"    {changes:,} changes made: {seconds:.0f} s", flush=True)
+            print(f"    {changes:,} changes written: {seconds:.0f} s", flush=True)
         histories[changes] = History(directory, engine=DuckDB(memory_limit=options.memory))
     for history in histories.values():
         counted = [

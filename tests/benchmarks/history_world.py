@@ -16,7 +16,7 @@ from exposurekit.history.storage.schema import BUCKETS, STAGED
 
 SITES = 50
 FIRST_DAY = datetime(2026, 1, 5, 2, tzinfo=UTC)
-LOOK_LASTS = timedelta(hours=3)
+RUN_LASTS = timedelta(hours=3)
 DISCOVERED, PENDING, REMOVED, GONE = range(4)
 STATUSES = pa.array(["discovered", "pending removal", "removed"])
 # The share that goes from one status to another in a day: so long, on average, it stays.
@@ -48,7 +48,7 @@ class World:
         share = 1 / np.arange(1, SITES + 1)
         self._site = self._random.choice(SITES, things, p=share / share.sum()).astype(np.int16)
         self._status = self._random.choice(4, things, p=AT_FIRST).astype(np.int8)
-        self._said = np.zeros(things, np.int16)
+        self._versions = np.zeros(things, np.int16)
 
     def next_day(self) -> None:
         """Let a day pass."""
@@ -63,10 +63,10 @@ class World:
                 low += share
         self._status = came
         anew = self._random.integers(0, len(came), int(len(came) * SAYS_ANEW))
-        self._said[anew] += 1
+        self._versions[anew] += 1
 
     def staged(self, store):
-        """Today's look at everyone, staged and ended."""
+        """The day's run of everyone, staged and ended."""
         began = FIRST_DAY + timedelta(days=self.day)
         staged = staging.begin_staged(store, RunSpec(f"day-{self.day}", began))
         fails = np.random.default_rng(self.day).random(self.people) < FAILS
@@ -77,7 +77,7 @@ class World:
                 for number in range(low, high)
             ]
             staged.put(staging.people_table(people), {"record": self._part(low, high, fails)}, began)
-        staged.end(ShardResult(began + LOOK_LASTS, self.people, complete=True))
+        staged.end(ShardResult(began + RUN_LASTS, self.people, complete=True))
         return staged
 
     def _part(self, low: int, high: int, fails):
@@ -87,7 +87,7 @@ class World:
         user_id = index // self.records + 1
         key = user_id * 1000 + index % self.records
         site, status = _SITES.take(self._site[index]), STATUSES.take(self._status[index])
-        ages = self._said[index].astype(np.int64)
+        ages = self._versions[index].astype(np.int64)
         columns = {
             "bucket": user_id % BUCKETS,
             "thing_site": site,

@@ -1,10 +1,10 @@
-"""The loopback server of the client benchmark: prebuilt answers in memory, as cheap as can be.
+"""The loopback server of the client benchmark: prebuilt responses in memory, as cheap as possible.
 
     python peer_server.py --people 2000 --records 20 --alerts 3 --links 3 --port 0
 
-The first line on stdout is the port. It answers List users (limit, offset, count), Get user and Get user
+The first line on stdout is the port. It serves List users (limit, offset, count), Get user and Get user
 alerts as JSON, checks no credentials, and ends on SIGTERM or SIGINT. The content is invented, the same
-for the same arguments; `--latency-ms` waits before each answer, as a network would.
+for the same arguments; `--latency-ms` delays each response, as a network does.
 """
 
 import argparse
@@ -16,35 +16,14 @@ from typing import Any
 
 import orjson
 
-_FIRST = [
-    "Alder",
-    "Briony",
-    "Cato",
-    "Delphine",
-    "Emrys",
-    "Fenna",
-    "Gideon",
-    "Hollis",
-    "Ines",
-    "Jory",
-    "Kestrel",
-    "Linnea",
-    "Merrin",
-    "Nico",
-    "Ottilie",
-]
-_LAST = [
-    "Abernook",
-    "Brackwell",
-    "Corvane",
-    "Dunmarsh",
-    "Elverson",
-    "Farrowgate",
-    "Grimshade",
-    "Hawkmere",
-    "Inverly",
-    "Jessamyn",
-]
+_FIRST = (
+    *("Alder", "Briony", "Cato", "Delphine", "Emrys", "Fenna", "Gideon", "Hollis"),
+    *("Ines", "Jory", "Kestrel", "Linnea", "Merrin", "Nico", "Ottilie"),
+)
+_LAST = (
+    *("Abernook", "Brackwell", "Corvane", "Dunmarsh", "Elverson"),
+    *("Farrowgate", "Grimshade", "Hawkmere", "Inverly", "Jessamyn"),
+)
 _CITIES = (
     ("Larch Bay", "ME"),
     ("Old Quarry", "NM"),
@@ -52,15 +31,10 @@ _CITIES = (
     ("Fort Minor", "NY"),
     ("Westhollow", "MA"),
 )
-_STREETS = [
-    "Heron Lane",
-    "Pier Road",
-    "Quarry Spur",
-    "Mill Street",
-    "Back Alley",
-    "Orchard Terrace",
-    "Station Approach",
-]
+_STREETS = (
+    *("Heron Lane", "Pier Road", "Quarry Spur", "Mill Street"),
+    *("Back Alley", "Orchard Terrace", "Station Approach"),
+)
 _SITES = [
     f"{one}{two}" for one in ("Peep", "Who", "Look", "Street") for two in ("Finder", "Dex", "Roll", "Them")
 ]
@@ -172,8 +146,8 @@ def _framed(body: bytes, status: str = "200 OK") -> bytes:
     return head.encode() + body
 
 
-class Answers:
-    """Every answer, framed and ready, by the path after `/v2/`."""
+class Responses:
+    """Every response, framed, by the path after `/v2/`."""
 
     def __init__(self, arguments: argparse.Namespace) -> None:
         self.by_path: dict[bytes, bytes] = {}
@@ -203,32 +177,32 @@ class Answers:
 class Peer(asyncio.Protocol):
     """One keep-alive connection. GET only: a request ends with its head."""
 
-    def __init__(self, answers: Answers, latency_s: float) -> None:
-        self._answers, self._latency_s = answers, latency_s
-        self._held = b""
+    def __init__(self, responses: Responses, latency_s: float) -> None:
+        self._responses, self._latency_s = responses, latency_s
+        self._unread = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        if self._held:
-            data = self._held + data
-        *heads, self._held = data.split(b"\r\n\r\n")
+        if self._unread:
+            data = self._unread + data
+        *heads, self._unread = data.split(b"\r\n\r\n")
         for head in heads:
-            answer = self._answers.find(head[4 : head.find(b" ", 4)])
+            response = self._responses.find(head[4 : head.find(b" ", 4)])
             if self._latency_s:
-                asyncio.get_running_loop().call_later(self._latency_s, self._transport.write, answer)
+                asyncio.get_running_loop().call_later(self._latency_s, self._transport.write, response)
             else:
-                self._transport.write(answer)
+                self._transport.write(response)
 
 
 async def serve(arguments: argparse.Namespace) -> None:
-    """Serve until the process is told to end."""
+    """Serve until a signal ends the process."""
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ended.set)
-    create_peer = partial(Peer, Answers(arguments), arguments.latency_ms / 1000)
+    create_peer = partial(Peer, Responses(arguments), arguments.latency_ms / 1000)
     server = await loop.create_server(create_peer, "127.0.0.1", arguments.port, backlog=256)
     print(server.sockets[0].getsockname()[1], flush=True)
     await ended.wait()
@@ -237,14 +211,8 @@ async def serve(arguments: argparse.Namespace) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="The client benchmark's loopback server.")
-    for name, default in (
-        ("people", 2000),
-        ("records", 20),
-        ("alerts", 3),
-        ("links", 3),
-        ("port", 0),
-        ("seed", 7),
-    ):
+    defaults = {"people": 2000, "records": 20, "alerts": 3, "links": 3, "port": 0, "seed": 7}
+    for name, default in defaults.items():
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--latency-ms", type=float, default=0.0)
     asyncio.run(serve(parser.parse_args()))

@@ -2,7 +2,7 @@
 
     .venv/bin/python tests/benchmarks/report_fleet.py [--people 5000] [--records 20] [--days 2] [--keep DIR]
 
-A loopback server answers prebuilt bodies; so many looks make a history. Then, each in a process of its own: the report,
+A loopback server answers prebuilt bodies; several runs make a history. Then, each in a process of its own: the report,
 and the same tables written by ``DataFrame.to_html``. Prints seconds and peak memory of both, their ratio, the size of the
 page, and how long Chromium takes from opening the file to its first chart. Bounds: 3 s, 600 MB, 3 MB, 1 s.
 """
@@ -26,7 +26,7 @@ def peak_mb():
 
 
 def collected(people, records, days, directory):
-    """A history of so many looks, a day apart."""
+    """A history of daily runs."""
     from history_collect import CREDENTIALS, served
     from support.histories import DAWN, Clock
 

@@ -3,10 +3,10 @@
     python tests/benchmarks/service_front.py [--rounds 7] [--seconds 1.5] [--connections 12]
 
 Get user (20 records, two links, emails, phones, addresses) and List users (a hundred of them) on an SQLite file,
-twice: *remembered*, where the same is asked again and nothing has changed (see `api/cache.py`), and *first
-asked*, where no answer is ever found remembered, so that each is looked up, opened, encoded and kept anew. The gate
-runs in full either way. The bare handler gives a body of the same size, made before. Each side has a process of its
-own; they are asked in turn, from this process, over raw keep-alive connections. Prints the median requests a second,
+twice: *cached*, where nothing has changed since the same request (see `api/cache.py`), and *uncached*, where each response
+is queried, decrypted and encoded anew. Authentication runs in full either way. The bare handler returns a prebuilt body
+of the same size. Each side has a process of its own; this process requests from them in turn, over raw keep-alive
+connections. Prints the median requests a second,
 the median of the rounds' ratios to the bare handler, the server's CPU time a request (the machine may be busy
 otherwise) and the latency of one request.
 """
@@ -107,11 +107,11 @@ class NeverCached(ResponseCache):
         return None
 
 
-def serve_first_asked(announce):
-    serve_remembered(announce, NeverCached())
+def serve_uncached(announce):
+    serve_cached(announce, NeverCached())
 
 
-def serve_remembered(announce, cache=None):
+def serve_cached(announce, cache=None):
     with tempfile.TemporaryDirectory() as directory:
         url = f"sqlite:///{directory}/service.db"
         database = Database(url, vault=Vault(Vault.generate_key()), clock=Clock())
@@ -124,15 +124,15 @@ def serve_remembered(announce, cache=None):
 def serve_bare(announce):
     body = b"x" * int(sys.stdin.readline())
 
-    async def answer(_):
+    async def respond(_):
         return Response(body, media_type="application/json")
 
-    with running(Starlette(routes=[Route("/bare", answer)])) as base_url:
+    with running(Starlette(routes=[Route("/bare", respond)])) as base_url:
         announce({"base_url": base_url})
         sys.stdin.read()
 
 
-SIDES = {"remembered": serve_remembered, "first asked": serve_first_asked, "bare": serve_bare}
+SIDES = {"cached": serve_cached, "uncached": serve_uncached, "bare": serve_bare}
 
 
 @dataclass
@@ -170,7 +170,7 @@ def started(side, *words):
 
 @dataclass
 class Asking:
-    """One connection that asks the same again and again; an answer is whole when it is as long as the first one."""
+    """One connection that repeats a request; a response is whole when it is as long as the first one."""
 
     connection: socket.socket
     missing: int = 0
@@ -178,7 +178,7 @@ class Asking:
 
 
 def request_durations(side, request, length, until, connections=1):
-    """Seconds that each answer took, in order; asks until `until` says so of them. No loop: it must not be the limit."""
+    """Seconds of each response, in order, until `until` of them is true. No event loop: it must not be the limit."""
     took_s = []
     selector = select.epoll()
     with ExitStack() as stack:
@@ -206,12 +206,12 @@ def ask(asking, request, length):
 
 
 def lengths(side, request):
-    """Bytes of the whole answer and of its body."""
-    with socket.create_connection(side.address) as connection, connection.makefile("rb") as answer:
+    """Bytes of the whole response and of its body."""
+    with socket.create_connection(side.address) as connection, connection.makefile("rb") as response:
         connection.sendall(request)
-        head = [answer.readline()]
+        head = [response.readline()]
         while head[-1] != b"\r\n":
-            head.append(answer.readline())
+            head.append(response.readline())
         assert head[0].startswith(b"HTTP/1.1 200"), head[0]
         [body] = [int(line.split()[1]) for line in head if line.lower().startswith(b"content-length:")]
         return len(b"".join(head)) + body, body
@@ -220,12 +220,12 @@ def lengths(side, request):
 def load(side, request, length, seconds, connections):
     """Requests a second, and the server's CPU seconds a request."""
     began, cpu_s = time.perf_counter(), side.cpu_s()
-    answers = len(
+    count = len(
         request_durations(
             side, request, length, lambda _: time.perf_counter() >= began + seconds, connections
         )
     )
-    return answers / (time.perf_counter() - began), (side.cpu_s() - cpu_s) / answers
+    return count / (time.perf_counter() - began), (side.cpu_s() - cpu_s) / count
 
 
 def latency_s(side, request, length):
@@ -233,23 +233,23 @@ def latency_s(side, request, length):
 
 
 def compared(title, services, options):
-    asked_of = {}
+    requests_of = {}
     for name, service in services.items():
         request = service.request(service.announced["paths"][title])
         length, size = lengths(service, request)
-        asked_of[name] = (service, request, length)
+        requests_of[name] = (service, request, length)
     with started("bare", size) as bare:
         request = bare.request("/bare")
         length, bare_size = lengths(bare, request)
         assert size == bare_size
-        asked_of["bare"] = (bare, request, length)
-        for side in asked_of.values():
+        requests_of["bare"] = (bare, request, length)
+        for side in requests_of.values():
             load(*side, options.seconds / 3, options.connections)  # warm
         rounds = [
-            {name: load(*side, options.seconds, options.connections) for name, side in asked_of.items()}
+            {name: load(*side, options.seconds, options.connections) for name, side in requests_of.items()}
             for _ in range(options.rounds)
         ]
-        waits = {name: latency_s(*side) for name, side in asked_of.items()}
+        waits = {name: latency_s(*side) for name, side in requests_of.items()}
     print_comparison(title, size, rounds, waits)
 
 
@@ -281,7 +281,7 @@ def main():
         return
     with ExitStack() as stack:
         services = {name: stack.enter_context(started(name)) for name in SIDES if name != "bare"}
-        for title in services["remembered"].announced["paths"]:
+        for title in services["cached"].announced["paths"]:
             compared(title, services, options)
 
 

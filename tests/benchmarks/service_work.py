@@ -90,8 +90,8 @@ async def deliveries(count: int, url: str) -> tuple[float, float]:
     async with aiohttp.ClientSession() as session:
 
         async def post() -> None:
-            async with session.post(url, data=body) as answer:
-                await answer.read()
+            async with session.post(url, data=body) as response:
+                await response.read()
 
         bare = await timed(lambda: all_of([post] * count))
     return ours, bare
@@ -127,8 +127,8 @@ async def scans(people: int) -> tuple[float, float, int]:
                 path = search.url.removeprefix("http://seekfolk.example")
                 async with session.get(
                     f"http://{address}:{port}{path}", params=dict.fromkeys(search.fields, "Wren")
-                ) as answer:
-                    await answer.read()
+                ) as response:
+                    await response.read()
 
             bare = await timed(lambda: all_of([get] * request_count))
     return ours, bare, request_count
@@ -170,8 +170,8 @@ def main() -> None:
     print(
         f"webhooks: {options.deliveries / ours:7.0f} a second, bare {options.deliveries / bare:7.0f}, ratio {bare / ours:.2f}"
     )
-    looked = [asyncio.run(scans(options.people)) for _ in range(options.rounds)]
-    ours, bare, requests = (statistics.median(side) for side in zip(*looked, strict=True))
+    scanned = [asyncio.run(scans(options.people)) for _ in range(options.rounds)]
+    ours, bare, requests = (statistics.median(side) for side in zip(*scanned, strict=True))
     print(
         f"scans:    {options.people / ours:7.1f} a second ({requests / ours:.0f} requests a second), "
         f"bare requests {requests / bare:.0f} a second, ratio {bare / ours:.2f}"

@@ -58,7 +58,7 @@ def read(path: str, stop: str) -> Iterator[Report]:
 
 
 def _read_once(history: History, drawn: random.Random) -> Report:
-    """Query some runs, and check that the answers agree with each other."""
+    """Query some runs, and check that the results agree with each other."""
     runs = history.runs()
     if runs.empty:
         raise NotFound("Nothing yet")

@@ -55,7 +55,7 @@ class Canned:
             users=[_user(user_id, self.people[user_id]) for user_id in well],
             alerts=[_alerts(user_id, self.people[user_id]) for user_id in well],
             failures=[
-                Failure(user_id, "get_user", "APIStatusError", 500, "no answer")
+                Failure(user_id, "get_user", "APIStatusError", 500, "no response")
                 for user_id in ids
                 if user_id in self.failing
             ],

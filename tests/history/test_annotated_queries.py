@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pandas as pd
 import pytest
-from support.histories import DAWN, Clock, Person, Service, a_link, a_record, an_alert, seen_through
+from support.histories import DAWN, Clock, Person, a_link, a_record, an_alert
 
 from exposurekit import analysis, frames
 from exposurekit.errors import EmptyHistory, InvalidArgument, MissingColumns, NotFound
@@ -20,13 +20,6 @@ LISTED = {
     "one": [a_record(11, reference_id="1"), a_record(12, site="Other", reference_id="2")],
     "two": [a_record(11, reference_id="1")],
 }
-
-
-@pytest.fixture(scope="module")
-def served_exposure():
-    service = Service()
-    with seen_through(service) as exposure:
-        yield service, exposure
 
 
 class Story:
@@ -384,7 +377,7 @@ def test_people_without_items_make_empty_tables(by_id):
 
 
 def test_steps_of_each_alert_are_numbered_from_one(by_id):
-    both = [an_alert("Found", a_record(11)), an_alert("Found", a_record(12)), an_alert("Seen", a_link(None))]
+    both = [an_alert("Found", a_record(11)), an_alert("Found", a_record(12)), an_alert("Page", a_link(None))]
     both[1] |= {"opt_out_procedure": "1. Open it. 2. Press Remove. 3. Keep a copy."}
     both[2] |= {"opt_out_procedure": []}
     by_id.service.people = {

@@ -4,19 +4,12 @@ import shutil
 from datetime import timedelta
 
 import pytest
-from support.histories import DAWN, Clock, Person, Service, a_link, a_record, an_alert, seen_through
+from support.histories import DAWN, Clock, Person, a_link, a_record, an_alert
 
 from exposurekit.errors import InvalidArgument
 from exposurekit.history import History
 
 TABLES = {"record": "records", "link": "links", "alert": "alerts"}
-
-
-@pytest.fixture(scope="module")
-def served_exposure():
-    service = Service()
-    with seen_through(service) as exposure:
-        yield service, exposure
 
 
 def listing(status, more=0):

@@ -12,7 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
-from support.histories import DAWN, Clock, Person, Service, a_record, seen_through
+from support.histories import DAWN, Clock, Person, a_record
 
 from exposurekit.errors import DiskFull
 from exposurekit.history import History
@@ -36,13 +36,6 @@ def file_size_limit(size):
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-
-
-@pytest.fixture(scope="module")
-def served_exposure():
-    service = Service()
-    with seen_through(service) as exposure:
-        yield service, exposure
 
 
 @pytest.fixture(scope="module")

@@ -6,19 +6,12 @@ from datetime import timedelta
 import numpy as np
 import pandas as pd
 import pytest
-from support.histories import DAWN, Clock, Person, Service, a_link, a_record, an_alert, seen_through
+from support.histories import DAWN, Clock, Person, a_link, a_record, an_alert
 
 from exposurekit.errors import ConfigurationError, InvalidArgument
 from exposurekit.history import History
 
 DAY = timedelta(days=1)
-
-
-@pytest.fixture(scope="module")
-def served_exposure():
-    service = Service()
-    with seen_through(service) as exposure:
-        yield service, exposure
 
 
 def person(user_id, status="discovered"):

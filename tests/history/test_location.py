@@ -120,7 +120,7 @@ def test_an_earlier_opening_does_not_write_another_identity(tmp_path, exposure):
         first.collect(exposure)
 
 
-def test_a_relative_path_is_made_absolute(tmp_path, exposure, monkeypatch):
+def test_a_relative_path_becomes_absolute(tmp_path, exposure, monkeypatch):
     monkeypatch.chdir(tmp_path)
     History("here/").collect(exposure)
     assert History(Path("here")).path == str(tmp_path / "here") == History("here").path

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from support.histories import Clock, Person, Service, a_delivery, a_link, a_record, an_alert, seen_through
+from support.histories import Clock, Person, a_delivery, a_link, a_record, an_alert
 
 from exposurekit.errors import InvalidArgument, NotFound
 from exposurekit.history import History, ReceivedDelivery
@@ -34,13 +34,6 @@ class Collection:
             self.service.people[("nobody", "one", "two", "three").index(name)] = Person(records)
         self.clock.set(at(day, hour), at(day, hour + 1))
         self.history.collect(self.exposure)
-
-
-@pytest.fixture(scope="module")
-def served_exposure():
-    service = Service()
-    with seen_through(service) as exposure:
-        yield service, exposure
 
 
 @pytest.fixture

@@ -19,7 +19,6 @@ from support.histories import (
     DAWN,
     Clock,
     Person,
-    Service,
     a_delivery,
     a_link,
     a_record,
@@ -27,7 +26,6 @@ from support.histories import (
     of_alert,
     of_link,
     of_record,
-    seen_through,
 )
 from support.history_reference import CHANGES, Reference, Statement, is_open
 
@@ -206,10 +204,10 @@ class Both:
 
     def ingest(self, inbox, again=0):
         """Ingest everything pending, and again some that was ingested before."""
-        before = self.reference.drained.get(inbox, 0)
+        before = self.reference.ingested.get(inbox, 0)
         deliveries = self.pending_deliveries[inbox][max(0, before - again) :]
         self.history.ingest_deliveries([delivery for delivery, _ in deliveries], inbox)
-        self.reference.take([statement for _, statement in deliveries], inbox)
+        self.reference.ingest_deliveries([statement for _, statement in deliveries], inbox)
 
     def compare(self, *periods):
         """Compare all tables and queries; as_of and diff at the ends of some periods."""
@@ -376,13 +374,6 @@ def plain(value):
     if value is None or pd.isna(value):
         return None
     return value.item() if hasattr(value, "item") else value
-
-
-@pytest.fixture(scope="module")
-def served_exposure():
-    service = Service()
-    with seen_through(service) as exposure:
-        yield service, exposure
 
 
 @pytest.mark.long

@@ -26,7 +26,7 @@ def bucket():
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
         try:
             until = time.monotonic() + DEADLINE_S
-            while not _answers(port):
+            while not _is_ready(port):
                 assert server.poll() is None
                 assert time.monotonic() < until
             yield {
@@ -40,7 +40,7 @@ def bucket():
             server.kill()
 
 
-def _answers(port):
+def _is_ready(port):
     try:
         return httpx.put(f"http://127.0.0.1:{port}/bucket").is_success
     except httpx.TransportError:

@@ -1,4 +1,4 @@
-"""A service whose people a test changes between looks, over real HTTP, and what a look at it ought to see."""
+"""A service over real HTTP whose people a test changes between runs, and what a run of it observes."""
 
 import re
 import threading
@@ -32,7 +32,7 @@ Item = dict[str, Any]
 
 
 class Clock:
-    """Says what a test set it to: once the beginning of a run, from then on its end."""
+    """Returns the instants that a test sets: first the beginning of a run, then its end."""
 
     def __init__(self) -> None:
         self._instants = [DAWN]
@@ -41,7 +41,7 @@ class Clock:
         return self._instants.pop(0) if len(self._instants) > 1 else self._instants[0]
 
     def set(self, *instants: datetime) -> None:
-        """Say these, one after the other, and the last one for ever."""
+        """Return these, one after the other, and then always the last one."""
         self._instants = list(instants)
 
 
@@ -65,25 +65,25 @@ def an_alert(text: str, source: Item) -> Item:
 
 @dataclass
 class Person:
-    """What a service holds of somebody; the test's to change."""
+    """The data of a person, which a test changes."""
 
     records: list[Item] = field(default_factory=list)
     links: list[Item] = field(default_factory=list)
     alerts: list[Item] = field(default_factory=list)
     scanning: bool = False
-    profile: Item = field(default_factory=dict)  # what is on file, where it matters
+    profile: Item = field(default_factory=dict)  # fields of the user
 
 
 @dataclass
 class Service:
-    """The people of a service, how it fails, and whom it was asked about; is the script of `faults.running`.
+    """A service as a script of `faults.running`: its people, its failures, and the users that were requested.
 
     Attributes:
         people: Who is registered.
-        miscount: How many more it counts than it lists; None: it does not count.
-        broken: What of whom is not answered: a name of `BROKEN`.
-        listing: Whether List users is answered.
-        asked: Whom Get user was called for; the test empties it.
+        miscount: How many more people it counts than it lists; None: it does not count.
+        broken: The failure of a person: a name of `BROKEN`.
+        listing: Whether List users succeeds.
+        requested_ids: The users of Get user; the test empties it.
     """
 
     people: dict[int, Person] = field(default_factory=dict)
@@ -94,7 +94,7 @@ class Service:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def clear(self) -> None:
-        """Nobody is registered, and all goes well."""
+        """Nobody is registered, and nothing fails."""
         self.people, self.miscount, self.broken, self.listing, self.requested_ids = {}, 0, {}, True, set()
 
     def __call__(self, request: faults.Request) -> faults.Fault:
@@ -132,7 +132,7 @@ class Service:
         return self.miscount is None or max(0, len(self.people) + self.miscount) == len(self.people)
 
     def observed(self, user_id: int, by: str) -> ObservedUser:
-        """What a look at somebody ought to come to, with records known `by` what `History` was told."""
+        """What a run observes of a person; records are identified `by` id or reference."""
         person = self.people[user_id]
         if user_id in self.broken:
             return ObservedUser("failed")
@@ -145,13 +145,13 @@ class Service:
         return ObservedUser("partial" if person.scanning else "whole", things)
 
     def snapshot(self, started_at: datetime, finished_at: datetime, by: str, scope: str) -> Snapshot:
-        """What a look at all who were asked about ought to come to."""
+        """What a run observes of the requested users."""
         people = {user_id: self.observed(user_id, by) for user_id in self.requested_ids}
         return Snapshot(started_at, finished_at, people, self.complete, scope)
 
 
 def of_record(record: Item, *, by: str, removed: bool = False) -> Thing:
-    """A record as a thing; in a group of removed ones it is removed, whatever it says itself."""
+    """A record as a thing; in a group of removed ones it is removed, whatever its status."""
     key = record_key(record["id"], record["site"], record["reference_id"], by=by)
     return Thing("record", key, record["site"], "removed" if removed else record["status"])
 
@@ -162,7 +162,7 @@ def of_link(link: Item) -> Thing:
 
 
 def of_alert(alert: Item, *, by: str) -> Thing:
-    """An alert as a thing: where it lies is where its source does."""
+    """An alert as a thing, on the site of its source."""
     source = alert["source"].get("record") or alert["source"]["link"]
     link = None if "id" in source else source.get("url")
     about = (source.get("id"), source.get("site"), source.get("href"), link)
@@ -177,7 +177,7 @@ def a_delivery(user_id: int, groups: dict[str, Any]) -> Delivery:
 
 @contextmanager
 def seen_through(service: Service) -> Iterator[Exposure]:
-    """An exposure of a scripted service, for as long as the block lasts; it asks once and never waits."""
+    """An exposure of a scripted service during the block, without retries."""
     with (
         faults.running(service) as server,
         Client(

@@ -1,6 +1,6 @@
-"""A slow, plain reference of what a history keeps: dicts and lists, one person and one thing after the other.
+"""A slow, plain reference of a history: dicts and lists, one person and one thing after the other.
 
-Written from what the history is meant to mean, not from how it is done: it shares no code with it.
+It is written from the meaning of a history and shares no code with it.
 """
 
 import itertools
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-CLOSED, OUT_OF_VIEW = ("removed", "vanished"), "unknown"
+CLOSED, OUT_OF_SCOPE = ("removed", "vanished"), "unknown"
 OURS = ("vanished", "unknown")
 EPOCH = date(1970, 1, 1)
 CHANGES = (  # columns that are compared
@@ -21,7 +21,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Thing:
-    """A record, link or alert as a service told of it."""
+    """A record, link or alert as a service lists it."""
 
     kind: str
     key: int
@@ -29,14 +29,14 @@ class Thing:
     status: str
 
     @property
-    def kept_status(self) -> str:
-        """Its status; one that reads like a word of ours says whose it is."""
+    def stored_status(self) -> str:
+        """Its status; one that reads like ours is marked as the service's."""
         return f"{self.status} (as told)" if self.status in OURS else self.status
 
 
 @dataclass(frozen=True)
 class ObservedUser:
-    """What a look came to for one person: whole, partial or failed."""
+    """One person of a run: loaded wholly, partially or not."""
 
     outcome: str
     things: tuple[Thing, ...] = ()
@@ -44,7 +44,7 @@ class ObservedUser:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A look at everyone, or one shard of it; or at some."""
+    """A run of everyone or of some, or one of its shards."""
 
     started_at: datetime
     finished_at: datetime
@@ -55,7 +55,7 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class Statement:
-    """One delivery of an inbox: things of one person, in the order told."""
+    """One delivery of an inbox: things of one person, in its order."""
 
     number: int
     received_at: datetime
@@ -65,7 +65,7 @@ class Statement:
 
 @dataclass
 class Person:
-    """How far somebody is known."""
+    """The row of a person."""
 
     listed: bool = False
     last_complete_at: datetime | None = None
@@ -76,20 +76,18 @@ class Person:
 
 @dataclass
 class Reference:
-    """What a history would keep."""
+    """The contents of a history, and its queries."""
 
     changes: list[Row] = field(default_factory=list)
     load_issues: set[tuple[int, int, str]] = field(default_factory=set)
     people: dict[int, Person] = field(default_factory=dict)
     runs: list[Row] = field(default_factory=list)
     things: dict[tuple[str, int, int], list[Row]] = field(default_factory=dict)
-    drained: dict[str, int] = field(default_factory=dict)
+    ingested: dict[str, int] = field(default_factory=dict)
     _parts: dict[str, dict[str, Snapshot]] = field(default_factory=dict)
 
-    # --- looks ---------------------------------------------------------------------------------------
-
     def ingest_run(self, snapshot: Snapshot, name: str | None = None, shard: str = "1/1") -> int | None:
-        """Take in a run whose last shard this is; its seq, or None where shards are missing."""
+        """Ingest a run if this is its last shard; returns its seq, or None while shards are missing."""
         if (seq := self._seq(name)) is not None:
             return seq
         parts = self._parts.setdefault(name, {}) if name is not None else {}
@@ -99,7 +97,7 @@ class Reference:
         return self._ingest_snapshot(_joined(parts.values()), name)
 
     def awaits(self, name: str | None, shard: str) -> bool:
-        """Whether a look under this name would tell anything new."""
+        """Whether a shard of this run is still to come."""
         return self._seq(name) is None and (name is None or shard not in self._parts.get(name, {}))
 
     def _seq(self, name: str | None) -> int | None:
@@ -113,8 +111,8 @@ class Reference:
             if (person.listed or person.outcome == "reported") and one not in snapshot.people
         ]
         for user_id, observed in snapshot.people.items():
-            self._mention(seq, snapshot, user_id)
-            self._see(seq, snapshot, user_id, observed)
+            self._list(seq, snapshot, user_id)
+            self._observe(seq, snapshot, user_id, observed)
         for user_id in gone:
             if snapshot.scope == "everyone":
                 self._miss(seq, snapshot, user_id)
@@ -125,7 +123,7 @@ class Reference:
     def _run(self, seq: int, name: str | None, origin: str, scope: str, **more: Any) -> None:
         self.runs.append({"seq": seq, "run": name, "origin": origin, "scope": scope} | more)
 
-    def _mention(self, seq: int, snapshot: Snapshot, user_id: int) -> None:
+    def _list(self, seq: int, snapshot: Snapshot, user_id: int) -> None:
         person = self.people.setdefault(user_id, Person())
         if person.listed:
             return
@@ -137,7 +135,7 @@ class Reference:
         person.listed, person.first_registered_after = True, max(before, default=None)
         self.load_issues.add((seq, user_id, "registered"))
 
-    def _see(self, seq: int, snapshot: Snapshot, user_id: int, observed: ObservedUser) -> None:
+    def _observe(self, seq: int, snapshot: Snapshot, user_id: int, observed: ObservedUser) -> None:
         person = self.people[user_id]
         outcome = observed.outcome
         if outcome != "failed" and _later(person.observed_until, snapshot.started_at):
@@ -152,7 +150,7 @@ class Reference:
         if len(records) > len({*records}):
             self.load_issues.add((seq, user_id, "duplicate"))
         for thing in present.values():
-            if not self._later_told(user_id, thing.kind, thing.key, snapshot.started_at):
+            if not self._is_newer(user_id, thing.kind, thing.key, snapshot.started_at):
                 self._present(seq, snapshot.finished_at, user_id, thing)
         if outcome == "whole":
             self._absent(seq, snapshot, user_id, present)
@@ -163,17 +161,17 @@ class Reference:
         for (kind, whose, key), rows in self.things.items():
             if whose != user_id or (kind, key) in present or rows[-1]["seen_at"] > snapshot.started_at:
                 continue
-            status_before = known_status(rows)
+            status_before = status_in_scope(rows)
             if is_open(status_before):
                 self._close(seq, snapshot.finished_at, rows, "vanished")
-            elif rows[-1]["status"] == OUT_OF_VIEW:
+            elif rows[-1]["status"] == OUT_OF_SCOPE:
                 self._change(seq, snapshot.finished_at, rows, status_before)
 
     def _miss(self, seq: int, snapshot: Snapshot, user_id: int) -> None:
         person = self.people[user_id]
         what = "missed"
         if snapshot.complete:
-            # Pages of a list shift: whoever is listed is out of view when two lists in a row lack them.
+            # Pages of a list shift: a person is out of scope when two lists in a row lack them.
             what = "absent" if person.listed and person.outcome != "absent" else "unlisted"
             if _later(person.observed_until, snapshot.started_at):
                 what = "late"
@@ -183,37 +181,35 @@ class Reference:
             return
         person.listed, person.observed_until = False, snapshot.finished_at
         for (_, whose, _), rows in self.things.items():
-            told_later = rows[-1]["seen_at"] > snapshot.started_at
-            if whose == user_id and not told_later and rows[-1]["status"] not in OURS:
+            is_newer = rows[-1]["seen_at"] > snapshot.started_at
+            if whose == user_id and not is_newer and rows[-1]["status"] not in OURS:
                 self._close(seq, snapshot.finished_at, rows, "unknown")
 
-    # --- deliveries ----------------------------------------------------------------------------------
-
-    def take(self, statements: Iterable[Statement], inbox: str) -> None:
-        """Take in what an inbox holds, in stretches: each ends before somebody is told of again."""
-        stretches: list[list[Statement]] = []
+    def ingest_deliveries(self, statements: Iterable[Statement], inbox: str) -> None:
+        """Ingest deliveries of an inbox, in segments: each has at most one of a person."""
+        segments: list[list[Statement]] = []
         people: set[int] = set()
         for statement in statements:
-            if statement.number <= self.drained.get(inbox, 0):
+            if statement.number <= self.ingested.get(inbox, 0):
                 continue
-            self.drained[inbox] = statement.number
-            if not stretches or statement.user_id in people:
-                stretches.append([])
+            self.ingested[inbox] = statement.number
+            if not segments or statement.user_id in people:
+                segments.append([])
                 people = set()
-            stretches[-1].append(statement)
+            segments[-1].append(statement)
             people.add(statement.user_id)
-        for stretch in stretches:
-            self._drain(stretch)
+        for segment in segments:
+            self._ingest_segment(segment)
 
-    def _drain(self, together: list[Statement]) -> None:
+    def _ingest_segment(self, together: list[Statement]) -> None:
         seq = len(self.runs) + 1
         for statement in together:
-            self._tell(seq, statement)
+            self._ingest_delivery(seq, statement)
         instants = [statement.received_at for statement in together]
         span = {"started_at": min(instants), "finished_at": max(instants)}
         self._run(seq, None, "webhook", "some", complete=False, **span)
 
-    def _tell(self, seq: int, statement: Statement) -> None:
+    def _ingest_delivery(self, seq: int, statement: Statement) -> None:
         if _later(self.people.get(statement.user_id, Person()).observed_until, statement.received_at):
             self.load_issues.add((seq, statement.user_id, "late"))
             return
@@ -221,17 +217,15 @@ class Reference:
         if not person.listed:
             person.outcome = "reported"
         for thing in _first_of_each(statement.things).values():
-            if not self._later_told(statement.user_id, thing.kind, thing.key, statement.received_at):
+            if not self._is_newer(statement.user_id, thing.kind, thing.key, statement.received_at):
                 self._present(seq, statement.received_at, statement.user_id, thing)
 
-    # --- changes -------------------------------------------------------------------------------------
-
-    def _later_told(self, user_id: int, kind: str, key: int, at: datetime) -> bool:
+    def _is_newer(self, user_id: int, kind: str, key: int, at: datetime) -> bool:
         rows = self.things.get((kind, user_id, key))
         return rows is not None and rows[-1]["seen_at"] > at
 
     def _present(self, seq: int, seen_at: datetime, user_id: int, thing: Thing) -> None:
-        status = thing.kept_status
+        status = thing.stored_status
         rows = self.things.setdefault((thing.kind, user_id, thing.key), [])
         if not rows:
             opened = is_open(status)
@@ -251,13 +245,13 @@ class Reference:
         if is_open(last["status"]):
             self._close(seq, seen_at, rows, status)
             return
-        before = known_status(rows)
+        before = status_in_scope(rows)
         again = before in CLOSED and is_open(status)
         anew = {"episode": last["episode"] + 1, "episode_at": seen_at, "left_censored": False}
         self._follow(seq, seen_at, rows, status, open_s=None, **(anew if again else {}))
 
     def _close(self, seq: int, seen_at: datetime, rows: list[Row], status: str) -> None:
-        """From open to whatever it is now, or out of view: the episode is kept."""
+        """Add a row that ends the open state, or the scope, in the same episode."""
         open_s = None
         if is_open(rows[-1]["status"]):
             open_s = int((seen_at - rows[-1]["episode_at"]).total_seconds())
@@ -281,10 +275,8 @@ class Reference:
         ]
         return max((one for one in bounds if one is not None), default=None)
 
-    # --- questions -----------------------------------------------------------------------------------
-
     def as_of(self, kind: str, at: datetime) -> dict[tuple[int, int], Row]:
-        """Each thing's row that held at an instant."""
+        """The row of each thing that is the newest at an instant."""
         latest_rows = {}
         for (of_kind, user_id, key), rows in self.things.items():
             past = [row for row in rows if row["seen_at"] <= at]
@@ -295,7 +287,7 @@ class Reference:
     def moved(
         self, kind: str, a: datetime, b: datetime
     ) -> list[tuple[int, int, str, str | None, str, str, datetime]]:
-        """What happened between two instants: to which thing, on which site, from what to what, its name, and when."""
+        """The changes between two instants: of which thing, on which site, from what to what, its name, and when."""
         moves = []
         for (of_kind, user_id, key), rows in self.things.items():
             for row in rows:
@@ -306,16 +298,16 @@ class Reference:
         return moves
 
     def instants(self, kind: str) -> list[tuple[datetime, datetime]]:
-        """When a look at everyone ended or something changed: each as the beginning and the end of itself."""
-        looked = {run["finished_at"] for run in self.runs if run["scope"] == "everyone"}
+        """When a run of everyone ended or something changed: each as the beginning and the end of itself."""
+        ended = {run["finished_at"] for run in self.runs if run["scope"] == "everyone"}
         changed = {row["seen_at"] for row in self.changes if row["kind"] == kind}
-        return [(at, at) for at in sorted(looked | changed)]
+        return [(at, at) for at in sorted(ended | changed)]
 
     def days(self, kind: str) -> list[tuple[datetime, datetime]]:
-        """The days on which a look ended or something changed: their beginnings and ends."""
-        looked = [run["finished_at"] for run in self.runs if run["scope"] == "everyone"]
+        """The days on which a run ended or something changed: their beginnings and ends."""
+        ended = [run["finished_at"] for run in self.runs if run["scope"] == "everyone"]
         changed = [row["seen_at"] for row in self.changes if row["kind"] == kind]
-        starts = {at.replace(hour=0, minute=0, second=0, microsecond=0) for at in (*looked, *changed)}
+        starts = {at.replace(hour=0, minute=0, second=0, microsecond=0) for at in (*ended, *changed)}
         return [(start, start + timedelta(days=1, microseconds=-1)) for start in sorted(starts)]
 
     def relistings(self) -> list[Row]:
@@ -323,7 +315,7 @@ class Reference:
         returns = []
         for rows in self.things.values():
             for before, row in itertools.pairwise(rows):
-                was = before["prev_status"] if before["status"] == OUT_OF_VIEW else before["status"]
+                was = before["prev_status"] if before["status"] == OUT_OF_SCOPE else before["status"]
                 if was in CLOSED and is_open(row["status"]):
                     returns.append(row)
         return returns
@@ -353,26 +345,26 @@ def _later(instant: datetime | None, at: datetime) -> bool:
     return instant is not None and instant > at
 
 
-def known_status(rows: list[Row]) -> str:
-    """What a thing was when it was last in view."""
+def status_in_scope(rows: list[Row]) -> str:
+    """The status of a thing when it was last in scope."""
     last = rows[-1]
-    return last["prev_status"] if last["status"] == OUT_OF_VIEW else last["status"]
+    return last["prev_status"] if last["status"] == OUT_OF_SCOPE else last["status"]
 
 
 def is_open(status: str) -> bool:
-    """Whether somebody still shows it, as far as is known."""
-    return status not in (*CLOSED, OUT_OF_VIEW)
+    """Whether it is still listed, as far as can be observed."""
+    return status not in (*CLOSED, OUT_OF_SCOPE)
 
 
 def _called(was: str | None, now: str, baseline: bool) -> list[str]:  # noqa: FBT001
     if was is None and not baseline:
         return ["new", now] if now in CLOSED else ["new"]
-    if is_open(now) and (was is None or was == OUT_OF_VIEW):
+    if is_open(now) and (was is None or was == OUT_OF_SCOPE):
         return ["entered scope"]
     if is_open(now) and was in CLOSED:
         return ["listed again"]
     if was is None or not is_open(was):
         return ["removed"] if (was, now) == ("vanished", "removed") else []
     if not is_open(now):
-        return ["left scope" if now == OUT_OF_VIEW else now]
+        return ["left scope" if now == OUT_OF_SCOPE else now]
     return ["removal failed" if (was, now) == ("pending removal", "discovered") else "status changed"]

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 AT = datetime(2026, 6, 30, 23, 59, 59, 999_999, tzinfo=UTC)  # the end of a history's last day
-LAST = 220  # days that a world lasts; its first look is at the end of day 0
+LAST = 220  # days that a world lasts; its first run is at the end of day 0
 _FLOW = ["site", "days", "flow", "left_censored"]
 Draw = Callable[[np.random.Generator, np.ndarray], np.ndarray]
 
@@ -44,10 +44,10 @@ class World:
     """How listings live.
 
     Attributes:
-        people: How many are registered at the first look.
-        there: How many listings each of them has at the first look, on average.
-        gone: How many more listings of each of them are removed at the first look, on average, for up to 60 days.
-        aged: Whether these listings are of any age at the first look; otherwise they begin then.
+        people: How many are registered at the first run.
+        there: How many listings each of them has at the first run, on average.
+        gone: How many more listings of each of them are removed at the first run, on average, for up to 60 days.
+        aged: Whether these listings are of any age at the first run; otherwise they begin then.
         arrivals: How many new listings come a day, for all who are registered at first; per cluster if clustered.
         cluster: How many listings come together.
         first_only: One listing a day, each time for somebody who has none.

@@ -23,7 +23,7 @@ HOST = "127.0.0.1"
 WORKERS = 2
 DEADLINE_S = 120.0
 JAVA = 17  # the oldest that Spark 4 runs on
-# Small and quickly up: these do nothing but keep books.
+# Small and quick to start: these only coordinate.
 DAEMON = ["-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dspark.master.rest.enabled=false"]
 DEFAULTS = f"""
 spark.driver.host {HOST}
@@ -50,15 +50,15 @@ class Cluster:
     directory: Path
 
     def tasks(self) -> dict[str, int]:
-        """How many tasks each executor has done, by the scheduler's own books; the driver does none."""
+        """The number of tasks that each executor has done, as the scheduler counts."""
         context = self.session.sparkContext._jsc.sc()
-        context.listenerBus().waitUntilEmpty()  # the books are kept a little later
+        context.listenerBus().waitUntilEmpty()  # the counts come a little later
         status = context.statusStore().executorList(True)
         executors = (status.apply(index) for index in range(status.size()))
         return {one.id(): one.completedTasks() for one in executors if one.id() != "driver"}
 
     def executors(self) -> list[int]:
-        """How many executors each worker has started, by the directories it made for them."""
+        """The number of executors that each worker has started, by their directories."""
         return [len(list(work.glob("app-*/*"))) for work in sorted(self.directory.glob("work-*"))]
 
 
@@ -180,7 +180,7 @@ def _home() -> Path:
 
 
 def _java() -> str:
-    """Where a Java is that Spark runs on; Debian's is put in if there is none, by one process at a time."""
+    """The path of a Java that Spark runs on; Debian's is installed if there is none, by one process at a time."""
     with (Path(tempfile.gettempdir()) / "exposurekit-java.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if (java_path := _java_here()) is None:
