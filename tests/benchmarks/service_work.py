@@ -100,10 +100,7 @@ async def deliveries(count: int, url: str) -> tuple[float, float]:
 async def scans(people: int) -> tuple[float, float, int]:
     """Seconds for a scan of so many people: by the worker, and for as many bare requests; how many those were."""
     clock = FrozenClock(START)
-    with (
-        tempfile.TemporaryDirectory() as directory,
-        running_world(people, seed=7, clock=clock) as world,
-    ):
+    with tempfile.TemporaryDirectory() as directory, running_world(people, seed=7, clock=clock) as world:
         database = await database_in(Path(directory), clock).open()
         async with database.writing() as work:
             await integrators.add(work, "acme", attested_by="nobody")

@@ -198,10 +198,7 @@ def main(words: Sequence[str]) -> int:
     began = time.monotonic()
     population = Population(options.seed, options.people)
     drawn = random.Random(f"kills {options.seed}")  # noqa: S311  a draw that can be repeated
-    with (
-        tempfile.TemporaryDirectory() as directory,
-        faults.running(population.service) as server,
-    ):
+    with tempfile.TemporaryDirectory() as directory, faults.running(population.service) as server:
         game = Game(Path(directory), server.base_url, population, options.kills, drawn)
         with _reading(game.directory) as reader:
             game.play()
@@ -220,11 +217,7 @@ def main(words: Sequence[str]) -> int:
 def _print(game: Game, figures: dict[str, object], rules: dict[str, list[object]]) -> None:
     counts = {"kills": game.kills.total()}
     counts |= {f"  {progress}": n for progress, n in game.kills.most_common()}
-    counts |= {
-        "collectors": game.started,
-        "two at once": game.pairs,
-        "acknowledged": len(game.acknowledged),
-    }
+    counts |= {"collectors": game.started, "two at once": game.pairs, "acknowledged": len(game.acknowledged)}
     for name, value in (counts | figures).items():
         print(f"{name:46} {value}")  # noqa: T201  a command's output
     for name, broken in rules.items():

@@ -91,7 +91,9 @@ def main(base: Path, directory: Path) -> int:
 def _act(scene: Scene, path: Path, copies: Path) -> None:
     code = 1
     try:
-        scene.act(path, CopyingStore(path, scene, copies))
+        store = CopyingStore(path, scene, copies)
+        scene.act(path, store)
+        store.before("return")
         code = 0
     except Exception:  # noqa: BLE001  nothing of the parent may run in the child
         traceback.print_exc()

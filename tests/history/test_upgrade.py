@@ -21,14 +21,15 @@ from exposurekit.history.storage.upgrade import upgrade
 # Written by the last versions of formats 1 and 2: runs, failed users, some who left and some who came, deliveries and
 # annotations, a run whose second shard is missing; in format 2 also deliveries that are staged and not ingested.
 DATA = Path(__file__).parent.parent / "support" / "data"
-PEOPLE = {
+COLUMNS = {
     "whole_at": "last_complete_at",
     "looked_until": "observed_until",
     "known_from": "first_registered_after",
+    "came_into_view": "entered_scope",
+    "out_of_view": "left_scope",
 }
-RUNS = {"came_into_view": "entered_scope", "out_of_view": "left_scope"}
 TABLES = {"exceptions": "load_issues", "marks": "annotations"}
-VALUES = {"runs": {"look": "collect"}, "people": {"told": "reported"}}
+VALUES = {"look": "collect", "told": "reported"}
 
 
 @pytest.fixture
@@ -49,23 +50,15 @@ def directory(stored):
 
 
 def contents(directory):
-    """Every table, as rows in any order, under the names of today."""
+    """Every table, as rows in any order, with the names of today."""
     tables = {}
     for path in sorted(directory.glob("*/_delta_log")):
-        rows = DeltaTable(path.parent).to_pyarrow_table()
-        columns = {"people": PEOPLE, "runs": RUNS}.get(path.parent.name, {})
-        rows = rows.rename_columns([columns.get(name, name) for name in rows.column_names])
-        name = TABLES.get(path.parent.name, path.parent.name)
-        values = VALUES.get(name, {})
-        rows = rows.select(sorted(rows.column_names)).to_pylist()
-        renamed = [
-            {
-                column: values.get(value, value) if isinstance(value, str) else value
-                for column, value in row.items()
-            }
-            for row in rows
-        ]
-        tables[name] = sorted(map(repr, renamed))
+        rows = DeltaTable(path.parent).to_pyarrow_table().to_pylist()
+        renamed = [{COLUMNS.get(name, name): value for name, value in row.items()} for row in rows]
+        for row in renamed:
+            row |= {name: VALUES.get(row[name], row[name]) for name in ("origin", "outcome") if name in row}
+        table = TABLES.get(path.parent.name, path.parent.name)
+        tables[table] = sorted(repr(sorted(row.items())) for row in renamed)
     return tables
 
 
@@ -181,8 +174,8 @@ def staged(directory):
 def staged_after(directory):
     plans, people = staged(directory)
     return (
-        [{"look": "collect"}.get(origin, origin) for origin in plans],
-        [[{"told": "reported"}.get(outcome, outcome) for outcome in part] for part in people],
+        [VALUES.get(origin, origin) for origin in plans],
+        [[VALUES.get(outcome, outcome) for outcome in part] for part in people],
     )
 
 
@@ -221,12 +214,6 @@ def test_a_current_history_is_not_upgraded(directory):
     versions = {path: DeltaTable(path.parent).version() for path in directory.glob("*/_delta_log")}
     History(directory).close()
     assert versions == {path: DeltaTable(path.parent).version() for path in directory.glob("*/_delta_log")}
-
-
-def test_a_new_history_has_the_current_format(tmp_path):
-    with History(tmp_path / "history") as history:
-        history.collect(Canned(BEFORE), progress=False)
-    assert manifest(tmp_path / "history") == {"records_by": "id", "format": 3}
 
 
 def test_a_history_of_a_newer_version_is_refused(directory):
