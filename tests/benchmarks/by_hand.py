@@ -73,7 +73,6 @@ def _frames(rows: Rows) -> dict[str, pd.DataFrame]:
 async def load(
     base_url: str, integration_name: str, api_key: str, api_secret: str
 ) -> dict[str, pd.DataFrame]:
-    """Everything about every user, as tables by name."""
     root = f"{base_url}/api/{integration_name}/{api_key}/v2/users"
     rows: Rows = {name: [] for name in _TABLES}
     gate = asyncio.Semaphore(_AT_ONCE)

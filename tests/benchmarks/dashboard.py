@@ -36,7 +36,6 @@ STATUSES = ("discovered", "pending removal", "removed")
 
 
 def everyone(people, records):
-    """The people, who have the same number of records each."""
     each = -(-records // people)
     return {
         user: Person(
@@ -47,7 +46,6 @@ def everyone(people, records):
 
 
 def median_s(act, times):
-    """The median CPU time of an act."""
     spent = []
     for _ in range(times):
         began = time.process_time()
@@ -57,7 +55,6 @@ def median_s(act, times):
 
 
 def by_hand(records, *, sites=(), statuses=(), user=None):
-    """The same filter and count."""
     selected = records
     if user is not None:
         selected = selected[selected["user_id"] == user]
@@ -83,7 +80,6 @@ def collected(path, people, runs):
 
 
 def measure(name, exposure, history, times):
-    """Print the times of a dashboard."""
     records = exposure.records()
     opening = median_s(lambda: Dashboard(exposure, history), times)
     print(f"{name}: opens in {opening:.2f} s (at most {OPEN_S})")

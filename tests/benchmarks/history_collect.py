@@ -26,7 +26,6 @@ def peak_mb():
 
 
 def collect(base_url, directory):
-    """One collection, here: what it cost and what it brought."""
     import exposurekit as ek
 
     exposure = ek.connect(base_url, **CREDENTIALS, progress=False)
@@ -40,7 +39,6 @@ def collect(base_url, directory):
 
 @contextlib.contextmanager
 def served(people, records):
-    """The address of a server that knows so many people."""
     command = [sys.executable, HERE / "peer_server.py", "--people", str(people), "--records", str(records)]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
@@ -51,7 +49,6 @@ def served(people, records):
 
 
 def measured(people, records):
-    """One collection, in a process of its own."""
     with served(people, records) as base_url, tempfile.TemporaryDirectory() as directory:
         run = subprocess.run(
             [sys.executable, __file__, "--base-url", base_url, "--into", f"{directory}/history"],

@@ -64,7 +64,6 @@ FROM ({_THINGS}) AS things ORDER BY seq
 
 
 def fill_store(store: Store, changes: int) -> None:
-    """A history of about so many changes, in an empty store."""
     people = round(changes / CHANGES_A_THING / RECORDS)
     finished = FIRST_DAY + RUN_LASTS
     parameters = {"people": people, "first_day": finished, "day": finished.toordinal() - 719_163}

@@ -66,7 +66,6 @@ def files(history, name):
 
 
 def in_turn(what, history, diffed, world, runs):
-    """So many runs, taken in by both sides."""
     ours, theirs = [], []
     for _ in range(runs):
         staged, seq = world.staged(history._store), ingest.last_seq(history._store) + 1

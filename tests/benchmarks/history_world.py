@@ -51,7 +51,6 @@ class World:
         self._versions = np.zeros(things, np.int16)
 
     def next_day(self) -> None:
-        """Let a day pass."""
         self.day += 1
         chance = self._random.random(len(self._status), np.float32)
         came = self._status.copy()
@@ -116,7 +115,6 @@ def _text(values):
 
 
 def _lists(words, number, length: int):
-    """A few words for each number."""
     chosen = (number[:, None] + np.arange(length)) % len(words)
     offsets = np.arange(len(number) + 1, dtype=np.int32) * length
     return pa.ListArray.from_arrays(pa.array(offsets), words.take(pa.array(chosen.ravel())))

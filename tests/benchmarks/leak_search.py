@@ -42,7 +42,6 @@ def listings(n):
 
 
 def searched_s(table):
-    """Ours."""
     began = time.process_time()
     search = PersonalDataSearch(PAGE, public_names=SITES)
     find_values(table, search)

@@ -50,8 +50,6 @@ _STEPS = (
 
 
 class _Inventor:
-    """Invented people, each from a seed of its own."""
-
     def __init__(self, number: int, arguments: argparse.Namespace) -> None:
         self._pick = random.Random(f"{arguments.seed}:{number}")  # noqa: S311 invented content, no secret
         self._arguments = arguments
@@ -197,7 +195,6 @@ class Peer(asyncio.Protocol):
 
 
 async def serve(arguments: argparse.Namespace) -> None:
-    """Serve until a signal ends the process."""
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

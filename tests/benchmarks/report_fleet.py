@@ -26,7 +26,6 @@ def peak_mb():
 
 
 def collected(people, records, days, directory):
-    """A history of daily runs."""
     from history_collect import CREDENTIALS, served
     from support.histories import DAWN, Clock
 
@@ -41,7 +40,6 @@ def collected(people, records, days, directory):
 
 
 def report(directory, out):
-    """The report, here."""
     import exposurekit as ek
     from exposurekit import analysis, charts  # noqa: F401  what an analyst has loaded by then
 
@@ -53,7 +51,6 @@ def report(directory, out):
 
 
 def by_hand(directory, out):
-    """The same questions, as bare tables of pandas."""
     import exposurekit as ek
     from exposurekit import analysis
 
@@ -74,7 +71,6 @@ def by_hand(directory, out):
 
 
 def measured(which, directory, out):
-    """One of the two, in a process of its own."""
     command = [sys.executable, __file__, "--which", which, "--keep", str(directory), "--out", str(out)]
     run = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     return json.loads(run.stdout.splitlines()[-1])

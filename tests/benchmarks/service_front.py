@@ -101,8 +101,6 @@ async def people(database):
 
 
 class NeverCached(ResponseCache):
-    """A cache that stores and finds nothing."""
-
     def get(self, key):  # noqa: ARG002
         return None
 
@@ -218,7 +216,6 @@ def lengths(side, request):
 
 
 def load(side, request, length, seconds, connections):
-    """Requests a second, and the server's CPU seconds a request."""
     began, cpu_s = time.perf_counter(), side.cpu_s()
     count = len(
         request_durations(

@@ -49,7 +49,6 @@ class Process:
         self.process.start()
 
     def is_running(self, wait_s: float = 0) -> bool:
-        """Whether it has not ended after so many seconds."""
         self.process.join(wait_s)
         return self.process.exitcode is None
 
@@ -176,7 +175,6 @@ class Game:
 
 @contextlib.contextmanager
 def _reading(directory: Path) -> Iterator[Process]:
-    """A reader that runs during the block."""
     stop = directory / "stop"
     reader = Process(directory / "reader.log", collector.read, str(directory / "history"), str(stop))
     try:
@@ -188,7 +186,6 @@ def _reading(directory: Path) -> Iterator[Process]:
 
 
 def main(words: Sequence[str]) -> int:
-    """Run the test and print its result; returns 0 if every rule holds."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that no process is left behind
     parser = argparse.ArgumentParser(description="Kill the collector; every run is stored once and whole.")
     parser.add_argument("--kills", type=int, default=30)

@@ -65,12 +65,10 @@ class CopyingStore(Store):
         print(json.dumps([self.scene.name, number, step]), flush=True)  # noqa: T201  read by the test
 
     def append(self, name: str, rows: Any, **how: Any) -> None:
-        """Copy the history before a commit."""
         self.before(f"append to {name}")
         super().append(name, rows, **how)
 
     def merge_small_files(self, name: str, target_size: int) -> int:
-        """Copy the history before files are merged."""
         self.before(f"merge {name}")
         return super().merge_small_files(name, target_size)
 

@@ -24,14 +24,11 @@ People = Mapping[int, Person]
 
 
 def at(number: int) -> datetime:
-    """When the run of this number begins."""
     return DAWN + timedelta(days=number)
 
 
 @dataclass(frozen=True)
 class Canned:
-    """A source without a service."""
-
     people: People
     failing: frozenset[int] = frozenset()
     origin: str = "service.example · acme"
@@ -42,7 +39,6 @@ class Canned:
         only: Callable[[int], bool] | None = None,
         progress: bool | None = None,  # noqa: ARG002
     ) -> Iterator[Batch]:
-        """Load two people at a time."""
         chosen = [user_id for user_id in self.people if only is None or only(user_id)]
         for start in range(0, len(chosen), 2):
             yield self._batch(chosen[start : start + 2])
@@ -152,7 +148,6 @@ class Scene:
                 history.collect(self.source, run=self.run and f"{self.run}-3", progress=False)
 
     def collect_next(self, path: Path) -> None:
-        """Collect the run after that."""
         with opened(path, 4) as history:
             history.collect(Canned(_NEXT), run=self.run and f"{self.run}-4", progress=False)
 

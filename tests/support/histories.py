@@ -46,18 +46,15 @@ class Clock:
 
 
 def a_record(record_id: int, status: str = "discovered", site: str = "PeepFinder", **more: Any) -> Item:
-    """A listing of an invented person."""
     record = faults.BODIES["get_record"]["record"]
     return record | {"id": record_id, "status": status, "site": site, "reference_id": f"00{record_id}"} | more
 
 
 def a_link(url: str | None, title: str = "A page") -> Item:
-    """A page about an invented person."""
     return {"url": url, "title": title, "contains": ["email"]}
 
 
 def an_alert(text: str, source: Item) -> Item:
-    """An alert about a record or a link."""
     kind = "record" if "id" in source else "link"
     alert = faults.BODIES["get_user_alerts"]["alerts"][0]
     return alert | {"text": text, "source_type": kind, "source": {kind: source}}
@@ -65,8 +62,6 @@ def an_alert(text: str, source: Item) -> Item:
 
 @dataclass
 class Person:
-    """The data of a person, which a test changes."""
-
     records: list[Item] = field(default_factory=list)
     links: list[Item] = field(default_factory=list)
     alerts: list[Item] = field(default_factory=list)
@@ -94,7 +89,6 @@ class Service:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def clear(self) -> None:
-        """Nobody is registered, and nothing fails."""
         self.people, self.miscount, self.broken, self.listing, self.requested_ids = {}, 0, {}, True, set()
 
     def __call__(self, request: faults.Request) -> faults.Fault:
@@ -128,7 +122,6 @@ class Service:
 
     @property
     def complete(self) -> bool:
-        """Whether as many are listed as are counted."""
         return self.miscount is None or max(0, len(self.people) + self.miscount) == len(self.people)
 
     def observed(self, user_id: int, by: str) -> ObservedUser:
@@ -145,7 +138,6 @@ class Service:
         return ObservedUser("partial" if person.scanning else "whole", things)
 
     def snapshot(self, started_at: datetime, finished_at: datetime, by: str, scope: str) -> Snapshot:
-        """What a run observes of the requested users."""
         people = {user_id: self.observed(user_id, by) for user_id in self.requested_ids}
         return Snapshot(started_at, finished_at, people, self.complete, scope)
 
@@ -157,7 +149,6 @@ def of_record(record: Item, *, by: str, removed: bool = False) -> Thing:
 
 
 def of_link(link: Item) -> Thing:
-    """A link as a thing."""
     return Thing("link", link_key(link["url"], link["title"]), host(link["url"]), "listed")
 
 
@@ -171,7 +162,6 @@ def of_alert(alert: Item, *, by: str) -> Thing:
 
 
 def a_delivery(user_id: int, groups: dict[str, Any]) -> Delivery:
-    """A webhook's body."""
     return Delivery.model_validate({"user_id": user_id, "events": list(groups), **groups})
 
 

@@ -65,8 +65,6 @@ class Statement:
 
 @dataclass
 class Person:
-    """The row of a person."""
-
     listed: bool = False
     last_complete_at: datetime | None = None
     observed_until: datetime | None = None
@@ -76,8 +74,6 @@ class Person:
 
 @dataclass
 class Reference:
-    """The contents of a history, and its queries."""
-
     changes: list[Row] = field(default_factory=list)
     load_issues: set[tuple[int, int, str]] = field(default_factory=set)
     people: dict[int, Person] = field(default_factory=dict)
@@ -97,7 +93,6 @@ class Reference:
         return self._ingest_snapshot(_joined(parts.values()), name)
 
     def awaits(self, name: str | None, shard: str) -> bool:
-        """Whether a shard of this run is still to come."""
         return self._seq(name) is None and (name is None or shard not in self._parts.get(name, {}))
 
     def _seq(self, name: str | None) -> int | None:
