@@ -128,11 +128,11 @@ QUERIES = {
     ),
     "a window": (
         (
-            "SELECT user_id, CAST(ROW_NUMBER() OVER (PARTITION BY bucket ORDER BY user_id DESC) AS BIGINT) AS position,"
+            "SELECT user_id, CAST(ROW_NUMBER() OVER (PARTITION BY bucket ORDER BY user_id DESC) AS BIGINT) AS nth,"
             " LAG(user_id) OVER (ORDER BY user_id) AS before FROM items ORDER BY user_id"
         ),
         {},
-        ["user_id", "position", "before"],
+        ["user_id", "nth", "before"],
         [(1, 2, None), (2, 1, 1), (3, 2, 2), (4, 2, 3), (5, 1, 4), (6, 1, 5)],
     ),
     "cases and booleans": (
