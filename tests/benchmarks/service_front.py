@@ -217,12 +217,13 @@ def lengths(side, request):
 
 def load(side, request, length, seconds, connections):
     began, cpu_s = time.perf_counter(), side.cpu_s()
-    count = len(
-        request_durations(
-            side, request, length, lambda _: time.perf_counter() >= began + seconds, connections
-        )
-    )
-    return count / (time.perf_counter() - began), (side.cpu_s() - cpu_s) / count
+
+    def is_done(took_s):
+        return took_s and time.perf_counter() >= began + seconds
+
+    count = len(request_durations(side, request, length, is_done, connections))
+    # The system counts CPU time in ticks: a short run may have none.
+    return count / (time.perf_counter() - began), max(side.cpu_s() - cpu_s, 1 / TICKS_S) / count
 
 
 def latency_s(side, request, length):
