@@ -61,7 +61,7 @@ def test_only_an_integer_is_a_user_id(base, user_id):
 
 def test_a_user_key_is_no_user_id(base, served_exposure):
     with pytest.raises(InvalidArgument):
-        base.erase(served_exposure[1].refresh().key(2))
+        base.erase(served_exposure[1].key(2))
 
 
 def test_integers_of_any_type_are_user_ids(erasable):

@@ -25,12 +25,16 @@ class Interrupted(pyarrow.fs.LocalFileSystem):
         super().move(src, dest)
 
 
-def rows_of_next_run(path):
-    SCENE.act(path)
+def rows(path):
     with opened(path, 4) as history:
         assert not history.verify()
     store = Store(path)
     return {name: Counter(map(str, store.rows(name).to_pylist())) for name in TABLES}
+
+
+def rows_of_next_run(path):
+    SCENE.act(path)
+    return rows(path)
 
 
 @pytest.fixture(scope="module")
@@ -54,3 +58,12 @@ def test_ctrl_c_in_a_staged_write_leaves_whole_parts(base, expected, tmp_path, n
     with pytest.raises(KeyboardInterrupt):
         SCENE.act(path, store)
     assert rows_of_next_run(path) == expected
+
+
+def test_maintenance_after_a_run_changes_no_rows(base, tmp_path):
+    scene = next(scene for scene in SCENES if "schedule" in scene.settings)
+    plain, maintained = (shutil.copytree(base, tmp_path / name) for name in ("plain", "maintained"))
+    scene.act(plain)
+    scene.act(maintained, Store(maintained))  # a store of one's own has the settings of the scene
+    assert rows(plain) == rows(maintained)
+    assert Store(maintained).version("checkpoint", "checkpoint") == 3
