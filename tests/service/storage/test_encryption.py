@@ -29,7 +29,9 @@ def test_decryption_reverses_encryption(value, purpose):
     assert vault.decrypt(vault.encrypt(value, purpose), purpose) == value
 
 
-@pytest.mark.parametrize(("key", "purpose"), [(KEY, "users:2"), (Vault.generate_key(), "users:1")])
+@pytest.mark.parametrize(
+    ("key", "purpose"), [(KEY, "users:2"), (Vault.generate_key(), "users:1")], ids=["purpose", "key"]
+)
 def test_a_ciphertext_needs_its_own_key_and_purpose(key, purpose):
     with pytest.raises(DecryptionError):
         Vault(key).decrypt(Vault(KEY).encrypt("x", "users:1"), purpose)
