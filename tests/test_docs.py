@@ -1,4 +1,4 @@
-"""What the docstrings say, run on the demo."""
+"""The examples of docstrings, run on a demo."""
 
 import asyncio
 import doctest
@@ -23,46 +23,40 @@ MODULES = [
 
 
 @pytest.fixture(scope="module")
-def demo():
-    with ek.demo(people=10, days=7) as demo:
-        yield demo
+def names(tmp_path_factory):
+    """Names that the examples use: a demo with one more person, and a history of one run."""
+    with ek.demo(people=4, days=3) as demo:
+        user = demo.client.create_user(
+            first_name="Juniper", last_name="Quillfeather", addresses=[{"city": "Oakmere", "state": "CA"}]
+        )
+        demo.client.wait_for_scan(user)
+        exposure = ek.connect(client=demo.client)
+        history = ek.History(tmp_path_factory.mktemp("docs") / "history")
+        history.collect(exposure)
+        # Of someone whose first alert is about a listing.
+        alerts = exposure.alerts().groupby("user_id").head(1)
+        key = exposure.key(int(alerts[alerts["source_type"] == "record"]["user_id"].iloc[0]))
 
+        def awaited(call):
+            async def once():
+                async with ek.AsyncClient(**demo.connection) as client:
+                    return await call(client)
 
-@pytest.fixture(scope="module")
-def names(demo, tmp_path_factory):
-    """What an example may take for granted: a demo of 10 people, and one more; and a history of one look at them."""
-    user = demo.client.create_user(
-        first_name="Juniper", last_name="Quillfeather", addresses=[{"city": "Oakmere", "state": "CA"}]
-    )
-    demo.client.wait_for_scan(user)
-    rooms = {name: getattr(ek, name) for name in ("analysis", "charts", "frames", "sanitize")}
-    exposure = ek.connect(client=demo.client)
-    history = ek.History(tmp_path_factory.mktemp("docs") / "history")
-    history.collect(exposure)
-    # Of someone whose first alert is about a listing.
-    alerts = exposure.alerts().groupby("user_id").head(1)
-    key = exposure.key(int(alerts[alerts["source_type"] == "record"]["user_id"].iloc[0]))
+            return asyncio.run(once())
 
-    def awaited(ask):
-        async def once():
-            async with ek.AsyncClient(**demo.connection) as client:
-                return await ask(client)
-
-        return asyncio.run(once())
-
-    return rooms | {
-        "awaited": awaited,
-        "ek": ek,
-        "asyncio": asyncio,
-        "np": np,
-        "pd": pd,
-        "user": user,
-        "key": key,
-        "client": demo.client,
-        "connection": demo.connection,
-        "exposure": exposure,
-        "history": history,
-    }
+        yield {name: getattr(ek, name) for name in ("analysis", "charts", "frames", "sanitize")} | {
+            "awaited": awaited,
+            "ek": ek,
+            "asyncio": asyncio,
+            "np": np,
+            "pd": pd,
+            "user": user,
+            "key": key,
+            "client": demo.client,
+            "connection": demo.connection,
+            "exposure": exposure,
+            "history": history,
+        }
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -87,10 +81,10 @@ def public():
         for name, value in vars(owner).items():
             if not name.startswith("_") and inspect.isfunction(value):
                 yield f"{owner.__name__}.{name}", value
-    for room in (ek.analysis, ek.charts, ek.frames, ek.sanitize):
-        for name, value in vars(room).items():
-            if inspect.isfunction(value) and value.__module__.startswith(room.__name__) and name[0] != "_":
-                yield f"{room.__name__}.{name}", value
+    for module in (ek.analysis, ek.charts, ek.frames, ek.sanitize):
+        for name, value in vars(module).items():
+            if inspect.isfunction(value) and value.__module__.startswith(module.__name__) and name[0] != "_":
+                yield f"{module.__name__}.{name}", value
 
 
 @pytest.mark.parametrize(("name", "value"), [pytest.param(*item, id=item[0]) for item in public()])

@@ -1,7 +1,8 @@
-"""One table of questions: every face answers each entry, a new one included."""
+"""The table of questions: every interface offers each entry, including a new one."""
 
 import pandas as pd
 import pytest
+from support.demos import small_demo
 
 import exposurekit as ek
 from exposurekit.charts import Chart
@@ -16,8 +17,7 @@ from exposurekit.widgets import Dashboard
 
 @pytest.fixture(scope="module")
 def demo():
-    with ek.demo(people=3, days=2, progress=False) as demo:
-        yield demo
+    return small_demo()
 
 
 def by_page(records):
@@ -49,7 +49,7 @@ def test_a_new_question_is_a_method_of_a_table(demo):
 
 
 @pytest.mark.usefixtures("new_question")
-def test_a_new_question_is_a_verb(demo):
+def test_a_new_question_is_a_verb_of_the_magic(demo):
     context = NotebookContext(lambda: {"demo": demo})
     records = demo.exposure.records()
     pd.testing.assert_frame_equal(run_command(context, "by-page"), by_page(records))
@@ -81,7 +81,7 @@ def test_a_new_question_is_a_section_of_a_report(demo):
 
 
 @pytest.mark.parametrize("name", QUESTIONS)
-def test_every_question_is_answered_and_drawn(demo, name):
+def test_every_question_has_a_table_and_a_chart(demo, name):
     question = QUESTIONS[name]
     options = {"since": "1d"} if question.required else {}
     if question.needs_exposure:
@@ -94,7 +94,7 @@ def test_every_question_is_answered_and_drawn(demo, name):
 
 
 @pytest.mark.parametrize("name", [name for name, one in QUESTIONS.items() if one.inputs])
-def test_an_exposures_and_a_historys_tables_answer_alike(demo, name):
+def test_exposure_and_history_tables_give_the_same_columns(demo, name):
     question = QUESTIONS[name]
     table = question.answer(demo.exposure.__getitem__)
     if not question.needs_exposure:
@@ -103,7 +103,7 @@ def test_an_exposures_and_a_historys_tables_answer_alike(demo, name):
         assert {*table.columns} - {*same} <= {"people", "person", "form_values"}
 
 
-def test_a_line_that_needs_a_time_says_so(demo, tmp_path, capsys):
+def test_a_missing_or_superfluous_time_is_an_error(demo, tmp_path, capsys):
     words = ["export", "changes", "--history", demo.history.path, "--out", str(tmp_path / "t.csv")]
     assert run(words) == 2
     assert "changes needs --since, such as --since 14d" in capsys.readouterr().err

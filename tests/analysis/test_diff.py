@@ -1,4 +1,4 @@
-"""What changed between two instants, and why the total moved: it always adds up."""
+"""Changes between two instants, and their causes, which add up."""
 
 from collections import Counter
 from datetime import UTC, datetime, timedelta
@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exposurekit.analysis import changes, diff, diff_by_site, diff_counts
-from exposurekit.errors import InvalidArgument, MissingColumns
+from exposurekit.errors import InvalidArgument
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 CAUSES = [
@@ -78,9 +78,9 @@ def test_the_range_excludes_its_start_and_includes_its_end():
     assert moved(*rows, a=START, b=START) == {}
 
 
-@settings(deadline=None)
+@settings(max_examples=30)
 @given(MOVES, st.integers(0, 6), st.integers(0, 6), st.integers(0, 10**6))
-def test_it_always_adds_up(moves, a, days, before):
+def test_changes_always_add_up(moves, a, days, before):
     b = a + days
     table = changes(
         transitions(*moves), START + timedelta(days=a), START + timedelta(days=b), open_before=before
@@ -100,15 +100,7 @@ def test_it_always_adds_up(moves, a, days, before):
     assert n["vanished"] <= -n["removed"]  # what vanished before, and is verified now
 
 
-def test_no_changes_move_nothing_whatever_their_columns_hold():
-    for none in (transitions(), pd.DataFrame(columns=transitions().columns, dtype="object")):
-        table = changes(none, START, START, open_before=7)
-        assert table["n"].tolist() == [7, 0, 0, 0, 0, 0, 0, 0]
-        assert table["open"].tolist() == [7] * 8
-        assert [str(dtype) for dtype in table.dtypes] == ["str", "int64", "int64"]
-
-
-def test_time_does_not_run_back():
+def test_an_end_before_the_start_is_an_error():
     with pytest.raises(InvalidArgument, match="b is before a"):
         changes(transitions(), START, START - timedelta(seconds=1), open_before=0)
 
@@ -151,7 +143,7 @@ def test_a_first_load_is_never_new_and_never_a_removal():
     assert diff(baseline)["what"].tolist() == ["entered scope"] * len(OPEN)
 
 
-def test_whatever_says_which_thing_it_is_stays_beside_it():
+def test_the_other_columns_are_passed_on():
     table = things(("discovered", "removed", False), (None, "discovered", False))
     marked = table.assign(kind="record", user_id=[1, 2], key=[3, 4]).set_index(pd.Index([9, 9]))
     result = diff(marked)
@@ -162,7 +154,7 @@ def test_whatever_says_which_thing_it_is_stays_beside_it():
 SEVERAL = st.lists(st.tuples(st.none() | STATUSES, STATUSES, st.booleans()), max_size=12)
 
 
-@settings(deadline=None)
+@settings(max_examples=30)
 @given(SEVERAL, st.integers(0, 10**9))
 def test_counts_are_the_rows_of_diff(rows, still_open):
     result = diff(things(*rows))
@@ -178,22 +170,13 @@ def test_counts_are_the_rows_of_diff(rows, still_open):
     assert str(result["what"].dtype) == "str"
 
 
-@settings(deadline=None)
+@settings(max_examples=30)
 @given(SEVERAL)
 def test_changes_and_diff_agree_on_gains_and_losses(rows):
     signs = dict.fromkeys(WHAT[:3], 1) | dict.fromkeys(WHAT[5:], -1)
     counts = moved(*[(1, before, after, censored, 1) for before, after, censored in rows])
     expected = dict(zip(*diff_counts(diff(things(*rows)), 0)[["what", "n"]].T.to_numpy(), strict=True))
     assert counts == {what: sign * expected[what] for what, sign in signs.items() if expected[what]}
-
-
-def test_tables_that_lack_columns_are_told():
-    with pytest.raises(MissingColumns, match="changes needs the columns left_censored,"):
-        changes(transitions().drop(columns="left_censored"), START, START, open_before=0)
-    with pytest.raises(MissingColumns, match="diff needs the columns before, after,"):
-        diff(pd.DataFrame({"left_censored": []}))
-    with pytest.raises(MissingColumns, match="diff_counts needs the columns before, what,"):
-        diff_counts(pd.DataFrame(), 0)
 
 
 def test_a_removal_verified_after_vanishing_is_a_removal():

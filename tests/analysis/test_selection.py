@@ -1,12 +1,12 @@
-"""The rows that an analyst asks for: filters of `Exposure`, what 80 columns show of them, and charts given another table."""
+"""Filters of `Exposure`, how its tables print, and charts of the wrong table."""
 
 import re
 import warnings
 
 import pandas as pd
 import pytest
+from support.demos import small_demo
 
-import exposurekit as ek
 from exposurekit import analysis, charts
 from exposurekit.analysis.selection import select
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
@@ -19,8 +19,7 @@ CHARTS = sorted({*charts.__all__} & {*analysis.__all__})
 
 @pytest.fixture(scope="module")
 def demo():
-    with ek.demo(people=6, days=7) as demo:
-        yield demo
+    return small_demo()
 
 
 @pytest.fixture(scope="module")
@@ -107,9 +106,6 @@ def test_head_shows_site_and_status_in_80_columns(exposure, monkeypatch):
     first = exposure.records().iloc[0]
     assert first["site"] in lines[1]
     assert first["status"] in lines[1]
-
-
-# --- charts that are given another table ----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", CHARTS)

@@ -1,4 +1,4 @@
-"""Which listing, whose it is, and what to enter: what a person needs for a removal by hand stands in one row."""
+"""Tasks of manual removal: the listing, the person, and the values to enter."""
 
 from datetime import date
 
@@ -25,7 +25,7 @@ from exposurekit.privacy.redaction import redacted
 
 
 def table(name, *rows):
-    """A table of `frames`, with nothing in the columns that are not given."""
+    """Build a table of `frames`; the other columns are empty."""
     none = frames.frame(name, [])
     frame = pd.DataFrame([dict.fromkeys(none.columns) | row for row in rows], columns=none.columns)
     return pd.DataFrame(
@@ -46,14 +46,9 @@ ALERT = {"user_id": 1, "alert_number": 0, "record_id": 7, "opt_out_procedure": [
 ON_FILE = {
     "users": table(
         "users",
-        {
-            "user_id": 1,
-            "first_name": "Odalys",
-            "last_name": "Fennimoor",
-            "birth_date": pd.Timestamp("1980-02-29", tz="UTC"),
-            "is_scanning": False,
-            "identification_on_file": False,
-        },
+        {"user_id": 1, "first_name": "Odalys", "last_name": "Fennimoor"}
+        | {"birth_date": pd.Timestamp("1980-02-29", tz="UTC")}
+        | dict.fromkeys(["is_scanning", "identification_on_file"], False),
     ),
     "aliases": table("aliases", {"user_id": 1, "alias_id": 1, "first_name": "Ody", "last_name": "Fennimoor"}),
     "emails": table(
@@ -64,21 +59,15 @@ ON_FILE = {
     "phone_numbers": table("phone_numbers"),
     "addresses": table(
         "addresses",
-        {
-            "user_id": 1,
-            "address_id": 1,
-            "address1": "1 Elm St",
-            "city": "Oakmere",
-            "state": "OR",
-            "zip": "00501",
-        },
+        {"user_id": 1, "address_id": 1, "address1": "1 Elm St"}
+        | {"city": "Oakmere", "state": "OR", "zip": "00501"},
         {"user_id": 1, "address_id": 2, "city": "Tall Pines", "state": "CA", "zip": "90210"},
     ),
 }
 
 
 def described(*alerts, records=(RECORD,)):
-    """Alerts beside the records, with all that is on file."""
+    """Alerts with their listings and the values on file."""
     rows = [ALERT | one for one in alerts]
     alert_rows = table("alerts", *rows).assign(
         site=pd.Series([one.get("site", "PeepFinder") for one in rows], dtype="str")
@@ -136,7 +125,7 @@ def test_of_several_addresses_the_listings_own_is_entered():
     assert "city: Tall Pines" not in [*values]
 
 
-def test_alerts_of_nothing_known_are_empty_and_not_somebody_elses():
+def test_alerts_without_a_known_listing_have_no_values():
     details = described({"record_id": 8}, {"record_id": None}, {"user_id": 2}, {"opt_out_procedure": []})
     assert details["name"].isna().tolist() == [True, True, True, False]
     assert details["person"].isna().tolist() == [False, False, True, False]
@@ -169,16 +158,6 @@ def test_a_missing_required_value_is_named_in_its_task():
     assert task.cannot_start == "Waits for a value: no phone on file. Ask the person for it."
 
 
-def test_a_pages_values_begin_with_the_kinds_it_contains():
-    page = {"site": None, "record_id": None, "link_url": "https://pages.example/1", "link_title": "A page"}
-    rows = described(page).assign(link_contains=[["email", "phone"]])
-    [task] = tasks(rows)
-    assert [value.choice_label for value in task.values_to_enter] == ["email", "email"]
-    assert task.value_headings[0] == "On file; check which one is on the page"
-    assert "phone_number" not in [value.name for value in task.other_values]  # there is none on file
-    assert task.warnings == ()
-
-
 @pytest.mark.parametrize(
     ("steps", "url"),
     [
@@ -193,27 +172,33 @@ def test_the_removal_begins_at_the_address_that_a_step_names(steps, url):
     assert task.begin == url
 
 
-def test_a_task_of_a_page_has_its_title_and_address():
-    page = {"site": None, "record_id": None, "link_url": "https://pages.example/1", "link_title": "A page"}
-    [task] = tasks(described(page | {"url": "https://pages.example/1"}))
-    assert (task.line, task.address, task.begin) == ("A page", "https://pages.example/1", None)
+PAGE = {"site": None, "record_id": None, "link_url": "https://pages.example/1", "link_title": "A page"}
+
+
+def test_a_task_of_a_page_has_its_title_address_and_contents():
+    rows = described(PAGE | {"url": PAGE["link_url"]})
+    [task] = tasks(rows)
+    assert (task.line, task.address, task.begin) == ("A page", PAGE["link_url"], None)
     assert {one.name for one in task.entries} == {"name", "email", "phone_number", "address"}
     assert task.values_label == "On file"  # nothing is entered there
-
-
-def test_a_task_of_a_page_says_what_the_page_contains():
-    page = {"site": None, "record_id": None, "link_url": "https://pages.example/1", "link_title": "A page"}
-    rows = described(page | {"url": "https://pages.example/1"})
     user_id = rows["user_id"].iloc[0]
     links = pd.DataFrame(
         {
             "user_id": [user_id, user_id, user_id + 1],
-            "url": ["https://pages.example/1", "https://pages.example/2", "https://pages.example/1"],
+            "url": [PAGE["link_url"], "https://pages.example/2", PAGE["link_url"]],
             "contains": [["email", "phone"], ["address"], ["name"]],
         }
     )
     assert ("Contains", "email, phone") in tasks(with_pages(rows, links))[0].facts
     assert "Contains" not in dict(tasks(with_pages(rows, links.iloc[1:]))[0].facts)
+
+
+def test_a_pages_values_begin_with_the_kinds_it_contains():
+    [task] = tasks(described(PAGE).assign(link_contains=[["email", "phone"]]))
+    assert [value.choice_label for value in task.values_to_enter] == ["email", "email"]
+    assert task.value_headings[0] == "On file; check which one is on the page"
+    assert "phone_number" not in [value.name for value in task.other_values]  # there is none on file
+    assert task.warnings == ()
 
 
 @pytest.mark.parametrize(
@@ -226,74 +211,53 @@ def test_a_task_of_a_page_says_what_the_page_contains():
     ],
 )
 def test_a_page_with_code_in_its_title_is_marked(title, is_suspicious):
-    page = {"site": None, "record_id": None, "link_url": "https://pages.example/1", "link_title": title}
     warnings = ("Suspicious page: its title contains program code.",) if is_suspicious else ()
-    assert tasks(described(page))[0].warnings == warnings
+    assert tasks(described(PAGE | {"link_title": title}))[0].warnings == warnings
 
 
 def test_a_form_asks_for_the_reference_if_a_step_does():
     steps = {"opt_out_procedure": ["Open peep.example/leave and enter the Reference."]}
     [task], [other] = tasks(described(steps)), tasks(described({}))
-    assert [one.name for one in task.values_to_enter] == [
-        "reference_id",
-        "first_name",
-        "phone_number",
-        "city",
-    ]
+    entered = [one.name for one in task.values_to_enter]
+    assert entered == ["reference_id", "first_name", "phone_number", "city"]
     assert task.values_to_enter[0].value == "00011"
     assert "reference_id" not in [one.name for one in other.values_to_enter]
 
 
 @pytest.mark.parametrize(
-    ("as_of", "cautions"),
-    [
-        ("2025-02-28", ("differs: age 46, on file 44; make sure that this is the person, or leave it",)),
-        ("2025-03-01", ()),  # sites know the year of birth, not the day
-        ("2028-02-28", ()),
-        ("2028-03-01", ("differs: age 46, on file 48; make sure that this is the person, or leave it",)),
-    ],
+    ("as_of", "age"),
+    [("2025-02-28", 44), ("2025-03-01", None), ("2028-02-28", None), ("2028-03-01", 48)],
 )
-def test_an_age_that_differs_from_the_birth_date_is_noted(as_of, cautions):
+def test_an_age_that_differs_from_the_birth_date_is_noted(as_of, age):
+    """A year more or less is none: sites know the year of birth, not the day."""
     [task] = tasks(described({}), as_of=date.fromisoformat(as_of))
-    assert task.cautions == cautions
-    assert task.warnings == (task.cannot_start, *cautions)
+    expected = f"differs: age 46, on file {age}; make sure that this is the person, or leave it"
+    assert task.cautions == ((expected,) if age else ())
+    assert task.warnings == (task.cannot_start, *task.cautions)
     assert tasks(described({}))[0].cautions == ()
 
 
 @pytest.mark.parametrize(
-    ("name", "cautions"),
+    ("name", "differs"),
     [
-        ("FENNIMOOR, ODALYS Q.", ()),
-        ("Ódalys Maria Fennimoor Jr.", ()),
-        ("O. Fennimoor", ()),
-        ("Ody Fennimoor", ()),  # an alias
-        (
-            "Odalys Fenimoor",
-            (
-                "differs: name Odalys Fenimoor, on file Odalys Fennimoor; make sure that this is the person, or leave it",
-            ),
-        ),
-        (
-            "Oda Fennimoor",
-            (
-                "differs: name Oda Fennimoor, on file Odalys Fennimoor; make sure that this is the person, or leave it",
-            ),
-        ),
+        ("FENNIMOOR, ODALYS Q.", False),
+        ("Ódalys Maria Fennimoor Jr.", False),
+        ("O. Fennimoor", False),
+        ("Ody Fennimoor", False),  # an alias
+        ("Odalys Fenimoor", True),
+        ("Oda Fennimoor", True),
     ],
 )
-def test_a_listed_name_unlike_those_on_file_is_noted(name, cautions):
+def test_a_listed_name_unlike_those_on_file_is_noted(name, differs):
     [task] = tasks(described({}, records=[RECORD | {"name": name}]))
-    assert task.cautions == cautions
+    start = f"differs: name {name}, on file Odalys Fennimoor; make sure that"
+    expected = (f"{start} this is the person, or leave it",)
+    assert task.cautions == (expected if differs else ())
 
 
 def test_a_required_street_brings_all_lines_of_the_address(monkeypatch):
-    address = {
-        "user_id": 1,
-        "address_id": 1,
-        "address1": "1 Elm St",
-        "address2": "Apt 38",
-        "city": "Tall Pines",
-    }
+    address = {"address1": "1 Elm St", "address2": "Apt 38", "city": "Tall Pines"}
+    address |= {"user_id": 1, "address_id": 1}
     monkeypatch.setitem(ON_FILE, "addresses", table("addresses", address))
     required = {"user_fields_required_for_removal": ["address1", "zip"]}
     [task] = tasks(described({}, records=[RECORD | required]))
@@ -327,21 +291,18 @@ def test_what_steps_need_from_the_person_follows_from_their_text(step, needs):
         ('Go to evil.example/a"b', ["https://evil.example/a"]),
     ],
 )
-def test_addresses_in_a_step_are_found(step, urls):
+def test_addresses_are_read_from_a_step(step, urls):
     assert [url for *_, url in step_urls(step)] == urls
 
 
-def test_a_repr_of_a_task_tells_no_person():
+def test_a_repr_of_a_task_has_no_personal_data():
     [task] = tasks(described({"href": "https://peep.example/7"}))
-    assert not [
-        one
-        for one in ("Odalys", "FENN", "00011", "peep.example", "ody@")
-        if one in repr((task, *task.entries))
-    ]
+    personal = ("Odalys", "FENN", "00011", "peep.example", "ody@")
+    assert not [one for one in personal if one in repr((task, *task.entries))]
 
 
 @pytest.mark.parametrize("column", ["name", "reference_id", "record_id"])
-def test_a_table_without_what_listings_show_is_told_which(column):
+def test_missing_columns_of_listings_are_named(column):
     with pytest.raises(MissingColumns, match=column):
         with_listings(table("alerts"), table("records").drop(columns=column))
 

@@ -1,6 +1,8 @@
-"""Charts of trust: no silence counts as a yes, and a site that looks broken says so."""
+"""Charts of data quality: precision, coverage and sites that look broken."""
 
 import pandas as pd
+import pytest
+from support.chart_tables import title
 
 from exposurekit import analysis, charts
 
@@ -37,7 +39,7 @@ def bars(figure):
     return {trace.name: [*trace.x] for trace in figure.data}
 
 
-def test_a_share_stands_with_its_interval_and_its_number():
+def test_a_share_has_its_interval_and_number():
     table = labelled(Near=["mine"] * 9 + ["not mine", None])
     figure = charts.precision(table)
     whiskers, dot, _ = figure.data
@@ -54,14 +56,29 @@ def test_a_site_without_labels_has_no_share():
     assert "Precision not known on 2 sites" in charts.describe(figure)
 
 
-def test_the_site_with_the_fewest_of_the_person_is_named():
-    figure = charts.precision(labelled(Near=["mine"] * 3, Far=["mine", "not mine"]))
-    assert figure.layout.title.text == "Precision 80% (4 of 5 labelled listings); lowest on Far, 50%"
-
-
-def test_without_any_label_it_is_said():
-    figure = charts.precision(labelled(Near=[None, None]))
-    assert figure.layout.title.text == "No listing is labelled yet (2 unlabelled)"
+@pytest.mark.parametrize(
+    ("figure", "finding"),
+    [
+        (
+            charts.precision(labelled(Near=["mine"] * 3, Far=["mine", "not mine"])),
+            "Precision 80% (4 of 5 labelled listings); lowest on Far, 50%",
+        ),
+        (charts.precision(labelled(Near=[None, None])), "No listing is labelled yet (2 unlabelled)"),
+        (
+            charts.coverage(people((0.1, "whole"), (0.2, "partial"))),
+            "All 2 people have a complete load within a day",
+        ),
+        (charts.coverage(people((1, "whole")).assign(people=0)), "No people to load"),
+        (
+            charts.site_health(health(Near=(5, 1), Far=(5, 2))),
+            "No site looks broken; at most 2 vanished in one run, on Far",
+        ),
+        (charts.site_health(health(Near=(5, 0))), "No site looks broken"),
+    ],
+)
+def test_the_title_is_the_finding(figure, finding):
+    assert title(figure) == finding
+    assert charts.describe(figure).startswith(finding)
 
 
 def test_of_five_hundred_sites_the_first_have_a_share():
@@ -73,22 +90,8 @@ def test_of_five_hundred_sites_the_first_have_a_share():
 def test_people_are_grouped_by_age_and_outcome_of_their_load():
     figure = charts.coverage(people((0.5, "whole"), (3, "failed"), (None, "failed"), (40, "missed")))
     assert bars(figure) == {"whole": [1, 0, 0, 0, 0], "failed": [0, 1, 0, 0, 1], "missed": [0, 0, 0, 1, 0]}
-    assert (
-        figure.layout.title.text.replace("<br>", " ")
-        == "1 of 4 people has a complete load within a day; 1 never had one"
-    )
+    assert title(figure) == "1 of 4 people has a complete load within a day; 1 never had one"
     assert "Outcome of the last load: 1 whole, 2 failed, 1 missed." in charts.describe(figure)
-
-
-def test_everybody_seen_lately_is_a_finding():
-    figure = charts.coverage(people((0.1, "whole"), (0.2, "partial")))
-    assert figure.layout.title.text == "All 2 people have a complete load within a day"
-
-
-def test_without_anybody_there_is_nothing_to_see():
-    table = people((1, "whole"))
-    figure = charts.coverage(table.assign(people=0))
-    assert charts.describe(figure) == "No people to load. No people to load."
 
 
 def test_a_suspect_site_is_marked_by_pattern_and_word():
@@ -104,19 +107,13 @@ def test_a_suspect_site_is_marked_by_pattern_and_word():
     assert figure.layout.title.text == "1 site looks broken: Broken"
 
 
-def test_without_a_suspect_site_the_largest_drop_is_named():
-    figure = charts.site_health(health(Near=(5, 1), Far=(5, 2)))
-    assert figure.layout.title.text == "No site looks broken; at most 2 vanished in one run, on Far"
-    assert charts.site_health(health(Near=(5, 0))).layout.title.text == "No site looks broken"
-
-
-def test_what_vanished_at_other_times_is_told_apart():
+def test_records_that_vanished_in_other_runs_are_separate():
     table = health(Near=(5, 2)).assign(vanished=6)
     assert bars(charts.site_health(table))["vanished in other runs"] == [4]
 
 
 def test_of_many_broken_sites_three_are_named():
     figure = charts.site_health(health(**{f"site_{number:03}": (0, 9) for number in range(60)}))
-    assert figure.layout.title.text.replace("<br>", " ").endswith("site_000, site_001, site_002 and 57 more")
+    assert title(figure).endswith("site_000, site_001, site_002 and 57 more")
     assert len(figure.layout.yaxis.ticktext) == charts.MAX_ROWS
     assert "Not drawn: 48 more sites." in charts.describe(figure)

@@ -1,4 +1,4 @@
-"""Charts as HTML that draws itself: which output brings plotly.js, and what stands there without it."""
+"""Charts as HTML: which output includes plotly.js, and the text without it."""
 
 import base64
 import gzip
@@ -18,7 +18,7 @@ LIBRARY = 'class="exposurekit-drawing"'
 
 @pytest.fixture
 def run():
-    """Runs a cell in a kernel's shell, in which `show` shows a chart; gives its HTML."""
+    """Returns a function that runs a cell in a kernel's shell and returns the HTML of its charts."""
     shell = ZMQInteractiveShell.instance()
     html = []
     shell.user_ns["show"] = lambda chart: html.append(shell.display_formatter.format(chart)[0]["text/html"])
@@ -44,12 +44,8 @@ def test_the_first_chart_of_a_kernel_brings_plotly_js(run):
 
 
 def test_a_cell_that_runs_again_brings_it_again(run):
-    assert [LIBRARY in run("show(chart)", cellId=name) for name in ("a", "b", "a", "b")] == [
-        True,
-        False,
-        True,
-        False,
-    ]
+    outputs = [run("show(chart)", cellId=name) for name in ("a", "b", "a", "b")]
+    assert [LIBRARY in output for output in outputs] == [True, False, True, False]
 
 
 @pytest.mark.parametrize(
@@ -64,11 +60,8 @@ def test_another_brings_it_where_the_output_is_gone(run, gone):
 
 
 def test_without_cell_ids_a_cell_is_identified_by_its_code(run):
-    assert [LIBRARY in run(code) for code in ("show(chart)", "show(chart) ", "show(chart)")] == [
-        True,
-        False,
-        True,
-    ]
+    outputs = [run(code) for code in ("show(chart)", "show(chart) ", "show(chart)")]
+    assert [LIBRARY in output for output in outputs] == [True, False, True]
 
 
 def test_the_description_is_in_the_html_once_and_escaped(run):

@@ -1,17 +1,17 @@
-"""What every chart holds to: a question of its own, a finding in words, and no text from outside as markup."""
+"""What every chart guarantees: a finding, escaped text, and no need of colour."""
 
 import inspect
 import json
 
 import plotly.graph_objects as go
 import pytest
-from support.chart_tables import HOSTILE, TABLES, draw, hostile, over_time, records
+from support.chart_tables import HOSTILE, TABLES, draw, hostile, over_time, records, title
 
 from exposurekit import analysis, charts
 from exposurekit.charts.theme import INK, MIME, PAPER
 from exposurekit.errors import MissingColumns
 
-# These make tables for other questions, or are a list of people; no chart is of the same name.
+# Without a chart of the same name: they make tables for other questions, or are a list of people.
 NOT_DRAWN = {"counts", "diff", "diff_by_site", "diff_counts", "is_open", "on_file", "stale"}
 QUESTIONS = {name for name in analysis.__all__ if inspect.isfunction(getattr(analysis, name))} - NOT_DRAWN
 
@@ -31,7 +31,7 @@ def strings(value):
 
 
 def read_as_markup(figure):
-    """The strings of a figure in which Plotly would read a tag, a template or a formula that is not the house's own."""
+    """Return the strings of a figure in which Plotly would read a foreign tag, template or formula."""
     drawn = json.loads(figure.to_json())
     drawn["layout"].pop("meta", None)
     own = ("<br>", "<extra></extra>", "%{customdata}", "%{customdata:,d}", "%{y:,d}", "%{z:,d}")
@@ -50,44 +50,43 @@ def test_every_question_has_its_chart():
     assert set(charts.__all__) >= QUESTIONS
 
 
+@pytest.fixture(scope="module")
+def figures():
+    return {name: draw(name, table(), provenance="As of today") for name, table in TABLES.items()}
+
+
 @each
-def test_a_chart_says_its_finding_and_its_numbers(name):
-    figure = draw(name, TABLES[name](), provenance="As of today")
+def test_a_chart_states_its_finding_and_its_numbers(name, figures):
+    figure = figures[name]
     finding, _, summary = charts.describe(figure).partition(". ")
     assert finding
-    assert figure.layout.title.text.replace("<br>", " ") == finding
+    assert title(figure) == finding
     assert any(character.isdigit() for character in summary)
     assert figure.layout.title.subtitle.text == "As of today"
 
 
 @each
-def test_a_chart_leaves_the_background_to_the_theme(name):
-    layout = draw(name, TABLES[name]()).layout
-    assert layout.template.layout.paper_bgcolor == layout.template.layout.plot_bgcolor == "rgba(0,0,0,0)"
-
-
-@each
-def test_a_chart_has_a_paper_colour_where_themes_cannot_apply(name):
+def test_colours_follow_the_theme_or_are_fixed_for_jupyterlab(name, figures):
     """JupyterLab draws the MIME type alone: no one colour of text reads at 4.5:1 on white and on its dark."""
-    figure = draw(name, TABLES[name]())
-    figure_json = figure._repr_mimebundle_()[MIME]
-    assert (
-        figure_json["layout"]["paper_bgcolor"],
-        figure_json["layout"]["template"]["layout"]["font"]["color"],
-    ) == (
-        PAPER,
-        INK,
-    )
-    own = [trace["type"] for trace in figure_json["data"] if "textfont" in trace]
-    assert {*own} <= {"heatmap"}  # its words stand on its cells
+    layout = figures[name].layout.template.layout
+    assert layout.paper_bgcolor == layout.plot_bgcolor == "rgba(0,0,0,0)"
+    drawn = json.loads(json.dumps(figures[name]._repr_mimebundle_()))[MIME]
+    assert drawn["layout"]["paper_bgcolor"] == PAPER
+    assert drawn["layout"]["template"]["layout"]["font"]["color"] == INK
+    own = [trace["type"] for trace in drawn["data"] if "textfont" in trace]
+    assert {*own} <= {"heatmap"}  # its text is on its cells
+    assert drawn["config"]["showSendToCloud"] is False  # and nothing is uploaded
+    assert drawn["config"]["plotlyServerURL"] == ""
+    assert drawn["config"]["typesetMath"] is False
 
 
 @each
-def test_no_text_from_outside_is_markup(name):
-    table = hostile(TABLES[name]())
-    figure = draw(name, table, provenance=HOSTILE)
+def test_hostile_text_is_escaped_and_a_repr_is_one_line(name):
+    figure = draw(name, hostile(TABLES[name]()), provenance=HOSTILE)
     assert read_as_markup(figure) == []
     assert "&lt;a href" in json.dumps([*strings(json.loads(figure.to_json())["layout"]["title"])])
+    assert repr(figure).startswith("Chart(")
+    assert "\n" not in repr(figure)
 
 
 def test_a_status_or_site_that_names_a_column_is_escaped():
@@ -107,15 +106,15 @@ def test_the_check_for_markup_finds_markup():
 
 
 @each
-def test_an_empty_table_gives_a_chart_that_says_so(name):
+def test_an_empty_table_gives_a_chart_without_traces(name):
     figure = draw(name, TABLES[name]().iloc[:0])
-    assert figure.layout.title.text
+    assert title(figure)
     assert charts.describe(figure)
     assert not figure.data
 
 
 def lacks(name, table, column):
-    """The columns that a chart asks for, once one is gone; none where it does without."""
+    """Return the columns that the error names without this column; none if there is no error."""
     try:
         draw(name, table.drop(columns=column))
     except MissingColumns as error:
@@ -124,33 +123,21 @@ def lacks(name, table, column):
 
 
 @pytest.mark.parametrize("name", [name for name in TABLES if name != "user_by_site"])
-def test_a_table_that_lacks_a_column_is_told_which(name):
-    """A column that a chart does without may be missing; there is no other error than the one that names it."""
+def test_a_missing_column_is_named(name):
     table = TABLES[name]()
     missing_by_column = {column: lacks(name, table, column) for column in table}
     assert any(missing_by_column.values())
     assert all(missing in ((), (column,)) for column, missing in missing_by_column.items())
 
 
-def test_a_matrix_that_is_none_is_told_so():
+def test_a_table_that_is_no_matrix_is_an_error():
     with pytest.raises(MissingColumns, match=r"user_id \(as its index\)"):
         charts.user_by_site(TABLES["user_by_site"]().reset_index())
 
 
 @each
-def test_a_notebook_gets_plain_json_and_no_way_to_upload(name):
-    bundle = draw(name, TABLES[name]())._repr_mimebundle_()
-    drawn = json.loads(json.dumps(bundle))["application/vnd.plotly.v1+json"]
-    assert drawn["config"]["showSendToCloud"] is False
-    assert drawn["config"]["plotlyServerURL"] == ""
-    assert drawn["config"]["typesetMath"] is False
-
-
-@each
-def test_what_has_a_name_is_told_apart_without_colour(name):
-    traces = [
-        trace for trace in draw(name, TABLES[name]()).data if trace.name and trace.showlegend is not False
-    ]
+def test_each_named_trace_has_a_pattern_or_symbol(name, figures):
+    traces = [one for one in figures[name].data if one.name and one.showlegend is not False]
     styles = []
     for trace in traces:
         drawn = trace.to_plotly_json()
@@ -158,10 +145,3 @@ def test_what_has_a_name_is_told_apart_without_colour(name):
         pattern = drawn.get("fillpattern", marker.get("pattern", {})).get("shape")
         styles.append((trace.type, drawn.get("fill"), pattern, line.get("dash"), marker.get("symbol")))
     assert len(set(styles)) == len(styles)
-
-
-@each
-def test_a_chart_is_one_line_in_a_terminal(name):
-    text = repr(draw(name, hostile(TABLES[name]())))
-    assert text.startswith("Chart(")
-    assert "\n" not in text

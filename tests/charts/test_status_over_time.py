@@ -1,21 +1,16 @@
-"""Charts over time: nothing is drawn where nobody looked, bars add up, and what is not known is said to be so."""
+"""Charts over time: gaps without runs, causes that add up, and forecasts with their interval."""
 
 import numpy as np
 import pandas as pd
 import pytest
+from support.chart_tables import title
 
 from exposurekit import analysis, charts
 
 DAY = np.timedelta64(1, "D")
 WHY = (
-    "open before",
-    "new",
-    "entered scope",
-    "listed again",
-    "removed",
-    "vanished",
-    "left scope",
-    "open after",
+    *("open before", "new", "entered scope", "listed again"),
+    *("removed", "vanished", "left scope", "open after"),
 )
 
 
@@ -24,7 +19,7 @@ def days(*numbers):
 
 
 def counted(periods, discovered=4, removed=1, **more):
-    """A table over time, in which as many are discovered and removed in each period."""
+    """A table over time with these numbers in each period."""
     table = pd.DataFrame(
         {"period": periods, "at": periods, "discovered": discovered, "removed": removed, "other": 0}
     )
@@ -33,7 +28,7 @@ def counted(periods, discovered=4, removed=1, **more):
 
 
 def by_site(n, periods=3):
-    """Sites of which the first has most open; each has one removed."""
+    """Sites of which the first has the most open; each has one removed."""
     at = days(*range(1, periods + 1))
     tables = [counted(at, n - number, site=f"Site {number:03}") for number in range(n)]
     return pd.concat(tables).sort_values(["period", "site"], ignore_index=True)
@@ -65,7 +60,7 @@ def named(figure, name):
 
 
 def covered(trace):
-    """The days on which an outline has any width, from its corners."""
+    """Return the days on which an outline has any width, from its corners."""
     x, y = np.array(trace.x, "M8[s]"), np.array(trace.y, "float64")
     covered_days = set()
     for left, right in zip(range(len(x) - 1), range(1, len(x)), strict=True):
@@ -81,22 +76,19 @@ def test_a_day_without_a_run_leaves_a_gap():
     [gap] = named(figure, "no observations")
     assert {day.day for day in covered(gap)} == {4, 5, 6}
     assert "3 days without a run" in charts.describe(figure)
+    whole = charts.status_over_time(counted(days(2, 3, 4)))
+    assert named(whole, "no observations") == []
+    assert "without gaps" in charts.describe(whole)
 
 
-def test_days_on_end_have_no_gap():
-    figure = charts.status_over_time(counted(days(2, 3, 4)))
-    assert named(figure, "no observations") == []
-    assert "without gaps" in charts.describe(figure)
-
-
-def test_areas_stand_on_one_another():
+def test_areas_are_stacked():
     figure = charts.status_over_time(counted(days(2, 3), [4, 6], [1, 2]))
     edges = [trace for trace in figure.data if trace.hovertemplate]
     assert [trace.y[:2].tolist() for trace in edges] == [[4, 6], [5, 8]]
     assert [trace.customdata[:2].tolist() for trace in edges] == [[4, 6], [1, 2]]
 
 
-def test_looks_that_did_not_see_everybody_are_marked():
+def test_incomplete_runs_are_marked():
     figure = charts.status_over_time(counted(days(2, 3, 4), people=[3, 3, 3], unseen=[0, 1, 0]))
     [marks] = named(figure, "incomplete run")
     assert [*marks.x] == ["2026-03-03T00:00:00"]
@@ -104,7 +96,7 @@ def test_looks_that_did_not_see_everybody_are_marked():
     assert "The last run loaded 3 of 3 people completely; 1 incomplete run" in charts.describe(figure)
 
 
-def test_before_the_first_look_nothing_is_said_of_people():
+def test_before_the_first_run_people_are_not_mentioned():
     unknown = pd.array([None, None], dtype="Int64")
     figure = charts.status_over_time(counted(days(2, 3), people=unknown, unseen=unknown))
     assert "people" not in charts.describe(figure)
@@ -117,7 +109,7 @@ def test_absent_records_are_drawn_where_there_are_any():
     assert all(named(figure, name) for name in ("vanished", "unknown", "other"))
 
 
-def test_the_finding_tells_the_most_that_were_open():
+def test_the_finding_states_the_peak():
     figure = charts.status_over_time(counted(days(2, 3), [9, 4]))
     assert figure.layout.title.text == "4 of 5 listings are open; peak of 9 on 2026-03-02"
 
@@ -130,10 +122,8 @@ def test_links_have_one_status():
 def test_of_many_sites_eight_have_lines_and_the_rest_one():
     table = by_site(500)
     figure = charts.status_over_time(table)
-    assert [trace.name for trace in figure.data] == [
-        *(f"Site {number:03}" for number in range(8)),
-        "492 more sites",
-    ]
+    names = [*(f"Site {number:03}" for number in range(8)), "492 more sites"]
+    assert [trace.name for trace in figure.data] == names
     last = [trace.y[2] for trace in figure.data]
     assert sum(last) == table.loc[table["period"] == table["period"].max(), "open"].sum()
     assert "500 sites" in charts.describe(figure)
@@ -168,7 +158,7 @@ def test_group_lines_differ_by_colour_and_dash():
     assert len({line.dash for line in lines[:6]}) == 6
 
 
-def test_a_group_has_no_line_before_it_was_known():
+def test_a_group_has_no_line_before_its_first_period():
     table = by_site(2)
     later = table[(table["site"] == "Site 000") | (table["period"] > table["period"].min())]
     _, line = charts.status_over_time(later).data
@@ -176,10 +166,9 @@ def test_a_group_has_no_line_before_it_was_known():
     assert line.y[1] == 1
 
 
-def test_people_are_told_by_id():
-    table = (
-        by_site(2).assign(user_id=lambda table: table["site"].str[-1:].astype("int64")).drop(columns="site")
-    )
+def test_people_are_named_by_id():
+    sites = by_site(2)
+    table = sites.assign(user_id=sites["site"].str[-1:].astype("int64")).drop(columns="site")
     assert [trace.name for trace in charts.status_over_time(table).data] == ["user 0", "user 1"]
 
 
@@ -191,9 +180,8 @@ def test_rows_in_any_order_make_the_same_chart():
 
 def test_a_thousand_days_have_as_few_traces_as_one():
     at = pd.date_range("2024-01-01", periods=1000, tz="UTC")
-    assert len(charts.status_over_time(counted(at)).data) == len(
-        charts.status_over_time(counted(at[:1])).data
-    )
+    one, many = (charts.status_over_time(counted(some)) for some in (at[:1], at))
+    assert len(one.data) == len(many.data)
 
 
 def test_the_bars_of_a_waterfall_lead_from_before_to_after():
@@ -209,15 +197,13 @@ def test_the_bars_of_a_waterfall_lead_from_before_to_after():
     ]  # fmt: skip
 
 
-def test_what_only_came_into_view_stands_apart():
+def test_changes_of_scope_are_separate():
     figure = charts.changes(why(10, 3, 2, 1, -5, -2, -1))
     [view] = named(figure, "change of scope")
     assert [*view.text] == ["+2", "\N{MINUS SIGN}1"]
     entered, left = (text.replace("<br>", " ") for text in view.customdata)
-    assert (
-        entered
-        == "entered scope: +2 (already listed when monitoring of its user began or resumed; not a new listing)"
-    )
+    note = "already listed when monitoring of its user began or resumed; not a new listing"
+    assert entered == f"entered scope: +2 ({note})"
     assert left.startswith("left scope: \N{MINUS SIGN}1 (the service no longer lists the user")
     assert "Changes of scope account for +1" in charts.describe(figure)
 
@@ -244,7 +230,7 @@ def test_a_high_waterfall_shows_zero_below_a_break():
     assert [*small.layout.yaxis.tickvals] == [float(tick) for tick in small.layout.yaxis.ticktext]
 
 
-def test_where_nothing_moved_it_is_said():
+def test_without_changes_the_title_says_so():
     figure = charts.changes(why(4, 0, 0, 0, 0, 0, 0))
     assert figure.layout.title.text == "4 are open, as many as before"
     assert "no changes" in charts.describe(figure)
@@ -257,18 +243,19 @@ def test_a_forecast_has_parts_and_an_interval_from_today_on():
     assert np.sum([trace.y for trace in bars], axis=0).tolist() == [9, 7, 7, 7]
     [band] = named(figure, "95 % interval")
     assert [*band.y] == [9, 3, 3, 3, 12, 12, 12, 9]
-    title = figure.layout.title.text.replace("<br>", " ")
-    assert title.startswith("Forecast for 90 days ahead: 7 open listings (95 % interval: 3\N{EN DASH}12)")
+    assert title(figure).startswith(
+        "Forecast for 90 days ahead: 7 open listings (95 % interval: 3\N{EN DASH}12)"
+    )
     assert "In 30 days: 7 open listings (95 % interval: 3\N{EN DASH}12)" in charts.describe(figure)
 
 
-def test_where_there_is_no_forecast_the_chart_says_why():
+def test_without_a_forecast_the_chart_states_the_reason():
     why = "30 days ahead require 60 days of history"
     missing = dict.fromkeys(("of_open", "of_gone", "of_new", "open", "low", "high"), np.nan)
     figure = charts.forecast(expected(**missing, reason=why))
     assert named(figure, "95 % interval") == named(figure, "expected total") == []
     assert [*named(figure, "new")[0].x] == [0]
-    assert figure.layout.title.text.replace("<br>", " ").startswith(f"No forecast: {why}")
+    assert title(figure).startswith(f"No forecast: {why}")
     assert f"In 60 days: no forecast ({why})." in charts.describe(figure)
     assert figure.data[-1].text == ("no forecast",) * 3
 
@@ -276,17 +263,16 @@ def test_where_there_is_no_forecast_the_chart_says_why():
 def test_a_forecast_beside_horizons_without_one_is_of_the_longest():
     table = expected()
     table.loc[2, ["of_open", "of_gone", "of_new", "open", "low", "high"]] = np.nan
-    title = charts.forecast(table).layout.title.text.replace("<br>", " ")
-    assert title.startswith("Forecast for 60 days ahead: 7 open listings")
+    assert title(charts.forecast(table)).startswith("Forecast for 60 days ahead: 7 open listings")
 
 
-def test_what_is_older_than_any_followed_is_told():
+def test_records_older_than_any_observed_are_stated():
     figure = charts.forecast(expected(beyond=4))
     assert figure.layout.xaxis.ticktext[-1] == "in 30 days<br>4 older than any observed"
     assert "4 older than any observed" in charts.describe(figure)
 
 
-def test_horizons_that_are_near_stand_side_by_side():
+def test_uneven_horizons_are_drawn_at_even_distances():
     even, uneven = charts.forecast(expected()), charts.forecast(expected().assign(days=[1, 2, 365]))
     assert [*even.data[0].x] == [0, 30, 60, 90]
     assert [*uneven.data[0].x] == [0, 1, 2, 3]
@@ -301,16 +287,9 @@ def test_of_many_horizons_some_are_named():
     assert len(charts.describe(figure)) < 3000
 
 
-def test_a_real_history_of_changes_is_drawn_as_it_is():
-    """Through `analysis`, and not from a table that was made up."""
-    moved = pd.DataFrame(
-        {
-            "at": days(2, 5),
-            "prev_status": [None, "discovered"],
-            "status": ["discovered", "removed"],
-            "n": [5, 2],
-        }
-    )
+def test_counts_of_the_analysis_are_drawn():
+    moved = pd.DataFrame({"at": days(2, 5), "prev_status": [None, "discovered"], "n": [5, 2]})
+    moved["status"] = ["discovered", "removed"]
     runs = pd.DataFrame({"at": days(2, 5), "people": 3, "unseen": 0})
     figure = charts.status_over_time(analysis.status_over_time(moved, runs))
     assert figure.layout.title.text == "3 of 5 listings are open; peak of 5 on 2026-03-02"

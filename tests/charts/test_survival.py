@@ -1,8 +1,9 @@
-"""Charts of removal: a time that was not reached is never drawn, and an interval that is not known is none."""
+"""Charts of removal: medians, curves and relistings, without what is not known."""
 
 import numpy as np
 import pandas as pd
 import pytest
+from support.chart_tables import title
 
 from exposurekit import analysis, charts
 
@@ -50,7 +51,7 @@ def returned(*rows):
     return pd.DataFrame(rows, columns=["site", "previous_status", "gone_days"])
 
 
-def test_a_median_stands_with_its_interval():
+def test_a_median_has_its_interval():
     table = timed(quick())
     figure = charts.time_to_removal(table)
     assert dots(figure, "circle") == {0: 5}
@@ -64,24 +65,19 @@ def test_an_unreached_median_is_an_arrow_without_a_number():
     assert dots(figure, "triangle-right")[1] == 20
     assert "not reached in 20 days" in words(figure)
     assert "Far: median not reached in 20 days" in charts.describe(figure)
-    assert figure.layout.title.text.replace("<br>", " ") == (
-        "Median time to removal: 5 days on 1 of 2 sites; not reached on 1 (n = 50)"
-    )
+    assert title(figure) == ("Median time to removal: 5 days on 1 of 2 sites; not reached on 1 (n = 50)")
 
 
 def test_few_listings_have_no_arrow_and_no_share():
     few = flows(("Few", 0, "entered", 3), ("Few", 2, "removed", 2), ("Few", 20, "open", 1))
     figure = charts.time_to_removal(timed(quick(), few))
-    assert [dots(figure, symbol).keys() for symbol in ("circle", "triangle-right", "diamond")] == [
-        {0},
-        set(),
-        {0},
-    ]
+    drawn = [dots(figure, symbol).keys() for symbol in ("circle", "triangle-right", "diamond")]
+    assert drawn == [{0}, set(), {0}]
     assert "fewer than 5 listings" in words(figure)
     assert "Few: fewer than 5 listings, share not removed: " in charts.describe(figure)
 
 
-def test_the_share_that_is_never_removed_stands_beside_it():
+def test_the_share_never_removed_is_drawn_beside_it():
     figure = charts.time_to_removal(timed(quick(), slow()))
     never = dots(figure, "diamond")
     assert never[0] == pytest.approx(0.25)
@@ -99,12 +95,9 @@ def test_a_site_with_only_first_run_records_has_no_number():
     assert "10 listings already present at the first load excluded" in charts.describe(figure)
 
 
-def test_where_half_are_removed_nowhere_it_is_said():
+def test_all_sites_and_the_whole_are_summed_up():
     figure = charts.time_to_removal(timed(slow("Far"), slow("Near")))
     assert figure.layout.title.text == "Median time to removal: not reached on any of 2 sites (n = 20)"
-
-
-def test_all_together_are_one_row():
     figure = charts.time_to_removal(analysis.time_to_removal(quick(), by=None))
     assert figure.layout.yaxis.ticktext == ("all listings (n = 40)",)
 
@@ -134,7 +127,7 @@ def test_a_curve_without_its_first_day_begins_with_all():
     assert (line.x[0], line.y[0]) == (0, 1)
 
 
-def test_a_band_that_is_not_known_is_a_hole():
+def test_an_unknown_band_is_a_gap():
     table = analysis.survival(quick())
     table.loc[table["days"] == 2, ["low", "high"]] = np.nan
     [band] = [trace for trace in charts.survival(table).data if trace.fill == "toself"]
@@ -164,7 +157,7 @@ def test_curves_are_compared_where_they_end():
     assert "25% in every group" in charts.survival(same).layout.title.text
 
 
-def test_what_came_back_is_told_by_what_it_had_been():
+def test_relistings_are_separated_by_previous_status():
     figure = charts.relistings(
         returned(("Near", "removed", 4), ("Near", "vanished", 8), ("Far", "removed", 1))
     )
@@ -172,19 +165,17 @@ def test_what_came_back_is_told_by_what_it_had_been():
     assert ([*removed.x], [*vanished.x]) == ([1, 1], [1, 0])
     assert dots(figure, "circle") == {0: 6, 1: 1}
     assert segments(figure.data[2]) == {0: (4, 8), 1: (1, 1)}
-    assert figure.layout.title.text.replace("<br>", " ") == (
-        "3 relistings, 2 after a verified removal; Near has the most, 2"
-    )
+    assert title(figure) == ("3 relistings, 2 after a verified removal; Near has the most, 2")
 
 
-def test_for_how_long_it_was_gone_may_not_be_known():
+def test_an_unknown_time_gone_is_stated():
     figure = charts.relistings(returned(("Near", "removed", np.nan)))
     assert dots(figure, "circle") == {}
     assert words(figure) == ["not known"]
     assert "days gone: not known" in charts.describe(figure)
 
 
-def test_beyond_the_first_sites_relistings_stand_together():
+def test_relistings_beyond_the_first_sites_are_summed_up():
     rows = [
         (f"Site {number:03}", "removed", number)
         for number in range(100)

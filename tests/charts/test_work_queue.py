@@ -1,8 +1,9 @@
-"""Charts of work: whom to ask for what, and where a human begins."""
+"""Charts of manual work: missing fields, requests to people, and the queue."""
 
 import numpy as np
 import pandas as pd
 import pytest
+from support.chart_tables import title
 
 from exposurekit import analysis, charts
 
@@ -34,11 +35,10 @@ def test_cells_hold_the_removals_that_a_field_alone_lets_start():
     assert figure.layout.xaxis.ticktext == ("birth_date", "email", "zip")
     assert figure.layout.yaxis.ticktext == ("user 1", "user 2")
     assert [[*row] for row in figure.data[0].z] == [[2, 0, 0], [1, None, None]]
-    title = "Adding birth_date unlocks 3 removals for 2 people"
-    assert figure.layout.title.text.replace("<br>", " ") == title
+    assert title(figure) == "Adding birth_date unlocks 3 removals for 2 people"
 
 
-def test_a_field_that_nobody_can_see_stands_apart_in_grey():
+def test_fields_outside_the_profile_are_separate_and_grey():
     figure = blocked((1, ["birth_date"]), (1, ["pet"]), (1, ["pet"]))
     listed, other = figure.data
     assert figure.layout.xaxis.ticktext == ("birth_date", "pet (not a profile field)")
@@ -50,10 +50,9 @@ def test_a_field_that_nobody_can_see_stands_apart_in_grey():
     assert figure.layout.title.text.startswith("Adding birth_date unlocks")
 
 
-def test_where_no_field_alone_helps_it_is_said():
+def test_without_a_helpful_single_field_the_title_says_so():
     figure = blocked((1, ["zip", "email"]))
-    title = figure.layout.title.text.replace("<br>", " ")
-    assert title == "No single field unlocks a removal; email is missing for 1 listing"
+    assert title(figure) == "No single field unlocks a removal; email is missing for 1 listing"
 
 
 def test_of_100_people_the_first_have_rows_of_their_own():
@@ -96,10 +95,7 @@ def test_a_queue_begins_where_its_table_begins():
     assert figure.layout.yaxis.ticktext == ("1. near.example", "2. far.example")
     states = {trace.name: [*trace.x] for trace in figure.data}
     assert states == {"started": [1, 0], "open": [1, 1], "unable": [0, 0], "done": [0, 1], "minutes": [8, 5]}
-    assert (
-        figure.layout.title.text.replace("<br>", " ")
-        == "Start with near.example: 2 listings of 2 people, about 8 minutes"
-    )
+    assert title(figure) == "Start with near.example: 2 listings of 2 people, about 8 minutes"
     assert "about 13 minutes in total" in charts.describe(figure)
 
 
@@ -109,10 +105,12 @@ def test_the_start_counts_what_nothing_speaks_against():
         ("near.example", "open", 1, 1, 6.0),
         ("near.example", "open", 1, 1, 7.0),
     ).assign(reason=[None, None, "email is not on file"])
-    title = charts.work_queue(table).layout.title.text.replace("<br>", " ")
-    assert title == "Start with near.example: 2 of 3 listings, 2 people, about 11 minutes"
-    doubtful = charts.work_queue(table.assign(reason="none removed")).layout.title.text.replace("<br>", " ")
-    assert doubtful == "Start with near.example: 3 listings of 3 people, about 18 minutes"
+    assert (
+        title(charts.work_queue(table))
+        == "Start with near.example: 2 of 3 listings, 2 people, about 11 minutes"
+    )
+    doubtful = charts.work_queue(table.assign(reason="none removed"))
+    assert title(doubtful) == "Start with near.example: 3 listings of 3 people, about 18 minutes"
 
 
 def test_a_group_of_one_site_has_its_name():
@@ -127,9 +125,11 @@ def test_a_group_of_one_site_has_its_name():
     assert figure.layout.yaxis.ticktext == ("1. Near", "2. shared.example", "3. club.example")
 
 
-def test_groups_whose_sites_have_one_name_are_told_apart():
+def test_groups_of_one_site_name_or_none_are_named_by_host():
     table = queue(("a.example", "open", 1, 1, 5.0), ("b.example", "open", 1, 1, 5.0)).assign(site="Near")
     assert charts.work_queue(table).layout.yaxis.ticktext == ("1. a.example", "2. b.example")
+    unknown = charts.work_queue(queue((np.nan, "open", 1, 1, 0.2)))
+    assert unknown.layout.yaxis.ticktext == ("1. not stated",)
 
 
 def test_the_chart_of_a_diff_is_named_in_the_error():
@@ -161,12 +161,7 @@ def test_a_queue_of_what_is_done_leaves_nothing():
     assert "1 unable, 1 done" in charts.describe(figure)
 
 
-def test_a_place_that_is_not_told_is_called_so():
-    figure = charts.work_queue(queue((np.nan, "open", 1, 1, 0.2)))
-    assert figure.layout.yaxis.ticktext == ("1. not stated",)
-
-
-def test_of_many_places_the_first_are_drawn():
+def test_of_many_groups_the_first_are_drawn():
     figure = charts.work_queue(queue(*((f"{number:03}.example", "open", 1, 1, 0.2) for number in range(500))))
     assert len(figure.layout.yaxis.ticktext) == charts.MAX_ROWS
     assert "Not drawn: 488 more groups." in charts.describe(figure)
@@ -175,7 +170,4 @@ def test_of_many_places_the_first_are_drawn():
 def test_a_filtered_queue_says_how_much_is_left_out():
     one = queue(*(("near.example", "open", 8, 8, 2.375) for _ in range(8))).head(1)
     figure = charts.work_queue(one)
-    assert (
-        figure.layout.title.text.replace("<br>", " ")
-        == "Start with near.example: 1 listing of 1 person, about 2 minutes"
-    )
+    assert title(figure) == "Start with near.example: 1 listing of 1 person, about 2 minutes"

@@ -1,4 +1,4 @@
-"""The shell: what it prints, what it exits with, and that its errors say what to do in one line."""
+"""The command: what it prints, its exit codes, and errors that state a remedy in one line."""
 
 import json
 import logging
@@ -13,11 +13,10 @@ from pathlib import Path
 import httpx
 import pandas as pd
 import pytest
-from support.shell import COMMAND, Shell, error_of, said_until
+from support.shell import COMMAND, Shell, ended, error_of, line_with, listening, read_until
 
 import exposurekit as ek
 from exposurekit.cli.demo import _print_table, _retries_in_words
-from exposurekit.cli.main import cli
 
 ATTESTED = ("--attested-by", "Jo Doe")
 
@@ -27,53 +26,57 @@ def shell(tmp_path):
     return Shell(tmp_path)
 
 
+@pytest.fixture(scope="module")
+def demo_run(tmp_path_factory):
+    """Two demos with the same seed; the second replaces the history of the first."""
+    shell = Shell(tmp_path_factory.mktemp("demo"))
+    words = ("demo", "--people", "3", "--days", "2", "--history", "the demo's", "--json")
+    runs = [shell(*words) for _ in range(2)]
+    assert [run.returncode for run in runs] == [0, 0], runs[0].stderr
+    return shell, *(run.stdout for run in runs)
+
+
 @pytest.mark.long
-def test_the_demo_prints_the_tables_and_writes_the_page(shell):
-    run = shell("demo", "--people", "4", "--days", "3", "--seed", "3", "--json")
-    assert run.returncode == 0, run.stderr
-    for table in ("users(): 4 rows", "records()", "links()", "alerts()", "steps()", "by_site"):
-        assert table in run.stdout
-    tables = run.stdout.partition("\nWrote ")[0]
-    assert max(map(len, tables.splitlines())) <= 80
-    connection = json.loads(run.stdout.splitlines()[-1])
+def test_the_demo_prints_tables_and_writes_page_and_history(demo_run):
+    shell, _, output = demo_run
+    for table in ("users(): 3 rows", "records()", "links()", "alerts()", "steps()", "by_site"):
+        assert table in output
+    assert max(map(len, output.partition("\nWrote ")[0].splitlines())) <= 80
+    connection = json.loads(output.splitlines()[-1])
     assert set(connection) >= {
         *("base_url", "integration_name", "api_key", "api_secret"),
         *("people", "days", "out", "webhook_items", "agreement"),
     }
-    assert connection["people"] == 4
+    assert connection["people"] == 3
     assert connection["base_url"].startswith("http://127.0.0.1:")
     assert 'id="by_site-chart"' in (shell.directory / connection["out"]).read_text()
-    with ek.History(connection["history"]) as history:
+    with ek.History(shell.directory / connection["history"]) as history:
         assert history.verify() == {}
-        assert len(history.people()) == 4
+        assert len(history.people()) == 3
 
 
 @pytest.mark.long
-def test_the_same_seed_gives_the_same_demo(shell):
-    def figures(seed):
-        return shell(
-            "demo", "--people", "3", "--days", "1", "--seed", seed, "--out", "page.html"
-        ).stdout.partition("by_site(")[2]
+def test_the_same_seed_gives_the_same_demo(demo_run, shell):
+    def figures(output):
+        return re.sub(r"127\.0\.0\.1:\d+", "", output.partition("by_site(")[2].partition("\nWrote ")[0])
 
-    first, second, other = (re.sub(r"127\.0\.0\.1:\d+", "", figures(seed)) for seed in ("3", "3", "4"))
-    assert first == second != other
+    _, first, second = demo_run
+    other = shell("demo", "--people", "3", "--days", "2", "--seed", "4").stdout
+    assert figures(first) == figures(second) != figures(other)
 
 
 @pytest.mark.long
 def test_a_demo_without_people_is_a_demo(shell):
-    run = shell("demo", "--people", "0")
+    run = shell("demo", "--people", "0", "--days", "1")
     assert run.returncode == 0, run.stderr
     assert "users(): 0 rows" in run.stdout
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_the_demo_serves_until_it_is_told_to_end(shell, number):
+def test_the_demo_serves_until_a_signal_stops_it(shell, number):
     with shell.started("demo", "--people", "2", "--days", "0", "--serve", "--json") as process:
-        lines = []
-        while not lines or not lines[-1].startswith("{"):
-            lines.append(process.stdout.readline())
-            assert lines[-1], "it ended by itself"
+        lines = read_until(process, '{"base_url', "stdout")
         connection = json.loads(lines[-1])
         names = ("base_url", "integration_name", "api_key", "api_secret")
         exposure = ek.connect(**{name: connection[name] for name in names})
@@ -83,18 +86,17 @@ def test_the_demo_serves_until_it_is_told_to_end(shell, number):
         scope = {"ek": ek}
         exec(printed, scope)  # noqa: S102  the line that it tells people to copy
         assert len(scope["exposure"].users()) == 2
-        process.send_signal(number)
-        assert process.wait(timeout=20) == 0
+        ended(process, number)
 
 
 def printed(output, words):
-    """The indented lines of the first block after these words."""
+    """Return the indented lines of the first block after these words."""
     block = re.search(rf"{words}[^:]*:\n\n((?:    .*\n)+)", output)
     return [line.removeprefix("    ") for line in block[1].splitlines()]
 
 
 def in_a_shell(shell, lines):
-    """Run lines in one shell of a user's; the exit code of each, and what all wrote."""
+    """Run lines in one shell; return the exit code of each and the output of all."""
     text = "\n".join(f"{line}; echo code=$?" for line in lines)
     environment = shell.environment | {"BROWSER": "true", "PATH": f"{COMMAND.parent}:{os.environ['PATH']}"}
     run = subprocess.run(
@@ -109,56 +111,46 @@ def in_a_shell(shell, lines):
 
 
 @pytest.mark.long
-def test_what_the_demo_prints_runs_as_it_stands(shell):
-    for _ in range(2):  # a second demo takes the place of the first one's history
-        run = shell("demo", "--people", "3", "--days", "3", "--history", "the demo's")
-        assert run.returncode == 0, run.stderr
-    environment = printed(run.stdout, "Run these lines in this shell")
-    commands = printed(run.stdout, "Then try")
+def test_the_commands_that_the_demo_prints_run(demo_run):
+    shell, _, output = demo_run
+    environment = printed(output, "Run these lines in this shell")
+    commands = printed(output, "Then try")
     codes, log = in_a_shell(shell, [*environment, *commands])
     assert [line.split()[1] for line in commands] == ["report", "check", "open", "export"]
-    assert [
-        code == 0 or (code == 3 and "check" in line) for code, line in zip(codes[1:], commands, strict=True)
-    ] == ([True] * 4), log
+    allowed = [{0, 3} if "check" in line else {0} for line in commands]
+    assert all(code in some for code, some in zip(codes[1:], allowed, strict=True)), log
     assert commands[3].endswith("exposurekit export queue --personal --out queue.xlsx")
     with zipfile.ZipFile(shell.directory / "queue.xlsx") as book:
-        assert book.read("xl/worksheets/sheet1.xml").count(b"<row ") > 1  # a header alone is no queue
+        assert book.read("xl/worksheets/sheet1.xml").count(b"<row ") > 1  # more than the header
     assert log.count("are missing") == 2  # the report and the queue say how to add names
     assert {"week.html", "queue.xlsx", "the demo's"} <= {path.name for path in shell.directory.iterdir()}
 
 
 @pytest.mark.long
 def test_other_commands_use_a_demo_that_serves(shell):
-    with shell.started("demo", "--people", "3", "--days", "2", "--serve") as process:
-        lines = []
-        while not lines or "ek.connect(" not in lines[-1]:
-            lines.append(process.stdout.readline())
-            assert lines[-1], "it ended by itself"
-        output = "".join(lines)
+    with shell.started("demo", "--people", "2", "--days", "1", "--serve") as process:
+        output = "".join(read_until(process, "ek.connect(", "stdout"))
         commands = [*printed(output, "Then try"), "exposurekit export users --out users.csv"]
         codes, log = in_a_shell(shell, [*printed(output, "Run these lines in another shell"), *commands])
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=20) == 0
+        ended(process)
     assert {*codes} <= {0, 3}, log
     assert any(" collect" in line for line in commands)
     assert any(line.endswith(" export queue --personal --live --out queue.xlsx") for line in commands)
     assert "exposurekit report --live --since " in commands[0]
     assert "are missing" not in log
-    assert (shell.directory / "users.csv").read_text().count("\n") == 4
+    assert (shell.directory / "users.csv").read_text().count("\n") == 3
     with ek.History(shell.directory / "demo-history") as history:
-        assert len(history.runs()) == 4  # before anybody was there, two days, and this collect
+        assert len(history.runs()) == 3  # before anyone registered, one day, and this collect
 
 
-def test_the_demo_replaces_no_history_that_it_did_not_make(shell):
+def test_the_demo_does_not_replace_a_foreign_history(shell):
     mine = shell.directory / "demo-history"
     mine.mkdir()
     (mine / "history.json").write_text("{}")
-    run = shell("demo")
+    run = shell.here("demo")
     assert run.returncode == 1
-    assert (
-        error_of(run)
-        == "Error: --history: demo-history is not empty and not from a demo: name another directory"
-    )
+    message = "demo-history is not empty and not from a demo: name another directory"
+    assert error_of(run) == f"Error: --history: {message}"
     assert (mine / "history.json").read_text() == "{}"
 
 
@@ -176,45 +168,40 @@ def test_a_table_of_the_demo_fits_the_terminal(columns, monkeypatch, capsys):
     assert "\x1b" not in "".join(lines)
 
 
-def test_the_demo_says_where_it_cannot_write(shell):
-    run = shell("demo", "--out", "nowhere/page.html")
-    assert run.returncode == 1
-    assert error_of(run) == "Error: --out: no such directory: nowhere"
-
-
 @pytest.mark.long
 def test_a_service_is_set_up_used_and_rotated(shell):
     database = ("--database", "sqlite:///service.db")
-    added = json.loads(shell("integrator", "add", "acme", *ATTESTED, *database, "--json").stdout)
+
+    def integrator(*words):
+        return shell.here("integrator", *words, *database)
+
+    added = json.loads(integrator("add", "acme", *ATTESTED, "--json").stdout)
     assert set(added) == {"integration_name", "api_key", "api_secret"}
     with shell.started("serve", *database, "--port", "0") as process:
-        base_url = re.search(r"http://\S+", said_until(process, "listening=")).group()
+        base_url = listening(process)
         with ek.Client(base_url, **added) as client:
             created = client.create_user(
                 first_name="Juniper", last_name="Quill", addresses=[{"city": "Oak", "state": "CA"}]
             )
-            rotated = json.loads(shell("integrator", "rotate", "acme", *database, "--json").stdout)
+            rotated = json.loads(integrator("rotate", "acme", "--json").stdout)
             with pytest.raises(ek.Unauthorized):
                 client.get_user(created.key)
         with ek.Client(base_url, **rotated) as client:
             assert client.get_user(created.key).first_name == "Juniper"
         assert httpx.get(f"{base_url}/openapi.json").json()["openapi"].startswith("3.1")
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=20) == 0
-    listed = json.loads(shell("integrator", "list", *database, "--json").stdout)
+        ended(process)
+    listed = json.loads(integrator("list", "--json").stdout)
     assert [(one["integration_name"], one["users"]) for one in listed] == [("acme", 1)]
-    assert shell("integrator", "remove", "acme", *database).returncode == 1
-    assert "1 users" in shell("integrator", "remove", "acme", "--with-users", *database).stdout
+    assert integrator("remove", "acme").returncode == 1
+    assert "1 users" in integrator("remove", "acme", "--with-users").stdout
 
 
-def test_credentials_in_prose_stand_in_an_env_file(shell):
-    run = shell("integrator", "add", "acme", *ATTESTED)
+def test_credentials_as_printed_work_in_an_env_file(shell, monkeypatch):
+    run = shell.here("integrator", "add", "acme", *ATTESTED)
     (shell.directory / ".env").write_text(f"EXPOSUREKIT_BASE_URL=http://127.0.0.1:9\n{run.stdout}")
-    code = "import exposurekit as ek; print(ek.Client())"
-    output = subprocess.run(
-        [sys.executable, "-c", code], cwd=shell.directory, capture_output=True, text=True, check=True
-    ).stdout
-    assert output.strip() == "Client('http://127.0.0.1:9', integration_name='acme')"
+    monkeypatch.chdir(shell.directory)
+    with ek.Client() as client:
+        assert repr(client) == "Client('http://127.0.0.1:9', integration_name='acme')"
 
 
 @pytest.mark.parametrize(
@@ -225,38 +212,28 @@ def test_credentials_in_prose_stand_in_an_env_file(shell):
         (["serve", "--database", "sqlite:///a.db?mode=memory"], "sqlite:///FILE"),
         (["serve", "--database", "mysql://x"], "sqlite:///FILE"),
         (["serve", "--port", "0", "--database", "sqlite:////nowhere/at/all.db"], "cannot be opened"),
+        (["demo", "--out", "nowhere/page.html"], "Error: --out: no such directory: nowhere"),
     ],
 )
 def test_an_error_is_one_line_and_no_traceback(shell, words, message):
-    run = shell(*words)
+    run = shell.here(*words)
     assert run.returncode == 1
     assert message in error_of(run)
 
 
-def test_a_database_is_never_given_a_second_key(shell):
-    assert shell("integrator", "add", "acme", *ATTESTED).returncode == 0
-    run = shell("integrator", "list", "--key-file", "typo/other.key")
-    assert run.returncode == 1
-    assert "no key at typo/other.key" in error_of(run)
-    assert not (shell.directory / "typo").exists()
-
-
-def test_another_key_is_told_from_the_right_one(shell):
-    assert shell("integrator", "add", "acme", *ATTESTED).returncode == 0
-    assert (
-        shell(
-            *("integrator", "add", "acme", *ATTESTED, "--database", "sqlite:///b.db", "--key-file", "b.key")
-        ).returncode
-        == 0
-    )
-    run = shell("integrator", "list", "--key-file", "b.key")
-    assert run.returncode == 1
-    assert "another key" in error_of(run)
-
-
-def test_an_unknown_integrator_error_names_the_list_command(shell):
-    assert shell("integrator", "add", "acme", *ATTESTED).returncode == 0
-    assert "exposurekit integrator list" in error_of(shell("integrator", "rotate", "nobody"))
+def test_wrong_keys_and_unknown_integrators_are_errors(shell):
+    assert shell.here("integrator", "add", "acme", *ATTESTED).returncode == 0
+    other = ("--database", "sqlite:///b.db", "--key-file", "b.key")
+    assert shell.here("integrator", "add", "acme", *ATTESTED, *other).returncode == 0
+    for words, message in (
+        (("list", "--key-file", "typo/other.key"), "no key at typo/other.key"),
+        (("list", "--key-file", "b.key"), "another key"),
+        (("rotate", "nobody"), "exposurekit integrator list"),
+    ):
+        run = shell.here("integrator", *words)
+        assert run.returncode == 1
+        assert message in error_of(run)
+    assert not (shell.directory / "typo").exists()  # no second key is created
 
 
 def test_a_usage_error_exits_with_2_and_points_to_help(shell):
@@ -265,7 +242,7 @@ def test_a_usage_error_exits_with_2_and_points_to_help(shell):
     assert "--help" in run.stderr
 
 
-STOPPED = (  # while a text is run as code, of which Python keeps a note
+STOPPED = (  # within exec, which Python records
     "import sys\n"
     "from exposurekit.cli import main, run\n"
     "main.run = lambda words: exec('raise KeyboardInterrupt')\n"
@@ -280,11 +257,11 @@ def test_ctrl_c_exits_with_130_instead_of_a_signal(tmp_path, words):
     assert (run.returncode, run.stderr) == (130, "Stopped.\n")
 
 
-@pytest.mark.parametrize("module", ["click.exceptions", "click.core", "exposurekit.cli.output"])
+@pytest.mark.parametrize("module", ["click.exceptions", "exposurekit.cli.output"])
 def test_ctrl_c_while_loading_exits_with_130_without_a_traceback(shell, module):
     shell.environment["PYTHONPROFILEIMPORTTIME"] = "1"
     with shell.started("demo", "--people", "40") as process:
-        said_until(process, module)
+        line_with(process, module)
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
     assert process.returncode == 130
@@ -304,63 +281,34 @@ STOPPED_LATE = (
 )
 
 
-def test_stopped_while_it_ends_it_exits_with_what_it_found():
+def test_ctrl_c_at_the_end_does_not_change_the_exit_code():
     run = subprocess.run([sys.executable, "-c", STOPPED_LATE], capture_output=True, text=True, check=False)
     assert (run.returncode, run.stderr) == (3, "")
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="nothing here is always full")
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
 @pytest.mark.parametrize("words", [["--help"], ["completion", "bash"]], ids=" ".join)
-def test_a_closed_output_is_a_one_line_error(shell, words):
-    with Path("/dev/full").open("w") as full:
-        run = subprocess.run(
-            [COMMAND, *words],
-            env=shell.environment,
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
-        )
-    assert run.returncode == 1
-    assert error_of(run) == "Error: cannot write the output: No space left on device"
+def test_a_full_output_is_a_one_line_error(shell, words):
+    with Path("/dev/full").open("w") as full, shell.started(*words, stdout=full) as process:
+        err = process.stderr.read()
+        process.wait()
+    assert (process.returncode, err) == (1, "Error: cannot write the output: No space left on device\n")
 
 
-def test_who_has_read_enough_is_told_nothing(shell):
+def test_a_closed_pipe_ends_the_command_silently(shell):
     reading, writing = os.pipe()
     os.close(reading)
-    run = subprocess.run(
-        [COMMAND, "--help"],
-        env=shell.environment,
-        stdout=writing,
-        stderr=subprocess.PIPE,
-        text=True,
-        check=False,
-    )
-    os.close(writing)
-    assert (run.returncode, run.stderr) == (1, "")
+    with shell.started("--help", stdout=writing) as process:
+        os.close(writing)
+        err = process.stderr.read()
+        process.wait()
+    assert (process.returncode, err) == (1, "")
 
 
-def commands(group, words=()):
-    """Every command and group, as the words that call it."""
-    yield words
-    for name, command in getattr(group, "commands", {}).items():
-        yield from commands(command, (*words, name))
-
-
-@pytest.mark.parametrize("words", list(commands(cli)), ids=" ".join)
-def test_every_command_has_help_with_an_example(shell, words):
-    run = shell.here(*words, "--help")
-    assert run.returncode == 0
-    assert run.stdout.startswith("Usage: exposurekit")
-    is_group = "COMMAND [ARGS]..." in run.stdout
-    assert is_group or f"Example: exposurekit {' '.join(words)}" in run.stdout
-
-
-@pytest.mark.parametrize("words", [["--help"], ["users", "purge", "--help"]])
-def test_the_package_is_the_command_too(shell, words):
-    command = [sys.executable, "-m", "exposurekit.cli", *words]
+def test_the_package_runs_as_the_command(shell):
+    command = [sys.executable, "-m", "exposurekit.cli", "users", "purge", "--help"]
     output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert output == shell(*words).stdout
+    assert output == shell(*command[3:]).stdout
 
 
 def test_the_command_loads_nothing_heavy_before_it_is_needed():

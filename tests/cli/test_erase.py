@@ -1,4 +1,4 @@
-"""What is left of somebody who is erased, in any file of a history or its inbox: nothing."""
+"""Erasing somebody leaves nothing about them in any file of a history or its inbox."""
 
 import json
 import re
@@ -20,7 +20,7 @@ WHO = "Zoë Quillon"  # in every text about the person
 
 
 def somebody(tag):
-    """Of whom every text has the tag in it, and each is another."""
+    """Return a person whose texts all contain the tag and are all different."""
     record = a_record(
         int(tag.encode().hex()[-6:], 16),
         name=f"{tag} name",
@@ -36,7 +36,7 @@ def somebody(tag):
 
 
 def texts_of(value):
-    """Every text within that has the tag in it."""
+    """Return every text about Quillon in a value."""
     if isinstance(value, str):
         return {value} if "Quillon" in value else set()
     within = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
@@ -51,25 +51,31 @@ def forms(text):
     return {text, json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1].replace("/", r"\/")}
 
 
-def found_in(directory, texts):
-    """Which of the texts are in any file, as bytes or as what a Parquet file says."""
+def present_in(directory, texts):
+    """Return those texts that are in any file, as bytes or as rows of a Parquet file."""
     whole = []
     for file in directory.rglob("*"):
         if file.is_file():
             whole.append(file.read_bytes().decode("utf-8", "replace"))
             if file.suffix == ".parquet":
-                # With the rows as they are, and as JSON that was kept as a text.
+                # The rows, with JSON that is stored as text unescaped.
                 whole += [str(pq.read_table(file, partitioning=None).to_pylist()).replace("\\\\", "\\")]
     everything = "\n".join(whole)
     return {text for text in texts if any(form in everything for form in forms(text))}
+
+
+def erase(directory, *words):
+    """Erase user 7; the cache is a new one, because another test may have opened a page."""
+    shell = Shell(directory, XDG_CACHE_HOME=str(directory / "cache"))
+    return shell.here("history", "erase", "7", "--history", "history", *words)
 
 
 def delivery_body(user_id, **groups):
     return json.dumps({"user_id": user_id, "events": list(groups), **groups}).encode()
 
 
-def told_by(run):
-    """How many rows and deliveries went, how many of these from quarantine, and for one of how many values."""
+def numbers_of(run):
+    """Return the erased rows and deliveries, those quarantined, those matched by a value, and the number of values."""
     pattern = (
         r"(?:Erased (\d+) rows from the history history|The history history has no data about user \d+)\.\n"
         r"Erased (\d+) deliveries from the inbox history/inbox\.db, (\d+) of them quarantined; (\d+) of them had no "
@@ -80,8 +86,8 @@ def told_by(run):
 
 
 @pytest.fixture
-def told_of_quillon(tmp_path):
-    """A history that knows 7, whom a later look, a staged one, a delivery, a mark and letters tell of; and 8."""
+def history_and_texts(tmp_path):
+    """A history with user 7 in two runs, a staged run, a label and deliveries, and user 8; and the texts about 7."""
     directory = tmp_path / "history"
     before, now, staged = (somebody(f"{WHO} {word}") for word in ("before", "now", "staged"))
     service = Service({7: before, 8: somebody("Bram Fennimoor")})
@@ -104,40 +110,38 @@ def told_of_quillon(tmp_path):
     return directory, beside.union(*map(texts_of_person, (before, now, staged)))
 
 
-def test_of_somebody_who_is_erased_no_file_holds_a_text(told_of_quillon, tmp_path):
-    directory, texts = told_of_quillon
+def test_after_erasing_no_file_contains_a_text_about_them(history_and_texts, tmp_path):
+    directory, texts = history_and_texts
     others = {"Bram Fennimoor name", "Bram Fennimoor relation"}
-    assert found_in(directory, texts | others) == texts | others
-    assert found_in(directory, {"secret-7", "secret-8"}) == set()
-    shell = Shell(tmp_path, XDG_CACHE_HOME=str(tmp_path / "cache"))  # another test may have opened a page
-    run = shell.here("history", "erase", "7", "--history", "history")
+    assert present_in(directory, texts | others) == texts | others
+    assert present_in(directory, {"secret-7", "secret-8"}) == set()
+    run = erase(tmp_path)
     assert run.returncode == 0, run.stderr
-    rows, erased, quarantined, by_value, values = told_by(run)
+    rows, erased, quarantined, by_value, values = numbers_of(run)
     assert rows > 0
     assert (erased, quarantined, by_value) == (2, 1, 1)
     assert values > 10
-    assert found_in(directory, texts) == set()
-    assert "Quillon" not in "".join(found_in(directory, {WHO, "Quillon"}))
-    assert found_in(directory, others) == others
+    assert present_in(directory, texts) == set()
+    assert "Quillon" not in "".join(present_in(directory, {WHO, "Quillon"}))
+    assert present_in(directory, others) == others
     left = InboxStore(directory / "inbox.db")
     assert (left.counts().waiting, left.counts().quarantined) == (1, 1)
     left.close()
-    shell = Shell(tmp_path, EXPOSUREKIT_HISTORY="history", XDG_CACHE_HOME=str(tmp_path / "cache"))
-    assert shell.here("history", "verify").stdout == "ok: the history is not damaged.\n"
-    assert told_by(shell.here("history", "erase", "7")) == [0, 0, 0, 0, 0]
+    verified = Shell(tmp_path).here("history", "verify", "--history", "history")
+    assert verified.stdout == "ok: the history is not damaged.\n"
+    assert numbers_of(erase(tmp_path)) == [0, 0, 0, 0, 0]
 
 
-def test_nobody_is_told_of_them_any_more(told_of_quillon, tmp_path):
-    directory, _ = told_of_quillon
+def test_unsent_notifications_about_them_are_erased(history_and_texts, tmp_path):
+    directory, _ = history_and_texts
     at = datetime(2026, 3, 1, tzinfo=UTC)
     notices = NotificationOutbox(directory / FILE)
     waiting = ("user 7 at Seekfolk, Zinnia Quillon", "user 71 at Seekfolk, Bram")
     notices.put([Notification("me", line[:8], "new listings", line, at) for line in waiting])
     notices.close()
-    shell = Shell(tmp_path, XDG_CACHE_HOME=str(tmp_path / "cache"))  # another test may have opened a page
-    run = shell.here("history", "erase", "7", "--history", "history")
+    run = erase(tmp_path)
     assert "Erased 1 unsent notifications about them.\n" in run.stdout
-    assert found_in(directory, {"Zinnia Quillon", "Bram"}) == {"Bram"}
+    assert present_in(directory, {"Zinnia Quillon", "Bram"}) == {"Bram"}
 
 
 def test_a_delivery_about_a_staged_person_is_erased_too(tmp_path):
@@ -150,26 +154,24 @@ def test_a_delivery_about_a_staged_person_is_erased_too(tmp_path):
         process_inbox(inbox, history)
     inbox.close()
     texts = texts_of_person(service.people[7])
-    assert found_in(directory, texts) == texts
-    shell = Shell(tmp_path, XDG_CACHE_HOME=str(tmp_path / "cache"))  # another test may have opened a page
-    run = shell.here("history", "erase", "7", "--history", "history")
+    assert present_in(directory, texts) == texts
+    run = erase(tmp_path)
     assert run.returncode == 0, run.stderr
-    assert found_in(directory, texts) == set()
+    assert present_in(directory, texts) == set()
 
 
-def test_an_inbox_where_nothing_was_collected_yet_is_erased_too(tmp_path):
+def test_deliveries_before_the_first_run_are_erased_too(tmp_path):
     (tmp_path / "history").mkdir()
     inbox = InboxStore(tmp_path / "history" / "inbox.db")
     inbox.put_all([("msg_1", delivery_body(7, records=[f"{WHO} waiting"])), ("msg_2", delivery_body(8))])
     inbox.close()
-    shell = Shell(tmp_path, XDG_CACHE_HOME=str(tmp_path / "cache"))  # another test may have opened a page
-    run = shell.here("history", "erase", "7", "--history", "history")
-    assert told_by(run) == [0, 1, 0, 0, 0]
+    run = erase(tmp_path)
+    assert numbers_of(run) == [0, 1, 0, 0, 0]
     assert not (tmp_path / "history" / "history.json").exists()
-    assert found_in(tmp_path / "history", {WHO}) == set()
+    assert present_in(tmp_path / "history", {WHO}) == set()
 
 
-def test_a_short_value_takes_no_letter_of_others_with_it(tmp_path):
+def test_a_short_value_erases_no_deliveries_about_others(tmp_path):
     directory = tmp_path / "history"
     person = Person(
         [a_record(1, name="Al", reference_id="0042")], [a_link(f"https://page.example/{WHO}", "a")]
@@ -183,9 +185,8 @@ def test_a_short_value_takes_no_letter_of_others_with_it(tmp_path):
         process_inbox(inbox, history)
         assert {"a", "Al", "0042"} < history.personal_values(7)
     inbox.close()
-    shell = Shell(tmp_path, XDG_CACHE_HOME=str(tmp_path / "cache"))  # another test may have opened a page
-    run = shell.here("history", "erase", "7", "--history", "history")
-    assert told_by(run)[1:4] == [1, 1, 1]
+    run = erase(tmp_path)
+    assert numbers_of(run)[1:4] == [1, 1, 1]
     left = InboxStore(directory / "inbox.db")
     assert [one.number for one in left.quarantined()] == [1]
     left.close()
@@ -194,16 +195,15 @@ def test_a_short_value_takes_no_letter_of_others_with_it(tmp_path):
 def test_erase_reports_an_inbox_that_is_not_searched(tmp_path):
     with seen_through(Service({7: somebody(WHO)})) as exposure, History(tmp_path / "history") as history:
         history.collect(exposure)
-    shell = Shell(tmp_path, EXPOSUREKIT_HISTORY="history", XDG_CACHE_HOME=str(tmp_path / "cache"))
-    missing = shell.here("history", "erase", "7", "--inbox", "elsewhere.db")
+    missing = erase(tmp_path, "--inbox", "elsewhere.db")
     assert (missing.returncode, error_of(missing)) == (1, "Error: --inbox: no such file. Nothing was erased")
-    assert found_in(tmp_path / "history", {f"{WHO} name"})
-    rows, inbox, _ = shell.here("history", "erase", "7").stdout.splitlines()
+    assert present_in(tmp_path / "history", {f"{WHO} name"})
+    rows, inbox, _ = erase(tmp_path).stdout.splitlines()
     assert rows.startswith("Erased ")
     assert rows.endswith(" rows from the history history.")
     assert inbox.startswith("No inbox was searched: ")
     elsewhere = InboxStore(tmp_path / "elsewhere.db")
     elsewhere.put("msg_1", delivery_body(7))
     elsewhere.close()
-    output = shell.here("history", "erase", "7", "--inbox", "elsewhere.db").stdout
+    output = erase(tmp_path, "--inbox", "elsewhere.db").stdout
     assert "Erased 1 deliveries from the inbox elsewhere.db, 0 of them quarantined;" in output

@@ -1,5 +1,7 @@
 """The help of every command: whole sentences in 80 columns, each option explained, and commands under headings."""
 
+from functools import cache
+
 import click
 import pytest
 from support.shell import Shell
@@ -22,11 +24,18 @@ each = pytest.mark.parametrize(
 )
 
 
+@pytest.fixture(scope="module")
+def help_text(tmp_path_factory):
+    """Returns the help of a command, which is printed once."""
+    shell = Shell(tmp_path_factory.mktemp("help"), COLUMNS=str(COLUMNS))
+    return cache(lambda *words: shell.here(*words, "--help").stdout)
+
+
 @each
-def test_help_fits_80_columns_and_is_whole(words, command, tmp_path, monkeypatch):
-    monkeypatch.setenv("COLUMNS", str(COLUMNS))
-    text = Shell(tmp_path).here(*words, "--help").stdout
+def test_help_has_an_example_and_fits_80_columns(words, command, help_text):
+    text = help_text(*words)
     assert text.startswith("Usage: exposurekit")
+    assert "COMMAND [ARGS]..." in text or f"Example: exposurekit {' '.join(words)}" in text
     assert max(map(len, text.splitlines())) <= COLUMNS
     assert "\\b" not in text
     assert "\b" not in text
@@ -43,16 +52,16 @@ def test_every_option_is_explained(words, command):
 
 
 @each
-def test_a_summary_is_one_line_of_its_group(words, command, tmp_path):
+def test_a_summary_is_one_line_of_its_group(words, command, help_text):
     if words:
-        text = Shell(tmp_path).here(*words[:-1], "--help").stdout
-        assert [line for line in text.splitlines() if line.split() == [words[-1], *summary(command).split()]]
+        lines = help_text(*words[:-1]).splitlines()
+        assert [line for line in lines if line.split() == [words[-1], *summary(command).split()]]
 
 
-def test_every_command_has_a_heading(tmp_path):
+def test_every_command_has_a_heading(help_text):
     grouped = [command for commands in SECTIONS.values() for command in commands]
     assert {*grouped} == {*cli.commands.values()}
-    text = Shell(tmp_path).here("--help").stdout
-    places = [text.index(f"\n{heading}:\n") for heading in SECTIONS]
-    assert places == sorted(places)
+    text = help_text()
+    positions = [text.index(f"\n{heading}:\n") for heading in SECTIONS]
+    assert positions == sorted(positions)
     assert "\nCommands:\n" not in text

@@ -1,4 +1,4 @@
-"""The history from a shell: collect, what it shows, and its upkeep."""
+"""The history commands: collect, show, and maintenance."""
 
 import json
 import re
@@ -14,25 +14,24 @@ from deltalake import DeltaTable
 from support import faults
 from support.clients import many
 from support.histories import Person, Service, a_record, seen_through
-from support.shell import Shell, error_of
+from support.shell import TIMEOUT_S, Shell, error_of
 from support.watches import KEY, SECRET
 
 from exposurekit.history import History
 
 pytestmark = pytest.mark.long  # processes of their own
 
-PATIENCE_S = 60
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 HOSTILE = "Peep\x1b[31m\u202eFinder\r\n2  look"
 
 
 class Fleet:
-    """A service of twenty people that notes whom it was asked for; those past ten may be kept waiting."""
+    """A service of twenty people that records which were requested; those past ten may get no response."""
 
     def __init__(self):
         self.user_ids = []
         self.is_slow = False
-        self.eight_wait = threading.Event()  # as many as are asked for at once
+        self.eight_wait = threading.Event()  # the number of parallel requests
         self._answer = many(range(1, 21), self._meddle)
 
     def __call__(self, request):
@@ -72,8 +71,8 @@ def shell(fleet, tmp_path):
 
 @pytest.fixture(scope="module")
 def collected_history(tmp_path_factory):
-    """Two looks at two people, at sites with hostile names; copied, not changed."""
-    directory = tmp_path_factory.mktemp("kept") / "history"
+    """Two runs and a staged one, of two people, at a site with a hostile name."""
+    directory = tmp_path_factory.mktemp("collected") / "history"
     service = Service({number: Person([a_record(10 * number, site=HOSTILE)]) for number in (1, 2)})
     with seen_through(service) as exposure, History(directory) as history:
         history.collect(exposure, run="sunday")
@@ -95,19 +94,15 @@ def is_silent_about(shell, *runs):
             assert secret not in run.stdout + run.stderr
 
 
-# --- collect ------------------------------------------------------------------------------------------
-
-
 def test_collect_prints_one_line_and_a_repeated_run_adds_nothing(shell, fleet):
     first = shell("collect", "--history", "history", "--run", "monday")
     assert (first.returncode, first.stderr) == (0, "")
     assert first.stdout == "run monday: 20 people loaded in full, 20 registered, 20 entered scope\n"
     fleet.user_ids.clear()
-    again = shell("collect", "--history", "history", "--run", "monday", "--json")
+    again = shell.here("collect", "--history", "history", "--run", "monday", "--json")
     summary = json.loads(again.stdout)
-    assert (again.returncode, summary["run"], summary["seq"], summary["whole"], summary["waits_for"]) == (
-        *(0, "monday", 1, 20, []),
-    )
+    figures = [summary[name] for name in ("run", "seq", "whole", "waits_for")]
+    assert (again.returncode, figures) == (0, ["monday", 1, 20, []])
     assert fleet.user_ids == []
     assert summary["was_there"] is True
     prose = shell.here("collect", "--history", "history", "--run", "monday").stdout
@@ -117,27 +112,27 @@ def test_collect_prints_one_line_and_a_repeated_run_adds_nothing(shell, fleet):
     is_silent_about(shell, first, again, runs)
 
 
-def test_a_look_that_could_list_nobody_leaves_no_run_behind(tmp_path):
+def test_a_run_that_cannot_list_people_is_not_stored(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     shell = shell_of(tmp_path, f"http://127.0.0.1:{port}")
-    run = shell("collect", "--history", "history", "--run", "monday")
+    run = shell.here("collect", "--history", "history", "--run", "monday")
     assert run.returncode == 1
     runs = shell.here("history", "runs", "--history", "history")
     assert (runs.returncode, runs.stdout, runs.stderr) == (0, "", "The history has no runs yet.\n")
     assert [*(tmp_path / "history" / "staging").glob("*")] == []
 
 
-def test_shards_share_a_run_and_the_last_takes_it_in(shell, fleet):
+def test_the_last_shard_completes_a_run(shell, fleet):
     words = ("collect", "--history", "history", "--run", "monday", "--shard")
-    first = shell(*words, "1/2")
+    first = shell.here(*words, "1/2")
     assert first.stdout == "run monday: staged, waits for shard 2\n"
     assert fleet.user_ids
     assert not [user_id for user_id in fleet.user_ids if user_id % 2]
     waiting = shell.here("history", "runs", "--history", "history")
     assert (waiting.returncode, waiting.stdout) == (0, "")
     assert "run monday: staged, waits for shard 2\n" in waiting.stderr
-    last = shell(*words, "2/2")
+    last = shell.here(*words, "2/2")
     assert last.stdout.startswith("run monday: 20 people loaded in full")
     assert sorted(fleet.user_ids) == list(range(1, 21))
     is_silent_about(shell, first, waiting, last)
@@ -156,14 +151,14 @@ def test_a_user_who_is_not_registered_is_reported(shell):
 def test_a_failed_run_does_not_wait_for_a_shard(shell, fleet):
     fleet.is_slow = True
     with shell.started("collect", "--history", "history") as process:
-        assert fleet.eight_wait.wait(PATIENCE_S)
+        assert fleet.eight_wait.wait(TIMEOUT_S)
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=PATIENCE_S)
+        process.communicate(timeout=TIMEOUT_S)
     [line] = shell.here("history", "runs", "--history", "history").stderr.splitlines()[1:]
     assert line.endswith(": interrupted; the next collect resumes it")
 
 
-def test_a_shard_without_a_run_says_what_to_give(shell):
+def test_a_shard_without_a_run_name_is_an_error(shell):
     assert error_of(shell.here("collect", "--shard", "1/2")).endswith(
         "--shard needs a run with a name: add --run NAME"
     )
@@ -201,18 +196,18 @@ def test_a_history_keeps_its_record_identity(shell):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_collection_that_is_stopped_goes_on_where_it_stood(shell, fleet, number):
+def test_a_stopped_collection_is_resumed_by_the_next(shell, fleet, number):
     fleet.is_slow = True
     with shell.started("collect", "--history", "history") as process:
-        assert fleet.eight_wait.wait(PATIENCE_S)
+        assert fleet.eight_wait.wait(TIMEOUT_S)
         process.send_signal(number)
-        out, err = process.communicate(timeout=PATIENCE_S)
+        out, err = process.communicate(timeout=TIMEOUT_S)
     assert process.returncode == 130
     messages = ["What was loaded is stored; the next collect continues from there.", "Stopped."]
     assert (out, err.split("\n\n")) == ("", [messages[0], f"{messages[1]}\n"])
     fleet.is_slow = False
     fleet.user_ids.clear()
-    rest = shell("collect", "--history", "history")
+    rest = shell.here("collect", "--history", "history")
     assert sorted(fleet.user_ids) == list(range(11, 21))
     assert "20 people loaded in full" in rest.stdout
     assert (
@@ -221,29 +216,26 @@ def test_a_collection_that_is_stopped_goes_on_where_it_stood(shell, fleet, numbe
     is_silent_about(shell, rest)
 
 
-@pytest.mark.parametrize(("command", "gone"), [(["collect"], "BASE_URL"), (["watch", "run"], "API_KEY")])
-def test_without_a_connection_history_commands_say_what_to_set(tmp_path, command, gone):
+@pytest.mark.parametrize(
+    ("words", "missing", "error"),
+    [
+        (["collect"], "BASE_URL", "EXPOSUREKIT_BASE_URL"),
+        (["watch", "run"], "API_KEY", "EXPOSUREKIT_API_KEY"),
+        (["collect"], None, "Error: List users"),
+    ],
+)
+def test_a_missing_connection_or_service_is_a_one_line_error(tmp_path, words, missing, error):
     shell = shell_of(tmp_path, "http://127.0.0.1:9")
-    del shell.environment[f"EXPOSUREKIT_{gone}"]
-    run = shell(*command, "--history", "history")
-    assert run.returncode == 1
-    assert f"EXPOSUREKIT_{gone}" in error_of(run)
-    assert list(tmp_path.iterdir()) == []
-    is_silent_about(shell_of(tmp_path, "http://127.0.0.1:9"), run)
-
-
-def test_a_service_that_is_down_is_told_in_one_line(tmp_path):
-    shell = shell_of(tmp_path, "http://127.0.0.1:9")
-    run = shell("collect", "--history", "history")
+    if missing:
+        shell.environment[f"EXPOSUREKIT_{missing}"] = ""
+    run = shell.here(*words, "--history", "history")
     assert (run.returncode, run.stdout) == (1, "")
-    assert error_of(run).startswith("Error: List users")
+    assert error in error_of(run)
+    assert missing is None or list(tmp_path.iterdir()) == []
     is_silent_about(shell, run)
 
 
-# --- what it shows ------------------------------------------------------------------------------------
-
-
-def test_runs_are_shown_in_prose_and_as_json(copy):
+def test_runs_are_printed_in_columns_and_as_json(copy):
     prose = copy.here("history", "runs")
     assert prose.stdout.splitlines()[0].split()[:5] == ["seq", "run", "origin", "finished", "at"]
     assert len(prose.stdout.splitlines()) == 3
@@ -255,7 +247,7 @@ def test_runs_are_shown_in_prose_and_as_json(copy):
     ]
 
 
-def test_statuses_are_shown_in_prose_and_as_json(copy):
+def test_statuses_are_printed_in_columns_and_as_json(copy):
     head, first, last = copy.here("history", "show", "--every", "run").stdout.splitlines()
     assert head.split()[:2] == ["period", "at"]
     assert first.split()[2:6] == ["2", "2", "0", "0"]
@@ -278,7 +270,7 @@ def test_hostile_text_does_not_reach_the_terminal(copy, words):
 
 
 @pytest.mark.parametrize("words", [("runs",), ("show",), ("verify",), ("compact",), ("erase", "1")])
-def test_where_there_is_no_history_none_is_made(tmp_path, words):
+def test_a_missing_history_is_not_created(tmp_path, words):
     (tmp_path / "photographs").mkdir(mode=0o755)
     for there in ("photographs", "nowhere"):
         run = Shell(tmp_path).here("history", *words, "--history", there)
@@ -291,10 +283,7 @@ def test_where_there_is_no_history_none_is_made(tmp_path, words):
     assert (tmp_path / "photographs").stat().st_mode & 0o777 == 0o755
 
 
-# --- upkeep -------------------------------------------------------------------------------------------
-
-
-def test_a_run_whose_shards_never_came_is_finished_by_hand(copy):
+def test_an_incomplete_run_can_be_finished_by_hand(copy):
     finished = copy.here("history", "finish", "tuesday")
     assert finished.stdout == "run tuesday: 1 person loaded in full, 1 missed\n"
     assert "No pending run has that name" in error_of(copy.here("history", "finish", "tuesday"))
@@ -304,12 +293,12 @@ def test_a_run_whose_shards_never_came_is_finished_by_hand(copy):
 
 
 def a_file(directory, table):
-    """One of those that its newest version needs."""
+    """Return a file that the newest version of a table needs."""
     return Path(DeltaTable(directory / table).file_uris()[0])
 
 
 @pytest.mark.parametrize("table", ["changes", "records", "people", "cube"])
-def test_a_file_that_is_gone_does_not_verify(copy, table):
+def test_verify_detects_a_missing_file(copy, table):
     a_file(copy.directory / "history", table).unlink()
     run = copy.here("history", "verify")
     assert run.returncode == 1
@@ -317,7 +306,7 @@ def test_a_file_that_is_gone_does_not_verify(copy, table):
     assert str(copy.directory) not in run.stderr
 
 
-def test_a_row_that_was_changed_does_not_verify(copy):
+def test_verify_detects_a_changed_row(copy):
     file = a_file(copy.directory / "history", "changes")
     table = pq.read_table(file, partitioning=None)
     column_index = table.column_names.index("status")

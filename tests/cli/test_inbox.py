@@ -1,4 +1,4 @@
-"""The inbox as an operator's process: its path, its secrets, its end, and a look at what it could not read."""
+"""The inbox as a process: its path, its secrets, its end, and the deliveries that it could not read."""
 
 import contextlib
 import json
@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 from support.inbox import BODY, PATH, SECRET, signed_headers
-from support.shell import Shell, error_of, said_until
+from support.shell import TIMEOUT_S, Shell, ended, error_of, listening
 
 from exposurekit.cli.inbox import create_receiver, receiving
 from exposurekit.monitor.webhooks.store import InboxStore
@@ -21,7 +21,6 @@ from exposurekit.service.webhooks.endpoints import new_secret
 from exposurekit.system.asgi_server import _is_loopback
 from exposurekit.system.clock import utc_now
 
-PATIENCE_S = 60
 RECEIVE = ("inbox", "run", "--history", "history", "--port", "0")
 
 
@@ -38,16 +37,6 @@ def inbox(shell):
     store.close()
 
 
-def listening(process):
-    return re.search(r"http://\S+", said_until(process, "listening=")).group()
-
-
-def ended(process, number=signal.SIGTERM):
-    process.send_signal(number)
-    assert process.wait(timeout=PATIENCE_S) == 0
-    return process.stderr.read()
-
-
 def stored_bodies(shell):
     store = InboxStore(shell.directory / "history" / "inbox.db")
     try:
@@ -56,26 +45,24 @@ def stored_bodies(shell):
         store.close()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_without_a_secret_a_path_is_generated_once_and_reused(shell, number):
-    printed_lines, path = [], None
-    for _ in range(2):
+def test_without_a_secret_a_path_is_generated_once_and_reused(shell):
+    printed, path = [], None
+    for number in (signal.SIGTERM, signal.SIGINT):
         with shell.started(*RECEIVE) as process:
-            printed_lines.append(process.stdout.readline().split()[-1])
-            path = path or urlsplit(printed_lines[0]).path
+            printed.append(process.stdout.readline().split()[-1])
+            path = path or urlsplit(printed[0]).path
             base_url = listening(process)
-            assert printed_lines[0].startswith(base_url) is (len(printed_lines) == 1)
+            assert printed[0].startswith(base_url) is (len(printed) == 1)
             assert httpx.post(base_url + path, content=BODY).status_code == 204
-            log = ended(process, number)
-            assert path not in log + process.stdout.read()
-    assert printed_lines[1] == "history/inbox.path"
+            assert path not in ended(process, number) + process.stdout.read()
+    assert printed[1] == "history/inbox.path"
     assert re.fullmatch(r"/[A-Za-z0-9_-]{43}", path)
     assert stored_bodies(shell) == [BODY.encode()]
     modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in (shell.directory / "history").iterdir()}
     assert modes == {"inbox.db": 0o600, "inbox.path": 0o600}
 
 
-def test_on_a_terminal_the_path_is_told_each_time(tmp_path):
+def test_a_terminal_shows_the_path_each_time(tmp_path):
     ours, theirs = pty.openpty()
     with os.fdopen(theirs, "w") as terminal, contextlib.redirect_stdout(terminal):
         for _ in range(2):
@@ -88,7 +75,7 @@ def test_on_a_terminal_the_path_is_told_each_time(tmp_path):
     assert terminal_output.count((tmp_path / "inbox.path").read_text().strip()) == 2
 
 
-def test_secrets_by_environment_are_told_nowhere(tmp_path):
+def test_secrets_from_the_environment_are_not_printed(tmp_path):
     shell = Shell(
         tmp_path,
         EXPOSUREKIT_WEBHOOK_PATH_SECRET=PATH,
@@ -109,7 +96,7 @@ def test_secrets_by_environment_are_told_nowhere(tmp_path):
     assert not (shell.directory / "history" / "inbox.path").exists()
 
 
-def test_secrets_of_a_dotenv_file_are_those_of_the_variables(shell):
+def test_signing_secrets_are_read_from_a_dotenv_file(shell):
     (shell.directory / ".env").write_text(f"EXPOSUREKIT_WEBHOOK_SIGNING_SECRET='{new_secret()} {SECRET}'\n")
     with shell.started(*RECEIVE) as process:
         base_url = listening(process)
@@ -120,14 +107,14 @@ def test_secrets_of_a_dotenv_file_are_those_of_the_variables(shell):
     assert answers == [401, 204]
 
 
-def test_where_it_cannot_begin_no_path_is_made_or_told(shell):
+def test_an_inbox_that_cannot_start_creates_no_path(shell):
     history = shell.directory / "history"
     history.mkdir()
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        in_use = shell("inbox", "run", "--history", "history", "--port", port)
-    (history / "inbox.db").write_text("a letter to nobody, long enough to be no database at all" * 9)
-    another = shell(*RECEIVE)
+        in_use = shell.here("inbox", "run", "--history", "history", "--port", port)
+    (history / "inbox.db").write_text("long enough to be no database " * 20)
+    another = shell.here(*RECEIVE)
     assert "it is in use" in error_of(in_use)
     assert error_of(another).endswith(
         "the file for the inbox is a different kind of file: use a path that does not exist yet"
@@ -137,10 +124,10 @@ def test_where_it_cannot_begin_no_path_is_made_or_told(shell):
     assert [file.name for file in history.iterdir()] == ["inbox.db"]
 
 
-def test_a_request_that_has_begun_is_answered_before_the_end(shell):
+def test_a_begun_request_gets_its_response_before_the_end(shell):
     with shell.started(*RECEIVE, "--path-secret", PATH) as process:
         port = urlsplit(listening(process)).port
-        with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as wire:
+        with socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT_S) as wire:
             head = (
                 f"POST /{PATH} HTTP/1.1\r\nhost: inbox.example\r\ncontent-length: 4\r\nexpect: 100-continue"
             )
@@ -149,7 +136,7 @@ def test_a_request_that_has_begun_is_answered_before_the_end(shell):
             process.send_signal(signal.SIGTERM)
             wire.sendall(b"last")
             assert wire.recv(1_000).startswith(b"HTTP/1.1 204 ")
-        assert process.wait(timeout=PATIENCE_S) == 0
+        assert process.wait(timeout=TIMEOUT_S) == 0
     assert stored_bodies(shell) == [b"last"]
 
 
@@ -177,7 +164,7 @@ def test_waiting_deliveries_are_listed_without_their_bodies(shell, inbox):
     assert sorted(delivery) == ["number", "received_at", "size", "webhook_id"]
 
 
-def test_where_nothing_is_quarantined_it_says_so(shell, inbox):
+def test_an_empty_quarantine_is_stated(shell, inbox):
     inbox.counts()
     listed = shell.here("inbox", "quarantine", "--history", "history")
     assert (listed.stdout, listed.stderr) == ("", "Nothing is quarantined.\n")
@@ -196,21 +183,23 @@ def test_where_nothing_is_quarantined_it_says_so(shell, inbox):
         (["run", "--history", "h", "--host", "192.0.2.1"], "cannot listen on 192.0.2.1 port 8787"),
     ],
 )
-def test_what_it_cannot_receive_with_is_told_in_one_line(shell, words, message):
+def test_a_wrong_option_is_a_one_line_error(shell, words, message):
     (shell.directory / "file").touch()
-    run = shell("inbox", *words)
+    run = shell.here("inbox", *words)
     assert run.returncode == 1
     assert message in error_of(run)
     assert "s3cret" not in run.stderr
 
 
-def test_a_kept_path_that_was_spoiled_is_not_used(shell):
+def test_a_damaged_path_file_is_an_error(shell):
     (shell.directory / "inbox.path").write_text("short\n")
-    assert "damaged: remove its file" in error_of(shell("inbox", "run", "--inbox", "inbox.db", "--port", "0"))
+    assert "damaged: remove its file" in error_of(
+        shell.here("inbox", "run", "--inbox", "inbox.db", "--port", "0")
+    )
 
 
 @pytest.mark.parametrize(
     ("host", "loopback"), [("127.0.0.1", True), ("::1", True), ("2001:db8::1", False), ("192.0.2.1", False)]
 )
-def test_beyond_loopback_it_warns(host, loopback):
+def test_loopback_addresses_are_recognized(host, loopback):
     assert _is_loopback(host) is loopback

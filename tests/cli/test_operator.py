@@ -1,4 +1,4 @@
-"""What an operator does from a shell: who answers for consent, callbacks, people, deliveries, the state of it all."""
+"""The operator's commands: attestation, callbacks, people, deliveries and the status of the service."""
 
 import json
 import re
@@ -34,12 +34,12 @@ def operator(tmp_path, store):
 
 @pytest.fixture
 def file_operator(tmp_path):
-    """Where it is SQLite's file that matters, or the database does not."""
+    """For tests of the SQLite file, or independent of the database."""
     return Operator(tmp_path, f"sqlite:///{tmp_path / 'service.db'}")
 
 
 def jane(operator, *, attested=True, url=None, clock=None):
-    """Register a person of acme; their id."""
+    """Register a person of acme and return their id."""
 
     async def register(work):
         await integrators.add(work, "acme", attested_by="Jo Doe" if attested else None)
@@ -68,17 +68,26 @@ def consents(operator, user_id):
     return operator.work(ask)
 
 
-def test_an_integrator_is_added_with_somebody_who_answers_for_consent(operator):
+def integrator(operator):
+    [listed] = json_output(operator.here("integrator", "list", "--json"))
+    return listed
+
+
+def test_an_attestation_is_stored_revoked_and_renewed(operator):
     run = operator.here("integrator", "add", "acme", "--attested-by", " Jo Doe ", "--json")
     assert set(json_output(run)) == {"integration_name", "api_key", "api_secret"}
-    [listed] = json_output(operator.here("integrator", "list", "--json"))
-    assert listed["attested_by"] == "Jo Doe"
-    assert listed["has_callback"] is False
+    listed = integrator(operator)
+    assert (listed["attested_by"], listed["has_callback"]) == ("Jo Doe", False)
     assert datetime.fromisoformat(listed["since"]).tzinfo == UTC
     assert "attested by Jo Doe  no callback" in ok(operator.here("integrator", "list"))
+    run = operator.here("integrator", "attest", "acme", "--revoke")
+    assert "only after their consent is recorded" in run.stderr
+    assert integrator(operator)["attested_by"] is None
+    assert "is attested" in ok(operator.here("integrator", "attest", "acme", "--attested-by", "Jo Doe"))
+    assert integrator(operator)["attested_by"] == "Jo Doe"
 
 
-def test_an_integrator_without_a_terminal_needs_an_attestation(file_operator):
+def test_without_a_terminal_an_attestation_must_be_passed(file_operator):
     run = file_operator.here("integrator", "add", "acme")
     assert run.returncode == 2
     assert "--attested-by WHO" in run.stderr
@@ -86,35 +95,22 @@ def test_an_integrator_without_a_terminal_needs_an_attestation(file_operator):
     assert not (file_operator.directory / "service.db").exists()
 
 
-def test_nobody_may_attest_and_then_it_is_said_what_follows(operator):
+def test_no_attestation_prints_the_consequence(operator):
     run = operator.here("integrator", "add", "acme", "--no-attestation")
     assert "EXPOSUREKIT_API_SECRET=" in ok(run)
     assert "are scanned only after their consent is recorded" in run.stderr
     assert "no attestation" in ok(operator.here("integrator", "list"))
 
 
-def test_on_a_terminal_it_is_asked_who_attests(file_operator):
-    run = file_operator.on_a_terminal("integrator", "add", "acme", "--json", answers="\n  \nJo Doe\n")
-    assert set(json.loads(run.stdout)) == {"integration_name", "api_key", "api_secret"}
-    assert "Who attests the consent" in run.stderr
-    [listed] = json_output(file_operator.here("integrator", "list", "--json"))
-    assert listed["attested_by"] == "Jo Doe"
-
-
-def test_who_leaves_a_question_unanswered_stops_the_command(file_operator):
-    run = file_operator.on_a_terminal("integrator", "add", "acme", answers="\x04")
+def test_a_terminal_is_prompted_for_the_attestation(file_operator):
+    run = file_operator.on_a_terminal("integrator", "add", "acme", answers="\x04")  # end of input
     assert run.returncode == 130
     assert run.stderr.splitlines()[-1].endswith("Stopped.")
     assert not (file_operator.directory / "service.db").exists()
-
-
-def test_an_attestation_is_given_and_taken_back(operator):
-    ok(operator.here("integrator", "add", "acme", "--no-attestation"))
-    assert "is attested" in ok(operator.here("integrator", "attest", "acme", "--attested-by", "Jo Doe"))
-    assert json_output(operator.here("integrator", "list", "--json"))[0]["attested_by"] == "Jo Doe"
-    run = operator.here("integrator", "attest", "acme", "--revoke")
-    assert "only after their consent is recorded" in run.stderr
-    assert json_output(operator.here("integrator", "list", "--json"))[0]["attested_by"] is None
+    run = file_operator.on_a_terminal("integrator", "add", "acme", "--json", answers="\n  \nJo Doe\n")
+    assert set(json.loads(run.stdout)) == {"integration_name", "api_key", "api_secret"}
+    assert "Who attests the consent" in run.stderr
+    assert integrator(file_operator)["attested_by"] == "Jo Doe"
 
 
 @pytest.mark.parametrize(
@@ -145,22 +141,21 @@ def test_too_few_or_too_many_arguments_are_a_usage_error(file_operator, words):
     assert not (file_operator.directory / "service.db").exists()
 
 
-def test_who_only_looks_does_not_wait_for_whoever_writes(file_operator):
+def test_reading_does_not_wait_for_a_writer(file_operator):
     ok(file_operator.here("integrator", "add", "acme", "--no-attestation"))
     with closing(sqlite3.connect(file_operator.directory / "service.db")) as other:
         other.execute("BEGIN IMMEDIATE")
         assert list(json_output(file_operator.here("service", "status", "--json"))) == STATUS
-        [listed] = json_output(file_operator.here("integrator", "list", "--json"))
-    assert listed["integration_name"] == "acme"
+        assert integrator(file_operator)["integration_name"] == "acme"
 
 
-def test_a_callback_is_vetted_and_its_new_secret_shown_once(operator):
+def test_a_callback_is_checked_and_its_secret_printed_once(operator):
     ok(operator.here("integrator", "add", "acme", "--no-attestation"))
     run = operator.here("integrator", "set-callback", "acme", HOOK, "--new-secret")
     [secret] = re.findall(r"^EXPOSUREKIT_WEBHOOK_SIGNING_SECRET=(whsec_\S+)\n$", ok(run))
     stored = operator.work(lambda work: endpoints.get_callback(work, "acme"))
     assert (stored.url, stored.secret) == (HOOK, secret)
-    assert json_output(operator.here("integrator", "list", "--json"))[0]["has_callback"] is True
+    assert integrator(operator)["has_callback"] is True
     run = operator.here("integrator", "set-callback", "acme", f"{HOOK}/2")
     assert ok(run) == "acme receives webhooks from now on, signed.\n"
     assert operator.work(lambda work: endpoints.get_callback(work, "acme")).secret == secret
@@ -170,7 +165,7 @@ def test_a_callback_is_vetted_and_its_new_secret_shown_once(operator):
     assert json_output(run) == {"integration_name": "acme", "signed": False, "webhook_secret": None}
 
 
-def test_a_secret_that_is_brought_along_is_not_shown(file_operator):
+def test_a_supplied_secret_is_not_printed(file_operator):
     ok(file_operator.here("integrator", "add", "acme", "--no-attestation"))
     secret = endpoints.new_secret()
     for words, stdin in (([secret], ""), (["-"], f"{secret}\n")):
@@ -185,6 +180,21 @@ def test_an_unknown_integrator_is_reported_before_its_callback_is_checked(file_o
     ok(file_operator.here("integrator", "add", "acme", "--no-attestation"))
     run = file_operator.here("integrator", "set-callback", "acne", "not an address")
     assert "no integrator has this name" in error_of(run)
+
+
+@pytest.fixture(scope="module")
+def added(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("acme")
+    operator = Operator(directory, f"sqlite:///{directory / 'service.db'}")
+    ok(operator.here("integrator", "add", "acme", "--no-attestation"))
+    return operator
+
+
+@pytest.fixture
+def acme(added):
+    """An operator of an integrator without a callback."""
+    added.work(lambda work: endpoints.set_callback(work, "acme", None))
+    return added
 
 
 @pytest.mark.parametrize(
@@ -204,17 +214,16 @@ def test_an_unknown_integrator_is_reported_before_its_callback_is_checked(file_o
         ("http://93.184.216.34/hook", ["93.184.216.0/24"], None),
     ],
 )
-def test_a_forbidden_callback_is_refused_with_its_reason(file_operator, url, opened, reason):
-    ok(file_operator.here("integrator", "add", "acme", "--no-attestation"))
+def test_a_forbidden_callback_is_refused_with_its_reason(acme, url, opened, reason):
     networks = [word for network in opened for word in ("--callback-network", network)]
-    run = file_operator.here("integrator", "set-callback", "acme", url, *networks)
+    run = acme.here("integrator", "set-callback", "acme", url, *networks)
     assert (reason is None) == (run.returncode == 0)
     assert reason is None or reason in error_of(run)
-    listed = json_output(file_operator.here("integrator", "list", "--json"))
-    assert listed[0]["has_callback"] is (reason is None)
+    stored = acme.work(lambda work: endpoints.get_callback(work, "acme"))
+    assert (stored and stored.url) == (None if reason else url)
 
 
-def test_networks_are_opened_by_the_environment_as_well(tmp_path):
+def test_callback_networks_are_read_from_the_environment(tmp_path):
     operator = Operator(tmp_path, "sqlite:///service.db")
     operator.environment["EXPOSUREKIT_CALLBACK_NETWORKS"] = "10.0.0.0/8 127.0.0.0/8"
     ok(operator.here("integrator", "add", "acme", "--no-attestation"))
@@ -229,7 +238,7 @@ def test_consent_and_activation_decide_together_whether_a_scan_is_due(operator):
         return json_output(operator.here("service", "status", "--json"))["work"]["scans"]["due"]
 
     assert due() == 0
-    assert "A scan is due." in ok(operator.here("users", "consent", one, "--by", "Jane, by letter"))
+    assert "A scan is due." in ok(operator.here("users", "consent", one, "--by", "Jane, by mail"))
     assert due() == 1
     assert "is deactivated" in ok(operator.here("users", "deactivate", one))
     assert due() == 0
@@ -240,13 +249,13 @@ def test_consent_and_activation_decide_together_whether_a_scan_is_due(operator):
     assert due() == 0
     assert "was not recorded" in ok(operator.here("users", "withdraw", one, "--by", "Jane"))
     assert "their consent is not recorded" in ok(operator.here("users", "activate", one))
-    assert consents(operator, user_id) == [("Jane, by letter", "Jane, by phone")]
+    assert consents(operator, user_id) == [("Jane, by mail", "Jane, by phone")]
 
 
 @pytest.mark.parametrize(
     "words", [["withdraw", "7", "--by", "Jo"], ["consent", "7", "--by", "Jo"], ["activate", "7"]]
 )
-def test_a_person_who_is_not_there_is_told(file_operator, words):
+def test_an_unknown_user_is_an_error(file_operator, words):
     jane(file_operator)
     assert error_of(file_operator.here("users", *words)) == "Error: no user has this id"
 
@@ -259,7 +268,7 @@ def candidate(operator, user_id, *, verdict="possible", score=0.5, name=LISTING.
     operator.work(lambda work: candidates.save(work, user_id, SITE.name, listing, judged))
 
 
-def test_candidates_are_shown_with_what_an_operator_needs_to_judge(operator):
+def test_candidates_are_listed_with_the_grounds_for_a_decision(operator):
     user_id = jane(operator)
     candidate(operator, user_id)
     candidate(operator, user_id, verdict="quarantined", score=0.9, name="Jane\x1b[2J Doe")
@@ -316,7 +325,7 @@ def test_an_accepted_candidate_is_a_record(operator, defined):
     assert "no candidate has this id" in error_of(again)
 
 
-def test_a_rejected_candidate_is_not_shown_again(operator):
+def test_a_rejected_candidate_is_not_listed_again(operator):
     candidate(operator, jane(operator))
     [waiting] = json_output(operator.here("users", "candidates", "--json"))
     assert "is rejected" in ok(operator.here("users", "reject", str(waiting["id"])))
@@ -340,8 +349,8 @@ def test_a_purged_person_is_in_no_table_and_no_file(file_operator):
             }
 
     before = everything()
-    values = {value for name, rows in before.items() if name not in {"integrators", "metadata"} for row in rows
-              for value in row if isinstance(value, bytes)}  # fmt: skip
+    rows = [row for name, rows in before.items() if name not in {"integrators", "metadata"} for row in rows]
+    values = {value for row in rows for value in row if isinstance(value, bytes)}
     assert len(values) > 10
     assert error_of(operator.on_a_terminal("users", "purge", str(user_id), answers="n\n")).endswith(
         "nothing was deleted"
@@ -355,8 +364,8 @@ def test_a_purged_person_is_in_no_table_and_no_file(file_operator):
     assert "no user has this id" in error_of(operator.here("users", "purge", str(user_id), "--yes"))
 
 
-def kill(operator, user_id):
-    """A delivery about the person that nobody took; its webhook id."""
+def dead_delivery(operator, user_id):
+    """Let a delivery about the person die and return its webhook id."""
     clock = FrozenClock(datetime.now(UTC) - timedelta(days=1))
     operator.work(lambda work: findings.discover_link(work, user_id, PAGE), clock=clock)
     for _ in range(4):
@@ -375,7 +384,7 @@ def kill(operator, user_id):
 
 def test_deliveries_are_listed_and_dead_ones_replayed(operator):
     user_id = jane(operator, url=HOOK)
-    dead = kill(operator, user_id)
+    dead = dead_delivery(operator, user_id)
     operator.work(lambda work: findings.discover_record(work, user_id, LISTING, SITE))
     newest, oldest = json_output(operator.here("webhooks", "list", "--json"))
     assert (newest["state"], newest["attempts"], newest["events"]) == ("open", 0, 2)
@@ -399,16 +408,16 @@ def test_deliveries_are_listed_and_dead_ones_replayed(operator):
 
 
 def test_every_dead_delivery_is_replayed_at_once(operator):
-    dead = kill(operator, jane(operator, url=HOOK))
+    dead = dead_delivery(operator, jane(operator, url=HOOK))
     assert ok(operator.here("webhooks", "replay", "--all")) == "1 deliveries will be sent again.\n"
     assert ok(operator.here("webhooks", "replay", "--all")) == "0 deliveries will be sent again.\n"
     [again] = json_output(operator.here("webhooks", "list", "--json"))
     assert (again["webhook_id"], again["state"]) == (dead, "pending")
 
 
-def test_the_status_counts_and_names_nobody(operator):
+def test_the_status_has_counts_and_no_names(operator):
     user_id = jane(operator, url=HOOK)
-    dead = kill(operator, user_id)
+    dead = dead_delivery(operator, user_id)
     ok(operator.here("webhooks", "replay", dead))
     site = Site(name="Seekfolk", removed_by_us=True)
     operator.work(lambda work: findings.discover_record(work, user_id, LISTING, site))
@@ -439,7 +448,7 @@ def test_the_status_counts_and_names_nobody(operator):
         assert word not in output + json.dumps(status)
 
 
-def test_work_that_is_held_is_not_due(operator):
+def test_leased_work_is_not_due(operator):
     jane(operator)
     operator.work(lambda work: leases.acquire(work, tables.users, limit=1, duration=timedelta(hours=1)))
     scans = json_output(operator.here("service", "status", "--json"))["work"]["scans"]
@@ -454,7 +463,7 @@ def test_people_without_activation_or_consent_are_not_scanned(operator):
 
 
 @pytest.mark.long
-def test_a_database_that_is_busy_is_told_in_one_line(file_operator):
+def test_a_locked_database_is_a_one_line_error(file_operator):
     jane(file_operator)
     with closing(sqlite3.connect(file_operator.directory / "service.db", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")

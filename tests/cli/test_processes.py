@@ -1,10 +1,8 @@
-"""The processes of a service, as they really run: serve, worker, both at once, and how they end."""
+"""The processes of a service: serve, worker, both at once, and how they end."""
 
 import asyncio
 import json
-import re
 import signal
-import time
 from datetime import UTC, datetime, timedelta
 
 import httpx
@@ -14,7 +12,7 @@ from starlette.applications import Starlette
 from starlette.responses import Response
 from starlette.routing import Route
 from support.services import PAGE, url_of
-from support.shell import Operator, said_until
+from support.shell import Operator, ended, eventually, line_with, listening
 
 import exposurekit as ek
 from exposurekit.service.api.server import running
@@ -24,9 +22,8 @@ from exposurekit.service.storage import tables
 
 pytestmark = pytest.mark.long  # processes of their own
 NETWORK = ("--callback-network", "127.0.0.0/8")
-PATIENCE_S = 30
 JUNIPER = {"first_name": "Juniper", "last_name": "Quill", "addresses": [{"city": "Oak", "state": "CA"}]}
-# On loopback, where no scan may go: each look is inconclusive, and says why.
+# On loopback, where scans are forbidden: each is inconclusive and states the reason.
 DEFINITION = """
 name: Seekfolk
 guide: A free directory.
@@ -45,16 +42,16 @@ def operator(tmp_path, store):
 
 
 class Inbox:
-    """An integrator that takes what comes; one that dawdles answers only when it is told to."""
+    """An integrator that receives webhooks; a slow one responds only after `goes_on` is set."""
 
-    def __init__(self, *, dawdles: bool = False) -> None:
+    def __init__(self, *, is_slow: bool = False) -> None:
         self.ids: list[str] = []
         self.goes_on = asyncio.Event()
-        if not dawdles:
+        if not is_slow:
             self.goes_on.set()
-        self.app = Starlette(routes=[Route("/hook", self.take, methods=["POST"])])
+        self.app = Starlette(routes=[Route("/hook", self.receive, methods=["POST"])])
 
-    async def take(self, request):
+    async def receive(self, request):
         self.ids.append(request.headers["webhook-id"])
         await self.goes_on.wait()
         return Response(status_code=204)
@@ -71,25 +68,6 @@ def json_output(operator, *words):
     return json.loads(run.stdout)
 
 
-def eventually(ask):
-    """What is asked for, once it is so."""
-    until = time.monotonic() + PATIENCE_S
-    while not (result := ask()):
-        assert time.monotonic() < until, "it did not come to pass"
-        time.sleep(0.1)
-    return result
-
-
-def listening(process):
-    return re.search(r"http://\S+", said_until(process, "listening=")).group()
-
-
-def ended(process, number):
-    process.send_signal(number)
-    assert process.wait(timeout=PATIENCE_S) == 0
-    return process.stderr.read()
-
-
 def register(base_url, credentials):
     with ek.Client(base_url, **credentials) as client:
         return client.create_user(**JUNIPER)
@@ -104,7 +82,7 @@ def due_delivery(operator, base_url, user_id):
 
 
 def scanned(operator):
-    """The person's row, once nobody scans them."""
+    """Return the person's row once no scan is running."""
 
     async def ask(work):
         row = await work.first(select(tables.users.c.scanned_at, tables.users.c.is_scanning))
@@ -114,7 +92,7 @@ def scanned(operator):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_worker_does_what_a_service_without_one_left(operator, number):
+def test_a_worker_scans_for_a_service_without_one(operator, number):
     credentials = added(operator)
     (operator.directory / "sites").mkdir()
     (operator.directory / "sites" / "seekfolk.yaml").write_text(DEFINITION)
@@ -122,7 +100,7 @@ def test_a_worker_does_what_a_service_without_one_left(operator, number):
         register(listening(front), credentials)
         assert json_output(operator, "service", "status")["work"]["scans"]["due"] == 1
         with operator.started("worker", "--sites", "sites") as worker:
-            assert "sites=1 search_engine=no" in said_until(worker, "worker=running")
+            assert "sites=1 search_engine=no" in line_with(worker, "worker=running")
             eventually(lambda: scanned(operator))
             assert scanned(operator).scanned_at is not None
             rest = ended(worker, number)
@@ -135,13 +113,13 @@ def test_a_worker_does_what_a_service_without_one_left(operator, number):
     assert "the address is forbidden" in seekfolk["last_reason"]
 
 
-def test_serve_works_inside_and_says_that_no_sites_are_defined(operator):
+def test_serve_includes_a_worker_and_reports_missing_sites(operator):
     credentials = added(operator)
     with operator.started("serve", "--port", "0") as front:
-        assert "--sites DIRECTORY" in said_until(front, "no site definitions")
+        assert "--sites DIRECTORY" in line_with(front, "no site definitions")
         register(listening(front), credentials)
         eventually(lambda: scanned(operator))
-        assert scanned(operator).scanned_at is None  # nobody was looked for anywhere
+        assert scanned(operator).scanned_at is None  # there was no site to scan
         assert "no sites" not in ended(front, signal.SIGTERM)
 
 
@@ -153,7 +131,7 @@ def test_a_service_and_a_worker_together_deliver_each_event_once(operator):
         operator.started("serve", "--port", "0", *NETWORK) as front,
         operator.started("worker", *NETWORK) as worker,
     ):
-        said_until(worker, "worker=running")
+        line_with(worker, "worker=running")
         base_url = listening(front)
         for _ in range(5):
             user = register(base_url, credentials)
@@ -174,14 +152,14 @@ def test_a_callback_in_a_closed_network_is_not_visited(operator):
     with running(inbox.app) as hook, operator.started("serve", "--port", "0", "--no-worker") as front:
         due_delivery(operator, hook, register(listening(front), credentials).id)
         with operator.started("worker") as worker:
-            assert "state=pending" in said_until(worker, "address refused")
+            assert "state=pending" in line_with(worker, "address refused")
     assert inbox.ids == []
 
 
-def test_a_stopped_worker_releases_what_it_had_begun(operator):
+def test_a_stopped_worker_releases_its_leases(operator):
     """The lease would keep others away for longer than this test waits."""
     credentials = added(operator)
-    inbox = Inbox(dawdles=True)
+    inbox = Inbox(is_slow=True)
     with running(inbox.app) as hook, operator.started("serve", "--port", "0", "--no-worker") as front:
         due_delivery(operator, hook, register(listening(front), credentials).id)
         with operator.started("worker", *NETWORK) as worker:
@@ -208,12 +186,12 @@ def test_a_busy_key_is_limited_unless_limits_are_off(tmp_path, words, refused):
     assert statuses == ({200, 429} if refused else {200})
 
 
-def test_on_sqlite_a_worker_says_that_the_service_has_one(tmp_path):
+def test_on_sqlite_a_worker_warns_that_serve_includes_one(tmp_path):
     operator = Operator(tmp_path, "sqlite:///service.db")
     added(operator)
     with operator.started("worker") as worker:
-        assert "serve already includes a worker" in said_until(worker, "SQLite")
-        said_until(worker, "no site definitions")
+        assert "serve already includes a worker" in line_with(worker, "SQLite")
+        line_with(worker, "no site definitions")
         assert "Traceback" not in ended(worker, signal.SIGINT)
 
 
@@ -228,7 +206,7 @@ def test_on_sqlite_a_worker_says_that_the_service_has_one(tmp_path):
         (["serve", "--sites", "nowhere"], "nowhere is not a directory"),
     ],
 )
-def test_what_a_worker_cannot_use_is_a_one_line_error(tmp_path, words, message):
+def test_a_wrong_option_of_a_worker_is_a_one_line_error(tmp_path, words, message):
     operator = Operator(tmp_path, "sqlite:///service.db")
     if words != ["worker"]:
         added(operator)

@@ -1,4 +1,4 @@
-"""Reports from a shell."""
+"""The report and open commands."""
 
 import json
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.long  # processes of their own
 
 @pytest.fixture
 def shell(tmp_path):
-    """A shell beside a history of one look at three people."""
+    """A shell with a history of one run with three people."""
     with seen_through(kit.three_people()) as exposure:
         kit.a_history(tmp_path, exposure, Clock())
         yield Shell(tmp_path, EXPOSUREKIT_HISTORY=str(tmp_path / "history"))
@@ -26,8 +26,8 @@ def shell(tmp_path):
     [((), "Exposure"), (("--user", "2"), "Exposure of user 2"), (("--kind", "sites"), "Sites")],
     ids=str,
 )
-def test_a_report_is_written_and_says_its_finding(shell, tmp_path, words, title):
-    run = shell("report", *words, "--out", str(tmp_path / "page.html"))
+def test_a_report_is_written_and_its_finding_printed(shell, tmp_path, words, title):
+    run = shell.here("report", *words, "--out", str(tmp_path / "page.html"))
     assert run.returncode == 0, run.stderr
     assert "still open" in run.stdout
     assert "Wrote" in run.stdout
@@ -36,25 +36,25 @@ def test_a_report_is_written_and_says_its_finding(shell, tmp_path, words, title)
     assert "connect-src" in page
 
 
-def test_what_is_so_now_needs_no_history(tmp_path):
+def connect(shell, exposure):
+    access = exposure.client.config
+    for name in ("base_url", "integration_name", "api_key", "api_secret"):
+        shell.environment[f"EXPOSUREKIT_{name.upper()}"] = getattr(access, name)
+
+
+def test_a_live_report_needs_no_history(tmp_path):
+    shell = Shell(tmp_path)
     with seen_through(kit.three_people()) as exposure:
-        access = exposure.client.config
-        shell = Shell(
-            tmp_path,
-            EXPOSUREKIT_BASE_URL=access.base_url,
-            EXPOSUREKIT_INTEGRATION_NAME=access.integration_name,
-            EXPOSUREKIT_API_KEY=access.api_key,
-            EXPOSUREKIT_API_SECRET=access.api_secret,
-        )
+        connect(shell, exposure)
         run = shell.here("report", "--live", "--share-safe", "--out", "page.html")
         assert run.returncode == 0, run.stderr
         assert "<title>Exposure" in (tmp_path / "page.html").read_text()
-        named = shell.here("report", "--live", "--history", "nowhere", "--out", "page.html")
-        assert "There is no history in nowhere" in error_of(named)
+        missing = shell.here("report", "--live", "--history", "nowhere", "--out", "page.html")
+        assert "There is no history in nowhere" in error_of(missing)
 
 
-def test_what_is_shared_names_nobody(shell, tmp_path):
-    run = shell("report", "--share-safe", "--user", "2", "--out", str(tmp_path / "page.html"))
+def test_a_share_safe_report_names_nobody(shell, tmp_path):
+    run = shell.here("report", "--share-safe", "--user", "2", "--out", str(tmp_path / "page.html"))
     assert run.returncode == 0, run.stderr
     page = (tmp_path / "page.html").read_text()
     assert "<title>Exposure of user " in page
@@ -79,7 +79,7 @@ MISSING = (
     ],
     ids=" ".join,
 )
-def test_manual_work_without_names_says_how_to_get_them(shell, tmp_path, words, message):
+def test_manual_work_without_names_names_the_remedy(shell, tmp_path, words, message):
     run = shell.here(*words)
     assert run.returncode == 0, run.stderr
     assert run.stderr == message
@@ -87,7 +87,7 @@ def test_manual_work_without_names_says_how_to_get_them(shell, tmp_path, words, 
 
 
 @pytest.mark.parametrize("name", ["queue.xlsx", "queue.md", "queue.ics"])
-def test_a_queue_without_rows_says_why(shell, name):
+def test_a_queue_without_rows_states_the_reason(shell, name):
     """Three people are fewer than the five who have to share steps."""
     message = " ".join(shell.here("export", "queue", "--out", name).stdout.split())
     assert "0 rows: 1 kind of removal is omitted, because fewer than five people share the steps." in message
@@ -103,7 +103,7 @@ def test_a_demo_history_hints_at_a_service_that_runs(shell, tmp_path):
     )
 
 
-def test_the_ids_are_listed_as_the_error_says(shell):
+def test_the_command_of_the_error_lists_the_ids(shell):
     run = shell.here("history", "show", "--group-by", "user_id")
     assert run.returncode == 0, run.stderr
     assert "user id" in run.stdout
@@ -111,76 +111,58 @@ def test_the_ids_are_listed_as_the_error_says(shell):
 
 def test_with_live_the_manual_work_has_names(shell, tmp_path):
     with seen_through(kit.three_people()) as exposure:
-        access = exposure.client.config
-        shell.environment |= {
-            "EXPOSUREKIT_BASE_URL": access.base_url,
-            "EXPOSUREKIT_INTEGRATION_NAME": access.integration_name,
-            "EXPOSUREKIT_API_KEY": access.api_key,
-            "EXPOSUREKIT_API_SECRET": access.api_secret,
-        }
+        connect(shell, exposure)
         for words in (("report", "--out", "a.html"), ("export", "queue", "--personal", "--out", "a.md")):
             run = shell.here(*words, "--live")
             assert run.returncode == 0, run.stderr
             assert "are missing" not in run.stderr + (tmp_path / words[-1]).read_text()
 
 
-def test_as_json_it_is_the_content(shell, tmp_path):
-    run = shell("report", "--json", "--out", str(tmp_path / "page.html"))
+def test_a_report_as_json_has_its_content(shell, tmp_path):
+    run = shell.here("report", "--json", "--out", str(tmp_path / "page.html"))
     content = json.loads(run.stdout)
     assert content["kind"] == "fleet"
     assert {"name", "value", "qualifier", "change", "trend", "definition"} == {*content["facts"][0]}
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("words", "code", "message"),
     [
-        (("--out", "nowhere/page.html"), "no such directory"),
-        (("--out", "."), "is a directory"),
+        (("--out", "nowhere/page.html"), 1, "no such directory"),
+        (("--out", "."), 1, "is a directory"),
         (
-            ("--out", "page.html", "--user", "99"),
+            ("--user", "99"),
+            1,
             "[99]. history.people() lists the ids; on the command line: exposurekit history show",
         ),
-        (("--out", "page.html", "--history", "elsewhere"), "There is no history in elsewhere"),
+        (("--history", "elsewhere"), 1, "There is no history in elsewhere"),
+        (("--kind", "person"), 2, "--kind person needs --user ID"),
+        (("--kind", "changes"), 2, "--kind changes needs --since TIME"),
+        (("--kind", "fleet", "--user", "1"), 2, "--user ID needs --kind person"),
+        (("--kind", "sites", "--since", "2026-11-13"), 2, "--since TIME needs --kind changes"),
+        (("--user", "1", "--since", "2026-11-13"), 2, "not both"),
+        (("--since", "lastweek"), 2, "Invalid value for '--since': A time is 14d, 2w or 36h"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
-def test_what_cannot_be_is_one_line_and_no_file(shell, tmp_path, words, message):
-    run = shell("report", *words)
-    assert run.returncode == 1
-    assert message in error_of(run)
-    assert not (tmp_path / "page.html").exists()
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("--kind", "person"), "--kind person needs --user ID"),
-        (("--kind", "changes"), "--kind changes needs --since TIME"),
-        (("--kind", "fleet", "--user", "1"), "--user ID needs --kind person"),
-        (("--kind", "sites", "--since", "2026-11-13"), "--since TIME needs --kind changes"),
-        (("--user", "1", "--since", "2026-11-13"), "not both"),
-        (("--since", "lastweek"), "Invalid value for '--since': A time is 14d, 2w or 36h"),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
-)
-def test_what_does_not_go_together_is_a_wrong_call(shell, tmp_path, words, message):
-    run = shell("report", "--out", str(tmp_path / "page.html"), *words)
-    assert run.returncode == 2
-    assert message in run.stderr
+def test_a_wrong_option_is_an_error_and_writes_no_file(shell, tmp_path, words, code, message):
+    run = shell.here("report", "--out", "page.html", *words)
+    assert run.returncode == code
+    assert message in (error_of(run) if code == 1 else run.stderr)
     assert not (tmp_path / "page.html").exists()
 
 
 FORGED = "a\nError: forged\x1bc"
-ESCAPED_ERROR = "a Error: forgedc"
+ESCAPED = "a Error: forgedc"
 
 
 @pytest.mark.parametrize(
     ("words", "end"), [(("report",), ".html"), (("export", "records"), ".csv")], ids=["report", "export"]
 )
-def test_a_file_is_named_on_one_line_whatever_its_name(shell, tmp_path, words, end):
-    run = shell(*words, "--out", f"{FORGED}{end}")
+def test_a_file_name_is_printed_on_one_line(shell, tmp_path, words, end):
+    run = shell.here(*words, "--out", f"{FORGED}{end}")
     assert run.returncode == 0, run.stderr
-    assert f"Wrote {ESCAPED_ERROR}{end}, " in run.stdout
+    assert f"Wrote {ESCAPED}{end}, " in run.stdout
     assert "\x1b" not in run.stdout
     assert (tmp_path / f"{FORGED}{end}").exists()
     shell.environment["PYTHONIOENCODING"] = "utf-8:strict"
@@ -193,41 +175,41 @@ def test_a_file_is_named_on_one_line_whatever_its_name(shell, tmp_path, words, e
     "words",
     [("--out", f"{FORGED}/a.html"), ("--out", f"{FORGED}.txt"), ("--history", FORGED, "--out", "a.html")],
 )
-def test_an_error_names_it_so_too(shell, words):
+def test_an_error_escapes_a_file_name(shell, words):
     message = error_of(shell.here("report", *words))
-    assert ESCAPED_ERROR in message
+    assert ESCAPED in message
     assert "\x1b" not in message
 
 
 @pytest.fixture
 def browser(shell, tmp_path):
-    """A program that stands for a browser: it notes what it is given to open."""
-    opened, program = tmp_path / "seen.txt", tmp_path / "browser.sh"
+    """A program in place of a browser, which records the addresses."""
+    opened, program = tmp_path / "opened.txt", tmp_path / "browser.sh"
     program.write_text(f'#!/bin/sh\necho "$1" >> {opened}\n')
     program.chmod(0o700)
     shell.environment |= {"BROWSER": f"{program} %s", "XDG_CACHE_HOME": str(tmp_path / "cache")}
     return opened
 
 
-def test_a_page_opens_and_is_forgotten_when_somebody_is_erased(shell, browser, tmp_path):
+def test_an_opened_page_is_deleted_when_somebody_is_erased(shell, browser, tmp_path):
     page = tmp_path / "cache" / "exposurekit" / "opened.html"
     run = shell("open", "--user", "2")
     assert run.returncode == 0, run.stderr
     assert f"Opened {page} in the browser." in run.stderr
     assert browser.read_text().split() == [page.as_uri()]
     assert page.stat().st_mode & 0o077 == 0
-    run = shell("history", "erase", "3")
+    run = shell.here("history", "erase", "3")
     assert "Removed the page that exposurekit open wrote to your cache" in run.stdout
     assert not page.exists()
 
 
 def test_a_report_opens_where_it_was_written(shell, browser, tmp_path):
-    run = shell("report", "--open", "--out", "page.html")
+    run = shell.here("report", "--open", "--out", "page.html")
     assert run.returncode == 0, run.stderr
     assert browser.read_text().split() == [(tmp_path / "page.html").as_uri()]
 
 
-def test_without_a_browser_it_is_said_where_the_page_lies(shell, browser, tmp_path):
+def test_without_a_browser_the_error_names_the_page(shell, browser, tmp_path):
     shell.environment |= {"BROWSER": "", "DISPLAY": "", "WAYLAND_DISPLAY": "", "PATH": "/nowhere"}
     run = shell("open")
     assert run.returncode == 1

@@ -1,4 +1,4 @@
-"""Site definitions from a shell: read, tried against sites that behave and sites that do not, and listed."""
+"""The sites commands: definitions are read, checked against working and broken sites, and listed."""
 
 import asyncio
 import json
@@ -21,7 +21,7 @@ def listed(name):
 
 
 async def search(request):
-    """A site for each way to behave; the known person is Casey Controlling."""
+    """Sites that behave in different ways; Casey Controlling is listed."""
     name, kind = request.query_params["name"], request.path_params["kind"]
     is_listed = name == "Casey Controlling"
     if kind == "stalling":
@@ -78,14 +78,14 @@ politeness: {{delay_s: 0.001}}
 
 
 def written(shell, base_url, *kinds, **options):
-    """Definition files; their names."""
+    """Write definition files and return their names."""
     for kind in kinds:
         (shell.directory / f"{kind}.yaml").write_text(definition(base_url, kind, **options))
     return [f"{kind}.yaml" for kind in kinds]
 
 
 @pytest.mark.parametrize("kind", ["good", "others"])
-def test_a_site_that_lists_the_known_and_nobody_else_works(shell, site, kind):
+def test_a_site_that_lists_only_the_control_works(shell, site, kind):
     run = shell.here("sites", "check", *written(shell, site, kind), *LOOPBACK)
     assert (run.returncode, run.stderr) == (0, "")
     assert run.stdout == f"ok: {kind}.yaml: {kind.title()} Site works.\n"
@@ -112,19 +112,19 @@ def test_a_broken_site_is_reported_once_with_its_reason(shell, site, kind, reaso
     assert reason in error_of(run)
 
 
-def test_a_known_person_is_missed_where_none_is_named(shell, site):
+def test_a_definition_without_a_control_is_noted(shell, site):
     run = shell.here("sites", "check", *written(shell, site, "good", control_person=None), *LOOPBACK)
     assert run.returncode == 0
     assert "controls.listed is missing" in error_of(run)
 
 
-def test_a_network_that_is_not_opened_is_not_visited(shell, site):
+def test_a_forbidden_network_is_not_visited(shell, site):
     run = shell.here("sites", "check", *written(shell, site, "good"))
     assert run.returncode == 1
     assert "the address is forbidden" in error_of(run)
 
 
-def test_several_files_are_all_told_also_as_json(shell, site):
+def test_several_files_are_reported_as_json(shell, site):
     good, blocked = written(shell, site, "good", "blocked")
     (shell.directory / "bad.yaml").write_text("name: Bad\nserch: {}")
     run = shell.here("sites", "check", good, "bad.yaml", blocked, "none.yaml", *LOOPBACK, "--json")
@@ -138,12 +138,12 @@ def test_several_files_are_all_told_also_as_json(shell, site):
 
 
 @pytest.mark.parametrize("word", ["--offline", "--read-only"])
-def test_offline_the_files_are_read_and_no_site_is_asked(shell, word):
+def test_offline_files_are_read_without_requests(shell, word):
     files = written(shell, "http://93.184.216.34:1", "good")
     run = shell.here("sites", "check", *files, word)
     assert (run.returncode, run.stdout) == (0, "ok: good.yaml: Good Site is valid.\n")
     (shell.directory / "bad.yaml").write_text("name: Bad\nserch: {}")
-    run = shell(*("sites", "check", "bad.yaml", word))
+    run = shell.here("sites", "check", "bad.yaml", word)
     assert run.returncode == 1
     lines = run.stderr.splitlines()
     assert len(lines) > 3
@@ -176,11 +176,10 @@ def test_the_configuration_directory_may_hold_the_sites(shell):
 
 
 @pytest.mark.parametrize("command", [("serve", "--port", "0"), ("worker",), ("sites", "list")])
-def test_a_definition_that_cannot_be_used_stops_what_needs_it(shell, command):
+def test_an_invalid_definition_stops_commands_that_need_it(shell, command):
     assert shell.here("integrator", "add", "acme", "--no-attestation").returncode == 0
     (shell.directory / "bad.yaml").write_text("name: Bad\nserch: {}")
     run = shell.here(*command, "--sites", ".")
     assert run.returncode == 1
-    assert (
-        "Error: bad.yaml, line 2: serch is not a known key; did you mean search?" in run.stderr.splitlines()
-    )
+    error = "Error: bad.yaml, line 2: serch is not a known key; did you mean search?"
+    assert error in run.stderr.splitlines()

@@ -1,10 +1,9 @@
-"""The watch as an operator's process: what it receives, what it tells, and how it ends."""
+"""The watch as a process: what it receives and reports, and how it ends."""
 
 import json
 import re
 import signal
 import socket
-import time
 from urllib.parse import urlsplit
 
 import httpx
@@ -12,14 +11,13 @@ import pytest
 from support import faults
 from support.inbox import BODY, PATH, signed_headers
 from support.inbox import SECRET as SIGNING_SECRET
-from support.shell import Shell, error_of, said_until
+from support.shell import TIMEOUT_S, Shell, error_of, eventually, line_with
 from support.watches import KEY, PEOPLE, SECRET, Fleet
 
 from exposurekit.system.clock import utc_now
 
 pytestmark = pytest.mark.long  # processes of their own
 
-PATIENCE_S = 60
 WATCH = ("watch", "run", "--every", "1h")
 EVERYONE_LOADED = f"{len(PEOPLE)} people loaded in full"
 
@@ -47,23 +45,14 @@ def status(shell):
     return run.returncode, json.loads(run.stdout)
 
 
-def eventually(ask):
-    """What is asked for, once it is so."""
-    until = time.monotonic() + PATIENCE_S
-    while not (result := ask()):
-        assert time.monotonic() < until, "it did not come to pass"
-        time.sleep(0.05)
-    return result
-
-
 def inbox_of(process):
     return re.search(r"http://\S+", process.stdout.readline()).group()
 
 
 def ended(process, number=signal.SIGTERM):
-    """How it ended, and all that it says from now on."""
+    """Stop it; return its exit code and the rest of its output."""
     process.send_signal(number)
-    out, err = process.communicate(timeout=PATIENCE_S)
+    out, err = process.communicate(timeout=TIMEOUT_S)
     assert err.endswith("Stopped. Everything collected so far is stored.\n")
     assert "Traceback" not in err
     return process.returncode, out + err
@@ -85,32 +74,29 @@ def test_watch_collects_receives_signed_deliveries_and_stops_while_idle(shell, f
     headers = signed_headers(at=utc_now(), body=body)
     with shell.started(*WATCH, "--receive", "0") as process:
         inbox = inbox_of(process)
-        begun = said_until(process, "watching ")
+        begun = line_with(process, "watching ")
         assert begun.endswith(f"watching {shell.directory}/history every 1h; first run now\n")
-        looked = said_until(process, EVERYONE_LOADED)
+        loaded = line_with(process, EVERYONE_LOADED)
         assert httpx.post(inbox, content=body).status_code == 401
         assert httpx.post(inbox, content=body, headers=headers).status_code == 204
         eventually(lambda: status(shell)[1]["ingested"])
-        assert said_until(process, "deliveries: ").endswith("deliveries: 1 ingested, 0 quarantined\n")
+        assert line_with(process, "deliveries: ").endswith("deliveries: 1 ingested, 0 quarantined\n")
         second = shell(*WATCH, "--receive", "0")
         assert "watch status shows" in error_of(second)
         assert second.returncode == 1
         prose = shell.here("watch", "status")
         assert (prose.returncode, prose.stdout.splitlines()[0]) == (0, "ok: the watch is running.")
         code, watch_status = status(shell)
-        assert (code, watch_status["alive"], watch_status["ingested"], watch_status["failures_in_a_row"]) == (
-            0,
-            True,
-            1,
-            0,
-        )
+        assert code == 0
+        figures = [watch_status[name] for name in ("alive", "ingested", "failures_in_a_row")]
+        assert figures == [True, 1, 0]
         code, rest = ended(process)
     assert code == 0
     code, watch_status = status(shell)
     assert (code, watch_status["state"], watch_status["problem"]) == (1, "stopped", "it was stopped")
     assert sorted(fleet.user_ids) == list(PEOPLE)
     assert verifies(shell)
-    is_silent_about(shell, looked, rest, second.stderr, prose.stdout, json.dumps(watch_status))
+    is_silent_about(shell, loaded, rest, second.stderr, prose.stdout, json.dumps(watch_status))
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -133,7 +119,7 @@ def test_watch_receives_during_a_slow_run_and_stops_within_it(shell, fleet, numb
         fleet.fault = None
         with shell.started(*WATCH, "--receive", "0") as process:
             assert httpx.post(inbox_of(process) + path, content=BODY).status_code == 204
-            said_until(process, EVERYONE_LOADED)
+            line_with(process, EVERYONE_LOADED)
             assert ended(process)[0] == 0
         assert status(shell)[1]["ingested"] == 1
         assert verifies(shell)
@@ -142,7 +128,7 @@ def test_watch_receives_during_a_slow_run_and_stops_within_it(shell, fleet, numb
 def test_the_status_of_a_killed_watch_is_gone(shell, fleet):
     fleet.fault = faults.server_error()
     with shell.started(*WATCH) as process:
-        said_until(process, "a collection failed: List users failed (500")
+        line_with(process, "a collection failed: List users failed (500")
         eventually(lambda: status(shell)[1]["failures_in_a_row"])
         code, watch_status = status(shell)
         assert code == 1
@@ -154,38 +140,36 @@ def test_the_status_of_a_killed_watch_is_gone(shell, fleet):
     assert prose.stdout.splitlines()[0] == "Problem: its process ended."
     fleet.fault = None
     with shell.started(*WATCH) as process:
-        looked = said_until(process, EVERYONE_LOADED)
+        loaded = line_with(process, EVERYONE_LOADED)
         assert status(shell)[0] == 0
         assert ended(process)[0] == 0
     assert verifies(shell)
-    is_silent_about(shell, prose.stdout, looked, json.dumps(watch_status))
+    is_silent_about(shell, prose.stdout, loaded, json.dumps(watch_status))
 
 
 def test_a_restarted_watch_reports_the_last_run_and_error(shell, fleet):
     with shell.started(*WATCH) as process:
-        said_until(process, EVERYONE_LOADED)
+        line_with(process, EVERYONE_LOADED)
         ended(process)
-    looked = status(shell)[1]["last_run"]
-    (shell.directory / "history" / "watch.json").write_text(
-        json.dumps(
-            status(shell)[1] | {"last_error": {"at": "2026-03-01T20:00:00+00:00", "reason": "a look failed"}}
-        )
-    )
+    loaded = status(shell)[1]["last_run"]
+    error = {"at": "2026-03-01T20:00:00+00:00", "reason": "no response"}
+    file = shell.directory / "history" / "watch.json"
+    file.write_text(json.dumps(status(shell)[1] | {"last_error": error}))
     with shell.started(*WATCH) as process:
         assert re.search(
-            r"every 1h; first run at \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", said_until(process, "watching ")
+            r"every 1h; first run at \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", line_with(process, "watching ")
         )
         code, watch_status = status(shell)
         prose = shell.here("watch", "status").stdout
         ended(process)
-    assert (code, watch_status["last_run"], watch_status["failures_in_a_row"]) == (0, looked, 0)
-    assert f"Last run: {looked['finished_at']}, {len(PEOPLE)} users loaded completely, 0 failed\n" in prose
-    assert prose.endswith("Last error: 2026-03-01T20:00:00+00:00, a look failed\n")
+    assert (code, watch_status["last_run"], watch_status["failures_in_a_row"]) == (0, loaded, 0)
+    assert f"Last run: {loaded['finished_at']}, {len(PEOPLE)} users loaded completely, 0 failed\n" in prose
+    assert prose.endswith("Last error: 2026-03-01T20:00:00+00:00, no response\n")
 
 
 def test_a_watch_that_cannot_start_creates_no_webhook_path(shell):
     with shell.started(*WATCH) as process:
-        said_until(process, EVERYONE_LOADED)
+        line_with(process, EVERYONE_LOADED)
         second = shell(*WATCH, "--receive", "0")
         ended(process)
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -207,7 +191,7 @@ def test_a_watch_that_cannot_start_creates_no_webhook_path(shell):
         (["run", "--receive", "0", "--path-secret", "short"], 1, "a path secret must have 16 to 200"),
     ],
 )
-def test_what_it_cannot_watch_with_is_told(shell, words, code, message):
+def test_a_wrong_option_of_a_watch_is_an_error(shell, words, code, message):
     run = shell.here("watch", *words)
     assert run.returncode == code
     assert message in run.stderr

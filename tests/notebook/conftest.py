@@ -1,13 +1,11 @@
 import pytest
+from support.demos import small_demo
 from support.ipython import Notebook, bare
 
-import exposurekit as ek
 
-
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def demo():
-    with ek.demo(people=3, days=1, progress=False) as demo:
-        yield demo
+    return small_demo()
 
 
 @pytest.fixture

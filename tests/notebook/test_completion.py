@@ -29,9 +29,6 @@ def hostile(working_directory):
         yield Notebook(exposure=exposure.refresh(), ran=[])
 
 
-# --- completion ---------------------------------------------------------------------------------------
-
-
 def ends(lines):
     return [line.rsplit(" ", 1)[-1] for line in lines]
 
@@ -101,9 +98,6 @@ def test_keys_are_completed(notebook, demo):
     assert [line[:17] for line in notebook.completed('history["load_i')] == ['history["load_iss']
     assert [line[:14] for line in notebook.completed('records["stat')] == ['records["statu']
     assert len(notebook.completed('demo.exposure["')) >= len(demo.exposure.keyed)
-
-
-# --- names from outside --------------------------------------------------------------------------------
 
 
 def test_only_harmless_names_are_completed_into_a_line(hostile):

@@ -1,4 +1,4 @@
-"""What objects show of themselves: no personal data, no secret, and no text from outside that is more than text."""
+"""Cards and reprs of objects: no personal data, no secret, and only escaped text from outside."""
 
 import re
 from datetime import UTC, datetime
@@ -38,14 +38,8 @@ PERSONAL = {
     "emails": [{"id": 2, "address": "canary@mail.example"}],
     "phone_numbers": [{"id": 3, "number": "5550101234"}],
     "addresses": [
-        {
-            "id": 4,
-            "address1": "77 Canary Row",
-            "address2": "Canary Floor",
-            "city": "Canarytown",
-            "state": "CN",
-        }
-        | {"zip": "98765", "country": "Canaryland"}
+        {"id": 4, "address1": "77 Canary Row", "address2": "Canary Floor", "city": "Canarytown"}
+        | {"state": "CN", "zip": "98765", "country": "Canaryland"}
     ],
 }
 LISTED = {
@@ -58,7 +52,7 @@ LISTED = {
 }
 TITLED = {"url": "https://canary.example/page", "title": "Canary Title"}
 TAGS = {
-    *(
+    *[
         "div",
         "span",
         "strong",
@@ -74,15 +68,15 @@ TAGS = {
         "li",
         "p",
         "bdi",
-    ),
-    *("dl", "dt", "dd", "code", "style"),
+    ],
+    *["dl", "dt", "dd", "code", "style"],
 }
 CLASS = re.compile(r"[a-z -]*")
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
 
 class Checked(HTMLParser):
-    """Markup as a browser reads it; anything but the few tags of a card, and their own attributes, fails."""
+    """Parses markup; anything but the tags and attributes of a card fails."""
 
     def __init__(self, text):
         super().__init__(convert_charrefs=True)
@@ -121,7 +115,7 @@ def words(value):
 
 
 def replaced(value, text):
-    """The same, with this text in place of every text."""
+    """Replace every text in a value."""
     if isinstance(value, dict):
         return {name: replaced(one, text) for name, one in value.items()}
     if isinstance(value, list):
@@ -130,7 +124,7 @@ def replaced(value, text):
 
 
 def hostile_values(text):
-    """Everything that has a card and takes text from outside, with this text in every field."""
+    """Return one of everything that has a card and text from outside, with this text in every field."""
     user = replaced(USER | {"service_history": []}, text)
     record, link, alert = (replaced(one, text) for one in (RECORD, LINK, ALERT))
     delivery = {"user_id": 12, "events": [text], "discovered_records": [{"record": record}], text: [link]}
@@ -146,45 +140,34 @@ def hostile_values(text):
         "about a link": Alert.model_validate(alert | {"source": {"link": link}}),
         "key": UserKey(id=12, secret=text),
         "delivery": Delivery.model_validate(delivery),
-        "told": ReceivedDelivery(1, AT, text, Delivery.model_validate(delivery)),
+        "received": ReceivedDelivery(1, AT, text, Delivery.model_validate(delivery)),
         "run": run,
         "waiting": Run(text, None, AT, None, text, {}, {}, waits_for=(2,)),
         "diff": Diff(counts, counts, counts, why, AT, AT),
     }
 
 
-VALUES = tuple(hostile_values("x"))
-
-
-@pytest.mark.parametrize("value", VALUES)
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
-def test_text_from_outside_is_escaped_in_a_card(text, value):
-    item = hostile_values(text)[value]
-    Checked(item._repr_html_())
-    assert len(item._repr_html_()) < 60_000
-
-
-@pytest.mark.parametrize("value", VALUES)
-@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
-def test_a_repr_is_one_short_line_without_control_characters(text, value):
-    for text_form in (repr(hostile_values(text)[value]), str(hostile_values(text)[value])):
-        assert not CONTROL.search(text_form)
-        assert "\n" not in text_form
-        assert len(text_form) < 1_000
+def test_cards_escape_text_and_reprs_are_one_short_line(text):
+    for name, value in hostile_values(text).items():
+        Checked(value._repr_html_())
+        assert len(value._repr_html_()) < 60_000, name
+        for line in (repr(value), str(value)):
+            assert not CONTROL.search(line), name
+            assert "\n" not in line, name
+            assert len(line) < 1_000, name
 
 
 @pytest.mark.parametrize(
-    "text", [HOSTILE[name] for name in ("script", "image", "style", "terminal", "turned")]
+    "card",
+    [
+        f'<td class="{HOSTILE["attribute"]}">x</td>',
+        *(f"<td>{HOSTILE[name]}</td>" for name in ("script", "image", "style", "terminal", "turned")),
+    ],
 )
-def test_the_check_itself_can_fail(text):
-    """A card that forgot to escape is caught."""
+def test_the_check_detects_an_unescaped_card(card):
     with pytest.raises(AssertionError):
-        Checked(f"<table><tr><td>{text}</td></tr></table>")
-
-
-def test_an_unescaped_attribute_would_be_caught_too():
-    with pytest.raises(AssertionError):
-        Checked(f'<td class="{HOSTILE["attribute"]}">x</td>')
+        Checked(f"<table><tr>{card}</tr></table>")
 
 
 def personal_values():
@@ -219,18 +202,13 @@ def leaves(value):
 CANARIES = leaves(PERSONAL) | leaves(LISTED) | leaves(TITLED) | {"Canary Text", "Canary Html", "Canarino"}
 
 
-@pytest.mark.parametrize("value", personal_values())
-def test_nothing_personal_and_no_secret_is_shown(value):
-    item = personal_values()[value]
-    for text_form in (repr(item), str(item), f"{[item]}", item._repr_html_()):
-        assert [canary for canary in CANARIES if canary.lower() in text_form.lower()] == []
-        assert "canar" not in text_form.lower()
-
-
-def test_the_canaries_are_there_to_be_found():
-    """Else nothing would be shown of them whatever a card did."""
-    dumped = "".join(value.model_dump_json() for value in personal_values().values())
+def test_cards_and_reprs_have_no_personal_data():
+    values = personal_values()
+    dumped = "".join(value.model_dump_json() for value in values.values())
     assert [canary for canary in CANARIES if canary not in dumped] == []
+    for name, value in values.items():
+        for text in (repr(value), str(value), f"{[value]}", value._repr_html_()):
+            assert [canary for canary in (*CANARIES, "canar") if canary.lower() in text.lower()] == [], name
 
 
 def test_the_card_of_a_user_counts():
@@ -250,36 +228,33 @@ def test_an_alerts_card_has_its_site_guide_and_ordered_steps():
 
 
 @pytest.mark.parametrize("none", [None, "", []], ids=["null", "blank", "empty"])
-def test_an_alert_without_steps_says_so(none):
+def test_an_alert_without_steps_has_a_note(none):
     assert "No steps" in words(Alert.model_validate(ALERT | {"opt_out_procedure": none}))
 
 
-def test_what_was_not_told_is_not_nothing():
+def test_unknown_and_empty_lists_are_distinguished():
     assert "contains unknown" in words(Link(title="A page"))
     assert "removal requires unknown" in words(Record(**RECORD | {"user_fields_required_for_removal": None}))
     assert "removal requires nothing" in words(Record(**RECORD | {"user_fields_required_for_removal": []}))
 
 
-def test_a_long_list_says_how_much_more_there_is():
+def test_a_long_list_states_the_number_left_out():
     card_text = words(Alert.model_validate(ALERT | {"opt_out_procedure": ["Step"] * 60}))
     assert card_text.count("Step") == html_cards.ROWS_MAX
     assert "and 10 more" in card_text
 
 
 def test_a_card_has_only_the_colours_of_the_style_sheet():
-    """It is read in the dark as well: lines and letters are mixed from the page's own colour."""
-    shown = personal_values()["user"]._repr_html_() + personal_values()["alert"]._repr_html_()
-    card = shown.replace(html_cards.stylesheet(), "")
+    """Dark themes too: all colours are mixed from that of the page."""
+    cards = personal_values()["user"]._repr_html_() + personal_values()["alert"]._repr_html_()
+    card = cards.replace(html_cards.stylesheet(), "")
     assert not re.search(r"color|background|#[0-9a-f]{3}|rgb|style=", card)
     assert card.count("<style></style>") == 2
 
 
-def test_cards_of_what_holds_tables_have_three_calls_to_try(hostile):
-    for shown in hostile:
-        assert shown._repr_html_().count("<li><code>") == 3
-
-
-# --- what holds a whole service ------------------------------------------------------------------------
+def test_cards_of_containers_have_three_calls_to_try(hostile):
+    for owner in hostile:
+        assert owner._repr_html_().count("<li><code>") == 3
 
 
 @pytest.fixture(scope="module")
@@ -300,7 +275,7 @@ def hostile(tmp_path):
         yield exposure.refresh(), history
 
 
-def test_a_hostile_service_shows_nothing_of_itself_in_containers(hostile):
+def test_cards_of_containers_escape_a_hostile_service(hostile):
     exposure, history = hostile
     since = history.runs()["finished_at"].iloc[0]
     for item in (exposure, exposure.client, history, history.last_run(), history.diff(since)):
@@ -317,7 +292,7 @@ def test_the_card_of_an_exposure_loads_nobody(service):
     assert "records 0" in words(exposure)
 
 
-def test_the_card_of_an_exposure_counts_what_its_tables_hold(hostile):
+def test_the_card_of_an_exposure_counts_its_tables(hostile):
     exposure, _ = hostile
     before = words(exposure)
     tables = {name: len(exposure[name]) for name in ("users", "records", "links", "alerts", "steps")}
@@ -335,31 +310,22 @@ def test_a_clients_card_has_its_address_and_never_the_key(face):
         assert "s3cret" not in card_text + repr(inner_client)
 
 
-def test_an_empty_history_says_how_it_begins(tmp_path):
+def test_an_empty_history_names_the_first_call(tmp_path):
     with History(tmp_path / "history") as history:
         assert "call collect() first" in words(history)
 
 
-# --- tables by name -----------------------------------------------------------------------------------
-
-
-def test_every_table_of_an_exposure_is_there_by_its_name(hostile):
-    exposure, _ = hostile
-    for name in exposure._ipython_key_completions_():
-        pd.testing.assert_frame_equal(exposure[name], getattr(exposure, name)())
-
-
-def test_every_table_of_a_history_is_there_by_its_name(hostile):
-    _, history = hostile
-    for name in history._ipython_key_completions_():
-        pd.testing.assert_frame_equal(history[name], getattr(history, name)())
+def test_every_table_is_accessible_by_its_name(hostile):
+    for owner in hostile:
+        for name in owner._ipython_key_completions_():
+            pd.testing.assert_frame_equal(owner[name], getattr(owner, name)())
 
 
 @pytest.mark.parametrize("name", ["recrods", "client", "__init__", 0, None, ["records"]], ids=repr)
-def test_an_unknown_name_is_answered_with_those_that_there_are(hostile, name):
-    for shelf in hostile:
+def test_an_unknown_name_raises_an_error_naming_all(hostile, name):
+    for owner in hostile:
         with pytest.raises(KeyError, match=r"it has: .*records"):
-            shelf[name]
+            owner[name]
 
 
 def test_an_exposure_is_no_sequence(hostile):

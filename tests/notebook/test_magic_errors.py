@@ -116,9 +116,6 @@ def test_a_fault_of_ours_shows_nobody_either(notebook, demo, capsys):
     assert "canar" not in "".join(capsys.readouterr()).lower()
 
 
-# --- the line is never run ----------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", ["{ran.append(1)}", "$ran", "{{ran.append(1)}}", "`ran`", "$(ran)"])
 def test_what_stands_in_the_line_is_not_run(notebook, name):
     notebook.names["ran"] = []

@@ -1,4 +1,4 @@
-"""IPython as a command of its own, in a terminal of its own: what an analyst types, and what stands there then."""
+"""IPython in a terminal: what an analyst types and reads."""
 
 import os
 import re
@@ -17,18 +17,16 @@ fcntl, pty, termios = (
 ESCAPES = re.compile(r"\x1b(?:\[[0-9;?]*[a-zA-Z]|\][^\x07]*\x07|[=>()][AB0-2]?)")
 OPTIONS = (
     "HistoryManager.enabled=False",
-    "TerminalInteractiveShell.display_completions=readlinelike",  # Tab puts in what is sure, at once
+    "TerminalInteractiveShell.display_completions=readlinelike",  # Tab inserts the common prefix
     "TerminalInteractiveShell.autosuggestions_provider=None",
 )
-IPYTHON_ARGUMENTS = [
-    "-m",
-    "IPython",
-    "--no-banner",
-    "--no-confirm-exit",
-    *(f"--{option}" for option in OPTIONS),
+COMMAND = [
+    sys.executable,
+    *["-m", "IPython", "--no-banner", "--no-confirm-exit"],
+    *(f"--{one}" for one in OPTIONS),
 ]
 ROWS, COLUMNS = 60, 250
-PATIENCE_S = 90  # for what never comes
+TIMEOUT_S = 90
 
 
 class Terminal:
@@ -46,7 +44,7 @@ class Terminal:
         self.ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
         self.child = subprocess.Popen(
-            [sys.executable, *IPYTHON_ARGUMENTS],
+            COMMAND,
             cwd=directory,
             env=inherited | terminal_settings | settings,
             stdin=theirs,
@@ -58,16 +56,16 @@ class Terminal:
         self._until_prompt()
 
     def __call__(self, keys):
-        """Press keys, and Enter; what is shown until the next prompt."""
+        """Press keys and Enter; return the output until the next prompt."""
         os.write(self.ours, f"{keys}\r".encode())
         self.number += 1
         return self._until_prompt()
 
     def _until_prompt(self):
-        """What a terminal would show, without the ways in which it is told where."""
+        """Return the output up to the prompt, without escape sequences."""
         drawn = b""
         while f"In [{self.number}]: " not in (screen := ESCAPES.sub("", drawn.decode(errors="replace"))):
-            ready, _, _ = select.select([self.ours], [], [], PATIENCE_S)
+            ready, _, _ = select.select([self.ours], [], [], TIMEOUT_S)
             assert ready, f"no prompt came after: {screen}"
             drawn += os.read(self.ours, 65_536)
         self.output += screen
@@ -79,24 +77,23 @@ class Terminal:
         os.close(self.ours)
 
 
-@pytest.fixture
-def terminal(demo, tmp_path):
+@pytest.fixture(scope="module")
+def terminal(demo, tmp_path_factory):
     settings = {f"EXPOSUREKIT_{name.upper()}": value for name, value in demo.connection.items()}
-    terminal = Terminal(tmp_path, settings)
+    terminal = Terminal(tmp_path_factory.mktemp("terminal"), settings)
+    terminal("%load_ext exposurekit")
     yield terminal
     terminal.close()
     assert demo.connection["api_key"] not in terminal.output
     assert demo.connection["api_secret"] not in terminal.output
 
 
-def test_a_line_is_completed_and_answered_with_a_table(terminal):
-    terminal("%load_ext exposurekit")
+def test_a_completed_line_returns_a_table(terminal):
     terminal("sites = %exposure by-si\t")
     assert "['site', 'open']" in terminal("sites.columns.tolist()[:2]")
 
 
 def test_options_values_and_keys_are_completed(terminal):
-    terminal("%load_ext exposurekit")
     terminal("exposure = __import__('exposurekit').connect(progress=False).refresh()")
     terminal("found = %exposure records --sta\t pend\t")
     assert "True True" in terminal("print(len(found) > 0, (found['status'] == 'pending removal').all())")
@@ -104,16 +101,11 @@ def test_options_values_and_keys_are_completed(terminal):
     assert "True" in terminal("print(found.equals(exposure.records()))")
 
 
-def test_errors_are_one_line(terminal):
-    terminal("%load_ext exposurekit")
+def test_errors_and_charts_are_one_line(terminal):
     wrong, refused = terminal("%exposure recrods"), terminal("%exposure connect --api-key canary")
     for output in (wrong, refused):
         assert output.count("UsageError") == 1
         assert "Traceback" not in output
     assert "did you mean records?" in wrong
     assert "canary" not in refused.partition("UsageError")[2]
-
-
-def test_a_chart_is_one_line_in_a_terminal(terminal):
-    terminal("%load_ext exposurekit")
     assert terminal("%exposure by-site --chart").count("Chart('") == 1

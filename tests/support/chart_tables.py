@@ -1,4 +1,4 @@
-"""A table for each chart, as the question of the same name answers it."""
+"""Small tables of records, changes and steps, and the table of each chart, named like its question."""
 
 import numpy as np
 import pandas as pd
@@ -63,6 +63,8 @@ def relistings():
             "site": ["Near", "Near", "Far"],
             "previous_status": ["removed", "vanished", "removed"],
             "gone_days": [10.5, 3.0, np.nan],
+            "removed_at": [NOW - pd.Timedelta(days=10.5), NOW - pd.Timedelta(days=3), pd.NaT],
+            "listed_again_at": NOW,
         }
     )
 
@@ -92,9 +94,8 @@ def forecast():
         "low": 3.0,
         "high": 12.0,
     }
-    return pd.DataFrame(
-        [{"days": days, **row, "beyond": days // 60, "reason": None} for days in (30, 60, 90)]
-    )
+    days = (30, 60, 90)
+    return pd.DataFrame([{"days": ahead, **row, "beyond": ahead // 60, "reason": None} for ahead in days])
 
 
 def moved():
@@ -142,8 +143,12 @@ def draw(name, table, **options):
     return getattr(charts, name.split()[0])(table, **options)
 
 
+def title(figure):
+    return figure.layout.title.text.replace("<br>", " ")
+
+
 def hostile(table):
-    """The table with the worst text in every cell that holds text."""
+    """Return the table with hostile text in every text cell."""
     changed = table.copy()
     for column in changed:
         if pd.api.types.is_string_dtype(changed[column]):

@@ -1,4 +1,4 @@
-"""A real IPython, given cells as a notebook gives them, beside a real service on loopback. Judges nothing."""
+"""An IPython shell that runs cells as a notebook does."""
 
 from IPython.core.completer import provisionalcompleter
 from IPython.core.interactiveshell import InteractiveShell
@@ -13,8 +13,6 @@ NAMES = (
 
 
 class Notebook:
-    """A shell that is given cells, as a notebook gives them."""
-
     def __init__(self, **names):
         self.shell = InteractiveShell(config=Config(HistoryManager={"enabled": False}))
         self.names = self.shell.user_ns
@@ -22,25 +20,25 @@ class Notebook:
         self("%load_ext exposurekit")
 
     def __call__(self, cell):
-        """What a cell gives."""
+        """Run a cell and return its value."""
         done = self.shell.run_cell(cell, store_history=False)
         done.raise_error()
         return done.result
 
     def table(self, line):
-        """What a line gives to the variable before it."""
-        self(f"found = %exposure {line}")
-        return self.names["found"]
+        """Return what a line of the magic assigns to a variable."""
+        self(f"table = %exposure {line}")
+        return self.names["table"]
 
     def completed(self, line):
-        """What IPython makes of a line when Tab is pressed at its end."""
+        """Return the completions of a line when Tab is pressed at its end."""
         with provisionalcompleter():
             completions = list(self.shell.Completer.completions(line, len(line)))
         return [line[: one.start] + one.text + line[one.end :] for one in completions]
 
 
 def bare(directory, monkeypatch):
-    """Stand in a directory without settings, so that no connection comes from where the tests run."""
+    """Change to a directory without settings, so that no connection is read from the environment of the tests."""
     monkeypatch.chdir(directory)
     monkeypatch.setenv("IPYTHONDIR", str(directory / "ipython"))
     for name in NAMES:

@@ -1,11 +1,15 @@
-"""A shell for tests: the command in a directory, a configuration and a database of its own. Judges nothing."""
+"""The command in a directory, a configuration and a database of its own, as a process or in this one."""
 
 import asyncio
 import contextlib
 import io
 import os
+import pty
+import re
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,30 +21,23 @@ from exposurekit.service.storage.database import Database, Session
 from exposurekit.service.storage.encryption import Vault, load_key
 
 COMMAND = Path(sys.executable).parent / "exposurekit"
+TIMEOUT_S = 60
 Run = subprocess.CompletedProcess[str]
 
 
 class Shell:
-    """Runs the command as a process, or, much faster, here."""
+    """Runs the command as a process, or, much faster, in this process."""
 
     def __init__(self, directory: Path, **environment: str) -> None:
         self.directory = directory
         self.environment = {**os.environ, "XDG_CONFIG_HOME": str(directory / "config"), **environment}
 
     def __call__(self, *words: str) -> Run:
-        return subprocess.run(
-            [COMMAND, *words],
-            cwd=self.directory,
-            env=self.environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=100,
-        )
+        with self.started(*words) as process:
+            return _finished(process, 100)
 
     def here(self, *words: str, stdin: str = "") -> Run:
-        """The same in this process, without a terminal."""
+        """Run it in this process, without a terminal."""
         out, err = io.StringIO(), io.StringIO()
         code: Any = None
         before, sys.stdin = (dict(os.environ), sys.stdin), io.StringIO(stdin)
@@ -61,16 +58,15 @@ class Shell:
         return subprocess.CompletedProcess(words, code or 0, out.getvalue(), err.getvalue())
 
     @contextmanager
-    def started(self, *words: str) -> Iterator[subprocess.Popen[str]]:
-        """The command in the background; killed, if it still runs at the end."""
+    def started(self, *words: str, **options: Any) -> Iterator[subprocess.Popen[str]]:
+        """Run it in the background; killed if it still runs at the end."""
+        streams = {
+            "stdin": subprocess.DEVNULL,
+            "stdout": subprocess.PIPE,
+            "stderr": subprocess.PIPE,
+        } | options
         process = subprocess.Popen(
-            [COMMAND, *words],
-            cwd=self.directory,
-            env=self.environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
+            [COMMAND, *words], cwd=self.directory, env=self.environment, text=True, **streams
         )
         try:
             yield process
@@ -80,30 +76,24 @@ class Shell:
             process.communicate()
 
     def on_a_terminal(self, *words: str, answers: str) -> Run:
-        """As a process whose questions are answered on a terminal."""
-        import pty
-
+        """Run it as a process that reads answers from a terminal."""
         ours, theirs = pty.openpty()
         try:
-            with subprocess.Popen(
-                [COMMAND, *words],
-                cwd=self.directory,
-                env=self.environment,
-                stdin=theirs,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-            ) as process:
+            with self.started(*words, stdin=theirs) as process:
                 os.write(ours, answers.encode())
-                out, err = process.communicate(timeout=60)
+                return _finished(process, TIMEOUT_S)
         finally:
             os.close(ours)
             os.close(theirs)
-        return subprocess.CompletedProcess(words, process.returncode, out, err)
+
+
+def _finished(process: subprocess.Popen[str], timeout: float) -> Run:
+    out, err = process.communicate(timeout=timeout)
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
 class Operator(Shell):
-    """A shell whose commands all mean one database."""
+    """A shell whose commands all use one database."""
 
     def __init__(self, directory: Path, url: str) -> None:
         self.key_file = directory / "service.key"
@@ -111,10 +101,10 @@ class Operator(Shell):
         super().__init__(directory, EXPOSUREKIT_DATABASE=url, EXPOSUREKIT_SERVICE_KEY_FILE=str(self.key_file))
 
     def work(self, do: Callable[[Session], Awaitable[Any]], *, clock: Clock | None = None) -> Any:
-        """One transaction, as the service would make it."""
+        """Run one transaction, as the service would."""
         database = Database(self.url, vault=Vault(load_key(self.key_file)), clock=clock or Clock())
 
-        async def work() -> Any:
+        async def run() -> Any:
             await database.open()
             try:
                 async with database.writing() as work:
@@ -122,21 +112,47 @@ class Operator(Shell):
             finally:
                 await database.close()
 
-        return asyncio.run(work())
+        return asyncio.run(run())
 
 
 def error_of(run: Run) -> str:
-    """The one line on stderr."""
+    """Return the one line on stderr."""
     [line] = run.stderr.strip().splitlines()
     return line
 
 
-def said_until(process: subprocess.Popen[str], words: str) -> str:
-    """The first line on stderr with these words in it."""
-    assert process.stderr is not None
+def read_until(process: subprocess.Popen[str], words: str, stream: str = "stderr") -> list[str]:
+    """Read a stream up to the first line that contains the words, which is the last one returned."""
     lines = []
-    for line in process.stderr:
-        if words in line:
-            return line
+    for line in getattr(process, stream):
         lines.append(line)
-    raise AssertionError(f"it ended without a word of {words}: {lines}")
+        if words in line:
+            return lines
+    raise AssertionError(f"it ended without a line with {words!r}: {lines}")
+
+
+def line_with(process: subprocess.Popen[str], words: str) -> str:
+    """Return the first line on stderr that contains the words."""
+    return read_until(process, words)[-1]
+
+
+def listening(process: subprocess.Popen[str]) -> str:
+    """Return the address at which a process says that it listens."""
+    return re.findall(r"http://\S+", line_with(process, "listening="))[0]
+
+
+def ended(process: subprocess.Popen[str], number: int = signal.SIGTERM) -> str:
+    """Stop a process by a signal and return what is left on stderr."""
+    process.send_signal(number)
+    assert process.wait(timeout=TIMEOUT_S) == 0
+    assert process.stderr is not None
+    return process.stderr.read()
+
+
+def eventually(condition: Callable[[], Any]) -> Any:
+    """Wait until a condition is true and return its value."""
+    until = time.monotonic() + TIMEOUT_S
+    while not (result := condition()):
+        assert time.monotonic() < until, "the condition was not met"
+        time.sleep(0.05)
+    return result
