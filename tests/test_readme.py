@@ -1,4 +1,4 @@
-"""The README and the manuals, run as they stand on a demo: Python, shell lines, files, links and pictures."""
+"""The README and the manuals, run on a demo: Python, shell lines, files, links and pictures."""
 
 import ast
 import os
@@ -15,7 +15,7 @@ import pytest
 from support import jupyter, postgres
 from support.ipython import Notebook
 from support.notification_receivers import a_receiver
-from support.shell import Shell
+from support.shell import Shell, read_until
 
 import exposurekit as ek
 
@@ -33,7 +33,7 @@ README_LINES_MAX = 200
 
 
 def blocks(kind):
-    """The fenced blocks of a kind in all manuals, without their indentation."""
+    """Return the fenced blocks of a kind in all manuals, without their indentation."""
     matches = re.findall(
         rf"^( *)```{kind}\n(.*?)^ *```", "\n".join(MANUALS.values()), re.DOTALL | re.MULTILINE
     )
@@ -44,16 +44,16 @@ PYTHON, YAML, IPYTHON = blocks("python"), blocks("yaml"), blocks("ipython")
 SHELL = [line for block in blocks("sh") for line in block.splitlines()]
 [SITE] = [block for block in YAML if "listings:" in block]
 [RULES] = [block for block in YAML if "send_to:" in block]
-# The gate runs these: each makes an environment of its own.
+# Run by the gate: each makes an environment of its own.
 INSTALLS = "python -m venv .venv && .venv/bin/pip install -e "
-# Minutes each. That they are there and say what they do is tested; what they came to stands in the README.
+# Minutes each: that they exist and have help is tested, their results are in the README.
 MEASURES = ".venv/bin/python tests/"
 LASTS = re.compile(r"exposurekit (demo --serve|serve|worker|inbox run|watch run)")
 STATUS = "exposurekit watch status --history exposure-history"
-SAYS_THAT_IT_IS_THERE = {"demo": "ek.connect(", "watch": "watching "}
+STARTED = {"demo": "ek.connect(", "watch": "watching "}
 PICTURE = re.compile(r"!\[([^]]*)\]\((\S+)\)")
 LINK = re.compile(r"(?<!!)\[[^]]*\]\(([^)\s]+)\)")
-# What a reader puts their own in place of.
+# What readers replace by their own.
 THEIRS = {
     "--port 8642": "--port 0",
     "--port 8787": "--port 0",
@@ -64,13 +64,13 @@ THEIRS = {
 
 @pytest.fixture(scope="module")
 def demo():
-    with ek.demo(people=5, days=3) as demo:
+    with ek.demo(people=3, days=2) as demo:
         yield demo
 
 
 @pytest.fixture
 def working_directory(demo, monkeypatch, tmp_path):
-    """A directory of a reader's: their connection in `.env`, a history, a site, rules."""
+    """A directory with a connection in `.env`, a history and a site."""
     monkeypatch.chdir(tmp_path)
     connection = {f"EXPOSUREKIT_{name.upper()}": value for name, value in demo.connection.items()}
     for name in connection:
@@ -83,13 +83,14 @@ def working_directory(demo, monkeypatch, tmp_path):
 
 
 @pytest.mark.long
-def test_its_python_runs_as_it_stands(demo, monkeypatch, capsys, tmp_path):
-    monkeypatch.chdir(tmp_path)  # a history is made where one stands
+def test_the_python_blocks_run(demo, monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)  # a history is created in the current directory
     for name, value in demo.connection.items():
         monkeypatch.setenv(f"EXPOSUREKIT_{name.upper()}", value)
     scope = {}
     for block in PYTHON:
-        exec(compile(ast.parse(block), "README.md", "exec"), scope)  # noqa: S102  the README's own text
+        small = block.replace("ek.demo(people=10, ", "ek.demo(people=3, days=2, ")
+        exec(compile(ast.parse(small), "README.md", "exec"), scope)  # noqa: S102  the README's own text
     scope["client"].close()
     output = capsys.readouterr().out
     assert "listings of" in output
@@ -97,7 +98,7 @@ def test_its_python_runs_as_it_stands(demo, monkeypatch, capsys, tmp_path):
 
 
 @pytest.mark.long
-def test_its_lines_for_ipython_run(working_directory):
+def test_the_ipython_lines_run(working_directory):
     notebook = Notebook()
     [block] = IPYTHON
     for line in block.splitlines():
@@ -105,59 +106,57 @@ def test_its_lines_for_ipython_run(working_directory):
 
 
 class Reader(Shell):
-    """Somebody who types what the README says, and puts their own where it is about their own."""
+    """Types the lines of the README, with their own values where the line has an example."""
 
     def __init__(self, directory, receiver, database, **environment):
         super().__init__(directory, EXPOSUREKIT_DATABASE="sqlite:///service.db", **environment)
-        self._receiver, self._database, self.died = receiver, database, {}
+        self.failed = {}
+        hook = f"http://127.0.0.1:{receiver.port}/hook --callback-network 127.0.0.0/8"
+        first_day = environment["FIRST_DAY"]
+        self._own = THEIRS | {
+            "postgresql+psycopg://exposure@db/exposure": database,
+            "https://globex.example/hook": hook,
+            "2026-11-13": first_day,
+            "--since 7d": f"--since {first_day}",
+        }
 
     def types(self, line):
-        """Do what a line says: what lasts is told to end once it has said something."""
-        if line.startswith("export "):
-            name, _, value = line.removeprefix("export ").partition("=")
-            self.environment[name] = self._theirs(value)
+        """Run a line; a process that stays is stopped after its first output."""
+        own = line
+        for example, value in self._own.items():
+            own = own.replace(example, value)
+        own = own.replace(".venv/bin/", "")
+        if own.startswith("export "):
+            name, _, self.environment[name] = own.removeprefix("export ").partition("=")
             return
-        words = shlex.split(self._theirs(line).replace(".venv/bin/", ""))
+        words = shlex.split(own)
         if words[0] != "exposurekit":
-            subprocess.run(self._theirs(line), shell=True, check=True, env=self.environment)  # noqa: S602
-        elif LASTS.match(line.replace(".venv/bin/", "")):
-            self._lasts(line, words[1:])
-        elif line != STATUS:  # asked while there is one
+            subprocess.run(own, shell=True, check=True, env=self.environment)  # noqa: S602
+        elif LASTS.match(own):
+            self._start_and_stop(line, words[1:])
+        elif line != STATUS:  # which runs while there is a watch
             # What starts a browser does not wait for it, as a process of its own may.
-            self._ended(line, self(*words[1:]) if words[1] == "open" else self.here(*words[1:]))
+            self._note(line, self(*words[1:]) if words[1] == "open" else self.here(*words[1:]))
 
-    def _ended(self, line, run):
+    def _note(self, line, run):
         if run.returncode != 0:
-            self.died[line] = run.stdout + run.stderr
+            self.failed[line] = run.stdout + run.stderr
 
-    def _theirs(self, line):
-        hook = f"http://127.0.0.1:{self._receiver.port}/hook --callback-network 127.0.0.0/8"
-        its_own = {
-            "postgresql+psycopg://exposure@db/exposure": self._database,
-            "https://globex.example/hook": hook,
-        }
-        for placeholder, put in (THEIRS | its_own).items():
-            line = line.replace(placeholder, put)
-        # A day of their history.
-        return line.replace("2026-11-13", self.environment["FIRST_DAY"]).replace(
-            "--since 7d", f"--since {self.environment['FIRST_DAY']}"
-        )
-
-    def _lasts(self, line, words):
-        words = [*words, "--people", "2", "--days", "0"] if words[0] == "demo" else words
+    def _start_and_stop(self, line, words):
+        is_demo = words[0] == "demo"
+        words = [*words, "--people", "2", "--days", "0"] if is_demo else words
         with self.started(*words) as process:
-            lines = process.stdout if words[0] == "demo" else process.stderr
-            line_printed = next((one for one in lines if SAYS_THAT_IT_IS_THERE.get(words[0], "") in one), "")
+            read_until(process, STARTED.get(words[0], ""), "stdout" if is_demo else "stderr")
             if "--receive" in words:
-                self._ended(STATUS, self.here(*shlex.split(STATUS)[1:]))
+                self._note(STATUS, self.here(*shlex.split(STATUS)[1:]))
             process.send_signal(signal.SIGTERM)
             _, error = process.communicate(timeout=60)
-        if process.returncode != 0 or not line_printed:
-            self.died[line] = error
+        if process.returncode != 0:
+            self.failed[line] = error
 
 
 @pytest.mark.long
-def test_its_shell_runs_line_by_line(working_directory, demo):
+def test_the_shell_lines_run(working_directory, demo):
     jupyter.needs_browser()  # a report is printed as a PDF
     with postgres.a_server() as server, a_receiver() as receiver:
         rules = re.sub(r"(me|chat): \S+", rf"\1: {receiver.url}", RULES)
@@ -170,26 +169,21 @@ def test_its_shell_runs_line_by_line(working_directory, demo):
             BROWSER="true",
             FIRST_DAY=f"{demo.history.runs()['finished_at'].iloc[0]:%Y-%m-%d}",
             PATH=f"{server.bin_path}:{os.environ['PATH']}",
-            **of_server(server),
+            PGHOST=re.search(r"host=([^&]+)", server.get_uri())[1],
+            PGUSER="postgres",
         )
-        # A database is made before it is used, though it is told of later.
+        # A database is created before it is used, although the text mentions it later.
         for line in sorted(SHELL, key=lambda line: not line.startswith("createuser")):
             if not line.startswith((INSTALLS, MEASURES)):
                 reader.types(line)
     assert STATUS in SHELL
-    assert reader.died == {}
+    assert reader.failed == {}
     assert len(receiver.messages) > 0
     written = {path.name for path in working_directory.iterdir()}
     assert {"fleet.html", "week.html", "week.pdf", "queue.xlsx", "queue.ics", "service.db"} <= written
 
 
-def of_server(server):
-    """What a client of PostgreSQL's own takes from its environment."""
-    host = re.search(r"host=([^&]+)", server.get_uri())
-    return {"PGHOST": host.group(1), "PGUSER": "postgres"}
-
-
-def test_what_it_installs_is_what_the_gate_installs():
+def test_the_gate_installs_what_the_readme_installs():
     gate = (ROOT / ".ci" / "run").read_text()
     installed = [line for line in SHELL if line.startswith(INSTALLS)]
     assert len(installed) == 2
@@ -199,7 +193,7 @@ def test_what_it_installs_is_what_the_gate_installs():
 
 
 @pytest.mark.parametrize("line", [line for line in SHELL if line.startswith(MEASURES)])
-def test_what_it_measures_with_is_there(line):
+def test_each_measuring_script_exists(line):
     words = shlex.split(line)
     assert (ROOT / words[1]).is_file()
 
@@ -208,7 +202,7 @@ def test_what_it_measures_with_is_there(line):
 @pytest.mark.parametrize(
     "line", [line for line in SHELL if re.match(rf"{MEASURES}(support|sharing|crash)/", line)]
 )
-def test_each_measure_says_how_it_is_run(line):
+def test_each_measuring_script_has_help(line):
     command = [sys.executable, ROOT / shlex.split(line)[1], "--help"]
     help_output = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
     assert {word for word in line.split() if word.startswith("--")} <= set(
@@ -216,13 +210,13 @@ def test_each_measure_says_how_it_is_run(line):
     )
 
 
-def test_its_site_definition_is_one():
+def test_the_site_definition_is_valid():
     from exposurekit.service.sites.loader import parsed
 
     assert parsed(SITE).name == "Seekfolk"
 
 
-def test_its_rules_are_rules():
+def test_the_rules_are_valid():
     from exposurekit.monitor.notifications.notifier import check_addresses
     from exposurekit.monitor.notifications.rules import parse_rules
 

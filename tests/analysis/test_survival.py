@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.removal_times import GAPS, calibration
 
-from exposurekit.analysis import MIN_N, survival, time_to_removal
+from exposurekit.analysis import MIN_N, precision, survival, time_to_removal
 from exposurekit.errors import InvalidArgument
 
 # Weeks in remission with 6-mercaptopurine; + was still in remission at the last observation. Freireich et al., Blood 21 (1963),
@@ -233,9 +233,10 @@ def test_a_higher_level_is_a_wider_band(level, narrower):
 
 @pytest.mark.parametrize("level", [0, 1, -1, 95, math.nan])
 def test_a_level_is_a_share(level):
-    for question in (survival, time_to_removal):
+    labelled = pd.DataFrame({"site": "A", "label": ["mine"]})
+    for question, table in ((survival, remission()), (time_to_removal, remission()), (precision, labelled)):
         with pytest.raises(InvalidArgument, match="between 0 and 1"):
-            question(remission(), level=level)
+            question(table, level=level)
 
 
 def test_groups_sort_by_size_and_the_whole_has_no_name():

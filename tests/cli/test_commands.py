@@ -21,11 +21,6 @@ from exposurekit.cli.demo import _print_table, _retries_in_words
 ATTESTED = ("--attested-by", "Jo Doe")
 
 
-@pytest.fixture
-def shell(tmp_path):
-    return Shell(tmp_path)
-
-
 @pytest.fixture(scope="module")
 def demo_run(tmp_path_factory):
     """Two demos with the same seed; the second replaces the history of the first."""

@@ -65,3 +65,8 @@ def test_every_command_has_a_heading(help_text):
     positions = [text.index(f"\n{heading}:\n") for heading in SECTIONS]
     assert positions == sorted(positions)
     assert "\nCommands:\n" not in text
+
+
+def test_every_verb_is_a_command():
+    verbs = "demo serve worker integrator sites webhooks users collect watch inbox notifications report export check"
+    assert {*verbs.split(), "doctor", "open"} <= {*cli.commands}

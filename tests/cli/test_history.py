@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 from support import faults
 from support.clients import many
 from support.histories import Person, Service, a_record, seen_through
-from support.shell import TIMEOUT_S, Shell, error_of
+from support.shell import TIMEOUT_S, Shell, connection, error_of
 from support.watches import KEY, SECRET
 
 from exposurekit.history import History
@@ -49,13 +49,7 @@ class Fleet:
 
 
 def shell_of(directory, base_url):
-    return Shell(
-        directory,
-        EXPOSUREKIT_BASE_URL=base_url,
-        EXPOSUREKIT_INTEGRATION_NAME="acme",
-        EXPOSUREKIT_API_KEY=KEY,
-        EXPOSUREKIT_API_SECRET=SECRET,
-    )
+    return Shell(directory, **connection(base_url, "acme", KEY, SECRET))
 
 
 @pytest.fixture
@@ -136,6 +130,8 @@ def test_the_last_shard_completes_a_run(shell, fleet):
     assert last.stdout.startswith("run monday: 20 people loaded in full")
     assert sorted(fleet.user_ids) == list(range(1, 21))
     is_silent_about(shell, first, waiting, last)
+    nameless = error_of(shell.here("collect", "--shard", "1/2"))
+    assert nameless.endswith("--shard needs a run with a name: add --run NAME")
 
 
 def test_a_user_who_is_not_registered_is_reported(shell):
@@ -146,22 +142,6 @@ def test_a_user_who_is_not_registered_is_reported(shell):
     assert (some.returncode, some.stderr) == (0, "998 is not registered\n")
     assert json.loads(some.stdout)["not_registered"] == [998]
     assert shell.here(*words, "3").stderr == ""
-
-
-def test_a_failed_run_does_not_wait_for_a_shard(shell, fleet):
-    fleet.is_slow = True
-    with shell.started("collect", "--history", "history") as process:
-        assert fleet.eight_wait.wait(TIMEOUT_S)
-        process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=TIMEOUT_S)
-    [line] = shell.here("history", "runs", "--history", "history").stderr.splitlines()[1:]
-    assert line.endswith(": interrupted; the next collect resumes it")
-
-
-def test_a_shard_without_a_run_name_is_an_error(shell):
-    assert error_of(shell.here("collect", "--shard", "1/2")).endswith(
-        "--shard needs a run with a name: add --run NAME"
-    )
 
 
 @pytest.mark.parametrize(
@@ -205,14 +185,15 @@ def test_a_stopped_collection_is_resumed_by_the_next(shell, fleet, number):
     assert process.returncode == 130
     messages = ["What was loaded is stored; the next collect continues from there.", "Stopped."]
     assert (out, err.split("\n\n")) == ("", [messages[0], f"{messages[1]}\n"])
+    [line] = shell.here("history", "runs", "--history", "history").stderr.splitlines()[1:]
+    assert line.endswith(": interrupted; the next collect resumes it")
     fleet.is_slow = False
     fleet.user_ids.clear()
     rest = shell.here("collect", "--history", "history")
     assert sorted(fleet.user_ids) == list(range(11, 21))
     assert "20 people loaded in full" in rest.stdout
-    assert (
-        shell.here("history", "verify", "--history", "history").stdout == "ok: the history is not damaged.\n"
-    )
+    verified = shell.here("history", "verify", "--history", "history")
+    assert verified.stdout == "ok: the history is not damaged.\n"
     is_silent_about(shell, rest)
 
 
@@ -235,19 +216,14 @@ def test_a_missing_connection_or_service_is_a_one_line_error(tmp_path, words, mi
     is_silent_about(shell, run)
 
 
-def test_runs_are_printed_in_columns_and_as_json(copy):
+def test_runs_and_statuses_are_printed_in_columns_and_as_json(copy):
     prose = copy.here("history", "runs")
     assert prose.stdout.splitlines()[0].split()[:5] == ["seq", "run", "origin", "finished", "at"]
     assert len(prose.stdout.splitlines()) == 3
     assert prose.stderr == "run tuesday: staged, waits for shard 2\n"
     rows = json.loads(copy.here("history", "runs", "--json").stdout)
-    assert [(row["run"], row["whole"], row["removed"]) for row in rows] == [
-        ("sunday", 2, 0),
-        ("monday", 2, 1),
-    ]
-
-
-def test_statuses_are_printed_in_columns_and_as_json(copy):
+    runs = [(row["run"], row["whole"], row["removed"]) for row in rows]
+    assert runs == [("sunday", 2, 0), ("monday", 2, 1)]
     head, first, last = copy.here("history", "show", "--every", "run").stdout.splitlines()
     assert head.split()[:2] == ["period", "at"]
     assert first.split()[2:6] == ["2", "2", "0", "0"]
@@ -275,10 +251,8 @@ def test_a_missing_history_is_not_created(tmp_path, words):
     for there in ("photographs", "nowhere"):
         run = Shell(tmp_path).here("history", *words, "--history", there)
         assert run.returncode == 1
-        assert (
-            f"There is no history in {there}: exposurekit collect --history {there} creates one"
-            in error_of(run)
-        )
+        message = f"There is no history in {there}: exposurekit collect --history {there} creates one"
+        assert message in error_of(run)
     assert [file.name for file in tmp_path.rglob("*")] == ["photographs"]
     assert (tmp_path / "photographs").stat().st_mode & 0o777 == 0o755
 
@@ -292,14 +266,14 @@ def test_an_incomplete_run_can_be_finished_by_hand(copy):
     assert json.loads(copy.here("history", "verify", "--json").stdout) == {}
 
 
-def a_file(directory, table):
+def first_file(shell, table):
     """Return a file that the newest version of a table needs."""
-    return Path(DeltaTable(directory / table).file_uris()[0])
+    return Path(DeltaTable(shell.directory / "history" / table).file_uris()[0])
 
 
 @pytest.mark.parametrize("table", ["changes", "records", "people", "cube"])
 def test_verify_detects_a_missing_file(copy, table):
-    a_file(copy.directory / "history", table).unlink()
+    first_file(copy, table).unlink()
     run = copy.here("history", "verify")
     assert run.returncode == 1
     assert "Traceback" not in run.stderr
@@ -307,13 +281,11 @@ def test_verify_detects_a_missing_file(copy, table):
 
 
 def test_verify_detects_a_changed_row(copy):
-    file = a_file(copy.directory / "history", "changes")
+    file = first_file(copy, "changes")
     table = pq.read_table(file, partitioning=None)
     column_index = table.column_names.index("status")
     pq.write_table(table.set_column(column_index, "status", [["archived"] * table.num_rows]), file)
-    run = copy.here("history", "verify")
-    assert run.returncode == 1
-    assert "Violated: the sums agree with the changes" in run.stderr
-    verified = copy.here("history", "verify", "--json")
-    assert verified.returncode == 1
+    prose, verified = copy.here("history", "verify"), copy.here("history", "verify", "--json")
+    assert (prose.returncode, verified.returncode) == (1, 1)
+    assert "Violated: the sums agree with the changes" in prose.stderr
     assert "the sums agree with the changes" in json.loads(verified.stdout)

@@ -25,11 +25,6 @@ RECEIVE = ("inbox", "run", "--history", "history", "--port", "0")
 
 
 @pytest.fixture
-def shell(tmp_path):
-    return Shell(tmp_path)
-
-
-@pytest.fixture
 def inbox(shell):
     (shell.directory / "history").mkdir()
     store = InboxStore(shell.directory / "history" / "inbox.db")

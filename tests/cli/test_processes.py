@@ -11,8 +11,8 @@ from sqlalchemy import select
 from starlette.applications import Starlette
 from starlette.responses import Response
 from starlette.routing import Route
-from support.services import PAGE, url_of
-from support.shell import Operator, ended, eventually, line_with, listening
+from support.services import PAGE
+from support.shell import ended, eventually, line_with, listening
 
 import exposurekit as ek
 from exposurekit.service.api.server import running
@@ -34,11 +34,6 @@ listings: {item: li, name: h2, reference_id: "@id"}
 removal: {method: manual}
 politeness: {delay_s: 0, robots_txt: false}
 """
-
-
-@pytest.fixture
-def operator(tmp_path, store):
-    return Operator(tmp_path, url_of(tmp_path))
 
 
 class Inbox:
@@ -175,8 +170,8 @@ def test_a_stopped_worker_releases_its_leases(operator):
 
 
 @pytest.mark.parametrize(("words", "refused"), [(["1"], True), (["0"], False)])
-def test_a_busy_key_is_limited_unless_limits_are_off(tmp_path, words, refused):
-    operator = Operator(tmp_path, "sqlite:///service.db")
+def test_a_busy_key_is_limited_unless_limits_are_off(file_operator, words, refused):
+    operator = file_operator
     credentials = added(operator, "--no-attestation")
     path = f"/api/acme/{credentials['api_key']}/v2/users?api_secret={credentials['api_secret']}"
     with operator.started("serve", "--port", "0", "--requests-per-second", *words) as front:
@@ -186,8 +181,8 @@ def test_a_busy_key_is_limited_unless_limits_are_off(tmp_path, words, refused):
     assert statuses == ({200, 429} if refused else {200})
 
 
-def test_on_sqlite_a_worker_warns_that_serve_includes_one(tmp_path):
-    operator = Operator(tmp_path, "sqlite:///service.db")
+def test_on_sqlite_a_worker_warns_that_serve_includes_one(file_operator):
+    operator = file_operator
     added(operator)
     with operator.started("worker") as worker:
         assert "serve already includes a worker" in line_with(worker, "SQLite")
@@ -206,8 +201,8 @@ def test_on_sqlite_a_worker_warns_that_serve_includes_one(tmp_path):
         (["serve", "--sites", "nowhere"], "nowhere is not a directory"),
     ],
 )
-def test_a_wrong_option_of_a_worker_is_a_one_line_error(tmp_path, words, message):
-    operator = Operator(tmp_path, "sqlite:///service.db")
+def test_a_wrong_option_of_a_worker_is_a_one_line_error(file_operator, words, message):
+    operator = file_operator
     if words != ["worker"]:
         added(operator)
     run = operator.here(*words)

@@ -5,7 +5,7 @@ import json
 import pytest
 from support import controls as kit
 from support.histories import Clock, seen_through
-from support.shell import Shell, error_of
+from support.shell import Shell, connection, error_of
 
 from exposurekit.analysis.tasks import NO_VALUES
 from exposurekit.cli.history import DEMO_MARKER
@@ -38,8 +38,8 @@ def test_a_report_is_written_and_its_finding_printed(shell, tmp_path, words, tit
 
 def connect(shell, exposure):
     access = exposure.client.config
-    for name in ("base_url", "integration_name", "api_key", "api_secret"):
-        shell.environment[f"EXPOSUREKIT_{name.upper()}"] = getattr(access, name)
+    credentials = (access.integration_name, access.api_key, access.api_secret)
+    shell.environment |= connection(access.base_url, *credentials)
 
 
 def test_a_live_report_needs_no_history(tmp_path):

@@ -8,7 +8,7 @@ import pytest
 from starlette.applications import Starlette
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
-from support.shell import Shell, error_of
+from support.shell import error_of
 
 from exposurekit.service.api.server import running
 
@@ -51,11 +51,6 @@ def site():
     app = Starlette(routes=[Route("/robots.txt", robots), Route("/{kind}", search)])
     with running(app) as base_url:
         yield base_url
-
-
-@pytest.fixture
-def shell(tmp_path):
-    return Shell(tmp_path)
 
 
 def definition(base_url, kind="good", *, control_person="{first_name: Casey, last_name: Controlling}"):

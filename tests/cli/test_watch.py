@@ -11,7 +11,7 @@ import pytest
 from support import faults
 from support.inbox import BODY, PATH, signed_headers
 from support.inbox import SECRET as SIGNING_SECRET
-from support.shell import TIMEOUT_S, Shell, error_of, eventually, line_with
+from support.shell import TIMEOUT_S, Shell, connection, error_of, eventually, line_with
 from support.watches import KEY, PEOPLE, SECRET, Fleet
 
 from exposurekit.system.clock import utc_now
@@ -30,14 +30,8 @@ def fleet():
 @pytest.fixture
 def shell(fleet, tmp_path):
     with faults.running(fleet) as server:
-        yield Shell(
-            tmp_path,
-            EXPOSUREKIT_BASE_URL=server.base_url,
-            EXPOSUREKIT_INTEGRATION_NAME="acme",
-            EXPOSUREKIT_API_KEY=KEY,
-            EXPOSUREKIT_API_SECRET=SECRET,
-            EXPOSUREKIT_HISTORY="history",
-        )
+        variables = connection(server.base_url, "acme", KEY, SECRET)
+        yield Shell(tmp_path, EXPOSUREKIT_HISTORY="history", **variables)
 
 
 def status(shell):

@@ -1,4 +1,4 @@
-"""What Tab makes of a line: verbs, options, values and keys, and never a name that a line could run."""
+"""Completion: verbs, options, values and keys, and no name that a line could run."""
 
 import pytest
 from support.histories import Person, Service, a_record, an_alert, seen_through
@@ -49,25 +49,23 @@ def test_the_options_of_a_verb_are_completed_and_no_others(notebook):
 def test_values_are_completed(notebook, demo):
     demo.exposure.records()
     assert ends(notebook.completed("%exposure status-over-time --every w")) == ["week"]
-    assert notebook.completed("%exposure records --status pend") == [
-        "%exposure records --status 'pending removal'"
-    ]
+    line = "%exposure records --status"
+    assert notebook.completed(f"{line} pend") == [f"{line} 'pending removal'"]
     sites = demo.exposure.records()["site"].unique()
     assert len(notebook.completed("%exposure records --site ")) == len(sites)
     spaced = next(site for site in sites if " " in site)
-    assert f"%exposure records --site '{spaced}'" in notebook.completed(
-        f"%exposure records --site '{spaced[:4]}"
-    )
+    line = "%exposure records --site"
+    assert f"{line} '{spaced}'" in notebook.completed(f"{line} '{spaced[:4]}")
     ids = demo.exposure.users()["user_id"].astype("str").tolist()
     assert ends(notebook.completed("%exposure records --user ")) == ids
 
 
-def test_variables_are_completed_where_one_is_named(notebook, demo):
+def test_variables_are_completed_after_use(notebook, demo):
     notebook.names["past"] = demo.history
     assert ends(notebook.completed("%exposure use ")) == ["demo", "past"]
 
 
-def test_to_complete_a_line_asks_nobody(demo, working_directory):
+def test_completion_sends_no_requests(demo, working_directory):
     exposure = ek.connect(client=demo.client)
     notebook = Notebook(exposure=exposure)
     notebook.completed("%exposure records --site ")
@@ -75,18 +73,18 @@ def test_to_complete_a_line_asks_nobody(demo, working_directory):
     assert not exposure.is_loaded
 
 
-def test_sites_of_a_history_are_known_once_they_were_seen(demo, working_directory):
+def test_sites_of_a_history_are_completed_after_a_table(demo, working_directory):
     notebook = Notebook(history=demo.history)
     site = notebook.table("records")["site"].iloc[0]
     assert any(site in line for line in notebook.completed("%exposure records --site "))
 
 
 def test_directories_are_completed_as_ipython_does(notebook, working_directory):
-    (working_directory / "kept-here").mkdir()
-    assert any("kept-here" in line for line in notebook.completed("%exposure runs --history kept"))
+    (working_directory / "new-here").mkdir()
+    assert any("new-here" in line for line in notebook.completed("%exposure runs --history new"))
 
 
-def test_other_lines_are_left_alone(notebook):
+def test_other_lines_are_completed_as_usual(notebook):
     notebook.names["exposures"] = 1
     assert "exposures" in notebook.completed("expos")
     assert "%exposure" in notebook.completed("%expos")
@@ -104,12 +102,12 @@ def test_only_harmless_names_are_completed_into_a_line(hostile):
     assert hostile.completed("%exposure records --site ") == ["%exposure records --site 'People & Co.'"]
 
 
-def test_a_completed_line_finds_what_it_was_completed_from(hostile):
+def test_a_completed_line_selects_the_completed_site(hostile):
     [line] = hostile.completed("%exposure records --site Peop")
     assert hostile(line)["site"].tolist() == ["People & Co."]
 
 
-def test_the_tables_of_a_hostile_service_are_shown_as_text(hostile):
+def test_tables_of_a_hostile_service_are_escaped(hostile):
     output, _ = hostile.shell.display_formatter.format(hostile.table("records"))
     assert "<script" not in output["text/html"]
     assert hostile.names["ran"] == []

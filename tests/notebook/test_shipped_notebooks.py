@@ -1,4 +1,4 @@
-"""Every notebook runs from top to bottom in a real kernel, and is committed with what it shows."""
+"""Every notebook runs from top to bottom in a real kernel, and is committed with its outputs."""
 
 import ast
 import re
@@ -46,7 +46,7 @@ def test_a_committed_notebook_has_been_run_without_an_error(path):
 
 
 @each
-def test_a_widget_of_a_history_is_given_the_people(path):
+def test_widgets_receive_the_exposure_beside_the_history(path):
     """A history has no names and no values to enter."""
     calls = [node for cell in code_of(path) for node in ast.walk(ast.parse(cell.source)) if is_widget(node)]
     without = [
@@ -64,7 +64,7 @@ def is_widget(node):
 
 
 @each
-def test_what_a_notebook_names_it_shows(path):
+def test_names_in_the_text_occur_in_code_or_output(path):
     """A name in its text is in its code, its output, or a column of a table."""
     cells = nbformat.read(path, as_version=4).cells
     code = "".join(cell.source for cell in cells if cell.cell_type == "code")
@@ -95,8 +95,4 @@ def test_a_committed_notebook_is_small_and_machine_independent(path):
     text = path.read_text("utf-8")
     assert len(text.encode()) < 1_000_000
     assert MACHINE.findall(text) == []
-
-
-@each
-def test_a_notebook_names_its_kernel(path):
     assert nbformat.read(path, as_version=4).metadata.kernelspec.name == "python3"

@@ -1,4 +1,4 @@
-"""How often the band of `analysis.forecast` holds what came: by kind of world and by age of the history.
+"""How often the interval of `analysis.forecast` contains what came: by kind of world and age of the history.
 
 python tests/support/calibration.py [--worlds 60] [--ahead 30] [--ages 7,14,...] [--kinds a,b]
 """
@@ -21,7 +21,7 @@ WORLDS = 60
 
 
 def calibration(kind, ages=AGES, *, aheads=(30,), worlds=WORLDS, first_seed=0):
-    """One row an age and horizon: in how many worlds there was a number, where the band held it, and the bias."""
+    """Return a row per age and horizon: the worlds with a number, those with it in the interval, and the bias."""
     rows = []
     lives = [Life(KINDS[kind], first_seed + seed) for seed in range(worlds)]
     for age in ages:
@@ -31,9 +31,9 @@ def calibration(kind, ages=AGES, *, aheads=(30,), worlds=WORLDS, first_seed=0):
             table = forecast(records, flows, relistings, people=people, at=AT, days=aheads)
             for row in table[table["low"].notna()].itertuples():
                 forecasts[row.days].append((life.open_at(age + row.days), row.open, row.low, row.high))
-        for ahead, held in forecasts.items():
-            truth, middle, low, high = np.array(held).reshape(-1, 4).T
-            scale = max(truth.mean(), 1) if held else np.nan
+        for ahead, numbers in forecasts.items():
+            truth, middle, low, high = np.array(numbers).reshape(-1, 4).T
+            scale = max(truth.mean(), 1) if numbers else np.nan
             inside = (low <= truth) & (truth <= high)
             rows.append(
                 {
@@ -41,14 +41,14 @@ def calibration(kind, ages=AGES, *, aheads=(30,), worlds=WORLDS, first_seed=0):
                     "age": age,
                     "ahead": ahead,
                     "worlds": worlds,
-                    "numbers": len(held),
+                    "numbers": len(numbers),
                     "inside": int(inside.sum()),
-                    "with_number": len(held) / worlds,
-                    "coverage": inside.mean() if held else np.nan,
-                    "below": (truth < low).mean() if held else np.nan,
-                    "bias": (middle - truth).mean() / scale if held else np.nan,
-                    "width": (high - low).mean() / scale if held else np.nan,
-                    "truth": truth.mean() if held else np.nan,
+                    "with_number": len(numbers) / worlds,
+                    "coverage": inside.mean() if numbers else np.nan,
+                    "below": (truth < low).mean() if numbers else np.nan,
+                    "bias": (middle - truth).mean() / scale if numbers else np.nan,
+                    "width": (high - low).mean() / scale if numbers else np.nan,
+                    "truth": truth.mean() if numbers else np.nan,
                 }
             )
     return pd.DataFrame(rows)

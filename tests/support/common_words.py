@@ -14,7 +14,7 @@ SOURCES = (
     "reports/templates",
 )  # their texts are on shared pages
 _DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
-_NOT_SHOWN = re.compile(
+_HIDDEN = re.compile(
     r'\b(?:class|id|style|http-equiv|name)="[^"]*"|<style>.*?</style>', re.DOTALL
 )  # of a template
 _WORD = re.compile(r"(?<![^\W_])[a-z]+(?![^\W_])")  # what has a capital may be a name of an example
@@ -26,7 +26,7 @@ def displayed_words():
     for source in SOURCES:
         for path in (PACKAGE / source).iterdir():
             if path.suffix == ".html":
-                texts.append(_NOT_SHOWN.sub("", path.read_text("utf-8")))
+                texts.append(_HIDDEN.sub("", path.read_text("utf-8")))
             elif path.suffix == ".py":
                 texts += _strings(ast.parse(path.read_text("utf-8")))
     return set(_WORD.findall(" ".join(texts)))

@@ -1,4 +1,4 @@
-"""Invented people with all that can be known of them, the reports that are shared of them, and a search of its own.
+"""Invented people, the share-safe reports about them, and a search for their values in the reports.
 
 The long run is a command: python tests/support/shared_worlds.py --worlds 200
 """
@@ -34,7 +34,7 @@ DAYS = 3
 
 
 def a_world(seed):
-    """A service of invented people, of whom sites say much, and say it in many ways."""
+    """A service of invented people whose listings vary in spelling."""
     rng = random.Random(seed)  # noqa: S311  make-believe
     service = Service()
     for number, person in enumerate(invent(PEOPLE, seed), 1):
@@ -49,14 +49,9 @@ def _somebody(number, person, rng):
     records = [_listing(100 * number + index, site, person, slug, rng) for index, site in enumerate(sites)]
     link = a_link(f"https://choir.example/{slug}", f"Spring concert: {name}, alto")
     alerts = [_alert(record, name, rng) for record in records] + [an_alert(f"{name} is on a page", link)]
-    on_file = {
-        key: value for key, value in person.request().items() if key not in ("emails", "phone_numbers")
-    }
-    for kind in ("aliases", "addresses"):
+    on_file = person.request()
+    for kind in ("aliases", "addresses", "emails", "phone_numbers"):
         on_file[kind] = [{"id": index, **one} for index, one in enumerate(on_file.get(kind, []), 1)]
-    on_file["emails"] = [{"id": index, "address": one} for index, one in enumerate(person.emails, 1)]
-    phones = enumerate(person.phone_numbers, 1)
-    on_file["phone_numbers"] = [{"id": index, "number": one} for index, one in phones]
     return Person(records, [link], alerts, profile=on_file)
 
 
@@ -80,7 +75,7 @@ def _listing(record_id, site, person, slug, rng):
 
 
 def _alert(record, name, rng):
-    """What most are told is the same for all; a few are told by name."""
+    """Most alerts have the same text; a few contain the name."""
     personal = rng.random() < 0.3
     steps = [f"Search for {name}.", f"Open {record['href']}."] if personal else ["Open the form.", "Send it."]
     guide = f"{record['site']} lists {record['name']}." if personal else f"{record['site']} wants a form."
@@ -88,11 +83,8 @@ def _alert(record, name, rng):
     return an_alert(f"New record: {record['site']} lists {name}.", record) | details
 
 
-# --- the search --------------------------------------------------------------------------------------------
-
-
 def values_of(service):
-    """Each value that is known of anybody, as it may be written; and words that nobody else would say."""
+    """Return each value of anybody in several spellings, and words that occur nowhere else."""
     whole, words = set(), set()
     for user_id, person in service.people.items():
         on_file = person.profile
@@ -125,7 +117,7 @@ def values_of(service):
 
 
 def readings(page):
-    """A page as it stands, and as it is once read; the script that draws is the same in all."""
+    """Return a page as it is and decoded, without its scripts."""
     bare = re.sub(r"<script>.*?</script>|<style>.*?</style>", "", page, flags=re.DOTALL)
     read = html.unescape(bare)
     unescaped = re.sub(r"\\u([0-9a-f]{4})", lambda match: chr(int(match[1], 16)), read)
@@ -135,7 +127,7 @@ def readings(page):
 
 
 def leaked_values(page, service):
-    """How many values that are known of anybody stand in a page."""
+    """Count the values of anybody in a page."""
     whole, words = values_of(service)
     texts = readings(page)
     spelled = {form.casefold() for value in whole for form in _forms(value)}
@@ -157,11 +149,8 @@ def _forms(value):
             yield inner
 
 
-# --- the run -----------------------------------------------------------------------------------------------
-
-
 def reports_of(service, directory):
-    """Every kind of report that is shared of a service: (its name, its page, its JSON)."""
+    """Yield every kind of share-safe report of a service: (its name, its page, its JSON)."""
     clock = Clock()
     history = History(Path(directory) / "history", clock=clock)
     with seen_through(service) as exposure:
@@ -171,12 +160,8 @@ def reports_of(service, directory):
             clock.set(DAWN + timedelta(days=day))
             history.collect(exposure.refresh(), progress=False)
         exposure.refresh()
-        options_by_kind = {
-            "fleet": {},
-            "person": {"user": 3},
-            "changes": {"since": DAWN.date()},
-            "sites": {"kind": "sites"},
-        }
+        changes = {"since": DAWN.date()}
+        options_by_kind = {"fleet": {}, "person": {"user": 3}, "changes": changes, "sites": {"kind": "sites"}}
         for kind, options in options_by_kind.items():
             report = ek.report(history, exposure=exposure, share_safe=True, **options)
             yield kind, report.to_html(), report.to_json()
@@ -199,8 +184,8 @@ def main():
                 if many:
                     print(f"seed {seed}, {kind}: {many} values", flush=True)  # noqa: T201
         if (seed + 1) % 10 == 0:
-            print(f"until seed {seed}: {reports} reports, {leak_count} values found", flush=True)  # noqa: T201
-    print(f"{worlds} worlds, {reports} reports: {leak_count} values found")  # noqa: T201
+            print(f"until seed {seed}: {reports} reports, {leak_count} values in them", flush=True)  # noqa: T201
+    print(f"{worlds} worlds, {reports} reports: {leak_count} values in them")  # noqa: T201
     return 1 if leak_count else 0
 
 

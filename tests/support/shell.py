@@ -115,6 +115,13 @@ class Operator(Shell):
         return asyncio.run(run())
 
 
+def connection(base_url: str, integration_name: str, api_key: str, api_secret: str) -> dict[str, str]:
+    """Return the environment variables of a connection."""
+    settings = {"BASE_URL": base_url, "INTEGRATION_NAME": integration_name}
+    settings |= {"API_KEY": api_key, "API_SECRET": api_secret}
+    return {f"EXPOSUREKIT_{name}": value for name, value in settings.items()}
+
+
 def error_of(run: Run) -> str:
     """Return the one line on stderr."""
     [line] = run.stderr.strip().splitlines()
