@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.payloads import TEXT, USER
+from support.tables import rows, shape
 
 from exposurekit import frames
 from exposurekit.analysis import best_next_fields, blockers, on_file
@@ -64,14 +65,6 @@ def listings(*entries, status="discovered"):
 def have(*fields):
     """What is on file, as (user, field)."""
     return pd.DataFrame(fields, columns=["user_id", "field"]).astype({"user_id": "int64", "field": "str"})
-
-
-def rows(table):
-    return [tuple(row) for row in table.itertuples(index=False)]
-
-
-def shape(table):
-    return {name: str(dtype) for name, dtype in table.dtypes.items()}
 
 
 @pytest.mark.parametrize(

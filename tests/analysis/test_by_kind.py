@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.payloads import TEXT
+from support.tables import rows, shape
 
 from exposurekit.analysis import NOT_STATED, by_kind, by_state
 from exposurekit.text.us_addresses import STATES
@@ -36,14 +37,6 @@ def records(*listings, status="discovered"):
             "status": pd.Categorical([row_status for _, _, row_status in rows]),
         }
     )
-
-
-def rows(table):
-    return [tuple(row) for row in table.itertuples(index=False)]
-
-
-def shape(table):
-    return {name: str(dtype) for name, dtype in table.dtypes.items()}
 
 
 def test_a_link_that_holds_several_kinds_counts_in_each():

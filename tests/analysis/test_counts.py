@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.payloads import RECORD, TEXT, USER
+from support.tables import rows, shape
 
 from exposurekit import analysis, charts, frames
 from exposurekit.analysis import by_site, by_user, user_by_site
@@ -28,17 +29,9 @@ def records(*listings):
     return table.astype({"user_id": "int64", "site": "category", "status": "category"})
 
 
-def rows(table):
-    return [tuple(row) for row in table.itertuples(index=False)]
-
-
 def cells(matrix):
     """The people, the sites, and the number of open records of each."""
     return [*matrix.index], [*matrix.columns], matrix.to_numpy().tolist()
-
-
-def shape(table):
-    return {name: str(dtype) for name, dtype in table.dtypes.items()}
 
 
 BY_SITE = {"site": "str", **dict.fromkeys([*COUNTS, "people"], "int64")}

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.payloads import TEXT
+from support.tables import rows, shape
 
 from exposurekit.analysis import coverage, precision, site_health
 
@@ -31,14 +32,6 @@ HEALTH = {
     "quiet_days": "float64",
     "is_doubtful": "bool",
 }
-
-
-def shape(table):
-    return {name: str(dtype) for name, dtype in table.dtypes.items()}
-
-
-def rows(table):
-    return [tuple(row) for row in table.itertuples(index=False)]
 
 
 def labelled(*findings):

@@ -6,6 +6,7 @@ from functools import partial
 import pandas as pd
 import pytest
 from support.chart_tables import FILLED, NOW, flows, moved, people, records, relistings, steps, transitions
+from support.tables import shape
 
 from exposurekit import analysis, frames
 from exposurekit.errors import ExposureError, MissingColumns
@@ -84,10 +85,6 @@ QUESTIONS = {
     ),
 }
 each = pytest.mark.parametrize("name", QUESTIONS)
-
-
-def shape(table):
-    return {name: str(dtype) for name, dtype in table.dtypes.items()}
 
 
 def test_no_question_is_omitted():

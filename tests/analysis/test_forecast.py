@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from support.calibration import calibration
 from support.simulated_lives import AT, KINDS, Life
+from support.tables import shape
 
 from exposurekit.analysis import forecast, survival, time_to_removal
 from exposurekit.errors import InvalidArgument
@@ -58,10 +59,6 @@ def back(*days):
     removed_at = removed_at.astype("datetime64[us, UTC]").where(gone_days.notna())
     columns = {"removed_at": removed_at, "listed_again_at": NOW, "gone_days": gone_days}
     return pd.DataFrame(columns).astype({"listed_again_at": "datetime64[us, UTC]"})
-
-
-def shape(table):
-    return {name: str(dtype) for name, dtype in table.dtypes.items()}
 
 
 def episodes(seed, n=300):

@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.tables import rows
 
 from exposurekit.analysis import counts, status_over_time
 from exposurekit.errors import InvalidArgument
@@ -38,10 +39,6 @@ def runs(*rows):
 
 def at(day, hour=0):
     return START + timedelta(days=day, hours=hour)
-
-
-def rows(table):
-    return [tuple(row) for row in table.itertuples(index=False)]
 
 
 def begin(instant, every):

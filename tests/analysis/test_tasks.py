@@ -87,7 +87,7 @@ def test_any_table_with_user_ids_gets_the_names_on_file():
         with_names(counts.drop(columns="user_id"), ON_FILE["users"])
 
 
-def test_an_alert_has_what_its_listing_shows():
+def test_an_alert_has_the_values_of_its_listing():
     [row] = described({}).to_dict("records")
     assert [row[name] for name in ("name", "age", "reference_id", "person")] == [
         *("FENNIMOOR ODALYS", 46, "00011", "Odalys Fennimoor")
@@ -133,7 +133,7 @@ def test_alerts_without_a_known_listing_have_no_values():
     assert len(with_people(with_listings(table("alerts"), table("records")), **ON_FILE)) == 0
 
 
-def test_a_task_says_which_listing_whose_and_what_to_enter():
+def test_a_task_has_the_listing_person_and_values():
     [task] = tasks(described({"href": "https://peep.example/7", "url": "https://peep.example/leave"}))
     assert (task.person, task.site, task.note) == ("Odalys Fennimoor (user 1)", "PeepFinder", "")
     assert task.line == "FENNIMOOR ODALYS · reference 00011 · age 46 · locations Tall Pines CA"

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.payloads import TEXT
+from support.tables import shape
 
 from exposurekit import frames
 from exposurekit.analysis import work_queue
@@ -54,10 +55,6 @@ def steps(*alerts, **more):
     texts = dict.fromkeys(["site", "status"], "category") | dict.fromkeys(["url", "tick", "step"], "str")
     typed = table.astype(kinds | texts).assign(**more)
     return typed if typed["step"].notna().any() else typed.drop(columns="step")
-
-
-def shape(table):
-    return {name: str(dtype) for name, dtype in table.dtypes.items()}
 
 
 def cells(table, *columns):
@@ -465,4 +462,4 @@ def test_a_hundred_thousand_steps_are_queued():
     assert queue["first_seen_at"].min() == DAWN
     assert queue["first_seen_at"].max() == DAWN + timedelta(seconds=n - 1)
     groups = queue.loc[queue["state"].isin(["open", "started"]), "group"]
-    assert (groups != groups.shift()).sum() == 60  # each stands together
+    assert (groups != groups.shift()).sum() == 60  # each group is contiguous

@@ -99,7 +99,7 @@ def test_a_queue_begins_where_its_table_begins():
     assert "about 13 minutes in total" in charts.describe(figure)
 
 
-def test_the_start_counts_what_nothing_speaks_against():
+def test_the_start_leaves_out_doubtful_records():
     table = queue(
         ("near.example", "open", 1, 1, 5.0),
         ("near.example", "open", 1, 1, 6.0),
@@ -153,7 +153,7 @@ def test_the_legend_names_what_is_drawn():
     assert figures[1].layout.bargap == 0.6
 
 
-def test_a_queue_of_what_is_done_leaves_nothing():
+def test_a_finished_queue_has_its_own_title():
     figure = charts.work_queue(
         queue(("near.example", "done", 0, 0, 0.0), ("far.example", "unable", 0, 0, 0.0))
     )

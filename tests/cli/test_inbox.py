@@ -152,18 +152,14 @@ def test_quarantined_deliveries_are_listed_safely_for_a_terminal(shell, inbox):
 
 def test_waiting_deliveries_are_listed_without_their_bodies(shell, inbox):
     inbox.put_all([("msg_1", BODY.encode()), ("msg_2", b"{}")])
+    empty = shell.here("inbox", "quarantine", "--history", "history")
+    assert (empty.stdout, empty.stderr) == ("", "Nothing is quarantined.\n")
+    assert "no such delivery" in error_of(shell.here("inbox", "quarantine", "1", "--history", "history"))
     inbox.quarantine(2, "not JSON")
     listed = shell.here("inbox", "list", "--history", "history", "--json")
     [delivery] = json.loads(listed.stdout)
     assert (delivery["number"], delivery["webhook_id"], delivery["size"]) == (1, "msg_1", len(BODY))
     assert sorted(delivery) == ["number", "received_at", "size", "webhook_id"]
-
-
-def test_an_empty_quarantine_is_stated(shell, inbox):
-    inbox.counts()
-    listed = shell.here("inbox", "quarantine", "--history", "history")
-    assert (listed.stdout, listed.stderr) == ("", "Nothing is quarantined.\n")
-    assert "no such delivery" in error_of(shell.here("inbox", "quarantine", "1", "--history", "history"))
 
 
 @pytest.mark.parametrize(
@@ -174,23 +170,18 @@ def test_an_empty_quarantine_is_stated(shell, inbox):
         (["list", "--history", "h"], "exposurekit inbox run creates one"),
         (["run", "--history", "h", "--path-secret", "s3cret"], "a path secret must have 16 to 200"),
         (["run", "--history", "h", "--signing-secret", "s3cret"], "base64 of at least 16 bytes"),
+        (["run", "--inbox", "inbox.db", "--port", "0"], "damaged: remove its file"),
         (["run", "--history", "file"], "cannot create the inbox's directory"),
         (["run", "--history", "h", "--host", "192.0.2.1"], "cannot listen on 192.0.2.1 port 8787"),
     ],
 )
 def test_a_wrong_option_is_a_one_line_error(shell, words, message):
     (shell.directory / "file").touch()
+    (shell.directory / "inbox.path").write_text("short\n")
     run = shell.here("inbox", *words)
     assert run.returncode == 1
     assert message in error_of(run)
     assert "s3cret" not in run.stderr
-
-
-def test_a_damaged_path_file_is_an_error(shell):
-    (shell.directory / "inbox.path").write_text("short\n")
-    assert "damaged: remove its file" in error_of(
-        shell.here("inbox", "run", "--inbox", "inbox.db", "--port", "0")
-    )
 
 
 @pytest.mark.parametrize(

@@ -86,8 +86,7 @@ def scanned(operator):
     return operator.work(ask)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_worker_scans_for_a_service_without_one(operator, number):
+def test_a_worker_scans_for_a_service_without_one(operator):
     credentials = added(operator)
     (operator.directory / "sites").mkdir()
     (operator.directory / "sites" / "seekfolk.yaml").write_text(DEFINITION)
@@ -98,9 +97,9 @@ def test_a_worker_scans_for_a_service_without_one(operator, number):
             assert "sites=1 search_engine=no" in line_with(worker, "worker=running")
             eventually(lambda: scanned(operator))
             assert scanned(operator).scanned_at is not None
-            rest = ended(worker, number)
+            rest = ended(worker, signal.SIGINT)
         assert "no site definitions" not in rest
-        assert "worker=" not in ended(front, number)
+        assert "worker=" not in ended(front, signal.SIGTERM)
     status = json_output(operator, "service", "status")
     assert status["work"]["scans"] == {"waiting": 1, "due": 0, "leased": 0, "oldest_due_at": None}
     [seekfolk] = status["sites"]

@@ -83,7 +83,7 @@ def test_an_unknown_site_warns_and_names_the_nearest(notebook, demo, capsys):
 
 def test_a_status_without_rows_gives_no_warning(notebook, demo, capsys):
     demo.exposure.records()
-    assert len(notebook.table("records --status removed")) == 0
+    assert len(notebook.table("records --status vanished")) == 0
     assert capsys.readouterr().err == ""
 
 

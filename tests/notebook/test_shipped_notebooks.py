@@ -12,7 +12,7 @@ from exposurekit import frames
 
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
 CHART = "application/vnd.plotly.v1+json"
-# Any absolute path but the one that stands for a demo's directory, a port that was free by chance, and credentials.
+# Absolute paths except that of a demo's directory, ports that were free by chance, and credentials.
 MACHINE = re.compile(
     r"""(?:(?<=[\s"'(=>`,:])|(?<=\\n))/(?!api/|tmp/exposurekit-demo/)(?:[\w.-]+/)+[\w.-]*"""
     r"""|127\.0\.0\.1:(?!8000)\d|api_key=|secret="""
