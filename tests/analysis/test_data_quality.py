@@ -2,6 +2,7 @@
 
 import math
 from datetime import UTC, datetime, timedelta
+from statistics import NormalDist
 
 import numpy as np
 import pandas as pd
@@ -80,7 +81,7 @@ def test_sites_sort_by_number_of_labels_then_name():
 def test_the_interval_solves_wilsons_equation(findings, level):
     """Its limits are the shares p at which |share - p| = z sqrt(p (1 - p) / n)."""
     table = precision(labelled(*findings), level=level)
-    z = math.sqrt(2) * inverse_erf(level)
+    z = NormalDist().inv_cdf((1 + level) / 2)
     assert sorted(table["site"]) == sorted({site for site, _ in findings})
     for row in table.to_dict("records"):
         labels = [label for site, label in findings if site == row["site"]]
@@ -92,15 +93,6 @@ def test_the_interval_solves_wilsons_equation(findings, level):
                 z * math.sqrt(limit * (1 - limit) / n), abs=1e-6
             )
             assert 0 <= row["low"] <= row["precision"] <= row["high"] <= 1
-
-
-def inverse_erf(level):
-    """Find, by bisection, the x at which the error function has a value."""
-    low, high = 0.0, 6.0
-    for _ in range(80):
-        middle = (low + high) / 2
-        low, high = (middle, high) if math.erf(middle) < level else (low, middle)
-    return low
 
 
 def people(*entries):

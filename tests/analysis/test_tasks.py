@@ -225,8 +225,7 @@ def test_a_form_asks_for_the_reference_if_a_step_does():
 
 
 @pytest.mark.parametrize(
-    ("as_of", "age"),
-    [("2025-02-28", 44), ("2025-03-01", None), ("2028-02-28", None), ("2028-03-01", 48)],
+    ("as_of", "age"), [("2025-02-28", 44), ("2025-03-01", None), ("2028-02-28", None), ("2028-03-01", 48)]
 )
 def test_an_age_that_differs_from_the_birth_date_is_noted(as_of, age):
     """A year more or less is none: sites know the year of birth, not the day."""

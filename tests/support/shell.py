@@ -34,7 +34,7 @@ class Shell:
 
     def __call__(self, *words: str) -> Run:
         with self.started(*words) as process:
-            return _finished(process, 100)
+            return _finished(process, 300)
 
     def here(self, *words: str, stdin: str = "") -> Run:
         """Run it in this process, without a terminal."""
