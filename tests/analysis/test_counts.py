@@ -38,7 +38,7 @@ BY_SITE = {"site": "str", **dict.fromkeys([*COUNTS, "people"], "int64")}
 BY_USER = dict.fromkeys(["user_id", *COUNTS, "sites"], "int64")
 
 
-def test_each_site_and_person_has_a_row_and_each_status_a_column():
+def test_sites_and_people_have_rows_and_statuses_columns():
     """Specification, "Record"."""
     listings = {5: [("A", "discovered")], 7: [("A", "removed"), ("B", "removed"), ("B", "pending removal")]}
     users = []

@@ -454,7 +454,7 @@ def test_an_option_out_of_range_is_an_error(options, message):
         forecast(*a_chain(), at=NOW, **options)
 
 
-def test_horizons_keep_their_order_and_an_instant_without_zone_is_utc():
+def test_horizons_retain_their_order_and_naive_instants_are_utc():
     expected = forecast(*a_chain(), at=NOW, days=(90, 30))
     assert expected["days"].tolist() == [90, 30]
     again = forecast(*a_chain(), at=NOW.replace(tzinfo=None), days=(90, 30))

@@ -175,7 +175,7 @@ def test_the_removal_begins_at_the_address_that_a_step_names(steps, url):
 PAGE = {"site": None, "record_id": None, "link_url": "https://pages.example/1", "link_title": "A page"}
 
 
-def test_a_task_of_a_page_has_its_title_address_and_contents():
+def test_a_page_task_has_its_title_address_and_contents():
     rows = described(PAGE | {"url": PAGE["link_url"]})
     [task] = tasks(rows)
     assert (task.line, task.address, task.begin) == ("A page", PAGE["link_url"], None)

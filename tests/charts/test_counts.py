@@ -38,7 +38,7 @@ def bars(figure):
         ("A x, A x, B x, B x, C x, C x, D x", "7 listings are open; 3 sites have the most, 2 each"),
     ],
 )
-def test_the_title_is_the_finding_and_a_tie_has_no_winner(rows, finding):
+def test_the_title_is_the_finding_without_a_tied_winner(rows, finding):
     figure = figure_of(*((*row.split(), 1) for row in rows.split(", ") if row))
     assert title(figure) == finding
     assert rows or charts.describe(figure) == "No listings. No listings."

@@ -125,7 +125,7 @@ def test_a_group_of_one_site_has_its_name():
     assert figure.layout.yaxis.ticktext == ("1. Near", "2. shared.example", "3. club.example")
 
 
-def test_groups_of_one_site_name_or_none_are_named_by_host():
+def test_groups_without_a_unique_site_are_named_by_host():
     table = queue(("a.example", "open", 1, 1, 5.0), ("b.example", "open", 1, 1, 5.0)).assign(site="Near")
     assert charts.work_queue(table).layout.yaxis.ticktext == ("1. a.example", "2. b.example")
     unknown = charts.work_queue(queue((np.nan, "open", 1, 1, 0.2)))

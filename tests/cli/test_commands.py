@@ -275,7 +275,7 @@ STOPPED_LATE = (
 )
 
 
-def test_ctrl_c_at_the_end_does_not_change_the_exit_code():
+def test_ctrl_c_at_the_end_retains_the_exit_code():
     run = subprocess.run([sys.executable, "-c", STOPPED_LATE], capture_output=True, text=True, check=False)
     assert (run.returncode, run.stderr) == (3, "")
 

@@ -110,7 +110,7 @@ def test_a_wrong_clock_fails(shell):
     assert checks["clock"]["message"].startswith("this machine's clock and the service's are 7,2")
 
 
-def test_an_old_history_is_a_warning_and_a_damaged_one_fails(shell, history_copy):
+def test_an_old_history_warns_and_a_damaged_one_fails(shell, history_copy):
     code, checks = examined(shell)
     assert (code, checks["history"]["state"]) == (0, "warn")
     assert "3 runs, the last " in checks["history"]["message"]

@@ -200,7 +200,7 @@ def test_on_sqlite_a_worker_warns_that_serve_includes_one(file_operator):
         (["serve", "--sites", "nowhere"], "nowhere is not a directory"),
     ],
 )
-def test_a_wrong_option_of_a_worker_is_a_one_line_error(file_operator, words, message):
+def test_a_wrong_worker_option_is_a_one_line_error(file_operator, words, message):
     operator = file_operator
     if words != ["worker"]:
         added(operator)

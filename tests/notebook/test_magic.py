@@ -48,7 +48,7 @@ def test_runs_are_those_of_the_history(notebook, demo):
     same(notebook.table("runs"), demo.history.runs())
 
 
-def test_a_line_returns_a_table_unless_it_ends_in_a_semicolon(notebook, demo):
+def test_a_line_returns_a_table_unless_a_semicolon_follows(notebook, demo):
     same(notebook("%exposure records"), demo.exposure.records())
     assert notebook("%exposure records;") is None
 
