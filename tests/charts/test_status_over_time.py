@@ -111,12 +111,9 @@ def test_absent_records_are_drawn_where_there_are_any():
 
 def test_the_finding_states_the_peak():
     figure = charts.status_over_time(counted(days(2, 3), [9, 4]))
-    assert figure.layout.title.text == "4 of 5 listings are open; peak of 9 on 2026-03-02"
-
-
-def test_links_have_one_status():
-    table = counted(days(2, 3)).drop(columns="removed").rename(columns={"discovered": "listed"})
-    assert charts.status_over_time(table.assign(total=table["listed"])).layout.title.text == "4 listed"
+    assert title(figure) == "4 of 5 listings are open; peak of 9 on 2026-03-02"
+    links = counted(days(2, 3)).drop(columns="removed").rename(columns={"discovered": "listed"})
+    assert title(charts.status_over_time(links.assign(total=links["listed"]))) == "4 listed"
 
 
 def test_of_many_sites_eight_have_lines_and_the_rest_one():
@@ -166,16 +163,13 @@ def test_a_group_has_no_line_before_its_first_period():
     assert line.y[1] == 1
 
 
-def test_people_are_named_by_id():
-    sites = by_site(2)
-    table = sites.assign(user_id=sites["site"].str[-1:].astype("int64")).drop(columns="site")
-    assert [trace.name for trace in charts.status_over_time(table).data] == ["user 0", "user 1"]
-
-
-def test_rows_in_any_order_make_the_same_chart():
+def test_people_are_named_by_id_and_rows_may_have_any_order():
     table = by_site(9)
     shuffled = table.sample(frac=1, random_state=7)
     assert charts.status_over_time(shuffled).to_json() == charts.status_over_time(table).to_json()
+    ids = table["site"].str[-1:].astype("int64")
+    people = table.assign(user_id=ids).drop(columns="site").query("user_id < 2")
+    assert [trace.name for trace in charts.status_over_time(people).data] == ["user 0", "user 1"]
 
 
 def test_a_thousand_days_have_as_few_traces_as_one():
@@ -212,7 +206,11 @@ def test_vanished_is_not_removed():
     figure = charts.changes(why(10, 0, 0, 0, -5, -2, 0))
     assert [*named(figure, "removed")[0].text] == ["\N{MINUS SIGN}5"]
     assert [*named(figure, "vanished")[0].text] == ["\N{MINUS SIGN}2"]
-    assert figure.layout.title.text == "3 are open, 7 fewer than before: 5 removed, 2 vanished"
+    assert title(figure) == "3 are open, 7 fewer than before: 5 removed, 2 vanished"
+    same, none = (charts.changes(why(n, 0, 0, 0, 0, 0, 0)) for n in (4, 0))
+    assert title(same) == "4 are open, as many as before"
+    assert "no changes" in charts.describe(same)
+    assert title(none) == "0 are open, as many as before"
 
 
 def test_a_high_waterfall_shows_zero_below_a_break():
@@ -228,13 +226,6 @@ def test_a_high_waterfall_shows_zero_below_a_break():
     assert max(axis.tickvals) / axis.range[1] > 0.5
     assert small.layout.yaxis.title.text == "open"
     assert [*small.layout.yaxis.tickvals] == [float(tick) for tick in small.layout.yaxis.ticktext]
-
-
-def test_without_changes_the_title_says_so():
-    figure = charts.changes(why(4, 0, 0, 0, 0, 0, 0))
-    assert figure.layout.title.text == "4 are open, as many as before"
-    assert "no changes" in charts.describe(figure)
-    assert charts.changes(why(0, 0, 0, 0, 0, 0, 0)).layout.title.text == "0 are open, as many as before"
 
 
 def test_a_forecast_has_parts_and_an_interval_from_today_on():
@@ -258,12 +249,10 @@ def test_without_a_forecast_the_chart_states_the_reason():
     assert title(figure).startswith(f"No forecast: {why}")
     assert f"In 60 days: no forecast ({why})." in charts.describe(figure)
     assert figure.data[-1].text == ("no forecast",) * 3
-
-
-def test_a_forecast_beside_horizons_without_one_is_of_the_longest():
     table = expected()
-    table.loc[2, ["of_open", "of_gone", "of_new", "open", "low", "high"]] = np.nan
-    assert title(charts.forecast(table)).startswith("Forecast for 60 days ahead: 7 open listings")
+    table.loc[2, [*missing]] = np.nan
+    message = "Forecast for 60 days ahead: 7 open listings"  # of the longest with a number
+    assert title(charts.forecast(table)).startswith(message)
 
 
 def test_records_older_than_any_observed_are_stated():

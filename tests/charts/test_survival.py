@@ -111,7 +111,7 @@ def test_of_500_sites_the_first_are_drawn():
     assert len(charts.describe(figure)) < 2000
 
 
-def test_a_curve_falls_in_steps_from_all():
+def test_a_curve_falls_in_steps_from_one():
     figure = charts.survival(analysis.survival(quick()))
     [line] = [trace for trace in figure.data if trace.name]
     assert line.line.shape == "hv"
@@ -119,11 +119,8 @@ def test_a_curve_falls_in_steps_from_all():
     assert [*line.y] == pytest.approx([1, 0.625, 0.25, 0.25])
     assert figure.layout.title.text == "25% of listings are not removed by day 9 (n = 40)"
     assert "median 5 days" in charts.describe(figure)
-
-
-def test_a_curve_without_its_first_day_begins_with_all():
-    table = analysis.survival(quick()).query("days > 0")
-    [line] = [trace for trace in charts.survival(table).data if trace.name]
+    without_first_day = analysis.survival(quick()).query("days > 0")
+    [line] = [trace for trace in charts.survival(without_first_day).data if trace.name]
     assert (line.x[0], line.y[0]) == (0, 1)
 
 
@@ -165,14 +162,10 @@ def test_relistings_are_separated_by_previous_status():
     assert ([*removed.x], [*vanished.x]) == ([1, 1], [1, 0])
     assert dots(figure, "circle") == {0: 6, 1: 1}
     assert segments(figure.data[2]) == {0: (4, 8), 1: (1, 1)}
-    assert title(figure) == ("3 relistings, 2 after a verified removal; Near has the most, 2")
-
-
-def test_an_unknown_time_gone_is_stated():
-    figure = charts.relistings(returned(("Near", "removed", np.nan)))
-    assert dots(figure, "circle") == {}
-    assert words(figure) == ["not known"]
-    assert "days gone: not known" in charts.describe(figure)
+    assert title(figure) == "3 relistings, 2 after a verified removal; Near has the most, 2"
+    unknown = charts.relistings(returned(("Near", "removed", np.nan)))
+    assert (dots(unknown, "circle"), words(unknown)) == ({}, ["not known"])
+    assert "days gone: not known" in charts.describe(unknown)
 
 
 def test_relistings_beyond_the_first_sites_are_summed_up():
