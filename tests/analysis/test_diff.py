@@ -22,8 +22,7 @@ WHAT = [
     *("removed", "vanished", "left scope"),
 ]
 OPEN = ["discovered", "pending removal", "verifying", "listed", ""]
-EVERY_STATUS = [*OPEN, "removed", "vanished", "unknown"]
-STATUSES = st.sampled_from(EVERY_STATUS)
+STATUSES = st.sampled_from([*OPEN, "removed", "vanished", "unknown"])
 MOVES = st.lists(
     st.tuples(st.integers(0, 6), st.none() | STATUSES, STATUSES, st.booleans(), st.integers(1, 99)),
     max_size=15,
@@ -146,7 +145,8 @@ def test_counts_are_the_rows_of_diff(rows, still_open):
 
 def test_changes_and_diff_agree_on_gains_and_losses():
     signs = dict.fromkeys(WHAT[:3], 1) | dict.fromkeys(WHAT[5:], -1)
-    for before, after, censored in product((None, *EVERY_STATUS), EVERY_STATUS, (True, False)):
+    statuses = ["discovered", "pending removal", "removed", "vanished", "unknown"]
+    for before, after, censored in product((None, *statuses), statuses, (True, False)):
         counts = diff_counts(diff(things((before, after, censored))), 0)
         n = dict(zip(counts["what"], counts["n"], strict=True))
         expected = {what: 3 * sign * n[what] for what, sign in signs.items() if n[what]}

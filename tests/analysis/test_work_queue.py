@@ -144,50 +144,49 @@ def test_a_numeric_page_address_is_no_record():
     assert len(work_queue(steps(alert(1, 0, 7, url="https://seekfolk.example"), alert(1, 1, url="7")))) == 2
 
 
-@pytest.mark.parametrize(
-    ("url", "group"),
-    [
-        ("https://optout.example/a?b#c", "optout.example"),
-        ("http://www.OptOut.example:8443", "optout.example"),
-        (" HTTPS://optout.example", "optout.example"),
-        ("https://somebody:secret@optout.example/a", "optout.example"),
-        ("https://good.example@evil.example", "evil.example"),
-        ("https://optout.example?mail=a@evil.example", "optout.example"),
-        ("https://optout.example#@evil.example", "optout.example"),
-        ("https://optout.example\\@evil.example", "optout.example"),  # as browsers read it
-        ("http://[2001:db8::1]:80/", "[2001:db8::1]"),
-        ("https://wwwoptout.example", "wwwoptout.example"),
-        ("javascript:alert(1)", None),
-        ("mailto:a@optout.example", None),
-        ("https://", None),
-        ("optout.example", None),
-        ("", None),
-        (None, None),
-    ],
-)
-def test_pages_are_grouped_by_host(url, group):
-    assert cells(work_queue(steps(alert(1, 0, url=url))), "group", "site") == [(group, None)]
-    alerts = steps(alert(1, 0, url="https://alerts.example/7"), link_url=[url])
-    assert cells(work_queue(alerts), "group") == [(group or "alerts.example",)]
+HOST_OF = {
+    "https://optout.example/a?b#c": "optout.example",
+    "http://www.OptOut.example:8443": "optout.example",
+    " HTTPS://optout.example": "optout.example",
+    "https://somebody:secret@optout.example/a": "optout.example",
+    "https://good.example@evil.example": "evil.example",
+    "https://optout.example?mail=a@evil.example": "optout.example",
+    "https://optout.example#@evil.example": "optout.example",
+    "https://optout.example\\@evil.example": "optout.example",  # as browsers read it
+    "http://[2001:db8::1]:80/": "[2001:db8::1]",
+    "https://wwwoptout.example": "wwwoptout.example",
+    **dict.fromkeys(
+        ["javascript:alert(1)", "mailto:a@optout.example", "https://", "optout.example", "", None]
+    ),
+}
 
 
-@pytest.mark.parametrize(
-    ("step", "group"),
-    [
-        ("Open https://optout.example/a?b#c, then wait.", "optout.example"),
-        ("Open www.OptOut.example/form.", "optout.example"),
-        ("Search first.example/a; the form is at second.example/b.", "first.example"),
-        ("Write to privacy@optout.example.", "Seekfolk"),
-        ("Go to optout.example.", "Seekfolk"),
-        ("Choose remove.", "Seekfolk"),
-        (None, "Seekfolk"),
-    ],
-)
-def test_listings_are_grouped_by_the_host_of_their_opt_out(step, group):
+def test_pages_are_grouped_by_host():
+    pages = steps(*(alert(user, 0, url=url) for user, url in enumerate(HOST_OF)))
+    expected = [(user, group, None) for user, group in enumerate(HOST_OF.values())]
+    assert sorted(cells(work_queue(pages), "user_id", "group", "site")) == expected
+    alerts = pages.assign(url="https://alerts.example/7", link_url=pages["url"])
+    expected = [(user, group or "alerts.example") for user, group, _ in expected]
+    assert sorted(cells(work_queue(alerts), "user_id", "group")) == expected
+
+
+def test_listings_are_grouped_by_the_host_of_their_opt_out():
     """The alert's own URL may be the listing's, or the service's."""
+    groups = {
+        "Open https://optout.example/a?b#c, then wait.": "optout.example",
+        "Open www.OptOut.example/form.": "optout.example",
+        "Search first.example/a; the form is at second.example/b.": "first.example",
+        "Write to privacy@optout.example.": "Seekfolk",
+        "Go to optout.example.": "Seekfolk",
+        "Choose remove.": "Seekfolk",
+    }
+    expected = [(user, group, "Seekfolk") for user, group in enumerate(groups.values())]
     for url in ("https://alerts.example/12", "https://seekfolk.example/p/7", None):
-        table = work_queue(steps(alert(1, 0, 7, url=url, step=step)))
-        assert cells(table, "group", "site") == [(group, "Seekfolk")]
+        table = work_queue(
+            steps(*(alert(user, 0, 7, url=url, step=step) for user, step in enumerate(groups)))
+        )
+        assert sorted(cells(table, "user_id", "group", "site")) == expected
+    assert cells(work_queue(steps(alert(1, 0, 7))), "group") == [("Seekfolk",)]  # without texts of steps
 
 
 def test_the_first_step_that_names_a_host_names_the_group():

@@ -163,7 +163,7 @@ def test_a_group_has_no_line_before_its_first_period():
     assert line.y[1] == 1
 
 
-def test_people_are_named_by_id_and_rows_may_have_any_order():
+def test_people_are_named_by_id_in_any_order():
     table = by_site(9)
     shuffled = table.sample(frac=1, random_state=7)
     assert charts.status_over_time(shuffled).to_json() == charts.status_over_time(table).to_json()
