@@ -1,4 +1,4 @@
-"""Hostile text in every field that a service tells, shown by every chart, widget, table and card in a real browser."""
+"""Hostile text in every field of a service, displayed by every chart, widget, table and card in a real browser."""
 
 import shutil
 from pathlib import Path
@@ -12,7 +12,7 @@ from support.hostile_texts import BEACON, PAYLOADS, RUN
 
 from exposurekit.history import History
 
-pytestmark = pytest.mark.long  # a browser, and another for each notebook
+pytestmark = pytest.mark.long  # a browser
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
 HEIGHT = 2400
 HOSTILE = """
@@ -49,14 +49,16 @@ for chart in (
 ):
     display(chart)
 """
+# The checklist and the labels are displayed in a box, so that no static version is sent for each of many steps.
 WIDGETS = """
-shown = ek.widgets.Dashboard(history=history)
+from ipywidgets import VBox
+dashboard = ek.widgets.Dashboard(history=history)
 checklist = ek.widgets.OptOutChecklist(alerts, history)
 explorer = ek.widgets.Explorer(records, name="records")
 explorer._pager._size.value = 100
 labels = ek.widgets.RecordLabels(records, history)
-display(shown, checklist, explorer, labels, ek.widgets.ConnectionPanel(history=history))
-shown.pick(sites=[hostile] if (hostile := records["site"].iloc[0]) else None)
+display(dashboard, VBox([checklist, labels]), explorer, ek.widgets.ConnectionPanel(history=history))
+dashboard.pick(sites=[records["site"].iloc[0]])
 for _ in range(len(alerts)):
     checklist.step(1)
 for _ in range(len(records)):
@@ -64,13 +66,13 @@ for _ in range(len(records)):
 """
 STATIC_HTML = """
 from IPython.display import HTML
-display(*[HTML(one.to_html()) for one in (shown, checklist, explorer, labels)])
+display(*[HTML(one.to_html()) for one in (dashboard, checklist, explorer, labels)])
 """
 
 
 @pytest.fixture(scope="module")
 def hostile_history(tmp_path_factory):
-    """What a hostile service told, over HTTP, and two looks at it."""
+    """A directory with the tables of a hostile service, and a history of two runs."""
     kit.needs_browser()
     directory = tmp_path_factory.mktemp("hostile")
     service, clock = Service(), Clock()
@@ -92,55 +94,55 @@ def desk(hostile_history, tmp_path_factory):
         yield desk
 
 
-def test_no_chart_runs_anything_or_calls_home(desk):
+def test_charts_run_and_send_nothing(desk):
     page = desk.shows(
         OPEN.format(room=str(desk.directory)), CHARTS, "display(history, history.last_run())", height=HEIGHT
     )
     assert_quiet(page, desk.sight)
 
 
-def test_no_table_or_widget_runs_anything_or_calls_home(desk):
+def test_tables_and_widgets_run_and_send_nothing(desk):
     page = desk.shows(OPEN.format(room=str(desk.directory)), TABLES, WIDGETS, STATIC_HTML, height=HEIGHT)
     page.locator(".exposurekit-grid tbody tr").first.wait_for()
     assert_quiet(page, desk.sight)
 
 
 def assert_quiet(page, sight):
-    """All charts are drawn and pointed at; no cell failed, nothing ran, nothing left."""
+    """Point at all charts: no cell failed, nothing ran, and no request left."""
     page.locator(".js-plotly-plot").first.wait_for(state="attached")
     for chart in page.locator(".js-plotly-plot").all():
-        kit.hovered(page, chart)  # what a label says is drawn then
-    page.wait_for_timeout(1_000)
+        kit.hovered(page, chart)  # which draws its label
+    page.wait_for_load_state("networkidle")
     assert page.locator(".jp-OutputArea-output[data-mime-type*=error]").all_inner_texts() == []
     assert page.evaluate("() => window.ran") is None
     assert (sight.left, sight.dialogs) == ([], [])
 
 
 @pytest.fixture(scope="module")
-def remembered(tmp_path_factory):
+def six_weeks(tmp_path_factory):
     """Six weeks of a hostile service."""
     kit.needs_browser()
-    directory = tmp_path_factory.mktemp("remembered")
+    directory = tmp_path_factory.mktemp("six_weeks")
     hostile_demo.HostileDemo(directory).close()
     return directory / "history"
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_the_notebooks_run_nothing_of_a_hostile_service_either(desk, remembered, tmp_path, path):
-    shutil.copytree(remembered, tmp_path / "history")
+def test_shipped_notebooks_run_nothing_of_a_hostile_service(desk, six_weeks, tmp_path, path):
+    shutil.copytree(six_weeks, tmp_path / "history")
     notebook = nbformat.read(path, as_version=4)
-    [begun] = [cell for cell in notebook.cells if "ek.demo(" in cell.source and cell.cell_type == "code"]
-    made_hostile = HOSTILE.format(room=str(tmp_path), tests=str(Path(__file__).parents[1]))
-    begun.source = made_hostile + begun.source.replace("ek.demo(", "demo(")
+    [cell] = [cell for cell in notebook.cells if "ek.demo(" in cell.source and cell.cell_type == "code"]
+    hostile = HOSTILE.format(room=str(tmp_path), tests=str(Path(__file__).parents[1]))
+    cell.source = hostile + cell.source.replace("ek.demo(", "demo(")
     nbformat.write(notebook, desk.path)
     assert_quiet(desk.runs(height=HEIGHT), desk.sight)
 
 
-def test_the_control_can_fail(desk):
-    """The same texts, taken for markup, run and call home: what is looked for would be seen."""
+def test_check_can_fail(desk):
+    """The same texts as markup run and send requests, and this is observed."""
     page = desk.shows(
         f"from IPython.display import HTML\nHTML('''<img src=x onerror={RUN}><img src={BEACON}/a.png>''')"
     )
     page.wait_for_function("() => window.ran === 1")
     assert f"{BEACON}/a.png" in desk.sight.left
-    page.evaluate("() => { delete window.ran; }")  # the desk is others' too
+    page.evaluate("() => { delete window.ran; }")  # for other tests

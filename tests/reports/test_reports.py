@@ -1,9 +1,10 @@
-"""Reports: what each kind says, as values and as one page that loads nothing and runs nothing but its own scripts."""
+"""Reports as values and as one page that loads nothing and runs only its own scripts."""
 
 import base64
 import hashlib
 import json
 import re
+import shutil
 import stat
 import sys
 from dataclasses import replace
@@ -24,11 +25,16 @@ from exposurekit.analysis.removal_warnings import DOCUMENT, MAILBOX
 from exposurekit.analysis.tasks import NO_VALUES, FormValue, Task
 from exposurekit.analysis.work_queue import work_queue
 from exposurekit.charts import describe
+from exposurekit.cli import report as report_command
 from exposurekit.errors import ConfigurationError, InvalidArgument, NotFound
 from exposurekit.history import History
+from exposurekit.questions import QUESTIONS
 from exposurekit.reports import write
+from exposurekit.reports.data import ReportSource
 from exposurekit.reports.manual_steps import removals
 from exposurekit.reports.model import ROWS_MAX, Removal
+from exposurekit.reports.sections import KINDS as KIND_TYPES
+from exposurekit.reports.sections import build_report, needed_tables
 from exposurekit.text.sanitize import escaped
 
 FIRST = DAWN.date()
@@ -41,7 +47,7 @@ KINDS = {
 
 
 def collected_history(directory, service, days=4, broken=None):
-    """An exposure of a service, and a history of some days in which somebody's listing goes and comes back."""
+    """An exposure, and a history of some days on which a listing of person 1 is removed and comes back."""
     clock = Clock()
     history = History(directory / "history", clock=clock)
     with seen_through(service) as exposure:
@@ -55,133 +61,138 @@ def collected_history(directory, service, days=4, broken=None):
 
 
 @pytest.fixture(scope="module")
-def looked(tmp_path_factory):
-    yield from collected_history(tmp_path_factory.mktemp("looked"), kit.three_people())
+def sources(tmp_path_factory):
+    yield from collected_history(tmp_path_factory.mktemp("collected"), kit.three_people())
 
 
 @pytest.fixture(scope="module")
-def hostile(tmp_path_factory):
-    """A service of which every text is hostile."""
-    service = Service()
-    service.people = {number: hostile_demo.hostile(number, text) for number, text in enumerate(PAYLOADS, 1)}
-    yield from collected_history(tmp_path_factory.mktemp("hostile"), service, days=2)
+def exposure(sources):
+    return sources[0]
 
 
 @pytest.fixture(scope="module")
-def fleet(looked):
-    """The report of everyone, of a history alone."""
-    return ek.report(looked[1])
+def history(sources):
+    return sources[1]
+
+
+@pytest.fixture(scope="module")
+def reports(exposure, history):
+    """A report of each kind, of a history and an exposure."""
+    return {kind: ek.report(history, exposure=exposure, **options) for kind, options in KINDS.items()}
+
+
+@pytest.fixture(scope="module")
+def full(reports):
+    """The report on everyone."""
+    return reports["fleet"]
+
+
+@pytest.fixture(scope="module")
+def fleet(history):
+    """The report on everyone, of a history alone."""
+    return ek.report(history)
+
+
+@pytest.fixture(scope="module")
+def now(exposure):
+    """The report on everyone, of an exposure alone."""
+    return ek.report(exposure)
 
 
 @pytest.fixture(scope="module")
 def page(fleet):
-    """Its page without its scripts, the scripts that run, and its data."""
     return page_of(fleet)
 
 
+def section_of(report, key):
+    return next(section for section in report.sections if section.key == key)
+
+
+def with_removal(report, removal):
+    """The report with this manual work alone."""
+    return replace(report, sections=(replace(section_of(report, "work_queue"), removals=(removal,)),))
+
+
 def page_of(report):
+    """The page of a report without its scripts, the scripts that run, and its data."""
     html = report.to_html()
     running = re.findall(r"<script>(.*?)</script>", html, re.DOTALL)
     data = re.findall(r'<script type="application/json"[^>]*>(.*?)</script>', html, re.DOTALL)
     return re.sub(r"<script.*?</script>", "", html, flags=re.DOTALL), running, data
 
 
-# --- what it says -----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_asked_implies_the_kind(looked, kind):
-    exposure, history = looked
-    report = ek.report(history, exposure=exposure, **KINDS[kind])
+def test_arguments_imply_the_kind(reports, kind):
+    report = reports[kind]
     assert report.kind == kind
     assert report.finding.endswith(".")
     assert report.data == json.loads(report.to_json())
     assert len({section.key for section in report.sections}) == len(report.sections)
 
 
-def test_a_fleet_is_told_in_the_order_of_need(looked):
-    exposure, history = looked
-    keys = [section.key for section in ek.report(history, exposure=exposure).sections]
-    assert keys == [
-        *(
-            "by_site",
-            "score",
-            "status_over_time",
-            "time_to_removal",
-            "relistings",
-            "blockers",
-            "best_next_fields",
-        ),
-        *("work_queue", "coverage"),
-    ]
+FLEET_KEYS = [
+    *("by_site", "score", "status_over_time", "time_to_removal", "relistings", "blockers"),
+    *("best_next_fields", "work_queue", "coverage"),
+]
 
 
-def test_its_tables_are_those_of_the_questions(looked):
-    exposure, history = looked
-    sections = {section.key: section for section in ek.report(history, exposure=exposure).sections}
-    pd.testing.assert_frame_equal(sections["by_site"].table, analysis.by_site(history.records()))
-    pd.testing.assert_frame_equal(sections["time_to_removal"].table, history.time_to_removal())
-    pd.testing.assert_frame_equal(sections["coverage"].table, history.coverage())
-    score = sections["score"].table
+def test_fleet_sections_have_the_tables_of_the_questions(exposure, history, full):
+    assert [section.key for section in full.sections] == FLEET_KEYS
+    pd.testing.assert_frame_equal(full.table("by_site"), analysis.by_site(history.records()))
+    pd.testing.assert_frame_equal(full.table("time_to_removal"), history.time_to_removal())
+    pd.testing.assert_frame_equal(full.table("coverage"), history.coverage())
+    over_time = history.status_over_time().drop(columns="at")
+    pd.testing.assert_frame_equal(full.table("status_over_time"), over_time)
+    score = full.table("score")
     pd.testing.assert_frame_equal(score.drop(columns="person"), history.score())
-    users = exposure.users().set_index("user_id")
-    assert (
-        score["person"].tolist()[0].split()
-        == users.loc[score["user_id"][0], ["first_name", "last_name"]].tolist()
-    )
-    pd.testing.assert_frame_equal(
-        sections["status_over_time"].table, history.status_over_time().drop(columns="at")
-    )
+    user = exposure.users().set_index("user_id").loc[score["user_id"][0]]
+    assert score["person"][0].split() == [user["first_name"], user["last_name"]]
 
 
-def test_the_facts_are_counted(looked, fleet):
+def test_facts_count_the_records(history, fleet):
     facts = {fact.name: fact for fact in fleet.facts}
-    assert facts["open listings"].value == "6"
+    values = {name: facts[name].value for name in ("open listings", "removed", "pages with their data")}
+    assert values == {"open listings": "6", "removed": "3", "pages with their data": "3"}
     assert facts["open listings"].qualifier == "all 3 people were observed in the last run"
-    assert facts["removed"].value == "3"
-    assert facts["pages with their data"].value == "3"
-    assert float(facts["score"].value) == looked[1].score()["score"].sum() > 0
+    assert float(facts["score"].value) == history.score()["score"].sum() > 0
     assert facts["removals by hand"].value == "3"
 
 
 @pytest.mark.long
-def test_who_was_not_seen_is_told_beside_the_figure(tmp_path):
+def test_incomplete_people_are_counted_beside_the_figure(tmp_path):
     service = kit.three_people()
     for _, history in collected_history(tmp_path, service, days=2, broken={2: "no user"}):
-        report = ek.report(history, kind="sites")
+        report = ek.report(history, sections=["by_site"])
         assert report.facts[0].qualifier == "1 of 3 people were not observed completely in the last run"
         assert "1 not observed completely" in report.provenance["people"]
 
 
-def test_a_figure_has_its_trend_and_its_weekly_change(tmp_path):
-    service = kit.three_people()
-    for _, history in collected_history(tmp_path, service, days=9):
-        fact = next(fact for fact in ek.report(history).facts if fact.name == "open listings")
+def test_figure_has_its_trend_and_weekly_change(tmp_path):
+    for _, history in collected_history(tmp_path, kit.three_people(), days=9):
+        fact = ek.report(history, sections=["by_site"]).facts[0]
         n = history.status_over_time()["open"].tolist()
+    sign = "±+\u2212"[(n[-1] > n[1]) - (n[-1] < n[1])]
+    assert fact.name == "open listings"
     assert fact.trend == tuple(n)
-    assert fact.change == f"{abs(n[-1] - n[1])} in 7 days".rjust(
-        len(fact.change), "±+\u2212"[(n[-1] > n[1]) - (n[-1] < n[1])]
-    )
+    assert fact.change == f"{abs(n[-1] - n[1])} in 7 days".rjust(len(fact.change), sign)
     assert fact.value == str(n[-1])
 
 
-def test_the_next_actions_are_the_first_manual_work(looked):
-    exposure, history = looked
-    report = ek.report(history, exposure=exposure)
-    [work] = [section for section in report.sections if section.key == "work_queue"]
-    sites = [removal for removal in work.removals if removal.site]
-    assert 1 <= len(report.actions) <= 3
-    assert sites[0].site in report.actions[0].text
-    assert f"Remove {sites[0].listings} listing" in report.actions[0].text
-    assert report.actions[0].section == f"work_queue-{work.removals.index(sites[0]) + 1}"
-    html = report.to_html()
-    assert all(f'id="{action.section}"' in html for action in report.actions)
+def test_next_actions_are_the_first_manual_work(full):
+    work = section_of(full, "work_queue")
+    first = next(removal for removal in work.removals if removal.site)
+    assert 1 <= len(full.actions) <= 3
+    assert first.site in full.actions[0].text
+    assert f"Remove {first.listings} listing" in full.actions[0].text
+    assert full.actions[0].section == f"work_queue-{work.removals.index(first) + 1}"
+    html = full.to_html()
+    assert all(f'id="{action.section}"' in html for action in full.actions)
 
 
-def test_a_section_of_the_callers_own_is_drawn_and_escaped(looked, tmp_path):
+def test_own_section_is_drawn_and_escaped(history):
     figure = go.Figure(go.Bar(x=["<img src=x onerror=alert(1)>", "b"], y=[1, 2], name="<b>bold</b>"))
     own = ek.Section("Our <targets>", figure=figure, table=pd.DataFrame({"<i>": ["<script>"]}), text="<u>")
-    report = ek.report(looked[1], sections=["by_site", own], title="Board <pack>")
+    report = ek.report(history, sections=["by_site", own], title="Board <pack>")
     assert [section.key for section in report.sections] == ["by_site", "our_targets"]
     assert report.table("our_targets").equals(own.table)
     assert report.figure("our_targets").data[0].x[0] == "&lt;img src=x onerror=alert(1)&gt;"
@@ -194,9 +205,9 @@ def test_a_section_of_the_callers_own_is_drawn_and_escaped(looked, tmp_path):
         report.table("by_moon")
 
 
-def test_sections_of_one_title_are_told_apart(looked):
+def test_sections_with_the_same_title_have_different_keys(history):
     own = [ek.Section(title, text=title) for title in ("Work queue", "Targets", "Targets")]
-    report = ek.report(looked[1], sections=[*own, "work_queue"])
+    report = ek.report(history, sections=[*own, "work_queue"])
     keys = [section.key for section in report.sections]
     assert keys == ["work_queue_2", "targets", "targets_2", "work_queue"]
 
@@ -209,67 +220,64 @@ def test_sections_of_one_title_are_told_apart(looked):
         ({"title": "Globe", "figure": go.Figure(go.Scattergeo())}, "cannot draw scattergeo"),
     ],
 )
-def test_a_section_that_cannot_be_drawn_is_refused(looked, section, problem):
+def test_own_section_that_cannot_be_drawn_raises_error(history, section, problem):
     with pytest.raises(InvalidArgument, match=problem):
-        ek.report(looked[1], sections=[ek.Section(**section)])
+        ek.report(history, sections=[ek.Section(**section)])
 
 
-def test_a_logo_and_a_colour_are_inside_the_page(looked, tmp_path):
+def test_logo_and_accent_are_inside_the_page(history, tmp_path):
     (tmp_path / "logo.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg'/>")
-    html = ek.report(looked[1], logo=tmp_path / "logo.svg", accent="#7a1f5c").to_html()
+    options = {"logo": tmp_path / "logo.svg", "accent": "#7a1f5c"}
+    html = ek.report(history, sections=["by_site"], **options).to_html()
     assert '<img class="logo" src="data:image/svg+xml;base64,' in html
     assert 'style="--brand:#7a1f5c"' in html
     with pytest.raises(InvalidArgument, match="six hexadecimal digits"):
-        ek.report(looked[1], accent="red;background:url(//x.example)")
+        ek.report(history, accent="red;background:url(//x.example)")
     with pytest.raises(InvalidArgument, match=r"ends in \.png"):
-        ek.report(looked[1], logo=tmp_path / "logo.html")
+        ek.report(history, logo=tmp_path / "logo.html")
 
 
-def test_a_person_is_told_alone(looked):
-    exposure, history = looked
-    for report in (ek.report(history, user=2, exposure=exposure), ek.report(exposure, user=2)):
-        sections = {section.key: section for section in report.sections}
-        assert len(sections["records"].table) == 3
+def test_report_on_a_person_has_no_one_else(exposure, reports):
+    for report in (reports["person"], ek.report(exposure, user=2)):
+        assert len(report.table("records")) == 3
         assert report.title == "Exposure of user 2"
         assert "pages.example/1" not in report.to_json()
         assert "pages.example/2" in report.to_json()
 
 
-def test_what_changed_is_told_from_an_instant_on(looked):
-    report = ek.report(looked[1], since=FIRST + timedelta(days=2))
+def test_changes_count_from_an_instant(history):
+    since = FIRST + timedelta(days=2)
+    report = ek.report(history, since=since)
     [why, counts, sites, points, things, _] = report.sections
-    assert report.provenance["since"] == str(FIRST + timedelta(days=2))
+    assert report.provenance["since"] == str(since)
     assert report.finding == "6 listings are open, 1 more than before."
     assert things.table["what"].tolist() == ["listed again"]
     assert why.table["open"].tolist()[-1] == 6
-    assert points.table["score"].tolist()[-1] == looked[1].score()["score"].sum()
+    assert points.table["score"].tolist()[-1] == history.score()["score"].sum()
     assert counts.table["n"].tolist()[-1] == sites.table["open_after"].sum() == 6
 
 
-def test_without_a_history_nothing_over_time_is_told(looked):
-    keys = {section.key for section in ek.report(looked[0]).sections}
+def test_exposure_alone_has_no_section_over_time(now):
+    keys = {section.key for section in now.sections}
     assert keys == {"by_site", "score", "blockers", "best_next_fields", "work_queue", "failures"} & keys
-    assert "status_over_time" not in keys
 
 
-def test_without_an_exposure_what_is_on_file_is_unknown(fleet):
-    [blockers] = [section for section in fleet.sections if section.key == "blockers"]
+def test_history_alone_does_not_know_what_is_on_file(fleet):
+    blockers = section_of(fleet, "blockers")
     assert "does not store what people have on file" in blockers.text
     assert blockers.table is None
+    assert NO_VALUES in page_of(fleet)[0]
 
 
-def test_every_alert_that_needs_somebody_has_its_guide_and_steps(looked, fleet, page):
-    _, history = looked
-    [work] = [section for section in fleet.sections if section.key == "work_queue"]
-    alerts = history.alerts()
+def test_manual_work_has_the_steps_of_every_alert(history, fleet, page):
+    work = section_of(fleet, "work_queue")
     assert sum(removal.listings for removal in work.removals) == len(work.table) == 3
-    steps = {tuple(alert) for alert in alerts["opt_out_procedure"] if len(alert)}
+    steps = {tuple(alert) for alert in history.alerts()["opt_out_procedure"] if len(alert)}
     assert {removal.steps for removal in work.removals} <= steps
-    for removal in work.removals:
-        assert all(f"<li>{step}</li>" in page[0] for step in removal.steps)
+    assert all(f"<li>{step}</li>" in page[0] for removal in work.removals for step in removal.steps)
 
 
-def test_alerts_that_ask_for_the_same_stand_together():
+def test_alerts_with_the_same_steps_are_grouped():
     alerts = pd.DataFrame(
         {
             "user_id": [1, 2, 3],
@@ -290,7 +298,7 @@ def test_alerts_that_ask_for_the_same_stand_together():
     assert (len(capped.tasks), capped.omitted, capped.listings) == (1, 1, 2)
 
 
-def test_every_listing_has_a_checkbox_and_its_values(fleet):
+def test_every_listing_has_a_checkbox_and_values(fleet):
     tasks = tuple(
         Task(
             f"Jo Doe (user {number})",
@@ -302,26 +310,22 @@ def test_every_listing_has_a_checkbox_and_its_values(fleet):
         for number in range(500)
     )
     removal = Removal("A", None, ("Write.",), tasks, 500, 500, 9.0)
-    [work] = [section for section in fleet.sections if section.key == "work_queue"]
-    report = replace(fleet, sections=(replace(work, removals=(removal,)),))
-    html = report.to_html()
+    html = with_removal(fleet, removal).to_html()
     assert html.count('<input type="checkbox">') == 500
     assert all(f'<code class="unbroken">000{number}</code>' in html for number in range(500))
     assert html.count('<span class="label">email</span> <code class="unbroken">jo@example.com</code>') == 500
     assert '<span class="label">phone</span>' not in html  # none is on file, and the form does not require it
     assert "not on this page" not in html
-    more = replace(report, sections=(replace(work, removals=(replace(removal, listings=900),)),)).to_html()
-    assert "400 more are not on this page" in more
+    assert "400 more are not on this page" in with_removal(fleet, replace(removal, listings=900)).to_html()
 
 
 def page_with(fleet, *tasks):
     """The page of a report whose manual work is these tasks."""
-    [work] = [section for section in fleet.sections if section.key == "work_queue"]
     removal = Removal(tasks[0].site, None, ("Open a.example/out and wait.",), tasks, len(tasks), 1, 9.0)
-    return page_of(replace(fleet, sections=(replace(work, removals=(removal,)),)))[0]
+    return page_of(with_removal(fleet, removal))[0]
 
 
-def test_an_item_says_what_to_enter_and_what_is_missing(fleet):
+def test_item_lists_values_to_enter_and_missing_values(fleet):
     email = (
         FormValue("email", "a@example.com", True, is_first_choice=True),
         FormValue("email", "b@example.com", True, True),
@@ -345,11 +349,7 @@ def test_an_item_says_what_to_enter_and_what_is_missing(fleet):
     assert '<span class="label">phone (use this one)</span>' in html  # as in the checklist
     assert html.count('<p class="warning">Waits for a value: no email on file.') == 1
     assert html.count('class="task blocked"') == 1
-
-
-def test_an_address_in_a_step_is_a_link(fleet):
-    html = page_with(fleet, Task("user 1", "A"))
-    assert '<li>Open <a href="https://a.example/out"' in html
+    assert '<li>Open <a href="https://a.example/out"' in html  # an address in a step is a link
     assert ">a.example/out</a> and wait.</li>" in html
 
 
@@ -378,15 +378,14 @@ def test_web_pages_are_grouped_by_host_with_their_values(fleet):
     assert "&lt;script&gt;x" in html
 
 
-def test_steps_that_need_the_person_say_so_once(fleet):
-    [work] = [section for section in fleet.sections if section.key == "work_queue"]
+def test_steps_that_need_the_person_are_marked_once(fleet):
     steps = ("Open the e-mail and click the link.", "Send a copy of a bill.")
     removal = Removal("A", None, steps, (Task("user 1", "A"), Task("user 2", "A")), 2, 2, 9.0)
-    html = page_of(replace(fleet, sections=(replace(work, removals=(removal,)),)))[0]
-    assert [unescape(html).count(text) for text in (MAILBOX, DOCUMENT)] == [1, 1]
+    html = unescape(page_of(with_removal(fleet, removal))[0])
+    assert (html.count(MAILBOX), html.count(DOCUMENT)) == (1, 1)
 
 
-def test_items_that_cannot_start_come_last():
+def test_blocked_items_come_last():
     values = (["email: not on file"], ["email: jo@example.com"])
     rows = [
         {"user_id": number, "form_values": form_values}
@@ -404,54 +403,37 @@ def test_items_that_cannot_start_come_last():
     assert waiting.tasks[0].missing_values == ("email",)
 
 
-def test_a_single_value_has_a_sentence_and_no_chart(looked):
-    exposure, history = looked
-    for section in ek.report(history, exposure=exposure).sections:
+def test_single_value_has_a_sentence_and_no_chart(full):
+    for section in full.sections:
         if section.key in ("blockers", "best_next_fields") and section.rows == 1:
             assert section.figure is None
             assert section.finding
 
 
-def test_people_are_named_where_the_report_may(looked):
-    exposure, history = looked
-    [score] = [
-        section for section in ek.report(history, exposure=exposure).sections if section.key == "score"
-    ]
-    [alone] = [section for section in ek.report(history).sections if section.key == "score"]
-    user = exposure.users().iloc[0]
-    assert (
-        f"{user['first_name']} {user['last_name']} ({user['user_id']})" in score.figure.layout.yaxis.ticktext
-    )
-    assert f"user {user['user_id']}" in alone.figure.layout.yaxis.ticktext
+def test_people_are_named_if_an_exposure_is_there(exposure, full, fleet):
+    first, last, user_id = exposure.users().iloc[0][["first_name", "last_name", "user_id"]]
+    named, unnamed = (report.figure("score").layout.yaxis.ticktext for report in (full, fleet))
+    assert f"{first} {last} ({user_id})" in named
+    assert f"user {user_id}" in unnamed
 
 
-def test_without_data_on_file_a_report_says_how_to_load(looked):
-    _, history = looked
-    assert NO_VALUES in page_of(ek.report(history))[0]
-
-
-def test_a_card_separates_a_figure_from_its_note(fleet):
+def test_card_separates_a_figure_from_its_note(fleet):
     assert "0 removed" not in fleet._repr_html_()
     assert f"{fleet.facts[0].value} \u00b7 {fleet.facts[0].qualifier}" in fleet._repr_html_()
 
 
 def test_status_over_time_has_one_column_of_time(fleet):
-    [section] = [one for one in fleet.sections if one.key == "status_over_time"]
-    assert [name for name in ("period", "at") if name in section.table] == ["period"]
+    table = fleet.table("status_over_time")
+    assert [name for name in ("period", "at") if name in table] == ["period"]
 
 
-def test_the_name_of_a_site_stays_on_one_line(looked):
-    report = ek.report(looked[0], kind="sites")
-    assert re.search(r'<td class="unbroken left">[A-Z][a-z]+', report.to_html())
-
-
-def test_a_long_table_says_how_much_more_there_is():
+def test_long_table_states_how_many_rows_are_left_out():
     service = Service()
     service.people[1] = kit.three_people().people[1]
     service.people[1].records = [a_record(number, site=f"Site {number}") for number in range(ROWS_MAX + 5)]
-    with seen_through(service) as many:
-        report = ek.report(many)
-    [by_site] = [section for section in report.sections if section.key == "by_site"]
+    with seen_through(service) as exposure:
+        report = ek.report(exposure, sections=["by_site"])
+    [by_site] = report.sections
     assert (len(by_site.table), by_site.rows) == (ROWS_MAX, ROWS_MAX + 5)
     assert f"the first {ROWS_MAX} of 2,005" in page_of(report)[0]
 
@@ -468,33 +450,30 @@ def test_a_long_table_says_how_much_more_there_is():
     ],
     ids=str,
 )
-def test_what_does_not_go_together_is_refused(looked, options):
+def test_contradictory_arguments_raise_error(history, options):
     with pytest.raises(InvalidArgument):
-        ek.report(looked[1], **options)
+        ek.report(history, **options)
 
 
-def test_wrong_sources_and_unknown_users_are_refused(looked, tmp_path):
+def test_wrong_sources_and_unknown_users_raise_errors(exposure, history, tmp_path):
     with pytest.raises(InvalidArgument, match="an Exposure or a History"):
         ek.report(pd.DataFrame())
     with pytest.raises(NotFound):
-        ek.report(looked[1], user=99)
+        ek.report(history, user=99)
     with pytest.raises(NotFound):
         ek.report(History(tmp_path / "nothing"))
     with pytest.raises(InvalidArgument, match="An exposure has no past"):
-        ek.report(looked[0], since=FIRST)
+        ek.report(exposure, since=FIRST)
 
 
-def test_nobody_is_a_report_too():
+def test_service_without_people_has_a_report():
     with seen_through(Service()) as exposure:
         report = ek.report(exposure)
     assert report.finding == "No listing is open, of 0 that were found."
     assert report.to_html()
 
 
-# --- the page ---------------------------------------------------------------------------------------------
-
-
-def test_the_policy_names_each_script_by_its_hash(page):
+def test_policy_names_each_script_by_its_hash(page):
     html, running, _ = page
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', html).group(1).replace("&#39;", "'")
     own = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in running]
@@ -504,33 +483,25 @@ def test_the_policy_names_each_script_by_its_hash(page):
         assert rule in policy
 
 
+ALLOWED = {  # tags and attributes of a page
+    *("body", "header", "nav", "main", "article", "h1", "h2", "h3", "dl", "dt", "dd", "span", "html", "details"),
+    *("summary", "label", "input", "dfn", "svg", "polygon", "polyline", "progress", "em"),
+    *("class", "role", "open", "type", "title", "id", "aria-labelledby", "aria-describedby", "aria-label"),
+    *("tabindex", "data-name", "data-report"),
+}  # fmt: skip
+
+
 @pytest.mark.long
-@pytest.mark.parametrize("kind", KINDS)
-def test_text_from_outside_runs_nothing(hostile, kind):
-    exposure, history = hostile
-    html, running, data = page_of(ek.report(history, exposure=exposure, **KINDS[kind]))
-    assert len(running) == 3
-    assert not any("<" in one for one in data)
-    body = html[html.index("<body ") :]
-    read = kit.Read("")
-    read.feed(body)
-    allowed = {"body", "header", "nav", "main", "article", "h1", "h2", "h3", "dl", "dt", "dd", "span", "html"}
-    allowed |= {"details", "summary", "label", "input", "dfn", "svg", "polygon", "polyline", "progress", "em"}
-    named = {
-        "class",
-        "role",
-        "open",
-        "type",
-        "title",
-        "id",
-        "aria-labelledby",
-        "aria-describedby",
-        "aria-label",
-        "tabindex",
-        "data-name",
-        "data-report",
-    }
-    assert {one for one in read.foreign if one not in allowed | named and not one.startswith("#")} == set()
+def test_text_from_outside_runs_nothing(tmp_path):
+    service = Service()
+    service.people = {number: hostile_demo.hostile(number, text) for number, text in enumerate(PAYLOADS, 1)}
+    for exposure, history in collected_history(tmp_path, service, days=2):
+        for options in KINDS.values():
+            html, running, data = page_of(ek.report(history, exposure=exposure, **options))
+            assert len(running) == 3
+            assert not any("<" in one for one in data)
+            read = kit.Read(html[html.index("<body ") :])
+            assert {one for one in read.foreign if one not in ALLOWED and not one.startswith("#")} == set()
 
 
 def test_nothing_is_loaded_from_outside(page):
@@ -539,15 +510,14 @@ def test_nothing_is_loaded_from_outside(page):
 
 
 def test_no_chart_offers_an_upload(page):
-    _, _, data = page
-    drawn = [chart for chart in map(json.loads, data) if isinstance(chart, dict)]
+    drawn = [chart for chart in map(json.loads, page[2]) if isinstance(chart, dict)]
     assert len(drawn) >= 5
     for chart in drawn:
         assert chart["config"]["showSendToCloud"] is False
         assert chart["config"]["plotlyServerURL"] == ""
 
 
-def test_every_chart_has_its_text(fleet, page):
+def test_every_chart_has_an_alternative_text(fleet, page):
     drawn = [section for section in fleet.sections if section.figure is not None]
     assert len(drawn) >= 5
     for section in drawn:
@@ -557,24 +527,21 @@ def test_every_chart_has_its_text(fleet, page):
         assert section.finding
 
 
-def test_the_same_gives_the_same_bytes(looked, fleet):
-    assert ek.report(looked[1]).to_html() == fleet.to_html()
+def test_equal_reports_have_equal_pages(history, fleet):
+    assert ek.report(history).to_html() == fleet.to_html()
 
 
-def test_the_first_chart_is_drawn_before_the_tables_are_read(fleet):
+def test_page_without_charts_has_no_bundle(fleet):
     html = fleet.to_html()
-    assert html.index("draw(places()[0])") < html.index("<table>")
-
-
-def test_a_page_without_a_chart_holds_no_bundle(looked):
-    bare = replace(ek.report(looked[1]), sections=())
+    assert html.index("draw(places()[0])") < html.index("<table>")  # the first chart comes first
+    bare = replace(fleet, sections=())
     html, running, _ = page_of(bare)
     assert len(running) == 1
     assert html.count("sha256-") == 1
     assert len(bare.to_html()) < 50_000
 
 
-def test_each_csv_is_inside_and_is_the_table(fleet, page):
+def test_page_contains_each_table_as_csv(fleet, page):
     _, _, data = page
     tables = [section.table for section in fleet.sections if section.table is not None]
     csv_texts = [one for one in map(json.loads, data) if isinstance(one, str)]
@@ -582,32 +549,28 @@ def test_each_csv_is_inside_and_is_the_table(fleet, page):
     assert csv_texts[0].splitlines()[0] == ",".join(tables[0].columns)
 
 
-# --- the file ---------------------------------------------------------------------------------------------
-
-
-def test_a_file_is_whole_and_for_its_owner(looked, tmp_path):
+def test_file_is_whole_and_private(now, exposure, tmp_path):
     path = tmp_path / "fleet.html"
-    report = ek.report(looked[0], path)
-    assert path.read_text("utf-8") == report.to_html()
+    report = ek.report(exposure, path)
+    assert path.read_text("utf-8") == report.to_html() == now.to_html()
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert [*tmp_path.iterdir()] == [path]
 
 
-def test_an_unwritable_file_is_an_error_and_leaves_nothing(looked, tmp_path):
-    with pytest.raises(ConfigurationError, match="cannot be written"):
-        ek.report(looked[0], tmp_path / "nowhere" / "fleet.html")
-    (tmp_path / "taken.html").mkdir()
-    with pytest.raises(ConfigurationError, match="cannot be written"):
-        ek.report(looked[0], tmp_path / "taken.html")
+def test_unwritable_file_raises_error_and_leaves_nothing(exposure, tmp_path):
+    (tmp_path / "directory.html").mkdir()
+    for path in ("nowhere/fleet.html", "directory.html"):
+        with pytest.raises(ConfigurationError, match="cannot be written"):
+            ek.report(exposure, tmp_path / path, sections=["by_site"])
     with pytest.raises(InvalidArgument, match=r"must end in \.html, \.htm or \.pdf: .*fleet\.docx"):
-        ek.report(looked[0], tmp_path / "fleet.docx")
-    assert [one.name for one in tmp_path.iterdir()] == ["taken.html"]
+        ek.report(exposure, tmp_path / "fleet.docx")
+    assert [one.name for one in tmp_path.iterdir()] == ["directory.html"]
 
 
 @pytest.mark.parametrize(
     "moment", [("c_return", "open"), ("c_call", "write"), ("c_call", "replace")], ids=" ".join
 )
-def test_an_interrupted_write_leaves_nothing(tmp_path, moment):
+def test_interrupted_write_leaves_nothing(tmp_path, moment):
     file, files = tmp_path / "page.html", []
 
     def stopping(_, event, called):
@@ -626,30 +589,85 @@ def test_an_interrupted_write_leaves_nothing(tmp_path, moment):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_alert_of_a_page_is_told_as_one(tmp_path):
+def test_alert_about_a_page_has_its_own_group():
     service = kit.three_people()
     service.people[1].alerts[1] |= {"opt_out_procedure": ["Write to the webmaster."]}
     with seen_through(service) as exposure:
-        html, *_ = page_of(ek.report(exposure))
+        html, *_ = page_of(ek.report(exposure, sections=["work_queue"]))
     assert "<h3>Web pages</h3>" in html
     assert "<li>Write to the webmaster.</li>" in html
 
 
-def test_finished_rows_of_the_manual_work_are_named(tmp_path):
+def test_finished_rows_of_manual_work_are_counted(tmp_path):
     with seen_through(kit.three_people()) as exposure:
         history = kit.a_history(tmp_path, exposure, Clock())
         first = history.steps().groupby(["user_id", "alert_number"]).ngroup() == 0
         history.tick(history.steps()[first], "done")
-        [work] = [one for one in ek.report(history, exposure=exposure).sections if one.key == "work_queue"]
-    n_open = sum(removal.listings for removal in work.removals)
-    assert work.rows == n_open + 1
+        [work] = ek.report(history, exposure=exposure, sections=["work_queue"]).sections
+    assert work.rows == sum(removal.listings for removal in work.removals) + 1
     assert work.text.endswith("The table below also has 1 done.")
 
 
-def test_text_stands_left_and_a_flag_is_yes_or_no(fleet):
-    """Numbers stand right, below each other."""
+def test_texts_are_left_aligned_and_flags_are_words(fleet, now):
     table = pd.DataFrame({"user_id": [1], "site": ["A"], "is_profile_field": [True], "n": [7]})
     section = replace(fleet.sections[0], table=table, rows=1)
     html = replace(fleet, sections=(section,)).to_html()
     assert '<td class="unbroken left">A</td><td class="left">yes</td><td class="unbroken">7</td>' in html
     assert re.search(r'<th scope="col" class="left"[^>]*>site</th>', html)
+    assert re.search(r'<td class="unbroken left">[A-Z][a-z]+', now.to_html())
+
+
+class ReadTables(dict):
+    """Tables by name, with the names of those that were read."""
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.read = set()
+
+    def __getitem__(self, name):
+        self.read.add(name)
+        return super().__getitem__(name)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_kind_loads_exactly_what_its_sections_read(exposure, history, kind):
+    options = {name: value for name, value in KINDS[kind].items() if name != "kind"}
+    source = ReportSource(history, exposure=exposure, **options)
+    data = source.load(needed_tables(kind))
+    tables = ReadTables(data.tables)
+    build_report(kind, replace(data, tables=tables))
+    unread = {"failures"} if kind == "fleet" else set()  # of an exposure alone
+    assert {*tables} - tables.read == unread
+    again = source.load(needed_tables(kind)).tables
+    assert all(again[name] is table for name, table in data.tables.items())  # loaded once
+
+
+def test_command_offers_every_kind():
+    assert tuple(KIND_TYPES) == report_command.KINDS == tuple(KINDS)
+
+
+def test_sections_query_neither_service_nor_history(tmp_path):
+    for exposure, history in collected_history(tmp_path, kit.three_people(), days=1):
+        data = ReportSource(history, exposure=exposure).load(needed_tables("fleet"))
+        before = build_report("fleet", data).to_json()
+    shutil.rmtree(tmp_path / "history")
+    assert build_report("fleet", data).to_json() == before
+
+
+@pytest.mark.parametrize("since", [None, FIRST])
+def test_every_question_is_a_section(exposure, history, since):
+    names = [name for name, question in QUESTIONS.items() if bool(question.required) == bool(since)]
+    report = ek.report(history, exposure=exposure, since=since, sections=names)
+    assert [section.key for section in report.sections] == names
+    assert [section.title for section in report.sections] == [QUESTIONS[name].title for name in names]
+    page = report.to_html()
+    assert all(f'id="{name}"' in page for name in names)
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [("by_moon", "sections are names of: .*by_site"), ("changes", "needs a history and since")],
+)
+def test_unavailable_section_raises_error(history, name, problem):
+    with pytest.raises(InvalidArgument, match=problem):
+        ek.report(history, sections=[name])

@@ -1,4 +1,4 @@
-"""What is shared tells nobody: no value that is known, no small group; and a value that is planted is found."""
+"""A share-safe report contains no personal value and no count of few people; a planted value is detected."""
 
 import base64
 import html
@@ -31,24 +31,24 @@ from exposurekit.reports import leak_check
 from exposurekit.reports.model import Fact, Removal
 from exposurekit.reports.share_safe import FEW, FEW_HOSTS, FEW_SITES, sharing
 
-SEEDS = range(2)
+NO_RECORDS = pd.DataFrame({"site": pd.Series(dtype="str"), "user_id": pd.Series(dtype="int64")})
+NO_ALERTS = pd.DataFrame(columns=["user_id", "site", "guide", "opt_out_procedure"])
+
+
+def boundary_of(records=NO_RECORDS, alerts=NO_ALERTS, **changes):
+    return replace(sharing(pseudonyms.Pseudonyms(b"k" * 32), records, alerts), **changes)
+
+
+def shared_table(table, **options):
+    return boundary_of().table(table, **options)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", SEEDS)
-def test_no_known_value_is_in_a_shared_report(seed, tmp_path):
-    service = a_world(seed)
+def test_no_known_value_is_in_a_shared_report(tmp_path):
+    service = a_world(0)
     reports = list(reports_of(service, tmp_path))
     assert len(reports) == 5
-    assert {kind: leaked_values(page + data, service) for kind, page, data in reports} == dict.fromkeys(
-        (kind for kind, _, _ in reports), 0
-    )
-
-
-NOBODY = (
-    pd.DataFrame({"site": pd.Series(dtype="str"), "user_id": pd.Series(dtype="int64")}),
-    pd.DataFrame(columns=["user_id", "site", "guide", "opt_out_procedure"]),
-)
+    assert leaked_values("".join(page + data for _, page, data in reports), service) == 0
 
 
 @pytest.fixture(scope="module")
@@ -63,41 +63,75 @@ def exposure(world):
 
 
 @pytest.fixture(scope="module")
+def history(exposure, tmp_path_factory):
+    with History(tmp_path_factory.mktemp("shared") / "history") as history:
+        history.collect(exposure, progress=False)
+        yield history
+
+
+@pytest.fixture(scope="module")
+def confidential(exposure):
+    return ek.report(exposure)
+
+
+@pytest.fixture(scope="module")
 def shared(exposure):
     return ek.report(exposure, share_safe=True, rows=True)
 
 
-def test_the_search_of_the_tests_finds_what_is_not_shared(exposure, world):
-    assert leaked_values(ek.report(exposure).to_html(), world) > 20
+@pytest.fixture(scope="module")
+def without_rows(exposure):
+    return ek.report(exposure, share_safe=True)
 
 
-def test_a_page_titled_like_a_heading_blocks_nothing():
+@pytest.fixture(scope="module")
+def of_a_person(exposure):
+    return ek.report(exposure, share_safe=True, user=3)
+
+
+@pytest.fixture(scope="module")
+def assert_shareable(exposure):
+    boundary = sharing(pseudonyms.load_pseudonyms(), exposure.records(), exposure.alerts())
+    return lambda report: leak_check.assert_shareable(report, boundary, exposure, None)
+
+
+def section_of(report, key):
+    return next(section for section in report.sections if section.key == key)
+
+
+def small_and_large_sites(exposure):
+    people = exposure.records().groupby("site", observed=True)["user_id"].nunique()
+    return {*people.index[people < FEW]}, {*people.index[people >= FEW]}
+
+
+def test_search_for_leaks_finds_them_in_a_confidential_report(confidential, world):
+    assert leaked_values(confidential.to_html(), world) > 20
+
+
+def test_page_titled_like_a_heading_blocks_nothing():
     world = a_world(3)
-    first = next(iter(world.people.values()))
-    first.links.append(a_link("https://page.example/1", "Manual work"))
+    next(iter(world.people.values())).links.append(a_link("https://page.example/1", "Manual work"))
     with seen_through(world) as exposure:
         assert ek.report(exposure, share_safe=True).sections
 
 
-def test_a_report_says_at_its_top_who_may_see_it(exposure, shared):
-    for report, first in ((shared, "Share-safe: you may pass"), (ek.report(exposure), "Confidential: ")):
+def test_report_says_at_its_top_who_may_see_it(confidential, shared):
+    for report, first in ((shared, "Share-safe: you may pass"), (confidential, "Confidential: ")):
         assert report.notice.startswith(first)
         assert report.data["notice"] == report.notice
         assert report.data["share_safe"] is report.is_share_safe
         header = report.to_html().partition("<header>")[2].partition("</header>")[0]
         assert header.index(report.notice) < header.index("<h1>")
         assert report.notice in report._repr_html_()
-    assert "--share-safe" in ek.report(exposure).notice
+    assert "--share-safe" in confidential.notice
 
-
-# --- what is planted is found ------------------------------------------------------------------------------
 
 WAYS = {
-    "as it stands": str,
+    "unchanged": str,
     "in capitals": str.upper,
     "escaped in JSON": lambda value: "".join(f"\\u{ord(one):04x}" for one in value),
     "escaped in HTML": lambda value: "".join(f"&#{ord(one)};" for one in value),
-    "as in an address": lambda value: quote(value, safe=""),
+    "as in a URL": lambda value: quote(value, safe=""),
     "in base64": lambda value: base64.b64encode(f"of {value} alone".encode()).decode(),
     "with tags between": lambda value: value.replace(" ", "</b> <i>"),
 }
@@ -123,82 +157,74 @@ def values(exposure):
     }
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_each_kind_of_value_is_found_however_it_is_written(exposure, way):
-    texts = {kind: f"x {WAYS[way](value)} y" for kind, value in values(exposure).items()}
+def test_each_kind_of_value_is_detected_in_any_spelling(exposure):
+    texts = {
+        (kind, way): f"x {spell(value)} y"
+        for kind, value in values(exposure).items()
+        for way, spell in WAYS.items()
+    }
     search = PersonalDataSearch(texts.values())
     leak_check.find_all(search, exposure, None)
-    assert [kind for kind, text in texts.items() if text not in search.matching_texts] == []
+    assert [key for key, text in texts.items() if text not in search.matching_texts] == []
 
 
-def planted(report, section, where, value):
-    """The report with a value in one part of one section."""
-    if where in ("finding", "text"):
-        changed = replace(section, **{where: f"{getattr(section, where)} {value}"})
-    elif where == "table":
-        changed = replace(section, table=section.table.assign(site=value))
-    elif where == "chart":
-        chart = type(section.figure)(section.figure)
-        changed = replace(section, figure=chart.add_annotation(text=value))
-    else:
-        changed = replace(section, removals=(Removal(None, value, (), (), 1, 1, 1.0),))
-    return replace(report, sections=tuple(changed if one is section else one for one in report.sections))
+def annotated(chart, value):
+    return type(chart)(chart).add_annotation(text=value)
 
 
-def test_a_value_planted_in_any_section_is_detected(exposure, shared):
-    boundary = sharing(pseudonyms.load_pseudonyms(), exposure.records(), exposure.alerts())
-    leak_check.assert_shareable(shared, boundary, exposure, None)
-    value, detected = values(exposure)["name"], []
-    for section in shared.sections:
-        parts = {
-            "finding": True,
-            "text": True,
-            "table": section.table is not None,
-            "chart": section.figure is not None,
-            "removals": True,
-        }
-        for where in (part for part, is_there in parts.items() if is_there):
-            with pytest.raises(Leak) as refused:
-                leak_check.assert_shareable(planted(shared, section, where, value), boundary, exposure, None)
-            assert value not in str(refused.value)
-            assert section.key in str(refused.value)
-            detected.append((section.key, where))
-    assert len(detected) > 2 * len(shared.sections)
+PLANTED = {  # what changes in a section when a value is planted in one of its parts
+    "finding": lambda section, value: {"finding": f"{section.finding} {value}"},
+    "text": lambda section, value: {"text": f"{section.text} {value}"},
+    "table": lambda section, value: section.table is not None and {"table": section.table.assign(site=value)},
+    "chart": lambda section, value: section.figure and {"figure": annotated(section.figure, value)},
+    "removals": lambda _, value: {"removals": (Removal(None, value, (), (), 1, 1, 1.0),)},
+}
+
+
+@pytest.mark.parametrize("part", PLANTED)
+def test_value_planted_in_any_section_is_detected(exposure, shared, assert_shareable, part):
+    value = values(exposure)["name"]
+    changes = {section.key: PLANTED[part](section, value) or {} for section in shared.sections}
+    sections = tuple(replace(section, **changes[section.key]) for section in shared.sections)
+    with pytest.raises(Leak) as refused:
+        assert_shareable(replace(shared, sections=sections))
+    assert value not in str(refused.value)
+    changed = {key for key, change in changes.items() if change}
+    assert changed
+    assert changed <= {*re.findall(r"\w+", str(refused.value))}
 
 
 @pytest.mark.parametrize("part", ["title", "finding", "fact", "provenance"])
-def test_what_is_planted_around_the_sections_is_found(exposure, shared, part):
+def test_value_planted_around_the_sections_is_detected(exposure, shared, assert_shareable, part):
+    assert_shareable(shared)
     value = values(exposure)["email"]
-    changed = {
+    changes = {
         "title": {"title": value},
         "finding": {"finding": value},
         "fact": {"facts": (*shared.facts, Fact("open", "1", value))},
         "provenance": {"provenance": {"server": value}},
     }
-    boundary = sharing(pseudonyms.load_pseudonyms(), exposure.records(), exposure.alerts())
     with pytest.raises(Leak):
-        leak_check.assert_shareable(replace(shared, **changed[part]), boundary, exposure, None)
+        assert_shareable(replace(shared, **changes[part]))
 
 
-def test_a_report_that_would_tell_is_not_written(tmp_path, world):
-    told_to_all = a_world(1)
-    name = "{first_name} {last_name}".format_map(told_to_all.people[1].profile)
-    for person in told_to_all.people.values():
+def test_report_with_a_leak_is_not_written(tmp_path):
+    world = a_world(1)
+    name = "{first_name} {last_name}".format_map(world.people[1].profile)
+    for person in world.people.values():
         person.records[0] |= {"site": f"{name} Finder"}
-    with seen_through(told_to_all) as exposure, pytest.raises(Leak, match="was not written") as refused:
+    with seen_through(world) as exposure, pytest.raises(Leak, match="was not written") as refused:
         ek.report(exposure, tmp_path / "shared.html", share_safe=True)
     assert name not in str(refused.value)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_phone_number_in_a_charts_array_is_found(exposure, shared):
+def test_phone_number_in_the_array_of_a_chart_is_detected(exposure, shared, assert_shareable):
     digits = int(exposure.phone_numbers()["number"].iloc[0])
     section = next(section for section in shared.sections if section.figure is not None)
     chart = type(section.figure)(section.figure).add_scatter(x=np.array([1, digits]), y=np.array([1, 2]))
-    report = replace(shared, sections=(replace(section, figure=chart),))
-    boundary = sharing(pseudonyms.load_pseudonyms(), exposure.records(), exposure.alerts())
     with pytest.raises(Leak, match="phone"):
-        leak_check.assert_shareable(report, boundary, exposure, None)
+        assert_shareable(replace(shared, sections=(replace(section, figure=chart),)))
 
 
 def test_every_text_is_searched_or_has_common_words_only(shared):
@@ -211,56 +237,47 @@ def test_every_text_is_searched_or_has_common_words_only(shared):
     assert {word for text in unsearched for word in words(text) if not is_common(word)} == set()
 
 
-@pytest.mark.parametrize("number", [0, 12, 23, 29, 36, 43])
-def test_an_awkward_name_holds_no_report_up(number):
+@pytest.mark.parametrize("number", [0, 24])
+def test_awkward_names_neither_block_nor_change_reports(number):
     counts = awkward_names.run(number)
     assert counts["reports"] == len(awkward_names.KINDS)
+    assert counts["planted"] == 1
     assert counts["refused"] == counts["dependent"] == counts["leaks"] == 0
 
 
-def test_the_search_runs_over_many_listings(capsys):
+def test_leak_search_scales_to_many_listings(capsys):
     assert leak_search.main(["--records", "2000"]) == 0
     assert "ratio" in capsys.readouterr().out
 
 
-# --- what it tells instead ---------------------------------------------------------------------------------
+def test_people_have_the_same_pseudonym_in_every_report(exposure, shared, of_a_person):
+    names = pseudonyms.load_pseudonyms()
+    every_name = {names.of(user_id) for user_id in exposure.users()["user_id"]}
+    assert {*section_of(shared, "score").table["user_id"]} <= every_name
+    assert of_a_person.title == f"Exposure of user {names.of(3)}"
 
 
-def test_people_have_the_same_pseudonym_in_every_report(exposure, shared):
-    called = {pseudonyms.load_pseudonyms().of(user_id) for user_id in exposure.users()["user_id"]}
-    scores = next(section for section in shared.sections if section.key == "score").table
-    assert set(scores["user_id"]) <= called
-    assert (
-        ek.report(exposure, share_safe=True, user=3).title
-        == f"Exposure of user {pseudonyms.load_pseudonyms().of(3)}"
-    )
-
-
-def test_ages_are_decades_and_places_are_states(exposure):
-    report = ek.report(exposure, share_safe=True, user=3)
-    table = report.sections[0].table
-    whole = exposure.records(3)
+def test_ages_are_decades_and_addresses_are_states(exposure, of_a_person):
+    table = of_a_person.sections[0].table
     assert [*table.columns] == ["site", "status", "age", "states"]
-    lower = whole["age"] // 10 * 10
+    lower = exposure.records(3)["age"] // 10 * 10
     assert table["age"].tolist() == [f"{age}-{age + 9}" for age in lower]
     assert all(len(state) == 2 for state in table["states"])
 
 
-def test_sites_of_few_people_do_not_stand_alone(exposure, shared):
-    people = exposure.records().groupby("site", observed=True)["user_id"].nunique()
-    few = set(people.index[people < FEW])
-    assert few
+def test_sites_of_few_people_share_one_row(exposure, shared):
+    few, _ = small_and_large_sites(exposure)
     table = shared.sections[0].table
-    assert not few & set(table["site"])
+    assert few
+    assert not few & {*table["site"]}
     assert table["site"].iloc[-1] == FEW_SITES
     assert pd.isna(table["people"].iloc[-1])
     assert table["total"].sum() == len(exposure.records())
     assert not any(site in shared.to_html() for site in few)
 
 
-def test_steps_stand_there_where_many_are_told_the_same(shared):
-    queue = next(section for section in shared.sections if section.key == "work_queue")
-    assert queue.removals
+def test_only_steps_for_many_people_are_shown(shared):
+    queue = section_of(shared, "work_queue")
     of_record, of_link = ("Open the form.", "Send it."), ("Open the listing.", "Choose remove.")
     assert {removal.steps for removal in queue.removals} == {of_record, of_link}
     tasks = [task for removal in queue.removals for task in removal.tasks]
@@ -269,27 +286,20 @@ def test_steps_stand_there_where_many_are_told_the_same(shared):
     assert not any(task.facts or task.entries or task.address or task.begin or task.user_id for task in tasks)
 
 
-def test_a_field_that_few_people_lack_is_not_named(shared):
-    blockers = next(section for section in shared.sections if section.key == "blockers")
-    table = blockers.table
-    if table is None:
+def test_field_that_few_people_lack_is_not_named(shared):
+    blockers = section_of(shared, "blockers")
+    if blockers.table is None:
         assert blockers.text == f"Not shown: fewer than {FEW} people lack the same field."
     else:
-        assert table.groupby("field")["user_id"].nunique().min() >= FEW
+        assert blockers.table.groupby("field")["user_id"].nunique().min() >= FEW
 
 
-def test_shared_work_is_counted_per_person_without_boxes(shared):
+def test_shared_work_is_counted_per_person_without_checkboxes(shared):
     page = shared.to_html()
-    queue = next(section for section in shared.sections if section.key == "work_queue")
     assert '<input type="checkbox">' not in page
-    for removal in queue.removals:
-        for person, n in removal.tasks_per_person:
-            assert f"{person}: {n}<" in page
+    for removal in section_of(shared, "work_queue").removals:
+        assert all(f"{person}: {n}<" in page for person, n in removal.tasks_per_person)
         assert sum(n for _, n in removal.tasks_per_person) == len(removal.tasks)
-
-
-def shared_table(table):
-    return sharing(pseudonyms.Pseudonyms(b"k" * 32), *NOBODY).table(table)
 
 
 def work_of(kind, hosts):
@@ -316,64 +326,49 @@ PAGES = work_of(
 )
 
 
-def test_places_with_few_people_are_merged_with_their_work():
-    told = shared_table(LISTINGS)
-    assert told["group"].tolist() == [*[FEW_HOSTS] * 3, "c.example", *[FEW_HOSTS] * 3]
-    few = told[told["group"] == FEW_HOSTS]
+def test_hosts_with_few_people_are_merged_with_their_work():
+    table = shared_table(LISTINGS)
+    assert table["group"].tolist() == [*[FEW_HOSTS] * 3, "c.example", *[FEW_HOSTS] * 3]
+    few = table[table["group"] == FEW_HOSTS]
     assert few["items"].unique().tolist() == [4 + 2 + 3 + 1]
     assert (few["items"] / few["items_per_minute"]).round(9).unique().tolist() == [8 + 8]
-    # None tells how many share its place.
     assert few["minutes"].round(9).tolist() == [*[round(16 / 3, 9)] * 3, 0, 0, 0]
     assert few["people"].isna().all()
 
 
-def test_listings_and_pages_at_small_places_are_merged_apart():
-    told = shared_table(pd.concat([LISTINGS, PAGES], ignore_index=True))
-    few = told[told["group"] == FEW_HOSTS]
+def test_listings_and_pages_at_small_hosts_are_merged_apart():
+    table = shared_table(pd.concat([LISTINGS, PAGES], ignore_index=True))
+    few = table[table["group"] == FEW_HOSTS]
     assert few.groupby("kind")["items"].unique().map(list).to_dict() == {"listing": [10], "page": [10 + 9]}
-    # One place alone would follow from the total of its kind.
-    assert told.loc[told["kind"] == "page", "group"].tolist() == [FEW_HOSTS, FEW_HOSTS, "r.example"]
+    # One host alone would follow from the total of its kind.
+    assert table.loc[table["kind"] == "page", "group"].tolist() == [FEW_HOSTS, FEW_HOSTS, "r.example"]
 
 
-def test_a_shared_work_queue_names_the_sites_of_many_people(exposure, shared):
-    queue, records = shared.table("work_queue"), exposure.records()
-    people = records.groupby("site", observed=True)["user_id"].nunique()
+def test_shared_work_queue_names_only_sites_of_many_people(exposure, shared):
+    queue, (_, many) = shared.table("work_queue"), small_and_large_sites(exposure)
     is_listing = queue["kind"] == "listing"
     assert queue.loc[is_listing, "site"].notna().all()
     assert queue.loc[~is_listing, "site"].isna().all()
     named = {*queue.loc[is_listing, "site"]} - {FEW_SITES}
     assert named
-    assert named <= {*people.index[people >= FEW]}
+    assert named <= many
 
 
-def test_what_is_shared_tells_of_as_much_work(exposure, shared):
-    words = [
-        next(section for section in report.sections if section.key == "work_queue").text
-        for report in (ek.report(exposure), shared)
-    ]
+def test_shared_report_has_as_much_work_as_the_confidential_one(confidential, shared):
     # Which group is first may differ: a shared report joins the small ones.
+    total = re.compile(r"\d+ items in all: [^.]+; about [\d.]+ hours")
     whole, shared_total = (
-        re.search(r"\d+ items in all: [^.]+; about [\d.]+ hours", text).group() for text in words
+        total.search(section_of(report, "work_queue").text)[0] for report in (confidential, shared)
     )
     assert whole == shared_total
 
 
-def test_where_few_people_are_known_no_site_is_named():
-    world = a_world(2)
-    world.people = {number: person for number, person in world.people.items() if number < FEW}
-    with seen_through(world) as exposure:
-        report = ek.report(exposure, share_safe=True)
-    assert set(report.sections[0].table["site"]) == {FEW_SITES}
-    assert "most on" not in report.finding
-    assert PEOPLE > FEW
-
-
-def test_the_server_is_not_told(shared, exposure):
+def test_server_is_not_named(shared, exposure):
     assert "server" not in shared.provenance
     assert exposure.client.config.base_url not in json.dumps(shared.data)
 
 
-def test_who_knows_all_ids_learns_nothing_from_the_order(tmp_path):
+def test_order_reveals_nothing_to_a_reader_with_all_ids(tmp_path):
     world = a_world(3)
     ids = {number: 7 * number + number % 3 for number in world.people}
     world.people = {ids[number]: person for number, person in world.people.items()}
@@ -385,97 +380,81 @@ def test_who_knows_all_ids_learns_nothing_from_the_order(tmp_path):
                 record["status"] = "removed" if record["status"] != "removed" else "discovered"
         history.collect(exposure.refresh(), progress=False)
         reports = [
-            ek.report(history, exposure=exposure, share_safe=True, rows=True),
-            ek.report(history, since=first, share_safe=True, rows=True),
+            ek.report(
+                history, exposure=exposure, share_safe=True, rows=True, sections=["score", "work_queue"]
+            ),
+            ek.report(history, since=first, share_safe=True, rows=True, sections=["diff", "diff_by_site"]),
         ]
-    called = {pseudonyms.load_pseudonyms().of(user_id): user_id for user_id in ids.values()}
-    tables = {
-        part.key: part.table for report in reports for part in report.sections if part.table is not None
-    }
-    shared_tables = {name: table for name, table in tables.items() if "user_id" in table}
+    id_of = {pseudonyms.load_pseudonyms().of(user_id): user_id for user_id in ids.values()}
+    tables = {section.key: section.table for report in reports for section in report.sections}
     assert {"open_before", "new", "removed", "open_after"} <= {*tables["diff_by_site"]}
-    assert {"diff", "work_queue", "score"} <= shared_tables.keys()
-    for name, table in shared_tables.items():
-        order = table["user_id"].drop_duplicates()
-        assert set(order) <= called.keys()
-        assert order.map(called).is_monotonic_increasing is False, name
-    assert shared_tables["diff"]["user_id"].is_monotonic_increasing  # by what people are called
-    assert shared_tables["score"]["score"].is_monotonic_decreasing
-    alike = shared_tables["score"].groupby("score")["user_id"]
-    assert all(called.is_monotonic_increasing for _, called in alike)
-    assert shared_tables["work_queue"]["rank"].tolist() == [*range(1, len(shared_tables["work_queue"]) + 1)]
+    for name in ("diff", "work_queue", "score"):
+        order = tables[name]["user_id"].drop_duplicates()
+        assert {*order} <= id_of.keys()
+        assert not order.map(id_of).is_monotonic_increasing, name
+    assert tables["diff"]["user_id"].is_monotonic_increasing  # in the order of pseudonyms
+    assert tables["score"]["score"].is_monotonic_decreasing
+    assert all(users.is_monotonic_increasing for _, users in tables["score"].groupby("score")["user_id"])
+    assert tables["work_queue"]["rank"].tolist() == [*range(1, len(tables["work_queue"]) + 1)]
 
 
-def test_how_many_wait_is_not_told_where_they_are_few(exposure, tmp_path):
+def test_counts_of_few_people_with_work_are_hidden(exposure, history, tmp_path):
+    def work_on_pages(**options):
+        report = ek.report(history, share_safe=True, sections=["work_queue"], **options)
+        return next(one for one in report.sections[0].removals if one.site is None)
+
     steps = exposure.steps()
     of_pages = steps[steps["record_id"].isna()]
-    waiting = of_pages["user_id"].unique()
-    with History(tmp_path / "history") as history:
-        history.collect(exposure, progress=False)
-        assert _of_pages(history).people == len(waiting) >= FEW
-        history.tick(of_pages[of_pages["user_id"].isin(waiting[FEW - 1 :])], "done")
-        few, alone = _of_pages(history), _of_pages(history, user=int(waiting[0]))
-        with pytest.warns(UserWarning, match="0 rows"):
-            text = ek.export(history, tmp_path / "queue.md").read_text()
+    users = of_pages["user_id"].unique()
+    assert work_on_pages().people == len(users) >= FEW
+    finished = of_pages[of_pages["user_id"].isin(users[FEW - 1 :])]
+    history.tick(finished, "done")
+    few, alone = work_on_pages(), work_on_pages(user=int(users[0]))
+    with pytest.warns(UserWarning, match="0 rows"):
+        text = ek.export(history, tmp_path / "queue.md").read_text()
+    history.tick(finished, "open")
     assert (few.listings, few.people, few.minutes) == (None, None, None)
-    assert alone.people == 1  # it is told whom it is about
+    assert alone.people == 1  # the title names this person
     assert "Open the listing." in text
     assert few.amount in text
     assert f"{FEW - 1} people" not in text
 
 
-def _of_pages(history, **about):
-    report = ek.report(history, share_safe=True, **about)
-    manual = next(part for part in report.sections if part.key == "work_queue").removals
-    return next(one for one in manual if one.site is None)
+def test_combined_row_of_few_people_has_at_least_five():
+    users = {"Larder": range(6), "Teapot": range(7), "Kettle": [6], "Bramble": [7]}
+    rows = [(user_id, site, "discovered") for site, ids in users.items() for user_id in ids]
+    records = pd.DataFrame(rows, columns=["user_id", "site", "status"])
+    table = boundary_of(records).table(ek.analysis.by_site(records))
+    assert table["site"].tolist() == ["Teapot", FEW_SITES]
+    assert table["total"].tolist() == [7, 8]
 
 
-def test_the_row_of_few_people_holds_at_least_so_many():
-    records = pd.DataFrame(
-        {
-            "user_id": [*range(6), *range(7), 6, 7],
-            "site": [*["Larder"] * 6, *["Teapot"] * 7, "Kettle", "Bramble"],
-            "status": "discovered",
-        }
-    )
-    shared_table = sharing(pseudonyms.Pseudonyms(b"k" * 32), records, NOBODY[1]).table(
-        ek.analysis.by_site(records)
-    )
-    assert shared_table["site"].tolist() == ["Teapot", FEW_SITES]
-    assert shared_table["total"].tolist() == [7, 8]
-
-
-def test_rows_of_people_are_left_out_unless_asked_for(exposure, shared):
-    report = ek.report(exposure, share_safe=True)
-    assert [section.key for section in report.sections] == [section.key for section in shared.sections]
-    tables = [section.table for section in report.sections if section.table is not None]
+def test_rows_of_people_are_left_out_by_default(exposure, shared, without_rows):
+    assert [section.key for section in without_rows.sections] == [section.key for section in shared.sections]
+    tables = [section.table for section in without_rows.sections if section.table is not None]
     assert tables
     assert not any("user_id" in table for table in tables)
-    names = pseudonyms.load_pseudonyms()
-    assert not any(names.of(user_id) in report.to_html() for user_id in exposure.users()["user_id"])
+    names, page = pseudonyms.load_pseudonyms(), without_rows.to_html()
+    assert not any(names.of(user_id) in page for user_id in exposure.users()["user_id"])
     assert any("user_id" in section.table for section in shared.sections if section.table is not None)
 
 
-def test_no_hidden_count_follows_from_the_sums_of_a_page():
-    totals = sum(map(small_cells.page, range(15)), Counter())
+def test_no_hidden_count_follows_from_sums_of_a_page():
+    totals = sum(map(small_cells.page, range(12)), Counter())
     assert totals["with_hidden"] > 5
     assert totals["with_hidden_work"] > 5
     assert (totals["recovered"], totals["recovered_work"]) == (0, 0)
 
 
-def test_the_attacker_recovers_what_a_total_gives():
+def test_attacker_recovers_a_count_that_a_total_reveals():
     records = small_cells.records_of(1)
-    removals = small_cells.removals_of(records, 1)
     people = records.groupby("site")["user_id"].nunique()
-    naive = replace(
-        sharing(pseudonyms.Pseudonyms(b"k" * 32), records, NOBODY[1]),
-        sites=frozenset(people.index) - {people.idxmin()},
-    )
+    naive = boundary_of(records, sites=frozenset(people.index) - {people.idxmin()})
     assert people.min() < FEW
-    assert small_cells.recovered(records, removals, naive)
+    assert small_cells.recovered(records, small_cells.removals_of(records, 1), naive)
 
 
-def test_manual_work_of_few_takes_another_group_with_it():
+def test_hidden_manual_work_hides_a_second_group():
     """By the total of all listings, a single hidden group is what the others lack."""
     sizes = {"Crumbs": 4, "Heron": 15, "Bramble": 6}
     work = tuple(
@@ -484,41 +463,37 @@ def test_manual_work_of_few_takes_another_group_with_it():
         )
         for site, n in sizes.items()
     )
-    boundary = replace(
-        sharing(pseudonyms.Pseudonyms(b"k" * 32), *NOBODY),
-        sites=frozenset(sizes),
-        texts=frozenset((site, None, ("Ask.",)) for site in sizes),
-    )
-    published = boundary.removals(work, None)
+    texts = frozenset((site, None, ("Ask.",)) for site in sizes)
+    published = boundary_of(sites=frozenset(sizes), texts=texts).removals(work, None)
     assert [one.listings for one in published] == [None, 15, None]
     assert small_cells.recovered_work(work, published) == set()
     naive = [replace(one, listings=6) if one.site == "Bramble" else one for one in published]
     assert small_cells.recovered_work(work, naive) == {str(("Crumbs", ("Ask.",)))}
 
 
-def test_a_small_group_takes_a_second_one_with_it():
-    boundary = sharing(pseudonyms.Pseudonyms(b"k" * 32), *NOBODY)
-    boundary = replace(boundary, sites=frozenset("abcd"))
+def test_small_group_hides_a_second_one():
     table = pd.DataFrame({"site": [*"abcd"], "n": [9, 2, 7, 30]})
-    assert boundary.table(table)["site"].tolist() == ["a", "d"]
+    assert boundary_of(sites=frozenset("abcd")).table(table)["site"].tolist() == ["a", "d"]
 
 
-def test_a_shared_forecast_says_why_it_has_no_figure(exposure, tmp_path):
-    with History(tmp_path / "history") as history:
-        history.collect(exposure, progress=False)
-        reasons = history.forecast()["reason"]
-        report = ek.report(history, share_safe=True, sections=["forecast"])
+def test_sections_explain_missing_figures_and_small_groups(exposure, history):
+    report = ek.report(history, exposure=exposure, share_safe=True, sections=["forecast", "by_state"])
+    reasons = history.forecast()["reason"]
     assert reasons.notna().all()
     assert report.table("forecast")["reason"].tolist() == reasons.tolist()
+    by_state, people = report.sections[1], exposure.records().exposure.by_state()["people"]
+    assert (people < FEW).any()
+    assert by_state.table is None or by_state.table["people"].min() >= FEW
+    assert by_state.text.startswith("Not shown: ")
 
 
-def test_the_reason_of_an_item_of_work_is_redacted(exposure):
+def test_reason_of_an_item_of_work_is_redacted(exposure):
     queue = ek.analysis.work_queue(exposure.steps()).assign(reason="the form asks for a passport")
     assert "reason" not in redacted(queue)
 
 
 @pytest.mark.parametrize(
-    ("people", "shown"),
+    ("people", "visible"),
     [
         ([9, 7, 4, 3, 2], ["S0", "S1"]),
         ([9, 7, 4], ["S0"]),  # one hidden row would follow from the total
@@ -528,23 +503,11 @@ def test_the_reason_of_an_item_of_work_is_redacted(exposure):
     ],
 )
 @pytest.mark.parametrize(("name", "counted"), [("state", "listings"), ("kind", "links")])
-def test_states_and_kinds_of_few_people_are_left_out(people, shown, name, counted):
+def test_states_and_kinds_of_few_people_are_left_out(people, visible, name, counted):
     names = [f"S{number}" for number in range(len(people))]
     table = pd.DataFrame({name: pd.Series(names, dtype="str"), counted: [20] * len(people), "people": people})
-    assert shared_table(table)[name].tolist() == shown
-    alone = sharing(pseudonyms.Pseudonyms(b"k" * 32), *NOBODY).table(table, is_alone=True)
-    assert len(alone) == len(table)
-
-
-def test_a_section_without_small_groups_says_so(exposure, tmp_path):
-    with History(tmp_path / "history") as history:
-        history.collect(exposure, progress=False)
-        report = ek.report(history, exposure=exposure, share_safe=True, sections=["by_state"])
-    [section] = report.sections
-    people = exposure.records().exposure.by_state()["people"]
-    assert (people < FEW).any()
-    assert section.table is None or section.table["people"].min() >= FEW
-    assert section.text.startswith("Not shown: ")
+    assert shared_table(table)[name].tolist() == visible
+    assert len(shared_table(table, is_alone=True)) == len(table)
 
 
 COVERAGE = pd.DataFrame(
@@ -561,22 +524,18 @@ COVERAGE = pd.DataFrame(
 
 
 def test_coverage_combines_rows_and_outcomes_of_few_people():
-    told = shared_table(COVERAGE)
-    assert told["last_complete_load"].tolist() == [
-        "within a day",
-        "within a week or never",
-        "within a month",
-        "longer ago",
-    ]
-    assert told["people"].tolist() == [96, 10, 0, 0]
-    assert told[["whole", "failed", "other"]].to_numpy().tolist()[:2] == [[90, 6, 0], [0, 0, 10]]
-    assert told.dtypes.equals(COVERAGE.dtypes)
+    table = shared_table(COVERAGE)
+    loads = ["within a day", "within a week or never", "within a month", "longer ago"]
+    assert table["last_complete_load"].tolist() == loads
+    assert table["people"].tolist() == [96, 10, 0, 0]
+    assert table[["whole", "failed", "other"]].to_numpy().tolist()[:2] == [[90, 6, 0], [0, 0, 10]]
+    assert table.dtypes.equals(COVERAGE.dtypes)
     assert shared_table(COVERAGE.tail(2)).empty
     enough = COVERAGE.head(2)
     pd.testing.assert_frame_equal(shared_table(enough), enough)
 
 
-def test_a_survival_curve_ends_before_few_are_followed():
+def test_survival_curve_ends_before_few_are_followed():
     curve = pd.DataFrame(
         {
             "days": [0, 3, 5, 8, 9],
@@ -592,38 +551,25 @@ def test_a_survival_curve_ends_before_few_are_followed():
     assert shared_table(ends)["days"].tolist() == [0, 3, 5]
 
 
-def test_a_small_number_of_missed_people_is_hidden(tmp_path):
-    world = a_world(0)
-    world.people[1].scanning = True
-    with seen_through(world) as exposure, History(tmp_path / "history") as history:
-        history.collect(exposure, progress=False)
-        confidential, report = ek.report(history), ek.report(history, share_safe=True)
-    assert confidential.facts[0].qualifier.startswith("1 of ")
-    assert report.facts[0].qualifier.startswith(f"fewer than {FEW} of ")
-    assert f"fewer than {FEW} not observed completely" in report.provenance["people"]
-
-
-def test_a_matrix_names_neither_small_sites_nor_ids(exposure):
+def test_matrix_names_neither_small_sites_nor_ids(exposure):
     report = ek.report(exposure, share_safe=True, rows=True, sections=["user_by_site"])
-    records = exposure.records()
-    matrix, table = records.exposure.user_by_site(), report.table("user_by_site")
-    named = {*report.table("user_by_site")} - {FEW_SITES}
-    people = records.groupby("site", observed=True)["user_id"].nunique()
+    few, many = small_and_large_sites(exposure)
+    matrix, table = exposure.records().exposure.user_by_site(), report.table("user_by_site")
+    named = {*table} - {FEW_SITES}
     assert named
-    assert (people[[*named]] >= FEW).all()
+    assert named <= many
     assert table.to_numpy().sum() == matrix.to_numpy().sum()
-    called = {f"user {pseudonyms.load_pseudonyms().of(user_id)}": user_id for user_id in matrix.index}
-    figure = report.figure("user_by_site")
-    drawn = [*figure.layout.yaxis.ticktext]
+    id_of = {f"user {pseudonyms.load_pseudonyms().of(user_id)}": user_id for user_id in matrix.index}
+    drawn = [*report.figure("user_by_site").layout.yaxis.ticktext]
     assert len(drawn) > FEW
-    assert {*drawn} <= {*called}
-    totals = matrix.loc[[called[name] for name in drawn]].sum(axis=1).tolist()
+    assert {*drawn} <= {*id_of}
+    totals = matrix.loc[[id_of[name] for name in drawn]].sum(axis=1).tolist()
     assert totals == table.sum(axis=1).tolist()[: len(drawn)]
-    assert not any(site in report.to_html() for site in people.index[people < FEW])
+    assert not any(site in report.to_html() for site in few)
 
 
-def followed(world, directory):
-    """A history of a world in which all listings are removed, and found again, at times."""
+def history_of_removals(world, directory):
+    """A history in which every listing is removed at times, and comes back."""
     clock = Clock()
     history = History(directory / "history", clock=clock)
     with seen_through(world) as exposure:
@@ -636,29 +582,47 @@ def followed(world, directory):
     return history
 
 
-def test_times_of_few_people_are_not_shown(tmp_path):
+def test_neither_sites_nor_times_of_few_people_are_shown(tmp_path):
     world = a_world(2)
     world.people = {number: person for number, person in world.people.items() if number < FEW}
-    with followed(world, tmp_path) as history:
+    with history_of_removals(world, tmp_path) as history:
         assert history.time_to_removal()["n"].sum() >= FEW
-        [section] = ek.report(history, share_safe=True, sections=["time_to_removal"]).sections
-    assert (section.finding, section.text) == ("", f"Not shown: fewer than {FEW} listings per site.")
+        report = ek.report(history, share_safe=True, sections=["by_site", "time_to_removal"])
+    by_site, times = report.sections
+    assert {*by_site.table["site"]} == {FEW_SITES}
+    assert "most on" not in report.finding
+    assert (times.finding, times.text) == ("", f"Not shown: fewer than {FEW} listings per site.")
+    assert PEOPLE > FEW
 
 
-def test_times_say_what_is_left_out_and_their_level(tmp_path):
-    with followed(a_world(2), tmp_path) as history:
-        n = int(history.time_to_removal(by=None)["n"].iloc[0])
-        report = ek.report(history, share_safe=True)
-        [survival] = ek.report(history, share_safe=True, sections=["survival"]).sections
-    shown = int(report.table("time_to_removal")["n"].sum())
-    section = next(section for section in report.sections if section.key == "time_to_removal")
-    assert f"They have {n - shown} of {n} listings followed." in section.text
-    assert n - shown >= FEW
-    assert f"over {n} listings followed" in next(
-        fact.qualifier for fact in report.facts if fact.name == "half removed within"
+@pytest.fixture(scope="module")
+def removals_history(tmp_path_factory):
+    world = a_world(2)
+    world.people[1].scanning = True
+    with history_of_removals(world, tmp_path_factory.mktemp("removals")) as history:
+        yield history
+
+
+def test_times_to_removal_state_omissions_and_confidence_level(removals_history):
+    n = int(removals_history.time_to_removal(by=None)["n"].iloc[0])
+    report = ek.report(removals_history, share_safe=True, sections=["time_to_removal", "survival"])
+    hidden = n - int(report.table("time_to_removal")["n"].sum())
+    assert hidden >= FEW
+    assert f"They have {hidden} of {n} listings followed." in report.sections[0].text
+    [median] = [fact for fact in report.facts if fact.name == "half removed within"]
+    assert f"over {n} listings followed" in median.qualifier
+    for section in report.sections:
+        assert "95 % interval" in section.figure.layout.meta["summary"]
+
+
+def test_small_number_of_incomplete_people_is_hidden(removals_history):
+    confidential, report = (
+        ek.report(removals_history, share_safe=share_safe, sections=["by_site"])
+        for share_safe in (False, True)
     )
-    for figure in (section.figure, survival.figure):
-        assert "95 % interval" in figure.layout.meta["summary"]
+    assert confidential.facts[0].qualifier.startswith("1 of ")
+    assert report.facts[0].qualifier.startswith(f"fewer than {FEW} of ")
+    assert f"fewer than {FEW} not observed completely" in report.provenance["people"]
 
 
 @pytest.mark.long

@@ -2,8 +2,8 @@
 
     python tests/sharing/awkward_names.py --worlds 200
 
-A world has one person with an awkward name: a letter, a common word, a site, a status, code. Its pages must be made, and
-must equal those of the same world with an ordinary name: then they tell nothing of it. In every third world, an ordinary
+The people of a world have awkward names: a letter, a common word, a site, a status, code. Its pages must be built, and
+must equal those of the same world with ordinary names: then they depend on no name. In every third world, an ordinary
 name is planted where data reaches the page; the report must be refused, or the page must not contain it.
 """
 
@@ -22,7 +22,7 @@ from urllib.parse import quote
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from support.histories import DAWN, Clock, seen_through
-from support.shared_worlds import STATUSES, a_world
+from support.shared_worlds import PEOPLE, STATUSES, a_world
 
 import exposurekit as ek
 from exposurekit.errors import Leak
@@ -42,6 +42,7 @@ NAMES = [
         *("Anne-Marie O'Brien", "Zoë Träumer", "Mark Page", "Grace Field", "Dr Who", "Ed Di", "Wren Larkin"),
     )
 ]  # fmt: skip
+STRIDE = 5  # through the names, so that each world has some of every sort
 KINDS = ({}, {"user": 3}, {"kind": "sites"})
 FORMS = {
     "as it is": str,
@@ -56,17 +57,18 @@ FORMS = {
 PARTS = ("site", "guide", "step", "status", "field")
 
 
-def named_world(seed, first, last):
-    """A world whose first person has a name, which listings and other people's relatives have too."""
+def named_world(seed, names):
+    """A world whose people have these names, which their listings and other people's relatives have too."""
     service = a_world(seed)
-    person, other = service.people[1], service.people[2]
-    person.profile |= {"first_name": first, "last_name": last}
-    person.profile["aliases"] = [{"id": 1, "first_name": last, "last_name": first}]
-    for record in person.records:
-        record |= {"name": f"{first} {last}", "aliases": [f"{first} {last}"]}
-    person.links[0]["title"] = f"{first} {last}"
-    for record in other.records:
-        record["relations"] = [f"{first} {last}"]
+    people = [*service.people.values()]
+    for number, (person, (first, last)) in enumerate(zip(people, names, strict=True)):
+        person.profile |= {"first_name": first, "last_name": last}
+        person.profile["aliases"] = [{"id": 1, "first_name": last, "last_name": first}]
+        person.links[0]["title"] = f"{first} {last}"
+        for record in person.records:
+            record |= {"name": f"{first} {last}", "aliases": [f"{first} {last}"]}
+        for record in people[number - 1].records:
+            record["relations"] = [f"{first} {last}"]
     return service
 
 
@@ -113,14 +115,14 @@ def _page(source, **options):
 
 @cache
 def ordinary_pages(seed, *, with_history=False):
-    return pages(named_world(seed, *ORDINARY), with_history=with_history)
+    return pages(named_world(seed, [ORDINARY] * PEOPLE), with_history=with_history)
 
 
 def run(number, *, with_history=False):
     """One world: how many reports, refused, dependent on a name; planted values, and those that were not refused."""
     rng, seed = random.Random(number), number % 8  # noqa: S311  a simulation
-    first, last = NAMES[number % len(NAMES)]
-    shared = pages(named_world(seed, first, last), with_history=with_history)
+    names = [NAMES[(number + STRIDE * person) % len(NAMES)] for person in range(PEOPLE)]
+    shared = pages(named_world(seed, names), with_history=with_history)
     neutral = ordinary_pages(seed, with_history=with_history)
     counts = Counter(
         reports=len(shared),
@@ -130,7 +132,7 @@ def run(number, *, with_history=False):
     if number % 3 == 0:
         form, part = rng.choice([*FORMS]), rng.choice(PARTS)
         text = FORMS[form](" ".join(ORDINARY))
-        service = named_world(seed, *ORDINARY)
+        service = named_world(seed, [ORDINARY] * PEOPLE)
         plant(service, part, text)
         shared = pages(service)
         leaks = sum(page is not Leak and json.dumps(text)[1:-1] in page for page in shared)
@@ -138,7 +140,7 @@ def run(number, *, with_history=False):
         if leaks:
             print(f"world {number}: not refused {form} in a {part}", flush=True)  # noqa: T201
     if counts["refused"] or counts["dependent"]:
-        print(f"world {number}: {first} {last}: {dict(counts)}", flush=True)  # noqa: T201
+        print(f"world {number}: {names}: {dict(counts)}", flush=True)  # noqa: T201
     return counts
 
 

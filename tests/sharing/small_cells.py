@@ -171,13 +171,11 @@ PEOPLE_OF = {"by_state": "state", "by_kind": "kind"}  # tables with a number of 
 
 
 def reports_of(history, exposure):
-    """The shared reports of all questions: with and without rows of people, and those on changes."""
+    """Shared reports with and without rows of people: of all questions with changes, and the figures of everyone."""
     for rows in (False, True):
-        for since in (None, DAWN + timedelta(days=1)):
-            names = [name for name, one in QUESTIONS.items() if ("since" in one.required) == bool(since)]
-            options = {"share_safe": True, "rows": rows, "since": since}
-            yield rows, ek.report(history, exposure=exposure, sections=names, **options)
-        yield rows, ek.report(history, exposure=exposure, share_safe=True, rows=rows)
+        options = {"exposure": exposure, "share_safe": True, "rows": rows}
+        yield rows, ek.report(history, sections=[*QUESTIONS], since=DAWN + timedelta(days=1), **options)
+        yield rows, ek.report(history, sections=["work_queue", "coverage"], **options)
 
 
 def texts_of(section):

@@ -3,7 +3,6 @@
 import contextlib
 import json
 import os
-import re
 import shutil
 import socket
 import subprocess
@@ -151,6 +150,11 @@ class Desk:
         run_all(self.page)
         return self.page
 
+    def end_kernel(self) -> None:
+        """End the kernel; the next notebook has another one."""
+        ended(self.address, self.path.name)
+        self._is_open = False
+
 
 @contextlib.contextmanager
 def desk(directory: Path, front: str, *, windowed: bool = False):
@@ -159,40 +163,37 @@ def desk(directory: Path, front: str, *, windowed: bool = False):
         yield Desk(directory, address, front, page, sight)
 
 
-_drivers: list[Any] = []
+_browsers: list[Any] = []
 
 
 @contextlib.contextmanager
-def _driver():
-    """Playwright, which there is once in a thread: whoever is within a desk has that one."""
-    if _drivers:
-        yield _drivers[-1]
+def chromium():
+    """A running Chromium; within the block of another one, that one."""
+    if _browsers:
+        yield _browsers[-1]
         return
     from playwright.sync_api import sync_playwright
 
+    arguments = ["--no-sandbox", "--disable-gpu", "--disable-quic"]
     with sync_playwright() as playwright:
-        _drivers.append(playwright)
+        _browsers.append(playwright.chromium.launch(executable_path=CHROMIUM, args=arguments))
         try:
-            yield playwright
+            yield _browsers[-1]
         finally:
-            _drivers.pop()
+            _browsers.pop().close()
 
 
 @contextlib.contextmanager
 def browsing(*, dark=False, width=WIDTH, height=1400, file=None):
-    """A page of a Chromium that reaches loopback alone, and one file where one is named; and what it saw."""
-    its_own = None if file is None else Path(file).resolve().as_uri()
-    with _driver() as playwright:
-        arguments = ["--no-sandbox", "--disable-gpu", "--disable-quic"]
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
+    """A page that reaches loopback, and one file if one is named, and nothing else; and what the browser observed."""
+    uri = None if file is None else Path(file).resolve().as_uri()
+    with chromium() as browser:
         context = browser.new_context(
             viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light"
         )
         page, sight = context.new_page(), Sight()
         context.route(
-            lambda address: (
-                urlsplit(address).hostname not in LOOPBACK and address.partition("#")[0] != its_own
-            ),
+            lambda address: urlsplit(address).hostname not in LOOPBACK and address.partition("#")[0] != uri,
             _blocking(sight),
         )
         page.on("dialog", lambda dialog: (sight.dialogs.append(dialog.message), dialog.dismiss()))
@@ -201,7 +202,7 @@ def browsing(*, dark=False, width=WIDTH, height=1400, file=None):
         try:
             yield page, sight
         finally:
-            browser.close()
+            context.close()
 
 
 def _blocking(sight):
@@ -302,20 +303,20 @@ def hovered(page, chart):
     box = chart.bounding_box()
     left, top = box["x"] + box["width"] / 3, box["y"] + 90
     page.mouse.move(left, top)
-    page.mouse.move(left + 30, box["y"] + box["height"] - 60, steps=25)
+    page.mouse.move(left + 30, box["y"] + box["height"] - 60, steps=12)
 
 
 @dataclass(frozen=True)
 class AccessibleNode:
-    """A thing on a page as a screen reader is told of it."""
+    """An element of a page as a screen reader receives it."""
 
     role: str
     name: str
     is_reached: bool
 
 
-def told_to_a_reader(page, selector: str) -> list[AccessibleNode]:
-    """What a screen reader is told of all that stands within some elements."""
+def accessible_nodes(page, selector: str) -> list[AccessibleNode]:
+    """The accessibility tree within some elements, as a screen reader receives it."""
     session = page.context.new_cdp_session(page)
     root = session.send("DOM.getDocument")["root"]["nodeId"]
     nodes = []
@@ -350,8 +351,3 @@ def outputs(notebook: dict, mime: str) -> list:
         if mime in output.get("data", {})
     ]
     return ["".join(one) if isinstance(one, list) else one for one in cell_outputs]
-
-
-def plain_text(text: str) -> str:
-    """A text without its runs of white space."""
-    return re.sub(r"\s+", " ", text).strip()

@@ -1,4 +1,4 @@
-"""The steps of manual removals: ticks and notes are kept, and what is done stands last."""
+"""The checklist stores ticks and notes, and lists finished and blocked alerts last."""
 
 import shutil
 from datetime import timedelta
@@ -19,11 +19,9 @@ from exposurekit.widgets.copy_button import CopyTable
 from exposurekit.widgets.task_list import TaskList
 from exposurekit.widgets.textbox import TextBox
 
-
-@pytest.fixture(scope="module")
-def exposure():
-    with kit.served_exposure() as exposure:
-        yield exposure
+Box, Toggle = ipywidgets.Checkbox, ipywidgets.ToggleButton
+ALL_STEPS = "All steps are done for this listing"
+SAME_STEPS = "Same steps for 3 listings on this site: this one and 2 more"
 
 
 @pytest.fixture(scope="module")
@@ -31,46 +29,42 @@ def alerts(exposure):
     return exposure.alerts()
 
 
-@pytest.fixture
-def history(exposure, tmp_path):
-    return kit.a_history(tmp_path, exposure, Clock())
-
-
 def rows(checklist):
-    """The controls of each step that is shown: its box, whether it cannot be done, and the note."""
+    """The controls of each step of the current alert: done, unable, note."""
     boxes = [
-        [kind for kind in one.children if type(kind) in (Box, Toggle, ipywidgets.Text)]
+        [control for control in one.children if type(control) in (Box, Toggle, ipywidgets.Text)]
         for one in kit.within(checklist)
         if isinstance(one, ipywidgets.HBox)
     ]
     return [row for row in boxes if len(row) == 3]
 
 
-Box, Toggle = ipywidgets.Checkbox, ipywidgets.ToggleButton
+def show_all(checklist):
+    kit.the(checklist, ipywidgets.Dropdown, "Show").value = "all"
 
 
 def listed(checklist):
-    """The alerts in the list, each as it reads: site, person, facts, minutes, state."""
+    """The alerts in the list: site, person, facts, minutes, state."""
     items = kit.the(checklist, TaskList).items
     return [" | ".join(map(str, (*item[1:5], item[8]))) for item in items]
 
 
 def step_states(checklist):
-    """How far each step that is shown is."""
-    of = checklist.steps[
-        (checklist.steps["user_id"] == checklist.alert["user_id"])
-        & (checklist.steps["alert_number"] == checklist.alert["alert_number"])
-    ]
-    return [None if pd.isna(tick) else tick for tick in of["tick"]]
+    """The tick of each step of the current alert."""
+    steps, alert = checklist.steps, checklist.alert
+    is_current = (steps["user_id"] == alert["user_id"]) & (steps["alert_number"] == alert["alert_number"])
+    return [None if pd.isna(tick) else tick for tick in steps.loc[is_current, "tick"]]
 
 
-def test_a_step_is_a_box_with_its_number_and_words(alerts):
-    boxes = [row[0].description for row in rows(OptOutChecklist(alerts))]
-    assert boxes == ["1. Open the listing.", "2. Choose remove."]
+def details(checklist):
+    """What can be copied of the current alert, by its label."""
+    [table] = [one for one in kit.within(checklist) if isinstance(one, CopyTable)]
+    return {row[0]: row[1] for _, _, rows in table.sections for row in rows}
 
 
-def test_ticks_and_notes_are_there_again(alerts, history):
+def test_ticks_and_notes_are_restored(alerts, history):
     checklist = OptOutChecklist(alerts, history)
+    assert [row[0].description for row in rows(checklist)] == ["1. Open the listing.", "2. Choose remove."]
     (done, _, note), (_, unable, _) = rows(checklist)
     done.value = True
     note.value = "by phone"
@@ -79,7 +73,7 @@ def test_ticks_and_notes_are_there_again(alerts, history):
     assert sorted(history.ticks()["value"]) == ["done", "unable"]
     user = checklist.alert["user_id"]
     again = OptOutChecklist(alerts, History(history.path))
-    kit.the(again, ipywidgets.Dropdown, "Show").value = "all"
+    show_all(again)
     while again.alert["user_id"] != user or not rows(again):
         again.step(1)
     (done, unable, note), (other, cannot, _) = rows(again)
@@ -101,14 +95,15 @@ def test_done_and_unable_exclude_each_other(alerts, history):
     assert "done" not in history.ticks()["value"].tolist()
 
 
-def test_a_note_alone_leaves_the_step_open(alerts, history):
+def test_note_alone_leaves_the_step_open(alerts, history):
     checklist = OptOutChecklist(alerts, history)
+    assert "No history was given" not in kit.statuses(checklist)[0]
     rows(checklist)[0][2].value = "asked for a form"
     assert step_states(checklist) == ["open", None]
     assert checklist.steps["tick_note"].dropna().tolist() == ["asked for a form"]
 
 
-def test_a_finished_alert_comes_last_of_its_group(alerts, history):
+def test_finished_alert_comes_last_of_its_group(alerts, history):
     checklist = OptOutChecklist(alerts, history)
     first = checklist.order[0]
     assert repr(checklist) == "OptOutChecklist: 0 of 3 alerts finished; 6 alerts in all"
@@ -121,38 +116,28 @@ def test_a_finished_alert_comes_last_of_its_group(alerts, history):
     assert sorted(again.order) == [*range(6)]
 
 
-def test_progress_is_told_and_drawn(alerts):
+def test_progress_and_remaining_work_are_displayed(alerts):
     checklist = OptOutChecklist(alerts)
-    assert '<progress max="2" value="0" aria-label="steps done">' in kit.html_of(checklist)
+    assert "No history was given" in kit.statuses(checklist)[0]
+    assert "0 of 3 cleared · about 15 minutes to do" in kit.Read(kit.html_of(checklist)).words
+    assert listed(checklist)[0].split(" | ")[3] == "5 min"
     rows(checklist)[0][0].value = True
     assert '<progress max="2" value="1" aria-label="steps done">' in kit.html_of(checklist)
     rows(checklist)[1][1].value = True
-    [status_line] = kit.statuses(checklist)
-    assert status_line.startswith("1 of 2 steps done, 1 marked unable; 0 of 3 alerts")
+    assert kit.statuses(checklist)[0].startswith("1 of 2 steps done, 1 marked unable; 0 of 3 alerts")
     assert listed(checklist)[0].endswith("1 of 2 steps done, 1 marked unable")
-
-
-def test_the_counter_says_what_is_cleared_and_what_is_left(alerts):
-    checklist = OptOutChecklist(alerts)
-    assert "0 of 3 cleared · about 15 minutes to do" in kit.Read(kit.html_of(checklist)).words
-    assert listed(checklist)[0].split(" | ")[3] == "5 min"
-    checklist.tick_all(checklist.order[:1])
-    assert "1 of 3 cleared · about 10 minutes to do" in kit.Read(kit.html_of(checklist)).words
+    checklist.tick_all(checklist.order[1:2])
+    assert "1 of 3 cleared · about " in kit.Read(kit.html_of(checklist)).words
     assert '<progress max="3" value="1" aria-label="alerts cleared">' in kit.html_of(checklist)
+    checklist = OptOutChecklist(alerts)
     checklist.tick_all(checklist.order[:3])
     assert "3 of 3 cleared · nothing left to do" in kit.Read(checklist.to_html()).words
 
 
-def test_without_a_history_the_widget_says_that_nothing_is_kept(alerts, history):
-    assert "No history was given" in kit.statuses(OptOutChecklist(alerts))[0]
-    assert "No history was given" not in kit.statuses(OptOutChecklist(alerts, history))[0]
-
-
-def test_an_alert_without_steps_says_so(alerts):
+def test_alert_without_steps_has_a_message(alerts):
     checklist = OptOutChecklist(alerts)
-    pick = kit.the(checklist, TaskList)
-    kit.the(checklist, ipywidgets.Dropdown, "Show").value = "all"
-    pick.value = 5
+    show_all(checklist)
+    kit.the(checklist, TaskList).value = 5
     assert checklist.error is None
     assert not len(checklist.alert["opt_out_procedure"])
     assert rows(checklist) == []
@@ -161,9 +146,9 @@ def test_an_alert_without_steps_says_so(alerts):
     assert kit.statuses(checklist)[0].startswith("no steps; ")
 
 
-def test_the_next_alert_comes_by_key_button_and_picker(alerts):
+def test_keys_buttons_and_list_change_the_alert(alerts):
     checklist = OptOutChecklist(alerts)
-    kit.the(checklist, ipywidgets.Dropdown, "Show").value = "all"
+    show_all(checklist)
     pick = kit.the(checklist, TaskList)
     ways = [
         (lambda: kit.strike(checklist, "n"), 1),
@@ -181,7 +166,7 @@ def test_the_next_alert_comes_by_key_button_and_picker(alerts):
         assert checklist.alert.name == checklist.order[position]
 
 
-def test_a_table_without_alerts_works(history):
+def test_table_without_alerts_works(history):
     checklist = OptOutChecklist(kit.empty("alerts"), history)
     for key in "np":
         kit.strike(checklist, key)
@@ -192,115 +177,103 @@ def test_a_table_without_alerts_works(history):
         _ = checklist.alert
 
 
-def test_a_tick_that_cannot_be_saved_is_reported_and_unset(alerts, history, tmp_path):
+def test_unsaved_tick_is_reported_and_reverted(alerts, history, tmp_path):
     checklist = OptOutChecklist(alerts, history)
     shutil.rmtree(history.path)
-    (tmp_path / "history").write_text("a file stands here")
+    (tmp_path / "history").write_text("a file in its way")
     rows(checklist)[0][0].value = True
+    message = kit.alerted(checklist)
     assert checklist.error is not None
-    assert type(checklist.error).__name__ in kit.alerted(checklist) or str(checklist.error) in kit.alerted(
-        checklist
-    )
-    assert str(tmp_path) not in kit.alerted(checklist)
+    assert type(checklist.error).__name__ in message or str(checklist.error) in message
+    assert str(tmp_path) not in message
     assert step_states(checklist) == [None, None]
 
 
-def test_a_history_that_is_not_there_is_told_at_once(alerts, tmp_path):
-    with pytest.raises(NotFound, match="no history there yet"):
-        OptOutChecklist(alerts, History(tmp_path / "another"))
-
-
 @pytest.mark.parametrize("alerts", [None, [], "alerts"])
-def test_what_is_no_table_is_refused(alerts):
+def test_anything_but_a_table_raises_error(alerts):
     with pytest.raises(InvalidArgument, match="not a table of alerts"):
         OptOutChecklist(alerts)
 
 
-def test_another_table_is_refused():
+def test_another_table_or_a_missing_history_raises_error(alerts, tmp_path):
     with pytest.raises(ExposureError):
         OptOutChecklist(kit.empty("records"))
+    with pytest.raises(NotFound, match="no history there yet"):
+        OptOutChecklist(alerts, History(tmp_path / "another"))
 
 
-# --- which listing, whose, and what to enter ----------------------------------------------------------------
-
-
-def shown_details(checklist):
-    """What can be copied of the alert that is shown, by its label."""
-    [table] = [one for one in kit.within(checklist) if isinstance(one, CopyTable)]
-    return {row[0]: row[1] for _, _, rows in table.sections for row in rows}
-
-
-def listing(number, steps=("Name the listing.", "Send it.")):
+def listing(number, steps=("Name the listing.", "Send it."), fields=None):
+    """An alert about a listing, for whose removal the site may require fields."""
     record = a_record(number, name="FENNIMOOR ODALYS", age=40 + number, locations=["Tall Pines, CA"])
+    record |= {} if fields is None else {"user_fields_required_for_removal": fields}
     return an_alert("Found", record) | {"guide": "Write to them.", "opt_out_procedure": [*steps]}
 
 
+def of_one_person(*alerts, more=(), profile=None):
+    """An exposure of one person with these alerts about listings, and more listings."""
+    records = [*(alert["source"]["record"] for alert in alerts), *more]
+    return seen_through(Service({7: Person(records=records, alerts=[*alerts], profile=profile or {})}))
+
+
+@pytest.fixture(scope="module")
+def alike(tmp_path_factory):
+    """An exposure of three listings on one site that need the same steps and one that needs others; its history."""
+    with of_one_person(listing(1), listing(2), listing(3), listing(4, ["Call them."])) as exposure:
+        yield exposure, kit.a_history(tmp_path_factory.mktemp("alike"), exposure, Clock()).path
+
+
 @pytest.fixture
-def alike(tmp_path):
-    """Three listings of one site that need the same steps, and one that needs others."""
-    alerts = [listing(1), listing(2), listing(3), listing(4, ["Call them."])]
-    records = [alert["source"]["record"] for alert in alerts]
-    service = Service({7: Person(records=records, alerts=alerts)})
-    with seen_through(service) as exposure:
-        yield exposure, kit.a_history(tmp_path, exposure, Clock())
+def alike_history(alike, tmp_path):
+    return History(shutil.copytree(alike[1], tmp_path / "alike"))
 
 
-def test_each_alert_has_its_listing_user_and_values(alike):
-    exposure, _ = alike
-    checklist = OptOutChecklist(exposure.alerts())
+@pytest.fixture
+def checklist(alike, alike_history):
+    return OptOutChecklist(alike[0].alerts(), alike_history)
+
+
+def test_each_alert_has_its_listing_user_and_values(alike, checklist):
     heads = set()
     for _ in range(4):
-        alert, details = checklist.alert, shown_details(checklist)
-        assert details["Name as listed"] == "FENNIMOOR ODALYS"
-        assert (details["Reference"], details["Age"]) == (alert["reference_id"], str(alert["age"]))
+        alert, copied = checklist.alert, details(checklist)
+        assert copied["Name as listed"] == "FENNIMOOR ODALYS"
+        assert (copied["Reference"], copied["Age"]) == (alert["reference_id"], str(alert["age"]))
         assert f"{alert['person']} (user 7)" in kit.html_of(checklist)
-        assert {text for label, text in details.items() if "email" in label} <= {
-            *exposure.emails()["address"]
-        }
-        heads.add(tuple(details.items()))
+        emails = {text for label, text in copied.items() if "email" in label}
+        assert emails <= {*alike[0].emails()["address"]}
+        heads.add(tuple(copied.items()))
         checklist.step(1)
-    assert len(heads) == 4
-    labels = listed(checklist)
-    assert len({*labels}) == 4
+    assert len(heads) == len({*listed(checklist)}) == 4
 
 
-def test_the_static_html_shows_the_same(alike):
-    exposure, _ = alike
-    checklist = OptOutChecklist(exposure.alerts())
+def test_static_html_has_the_same_details(checklist):
     html = checklist.to_html()
     assert kit.Read(html).foreign == []
     assert html.count("<details open><summary>PeepFinder") == 1
-    for text in shown_details(checklist).values():
+    for text in details(checklist).values():
         assert text.removeprefix("https://") in kit.Read(html).words
 
 
-def test_listings_with_the_same_steps_are_ticked_together(alike):
-    exposure, history = alike
-    checklist = OptOutChecklist(exposure.alerts(), history)
-    assert "Same steps for 3 listings on this site: this one and 2 more" in kit.html_of(checklist)
+def test_listings_with_the_same_steps_are_ticked_together(checklist, alike_history):
+    assert SAME_STEPS in kit.html_of(checklist)
     kit.press(checklist, "Tick all 3")
     assert checklist.error is None
-    assert history.ticks()["value"].tolist() == ["done"] * 6
+    assert alike_history.ticks()["value"].tolist() == ["done"] * 6
     assert repr(checklist).startswith("OptOutChecklist: 3 of 4 alerts")
 
 
-def test_while_searching_only_matching_listings_are_ticked_together(alike):
-    exposure, history = alike
-    checklist = OptOutChecklist(exposure.alerts(), history)
-    first = checklist.order[0]
-    checklist._find.value = exposure.alerts()["reference_id"].iloc[first]
+def test_search_limits_which_listings_are_ticked_together(alike, checklist):
+    checklist._find.value = alike[0].alerts()["reference_id"].iloc[checklist.order[0]]
     assert checklist.error is None
     assert "Same steps for" not in kit.html_of(checklist)
     assert not any(getattr(part, "description", "").startswith("Tick all") for part in kit.within(checklist))
     checklist._find.value = ""
-    assert "Same steps for 3 listings on this site: this one and 2 more" in kit.html_of(checklist)
+    assert SAME_STEPS in kit.html_of(checklist)
 
 
-def test_one_checkbox_ticks_all_steps_and_leaves_notes(alike):
-    exposure, history = alike
-    checklist = OptOutChecklist(exposure.alerts(), history)
+def test_one_checkbox_ticks_all_steps_and_preserves_notes(checklist):
     rows(checklist)[0][2].value = "by post"
-    whole = kit.the(checklist, Box, "All steps are done for this listing")
+    whole = kit.the(checklist, Box, ALL_STEPS)
     whole.value = True
     assert step_states(checklist) == ["done", "done"]
     assert checklist.steps["tick_note"].dropna().tolist().count("by post") == 1
@@ -312,21 +285,17 @@ def test_one_checkbox_ticks_all_steps_and_leaves_notes(alike):
     assert step_states(checklist) == ["done", "open"]
 
 
-def test_the_box_of_a_listing_leaves_what_is_unable_alone(alike):
-    exposure, history = alike
-    checklist = OptOutChecklist(exposure.alerts(), history)
+def test_one_checkbox_leaves_unable_steps_alone(checklist, alike_history):
     rows(checklist)[1][1].value = True
-    whole = kit.the(checklist, Box, "All steps are done for this listing")
+    whole = kit.the(checklist, Box, ALL_STEPS)
     whole.value = True
     assert step_states(checklist) == ["done", "unable"]
     whole.value = False
     assert step_states(checklist) == [None, "unable"]
-    assert "done" not in history.ticks()["value"].tolist()
+    assert "done" not in alike_history.ticks()["value"].tolist()
 
 
-def test_undo_restores_the_ticks_before(alike):
-    exposure, history = alike
-    checklist = OptOutChecklist(exposure.alerts(), history)
+def test_undo_restores_the_previous_ticks(checklist, alike_history):
     rows(checklist)[0][0].value = True
     rows(checklist)[1][2].value = "asked by post"
     before = checklist.steps["tick"].fillna("open").tolist()
@@ -337,60 +306,45 @@ def test_undo_restores_the_ticks_before(alike):
     assert checklist.error is None
     assert checklist.steps["tick"].fillna("open").tolist() == before
     assert "asked by post" in checklist.steps["tick_note"].tolist()
-    assert history.ticks()["value"].tolist().count("done") == 1
+    assert alike_history.ticks()["value"].tolist().count("done") == 1
     assert "ticked" not in kit.html_of(checklist)
 
 
-def needs(number, field):
-    """An alert whose site requires a field."""
-    alert = listing(number)
-    alert["source"]["record"]["user_fields_required_for_removal"] = [field]
-    return alert
-
-
-def test_an_alert_without_a_required_value_comes_last_and_unticked(tmp_path):
-    alerts = [needs(1, "phone"), needs(2, "first_name"), needs(3, "first_name")]
-    records = [alert["source"]["record"] for alert in alerts]
-    service = Service({7: Person(records=records, alerts=alerts, profile={"phone_numbers": []})})
-    with seen_through(service) as exposure:
+def test_alert_without_a_required_value_is_last_and_unticked(tmp_path):
+    fields = ("phone", "first_name", "first_name")
+    alerts = [listing(number, fields=[field]) for number, field in enumerate(fields, 1)]
+    with of_one_person(*alerts, profile={"phone_numbers": []}) as exposure:
         checklist = OptOutChecklist(exposure.alerts(), kit.a_history(tmp_path, exposure, Clock()))
     assert checklist.order[2] == 0
     assert repr(checklist).startswith("OptOutChecklist: 0 of 3 alerts finished, 1 waits for a value;")
-    labels = listed(checklist)
-    assert [label.endswith("waits for a value") for label in labels] == [False, False, True]
+    assert [label.endswith("waits for a value") for label in listed(checklist)] == [False, False, True]
     kit.press(checklist, "Tick all 2 that can start")
     assert checklist.steps["tick"].tolist().count("done") == 4
     checklist.step(2)
     assert "Waits for a value: no phone on file. Ask the person for it." in kit.html_of(checklist)
-    own = kit.the(checklist, Box, "All steps are done for this listing")
-    boxes = [own, *(done for done, _, _ in rows(checklist))]
+    boxes = [kit.the(checklist, Box, ALL_STEPS), *(done for done, _, _ in rows(checklist))]
     assert [box.disabled for box in boxes] == [True] * 3
     assert "off, because a required value is not on file" in kit.html_of(checklist)
     kit.press(checklist, "Do it anyway")
     assert [done.disabled for done, _, _ in rows(checklist)] == [False, False]
-    kit.the(checklist, Box, "All steps are done for this listing").value = True
+    kit.the(checklist, Box, ALL_STEPS).value = True
     assert checklist.error is None
     assert repr(checklist).startswith("OptOutChecklist: 3 of 3 alerts finished;")
 
 
-def test_a_finished_alert_leaves_the_open_ones(alike):
-    exposure, history = alike
-    checklist = OptOutChecklist(exposure.alerts(), history)
-    show, pick = (kit.the(checklist, ipywidgets.Dropdown, "Show"), kit.the(checklist, TaskList))
+def test_finished_alert_leaves_the_open_ones(checklist):
+    show, pick = kit.the(checklist, ipywidgets.Dropdown, "Show"), kit.the(checklist, TaskList)
     assert [label for label, _ in show.options] == ["With steps to do (4)", "All alerts (4)"]
-    kit.the(checklist, Box, "All steps are done for this listing").value = True
+    kit.the(checklist, Box, ALL_STEPS).value = True
     assert [label for label, _ in show.options] == ["With steps to do (3)", "All alerts (4)"]
-    assert (show.value, len(pick.items)) == (
-        "waiting",
-        4,
-    )  # the displayed one stays until another is picked
+    assert (show.value, len(pick.items)) == ("waiting", 4)  # the current one stays until another is picked
     kit.press(checklist, "Next alert")
     assert [item[0] for item in pick.items] == [1, 2, 3]
     show.value = "all"
     assert len(pick.items) == 4
 
 
-def test_an_exposure_or_a_history_is_enough(exposure, history):
+def test_exposure_or_history_alone_is_enough(exposure, history):
     of_table = OptOutChecklist(exposure.alerts(), history)
     assert repr(OptOutChecklist(exposure)) == repr(OptOutChecklist(exposure, history)) == repr(of_table)
     alone = OptOutChecklist(history)
@@ -399,16 +353,13 @@ def test_an_exposure_or_a_history_is_enough(exposure, history):
     assert history.ticks()["value"].tolist() == ["done"]
 
 
-def test_a_site_that_removes_nothing_comes_last(tmp_path):
-    alerts = [needs(number, "first_name") for number in (1, 2, 3, 4)]
-    for alert in alerts:
+def test_site_that_removes_nothing_comes_last(tmp_path):
+    alerts = [listing(number, fields=["first_name"]) for number in (1, 2, 3, 4, 5)]
+    for alert in alerts[:4]:
         alert["source"]["record"]["site"] = "Barrier"
     late = [a_record(number, "pending removal", site="Barrier") for number in (11, 12, 13)]
-    records = [*(alert["source"]["record"] for alert in alerts), *late]
-    other = needs(5, "first_name")
-    service = Service({7: Person(records=[*records, other["source"]["record"]], alerts=[*alerts, other])})
     clock = Clock()
-    with seen_through(service) as exposure:
+    with of_one_person(*alerts, more=late) as exposure:
         history = kit.a_history(tmp_path, exposure, clock)
         assert OptOutChecklist(exposure, history).order[0] == 0
         clock.set(DAWN + timedelta(days=14))
@@ -416,22 +367,19 @@ def test_a_site_that_removes_nothing_comes_last(tmp_path):
         assert OptOutChecklist(exposure, history).order[0] == 4
 
 
-def test_a_listing_labelled_not_mine_is_no_open_work(alike):
-    exposure, history = alike
+def test_listing_labelled_not_mine_is_no_open_work(alike, alike_history):
+    exposure, _ = alike
     records = exposure.records()
-    history.label(records[records["record_id"] == 2].iloc[0], "not mine")
-    checklist = OptOutChecklist(exposure.alerts(), history)
+    alike_history.label(records[records["record_id"] == 2].iloc[0], "not mine")
+    checklist = OptOutChecklist(exposure.alerts(), alike_history)
     assert repr(checklist) == "OptOutChecklist: 0 of 3 alerts finished; 4 alerts in all"
-    kit.the(checklist, ipywidgets.Dropdown, "Show").value = "all"
-    labels = listed(checklist)
-    assert labels[3].endswith("labelled not mine")
+    show_all(checklist)
+    assert listed(checklist)[3].endswith("labelled not mine")
     checklist.step(3)
     assert "Nothing to do: the listing is labelled not mine." in kit.html_of(checklist)
 
 
-def test_alerts_are_filtered_by_site_person_or_listing(alike):
-    exposure, history = alike
-    checklist = OptOutChecklist(exposure.alerts(), history)
+def test_alerts_are_filtered_by_site_person_or_listing(checklist):
     reference = checklist.alert["reference_id"]
     checklist.step(1)
     find, pick = kit.the(checklist, TextBox), kit.the(checklist, TaskList)
@@ -441,69 +389,59 @@ def test_alerts_are_filtered_by_site_person_or_listing(alike):
     assert len(pick.items) == 1
     find.value = "no such listing"
     assert "No alert matches." in kit.html_of(checklist)
-    assert (rows(checklist), shown_details(checklist), reference in kit.html_of(checklist)) == ([], {}, False)
+    assert (rows(checklist), details(checklist), reference in kit.html_of(checklist)) == ([], {}, False)
     find.value = ""
     assert len(pick.items) == 4
     assert rows(checklist)
 
 
-def test_an_alert_has_its_reason_or_that_nothing_is_due(tmp_path):
-    record = a_record(1, "removed")
-    alert = an_alert("Opt-out accepted: the listing is removed.", record)
-    with seen_through(Service({7: Person(records=[record], alerts=[alert])})) as exposure:
+def test_removed_listing_states_its_reason_and_no_work(tmp_path):
+    accepted = "Opt-out accepted: the listing is removed."
+    with of_one_person(an_alert(accepted, a_record(1, "removed"))) as exposure:
         checklist = OptOutChecklist(exposure.alerts(), kit.a_history(tmp_path, exposure, Clock()))
-    assert "Opt-out accepted: the listing is removed." in kit.html_of(checklist)
+    assert accepted in kit.html_of(checklist)
     assert "Nothing to do: already removed." in kit.html_of(checklist)
 
 
-def test_a_box_of_another_listing_ticks_that_one(alike):
-    exposure, history = alike
-    checklist = OptOutChecklist(exposure.alerts(), history)
-    [other, _] = [
-        one for one in kit.within(checklist) if isinstance(one, Box) and "reference" in one.description
-    ]
+def test_checkbox_of_another_listing_ticks_that_listing(checklist, alike_history):
+    boxes = [one for one in kit.within(checklist) if isinstance(one, Box)]
+    [other, _] = [box for box in boxes if "reference" in box.description]
     other.value = True
     assert step_states(checklist) == [None, None]
-    assert len(history.ticks()) == 2
+    assert len(alike_history.ticks()) == 2
 
 
-def test_of_a_history_the_values_come_with_an_exposure(alike):
-    exposure, history = alike
-    alone = OptOutChecklist(history.alerts(), history)
+def test_exposure_adds_values_to_alerts_of_a_history(alike, alike_history):
+    alone = OptOutChecklist(alike_history.alerts(), alike_history)
     assert "Pass exposure=" in kit.html_of(alone)
-    assert shown_details(alone)["Reference"]
-    both = OptOutChecklist(history.alerts(), history, exposure=exposure)
+    assert details(alone)["Reference"]
+    both = OptOutChecklist(alike_history.alerts(), alike_history, exposure=alike[0])
     assert "Pass exposure=" not in kit.html_of(both)
-    assert "full name" in shown_details(both)
+    assert "full name" in details(both)
 
 
-def test_the_static_html_has_every_alert_that_needs_somebody(tmp_path):
-    alerts = [listing(number) for number in range(1, 36)]
-    service = Service({7: Person(records=[one["source"]["record"] for one in alerts], alerts=alerts)})
-    with seen_through(service) as exposure:
-        checklist = OptOutChecklist(exposure.alerts(), kit.a_history(tmp_path, exposure, Clock()))
+def test_static_html_has_every_alert_with_work():
+    with of_one_person(*map(listing, range(1, 36))) as exposure:
+        checklist = OptOutChecklist(exposure.alerts())
         references = {*exposure.records()["reference_id"]}
+    html = checklist.to_html()
     assert len(references) == 35
-    assert [one for one in references if one not in checklist.to_html()] == []
-    assert checklist.to_html().count("☑") == 0
-    assert "<details open>" not in checklist.to_html()
+    assert [one for one in references if one not in html] == []
+    assert html.count("☑") == 0
+    assert "<details open>" not in html
     checklist.tick_all([checklist.order[3]])
     assert checklist.to_html().count("☑") == 2
 
 
-def test_an_alert_about_a_page_says_what_the_page_contains(tmp_path):
+def test_alert_about_a_page_lists_what_the_page_contains(tmp_path):
     link = a_link("https://pages.example/odalys")
-    service = Service({7: Person(links=[link], alerts=[an_alert("Seen", link)])})
-    with seen_through(service) as exposure:
+    with seen_through(Service({7: Person(links=[link], alerts=[an_alert("Seen", link)])})) as exposure:
         history = kit.a_history(tmp_path, exposure, Clock())
-        for checklist in (
-            OptOutChecklist(exposure.alerts(), history),
-            OptOutChecklist(exposure.alerts(), exposure=exposure),
-        ):
-            assert shown_details(checklist)["Contains"] == "email"
+        for options in ({"history": history}, {"exposure": exposure}):
+            assert details(OptOutChecklist(exposure.alerts(), **options))["Contains"] == "email"
 
 
-def test_an_alert_warns_in_the_words_of_the_report(tmp_path):
+def test_alert_has_the_warnings_of_the_report(tmp_path):
     record = a_record(1, name="Fenimoor Odalys", age=3)
     link = a_link("https://pages.example/odalys") | {"title": "<script>Odalys"}
     alerts = [an_alert("Found", record), an_alert("Seen", link)]
@@ -511,9 +449,8 @@ def test_an_alert_warns_in_the_words_of_the_report(tmp_path):
     with seen_through(Service({7: Person(records=[record], links=[link], alerts=alerts)})) as exposure:
         history = kit.a_history(tmp_path, exposure, Clock())
         checklist = OptOutChecklist(exposure.alerts(), history, exposure=exposure)
-        [work] = [one for one in ek.report(history, exposure=exposure).sections if one.key == "work_queue"]
+        [work] = ek.report(history, exposure=exposure, sections=["work_queue"]).sections
     warnings = [text for removal in work.removals for task in removal.tasks for text in task.warnings]
     assert [text.partition(" ")[0] for text in warnings] == ["differs:", "differs:", "Suspicious"]
-    for text in (*warnings, MAILBOX, DOCUMENT):
-        assert escaped(text) in checklist.to_html()
+    assert all(escaped(text) in checklist.to_html() for text in (*warnings, MAILBOX, DOCUMENT))
     assert all(escaped(text) in kit.html_of(checklist) for text in (*warnings[:2], MAILBOX, DOCUMENT))

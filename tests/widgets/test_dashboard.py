@@ -1,4 +1,4 @@
-"""Charts and a table over one set of records: what is picked, by whatever way, filters all of them."""
+"""Charts and a table of the same records: a selection, made in any way, filters all of them."""
 
 import json
 import re
@@ -20,7 +20,7 @@ from exposurekit.history import History
 from exposurekit.widgets import Dashboard, Explorer
 from exposurekit.widgets.figure_widget import ChartCard
 from exposurekit.widgets.multi_select import MultiSelect
-from exposurekit.widgets.scope import CHANGES_DAYS, Scope
+from exposurekit.widgets.scope import CHANGES_DAYS, Scope, draw
 from exposurekit.widgets.table_filter import Filter
 from exposurekit.widgets.textbox import TextBox
 
@@ -28,11 +28,11 @@ FIRST = DAWN.date()
 
 
 @pytest.fixture(scope="module")
-def looked(tmp_path_factory):
+def sources(tmp_path_factory):
     """An exposure, and a history of three days; on the second a site is gone, and on the third person 4 comes."""
     service, clock = kit.three_people(), Clock()
     service.people[3].records.append(a_record(39, "discovered", "Gone"))
-    history = History(tmp_path_factory.mktemp("looked") / "history", clock=clock)
+    history = History(tmp_path_factory.mktemp("sources") / "history", clock=clock)
     with seen_through(service) as exposure:
         for day in range(3):
             if day == 1:
@@ -44,16 +44,39 @@ def looked(tmp_path_factory):
         yield exposure.refresh(), history
 
 
-@pytest.fixture(params=["exposure", "history", "both"])
-def dashboard(request, looked):
-    exposure, history = looked
-    arguments = {"exposure": (exposure, None), "history": (None, history), "both": (exposure, history)}
-    return Dashboard(*arguments[request.param])
+@pytest.fixture(scope="module")
+def dashboards(sources):
+    """A dashboard of each source, cleared after each test."""
+    exposure, history = sources
+    return {
+        "exposure": Dashboard(exposure),
+        "history": Dashboard(history=history),
+        "both": Dashboard(*sources),
+    }
+
+
+def cleared(dashboard):
+    fresh = repr(dashboard)
+    yield dashboard
+    if dashboard.question != "by_user":
+        dashboard.ask("by_user")
+    if repr(dashboard) != fresh or kit.the(dashboard, TextBox, "Person").value:
+        dashboard.clear()
+
+
+@pytest.fixture(params=["exposure", "history"])
+def dashboard(request, dashboards):
+    yield from cleared(dashboards[request.param])
 
 
 @pytest.fixture
-def dated(looked):
-    return Dashboard(history=looked[1])
+def dated(dashboards):
+    yield from cleared(dashboards["history"])
+
+
+@pytest.fixture
+def both(dashboards):
+    yield from cleared(dashboards["both"])
 
 
 def figures(dashboard):
@@ -61,55 +84,42 @@ def figures(dashboard):
 
 
 def heads(dashboard):
-    """What stands above each chart, in words."""
+    """The words above each chart."""
     cards = [one for one in kit.within(dashboard) if isinstance(one, ChartCard)]
     return [kit.Read(kit.html_of(card)).words for card in cards]
 
 
-def bar_of(dashboard, user):
-    """What the bar of a person is called."""
-    return f"user {user}" if dashboard._scope.exposure is None else labels(dashboard)[user]
+def labels(dashboard):
+    return dashboard._people.labels
 
 
 def click(figure, trace, index):
-    """A click on a point, as plotly says it."""
-    of = figure.data[trace]
+    """Send the message that plotly sends when somebody clicks a point."""
+    drawn = figure.data[trace]
     figure._js2py_pointsCallback = {
         "event_type": "plotly_click",
-        "points": {
-            "trace_indexes": [trace],
-            "point_indexes": [index],
-            "xs": [str(of.x[index])],
-            "ys": [str(of.y[index])],
-        },
-        "device_state": {
-            "alt": False,
-            "ctrl": False,
-            "meta": False,
-            "shift": False,
-            "button": 0,
-            "buttons": 1,
-        },
+        "points": {"trace_indexes": [trace], "point_indexes": [index]}
+        | {"xs": [str(drawn.x[index])], "ys": [str(drawn.y[index])]},
+        "device_state": dict.fromkeys(("alt", "ctrl", "meta", "shift"), False) | {"button": 0, "buttons": 1},
         "selector": None,
     }
 
 
-def row(figure, site):
-    """The place of a site's bar."""
-    [row_index] = [
-        row_index for row_index, text in enumerate(figure.layout.yaxis.ticktext) if text.startswith(site)
-    ]
-    return row_index
+def row(figure, label):
+    """The number of the bar whose label begins so."""
+    [number] = [n for n, text in enumerate(figure.layout.yaxis.ticktext) if text.startswith(label)]
+    return number
 
 
-def total(figure):
-    """How many listings the bars are of."""
-    return sum(sum(bar.x) for bar in figure.data if bar.type == "bar")
+def click_bar(dashboard, chart, label):
+    click(chart, 0, row(chart, label))
+    assert dashboard.error is None
 
 
-def counts(dashboard):
-    """What the chart over time is drawn of."""
-    return dashboard._scope.over_time(dashboard._over_time)
+def is_full(figure, label):
+    """Whether all bars of a row are full; otherwise all are dimmed."""
+    [full] = {bar.marker.opacity[row(figure, label)] == 1 for bar in figure.data if bar.type == "bar"}
+    return full
 
 
 CONTROLS = {
@@ -119,29 +129,25 @@ CONTROLS = {
 }
 
 
-def labels(dashboard):
-    return dashboard._people.labels
-
-
 @pytest.mark.parametrize("what", CONTROLS)
-def test_a_pick_by_control_is_a_pick_by_attribute(dashboard, what):
-    kind, described, moved, none = CONTROLS[what]
+def test_controls_and_arguments_select_the_same(dashboard, what):
+    kind, name, moved, none = CONTROLS[what]
     picked = (int(moved),) if what == "users" else moved
     before = dashboard.records
-    kit.the(dashboard, kind, described).value = moved
+    kit.the(dashboard, kind, name).value = moved
     assert dashboard.error is None
     assert getattr(dashboard, what) == picked
     by_control = dashboard.records
     assert 0 < len(by_control) < len(before)
     kit.press(dashboard, "Clear", 0)
-    assert kit.the(dashboard, kind, described).value == none
+    assert kit.the(dashboard, kind, name).value == none
     pd.testing.assert_frame_equal(dashboard.records, before)
     dashboard.pick(**{"user" if what == "users" else what: picked})
-    assert kit.the(dashboard, kind, described).value == (labels(dashboard)[2] if what == "users" else moved)
+    assert kit.the(dashboard, kind, name).value == (labels(dashboard)[2] if what == "users" else moved)
     pd.testing.assert_frame_equal(dashboard.records, by_control)
 
 
-def test_picks_add_up_and_charts_and_table_are_of_them(dashboard):
+def test_selections_add_up_in_charts_and_table(dashboard):
     dashboard.pick(sites=["PeepFinder", "Elsewhere"])
     kit.the(dashboard, MultiSelect, "Statuses").value = ("discovered",)
     kit.the(dashboard, TextBox, "Person").value = "2"
@@ -150,7 +156,7 @@ def test_picks_add_up_and_charts_and_table_are_of_them(dashboard):
     assert records[["user_id", "site", "status"]].to_numpy().tolist() == [[2, "PeepFinder", "discovered"]]
     bars = figures(dashboard)[0]
     assert {*bars.layout.yaxis.ticktext} == {"PeepFinder", "Thirdplace"}  # where user 2 has open listings
-    assert [lit(bars, site) for site in ("PeepFinder", "Thirdplace")] == [True, False]
+    assert [is_full(bars, site) for site in ("PeepFinder", "Thirdplace")] == [True, False]
     assert len(kit.grid(dashboard).rows) == 1
     [status_line, *_] = kit.statuses(dashboard)
     assert f"Dashboard: {status_line}" == repr(dashboard)
@@ -158,21 +164,15 @@ def test_picks_add_up_and_charts_and_table_are_of_them(dashboard):
     assert status_line.endswith(", user 2, sites: PeepFinder, Elsewhere, statuses: discovered")
 
 
-def test_the_bars_are_those_of_the_question(dashboard):
-    table = analysis.by_site(dashboard.records)
-    wanted = charts.by_site(table, provenance=dashboard._scope.provenance)
-    assert [list(bar.x) for bar in figures(dashboard)[0].data] == [list(bar.x) for bar in wanted.data]
-    assert figures(dashboard)[0].layout.yaxis.ticktext == wanted.layout.yaxis.ticktext
-    assert total(figures(dashboard)[0]) == len(dashboard.records)
+def test_bars_are_those_of_the_question(dashboard):
+    bars, records = figures(dashboard)[0], dashboard.records
+    wanted = charts.by_site(analysis.by_site(records), provenance=dashboard._scope.provenance)
+    assert [list(bar.x) for bar in bars.data] == [list(bar.x) for bar in wanted.data]
+    assert bars.layout.yaxis.ticktext == wanted.layout.yaxis.ticktext
+    assert sum(sum(bar.x) for bar in bars.data if bar.type == "bar") == len(records)
 
 
-def lit(figure, called):
-    """Whether all bars of a row are full, or all are dimmed."""
-    [full] = {bar.marker.opacity[row(figure, called)] == 1 for bar in figure.data if bar.type == "bar"}
-    return full
-
-
-def test_a_click_selects_a_bar_and_another_adds_or_removes(dashboard):
+def test_clicks_on_bars_select_and_deselect_sites(dashboard):
     everything, sites = dashboard.records, ("PeepFinder", "Elsewhere", "Thirdplace")
     chart, picker = figures(dashboard)[0], kit.the(dashboard, MultiSelect, "Sites")
     bars = [list(bar.x) for bar in chart.data]
@@ -182,42 +182,34 @@ def test_a_click_selects_a_bar_and_another_adds_or_removes(dashboard):
         ("PeepFinder", ("Thirdplace",)),
         ("Thirdplace", ()),
     ):
-        click(chart, 0, row(chart, clicked))
-        assert dashboard.error is None
+        click_bar(dashboard, chart, clicked)
         assert {*dashboard.sites} == {*picker.value} == {*marked}
         assert {*dashboard.records["site"]} == {*(marked or everything["site"])}
-        assert [lit(chart, site) for site in sites] == [site in (marked or sites) for site in sites]
+        assert [is_full(chart, site) for site in sites] == [site in (marked or sites) for site in sites]
         assert [list(bar.x) for bar in chart.data] == bars
     pd.testing.assert_frame_equal(dashboard.records, everything)
 
 
-def test_a_site_that_is_picked_by_name_is_marked(dashboard):
-    kit.the(dashboard, MultiSelect, "Sites").value = ("Elsewhere",)
-    chart = figures(dashboard)[0]
-    assert [lit(chart, site) for site in ("PeepFinder", "Elsewhere")] == [False, True]
-
-
-def test_a_click_on_a_person_marks_them_and_another_adds(dashboard):
-    chart = figures(dashboard)[-1]
-    first, second, third = (bar_of(dashboard, user) for user in (1, 2, 3))
+def test_clicks_on_people_add_and_remove_them(dashboard):
+    chart, names = figures(dashboard)[-1], labels(dashboard)
+    is_named = dashboard._scope.exposure is not None
+    first, second, third = (names[user] if is_named else f"user {user}" for user in (1, 2, 3))
     for user in (second, third):
-        click(chart, 0, row(chart, user))
-    assert dashboard.error is None
+        click_bar(dashboard, chart, user)
     assert dashboard.users == (2, 3)
     assert {*dashboard.records["user_id"]} == {2, 3}
-    assert [lit(chart, user) for user in (first, second, third)] == [False, True, True]
-    assert labels(dashboard)[3] in " ".join(kit.statuses(dashboard))
-    click(chart, 0, row(chart, second))
+    assert [is_full(chart, user) for user in (first, second, third)] == [False, True, True]
+    assert names[3] in " ".join(kit.statuses(dashboard))
+    click_bar(dashboard, chart, second)
     assert dashboard.users == (3,)
-    assert kit.the(dashboard, TextBox, "Person").value == labels(dashboard)[3]
+    assert kit.the(dashboard, TextBox, "Person").value == names[3]
 
 
-def test_a_click_keeps_what_else_is_picked(dashboard):
-    dashboard.pick(statuses=["discovered"], user=1)
-    chart = figures(dashboard)[0]
-    click(chart, 0, row(chart, "Thirdplace"))
-    assert (dashboard.sites, dashboard.statuses, dashboard.users) == (("Thirdplace",), ("discovered",), (1,))
-    assert len(dashboard.records) == 1
+def test_click_preserves_the_other_selections(both):
+    both.pick(statuses=["discovered"], user=1)
+    click_bar(both, figures(both)[0], "Thirdplace")
+    assert (both.sites, both.statuses, both.users) == (("Thirdplace",), ("discovered",), (1,))
+    assert len(both.records) == 1
 
 
 def test_clear_clears_everything(dated):
@@ -235,13 +227,13 @@ def test_clear_clears_everything(dated):
     assert kit.grid(dated).selected == []
     assert [kit.the(dated, TextBox, name).value for name in ("Person", "Search")] == ["", ""]
     assert kit.the(dated, ipywidgets.SelectionSlider, "Day").value == "now"
-    assert {lit(figures(dated)[0], site) for site in ("PeepFinder", "Elsewhere")} == {True}
+    assert {is_full(figures(dated)[0], site) for site in ("PeepFinder", "Elsewhere")} == {True}
     pd.testing.assert_frame_equal(dated.records, everything)
     assert len(kit.grid(dated).rows) == len(everything)
 
 
-def test_a_click_on_the_rest_picks_nothing(looked):
-    dashboard = Dashboard(looked[0])
+def test_click_on_the_bar_of_other_sites_selects_nothing(sources):
+    dashboard = Dashboard(sources[0])
     dashboard._scope = replace(dashboard._scope, all_records=kit.records(2_400))
     dashboard.pick()
     chart = figures(dashboard)[0]
@@ -253,20 +245,18 @@ def test_a_click_on_the_rest_picks_nothing(looked):
     assert dashboard.error is None
 
 
-def test_a_click_on_a_day_picks_the_day(dated):
-    over_time = figures(dated)[1]
-    click(over_time, 0, 0)
+def test_clicks_and_slider_select_days(dated):
+    now, slider = dated.records, kit.the(dated, ipywidgets.SelectionSlider, "Day")
+    [*days, (_, last)] = slider.options
+    assert [value for _, value in days] == [FIRST + timedelta(days=n) for n in range(3)]
+    assert last == "now"
+    assert isinstance(days[0][1], date)
+    click(figures(dated)[1], 0, 0)
     assert dated.error is None
-    assert dated.day == FIRST
+    assert dated.day == slider.value == FIRST
     assert "Gone" in {*dated.records["site"]}
     assert len(dated.records) == 10
-    assert kit.the(dated, ipywidgets.SelectionSlider, "Day").value == FIRST
     assert "Gone" in [value for _, value in kit.the(dated, MultiSelect, "Sites").options]
-
-
-def test_the_slider_moves_to_a_day_and_back_to_now(dated):
-    now = dated.records
-    slider = kit.the(dated, ipywidgets.SelectionSlider, "Day")
     slider.value = FIRST + timedelta(days=1)
     assert dated.day == FIRST + timedelta(days=1)
     assert (len(now), len(dated.records)) == (11, 10)
@@ -276,24 +266,22 @@ def test_the_slider_moves_to_a_day_and_back_to_now(dated):
     pd.testing.assert_frame_equal(dated.records, now)
 
 
-def test_now_is_the_service_and_a_day_the_history(looked):
-    dashboard = Dashboard(*looked)
-    assert "vanished" not in {*dashboard.records["status"]}
-    dashboard.pick(day=FIRST + timedelta(days=2), statuses=["vanished"])
-    assert {*dashboard.records["site"]} == {"Gone"}
+def test_now_is_the_service_and_a_day_the_history(both):
+    assert "vanished" not in {*both.records["status"]}
+    both.pick(day=FIRST + timedelta(days=2), statuses=["vanished"])
+    assert {*both.records["site"]} == {"Gone"}
 
 
-@pytest.mark.parametrize(
-    "day", ["2026-03-01", FIRST, pd.Timestamp(DAWN), "0d"], ids=["text", "date", "instant", "back"]
-)
-def test_a_day_is_picked_in_any_form(dated, day):
-    if day == "0d":
-        day = f"{(dated._scope.history._clock().date() - FIRST).days}d"
-    dated.pick(day=day)
-    assert dated.day == FIRST
+def test_day_is_accepted_in_any_form(dated):
+    days_ago = (dated._scope.history._clock().date() - FIRST).days
+    for day in ("2026-03-01", FIRST, pd.Timestamp(DAWN), f"{days_ago}d"):
+        dated.pick(day=day)
+        assert dated.day == FIRST
 
 
-def test_changes_count_from_the_day_that_is_picked(dated):
+def test_changes_count_from_the_selected_day(dated):
+    scope = Scope(None, dated._scope.history, dated.records, day=FIRST + timedelta(days=30))
+    assert scope.changes_since == FIRST + timedelta(days=30 - CHANGES_DAYS)  # by default
     dated.ask("changes")
     since = kit.the(dated, ipywidgets.Dropdown, "Changes since")
     assert f"since {FIRST}" in dated.to_html()
@@ -308,91 +296,71 @@ def test_changes_count_from_the_day_that_is_picked(dated):
     assert f"since {FIRST}" in dated.to_html()
 
 
-def test_changes_count_from_two_weeks_before_by_default(looked):
-    scope = Scope(None, looked[1], looked[1].records(), day=FIRST + timedelta(days=30))
-    assert scope.changes_since == FIRST + timedelta(days=30 - CHANGES_DAYS)
-
-
-def test_the_static_html_says_what_each_chart_is_of(dated):
+def test_static_html_names_the_selection_of_each_chart(dated):
     dated.pick(sites=["PeepFinder"])
     words = kit.Read(dated.to_html()).words
-    assert (
-        "else everyone, everywhere"
-        not in words.partition("Listings by site")[0].split("sites: PeepFinder")[0]
-    )
+    first = words.partition("Listings by site")[0].split("sites: PeepFinder")[0]
+    assert "else everyone, everywhere" not in first
     assert words.count("sites: PeepFinder") > 1
 
 
-@pytest.mark.parametrize(
-    "picked",
-    [{"day": "someday"}, {"since": "someday"}, {"sites": "PeepFinder"}, {"statuses": "removed"}],
-    ids=str,
-)
-def test_a_pick_of_no_such_form_is_refused(dated, picked):
-    with pytest.raises(InvalidArgument):
-        dated.pick(**picked)
-    assert (dated.day, dated.sites, dated.statuses) == (None, (), ())
+def test_selection_of_a_wrong_form_raises_error(dated):
+    for picked in (
+        {"day": "someday"},
+        {"since": "someday"},
+        {"sites": "PeepFinder"},
+        {"statuses": "removed"},
+    ):
+        with pytest.raises(InvalidArgument):
+            dated.pick(**picked)
+        assert (dated.day, dated.sites, dated.statuses) == (None, (), ())
 
 
-def test_a_day_outside_the_slider_survives_other_selections(dated):
+def test_day_outside_the_slider_survives_other_selections(dated):
     later = FIRST + timedelta(days=9)
     dated.pick(day=later)
     kit.the(dated, MultiSelect, "Statuses").value = ("removed",)
     assert (dated.day, dated.statuses) == (later, ("removed",))
 
 
-def test_a_site_that_is_gone_stays_selected(looked):
-    dashboard = Dashboard(*looked)
-    dashboard.pick(day=FIRST, sites=["Gone"])
-    kit.the(dashboard, ipywidgets.SelectionSlider, "Day").value = "now"
-    assert dashboard.sites == ("Gone",)
-    assert kit.the(dashboard, MultiSelect, "Sites").value == ("Gone",)
-    assert dashboard.records.empty
+def test_site_without_listings_now_stays_selected(both):
+    both.pick(day=FIRST, sites=["Gone"])
+    kit.the(both, ipywidgets.SelectionSlider, "Day").value = "now"
+    assert both.sites == ("Gone",)
+    assert kit.the(both, MultiSelect, "Sites").value == ("Gone",)
+    assert both.records.empty
 
 
-@pytest.mark.parametrize(
-    "picked",
-    [{"user": 2}, {"user": [1, 2]}, {"sites": ["Thirdplace"]}, {"user": 2, "sites": ["Thirdplace"]}],
-    ids=str,
-)
-def test_counts_over_time_are_of_the_selected_people_and_sites(dated, picked):
-    dated.pick(**picked)
-    counted = counts(dated)
-    assert counted["total"].iloc[-1] == len(dated.records) > 0
-    wanted = charts.status_over_time(counted).data
-    assert [repr(one.y) for one in figures(dated)[1].data] == [repr(one.y) for one in wanted]
-    assert dated.error is None
-
-
-def test_counts_over_time_end_with_the_day(dated):
+def test_counts_over_time_follow_the_selection(dated):
+    for picked in ({"user": [1, 2]}, {"user": 2, "sites": ["Thirdplace"]}):
+        dated.pick(**picked)
+        counts = dated._scope.over_time(dated._over_time)
+        assert counts["total"].iloc[-1] == len(dated.records) > 0
+        wanted = charts.status_over_time(counts).data
+        assert [repr(one.y) for one in figures(dated)[1].data] == [repr(one.y) for one in wanted]
     dated.pick(day=FIRST + timedelta(days=1))
-    assert len(counts(dated)) == 2
-    assert counts(dated)["total"].iloc[-1] == 9
+    counts = dated._scope.over_time(dated._over_time)
+    assert (len(counts), counts["total"].iloc[-1]) == (2, 9)
 
 
-def test_a_day_without_a_history_is_a_clear_error(looked):
-    dashboard = Dashboard(looked[0])
+def test_day_without_a_history_raises_error(dashboards):
+    dashboard = dashboards["exposure"]
     with pytest.raises(InvalidArgument, match="a day needs a history"):
         dashboard.pick(day="2026-03-01", sites=["PeepFinder"])
     assert (dashboard.day, dashboard.sites) == (None, ())
 
 
-def test_a_day_before_all_runs_is_an_error(dated):
+def test_day_before_all_runs_and_unknown_person_change_nothing(dated):
     with pytest.raises(NotFound):
         dated.pick(day=FIRST - timedelta(days=1))
-    assert dated.day is None
-    assert len(dated.records) == 11
-
-
-def test_somebody_who_was_never_seen_changes_nothing(dated):
     for unknown in (999, "Zebedee", [1, 999]):
         with pytest.raises(NotFound, match="No person here has this id or name"):
             dated.pick(user=unknown)
-    assert dated.users == ()
+    assert (dated.day, dated.users) == (None, ())
     assert len(dated.records) == len(kit.grid(dated).rows) == 11
 
 
-def test_an_unknown_person_is_reported_and_nothing_is_filtered(dashboard):
+def test_unknown_person_is_reported_and_filters_nothing(dashboard):
     everything = dashboard.records
     box = kit.the(dashboard, TextBox, "Person")
     box.value = "2"
@@ -408,8 +376,8 @@ def test_an_unknown_person_is_reported_and_nothing_is_filtered(dashboard):
     assert dashboard.error is None
 
 
-def test_a_person_is_found_by_name_while_it_is_typed(looked):
-    dashboard = Dashboard(*looked)
+def test_person_is_selected_by_name_while_typing(both):
+    dashboard = both
     label = labels(dashboard)[2]
     name = label.removesuffix(" (2)")
     box = kit.the(dashboard, TextBox, "Person")
@@ -421,7 +389,7 @@ def test_a_person_is_found_by_name_while_it_is_typed(looked):
     for typed in (label, label.lower(), " 2 "):
         box.value = typed
         assert dashboard.users == (2,)
-        assert box.value == typed  # what somebody types stays as they type it
+        assert box.value == typed
         assert name not in repr(dashboard)
         box.value = shared
     dashboard.pick(user=label)
@@ -450,10 +418,9 @@ def test_completions_narrow_where_people_are_many():
         ("x", []),
     ],
 )
-def test_whom_a_text_means(typed, user_ids):
-    assert (
-        People({1: "José Doe (1)", 12: "Ann Lee (12)", 13: "Joann Leeson (13)"}).matching(typed) == user_ids
-    )
+def test_text_matches_ids_and_names(typed, user_ids):
+    people = People({1: "José Doe (1)", 12: "Ann Lee (12)", 13: "Joann Leeson (13)"})
+    assert people.matching(typed) == user_ids
 
 
 QUESTIONS = {
@@ -469,39 +436,36 @@ QUESTIONS = {
 
 
 @pytest.mark.long
-def test_the_third_chart_answers_any_question(looked, subtests):
-    for dashboard, questions in (
-        (Dashboard(looked[0]), QUESTIONS["exposure"]),
-        (Dashboard(history=looked[1]), QUESTIONS["history"]),
-        (Dashboard(*looked), QUESTIONS["exposure"] | QUESTIONS["history"]),
-    ):
+def test_third_chart_answers_any_question(dashboards, subtests):
+    of_history = QUESTIONS["history"]
+    by_source = QUESTIONS | {"both": QUESTIONS["exposure"] | of_history}
+    for source, questions in by_source.items():
+        dashboard = dashboards[source]
         picker = kit.the(dashboard, ipywidgets.Dropdown, "Chart")
         assert {value for _, value in picker.options} == questions
-        for question in sorted(questions):
+        for question in sorted(questions - of_history if source == "both" else questions):
             with subtests.test(question, dashboard=repr(dashboard)):
                 picker.value = question
                 assert dashboard.error is None
                 assert dashboard.question == question
                 assert heads(dashboard)[-1].startswith(dashboard._drawn[-1].layout.meta["finding"])
                 assert charts.describe(dashboard._drawn[-1]) in kit.Read(dashboard.to_html()).words
+        dashboard.ask("by_user")
 
 
-def test_a_day_drives_every_question(dated, subtests):
-    """What was not seen yet on the first day is in no chart of it."""
-    now = {}
-    for question in sorted(QUESTIONS["history"]):
-        dated.ask(question)
-        now[question] = heads(dated)[-1], figures(dated)[-1].to_json()
+def test_day_changes_the_chart_of_every_question(dated):
+    now = {question: draw(question, dated._scope) for question in sorted(QUESTIONS["history"])}
     dated.pick(day=FIRST)
-    for question in sorted(now):
-        with subtests.test(question):
-            dated.ask(question)
-            assert dated.error is None
-            assert f"as of {FIRST}" in heads(dated)[-1]
-            assert (heads(dated)[-1], figures(dated)[-1].to_json()) != now[question]
+    for question, chart in now.items():
+        of_day = draw(question, dated._scope)
+        assert f"as of {FIRST}" in of_day.layout.meta["provenance"], question
+        assert of_day.to_json() != chart.to_json(), question
+    dated.ask("relistings")
+    assert dated.error is None
+    assert f"as of {FIRST}" in heads(dated)[-1]
 
 
-def test_a_chart_that_cannot_heed_a_pick_says_so(dated):
+def test_chart_names_only_the_selections_it_follows(dated):
     dated.ask("time_to_removal")
     dated.pick(user=2, sites=["Thirdplace"])
     title = heads(dated)[-1]
@@ -510,7 +474,7 @@ def test_a_chart_that_cannot_heed_a_pick_says_so(dated):
     assert "else everyone" in title
 
 
-def test_a_question_that_is_none_changes_nothing(dated):
+def test_unknown_question_changes_nothing(dated):
     with pytest.raises(InvalidArgument, match="question is one of: by_user"):
         dated.ask("by_moon")
     with pytest.raises(InvalidArgument):
@@ -518,33 +482,32 @@ def test_a_question_that_is_none_changes_nothing(dated):
     assert dated.question == "by_user"
 
 
-def test_no_figure_uploads(dashboard):
+def test_no_figure_offers_an_upload(both):
     for _ in range(2):
-        for figure in figures(dashboard):
+        for figure in figures(both):
             assert charts.CONFIG.items() <= figure._config.items()
             assert figure._config["showSendToCloud"] is False
             assert figure._config["plotlyServerURL"] == ""
-        dashboard.pick(user=1)
+        both.pick(user=1)
 
 
-def test_a_browser_gets_a_whole_chart_and_plotly_once(looked, monkeypatch):
-    """What is told after a widget was opened may come too late, and its script is five megabytes."""
-    opened, create = [], comm.create_comm
+def test_browser_receives_a_whole_chart_and_plotly_once(sources, monkeypatch):
+    """Messages after a widget was opened may come too late, and its script is five megabytes."""
+    messages, create = [], comm.create_comm
     monkeypatch.setattr(
-        comm, "create_comm", lambda **options: opened.append(options["data"]["state"]) or create(**options)
+        comm, "create_comm", lambda **options: messages.append(options["data"]["state"]) or create(**options)
     )
-    figures_shown = [figure for _ in range(2) for figure in figures(Dashboard(history=looked[1]))]
-    states = [state for state in opened if "_widget_data" in state]
-    assert [len(state["_widget_data"]) for state in states] == [len(figure.data) for figure in figures_shown]
-    assert [state["_widget_layout"]["height"] for state in states] == [
-        one.layout.height for one in figures_shown
-    ]
+    drawn = [figure for _ in range(2) for figure in figures(Dashboard(history=sources[1]))]
+    states = [state for state in messages if "_widget_data" in state]
+    assert [len(state["_widget_data"]) for state in states] == [len(figure.data) for figure in drawn]
+    heights = [state["_widget_layout"]["height"] for state in states]
+    assert heights == [figure.layout.height for figure in drawn]
     assert all(charts.CONFIG.items() <= state["_config"].items() for state in states)
-    assert {state["_library"] for state in states} == {f"IPY_MODEL_{figures_shown[0]._library.model_id}"}
-    assert sum(len(json.dumps(state, default=str)) > 1_000_000 for state in opened) <= 1
+    assert {state["_library"] for state in states} == {f"IPY_MODEL_{drawn[0]._library.model_id}"}
+    assert sum(len(json.dumps(state, default=str)) > 1_000_000 for state in messages) <= 1
 
 
-def test_a_chart_tells_all_of_itself_when_it_is_asked(dated, monkeypatch):
+def test_chart_sends_its_whole_state_on_request(dated, monkeypatch):
     [figure, *_] = figures(dated)
     dated.pick(user=1)
     sent = []
@@ -556,7 +519,7 @@ def test_a_chart_tells_all_of_itself_when_it_is_asked(dated, monkeypatch):
     assert figure._widget_layout["height"] == now["layout"]["height"]
 
 
-def test_a_service_without_records_works():
+def test_service_and_history_without_records_work(tmp_path):
     service = kit.three_people()
     for person in service.people.values():
         person.records, person.alerts = [], []
@@ -567,52 +530,31 @@ def test_a_service_without_records_works():
         assert dashboard.error is None
         assert repr(dashboard).startswith("Dashboard: 0 of 0 records, now, user 1")
         assert "<caption>" in dashboard.to_html()
-
-
-def test_a_history_without_records_works(tmp_path):
-    service = kit.three_people()
-    for person in service.people.values():
-        person.records, person.alerts = [], []
-    with seen_through(service) as exposure:
-        history = kit.a_history(tmp_path, exposure, Clock())
-    dashboard = Dashboard(history=history)
+        dashboard = Dashboard(history=kit.a_history(tmp_path, exposure, Clock()))
     dashboard.pick(day=FIRST, sites=["Gone"])
     assert dashboard.records.empty
     assert dashboard.error is None
 
 
-def test_neither_service_nor_history_and_an_empty_history_are_refused(tmp_path):
-    for wrong in ({"exposure": pd.DataFrame()}, {"exposure": "history"}, {"history": 7}):
+def test_missing_wrong_and_empty_sources_raise_errors(tmp_path):
+    for wrong in ({}, {"exposure": pd.DataFrame()}, {"exposure": "history"}, {"history": 7}):
         with pytest.raises(InvalidArgument, match="Give an exposure"):
             Dashboard(**wrong)
-    with pytest.raises(InvalidArgument, match="Give an exposure"):
-        Dashboard()
     with pytest.raises(NotFound):
         Dashboard(history=History(tmp_path / "nothing"))
 
 
-def test_days_are_those_of_the_history(dated):
-    [*days, (_, now)] = kit.the(dated, ipywidgets.SelectionSlider, "Day").options
-    assert [value for _, value in days] == [FIRST + timedelta(days=n) for n in range(3)]
-    assert now == "now"
-    assert isinstance(days[0][1], date)
-
-
 def metrics_of(dashboard):
     """The figures above the charts."""
-    [markup] = [
-        one.value
-        for one in kit.within(dashboard)
-        if isinstance(one, ipywidgets.HTML) and '<ul class="metrics">' in one.value
-    ]
+    texts = [one.value for one in kit.within(dashboard) if isinstance(one, ipywidgets.HTML)]
+    [markup] = [text for text in texts if '<ul class="metrics">' in text]
     values = re.findall(r'<span class="label">([^<]+)</span><strong>([^<]+)</strong>', markup)
     return dict(values), markup
 
 
-def test_the_figures_follow_what_is_picked(looked):
-    dashboard = Dashboard(*looked)
-    figures, markup = metrics_of(dashboard)
-    exposure = looked[0]
+def test_figures_follow_the_selection(both, sources):
+    figures, markup = metrics_of(both)
+    exposure = sources[0]
     score = analysis.score(exposure.records(), exposure.links())["score"].sum()
     assert figures == {
         "Open": "7",
@@ -623,26 +565,24 @@ def test_the_figures_follow_what_is_picked(looked):
         "Score": f"{score:.0f}",
     }
     assert markup.count("<polyline") == 3
-    dashboard.pick(user=1, sites=["Elsewhere"])
-    assert metrics_of(dashboard)[0]["Open"] == "0"
-    assert metrics_of(dashboard)[0]["Removed"] == "100%"
-    assert metrics_of(dashboard)[0]["Pages with data"] == "1"
-    dashboard.pick(statuses=["removed"])
-    assert "<polyline" not in metrics_of(dashboard)[1]  # the history counts all statuses
+    both.pick(user=1, sites=["Elsewhere"])
+    figures, _ = metrics_of(both)
+    assert [figures[name] for name in ("Open", "Removed", "Pages with data")] == ["0", "100%", "1"]
+    both.pick(statuses=["removed"])
+    assert "<polyline" not in metrics_of(both)[1]  # the history counts all statuses
 
 
-def test_options_are_counted_under_the_other_filters(looked):
-    dashboard = Dashboard(*looked)
-    dashboard.pick(sites=["PeepFinder"], statuses=["discovered"])
-    counted = {label: n for label, n, _ in kit.the(dashboard, MultiSelect, "Statuses").items}
-    assert counted == {"discovered": 3, "removed": 0}
-    sites = {label: n for label, n, _ in kit.the(dashboard, MultiSelect, "Sites").items}
+def test_options_are_counted_under_the_other_filters(both):
+    both.pick(sites=["PeepFinder"], statuses=["discovered"])
+    statuses, sites = (
+        {label: n for label, n, _ in kit.the(both, MultiSelect, name).items} for name in ("Statuses", "Sites")
+    )
+    assert statuses == {"discovered": 3, "removed": 0}
     assert sites == {"Elsewhere": 1, "PeepFinder": 3, "Thirdplace": 3}
 
 
-def test_a_chart_without_anything_to_draw_says_so(looked):
-    dashboard = Dashboard(*looked)
-    dashboard.pick(sites=["PeepFinder"], statuses=["removed"], user=1)
-    assert "Nothing to draw for this selection." in kit.html_of(dashboard)
-    dashboard.clear()
-    assert "Nothing to draw" not in kit.html_of(dashboard)
+def test_chart_without_data_displays_a_message(both):
+    both.pick(sites=["PeepFinder"], statuses=["removed"], user=1)
+    assert "Nothing to draw for this selection." in kit.html_of(both)
+    both.clear()
+    assert "Nothing to draw" not in kit.html_of(both)

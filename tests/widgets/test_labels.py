@@ -1,5 +1,6 @@
-"""Is this the person? What is said stays said, and what nobody said comes first."""
+"""Records are labelled one by one; labels are stored, and records without one come first."""
 
+import shutil
 from datetime import UTC, datetime
 
 import ipywidgets
@@ -13,34 +14,40 @@ from exposurekit.widgets import RecordLabels
 
 
 @pytest.fixture(scope="module")
-def exposure():
-    with kit.served_exposure() as exposure:
-        yield exposure
-
-
-@pytest.fixture(scope="module")
 def records(exposure):
     return exposure.records()
 
 
 @pytest.fixture
-def history(exposure, tmp_path):
-    return kit.a_history(tmp_path, exposure, Clock())
+def labels(records, history):
+    return RecordLabels(records, history)
 
 
-def in_turn(records):
-    """The ids of findings in the order in which they are shown: open ones first."""
+def reason(labels):
+    return kit.the(labels, ipywidgets.Text, "Reason")
+
+
+def in_order(records):
+    """The ids of records in the order in which they are displayed: open ones first."""
     is_open = ~records["status"].isin(["removed", "vanished"])
     return [*records.loc[is_open, "record_id"], *records.loc[~is_open, "record_id"]]
 
 
-def test_a_label_and_its_reason_are_kept_and_there_again(records, history):
-    labels = RecordLabels(records, history)
+def step_through(labels):
+    """The ids of all records, in the order of the button Skip."""
+    ids = []
+    for _ in range(len(labels.records)):
+        ids.append(int(labels.record["record_id"]))
+        kit.press(labels, "Skip")
+    return ids
+
+
+def test_label_and_reason_are_stored_and_restored(records, labels, history):
     first = labels.record["record_id"]
-    kit.the(labels, ipywidgets.Text, "Reason").value = " another birth date "
+    reason(labels).value = " another birth date "
     kit.press(labels, "This is somebody else")
     assert labels.error is None
-    assert kit.the(labels, ipywidgets.Text, "Reason").value == ""
+    assert reason(labels).value == ""
     assert history.labels()[["value", "key"]].to_numpy().tolist() == [["not mine", first]]
     again = RecordLabels(records, History(history.path))
     row = again.records[again.records["record_id"] == first].iloc[0]
@@ -49,49 +56,49 @@ def test_a_label_and_its_reason_are_kept_and_there_again(records, history):
     assert "another birth date" in again.to_html()
 
 
-def test_what_nobody_labelled_comes_first(records, history):
+def test_static_html_begins_with_labelled_records(records, history):
+    history.label(records.iloc[[8]], "mine", reason="the same phone")
+    words = kit.Read(RecordLabels(records, history).to_html()).words
+    assert words.index("the same phone") < words.index("PeepFinder")
+
+
+def test_records_without_a_label_come_first(records, history):
     history.label(records.iloc[[0, 2]], "mine")
-    labels = RecordLabels(records, history)
-    record_ids = []
-    for _ in range(len(records)):
-        record_ids.append(int(labels.record["record_id"]))
-        kit.press(labels, "Skip")
-    ids = in_turn(records)
-    marked = records["record_id"].iloc[[0, 2]].tolist()
-    assert record_ids == [one for one in ids if one not in marked] + [one for one in ids if one in marked]
+    ids, labelled = in_order(records), records["record_id"].iloc[[0, 2]].tolist()
+    expected = [one for one in ids if one not in labelled] + [one for one in ids if one in labelled]
+    assert step_through(RecordLabels(records, history)) == expected
 
 
-@pytest.mark.parametrize(("key", "label"), [("m", "mine"), ("n", "not mine"), ("u", "unsure")])
-def test_a_key_labels_and_goes_on(records, history, key, label):
-    labels = RecordLabels(records, history)
-    kit.strike(labels, key)
-    assert history.labels()["value"].tolist() == [label]
-    assert labels.record["record_id"] == in_turn(records)[1]
-    kit.strike(labels, "k")
-    assert f">labelled {label} (" in kit.html_of(labels)
+def test_keys_label_and_move_on(records, labels, history):
+    second = in_order(records)[1]
+    for key, label in (("m", "mine"), ("n", "not mine"), ("u", "unsure")):
+        kit.strike(labels, key)
+        assert history.labels()["value"].tolist() == [label]
+        assert labels.record["record_id"] == second
+        kit.strike(labels, "k")
+        assert f">labelled {label} (" in kit.html_of(labels)
     kit.strike(labels, "j")
-    assert labels.record["record_id"] == in_turn(records)[1]
+    assert labels.record["record_id"] == second
 
 
-def test_at_either_end_it_stays(records, history):
-    labels = RecordLabels(records, history)
+def test_navigation_stops_at_either_end(records, labels):
+    ids = in_order(records)
     kit.press(labels, "Back")
-    assert labels.record["record_id"] == in_turn(records)[0]
-    for _ in range(20):
-        kit.press(labels, "Skip")
-    assert labels.record["record_id"] == in_turn(records)[-1]
+    assert labels.record["record_id"] == ids[0]
+    assert step_through(labels) == ids
+    kit.press(labels, "Skip")
+    assert labels.record["record_id"] == ids[-1]
     assert kit.statuses(labels)[0].startswith("9 of 9 ·")
 
 
-def test_a_label_that_is_none_is_refused_and_nothing_moves(records, history):
-    labels = RecordLabels(records, history)
+def test_unknown_label_raises_error_and_moves_nothing(records, labels):
     with pytest.raises(InvalidArgument):
         labels.label("perhaps")
-    assert labels.record["record_id"] == in_turn(records)[0]
+    assert labels.record["record_id"] == in_order(records)[0]
     assert repr(labels) == "RecordLabels: 0 of 9 records labelled"
 
 
-def test_a_table_without_records_works_and_unknown_labels_are_errors(history):
+def test_table_without_records_has_nothing_to_label(history):
     labels = RecordLabels(kit.empty("records"), history)
     kit.strike(labels, "j")
     assert labels.error is None
@@ -102,51 +109,49 @@ def test_a_table_without_records_works_and_unknown_labels_are_errors(history):
     assert repr(labels) == "RecordLabels: 0 of 0 records labelled"
 
 
-@pytest.mark.parametrize("records", [None, [], "records"])
-def test_what_is_no_table_is_refused(records, history):
-    with pytest.raises(InvalidArgument, match="records is a table"):
-        RecordLabels(records, history)
-
-
-def test_another_table_is_refused(exposure, history):
+def test_anything_but_a_table_of_records_raises_error(exposure, history):
+    for wrong in (None, [], "records"):
+        with pytest.raises(InvalidArgument, match="records is a table"):
+            RecordLabels(wrong, history)
     with pytest.raises(ExposureError):
         RecordLabels(exposure.emails(), history)
 
 
-# --- beside what is on file ---------------------------------------------------------------------------------
+PROFILE = {
+    "first_name": "Odalys",
+    "last_name": "Fennimoor",
+    "birth_date": f"{datetime.now(UTC).year - 46}-01-01",
+}
+ADDRESS = {"address1": "1 Elm St", "address2": "Apt 37", "city": "Tall Pines", "state": "CA", "zip": "90210"}
+
+
+@pytest.fixture(scope="module")
+def profiled(tmp_path_factory):
+    """Records that agree with what is on file (1, 3), differ from it (2), or nearly agree (4); and their history."""
+    agrees = {"name": "FENNIMOOR ODALYS Q", "age": 46, "locations": ["TALL PINES, CA"], "aliases": []}
+    differs = {"name": "Odette Fennimoor", "age": 71, "locations": ["Oakmere, OR"], "aliases": []}
+    nearly = {"name": "O. Harrowgate", "age": 45, "aliases": ["Odalys Fennimoor"], "locations": []}
+    records = [a_record(1, "removed", **agrees), a_record(2, **differs), a_record(3, **agrees)]
+    profile = PROFILE | {"addresses": [{"id": 1} | ADDRESS]}
+    service = Service({7: Person(records=[*records, a_record(4, **nearly)], profile=profile)})
+    with seen_through(service) as exposure:
+        yield exposure, kit.a_history(tmp_path_factory.mktemp("profiled"), exposure, Clock()).path
 
 
 @pytest.fixture
-def beside(tmp_path):
-    """Two findings of a person whose name, birth date and places are on file: one agrees, one differs; one is closed."""
-    old = datetime.now(UTC).year - 46
-    profile = {"first_name": "Odalys", "last_name": "Fennimoor", "birth_date": f"{old}-01-01"}
-    profile |= {
-        "addresses": [
-            {
-                "id": 1,
-                "address1": "1 Elm St",
-                "address2": "Apt 37",
-                "city": "Tall Pines",
-                "state": "CA",
-                "zip": "90210",
-            }
-        ]
-    }
-    agrees = {"name": "FENNIMOOR ODALYS Q", "age": 46, "locations": ["TALL PINES, CA"], "aliases": []}
-    differs = {"name": "Odette Fennimoor", "age": 71, "locations": ["Oakmere, OR"], "aliases": []}
-    records = [a_record(1, "removed", **agrees), a_record(2, **differs), a_record(3, **agrees)]
-    with seen_through(Service({7: Person(records=records, profile=profile)})) as exposure:
-        yield exposure, kit.a_history(tmp_path, exposure, Clock())
+def beside(profiled, tmp_path):
+    """Labels of these records beside the person, from a row on."""
+    exposure, path = profiled
+    history = History(shutil.copytree(path, tmp_path / "profiled"))
+    return lambda *rows: RecordLabels(exposure.records().iloc[[*rows]], history, exposure=exposure)
 
 
 def marks(labels):
     return [word for word in ("✓ agrees", "✗ differs") for _ in range(kit.html_of(labels).count(word))]
 
 
-def test_the_person_is_beside_the_finding_with_agreements_and_differences(beside):
-    exposure, history = beside
-    labels = RecordLabels(exposure.records(), history, exposure=exposure)
+def test_person_is_displayed_beside_each_record(beside):
+    labels = beside(0, 1, 2)
     html = kit.html_of(labels)
     assert labels.record["record_id"] == 2
     assert marks(labels) == ["✗ differs"] * 3
@@ -154,47 +159,27 @@ def test_the_person_is_beside_the_finding_with_agreements_and_differences(beside
     assert all(one in html for one in ("1 Elm St, Apt 37, Tall Pines, CA, 90210", "46 (born "))
     labels.step(1)
     assert marks(labels) == ["✓ agrees"] * 3
+    labels.step(-1)
+    assert step_through(labels) == [2, 3, 1]  # open records come before closed ones
 
 
-def test_an_age_within_a_year_and_an_alias_agree(tmp_path):
-    old = datetime.now(UTC).year - 46
-    profile = {"first_name": "Odalys", "last_name": "Fennimoor", "birth_date": f"{old}-01-01"}
-    record = a_record(1, name="O. Harrowgate", age=45, aliases=["Odalys Fennimoor"], locations=[])
-    with seen_through(Service({7: Person(records=[record], profile=profile)})) as exposure:
-        labels = RecordLabels(
-            exposure.records(), kit.a_history(tmp_path, exposure, Clock()), exposure=exposure
-        )
-        html = kit.html_of(labels)
-        assert "✓ agrees within 1 year" in html
-        assert "✓ an alias agrees" in html
-        assert "name ✓ an alias agrees; age ✓ agrees within 1 year" in kit.Read(labels.to_html()).words
+def test_age_within_a_year_and_alias_agree(beside):
+    labels = beside(3)
+    html = kit.html_of(labels)
+    assert "✓ agrees within 1 year" in html
+    assert "✓ an alias agrees" in html
+    assert "name ✓ an alias agrees; age ✓ agrees within 1 year" in kit.Read(labels.to_html()).words
 
 
-def test_the_stored_reason_is_there_and_stays_when_labelled_again(records, history):
+def test_stored_reason_survives_a_new_label(records, history):
     history.label(records.iloc[[0]], "not mine", reason="another birth date")
     labels = RecordLabels(records.head(1), history)
-    assert kit.the(labels, ipywidgets.Text, "Reason").value == "another birth date"
+    assert reason(labels).value == "another birth date"
     kit.press(labels, "Unsure")
     assert history.labels()[["value", "note"]].to_numpy().tolist() == [["unsure", "another birth date"]]
 
 
-def test_the_static_html_begins_with_labelled_records(records, history):
-    history.label(records.iloc[[8]], "mine", reason="the same phone")
-    words = kit.Read(RecordLabels(records, history).to_html()).words
-    assert words.index("the same phone") < words.index("PeepFinder")
-
-
-def test_open_findings_come_before_closed_ones(beside):
-    exposure, history = beside
-    labels = RecordLabels(exposure.records(), history, exposure=exposure)
-    record_ids = []
-    for _ in range(3):
-        record_ids.append(int(labels.record["record_id"]))
-        labels.step(1)
-    assert record_ids == [2, 3, 1]
-
-
-def test_without_an_exposure_it_says_how_to_see_the_person(beside):
-    exposure, history = beside
-    assert "pass exposure=" in kit.html_of(RecordLabels(exposure.records(), history))
-    assert "Odalys" not in kit.html_of(RecordLabels(exposure.records().head(2).tail(1), history))
+def test_without_an_exposure_a_hint_replaces_the_person(profiled):
+    exposure, path = profiled
+    assert "pass exposure=" in kit.html_of(RecordLabels(exposure.records(), History(path)))
+    assert "Odalys" not in kit.html_of(RecordLabels(exposure.records().iloc[[1]], History(path)))

@@ -1,4 +1,4 @@
-"""Several values are picked from, each with its count; the browser knows positions alone."""
+"""Several values are picked, each with its count; the browser receives positions only."""
 
 import pytest
 
@@ -9,9 +9,9 @@ OPTIONS = [("Seekfolk", "Seekfolk"), ("seven", 7), ("none", None)]
 
 @pytest.fixture
 def control():
-    found = MultiSelect("Sites")
-    found.offer(OPTIONS, [7], counts={7: 3}, classes={7: "removed"})
-    return found
+    select = MultiSelect("Sites")
+    select.offer(OPTIONS, [7], counts={7: 3}, classes={7: "removed"})
+    return select
 
 
 def test_options_have_counts_and_classes(control):
@@ -22,7 +22,7 @@ def test_options_have_counts_and_classes(control):
     assert control.value == ()
 
 
-def test_positions_of_the_browser_are_values(control):
+def test_positions_are_turned_into_values(control):
     picked = []
     control.observe(lambda change: picked.append(change["new"]), "value")
     control.index = [2, 0]
@@ -32,7 +32,7 @@ def test_positions_of_the_browser_are_values(control):
 
 
 @pytest.mark.parametrize("wrong", [[9], [-1], [0, 99]])
-def test_positions_that_are_not_offered_pick_nothing(control, wrong):
+def test_unknown_positions_pick_nothing(control, wrong):
     control.index = wrong
     assert {*control.value} <= {"Seekfolk"}
 
@@ -43,6 +43,6 @@ def test_few_options_are_chips_and_many_a_list(control):
     assert control.is_compact
 
 
-def test_a_picked_value_that_is_no_longer_offered_is_dropped(control):
+def test_picked_value_that_is_no_longer_offered_is_dropped(control):
     control.offer(OPTIONS[:1], [7, "Seekfolk"])
     assert control.value == ("Seekfolk",)

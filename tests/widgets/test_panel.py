@@ -1,4 +1,4 @@
-"""What every widget holds to: errors are seen, a static twin says the same, and no text from outside is markup."""
+"""All widgets: errors are displayed, a static version has the same content, and text from outside is no markup."""
 
 import inspect
 
@@ -6,7 +6,8 @@ import ipywidgets
 import pandas as pd
 import pytest
 from support import controls as kit
-from support.histories import Clock, Person, Service, a_link, a_record, an_alert, seen_through
+from support.histories import Clock, Service, seen_through
+from support.hostile_demo import hostile
 from support.hostile_texts import PAYLOADS
 
 from exposurekit import widgets
@@ -25,70 +26,26 @@ from exposurekit.widgets import (
 from exposurekit.widgets.shortcuts import Keys
 
 NAMES = [name for name in widgets.__all__ if name != "Panel"]
-
-
-def opened(name, exposure, history):
-    """A widget of a kind."""
-    factories = {
-        "ConnectionPanel": lambda: ConnectionPanel(exposure, history),
-        "Dashboard": lambda: Dashboard(exposure, history),
-        "Explorer": lambda: Explorer(exposure.records(), name="records"),
-        "OptOutChecklist": lambda: OptOutChecklist(exposure.alerts(), history),
-        "RecordLabels": lambda: RecordLabels(exposure.records(), history),
-    }
-    return factories[name]()
+FACTORIES = {
+    "ConnectionPanel": ConnectionPanel,
+    "Dashboard": Dashboard,
+    "Explorer": lambda exposure, _: Explorer(exposure.records(), name="records"),
+    "OptOutChecklist": lambda exposure, history: OptOutChecklist(exposure.alerts(), history),
+    "RecordLabels": lambda exposure, history: RecordLabels(exposure.records(), history),
+}
 
 
 @pytest.fixture(scope="module")
-def looked(tmp_path_factory):
-    """An exposure of three people, and a history of it."""
-    with kit.served_exposure() as exposure:
-        yield exposure, kit.a_history(tmp_path_factory.mktemp("looked"), exposure, Clock())
+def sources(exposure, collected):
+    return exposure, collected
 
 
-def hostile(number, payload):
-    """Somebody of whom every text is hostile."""
-    texts = [payload]
-    record = a_record(
-        number,
-        payload if number % 2 else "discovered",
-        payload,
-        name=payload,
-        href=payload,
-        relations=texts,
-        aliases=texts,
-        locations=texts,
-        user_fields_required_for_removal=texts,
-        reference_id=payload,
-    )
-    link = a_link(payload, payload) | {"contains": texts}
-    more = {"html": payload, "url": payload, "guide": payload, "opt_out_procedure": [payload, payload]}
-    return Person([record], [link], [an_alert(payload, source) | more for source in (record, link)])
+@pytest.fixture(scope="module", params=NAMES)
+def widget(request, sources):
+    return FACTORIES[request.param](*sources)
 
 
-@pytest.fixture(scope="module")
-def attacked(tmp_path_factory):
-    """The same where all texts are hostile, and some are noted and labelled as well."""
-    service = Service()
-    for number, payload in enumerate(PAYLOADS, 1):
-        service.people[number] = hostile(number, payload)
-    with seen_through(service) as exposure:
-        history = kit.a_history(tmp_path_factory.mktemp("attacked"), exposure, Clock())
-        for index, payload in enumerate(PAYLOADS):
-            history.label(exposure.records().iloc[index], "unsure", reason=payload)
-            history.tick(exposure.steps().iloc[index], "done", note=payload)
-        yield exposure, history
-
-
-@pytest.fixture(params=NAMES)
-def opened_widget(request, looked):
-    return opened(request.param, *looked)
-
-
-# --- as values ----------------------------------------------------------------------------------------
-
-
-def test_an_unknown_keyword_is_an_error(looked):
+def test_unknown_keyword_raises_error():
     for name in NAMES:
         kind = getattr(widgets, name)
         arguments = [Clock()] * (1 if name == "Explorer" else 2)
@@ -97,26 +54,22 @@ def test_an_unknown_keyword_is_an_error(looked):
         assert not any(one.kind is one.VAR_KEYWORD for one in inspect.signature(kind).parameters.values())
 
 
-def test_a_line_and_a_repr_hold_nothing_personal(opened_widget, looked):
-    people = looked[0].records()["name"].dropna().unique()
-    line = opened_widget.line()
-    assert repr(opened_widget) == line
+def test_line_and_repr_contain_nothing_personal(widget, exposure):
+    line = widget.line()
+    assert repr(widget) == line
     assert "\n" not in line
-    service = looked[0].origin
-    for personal in [*people, *kit.PERSONAL]:
-        assert personal not in line.replace(service, "")
+    for personal in (*exposure.records()["name"].dropna().unique(), *kit.PERSONAL):
+        assert personal not in line.replace(exposure.origin, "")
     assert "secret" not in line
 
 
-def test_the_twin_says_what_is_live(looked):
-    for name in NAMES:
-        widget = opened(name, *looked)
-        assert repr(widget).partition(": ")[2].split(";")[0].split(",")[0] in kit.Read(widget.to_html()).words
-        assert widget._repr_html_() == f"<style>{stylesheet()}</style>{widget.to_html()}"
+def test_static_version_has_the_content_of_the_widget(widget):
+    assert repr(widget).partition(": ")[2].split(";")[0].split(",")[0] in kit.Read(widget.to_html()).words
+    assert widget._repr_html_() == f"<style>{stylesheet()}</style>{widget.to_html()}"
 
 
-def test_a_notebook_gets_the_widget_and_a_current_static_version(looked):
-    labels = RecordLabels(looked[0].records(), looked[1])
+def test_notebook_receives_the_widget_and_a_current_static_version(sources):
+    labels = FACTORIES["RecordLabels"](*sources)
     with kit.published(labels) as outputs:
         assert [{*one["data"]} for one in outputs] == [
             {"text/plain", "application/vnd.jupyter.widget-view+json"},
@@ -130,71 +83,65 @@ def test_a_notebook_gets_the_widget_and_a_current_static_version(looked):
         assert f".{display}" in outputs[1]["data"]["text/html"]  # hidden where the live one is
 
 
-def test_what_was_never_displayed_publishes_nothing(looked):
-    other = RecordLabels(looked[0].records(), looked[1])
-    with kit.published(ConnectionPanel(*looked)) as outputs:
+def test_widget_that_is_not_displayed_publishes_nothing(sources):
+    other = FACTORIES["RecordLabels"](*sources)
+    with kit.published(ConnectionPanel(*sources)) as outputs:
         kit.strike(other, "j")
         assert len(outputs) == 2
 
 
-# --- errors -------------------------------------------------------------------------------------------
-
-
 class Failing(Panel):
-    """A widget of which a button fails as it is told."""
+    """A widget whose button or static version fails."""
 
-    def __init__(self, error):
+    def __init__(self, error=None):
         button = ipywidgets.Button(description="Fail")
         button.on_click(self.callback(self._fail))
-        self.fails, self.twin_fails = error, None
+        self.button_error, self.static_error = error, None
         super().__init__([button])
 
     def _fail(self, _):
-        if self.fails is not None:
-            raise self.fails
+        if self.button_error is not None:
+            raise self.button_error
 
     def line(self):
         return "Failing"
 
     def to_html(self):
-        if self.twin_fails is not None:
-            raise self.twin_fails
+        if self.static_error is not None:
+            raise self.static_error
         return "<p>Failing</p>"
 
 
-def test_a_known_error_shows_its_message_until_the_next_result():
+def test_expected_error_is_displayed_until_the_next_result():
     failing = Failing(ConfigurationError("Give a <b>day</b>"))
     kit.press(failing, "Fail")
     assert kit.alerted(failing) == "Give a <b>day</b>"
     assert kit.Read(kit.html_of(failing)).foreign == []
-    assert failing.error is failing.fails
-    failing.fails = None
+    assert failing.error is failing.button_error
+    failing.button_error = None
     kit.press(failing, "Fail")
     assert (failing.error, kit.alerted(failing)) == (None, "")
 
 
 @pytest.mark.parametrize("kind", [ValueError, KeyError, RuntimeError])
-def test_an_unknown_error_is_told_without_its_words(kind):
+def test_unexpected_error_is_displayed_without_its_message(kind):
     failing = Failing(kind("no such person: Odalys Fennimoor"))
     kit.press(failing, "Fail")
     assert kit.alerted(failing) == f"{kind.__name__}: see the widget's .error"
-    assert failing.error is failing.fails
+    assert failing.error is failing.button_error
     assert "Fennimoor" not in repr([one.get_state() for one in kit.within(failing)])
 
 
-def test_a_twin_that_fails_is_told_too():
-    failing = Failing(None)
+def test_error_of_the_static_version_is_displayed():
+    failing = Failing()
     with kit.published(failing):
-        failing.twin_fails = ConfigurationError("There is no such day")
+        failing.static_error = ConfigurationError("There is no such day")
         kit.press(failing, "Fail")
     assert kit.alerted(failing) == "There is no such day"
-    assert failing.error is failing.twin_fails
+    assert failing.error is failing.static_error
 
 
-# --- keys ---------------------------------------------------------------------------------------------
-
-
-def test_only_the_keys_that_are_told_are_heard():
+def test_only_declared_keys_have_an_effect():
     pressed = []
     keys = Keys({"a": "add", "b": "go\nback"}, pressed.append)
     assert (keys.actions, keys.keys_used) == ([["a", "add"], ["b", "go back"]], ["a", "b"])
@@ -203,37 +150,48 @@ def test_only_the_keys_that_are_told_are_heard():
     assert pressed == ["b"]
 
 
-# --- hostile texts ------------------------------------------------------------------------------------
+@pytest.fixture(scope="module")
+def hostile_sources(tmp_path_factory):
+    """An exposure and a history in which all texts are hostile, also those of notes and labels."""
+    service = Service()
+    service.people = {number: hostile(number, payload) for number, payload in enumerate(PAYLOADS, 1)}
+    with seen_through(service) as exposure:
+        history = kit.a_history(tmp_path_factory.mktemp("hostile"), exposure, Clock())
+        records, steps = exposure.records(), exposure.steps()
+        for index, payload in enumerate(PAYLOADS):
+            history.label(records.iloc[index], "unsure", reason=payload)
+            history.tick(steps.iloc[index], "done", note=payload)
+        yield exposure, history
 
 
-def turned(widget):
-    """All markup that a widget shows, page by page, live and as a twin."""
-    pages = []
-    for _ in range(2 * len(PAYLOADS) if hasattr(widget, "step") else 1):
-        pages += [kit.html_of(widget), widget.to_html() if not pages else ""]
-        if hasattr(widget, "step"):
-            widget.step(1)
+def all_pages(widget):
+    """All markup of a widget, page by page, and of its static version."""
+    pages = [kit.html_of(widget), widget.to_html()]
+    steps = {"OptOutChecklist": 2 * len(PAYLOADS), "RecordLabels": len(PAYLOADS)}
+    for _ in range(steps.get(type(widget).__name__, 0)):
+        widget.step(1)
+        pages.append(kit.html_of(widget))
     return "".join(pages)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_no_hostile_text_is_markup(attacked, name):
-    widget = opened(name, *attacked)
-    read = kit.Read(turned(widget))
+def test_no_hostile_text_is_markup(hostile_sources, name):
+    widget = FACTORIES[name](*hostile_sources)
+    read = kit.Read(all_pages(widget))
     assert read.words
     assert read.foreign == []
-    control = chr(27), chr(0), "\u202e"
-    assert not any(one in repr(widget) for one in control)
+    assert not any(control in repr(widget) for control in (chr(27), chr(0), "\u202e"))
+    if name == "OptOutChecklist":  # the texts do reach the widgets
+        assert read.words.count("window.ran=1") > 100
+        assert len(read.links) > 3
 
 
-@pytest.mark.parametrize("payload", PAYLOADS, ids=range(len(PAYLOADS)))
-def test_each_hostile_text_is_text_in_a_twin(attacked, payload):
-    table = pd.DataFrame({payload: [payload], "texts": [[payload]], "href": [payload]})
-    read = kit.Read(
-        static_html.table(table, caption=payload, links=["href"])
-        + static_html.steps([payload], [payload], [payload])
-    )
-    assert read.foreign == []
+def test_hostile_texts_are_no_markup_in_static_tables():
+    for payload in PAYLOADS:
+        table = pd.DataFrame({payload: [payload], "texts": [[payload]], "href": [payload]})
+        steps = static_html.steps([payload], [payload], [payload])
+        read = kit.Read(static_html.table(table, caption=payload, links=["href"]) + steps)
+        assert read.foreign == [], payload
 
 
 @pytest.mark.parametrize(
@@ -246,40 +204,27 @@ def test_each_hostile_text_is_text_in_a_twin(attacked, payload):
         "<a href='//x.example'>a</a>",
     ],
 )
-def test_the_control_of_hostile_texts_can_fail(markup):
+def test_check_for_hostile_markup_can_fail(markup):
     assert kit.Read(f"<p>{markup}</p>").foreign
 
 
-def test_hostile_texts_do_reach_the_widgets(attacked):
-    read = kit.Read(turned(opened("OptOutChecklist", *attacked)))
-    assert read.words.count("window.ran=1") > 100
-    assert len(read.links) > 3
-
-
-# --- twins --------------------------------------------------------------------------------------------
-
-
-def test_a_table_says_how_many_rows_are_not_shown():
+def test_static_table_states_how_many_rows_are_left_out():
     markup = static_html.table(kit.records(25), caption="records")
     assert "records (rows 1 to 20 of 25)" in markup
     assert markup.count("<tr>") == 21
     assert "rows 1" not in static_html.table(kit.records(20), caption="records")
 
 
-# --- connection ---------------------------------------------------------------------------------------
-
-
-def test_the_panel_says_what_it_is_connected_to(looked):
-    panel = ConnectionPanel(*looked)
-    assert looked[0].provenance in repr(panel)
+def test_panel_names_its_connection_and_no_secret(sources):
+    panel = ConnectionPanel(*sources)
+    assert sources[0].provenance in repr(panel)
     assert "history: 1 runs" in repr(panel)
     assert "All users were loaded." in kit.html_of(panel)
     state = repr([one.get_state() for one in kit.within(panel)])
-    for secret in ("api_secret", "secret-1", "'key'"):
-        assert secret not in state
+    assert not any(secret in state for secret in ("api_secret", "secret-1", "'key'"))
 
 
-def test_a_reload_shows_load_issues_and_keeps_earlier_rows():
+def test_reload_displays_issues_and_preserves_rows():
     service = kit.three_people()
     with seen_through(service) as exposure:
         panel = ConnectionPanel(exposure)
@@ -295,18 +240,15 @@ def test_a_reload_shows_load_issues_and_keeps_earlier_rows():
         assert "Not loaded" in panel.to_html()
 
 
-def test_a_history_alone_has_nothing_to_look_at_again(looked, tmp_path):
-    panel = ConnectionPanel(history=looked[1])
+def test_panel_of_a_history_alone_cannot_reload(collected, tmp_path):
+    panel = ConnectionPanel(history=collected)
     assert kit.the(panel, ipywidgets.Button, "Load again").disabled
     assert repr(ConnectionPanel(history=History(tmp_path / "nothing"))) == "ConnectionPanel: history: empty"
 
 
-def test_neither_is_refused():
+def test_panel_without_a_source_or_server_raises_error():
     with pytest.raises(InvalidArgument, match="Give an exposure"):
         ConnectionPanel()
-
-
-def test_a_service_that_is_not_there_is_told_at_once():
     with kit.served_exposure() as exposure:
         pass
     with pytest.raises(ConnectionFailed):
