@@ -252,7 +252,7 @@ def test_leak_search_scales_to_many_listings(capsys):
 
 def test_people_have_the_same_pseudonym_in_every_report(exposure, shared, of_a_person):
     names = pseudonyms.load_pseudonyms()
-    every_name = {names.of(user_id) for user_id in exposure.users()["user_id"]}
+    every_name = {*map(names.of, exposure.users()["user_id"])}
     assert {*section_of(shared, "score").table["user_id"]} <= every_name
     assert of_a_person.title == f"Exposure of user {names.of(3)}"
 
@@ -334,9 +334,6 @@ def test_hosts_with_few_people_are_merged_with_their_work():
     assert (few["items"] / few["items_per_minute"]).round(9).unique().tolist() == [8 + 8]
     assert few["minutes"].round(9).tolist() == [*[round(16 / 3, 9)] * 3, 0, 0, 0]
     assert few["people"].isna().all()
-
-
-def test_listings_and_pages_at_small_hosts_are_merged_apart():
     table = shared_table(pd.concat([LISTINGS, PAGES], ignore_index=True))
     few = table[table["group"] == FEW_HOSTS]
     assert few.groupby("kind")["items"].unique().map(list).to_dict() == {"listing": [10], "page": [10 + 9]}
@@ -454,13 +451,13 @@ def test_attacker_recovers_a_count_that_a_total_reveals():
     assert small_cells.recovered(records, small_cells.removals_of(records, 1), naive)
 
 
-def test_hidden_manual_work_hides_a_second_group():
+def test_small_group_hides_a_second_one():
     """By the total of all listings, a single hidden group is what the others lack."""
+    table = pd.DataFrame({"site": [*"abcd"], "n": [9, 2, 7, 30]})
+    assert boundary_of(sites=frozenset("abcd")).table(table)["site"].tolist() == ["a", "d"]
     sizes = {"Crumbs": 4, "Heron": 15, "Bramble": 6}
     work = tuple(
-        Removal(
-            site, None, ("Ask.",), tuple(Task("user", site, user_id=one) for one in range(n)), n, n, 2.0 * n
-        )
+        Removal(site, None, ("Ask.",), tuple(Task("user", site, user_id=one) for one in range(n)), n, n, n)
         for site, n in sizes.items()
     )
     texts = frozenset((site, None, ("Ask.",)) for site in sizes)
@@ -469,11 +466,6 @@ def test_hidden_manual_work_hides_a_second_group():
     assert small_cells.recovered_work(work, published) == set()
     naive = [replace(one, listings=6) if one.site == "Bramble" else one for one in published]
     assert small_cells.recovered_work(work, naive) == {str(("Crumbs", ("Ask.",)))}
-
-
-def test_small_group_hides_a_second_one():
-    table = pd.DataFrame({"site": [*"abcd"], "n": [9, 2, 7, 30]})
-    assert boundary_of(sites=frozenset("abcd")).table(table)["site"].tolist() == ["a", "d"]
 
 
 def test_sections_explain_missing_figures_and_small_groups(exposure, history):

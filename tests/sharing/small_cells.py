@@ -25,7 +25,7 @@ import pandas as pd
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from support.histories import DAWN, Clock, seen_through
-from support.shared_worlds import DAYS, a_world
+from support.shared_worlds import DAYS, STATUSES, a_world
 
 import exposurekit as ek
 from exposurekit import analysis
@@ -36,7 +36,6 @@ from exposurekit.questions import QUESTIONS
 from exposurekit.reports.model import Removal
 from exposurekit.reports.share_safe import FEW, sharing
 
-STATUSES = ("discovered", "pending removal", "removed")
 NO_ALERTS = pd.DataFrame(columns=["user_id", "site", "guide", "opt_out_procedure"])
 
 
@@ -100,11 +99,8 @@ def recovered(records, removals, boundary):
     n = removals.set_index("site")["n"]
     visible = {*times["site"]} & {*n.index}
     follows = determined([*n.index], visible, [{*n.index}]) - visible
-    return (
-        hidden
-        | {(site, "n") for site in follows if 0 < n[site] < FEW}
-        | {(site, "n") for site in visible if n[site] < FEW}
-    )
+    small = {site for site in follows if 0 < n[site] < FEW} | {site for site in visible if n[site] < FEW}
+    return hidden | {(site, "n") for site in small}
 
 
 def work_of(records, seed):
@@ -114,21 +110,12 @@ def work_of(records, seed):
         (site, "A"): rng.sample([*users], rng.randint(1, len(users)))
         for site, users in records.groupby("site")["user_id"].agg(set).items()
     }
-    people |= {
-        (None, steps): rng.sample(range(30), rng.choice((1, 3, 4, 5, 9)))
-        for steps in "AB"[: rng.randint(1, 2)]
-    }
+    kinds = "AB"[: rng.randint(1, 2)]
+    people |= {(None, steps): rng.sample(range(30), rng.choice((1, 3, 4, 5, 9))) for steps in kinds}
     return tuple(
-        Removal(
-            site,
-            None,
-            (steps,),
-            tuple(Task("user", user_id=one) for one in users),
-            len(users),
-            len(users),
-            2.0 * len(users),
-        )
+        Removal(site, None, (steps,), tuple(Task("user", user_id=one) for one in users), n, n, 2.0 * n)
         for (site, steps), users in people.items()
+        for n in [len(users)]
     )
 
 
@@ -139,9 +126,7 @@ def recovered_work(work, published):
     names = [*map(str, groups)]
     cells = {str(group) for group in groups if group in shared and shared[group].listings is not None}
     sums = [{str(group) for group in groups if (group[0] is None) == is_page} for is_page in (False, True)]
-    alone = {
-        name for group in sums if len(group) == 1 for name in group
-    }  # its total is published as the pages
+    alone = set().union(*(group for group in sums if len(group) == 1))  # its total is published
     follows = determined(names, cells, sums) - alone
     return {name for name, one in zip(names, work, strict=True) if name in follows and one.people < FEW}
 
@@ -153,14 +138,12 @@ def page(seed):
     boundary = sharing(Pseudonyms(b"k" * 32), records, NO_ALERTS, has_rows=False)
     texts = frozenset((one.site, None, one.steps) for one in work if one.people >= FEW or one.site is None)
     boundary = replace(boundary, texts=texts)
-    hidden = (~records["site"].isin(boundary.sites)).any()
-    recovered_count = len(recovered(records, removals, boundary))
     published = boundary.removals(work, None)
     return Counter(
         pages=1,
-        with_hidden=int(hidden),
+        with_hidden=int((~records["site"].isin(boundary.sites)).any()),
         with_hidden_work=int(any(one.listings is None for one in published)),
-        recovered=recovered_count,
+        recovered=len(recovered(records, removals, boundary)),
         recovered_work=len(recovered_work(work, published)),
     )
 
@@ -178,28 +161,27 @@ def reports_of(history, exposure):
         yield rows, ek.report(history, sections=["work_queue", "coverage"], **options)
 
 
-def texts_of(section):
-    """What can be read in a section: its sentences, and all texts of its chart."""
-    chart = "" if section.figure is None else section.figure.to_json()
-    return json.dumps([section.finding, section.text, chart], ensure_ascii=False)
-
-
 def read_off(report, unnamed, everyone, *, has_rows):
-    """What a report says outright: a site that it may not name, an id, or a group of few people, but not of all people."""
+    """What a report states outright: a site that it may not name, an id, or a group of few people, but not of all."""
+
+    def few(text):
+        return [one for one in FEW_PEOPLE.findall(text) if int(one[0]) != everyone]
+
     facts = json.dumps([report.finding, [[fact.value, fact.qualifier] for fact in report.facts]])
-    yield from (("facts", text) for text in FEW_PEOPLE.findall(facts) if int(text[0]) != everyone)
+    yield from (("facts", text) for text in few(facts))
     for section in report.sections:
-        table, texts = section.table, texts_of(section)
-        cells = (
-            "" if table is None else table.to_json(date_format="iso") + json.dumps([*map(str, table.columns)])
-        )
-        yield from ((section.key, site) for site in unnamed if site in texts + cells)
-        yield from ((section.key, text) for text in AN_ID.findall(texts))
-        if not has_rows:  # beside rows of people, it may say of two that they have the most
-            yield from ((section.key, text) for text in FEW_PEOPLE.findall(texts) if int(text[0]) != everyone)
-        for name in ("people", "at_risk"):
-            if table is not None and name in table and section.key != "work_queue":
-                yield from ((section.key, n) for n in table[name].dropna() if 0 < n < FEW and n != everyone)
+        table, key = section.table, section.key
+        chart = "" if section.figure is None else section.figure.to_json()
+        texts = json.dumps([section.finding, section.text, chart], ensure_ascii=False)
+        cells = ""
+        if table is not None:
+            cells = table.to_json(date_format="iso") + json.dumps([*map(str, table.columns)])
+            columns = {"people", "at_risk"} & {*table} if key != "work_queue" else ()
+            yield from ((key, n) for name in columns for n in table[name] if 0 < n < FEW and n != everyone)
+        yield from ((key, site) for site in unnamed if site in texts + cells)
+        yield from ((key, text) for text in AN_ID.findall(texts))
+        if not has_rows:  # beside rows of people, it may state that two have the most
+            yield from ((key, text) for text in few(texts))
 
 
 def subtracted(report, truth):
@@ -248,12 +230,11 @@ def main():
     parser.add_argument("--pages", type=int, default=200)
     options = parser.parse_args()
     totals = sum(map(page, range(options.pages)), Counter())
-    hidden, recovered_count = totals["with_hidden"], totals["recovered"]
-    recovered_count += totals["recovered_work"]
-    print(f"{totals['pages']} pages, {hidden} with hidden sites: {recovered_count} recovered")  # noqa: T201
+    n = totals["recovered"] + totals["recovered_work"]
+    print(f"{totals['pages']} pages, {totals['with_hidden']} with hidden sites: {n} recovered")  # noqa: T201
     followed = [what for seed in range(options.pages) for what in built(seed)]
     print(f"reports of {options.pages} services: {len(followed)} recovered", *followed[:20], sep="\n")  # noqa: T201
-    return 1 if recovered_count or followed else 0
+    return 1 if n or followed else 0
 
 
 if __name__ == "__main__":
