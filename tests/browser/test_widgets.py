@@ -21,7 +21,7 @@ history = ek.History("history")
 MANY = """
 import numpy as np
 many = pd.concat([records] * (200_000 // len(records) + 1), ignore_index=True).head(200_000)
-many["place"] = np.arange(len(many))
+many["number"] = np.arange(len(many))
 explorer = ek.widgets.Explorer(many, name="many")
 explorer
 """
@@ -58,8 +58,8 @@ def desk(front, tables, tmp_path_factory):
         yield desk
 
 
-PICKED = """(place) =>
-  [...document.querySelectorAll(".exposurekit-panel [role=option]")].findIndex((one) => one.ariaSelected === "true") === place"""
+PICKED = """(index) =>
+  [...document.querySelectorAll(".exposurekit-panel [role=option]")].findIndex((one) => one.ariaSelected === "true") === index"""
 
 
 @in_lab
@@ -68,9 +68,9 @@ def test_keys_change_the_alert_and_ticks_outlive_the_kernel(desk):
     options = page.locator(".exposurekit-panel [role=option]")
     options.first.wait_for()
     page.locator(".exposurekit-panel").first.focus()
-    for key, place in (("n", 1), ("p", 0)):
+    for key, index in (("n", 1), ("p", 0)):
         page.keyboard.press(key)
-        page.wait_for_function(PICKED, arg=place)
+        page.wait_for_function(PICKED, arg=index)
     page.locator(".exposurekit-panel [role=listbox]").focus()
     for key, from_end in (("End", 1), ("ArrowUp", 2), ("Home", options.count())):
         page.keyboard.press(key)
@@ -122,9 +122,9 @@ def test_dashboard_follows_typing_clicks_and_clear(desk):
     person.press_sequentially(label.rpartition(" (")[0].upper())
     _status(page, ", now, user 1")
     chips = page.get_by_role("group", name="Statuses").get_by_role("button")
-    for place in range(chips.count()):
-        chips.nth(place).click()
-        page.wait_for_function(PRESSED, arg=place + 1)
+    for number in range(chips.count()):
+        chips.nth(number).click()
+        page.wait_for_function(PRESSED, arg=number + 1)
     _status(page, "statuses: ")
     page.wait_for_function(f"() => ({FULL})().every((full) => full)")
     sites = _settled_rows(page)  # drawn again for the selection
@@ -221,7 +221,7 @@ CHANGED = {
         "display(w)\ntime.sleep(5)",
     ),
 }
-# Beside the cells: requests of the browser are answered when all of them have run.
+# Beside the cells: requests of the browser are processed when all of them have run.
 LATER = "_ = asyncio.get_event_loop().call_later(2, lambda: figure_widget.redraw(w, one))"
 
 
@@ -249,7 +249,7 @@ def test_browser_has_one_page_of_200_000_rows(desk):
     grid = page.locator(".exposurekit-grid")
     assert grid.locator("tbody tr").count() == 20
     for _ in range(2):
-        grid.get_by_role("button", name="sort by place").click()
+        grid.get_by_role("button", name="sort by number").click()
     grid.get_by_role("cell", name="199999", exact=True).wait_for()
     grid.get_by_role("checkbox").first.check()
     page.get_by_text("1 selected").first.wait_for()

@@ -276,7 +276,7 @@ def test_sites_of_few_people_share_one_row(exposure, shared):
     assert not any(site in shared.to_html() for site in few)
 
 
-def test_only_steps_for_many_people_are_shown(shared):
+def test_only_steps_for_many_people_are_listed(shared):
     queue = section_of(shared, "work_queue")
     of_record, of_link = ("Open the form.", "Send it."), ("Open the listing.", "Choose remove.")
     assert {removal.steps for removal in queue.removals} == {of_record, of_link}
@@ -574,7 +574,7 @@ def history_of_removals(world, directory):
     return history
 
 
-def test_neither_sites_nor_times_of_few_people_are_shown(tmp_path):
+def test_sites_and_times_of_few_people_are_hidden(tmp_path):
     world = a_world(2)
     world.people = {number: person for number, person in world.people.items() if number < FEW}
     with history_of_removals(world, tmp_path) as history:

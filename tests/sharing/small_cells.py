@@ -191,9 +191,9 @@ def subtracted(report, truth):
         if section is None or table.empty:
             continue
         group, n = (PEOPLE_OF[key], "people") if key in PEOPLE_OF else ("site", "n")
-        shown = set() if section.table is None else {*section.table[group]}
-        hidden = table[~table[group].astype("str").isin(shown) & (table[n] > 0)]
-        if shown and len(hidden) and (len(hidden) == 1 or hidden[n].sum() < FEW):
+        visible = set() if section.table is None else {*section.table[group]}
+        hidden = table[~table[group].astype("str").isin(visible) & (table[n] > 0)]
+        if visible and len(hidden) and (len(hidden) == 1 or hidden[n].sum() < FEW):
             yield key, (*hidden[group],)
 
 

@@ -1,8 +1,8 @@
-"""How well text is seen: the contrast of each text in a page against what is drawn behind it, by WCAG 2's formula."""
+"""The contrast of each text in a page with what is drawn behind it, by the formula of WCAG 2."""
 
 LEAST = 4.5  # of text, as WCAG 2.1 has it at level AA
 
-# For each text that is seen within some elements: its words, its contrast, its colour and that behind it.
+# For each visible text within some elements: its words, its contrast, its colour and that behind it.
 _MEASURED = """async (selector) => {
   const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
   const read = (text) => {  // any CSS colour as red, green, blue and how opaque it is
@@ -55,20 +55,20 @@ _MEASURED = """async (selector) => {
     if (pictures.has(node)) return pixel(node, x, y);
     const style = getComputedStyle(node), isDrawn = node instanceof SVGElement && !(node instanceof SVGSVGElement);
     if (isDrawn && Math.min(node.getBBox().width, node.getBBox().height) === 0) return [0, 0, 0, 0];  // a line has no area to fill
-    const found = isDrawn ? fill(node, style) : read(style.backgroundColor);
+    const colour = isDrawn ? fill(node, style) : read(style.backgroundColor);
     const part = isDrawn ? parseFloat(style.fillOpacity) : 1;
-    return [...found.slice(0, 3), found[3] * part * opacity(node)];
+    return [...colour.slice(0, 3), colour[3] * part * opacity(node)];
   };
   const behind = (node, x, y) => {
     const all = document.elementsFromPoint(x, y), at = all.findIndex((one) => one.contains(node)), around = [];
     for (let one = node; one; one = one.parentElement) around.push(one);  // where it is out of sight
-    let found = [0, 0, 0, 0];
+    let colour = [0, 0, 0, 0];
     for (const one of at < 0 ? around : all.slice(at)) {
       if (one.closest("text")) continue;
-      found = over(found, painted(one, x, y));
-      if (found[3] > 0.99) return found;
+      colour = over(colour, painted(one, x, y));
+      if (colour[3] > 0.99) return colour;
     }
-    return over(found, read(getComputedStyle(document.documentElement).colorScheme === "dark" ? "#111" : "#fff"));
+    return over(colour, read(getComputedStyle(document.documentElement).colorScheme === "dark" ? "#111" : "#fff"));
   };
   const everything = document.head.appendChild(document.createElement("style"));
   everything.textContent = "* { pointer-events: auto !important; } .nsewdrag, .drag { pointer-events: none !important; }";
@@ -85,8 +85,8 @@ _MEASURED = """async (selector) => {
       const box = range.getClientRects()[0], style = getComputedStyle(node);
       const ground = behind(node, box.left + box.width / 2, box.top + box.height / 2);
       const ink = read(node instanceof SVGElement ? style.fill : style.color);
-      const shown = over([...ink.slice(0, 3), ink[3] * opacity(node)], ground);
-      measured.push({ words, ratio: ratio(shown, ground), ink: shown.join(), ground: ground.join() });
+      const drawn = over([...ink.slice(0, 3), ink[3] * opacity(node)], ground);
+      measured.push({ words, ratio: ratio(drawn, ground), ink: drawn.join(), ground: ground.join() });
     }
   }
   everything.remove();
@@ -95,5 +95,5 @@ _MEASURED = """async (selector) => {
 
 
 def measured(page, selector):
-    """Each text that is seen within some elements: ``words``, ``ratio``, and the colours."""
+    """Each visible text within some elements: ``words``, ``ratio``, and the colours."""
     return page.evaluate(_MEASURED, selector)

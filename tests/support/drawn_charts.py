@@ -6,19 +6,19 @@ from support.chart_tables import TABLES, draw
 
 COUNT = len(TABLES)
 SLACK_PX = 2  # of a line of text, which may touch its neighbour
-# Each chart is as wide as its place lets it be, and was at the last look.
+# Each chart fills its container, and has not changed since the last call.
 SETTLED = """(count) => {
   const all = [...document.querySelectorAll(".js-plotly-plot")].filter((one) => one._fullLayout && one.clientWidth);
   const now = JSON.stringify(all.map((one) => [one._fullLayout.width, one._fullLayout.height]));
   const before = globalThis.drawnBefore;
   globalThis.drawnBefore = now;
   return all.length >= count && now === before && all.every((one) => {
-    const place = one.parentElement.getBoundingClientRect(), { left, right } = one.getBoundingClientRect();
-    return Math.abs(one._fullLayout.width - (right - left)) < 2 && right < place.right + 1 && right > place.right - 40;
+    const container = one.parentElement.getBoundingClientRect(), { left, right } = one.getBoundingClientRect();
+    return Math.abs(one._fullLayout.width - (right - left)) < 2 && right < container.right + 1 && right > container.right - 40;
   });
 }"""
 MEASURE = """(slack) => {
-  const shown = (one) => one.getClientRects().length && one.textContent.trim()
+  const isVisible = (one) => one.getClientRects().length && one.textContent.trim()
     && getComputedStyle(one).visibility !== "hidden" && getComputedStyle(one).opacity !== "0";
   // The corners of a text as drawn, turned or not: two that stand aslant side by side do not overlap.
   function corners(text) {
@@ -39,7 +39,7 @@ MEASURE = """(slack) => {
   function measured(chart) {
     const frame = chart.querySelector(".svg-container").getBoundingClientRect();
     const zoom = chart.currentCSSZoom ?? 1;  // on paper, charts are smaller
-    const texts = [...chart.querySelectorAll("svg.main-svg text")].filter(shown).map((text) => ({
+    const texts = [...chart.querySelectorAll("svg.main-svg text")].filter(isVisible).map((text) => ({
       words: text.textContent, corners: corners(text), box: text.getBoundingClientRect() }));
     const overlapping = [];
     texts.forEach((one, at) => texts.slice(at + 1).forEach((other) => {
@@ -96,9 +96,7 @@ def every_chart():
 
 def settled(page, count=COUNT):
     """All charts of a page, once they stay as they are."""
-    page.evaluate(
-        "() => { globalThis.drawnBefore = null; }"
-    )  # what was drawn before a change says nothing after it
+    page.evaluate("() => { globalThis.drawnBefore = null; }")  # the state before a change
     page.wait_for_function(SETTLED, arg=count, polling=500)
     return measured(page)
 

@@ -23,11 +23,11 @@ TOKEN = "loopback-only"  # of a server that this test alone reaches
 PATIENCE_MS = 120_000
 WIDTH = 1300
 _READY = (
-    "() => { const shown = window.jupyterapp?.shell?.currentWidget?.context?.sessionContext;"
-    " return shown?.isReady && shown?.session?.kernel?.status === 'idle'; }"
+    "() => { const context = window.jupyterapp?.shell?.currentWidget?.context?.sessionContext;"
+    " return context?.isReady && context?.session?.kernel?.status === 'idle'; }"
 )
 _OVERRIDES = "default_setting_overrides.json"
-# Nobody is asked about news, and every cell is drawn, seen or not.
+# No question about news, and every cell is drawn, in view or not.
 _SETTINGS = {
     "page_config.json": {"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": True}},
     _OVERRIDES: {"@jupyterlab/notebook-extension:tracker": {"windowingMode": "none"}},
@@ -98,27 +98,24 @@ def _wait_for(address, process, log):
 
 @dataclass
 class Sight:
-    """What a browser did beside what was asked: requests that would have left, scripts of somebody else's, errors."""
+    """What a browser did by itself: requests to other hosts, dialogs, errors."""
 
     left: list = field(default_factory=list)
     dialogs: list = field(default_factory=list)
     errors: list = field(default_factory=list)
 
     def clear(self):
-        """Forget it."""
         for events in (self.left, self.dialogs, self.errors):
             events.clear()
 
 
 @dataclass
 class Desk:
-    """One page of a front in which one notebook after another is opened: what takes long to load, is loaded once.
+    """One page of a front end, loaded once, that opens one notebook after another.
 
     Attributes:
-        directory: Where its notebook lies.
-        page: The page.
+        directory: The directory of the notebook.
         sight: What the browser did since the notebook was opened.
-        path: The notebook.
     """
 
     directory: Path
@@ -133,7 +130,7 @@ class Desk:
         return self.directory / "desk.ipynb"
 
     def shows(self, *cells: str, height: int = 1400):
-        """Open a notebook with these cells in place of the last one, with the same kernel, and run it; the page."""
+        """Open a notebook with these cells, with the kernel of the last one, and run it; the page."""
         written(self.path, *cells)
         return self.runs(height=height)
 
@@ -244,12 +241,12 @@ def run_all(page):
 
 
 def run_command(page, command: str):
-    """Have the application do something. What it answers is not waited for: some never do."""
+    """Run a command of the application, without waiting for its result: some have none."""
     page.evaluate("(command) => { window.jupyterapp.commands.execute(command); }", command)
 
 
 def sidebar_toggled(page, front: str):
-    """Open the left sidebar of a front, or close it; wait until that is so."""
+    """Open or close the left sidebar of a front end."""
     bar = page.locator("#jp-left-stack")
     was_open = bar.is_visible()
     run_command(page, {"lab": "application:toggle-left-area", "notebook": "toc:toggle-panel"}[front])
@@ -257,20 +254,20 @@ def sidebar_toggled(page, front: str):
 
 
 def ended(address: str, name: str):
-    """End the kernel of a notebook; by the server itself, so that it is gone before anybody opens that again."""
-    with _asked(f"{address}/api/sessions") as answer:
+    """End the kernel of a notebook, by the server, so that the next page does not find it."""
+    with _request(f"{address}/api/sessions") as answer:
         [session] = [one["id"] for one in json.load(answer) if one["path"] == name]
-    _asked(f"{address}/api/sessions/{session}", method="DELETE").close()
+    _request(f"{address}/api/sessions/{session}", method="DELETE").close()
 
 
-def _asked(address: str, method: str = "GET"):
+def _request(address: str, method: str = "GET"):
     headers = {"Authorization": f"token {TOKEN}"}
     request = urllib.request.Request(address, method=method, headers=headers)  # noqa: S310  of loopback
     return urllib.request.urlopen(request, timeout=30)  # noqa: S310
 
 
 def restarted(page):
-    """Restart the kernel, and wait until it is idle; answers the question whether that is meant."""
+    """Restart the kernel, confirm it, and wait until it is idle."""
     run_command(page, "notebook:restart-kernel")
     page.locator(".jp-Dialog .jp-mod-accept").click()
     page.wait_for_selector(".jp-Dialog", state="detached")
@@ -279,7 +276,7 @@ def restarted(page):
 
 
 def clicked(page, shapes):
-    """Click a bar of a chart in its middle: what is drawn above it takes the click, as from a person."""
+    """Click the middle of a bar of a chart, or what is drawn above it."""
     shapes.first.scroll_into_view_if_needed()  # Notebook 7 scrolls a long output within itself
     box = settled(page, shapes.first)
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2, steps=4)
@@ -289,7 +286,7 @@ def clicked(page, shapes):
 
 
 def settled(page, shape):
-    """Where a shape is drawn, as soon as it stays there: charts are laid out more than once."""
+    """The position of a shape once it does not change: charts are laid out more than once."""
     before, box = None, shape.bounding_box()
     while box is None or box != before:
         page.wait_for_timeout(250)

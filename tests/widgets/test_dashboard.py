@@ -1,4 +1,4 @@
-"""Charts and a table of the same records: a selection, made in any way, filters all of them."""
+"""Charts and a table of the same records: any kind of selection filters all of them."""
 
 import json
 import re
