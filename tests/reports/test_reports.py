@@ -41,16 +41,16 @@ FIRST = DAWN.date()
 KINDS = {"fleet": {}, "person": {"user": 2}, "changes": {"since": FIRST}, "sites": {"kind": "sites"}}
 
 
-def collected_history(directory, service, days=4, broken=None):
+def collected_history(directory, service, days=range(4), broken=None):
     """An exposure, and a history of some days on which a listing of person 1 is removed and comes back."""
     clock = Clock()
     history = History(directory / "history", clock=clock)
     with seen_through(service) as exposure:
-        for day in range(days):
+        for day in days:
             first = service.people[1].records
             first[0] |= {"status": "removed" if day in (1, 2) else "discovered"}
             clock.set(DAWN + timedelta(days=day))
-            service.broken = broken or {} if day == days - 1 else {}
+            service.broken = broken or {} if day == days[-1] else {}
             history.collect(exposure.refresh(), progress=False)
         yield exposure.refresh(), history
 
@@ -160,14 +160,14 @@ def test_facts_count_the_records(history, fleet):
 @pytest.mark.long
 def test_incomplete_people_are_counted_beside_the_figure(tmp_path):
     service = kit.three_people()
-    for _, history in collected_history(tmp_path, service, days=2, broken={2: "no user"}):
+    for _, history in collected_history(tmp_path, service, days=(0, 1), broken={2: "no user"}):
         report = ek.report(history, sections=["by_site"])
         assert report.facts[0].qualifier == "1 of 3 people were not observed completely in the last run"
         assert "1 not observed completely" in report.provenance["people"]
 
 
 def test_figure_has_its_trend_and_weekly_change(tmp_path):
-    for _, history in collected_history(tmp_path, kit.three_people(), days=9):
+    for _, history in collected_history(tmp_path, kit.three_people(), days=(0, 1, 8)):
         fact = ek.report(history, sections=["by_site"]).facts[0]
         n = history.status_over_time()["open"].tolist()
     sign = "±+\u2212"[(n[-1] > n[1]) - (n[-1] < n[1])]
@@ -464,7 +464,7 @@ ALLOWED = {  # tags and attributes of a page
 def test_text_from_outside_runs_nothing(tmp_path):
     service = Service()
     service.people = {number: hostile_demo.hostile(number, text) for number, text in enumerate(PAYLOADS, 1)}
-    for exposure, history in collected_history(tmp_path, service, days=2):
+    for exposure, history in collected_history(tmp_path, service, days=(0, 1)):
         for options in KINDS.values():
             html, running, data = page_of(ek.report(history, exposure=exposure, **options))
             assert len(running) == 3
@@ -605,7 +605,7 @@ def test_kind_loads_exactly_what_its_sections_read(exposure, history, kind):
 
 
 def test_sections_query_neither_service_nor_history(tmp_path):
-    for exposure, history in collected_history(tmp_path, kit.three_people(), days=1):
+    for exposure, history in collected_history(tmp_path, kit.three_people(), days=(0,)):
         data = ReportSource(history, exposure=exposure).load(needed_tables("fleet"))
         before = build_report("fleet", data).to_json()
     shutil.rmtree(tmp_path / "history")
