@@ -30,7 +30,8 @@ VIEWS = {
 }
 PAPERS = {"wide": "A4", "dark and narrow": "Letter"}
 PAPER = {"width": 720, "height": 1050}  # A4 within its margins, in CSS pixels
-PAGES_MAX = 4  # of the fleet report
+LAST_HEADS = ("Manualwork", "Datasource")
+PAGES_MAX = 5  # of the fleet report
 FOOT_PT = 40  # of a page: its number is below
 BEFORE_PRINT = "() => dispatchEvent(new Event('beforeprint'))"
 
@@ -179,10 +180,11 @@ def test_each_chart_is_drawn_as_described(width, tmp_path):
     with opened(tmp_path / "charts.html", width=width) as (page, observed):
         drawn(page)
         assert_well_drawn(measured(page))
-        page.emulate_media(media="print")
-        page.set_viewport_size(PAPER)
-        page.evaluate(BEFORE_PRINT)
-        assert_well_drawn(measured(page))
+        if width == 390:  # paper differs most from it
+            page.emulate_media(media="print")
+            page.set_viewport_size(PAPER)
+            page.evaluate(BEFORE_PRINT)
+            assert_well_drawn(measured(page))
         assert observed.errors == []
 
 
@@ -215,6 +217,8 @@ def test_long_table_has_its_header_on_each_page(reports):
 def test_pdf_has_charts_and_manual_work_on_numbered_pages(pdf):
     pages, palest = on_paper(pdf)
     text = "".join(pages)
+    work, source = (next(n for n, page in enumerate(pages, 1) if head in page) for head in LAST_HEADS)
+    assert work <= min(4, source)
     assert len(pages) <= PAGES_MAX
     assert palest < 200
     for words_of_report in (
