@@ -75,14 +75,14 @@ def assert_high_enough_in_lab(page, heights):
     assert view.height >= heights[0] - 1  # Plotly fills the panel of a view
 
 
-# Of a front end that draws only the cells in view: scroll there, and whether the charts in view are drawn.
+# Of a front end that draws only the cells in view: scroll there; whether the charts in view are drawn, or pictures of them.
 SCROLL = (
     "(at) => document.querySelectorAll('.jp-WindowedPanel-outer').forEach((one) => { one.scrollTop = at; })"
 )
 IN_VIEW = """() => [...document.querySelectorAll(".jp-RenderedPlotly")].filter((one) => {
   const { top, bottom } = one.getBoundingClientRect();
   return bottom > 0 && top < innerHeight;
-}).every((one) => [...one.querySelectorAll(".js-plotly-plot")].some((chart) => chart._fullLayout?.width))"""
+}).every((one) => one.querySelector(".plot-img") || one.querySelector(".js-plotly-plot")?._fullLayout?.width)"""
 
 
 def test_charts_drawn_out_of_view_are_drawn_whole(heights, tmp_path):

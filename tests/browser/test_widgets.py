@@ -5,7 +5,7 @@ import re
 import shutil
 
 import pytest
-from playwright.sync_api import TimeoutError as NothingCame
+from playwright.sync_api import Error as BrowserError
 from support import contrast
 from support import jupyter as kit
 from support.drawn_charts import SETTLED, assert_well_drawn, settled
@@ -373,8 +373,8 @@ def _clicked_until(page, shapes, words):
     """Click until a status appears: a chart may be drawn again under the pointer."""
     for _ in range(5):
         page.evaluate(ROWS)  # which new bars do not know
-        kit.clicked(page, shapes)
-        with contextlib.suppress(NothingCame):
+        with contextlib.suppress(BrowserError):  # the shape was replaced, or the click had no effect
+            kit.clicked(page, shapes)
             return _status(page, words, timeout=15_000)
     raise AssertionError(f"no click had the effect {words}")
 

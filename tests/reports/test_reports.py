@@ -336,7 +336,7 @@ def test_item_lists_values_to_enter_and_missing_values(fleet):
         cautions=("differs: age 74, on file 73",),
     )
     missing = (FormValue("email", None, True),)
-    blocked = Task("user 2", "A", facts=(("Name as listed", "ROE"),), entries=missing)
+    blocked = Task("user 2", "A", facts=(("Name as listed", "not shown"),), entries=missing)
     html = page_with(fleet, ready, blocked)
     assert '<span class="label">email (use this one)</span>' in html
     assert '<span class="label">or email</span>' in html
@@ -346,6 +346,8 @@ def test_item_lists_values_to_enter_and_missing_values(fleet):
     assert '<span class="label">phone (use this one)</span>' in html  # as in the checklist
     assert html.count('<p class="warning">Waits for a value: no email on file.') == 1
     assert html.count('class="task blocked"') == 1
+    assert "not shown" in html
+    assert ">not shown</code>" not in html  # nothing to copy
     assert '<li>Open <a href="https://a.example/out"' in html  # an address in a step is a link
     assert ">a.example/out</a> and wait.</li>" in html
 

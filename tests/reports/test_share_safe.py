@@ -609,7 +609,7 @@ def test_times_to_removal_state_omissions_and_confidence_level(removals_history)
 
 def test_small_number_of_incomplete_people_is_hidden(removals_history):
     confidential, report = (
-        ek.report(removals_history, share_safe=share_safe, sections=["by_site"])
+        ek.report(removals_history, share_safe=share_safe, sections=["by_site", "coverage"])
         for share_safe in (False, True)
     )
     assert confidential.facts[0].qualifier.startswith("1 of ")
