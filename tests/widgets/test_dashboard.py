@@ -304,18 +304,6 @@ def test_static_html_names_the_selection_of_each_chart(dated):
     assert words.count("sites: PeepFinder") > 1
 
 
-def test_selection_of_a_wrong_form_raises_error(dated):
-    for picked in (
-        {"day": "someday"},
-        {"since": "someday"},
-        {"sites": "PeepFinder"},
-        {"statuses": "removed"},
-    ):
-        with pytest.raises(InvalidArgument):
-            dated.pick(**picked)
-        assert (dated.day, dated.sites, dated.statuses) == (None, (), ())
-
-
 def test_day_outside_the_slider_survives_other_selections(dated):
     later = FIRST + timedelta(days=9)
     dated.pick(day=later)
@@ -332,7 +320,7 @@ def test_site_without_listings_now_stays_selected(both):
 
 
 def test_counts_over_time_follow_the_selection(dated):
-    for picked in ({"user": [1, 2]}, {"user": 2, "sites": ["Thirdplace"]}):
+    for picked in ({"user": [1, 2]}, {"sites": ["Thirdplace"]}, {"user": 2, "sites": ["Thirdplace"]}):
         dated.pick(**picked)
         counts = dated._scope.over_time(dated._over_time)
         assert counts["total"].iloc[-1] == len(dated.records) > 0
@@ -343,21 +331,23 @@ def test_counts_over_time_follow_the_selection(dated):
     assert (len(counts), counts["total"].iloc[-1]) == (2, 9)
 
 
-def test_day_without_a_history_raises_error(dashboards):
-    dashboard = dashboards["exposure"]
-    with pytest.raises(InvalidArgument, match="a day needs a history"):
-        dashboard.pick(day="2026-03-01", sites=["PeepFinder"])
-    assert (dashboard.day, dashboard.sites) == (None, ())
-
-
-def test_day_before_all_runs_and_unknown_person_change_nothing(dated):
-    with pytest.raises(NotFound):
-        dated.pick(day=FIRST - timedelta(days=1))
-    for unknown in (999, "Zebedee", [1, 999]):
-        with pytest.raises(NotFound, match="No person here has this id or name"):
-            dated.pick(user=unknown)
-    assert (dated.day, dated.users) == (None, ())
+def test_wrong_selections_raise_errors_and_change_nothing(dated, dashboards):
+    forms = ({"day": "someday"}, {"since": "someday"}, {"sites": "PeepFinder"}, {"statuses": "removed"})
+    unknown = ({"day": FIRST - timedelta(days=1)}, *({"user": one} for one in (999, "Zebedee", [1, 999])))
+    for picked, error in (*((one, InvalidArgument) for one in forms), *((one, NotFound) for one in unknown)):
+        with pytest.raises(error):
+            dated.pick(**picked)
+        assert (dated.day, dated.sites, dated.statuses, dated.users) == (None, (), (), ())
+    with pytest.raises(NotFound, match="No person here has this id or name"):
+        dated.pick(user=999)
     assert len(dated.records) == len(kit.grid(dated).rows) == 11
+    for question in ("by_moon", "blockers"):
+        with pytest.raises(InvalidArgument, match="question is one of: by_user"):
+            dated.ask(question)
+    assert dated.question == "by_user"
+    with pytest.raises(InvalidArgument, match="a day needs a history"):
+        dashboards["exposure"].pick(day="2026-03-01", sites=["PeepFinder"])
+    assert (dashboards["exposure"].day, dashboards["exposure"].sites) == (None, ())
 
 
 def test_unknown_person_is_reported_and_filters_nothing(dashboard):
@@ -377,50 +367,43 @@ def test_unknown_person_is_reported_and_filters_nothing(dashboard):
 
 
 def test_person_is_selected_by_name_while_typing(both):
-    dashboard = both
-    label = labels(dashboard)[2]
+    label = labels(both)[2]
     name = label.removesuffix(" (2)")
-    box = kit.the(dashboard, TextBox, "Person")
+    box = kit.the(both, TextBox, "Person")
     assert label in box.options
-    shared = next(part for part in name.split() if all(part in one for one in labels(dashboard).values()))
+    shared = next(part for part in name.split() if all(part in one for one in labels(both).values()))
     box.value = shared
-    assert dashboard.users == ()
-    assert f"{len(box.options)} people match" in " ".join(kit.statuses(dashboard))
+    assert both.users == ()
+    assert f"{len(box.options)} people match" in " ".join(kit.statuses(both))
     for typed in (label, label.lower(), " 2 "):
         box.value = typed
-        assert dashboard.users == (2,)
+        assert both.users == (2,)
         assert box.value == typed
-        assert name not in repr(dashboard)
+        assert name not in repr(both)
         box.value = shared
-    dashboard.pick(user=label)
-    assert (dashboard.users, box.value) == ((2,), label)
+    both.pick(user=label)
+    assert (both.users, box.value) == ((2,), label)
     with pytest.raises(InvalidArgument, match="people match this name: give the id"):
-        dashboard.pick(user=shared)
-    assert dashboard.users == (2,)
+        both.pick(user=shared)
+    assert both.users == (2,)
 
 
-def test_completions_narrow_where_people_are_many():
+def test_text_matches_ids_and_names():
+    people = People({1: "José Doe (1)", 12: "Ann Lee (12)", 13: "Joann Leeson (13)"})
+    matching = {
+        "12": [12],
+        "1": [1],
+        "jose": [1],
+        "JOSÉ  doe": [1],
+        "ann lee": [12],
+        "lee": [12, 13],
+        "x": [],
+    }
+    assert {typed: people.matching(typed) for typed in matching} == matching
     many = People({one: f"Jo Doe{one:04} ({one})" for one in range(3 * COMPLETIONS_MAX)})
     assert len(many.completions("")) == COMPLETIONS_MAX
     assert many.completions("doe1499") == ["Jo Doe1499 (1499)"]
     assert many.matching("jo doe1499") == [1499]
-
-
-@pytest.mark.parametrize(
-    ("typed", "user_ids"),
-    [
-        ("12", [12]),
-        ("1", [1]),
-        ("jose", [1]),
-        ("JOSÉ  doe", [1]),
-        ("ann lee", [12]),
-        ("lee", [12, 13]),
-        ("x", []),
-    ],
-)
-def test_text_matches_ids_and_names(typed, user_ids):
-    people = People({1: "José Doe (1)", 12: "Ann Lee (12)", 13: "Joann Leeson (13)"})
-    assert people.matching(typed) == user_ids
 
 
 QUESTIONS = {
@@ -472,14 +455,6 @@ def test_chart_names_only_the_selections_it_follows(dated):
     assert "sites: Thirdplace" in title
     assert "user 2" not in title
     assert "else everyone" in title
-
-
-def test_unknown_question_changes_nothing(dated):
-    with pytest.raises(InvalidArgument, match="question is one of: by_user"):
-        dated.ask("by_moon")
-    with pytest.raises(InvalidArgument):
-        dated.ask("blockers")
-    assert dated.question == "by_user"
 
 
 def test_no_figure_offers_an_upload(both):

@@ -158,20 +158,18 @@ def test_browser_has_one_page_at_most(size):
     assert state.count("peepfinder.example") <= size
 
 
-def test_pages_go_back_and_another_size_starts_over():
+def test_another_size_or_search_returns_to_the_first_page():
     explorer = Explorer(kit.records(100))
-    kit.press(explorer, "Next page")
-    assert kit.statuses(explorer) == ["Rows 21 to 40 of 100"]
-    kit.press(explorer, "Previous page")
-    kit.press(explorer, "Previous page")
-    assert kit.statuses(explorer) == ["Rows 1 to 20 of 100"]
+    for button, rows in (
+        ("Next page", "21 to 40"),
+        ("Previous page", "1 to 20"),
+        ("Previous page", "1 to 20"),
+    ):
+        kit.press(explorer, button)
+        assert kit.statuses(explorer) == [f"Rows {rows} of 100"]
     kit.press(explorer, "Next page")
     kit.the(explorer, ipywidgets.Dropdown, "Rows").value = 50
     assert kit.statuses(explorer) == ["Rows 1 to 50 of 100"]
-
-
-def test_search_returns_to_the_first_page():
-    explorer = Explorer(kit.records(100))
     kit.press(explorer, "Next page")
     kit.the(explorer, TextBox, "Search").value = " PEEPfinder.example/p/9 "
     assert explorer.frame["record_id"].tolist() == [10, *range(91, 101)]
@@ -260,13 +258,9 @@ def test_filter_applies_to_another_table():
 @pytest.mark.parametrize(
     ("frame", "name"),
     [
-        ([1], "frame"),
-        (None, "frame"),
-        (pd.DataFrame([[1, 2]], columns=["a", "a"]), "frame"),
-        (pd.DataFrame([[1, 2]], columns=["1", 1]), "frame"),
-        (pd.DataFrame({"a": [1]}), "my table"),
-        (pd.DataFrame({"a": [1]}), "class"),
-        (pd.DataFrame({"a": [1]}), ""),
+        *(([1], "frame"), (None, "frame")),
+        *((pd.DataFrame([[1, 2]], columns=columns), "frame") for columns in (["a", "a"], ["1", 1])),
+        *((pd.DataFrame({"a": [1]}), name) for name in ("my table", "class", "")),
     ],
     ids=["a list", "none", "doubled", "alike", "two words", "a keyword", "no name"],
 )
