@@ -302,5 +302,5 @@ class Paging:
 def new_keys(page: UserPage, returned_ids: set[int]) -> list[UserKey]:
     """Return the keys that no earlier page had, each once, and add their ids to ``returned_ids``."""
     fresh = {key.id: key for key in reversed(page.users) if key.id not in returned_ids}
-    returned_ids |= fresh.keys()
+    returned_ids.update(fresh)
     return [*reversed(fresh.values())]

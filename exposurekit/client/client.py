@@ -121,7 +121,7 @@ class Client(BaseClient):
         >>> client.wait_for_scan(key).is_scanning
         False
         """
-        pauses = _poll_pauses(timeout)
+        pauses = _poll_pauses(timeout, time.monotonic() + timeout)
         while (user := self.get_user(key)).is_scanning:
             time.sleep(next(pauses))
         return user
@@ -259,7 +259,7 @@ class AsyncClient(BaseClient):
         >>> awaited(lambda client: client.wait_for_scan(key)).is_scanning
         False
         """
-        pauses = _poll_pauses(timeout)
+        pauses = _poll_pauses(timeout, time.monotonic() + timeout)
         while (user := await self.get_user(key)).is_scanning:  # noqa: ASYNC110  it has no event to wait for
             await asyncio.sleep(next(pauses))
         return user
@@ -323,9 +323,9 @@ def _card(client: BaseClient) -> str:
     return html_card(type(client).__name__, rows, calls=calls | everyone)
 
 
-def _poll_pauses(timeout: float) -> Iterator[float]:
+def _poll_pauses(timeout: float, deadline: float) -> Iterator[float]:
     """Yield the seconds to wait before each further poll, until the timeout."""
-    deadline, pause = time.monotonic() + timeout, POLL_S
+    pause = POLL_S
     while time.monotonic() < deadline:
         yield pause
         pause = min(pause * 1.5, 10 * POLL_S)
