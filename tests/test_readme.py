@@ -64,7 +64,7 @@ THEIRS = {
 
 @pytest.fixture(scope="module")
 def demo():
-    with ek.demo(people=3, days=2) as demo:
+    with ek.demo(people=5, days=3) as demo:  # five, so that steps may be shared
         yield demo
 
 
