@@ -213,7 +213,7 @@ def test_a_missing_connection_or_service_is_a_one_line_error(tmp_path, words, mi
     assert (run.returncode, run.stdout) == (1, "")
     assert error in error_of(run)
     assert missing is None or list(tmp_path.iterdir()) == []
-    is_silent_about(shell, run)
+    is_silent_about(shell_of(tmp_path, "http://127.0.0.1:9"), run)
 
 
 def test_runs_and_statuses_are_printed_in_columns_and_as_json(copy):

@@ -151,10 +151,11 @@ def test_quarantined_deliveries_are_listed_safely_for_a_terminal(shell, inbox):
 
 
 def test_waiting_deliveries_are_listed_without_their_bodies(shell, inbox):
-    inbox.put_all([("msg_1", BODY.encode()), ("msg_2", b"{}")])
+    inbox.counts()  # creates the file
     empty = shell.here("inbox", "quarantine", "--history", "history")
     assert (empty.stdout, empty.stderr) == ("", "Nothing is quarantined.\n")
     assert "no such delivery" in error_of(shell.here("inbox", "quarantine", "1", "--history", "history"))
+    inbox.put_all([("msg_1", BODY.encode()), ("msg_2", b"{}")])
     inbox.quarantine(2, "not JSON")
     listed = shell.here("inbox", "list", "--history", "history", "--json")
     [delivery] = json.loads(listed.stdout)

@@ -1,6 +1,7 @@
 """The report and open commands."""
 
 import json
+import shutil
 
 import pytest
 from support import controls as kit
@@ -13,12 +14,19 @@ from exposurekit.cli.history import DEMO_MARKER
 pytestmark = pytest.mark.long  # processes of their own
 
 
-@pytest.fixture
-def shell(tmp_path):
-    """A shell with a history of one run with three people."""
+@pytest.fixture(scope="module")
+def collected(tmp_path_factory):
+    """A history of one run with three people."""
+    directory = tmp_path_factory.mktemp("collected")
     with seen_through(kit.three_people()) as exposure:
-        kit.a_history(tmp_path, exposure, Clock())
-        yield Shell(tmp_path, EXPOSUREKIT_HISTORY=str(tmp_path / "history"))
+        kit.a_history(directory, exposure, Clock()).close()
+    return directory / "history"
+
+
+@pytest.fixture
+def shell(collected, tmp_path):
+    shutil.copytree(collected, tmp_path / "history")
+    return Shell(tmp_path, EXPOSUREKIT_HISTORY=str(tmp_path / "history"))
 
 
 @pytest.mark.parametrize(
@@ -204,7 +212,7 @@ def test_an_opened_page_is_deleted_when_somebody_is_erased(shell, browser, tmp_p
 
 
 def test_a_report_opens_where_it_was_written(shell, browser, tmp_path):
-    run = shell.here("report", "--open", "--out", "page.html")
+    run = shell("report", "--open", "--out", "page.html")
     assert run.returncode == 0, run.stderr
     assert browser.read_text().split() == [(tmp_path / "page.html").as_uri()]
 
