@@ -147,11 +147,6 @@ class Desk:
         run_all(self.page)
         return self.page
 
-    def end_kernel(self) -> None:
-        """End the kernel; the next notebook has another one."""
-        ended(self.address, self.path.name)
-        self._is_open = False
-
 
 @contextlib.contextmanager
 def desk(directory: Path, front: str, *, windowed: bool = False):
@@ -251,19 +246,6 @@ def sidebar_toggled(page, front: str):
     was_open = bar.is_visible()
     run_command(page, {"lab": "application:toggle-left-area", "notebook": "toc:toggle-panel"}[front])
     bar.wait_for(state="hidden" if was_open else "visible")
-
-
-def ended(address: str, name: str):
-    """End the kernel of a notebook, by the server, so that the next page does not find it."""
-    with _request(f"{address}/api/sessions") as answer:
-        [session] = [one["id"] for one in json.load(answer) if one["path"] == name]
-    _request(f"{address}/api/sessions/{session}", method="DELETE").close()
-
-
-def _request(address: str, method: str = "GET"):
-    headers = {"Authorization": f"token {TOKEN}"}
-    request = urllib.request.Request(address, method=method, headers=headers)  # noqa: S310  of loopback
-    return urllib.request.urlopen(request, timeout=30)  # noqa: S310
 
 
 def restarted(page):
