@@ -177,7 +177,9 @@ def read_off(report, unnamed, everyone, *, has_rows):
         if table is not None:
             cells = table.to_json(date_format="iso") + json.dumps([*map(str, table.columns)])
             columns = {"people", "at_risk"} & {*table} if key != "work_queue" else ()
-            yield from ((key, n) for name in columns for n in table[name] if 0 < n < FEW and n != everyone)
+            yield from (
+                (key, n) for name in columns for n in table[name].dropna() if 0 < n < FEW and n != everyone
+            )
         yield from ((key, site) for site in unnamed if site in texts + cells)
         yield from ((key, text) for text in AN_ID.findall(texts))
         if not has_rows:  # beside rows of people, it may state that two have the most
