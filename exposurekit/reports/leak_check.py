@@ -96,7 +96,11 @@ def texts_by_section(report: Report) -> dict[str, set[str]]:
     >>> report.finding in texts_by_section(report)[""]
     True
     """
-    facts = (text for fact in report.facts for text in (fact.name, fact.value, fact.qualifier, fact.change))
+    facts = (
+        text
+        for fact in report.facts
+        for text in (fact.name, fact.value, fact.qualifier, fact.detail, fact.change)
+    )
     actions = (text for action in report.actions for text in (action.text, action.effect))
     texts = {"": {report.title, report.finding, *facts, *actions, *report.provenance.values()}}
     return texts | {section.key: {*_section_texts(section)} - {""} for section in report.sections}

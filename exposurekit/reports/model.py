@@ -38,7 +38,8 @@ class Fact:
     Attributes:
         name: What is counted.
         value: The figure as text.
-        qualifier: Its interval, base or date.
+        qualifier: Its interval, base or date, in a few words.
+        detail: How it is counted or estimated, if that takes more words; empty: the qualifier says it all.
         change: How it differs from a week before, such as ``-8 in 7 days``; empty if that is unknown.
         trend: The figure at the end of each period, oldest first, to draw as a sparkline; empty if it is unknown.
     """
@@ -48,6 +49,7 @@ class Fact:
     qualifier: str = ""
     change: str = ""
     trend: tuple[float, ...] = ()
+    detail: str = ""
 
     @property
     def definition(self) -> str:

@@ -216,17 +216,19 @@ def _finding(data: ReportData) -> str:
 
 def _facts(data: ReportData) -> Iterator[Fact]:
     open_now, records = _open(data), data["records"]
+    n_found = f"of {len(records):,} found"
     complete = f"all {data.people:,} people were" if data.people != 1 else "the person was"
     missed = f"{data.incomplete_text} of {data.people:,} people were not observed completely in the last run"
-    observed = missed if data.incomplete else f"{complete} observed in the last run"
-    yield Fact("open listings", f"{len(open_now):,}", observed)
+    observed = "" if data.incomplete else f"{complete} observed in the last run"
+    yield Fact("open listings", f"{len(open_now):,}", missed if data.incomplete else n_found, detail=observed)
     removed = int((records["status"].astype("str") == REMOVED).sum())
     share = removed / len(records) if len(records) else float("nan")
     absent = int(records["status"].isin(analysis.NOT_LISTED).sum())
     besides = f"; {absent:,} vanished or are unknown" if absent else ""
-    yield Fact("removed", f"{removed:,}", f"{percent(share)} of {len(records):,} found{besides}")
+    yield Fact("removed", f"{removed:,}", f"{percent(share)} {n_found}{besides}")
     yield Fact("pages with their data", f"{len(data['links']):,}", "they have no opt-out form")
-    yield Fact("score", f"{data['score']['score'].sum():,.0f}", _score_sum(data))
+    score = data["score"]["score"].sum()
+    yield Fact("score", f"{score:,.0f}", "points for what is open", detail=_score_sum(data))
     yield _manual_fact(data)
 
 
@@ -246,7 +248,7 @@ def _change_facts(data: ReportData) -> Iterator[Fact]:
         if n[cause] or cause in (NEW, AGAIN, REMOVED):
             yield Fact(cause, f"{-n[cause] if cause in ENDED else n[cause]:,}", f"since {since_text}")
     first, last = float(points["score"].iloc[0]), float(points["score"].iloc[-1])
-    yield Fact("score", f"{last:,.0f}", f"{first:,.0f} on {since_text}; now {_score_sum(data)}")
+    yield Fact("score", f"{last:,.0f}", f"{first:,.0f} on {since_text}", detail=f"now {_score_sum(data)}")
     yield _manual_fact(data)
 
 
@@ -265,10 +267,12 @@ def _manual_fact(data: ReportData) -> Fact:
     """The number of pending manual removals, for listings and web pages."""
     waiting, pages, blocked, duration = _manual_work(data)
     reason = f"; {blocked:,} of them cannot start: a required value is not on file" if blocked else ""
+    items = f"{pluralize(waiting - pages, 'listing')}, {pluralize(pages, 'web page')}"
     return Fact(
         "removals by hand",
         f"{waiting:,}",
-        f"{pluralize(waiting - pages, 'listing')}, {pluralize(pages, 'web page')}; about {duration}, {_ASSUMED}{reason}",
+        f"{items}; about {duration}",
+        detail=f"about {duration} for {items}, {_ASSUMED}{reason}",
     )
 
 
@@ -290,10 +294,12 @@ def _history_facts(data: ReportData) -> Iterator[Fact]:
         days = "not reached" if pd.isna(median) else f"{median:,g} days"
         relisted = int(removal["n"]) - len(data["records"])
         more = f", {relisted:,} of them relistings" if relisted > 0 else ""
+        followed = f"{removal['n']:,} listings followed"
         yield Fact(
             "half removed within",
             days,
-            f"estimated over {removal['n']:,} listings followed{more}, recent ones included "
+            f"estimated over {followed}",
+            detail=f"estimated over {followed}{more}, recent ones included "
             f"({removal['n'] - removal['first_removed']:,} seen open, {removal['first_removed']:,} first seen removed): "
             f"{percent(removal['never'])} not removed within {removal['followed_days']:,} days "
             f"(95 % interval: {percent(removal['never_low'])}\N{EN DASH}{percent(removal['never_high'])})",
@@ -301,8 +307,8 @@ def _history_facts(data: ReportData) -> Iterator[Fact]:
     forecast = data["next_forecast"].to_dict("records")[0]
     if not pd.isna(forecast["open"]):
         interval = f"95 % interval: {forecast['low']:,.0f}\N{EN DASH}{forecast['high']:,.0f}"
-        caution = "" if pd.isna(forecast["reason"]) else f"; {forecast['reason']}"
-        yield Fact(f"open in {AHEAD_DAYS} days", f"{forecast['open']:,.0f}", interval + caution)
+        caution = "" if pd.isna(forecast["reason"]) else forecast["reason"]
+        yield Fact(f"open in {AHEAD_DAYS} days", f"{forecast['open']:,.0f}", interval, detail=caution)
 
 
 def _with_trends(facts: Iterable[Fact], data: ReportData) -> Iterator[Fact]:

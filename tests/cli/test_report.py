@@ -130,7 +130,7 @@ def test_a_report_as_json_has_its_content(shell, tmp_path):
     run = shell.here("report", "--json", "--out", str(tmp_path / "page.html"))
     content = json.loads(run.stdout)
     assert content["kind"] == "fleet"
-    assert {"name", "value", "qualifier", "change", "trend", "definition"} == {*content["facts"][0]}
+    assert {"name", "value", "qualifier", "detail", "change", "trend", "definition"} == {*content["facts"][0]}
 
 
 @pytest.mark.parametrize(

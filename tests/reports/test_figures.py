@@ -70,7 +70,7 @@ def test_cards_add_up_to_their_parts(pages):
         if "work_queue" in tables(report):
             assert len(tables(report)["work_queue"]) == int(by_hand.value)
         if kind != "sites":
-            parts = re.findall(r"(\d+) [a-z ]+ \u00d7 (\d+)", score.qualifier)
+            parts = re.findall(r"(\d+) [a-z ]+ \u00d7 (\d+)", score.detail)
             assert sum(int(n) * int(points) for n, points in parts) == int(score.value) > 0
 
 
@@ -78,9 +78,9 @@ def test_time_to_removal_states_its_interval_and_listings(demo, pages):
     [row] = demo.history.time_to_removal(by=None).to_dict("records")
     card = next(fact for fact in pages["fleet"].facts if fact.name == "half removed within")
     first_open = row["n"] - row["first_removed"]
-    assert f"({first_open:,} seen open, {row['first_removed']:,} first seen removed)" in card.qualifier
+    assert f"({first_open:,} seen open, {row['first_removed']:,} first seen removed)" in card.detail
     low, high = (percent(row[name]) for name in ("never_low", "never_high"))
-    assert card.qualifier.endswith(f" days (95 % interval: {low}\N{EN DASH}{high})")
+    assert card.detail.endswith(f" days (95 % interval: {low}\N{EN DASH}{high})")
 
 
 def test_kinds_of_report_agree(pages):

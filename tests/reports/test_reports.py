@@ -149,7 +149,9 @@ def test_facts_count_the_records(history, fleet):
     facts = {fact.name: fact for fact in fleet.facts}
     values = {name: facts[name].value for name in ("open listings", "removed", "pages with their data")}
     assert values == {"open listings": "6", "removed": "3", "pages with their data": "3"}
-    assert facts["open listings"].qualifier == "all 3 people were observed in the last run"
+    found = f"of {len(history.records())} found"
+    assert facts["open listings"].qualifier == found
+    assert facts["open listings"].detail == "all 3 people were observed in the last run"
     assert float(facts["score"].value) == history.score()["score"].sum() > 0
     assert facts["removals by hand"].value == "3"
     cards = fleet._repr_html_()

@@ -194,7 +194,7 @@ def test_value_planted_in_any_section_is_detected(exposure, shared, assert_share
     assert changed <= {*re.findall(r"\w+", str(refused.value))}
 
 
-@pytest.mark.parametrize("part", ["title", "finding", "fact", "provenance"])
+@pytest.mark.parametrize("part", ["title", "finding", "fact", "detail", "provenance"])
 def test_value_planted_around_the_sections_is_detected(exposure, shared, assert_shareable, part):
     assert_shareable(shared)
     value = values(exposure)["email"]
@@ -202,6 +202,7 @@ def test_value_planted_around_the_sections_is_detected(exposure, shared, assert_
         "title": {"title": value},
         "finding": {"finding": value},
         "fact": {"facts": (*shared.facts, Fact("open", "1", value))},
+        "detail": {"facts": (*shared.facts, Fact("open", "1", detail=value))},
         "provenance": {"provenance": {"server": value}},
     }
     with pytest.raises(Leak):
@@ -602,7 +603,7 @@ def test_times_to_removal_state_omissions_and_confidence_level(removals_history)
     assert hidden >= FEW
     assert f"They have {hidden} of {n} listings followed." in report.sections[0].text
     [median] = [fact for fact in report.facts if fact.name == "half removed within"]
-    assert f"over {n} listings followed" in median.qualifier
+    assert f"over {n} listings followed" in median.detail
     for section in report.sections:
         assert "95 % interval" in section.figure.layout.meta["summary"]
 

@@ -167,7 +167,7 @@ def read_off(report, unnamed, everyone, *, has_rows):
     def few(text):
         return [one for one in FEW_PEOPLE.findall(text) if int(one[0]) != everyone]
 
-    facts = json.dumps([report.finding, [[fact.value, fact.qualifier] for fact in report.facts]])
+    facts = json.dumps([report.finding, [[fact.value, fact.qualifier, fact.detail] for fact in report.facts]])
     yield from (("facts", text) for text in few(facts))
     for section in report.sections:
         table, key = section.table, section.key
