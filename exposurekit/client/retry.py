@@ -97,7 +97,13 @@ class RetryPolicy:
             raise InvalidArgument("RetryPolicy: max_retries, initial_delay and max_delay must be 0 or more")
 
     def wait_s(self, result: Result, *, tries: int, repeatable: bool) -> float | None:
-        """Return the seconds to wait before the next try, or None if this result is final."""
+        """Return the seconds to wait before the next try, or None if this result is final.
+
+        Args:
+            result: The last response or transport failure.
+            tries: The number of tries so far, the first included.
+            repeatable: Whether the service may receive the call twice.
+        """
         if tries > self.max_retries:
             return None
         requested_s = None

@@ -241,7 +241,8 @@ def of_rows(name: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     >>> frames.of_rows("failures", []).column_names
     ['user_id', 'operation', 'error', 'status', 'reason']
     """
-    return pa.Table.from_pylist(list(rows), _schema(TABLES[name]))
+    schema = _schema(TABLES[name])
+    return pa.Table.from_pylist([{column: row[column] for column in schema.names} for row in rows], schema)
 
 
 def from_users(users: Iterable[User]) -> dict[str, pd.DataFrame]:

@@ -17,8 +17,9 @@ class ReceivedDelivery:
         webhook_id: The sender's id; empty if there is none.
         delivery: The content.
 
-    >>> from datetime import UTC
-    >>> ReceivedDelivery(1, datetime(2026, 11, 21, tzinfo=UTC), "msg_1", Delivery(user_id=12, events=[])).number
+    >>> from datetime import UTC, datetime
+    >>> from exposurekit.contract.webhooks import Delivery
+    >>> ek.ReceivedDelivery(1, datetime(2026, 11, 21, tzinfo=UTC), "msg_1", Delivery(user_id=12, events=[])).number
     1
     """
 

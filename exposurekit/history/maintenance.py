@@ -148,8 +148,8 @@ def erase(store: Store, user_id: int) -> int:
     """Delete all rows about a person from all files, and recompute the sums.
 
     The remaining rows overwrite a whole bucket or table, so that the logs do not reveal whose rows were deleted.
-    `Location.begin_erasure` comes before, so that `finish_erasure` can complete what is interrupted. Until then, sums may
-    include the person. Return the number of deleted rows.
+    `Location.begin_erasure` comes before, so that `finish_erasure` can complete what is interrupted. While
+    it is incomplete, sums may include the person. Return the number of deleted rows.
     """
     try:
         return _erase(store, user_id)

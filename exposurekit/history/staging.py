@@ -147,8 +147,8 @@ class StagedRun:
     @property
     def seq(self) -> int | None:
         """The number under which it is being ingested; None if that has not begun."""
-        seq: int | None = self._json(_SEQ_FILE)
-        return seq
+        has_begun = self._store.exists(DIRECTORY, _folder(self.run), _SEQ_FILE)
+        return int(self._json(_SEQ_FILE)) if has_begun else None
 
     def begin_ingest(self, seq: int) -> None:
         """Assign the sequence number to this run permanently."""

@@ -38,6 +38,7 @@ class Spark:
     Raises:
         ConfigurationError: pyspark or Java is missing, Spark does not start, or a session of another master runs here.
 
+    >>> from exposurekit.history.engines.spark import Spark
     >>> Spark("nowhere://")
     Traceback (most recent call last):
     exposurekit.errors.ConfigurationError: A Spark master is spark://host:port or local-cluster[workers,cores,megabytes]

@@ -48,8 +48,7 @@ class Location:
 
     def exists(self, *names: str) -> bool:
         """Return whether a file is there; without a name, whether a history was begun there."""
-        with resolve():
-            kind = self.files.get_file_info(self.path(*(names or [_ABOUT]))).type
+        kind = self.files.get_file_info(self.path(*(names or [_ABOUT]))).type
         return bool(kind != pa.fs.FileType.NotFound)
 
     def infos(self, *names: str, recursive: bool = False) -> list[pa.fs.FileInfo]:
@@ -74,7 +73,9 @@ class Location:
 
     def check_exists(self) -> None:
         """Check that a history was begun here, as an empty result would be misleading."""
-        if not self.exists():
+        with resolve():
+            exists = self.exists()
+        if not exists:
             raise NotFound("There is no history there yet: call collect(), or check the path")
 
     def begin(self) -> None:
@@ -116,7 +117,9 @@ class Location:
 
     def format(self) -> int | None:
         """Return the format of the history; None if there is no history."""
-        return int(self._about().get("format", 1)) if self.exists() else None
+        with resolve():
+            exists = self.exists()
+        return int(self._about().get("format", 1)) if exists else None
 
     def note_format(self) -> None:
         """Record that the history has the current format."""
