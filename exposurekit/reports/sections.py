@@ -216,16 +216,16 @@ def _finding(data: ReportData) -> str:
 
 def _facts(data: ReportData) -> Iterator[Fact]:
     open_now, records = _open(data), data["records"]
-    n_found = f"of {len(records):,} found"
+    of_all = f"of {len(records):,} found"
     complete = f"all {data.people:,} people were" if data.people != 1 else "the person was"
     missed = f"{data.incomplete_text} of {data.people:,} people were not observed completely in the last run"
     observed = "" if data.incomplete else f"{complete} observed in the last run"
-    yield Fact("open listings", f"{len(open_now):,}", missed if data.incomplete else n_found, detail=observed)
+    yield Fact("open listings", f"{len(open_now):,}", missed if data.incomplete else of_all, detail=observed)
     removed = int((records["status"].astype("str") == REMOVED).sum())
     share = removed / len(records) if len(records) else float("nan")
     absent = int(records["status"].isin(analysis.NOT_LISTED).sum())
     besides = f"; {absent:,} vanished or are unknown" if absent else ""
-    yield Fact("removed", f"{removed:,}", f"{percent(share)} {n_found}{besides}")
+    yield Fact("removed", f"{removed:,}", f"{percent(share)} {of_all}{besides}")
     yield Fact("pages with their data", f"{len(data['links']):,}", "they have no opt-out form")
     score = data["score"]["score"].sum()
     yield Fact("score", f"{score:,.0f}", "points for what is open", detail=_score_sum(data))

@@ -1,6 +1,7 @@
 """The watch: collections at an interval, after failures, and of users named by webhooks."""
 
 import json
+import logging
 import os
 import stat
 import subprocess
@@ -171,6 +172,7 @@ def test_a_damaged_history_does_not_end_the_watch(scene, caplog):
         for file in (scene.directory / "changes").rglob("*.parquet"):
             file.unlink()
 
+    caplog.set_level(logging.WARNING, "exposurekit")  # the line of the start has the path
     scene.watch(damage, EVERY, scene.report, MINUTE).run()
     assert scene.fleet.hours()[:2] == [0, 6]
     assert scene.statuses[0]["failures_in_a_row"] == 1
