@@ -182,7 +182,7 @@ class Watch:
         with suppress(NotFound):
             newest = self.history.last_run().seq or 0
             if newest != self._evaluated_seq:
-                self._notify(self._evaluate)
+                self._notify(lambda notifier: notifier.on_new_run(self.history))
                 self._evaluated_seq = newest
 
     def _evaluate(self, notifier: "Notifier") -> int:

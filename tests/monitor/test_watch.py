@@ -15,7 +15,11 @@ from support import faults
 from support.watches import EVERY, KEY, PEOPLE, SECRET, START, a_scene
 
 from exposurekit.errors import ConfigurationError, NotFound
+from exposurekit.history import History
 from exposurekit.history.storage.delta import HistoryLocked
+from exposurekit.monitor.notifications.notifier import Notifier
+from exposurekit.monitor.notifications.outbox import NotificationOutbox
+from exposurekit.monitor.notifications.rules import parse_rules
 from exposurekit.monitor.status import WatchStatus, read
 from exposurekit.monitor.watch import HINT_DELAY
 
@@ -178,6 +182,20 @@ def test_a_damaged_history_does_not_end_the_watch(scene, caplog):
     assert scene.statuses[0]["failures_in_a_row"] == 1
     for text in (json.dumps(scene.statuses), caplog.text):
         assert str(scene.directory) not in text
+
+
+def test_rules_that_a_new_history_cannot_answer_are_logged(scene, caplog):
+    """The outbox remembers the runs of a history that was replaced."""
+    rules = parse_rules("send_to: {team: 'json://127.0.0.1:9'}\nrules: [{when: new, send: team}]")
+    notifier = Notifier(
+        rules, NotificationOutbox(scene.directory.parent / "notifications.db"), scene.clock.now
+    )
+    with History(scene.directory.parent / "former", clock=scene.clock.now) as former:
+        former.collect(scene.exposure, progress=False)
+        notifier.on_new_run(former)
+    scene.clock.advance(EVERY)
+    scene.watch(EVERY, notifier=notifier).run()
+    assert "the notification rules could not be evaluated: Nothing was observed by then" in caplog.text
 
 
 def test_an_unwritable_status_file_does_not_end_the_watch(scene):

@@ -33,10 +33,21 @@ class PageTruth:
 class ExtraPage(Protocol):
     """A page that is added to the invented web, such as one that endangers its readers."""
 
-    host: str
-    url: str
-    name: str  # by which the search engine finds it
-    title: str  # in the search results
+    @property
+    def host(self) -> str:
+        """Its host."""
+
+    @property
+    def url(self) -> str:
+        """Its URL."""
+
+    @property
+    def name(self) -> str:
+        """The name by which the search engine finds it."""
+
+    @property
+    def title(self) -> str:
+        """Its title in the search results."""
 
     def truth(self) -> PageTruth:
         """Return what it contains."""
