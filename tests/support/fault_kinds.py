@@ -7,7 +7,7 @@ from support.faults import Answer, BlackHole, Cut, Drip, Garbage, LoseReply, Ove
 
 from exposurekit.errors import APIStatusError, BadRequest, ConnectionFailed, InvalidResponse, Unauthorized
 
-SHORT_S = 0.2  # for a request without a response
+SHORT_S = 0.4  # for a request without a response
 
 
 @dataclass(frozen=True)

@@ -52,10 +52,16 @@ def test_a_failed_start_raises_its_cause(tmp_path):
         pytest.fail("it did not start")
 
 
+def serving_threads():
+    """The threads that serve; a demo that other tests of this process share has one, too."""
+    return {thread for thread in threading.enumerate() if thread.name == "exposurekit-serving"}
+
+
 def test_an_exception_in_the_block_stops_the_server(tmp_path):
+    before = serving_threads()
     with pytest.raises(ZeroDivisionError), running(create_app(a_database(tmp_path))):
         raise ZeroDivisionError
-    assert not [thread for thread in threading.enumerate() if thread.name == "exposurekit-serving"]
+    assert serving_threads() == before
 
 
 def test_an_unavailable_address_is_a_one_line_error(tmp_path):
@@ -117,13 +123,14 @@ def serve_until_the_worker_fails(directory, *, then=lambda _: None):
 
 
 def test_a_crashed_worker_ends_the_service_with_its_error(tmp_path, caplog):
+    before = serving_threads()
     """A service without a worker would respond and never scan."""
     message = r"^the worker ended \(ZeroDivisionError\), and the service with it: "
     with pytest.raises(WorkerCrashed, match=message):
         serve_until_the_worker_fails(tmp_path)
     errors = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
     assert errors == ["worker=ended fault=ZeroDivisionError"]
-    assert not [thread for thread in threading.enumerate() if thread.name == "exposurekit-serving"]
+    assert serving_threads() == before
 
 
 def test_an_exception_does_not_hide_a_crashed_worker(tmp_path):
