@@ -25,7 +25,7 @@ _SCALARS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 class InvalidYaml(Exception):
-    """A text is not YAML of plain data: the ``line`` from 1, the ``reason`` without a value, the parser's own ``detail``.
+    """A text is not YAML of plain data. ``line`` counts from 1, ``reason`` has no value, ``detail`` is the parser's text.
 
     ``position`` is that of a repeated key.
     """
