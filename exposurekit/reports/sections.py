@@ -271,7 +271,7 @@ def _manual_fact(data: ReportData) -> Fact:
     return Fact(
         "removals by hand",
         f"{waiting:,}",
-        f"{items}; about {duration}",
+        f"{items}; about {duration}{f'; {blocked:,} cannot start' if blocked else ''}",
         detail=f"about {duration} for {items}, {_ASSUMED}{reason}",
     )
 
@@ -307,8 +307,8 @@ def _history_facts(data: ReportData) -> Iterator[Fact]:
     forecast = data["next_forecast"].to_dict("records")[0]
     if not pd.isna(forecast["open"]):
         interval = f"95 % interval: {forecast['low']:,.0f}\N{EN DASH}{forecast['high']:,.0f}"
-        caution = "" if pd.isna(forecast["reason"]) else forecast["reason"]
-        yield Fact(f"open in {AHEAD_DAYS} days", f"{forecast['open']:,.0f}", interval, detail=caution)
+        caution = "" if pd.isna(forecast["reason"]) else f"; {forecast['reason']}"
+        yield Fact(f"open in {AHEAD_DAYS} days", f"{forecast['open']:,.0f}", interval + caution)
 
 
 def _with_trends(facts: Iterable[Fact], data: ReportData) -> Iterator[Fact]:

@@ -145,6 +145,15 @@ def test_fleet_sections_have_the_tables_of_the_questions(exposure, history, full
     assert score["person"][0].split() == [user["first_name"], user["last_name"]]
 
 
+def test_card_of_a_forecast_has_its_interval_and_caution(history):
+    data = ReportSource(history).load(needed_tables("fleet"))
+    caution = "30 days are more than a third of the history"
+    forecast = data["next_forecast"].assign(open=35.0, low=24.0, high=48.0, reason=caution)
+    report = build_report("fleet", replace(data, tables={**data.tables, "next_forecast": forecast}))
+    [card] = [fact for fact in report.facts if fact.name == "open in 30 days"]
+    assert card.qualifier == f"95 % interval: 24\N{EN DASH}48; {caution}"
+
+
 def test_facts_count_the_records(history, fleet):
     facts = {fact.name: fact for fact in fleet.facts}
     values = {name: facts[name].value for name in ("open listings", "removed", "pages with their data")}
