@@ -1,4 +1,4 @@
-"""Bootstrap of the forecast: new listings and people per day, and samples of future days drawn from them."""
+"""Bootstrap of the forecast: new listings and people from run to run, and samples of future days drawn from them."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,16 +17,18 @@ _FIRST, _FURTHER, _INITIAL, _REGISTERED = range(4)  # the columns of `Arrivals.d
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """New listings per day and the people they belong to, newest day first.
+    """New listings per span from one run to the next and the people they belong to, newest first.
 
-    Days are resampled whole, so listings that appeared together in the past appear together in the future: the more the
-    days differ, the wider the interval. ``daily`` has one row per day and four columns: people who got their first listing,
-    other new listings (both only for people followed for more than `SETTLING_DAYS`), listings that people who registered
-    after the first load had in their first days, and people who registered.
+    Spans are resampled whole, so listings that appeared together in the past appear together in the future: the more the
+    spans differ, the wider the interval. ``found`` has one row per span and four columns: people who got their first
+    listing, other new listings (both only for people followed for more than `SETTLING_DAYS`), listings that people who
+    registered after the first load had in their first days, and people who registered.
     """
 
-    daily: Floats
-    exposed: Ints  # people who had been followed for more than `SETTLING_DAYS`, per day
+    found: Floats
+    exposed: Floats  # people who had been followed for more than `SETTLING_DAYS`, mean of the days with any
+    share: Floats  # the share of each span's days with any
+    span: int  # its days
     settled: int  # the same count today
     settling: Floats  # people who pass `SETTLING_DAYS` on each of the coming days
     clean: int  # people who have had no listing so far
@@ -34,33 +36,40 @@ class Arrivals:
 
     @property
     def rates(self) -> Floats:
-        """`daily` scaled to the number of people today, without the days on which nobody was followed."""
-        daily = self.daily[self.exposed > 0]
-        scale: Floats = np.ones_like(daily)
+        """`found` per day, scaled to the number of people today, without the days on which nobody was followed."""
+        scale: Floats = np.repeat(1 / (self.span * self.share[:, None]), self.found.shape[1], axis=1)
         # First listings are not scaled: fewer people are without one, but more people are followed.
-        scale[:, _FURTHER] = self.settled / self.exposed[self.exposed > 0]
-        scaled: Floats = daily * scale
+        scale[:, _FURTHER] *= self.settled / self.exposed
+        scaled: Floats = self.found * scale
         return scaled
 
     def expected(self, ahead: int) -> Floats:
         """New listings on each of the next `ahead` days if every day equals the average."""
-        [listings] = self._listings(np.repeat(self.rates.mean(axis=0)[None, None], ahead, axis=1))
+        mean = np.average(self.rates, axis=0, weights=self.share)
+        [listings] = self._listings(np.repeat(mean[None, None], ahead, axis=1))
         daily: Floats = listings
         return daily
 
     def resampled(self, ahead: int, draws: int, rng: np.random.Generator) -> Floats:
         """New listings on each of the next `ahead` days, one row per draw; includes the uncertainty of the rates.
 
-        A Bayesian bootstrap over days (Rubin, Ann. Statist. 9 (1981), 130). Half a pseudo-day, the average of the days
+        A Bayesian bootstrap over spans (Rubin, Ann. Statist. 9 (1981), 130). Half a pseudo-span, the average of those
         that had arrivals, allows for more than a quiet history shows.
         """
-        days = self.rates
-        busy = days[days.any(axis=1)]
-        pseudo_day = np.array([0, 1, 0, 0]) if not len(busy) else busy.mean(axis=0)
-        weights = rng.gamma(np.append(np.ones(len(days)), 0.5), size=(draws, len(days) + 1)).cumsum(axis=1)
-        quantiles = rng.random((draws, ahead)) * weights[:, -1:]
+        spans = self.rates
+        busy = spans[spans.any(axis=1)]
+        pseudo = np.array([0, 1 / self.span, 0, 0]) if not len(busy) else busy.mean(axis=0)
+        weights = rng.gamma(np.append(self.share, 0.5), size=(draws, len(spans) + 1)).cumsum(axis=1)
+        quantiles = rng.random((draws, -(-ahead // self.span))) * weights[:, -1:]
         picks = [np.searchsorted(row, values) for row, values in zip(weights, quantiles, strict=True)]
-        return self._listings(np.vstack([days, pseudo_day])[np.stack(picks)])
+        sampled = np.vstack([spans, pseudo])[np.stack(picks)]
+        if self.span == 1:
+            return self._listings(sampled)
+        # What one run found may have arrived on one day of its span.
+        days = np.zeros((*sampled.shape[:2], self.span, sampled.shape[2]))
+        day = rng.integers(self.span, size=sampled.shape[:2])[..., None, None]
+        np.put_along_axis(days, day, self.span * sampled[:, :, None], axis=2)
+        return self._listings(days.reshape(draws, -1, sampled.shape[2])[:, :ahead])
 
     def _listings(self, days: Floats) -> Floats:
         """New listings per draw and day: first listings are limited by the people without one, others grow with people."""
@@ -74,15 +83,28 @@ class Arrivals:
         return listings
 
     @property
-    def clusters(self) -> tuple[float, float]:
-        """The effective number of arrival days and the size of each: k and n for n listings on each of k days."""
-        n = self.rates[:, :_REGISTERED].sum(axis=1)
+    def bursts(self) -> tuple[float, float]:
+        """The number of spans with arrivals, and of arrivals in each: k and n for n listings in each of k spans."""
+        n = self._found_in_total
         total, squares = n.sum(), np.square(n).sum()
         return (total**2 / squares, squares / total) if total else (0.0, 0.0)
 
+    @property
+    def together(self) -> float:
+        """How many listings arrive together: 1 if each comes by itself, since the variance then equals the mean."""
+        n = self._found_in_total
+        return float(n.var() / n.mean()) if n.any() else 0.0
 
-def arrivals(records: pd.DataFrame, people: pd.DataFrame | None, at: datetime, max_days: int) -> Arrivals:
-    """Count new listings and registrations on each of the last days.
+    @property
+    def _found_in_total(self) -> Floats:
+        found: Floats = self.rates[:, :_REGISTERED].sum(axis=1) * self.span
+        return found
+
+
+def arrivals(
+    records: pd.DataFrame, people: pd.DataFrame | None, at: datetime, max_days: int, span: int
+) -> Arrivals:
+    """Count new listings and registrations of the last days, in spans of so many days.
 
     Listings from somebody's first days already existed, so they say nothing about the rate of new listings. For people
     of the first load they are ignored; for people who registered later they count with the registration. ``people`` and
@@ -101,6 +123,7 @@ def arrivals(records: pd.DataFrame, people: pd.DataFrame | None, at: datetime, m
     followed = followed_days.to_numpy("int64")
     days = int(followed.max(initial=0))
     max_days = min(max_days, days)
+    max_days -= max_days % span
     owner_followed = followed_days.reindex(user).fillna(days).to_numpy("int64")
     is_arrival = owner_followed - age > SETTLING_DAYS
     is_first = age == oldest_age.reindex(user).to_numpy("int64")
@@ -112,12 +135,18 @@ def arrivals(records: pd.DataFrame, people: pd.DataFrame | None, at: datetime, m
         age[is_initial],
         followed[followed < days],
     )
-    daily = np.stack([np.bincount(ages[ages < max_days], minlength=max_days) for ages in columns], axis=1)
     settled_days = np.sort(followed - SETTLING_DAYS)
+    daily = np.stack([np.bincount(ages[ages < max_days], minlength=max_days) for ages in columns], axis=1)
+    exposed = len(followed) - np.searchsorted(settled_days, np.arange(max_days), side="right")
+    exposed = exposed.reshape(-1, span)
+    exposed_days = (exposed > 0).sum(axis=1)
+    spans = np.flatnonzero(exposed_days)
     settling = np.bincount(1 - settled_days[settled_days <= 0], minlength=SETTLING_DAYS + 2)[1:]
     return Arrivals(
-        daily=daily.astype("float64"),
-        exposed=len(followed) - np.searchsorted(settled_days, np.arange(max_days), side="right"),
+        found=daily.reshape(-1, span, len(columns)).sum(axis=1)[spans].astype("float64"),
+        exposed=(exposed.sum(axis=1)[spans] / exposed_days[spans]).astype("float64"),
+        share=exposed_days[spans] / span,
+        span=span,
         settled=int((settled_days > 0).sum()),
         settling=settling.astype("float64"),
         clean=int((~followed_days.index.isin(user)).sum()),

@@ -26,6 +26,7 @@ BURST_SIZE, MIN_BURSTS, CAUTION_BURSTS, BURST_HISTORY_DAYS = 5.0, 4, 15, 60
 _DRAWS, _ERRORS, _SEED = 400, 10, 20260630  # draws of the rates, sampling errors per draw
 _PRIOR_DAYS = 2.0  # weight of the average hazard at each age, in listing-days
 _PRIOR_MIN, _PRIOR_MAX = 1.0, 1_000.0  # weight of the overall rate for each site, in ends
+_ROUNDING = 1e-9  # of a share that reaches 0
 _MAX_RATE = 0.99  # per day; a rate is a share of what is left
 _DRIFT_SD = 0.7  # prior standard deviation of the change in the log hazard from the earlier to the later half of the ages
 _T_DF = 10  # degrees of freedom of the sampling errors: their variance is itself an estimate
@@ -40,6 +41,7 @@ def forecast(
     *,
     at: datetime,
     people: pd.DataFrame | None = None,
+    runs: pd.DataFrame | None = None,
     days: Sequence[int] = HORIZONS,
     arrivals_days: int = ARRIVALS_DAYS,
     level: float = 0.95,
@@ -51,8 +53,10 @@ def forecast(
     not known: those that were open, and those that were removed, have rates of their own by the days since then. New listings arrive as on the observed days, for the current people and for people who will register. Beyond
     the observed ages each site's last rate continues, pooled with the overall rate.
 
-    The interval comes from 400 draws of the rates plus sampling error; arrivals resample whole days, so bursts widen
-    it. If the history does not support a forecast, the numbers are missing and ``reason`` says why: the history is
+    If runs are days apart, what they observed began, or ended, on any day since the run before.
+
+    The interval comes from 400 draws of the rates plus sampling error; arrivals resample the time between two runs as a
+    whole, so bursts widen it. If the history does not support a forecast, the numbers are missing and ``reason`` says why: the history is
     shorter than 30 days or twice the horizon; every open listing would be older than any that was observed; or new
     listings arrived in too few bursts (four are needed, or fifteen if the horizon is longer than a third of the
     history, or the history shorter than 60 days).
@@ -67,6 +71,7 @@ def forecast(
         at: The instant of the tables; ``days`` count from it.
         people: All monitored people, also those without listings: ``user_id``, ``watched_from`` (UTC; missing: since
             their first listing). None: the people in ``records``, since their first listing.
+        runs: The times of the runs: ``finished_at`` (UTC). None: they are a day apart.
         days: Horizons in days, at least 1.
         arrivals_days: The number of days before ``at`` from which the arrival rate is estimated.
         level: Confidence level of the interval, between 0 and 1.
@@ -98,14 +103,16 @@ def forecast(
     MissingColumns.check("forecast, table relistings,", relistings.columns, back)
     if people is not None:
         MissingColumns.check("forecast, table people,", people.columns, ("user_id", "watched_from"))
+    if runs is not None:
+        MissingColumns.check("forecast, table runs,", runs.columns, ("finished_at",))
     if not days or min(days) < 1 or not 0 < level < 1:
         raise InvalidArgument("invalid days or level: days must be at least 1, level between 0 and 1")
     if arrivals_days < 1:
         raise InvalidArgument("invalid arrivals_days: it must be at least 1")
-    rng = np.random.default_rng(_SEED)
+    rng, gap = np.random.default_rng(_SEED), 1 if runs is None else _gap(runs, at)
     listed = records[~_is_unlisted(records)]
-    followed, baseline = _open_listings(life_table, rng)
-    closed, closed_baseline = _closed_listings(listed, relistings, at, rng)
+    followed, baseline = _open_listings(life_table, gap, rng)
+    closed, closed_baseline = _closed_listings(listed, relistings, at, gap, rng)
     after_opening, after_closing = _renewal(followed.curve, closed.curve, max(days))
     population = _Population(
         (
@@ -116,7 +123,7 @@ def forecast(
         ),
         after_opening,
     )
-    new = arrivals(listed, people, at, arrivals_days)
+    new = arrivals(listed, people, at, arrivals_days, gap)
     table = pd.DataFrame([_row(population, new, ahead, level) for ahead in days])
     numbers = dict.fromkeys(("of_open", "of_gone", "of_new", "open", "low", "high"), "float64")
     table = table.astype(
@@ -257,40 +264,67 @@ class _Group:
 
     def beyond(self, ahead: int) -> int:
         """The number that will be older than the oldest observed age; 0 if the curve reached 0."""
-        is_older = (self.ages + ahead > self.curve.oldest) & bool(self.curve.survival[0, -1])
+        is_older = (self.ages + ahead > self.curve.oldest) & (self.curve.survival[0, -1] > _ROUNDING)
         return int(self.n[is_older].sum())
 
 
-def _open_listings(life_table: pd.DataFrame, rng: np.random.Generator) -> tuple[_Group, _Group]:
+def _gap(runs: pd.DataFrame, at: datetime) -> int:
+    """The median of the days from one run to the next, at least 1."""
+    finished = np.unique(instants(runs["finished_at"]))
+    gaps = np.diff(finished[finished <= instant(at)]) / _DAY
+    return max(int(np.median(gaps).round()), 1) if len(gaps) else 1
+
+
+def _since_the_run_before(observed: Floats, gap: int, shift: int) -> Floats:
+    """Spread what was observed at each age evenly over the days since the run before; ages grow by `shift`."""
+    days: Floats = np.zeros((*observed.shape[:-1], observed.shape[-1] + shift))
+    age = np.arange(shift, days.shape[-1])
+    share = observed / np.clip(age, 1, gap)
+    for back in range(gap):
+        is_day = (age > back) | (age == 0) & (back == 0)
+        days[..., age[is_day] - back] += share[..., is_day]
+    return days
+
+
+def _open_listings(life_table: pd.DataFrame, gap: int, rng: np.random.Generator) -> tuple[_Group, _Group]:
     """Open listings whose start was observed, and those of the first load, whose age is not known."""
     left_censored = life_table["left_censored"].to_numpy("bool")
     names, site = group_codes(life_table, "site" if "site" in life_table else None)
     sites = max(len(names), 1)
+    # On average, a listing began half-way between two runs.
     followed, baseline = (
-        _open_group(life_table[part], site[part], sites, rng) for part in (~left_censored, left_censored)
+        _open_group(life_table[part], site[part], sites, rng, gap=gap, shift=shift)
+        for part, shift in ((~left_censored, gap // 2), (left_censored, 0))
     )
     return followed, baseline
 
 
-def _open_group(life_table: pd.DataFrame, site: Ints, sites: int, rng: np.random.Generator) -> _Group:
+def _open_group(
+    life_table: pd.DataFrame, site: Ints, sites: int, rng: np.random.Generator, *, gap: int, shift: int
+) -> _Group:
     flow = life_table["flow"].astype("str").to_numpy()
     days, n = life_table["days"].to_numpy("int64"), life_table["n"].to_numpy("int64")
-    is_entry = np.isin(flow, (ENTERED, RETURNED))
-    tables = []
-    for rows in (is_entry, ~is_entry, np.isin(flow, (*CLOSED, FIRST_REMOVED))):
-        cells = np.zeros((sites, int(days.max(initial=-1)) + 1), "int64")
+    ages = int(days.max(initial=-1)) + 1
+
+    def count(rows: NDArray[np.bool_]) -> Floats:
+        cells = np.zeros((sites, ages), "int64")
         add_counts(cells, (site[rows], days[rows]), n[rows])
-        tables.append(cells)
-    entries, exits, ends = tables
+        return cells.astype("float64")
+
+    entered, returned = count(flow == ENTERED), count(flow == RETURNED)
+    is_end, is_open = np.isin(flow, (*CLOSED, FIRST_REMOVED)), flow == OPEN
+    ends = _since_the_run_before(count(is_end), gap, shift)
+    exits, entries = ends.copy(), np.zeros_like(ends)
+    exits[:, shift:] += count(~is_end & ~np.isin(flow, (ENTERED, RETURNED)))
+    entries[:, :ages] += entered
+    entries[:, shift:] += returned
     # Episodes that exit at an age are at risk at that age.
     at_risk = np.maximum(np.cumsum(entries - exits, axis=1) + exits, ends)
-    is_open = flow == OPEN
-    curve = _curve(at_risk.astype("float64"), ends.astype("float64"), rng)
-    return _Group(days[is_open], site[is_open], n[is_open], curve, is_open=True)
+    return _Group(days[is_open] + shift, site[is_open], n[is_open], _curve(at_risk, ends, rng), is_open=True)
 
 
 def _closed_listings(
-    records: pd.DataFrame, relistings: pd.DataFrame, at: datetime, rng: np.random.Generator
+    records: pd.DataFrame, relistings: pd.DataFrame, at: datetime, gap: int, rng: np.random.Generator
 ) -> tuple[_Group, _Group]:
     """Removed and vanished listings: those seen to close, and those already closed at the first load of their user.
 
@@ -305,20 +339,23 @@ def _closed_listings(
     baseline_days = followed_days[relistings["gone_days"].isna().to_numpy("bool") & ~np.isnan(followed_days)]
     gone_days = relistings["gone_days"].dropna().to_numpy("float64")
     return (
-        _closed_group(closed_days[~is_baseline], gone_days, rng),
-        _closed_group(closed_days[is_baseline], baseline_days, rng),
+        _closed_group(closed_days[~is_baseline], gone_days, gap, gap // 2, rng),
+        _closed_group(closed_days[is_baseline], baseline_days, gap, 0, rng),
     )
 
 
-def _closed_group(closed_days: Ints, relisted_days: Floats, rng: np.random.Generator) -> _Group:
+def _closed_group(
+    closed_days: Ints, relisted_days: Floats, gap: int, shift: int, rng: np.random.Generator
+) -> _Group:
     """Closed listings by the days since, with the survival of that state: a relisting ends it."""
     # To the nearest day: two loads are a day apart, give or take minutes.
     relisted = relisted_days.round().astype("int64")
     ages = int(max(closed_days.max(initial=-1), relisted.max(initial=-1))) + 1
-    n, ended = np.bincount(closed_days, minlength=ages), np.bincount(relisted, minlength=ages)
+    n = np.bincount(closed_days + shift, minlength=ages + shift)
+    ended = _since_the_run_before(np.bincount(relisted, minlength=ages).astype("float64"), gap, shift)
     at_risk = (n + ended)[::-1].cumsum()[::-1]
     present = np.flatnonzero(n)
-    curve = _curve(at_risk[None].astype("float64"), ended[None].astype("float64"), rng)
+    curve = _curve(at_risk[None], ended[None], rng)
     return _Group(present, np.zeros(len(present), "int64"), n[present].astype("int64"), curve, is_open=False)
 
 
@@ -380,9 +417,9 @@ def _obstacle(population: _Population, new: Arrivals, ahead: int) -> str | None:
         return f"{ahead} days ahead require {needed} days of history"
     if population.open_now and population.beyond(ahead) == population.open_now:
         return f"in {ahead} days every open listing will be older than any observed so far"
-    clusters, size = new.clusters
+    bursts, size = new.bursts
     needed = CAUTION_BURSTS if new.days < max(CAUTION_RATIO * ahead, BURST_HISTORY_DAYS) else MIN_BURSTS
-    if size > BURST_SIZE and clusters < needed:
+    if new.together > BURST_SIZE and bursts < needed:
         return f"new listings arrived in bursts of about {size:,.0f}, and there were too few bursts to estimate a rate"
     return None
 

@@ -348,6 +348,7 @@ class HistoryQueries:
             self.life_table("site", as_of=as_of),
             self.relistings(as_of),
             people=frame(reader.query(sql.WATCHED, ("load_issues", "runs"), parameters)),
+            runs=reader.runs(),
             at=at,
             days=days,
             arrivals_days=arrivals_days,

@@ -425,6 +425,17 @@ def test_too_few_bursts_of_new_listings_give_no_forecast(days, ahead, bursts, is
     assert (why == message) == is_short
 
 
+@pytest.mark.parametrize(("size", "is_short"), [(10, False), (70, True)])
+def test_weekly_runs_are_no_bursts(size, is_short):
+    """Nine weekly runs found ten listings each, or each second one seventy together."""
+    weeks = [*range(1, 10)] if size == 10 else [2, 5, 7]
+    came = [(1, "odd", 7 * week + 0.1, 7 * week) for week in weeks for _ in range(size)]
+    runs = pd.DataFrame({"finished_at": [NOW - timedelta(days=7 * week + 0.1) for week in range(12)]})
+    table = coming(records((1, "odd", 77.5, 77), *came), registered(77), days=[30], runs=runs)
+    lacks, why = reason(table)
+    assert (lacks, "bursts of about 70" in why) == (is_short, is_short)
+
+
 def test_records_of_people_who_left_are_left_out():
     episodes = flows((0, "entered", False, 2), (20, "open", False, 1), (20, "unknown", False, 1))
     here = [(1, "discovered", 50, 50), (1, "removed", 9, 5)]
@@ -468,12 +479,12 @@ LEAST = 0.9  # of the true numbers within a 95 % interval
 CHANCE = 1e-3  # that a forecast which covers so many fails a test
 
 
-def calibrated(worlds):
-    """Calibrate every kind of world at two ages, in so many worlds each."""
+def calibrated(worlds, every=1):
+    """Calibrate every kind of world at two ages, in so many worlds each, with a run every so many days."""
     tables = [
-        calibration(kind, [age], aheads=[*AHEADS], worlds=worlds, first_seed=seed)
+        calibration(kind, [age], aheads=[*AHEADS], every=every, worlds=worlds, first_seed=seed)
         for kind in KINDS
-        for seed, age in ((0, 60), (4, 120))
+        for seed, age in ((0, 63), (4, 126))
     ]
     return pd.concat(tables, ignore_index=True)
 
@@ -494,14 +505,16 @@ def check_coverage(table):
         assert inside >= enough(numbers), rows.to_string()
 
 
-def test_intervals_contain_what_came():
+@pytest.mark.parametrize("every", [1, 7], ids=["daily runs", "weekly runs"])
+def test_intervals_contain_what_came(every):
     """`python tests/support/calibration.py` prints the table of sixty worlds of every kind."""
-    check_coverage(calibrated(1))
+    check_coverage(calibrated(1, every))
 
 
 @pytest.mark.long
-def test_intervals_contain_what_came_in_more_worlds():
-    table = calibrated(4)
+@pytest.mark.parametrize("every", [1, 7], ids=["daily runs", "weekly runs"])
+def test_intervals_contain_what_came_in_more_worlds(every):
+    table = calibrated(3, every)
     check_coverage(table)
     numbers = int(table.loc[table["ahead"] == 30, "numbers"].sum())
     assert 0.8 * numbers < enough(numbers)  # coverage of four fifths would fail
@@ -509,7 +522,7 @@ def test_intervals_contain_what_came_in_more_worlds():
 
 @pytest.mark.parametrize("kind", ["exponential", "mixed sites"])
 def test_a_young_history_gives_no_forecast_for_a_month(kind):
-    records, flows, relistings, people = Life(KINDS[kind], 0).tables(20)
+    records, flows, relistings, people, _ = Life(KINDS[kind], 0).tables(20)
     [row] = forecast(records, flows, relistings, people=people, at=AT, days=[30]).to_dict("records")
     assert (pd.isna(row["open"]), "days of history" in row["reason"]) == (True, True)
 
@@ -517,7 +530,7 @@ def test_a_young_history_gives_no_forecast_for_a_month(kind):
 def test_a_hundred_thousand_records_are_forecast():
     world = KINDS["mixed sites"]
     life = Life(replace(world, people=2_000, there=45, arrivals=100), 7)
-    records, flows, relistings, people = life.tables(120)
+    records, flows, relistings, people, _ = life.tables(120)
     assert len(records) > 95_000
     [row] = forecast(records, flows, relistings, people=people, at=AT, days=[30]).to_dict("records")
     assert row["low"] <= life.open_at(150) <= row["high"]

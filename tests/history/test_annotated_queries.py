@@ -315,10 +315,11 @@ def test_the_forecast_is_of_the_newest_run(weeks):
     assert len(tables[2]) == 1
     first = weeks.runs()["finished_at"].iloc[0]
     people = weeks.people()[["user_id"]].assign(watched_from=first)
-    pd.testing.assert_frame_equal(table, analysis.forecast(*tables, people=people, at=end))
+    observed = {"people": people, "runs": weeks.runs(), "at": end}
+    pd.testing.assert_frame_equal(table, analysis.forecast(*tables, **observed))
     predicted = weeks.forecast([5, 1], arrivals_days=9, level=0.5)
     pd.testing.assert_frame_equal(
-        predicted, analysis.forecast(*tables, people=people, at=end, days=[5, 1], arrivals_days=9, level=0.5)
+        predicted, analysis.forecast(*tables, **observed, days=[5, 1], arrivals_days=9, level=0.5)
     )
     # A new record every four days, without the first week.
     assert weeks.forecast([1])["of_new"].tolist() == pytest.approx([8 / 32], rel=0.15)

@@ -1,6 +1,6 @@
 """How often the interval of `analysis.forecast` contains what came: by kind of world and age of the history.
 
-python tests/support/calibration.py [--worlds 60] [--ahead 30] [--ages 7,14,...] [--kinds a,b]
+python tests/support/calibration.py [--worlds 60] [--ahead 30] [--ages 7,14,...] [--every 7] [--kinds "a;b"]
 """
 
 import argparse
@@ -20,15 +20,18 @@ AGES = (7, 14, 20, 30, 60, 90, 120)
 WORLDS = 60
 
 
-def calibration(kind, ages=AGES, *, aheads=(30,), worlds=WORLDS, first_seed=0):
-    """Return a row per age and horizon: the worlds with a number, those with it in the interval, and the bias."""
+def calibration(kind, ages=AGES, *, aheads=(30,), every=1, worlds=WORLDS, first_seed=0):
+    """Return a row per age and horizon: the worlds with a number, those with it in the interval, and the bias.
+
+    A run every `every` days, the last one at each age.
+    """
     rows = []
     lives = [Life(KINDS[kind], first_seed + seed) for seed in range(worlds)]
     for age in ages:
         forecasts = {ahead: [] for ahead in aheads}
         for life in lives:
-            records, flows, relistings, people = life.tables(age)
-            table = forecast(records, flows, relistings, people=people, at=AT, days=aheads)
+            records, flows, relistings, people, runs = life.tables(age, every)
+            table = forecast(records, flows, relistings, people=people, runs=runs, at=AT, days=aheads)
             for row in table[table["low"].notna()].itertuples():
                 forecasts[row.days].append((life.open_at(age + row.days), row.open, row.low, row.high))
         for ahead, numbers in forecasts.items():
@@ -58,6 +61,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--worlds", type=int, default=WORLDS)
     parser.add_argument("--ahead", type=int, nargs="+", default=[30])
+    parser.add_argument("--every", type=int, default=1, help="days from one run to the next")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--ages", type=lambda text: [int(age) for age in text.split(",")], default=AGES)
     parser.add_argument("--kinds", type=lambda text: text.split(";"), default=[*KINDS])
@@ -65,7 +69,12 @@ def main():
     began = time.process_time()
     for kind in options.kinds:
         table = calibration(
-            kind, options.ages, aheads=options.ahead, worlds=options.worlds, first_seed=options.seed
+            kind,
+            options.ages,
+            aheads=options.ahead,
+            every=options.every,
+            worlds=options.worlds,
+            first_seed=options.seed,
         )
         for row in table.itertuples():
             print(  # noqa: T201

@@ -160,12 +160,13 @@ class Life:
         """How many listings are open at the end of a day, of whoever is registered by then."""
         return int(((self.turns <= day).sum(axis=1) % 2).sum())
 
-    def tables(self, age):
-        """Records, flows by site, relistings and people, as of the end of a day."""
+    def tables(self, age, every=1):
+        """Records, flows by site, relistings, people and runs, as of a run at the end of a day; `every` days one ran."""
         is_registered = self.turns[:, 0] <= age
         user, site, turns, vanishes, met_gone = (
             column[is_registered] for column in (self.user, self.site, self.turns, self.vanishes, self.gone)
         )
+        turns = age - (age - turns) // every * every  # the run that observed it
         turn = (turns <= age).sum(axis=1) - 1
         at = np.arange(len(turns))
         gone = np.where(vanishes[at, turn] & ~(met_gone & (turn == 1)), "vanished", "removed")
@@ -182,10 +183,14 @@ class Life:
         ).astype({"status": "str", "user_id": "int64"})
         people = np.flatnonzero(self.registered <= age)
         watched = pd.DataFrame(
-            {"user_id": people, "watched_from": self._instants(age, self.registered[people])}
+            {
+                "user_id": people,
+                "watched_from": self._instants(age, age - (age - self.registered[people]) // every * every),
+            }
         )
         flows = self._flows(age, site, turns, vanishes, baseline)
-        return records, flows, self._back(age, turns, met_gone), watched
+        runs = pd.DataFrame({"finished_at": self._instants(age, range(age % every, age + 1, every))})
+        return records, flows, self._back(age, turns, met_gone), watched, runs
 
     def _instants(self, age, day):
         return pd.to_datetime([AT - timedelta(days=float(age - one) + 0.4) for one in day], utc=True).as_unit(
@@ -196,8 +201,9 @@ class Life:
         begun, ended = turns[:, :-1:2], turns[:, 1::2]
         first = np.zeros(begun.shape, "bool")
         first[:, 0] = baseline
-        there = (begun <= age) & (ended > begun)  # not what was never met open
-        how = np.where(vanishes[:, 1::2][there], "vanished", "removed")
+        there = (begun <= age) & ((ended > begun) | ~first)  # not what was removed at first
+        how = np.where(vanishes[:, 1::2][there], "vanished", "removed").astype("object")
+        how[(ended == begun)[there]] = "first_removed"  # it came and went between two runs
         left = pd.DataFrame(
             {
                 "site": np.broadcast_to(site[:, None], begun.shape)[there],
