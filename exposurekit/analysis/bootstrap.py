@@ -20,12 +20,12 @@ class Arrivals:
     """New listings per span from one run to the next and the people they belong to, newest first.
 
     Spans are resampled whole, so listings that appeared together in the past appear together in the future: the more the
-    spans differ, the wider the interval. ``found`` has one row per span and four columns: people who got their first
+    spans differ, the wider the interval. ``counts`` has one row per span and four columns: people who got their first
     listing, other new listings (both only for people followed for more than `SETTLING_DAYS`), listings that people who
     registered after the first load had in their first days, and people who registered.
     """
 
-    found: Floats
+    counts: Floats
     exposed: Floats  # people who had been followed for more than `SETTLING_DAYS`, mean of the days with any
     share: Floats  # the share of each span's days with any
     span: int  # its days
@@ -36,11 +36,11 @@ class Arrivals:
 
     @property
     def rates(self) -> Floats:
-        """`found` per day, scaled to the number of people today, without the days on which nobody was followed."""
-        scale: Floats = np.repeat(1 / (self.span * self.share[:, None]), self.found.shape[1], axis=1)
+        """`counts` per day, scaled to the number of people today, without the days on which nobody was followed."""
+        scale: Floats = np.repeat(1 / (self.span * self.share[:, None]), self.counts.shape[1], axis=1)
         # First listings are not scaled: fewer people are without one, but more people are followed.
         scale[:, _FURTHER] *= self.settled / self.exposed
-        scaled: Floats = self.found * scale
+        scaled: Floats = self.counts * scale
         return scaled
 
     def expected(self, ahead: int) -> Floats:
@@ -85,20 +85,20 @@ class Arrivals:
     @property
     def bursts(self) -> tuple[float, float]:
         """The number of spans with arrivals, and of arrivals in each: k and n for n listings in each of k spans."""
-        n = self._found_in_total
+        n = self._totals
         total, squares = n.sum(), np.square(n).sum()
         return (total**2 / squares, squares / total) if total else (0.0, 0.0)
 
     @property
     def together(self) -> float:
         """How many listings arrive together: 1 if each comes by itself, since the variance then equals the mean."""
-        n = self._found_in_total
+        n = self._totals
         return float(n.var() / n.mean()) if n.any() else 0.0
 
     @property
-    def _found_in_total(self) -> Floats:
-        found: Floats = self.rates[:, :_REGISTERED].sum(axis=1) * self.span
-        return found
+    def _totals(self) -> Floats:
+        totals: Floats = self.rates[:, :_REGISTERED].sum(axis=1) * self.span
+        return totals
 
 
 def arrivals(
@@ -143,7 +143,7 @@ def arrivals(
     spans = np.flatnonzero(exposed_days)
     settling = np.bincount(1 - settled_days[settled_days <= 0], minlength=SETTLING_DAYS + 2)[1:]
     return Arrivals(
-        found=daily.reshape(-1, span, len(columns)).sum(axis=1)[spans].astype("float64"),
+        counts=daily.reshape(-1, span, len(columns)).sum(axis=1)[spans].astype("float64"),
         exposed=(exposed.sum(axis=1)[spans] / exposed_days[spans]).astype("float64"),
         share=exposed_days[spans] / span,
         span=span,
