@@ -13,7 +13,7 @@
     ├── ScanTimeout          a scan did not finish in time
     ├── NotFound             a user who is not loaded, a run that does not exist
     │   └── EmptyHistory     a history without a run
-    ├── DiskFull             no space for a history, or for temporary files
+    ├── DiskFull             no space for a history, a file, or temporary files
     ├── Leak                 personal data in what is to be shared
     └── MissingColumns       a table lacks columns that a question needs
 """

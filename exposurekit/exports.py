@@ -71,7 +71,9 @@ def export(
         The path.
 
     Raises:
-        InvalidArgument: The ending is unknown, the file cannot be written, or Excel cannot hold the table.
+        InvalidArgument: The ending is unknown, or Excel cannot hold the table.
+        ConfigurationError: The file cannot be written.
+        DiskFull: No space is left for the file.
         Leak: The result contains a personal value although it should not; nothing is written.
 
     Text is never a formula in CSV and Excel. Excel has column widths, wrapped text, a frozen header, links for web

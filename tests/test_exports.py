@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from support import controls as kit
 from support import hostile_demo
+from support.full_disk import file_size_limit
 from support.histories import Clock, Person, Service, a_record, an_alert, seen_through
 from support.hostile_texts import PAYLOADS
 from support.shared_worlds import a_world, leaked_values
@@ -20,7 +21,7 @@ from support.shared_worlds import a_world, leaked_values
 import exposurekit as ek
 from exposurekit.analysis.removal_warnings import MAILBOX
 from exposurekit.analysis.tasks import NO_VALUES
-from exposurekit.errors import ConfigurationError, InvalidArgument, Leak
+from exposurekit.errors import ConfigurationError, DiskFull, InvalidArgument, Leak
 from exposurekit.history import History
 
 FORMS = (".csv", ".xlsx", ".parquet")
@@ -210,6 +211,20 @@ def test_unsupported_export_is_refused_with_a_hint(*, exposure, tmp_path, kind, 
     with pytest.raises((ConfigurationError, InvalidArgument), match=re.escape(message)) as refused:
         ek.export(of[kind], tmp_path / name, **options)
     assert "Zinnia" not in str(refused.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["all.csv", "all.xlsx", "all.parquet", "queue.md", "fleet.html"])
+def test_a_full_disk_is_one_plain_error_and_leaves_nothing(exposure, tmp_path, name):
+    path = tmp_path / name
+    writes = {
+        "queue.md": lambda: ek.export(exposure, path, include_personal=True),
+        "fleet.html": lambda: ek.report(exposure, path, sections=["by_site"]),
+    }
+    write = writes.get(name, lambda: ek.export(exposure.records(), path, include_personal=True))
+    message = f"No space is left for {path}: free some, and try again"
+    with file_size_limit(100), pytest.raises(DiskFull, match=f"^{re.escape(message)}$"):
+        write()
     assert list(tmp_path.iterdir()) == []
 
 

@@ -19,7 +19,7 @@ from dataclasses import replace
 from datetime import date, datetime
 from pathlib import Path
 
-from exposurekit.errors import ConfigurationError, InvalidArgument
+from exposurekit.errors import ConfigurationError, DiskFull, InvalidArgument
 from exposurekit.exposure import Exposure
 from exposurekit.history import History
 from exposurekit.privacy import pseudonyms
@@ -27,7 +27,7 @@ from exposurekit.reports import leak_check, pdf
 from exposurekit.reports.data import ReportSource
 from exposurekit.reports.model import Action, Fact, Removal, Report, Section
 from exposurekit.reports.sections import KINDS, build_report, needed_tables
-from exposurekit.system.atomic_files import write_file
+from exposurekit.system.atomic_files import NO_SPACE, write_file
 from exposurekit.text.sanitize import plain
 
 _SUFFIXES = (".html", ".htm", ".pdf")
@@ -91,6 +91,7 @@ def report(
     Raises:
         InvalidArgument: The arguments do not go together.
         ConfigurationError: The file cannot be written.
+        DiskFull: No space is left for the file.
         NotFound: The history is empty, or does not contain the user.
         Leak: A share-safe report contains personal data; nothing is written.
 
@@ -142,11 +143,14 @@ def write(path: Path, content: bytes) -> None:
     """Write a file whole or not at all, for its owner alone.
 
     Raises:
+        DiskFull: No space is left for it.
         ConfigurationError: It cannot be written.
     """
     try:
         write_file(path, content)
     except OSError as error:
+        if error.errno in NO_SPACE:
+            raise DiskFull(f"No space is left for {plain(path)}: free some, and try again") from None
         raise ConfigurationError(f"{plain(path)} cannot be written: {error.strerror}") from None
 
 

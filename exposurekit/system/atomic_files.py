@@ -1,8 +1,11 @@
 """Files that appear complete or not at all, readable by their owner alone."""
 
+import errno
 import os
 import secrets
 from pathlib import Path
+
+NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # the disk, a quota or a limit on files refused a write
 
 
 def write_file(path: Path, content: bytes, *, overwrite: bool = True, durable: bool = False) -> bool:

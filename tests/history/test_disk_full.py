@@ -2,16 +2,15 @@
 
 import json
 import os
-import resource
 import shutil
 import subprocess
 import sys
-from contextlib import contextmanager
 from datetime import timedelta
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
+from support.full_disk import file_size_limit
 from support.histories import DAWN, Clock, Person, a_record
 
 from exposurekit.errors import DiskFull
@@ -25,17 +24,6 @@ NOT_ERASED = "No space is left where the history is stored, and the person is no
 def noise(length):
     """Text that cannot be compressed below half its length."""
     return "".join(sha256(str(number).encode()).hexdigest() for number in range(length // 64))
-
-
-@contextmanager
-def file_size_limit(size):
-    """Within the block no file may grow beyond a size: the system refuses such writes, as on a full disk."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@ Nothing is created before the first write. No error repeats the path, which may 
 """
 
 import contextlib
-import errno
 import json
 import os
 import re
@@ -19,10 +18,10 @@ import pyarrow.fs
 
 from exposurekit.errors import ConfigurationError, DiskFull, NotFound
 from exposurekit.history.storage.schema import TABLES
+from exposurekit.system.atomic_files import NO_SPACE
 
 _ABOUT = "history.json"
 FORMAT = 3  # of new histories; `upgrade` converts older ones
-_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _OS_ERROR = re.compile(r"\(?(?:os error|errno|Errno) (\d+)[)\]]")
 _FORBIDDEN_CHARACTERS = "%[]*?{}"  # deltalake or an engine would interpret them
 _OWN_FILES = re.compile(  # tables, staged runs, the inbox, the watch; their locks and drafts
@@ -226,7 +225,7 @@ def writing(*kinds: type[Exception]) -> Iterator[None]:
 def _is_full(error: Exception) -> bool:
     """Return whether the disk, a quota or a limit on files refused a write; deltalake has that only in its text."""
     code = error.errno if isinstance(error, OSError) else None
-    return code in _FULL or {*map(int, _OS_ERROR.findall(str(error)))} & _FULL != set()
+    return code in NO_SPACE or {*map(int, _OS_ERROR.findall(str(error)))} & NO_SPACE != set()
 
 
 def _problem(error: Exception) -> str:
