@@ -189,8 +189,9 @@ def _excel(table: pd.DataFrame, about: Mapping[str, str]) -> bytes:
     _check_lengths(flat)
     notes = pd.DataFrame({"about": [*about], "value": [*about.values()]}, dtype="object")
     file = io.BytesIO()
-    # All text is text: no formulas, and links only where `_write_links` creates them.
-    options = {"strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False}
+    # All text is text: no formulas, and links only where `_write_links` creates them. Nothing is in temporary files.
+    text = dict.fromkeys(["strings_to_formulas", "strings_to_urls", "strings_to_numbers"], False)
+    options = {**text, "in_memory": True}
     with pd.ExcelWriter(file, engine="xlsxwriter", engine_kwargs={"options": options}) as writer:
         wrapped = writer.book.add_format({"text_wrap": True, "valign": "top"})
         for name, rows in {_PRODUCER: flat, "about": notes}.items():
