@@ -7,20 +7,18 @@ released step never changes, and tests/service/storage/test_migrations.py checks
 
 from pathlib import Path
 
-from alembic.operations import Operations
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, inspect, text
 
 from exposurekit.errors import ConfigurationError
 
 REVISIONS = FIRST, *_, NEWEST = "0001", "0002", "0003", "0004"
+_VERSIONS = text("SELECT version_num FROM alembic_version")
 _ONE_AT_A_TIME = text("SELECT pg_advisory_xact_lock(7249130582)")  # an arbitrary lock number
 
 
 def is_newest(connection: Connection) -> bool:
     """Return whether the database is up to date; only reads. Raises `ConfigurationError` if a newer version made it."""
-    return _version(MigrationContext.configure(connection)) == NEWEST
+    return _version(connection) == NEWEST
 
 
 def migrate(connection: Connection) -> None:
@@ -30,10 +28,15 @@ def migrate(connection: Connection) -> None:
     """
     if connection.dialect.name == "postgresql":
         connection.execute(_ONE_AT_A_TIME)
-    context = MigrationContext.configure(connection)
-    version = _version(context)
+    version = _version(connection)
     if version == NEWEST:
         return
+    # Imported here: it takes a fifth of the time in which a service starts.
+    from alembic.operations import Operations
+    from alembic.runtime.migration import MigrationContext
+    from alembic.script import ScriptDirectory
+
+    context = MigrationContext.configure(connection)
     if version is None and inspect(connection).has_table("marks"):
         version = FIRST  # created before migrations existed
     steps = ScriptDirectory(str(Path(__file__).parent))
@@ -42,8 +45,9 @@ def migrate(connection: Connection) -> None:
     context.stamp(steps, NEWEST)
 
 
-def _version(context: MigrationContext) -> str | None:
-    heads = context.get_current_heads()
+def _version(connection: Connection) -> str | None:
+    has_versions = inspect(connection).has_table("alembic_version")
+    heads = connection.scalars(_VERSIONS).all() if has_versions else []
     if len(heads) > 1 or any(head not in REVISIONS and head < NEWEST for head in heads):
         raise ConfigurationError("the database has an unknown schema version: restore it from a backup")
     version = heads[0] if heads else None
