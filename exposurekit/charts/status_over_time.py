@@ -12,7 +12,7 @@ from exposurekit.charts.area import MAX_LINES, areas, lines
 from exposurekit.charts.argument_checks import check_input
 from exposurekit.charts.bars import leaders, rest_label, row_labels
 from exposurekit.charts.forecast import horizons
-from exposurekit.charts.theme import Chart, chart, empty_chart, short
+from exposurekit.charts.theme import Chart, chart, count_ticks, empty_chart, short
 from exposurekit.charts.time_gaps import ObservedSpans, observed_spans
 from exposurekit.charts.waterfall import OPEN as OPEN_SCALE
 from exposurekit.charts.waterfall import SCORE, waterfall
@@ -119,7 +119,7 @@ def _by_status(table: pd.DataFrame, provenance: str) -> Chart:
         provenance=provenance,
         hovermode="x unified",
     )
-    return _with_time_axis(figure, "listings" if REMOVED in rows else "items")
+    return _with_time_axis(figure, "listings" if REMOVED in rows else "items", rows["total"].max())
 
 
 def _statuses(table: pd.DataFrame) -> list[str]:
@@ -130,8 +130,8 @@ def _statuses(table: pd.DataFrame) -> list[str]:
     return [*listed, *(name for name in (VANISHED, UNKNOWN) if table[name].any())]
 
 
-def _with_time_axis(figure: Chart, counted: str) -> Chart:
-    figure.update_yaxes(title_text=counted, rangemode="tozero", tickformat=",d")
+def _with_time_axis(figure: Chart, counted: str, most: float) -> Chart:
+    figure.update_yaxes(title_text=counted, rangemode="tozero", **count_ticks(most))
     figure.update_xaxes(type="date", title_text="UTC", hoverformat="%Y-%m-%d %H:%M")
     return figure
 
@@ -205,7 +205,9 @@ def _by_group(table: pd.DataFrame, by: str, provenance: str) -> Chart:
         legend={"orientation": "v", "x": 1.01, "y": 1, "yanchor": "top"},
         showlegend=True,
     )
-    return _with_time_axis(figure, "open listings" if REMOVED in rows else "items")
+    return _with_time_axis(
+        figure, "open listings" if REMOVED in rows else "items", np.nanmax(counts, initial=0)
+    )
 
 
 def _groups(rows: pd.DataFrame, by: str, periods: int) -> pd.DataFrame:

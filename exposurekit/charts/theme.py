@@ -237,8 +237,12 @@ def short(text: object) -> str:
 
 def count_axis(title: str, most: float, *, room: float = 1.08) -> dict[str, Any]:
     """An axis of counts from 0, in whole numbers; `room` times the maximum leaves space for text behind the bars."""
-    ticks = {"dtick": 1} if most <= _MAX_SINGLE_TICKS else {}
-    return {"title": {"text": title}, "range": [0, max(most, 1) * room], "tickformat": ",d", **ticks}
+    return {"title": {"text": title}, "range": [0, max(most, 1) * room], **count_ticks(most)}
+
+
+def count_ticks(most: float) -> dict[str, Any]:
+    """Ticks of counts up to a maximum: whole numbers, none of them twice."""
+    return {"tickformat": ",d", **({"dtick": 1} if most <= _MAX_SINGLE_TICKS else {})}
 
 
 def interval_label(table: pd.DataFrame) -> str:

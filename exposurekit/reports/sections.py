@@ -360,6 +360,11 @@ def _removal_action(removal: Removal, n_open: int, at: int) -> Action | None:
     )
 
 
+def _person_title(data: ReportData) -> str:
+    name = data.names.get(data.user or 0)
+    return f"Exposure of {data.user_label if name is None else f'{short(name)} ({data.user_label})'}"
+
+
 def _request_action(data: ReportData) -> Action:
     request = data["best_next_fields"].iloc[0]
     person = data.names.get(int(request["user_id"]), f"user {request['user_id']}")
@@ -621,7 +626,7 @@ KINDS = {
     ),
     "person": Kind(
         ("records", "status_over_time", "links", "blockers", "best_next_fields", "work_queue"),
-        lambda data: f"Exposure of {data.user_label}",
+        _person_title,
         _finding,
         _facts,
         _FACT_NEEDS,
