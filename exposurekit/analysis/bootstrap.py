@@ -29,7 +29,7 @@ class Arrivals:
     exposed: Floats  # people who had been followed for more than `SETTLING_DAYS`, mean of the days with any
     share: Floats  # the share of each span's days with any
     span: int  # its days
-    settled: int  # the same count today
+    settled: int  # people who have been followed for more than `SETTLING_DAYS` today
     settling: Floats  # people who pass `SETTLING_DAYS` on each of the coming days
     clean: int  # people who have had no listing so far
     days: int  # since the first person was registered
@@ -123,7 +123,7 @@ def arrivals(
     followed = followed_days.to_numpy("int64")
     days = int(followed.max(initial=0))
     max_days = min(max_days, days)
-    max_days -= max_days % span
+    max_days = max(max_days // span, 1) * span
     owner_followed = followed_days.reindex(user).fillna(days).to_numpy("int64")
     is_arrival = owner_followed - age > SETTLING_DAYS
     is_first = age == oldest_age.reindex(user).to_numpy("int64")

@@ -50,16 +50,16 @@ def forecast(
 
     Open listings are removed at the rates observed for their age; removed and vanished listings come back at the rates
     observed for the time they have been gone. How old or how long gone a listing was at the first load of its user is
-    not known: those that were open, and those that were removed, have rates of their own by the days since then. New listings arrive as on the observed days, for the current people and for people who will register. Beyond
-    the observed ages each site's last rate continues, pooled with the overall rate.
-
-    If runs are days apart, what they observed began, or ended, on any day since the run before.
+    not known: those that were open, and those that were removed, have rates of their own by the days since then. New
+    listings arrive as on the observed days, for the current people and for people who will register. Beyond the observed
+    ages each site's last rate continues, pooled with the overall rate. If runs are days apart, what they observed began,
+    or ended, on any day since the run before.
 
     The interval comes from 400 draws of the rates plus sampling error; arrivals resample the time between two runs as a
-    whole, so bursts widen it. If the history does not support a forecast, the numbers are missing and ``reason`` says why: the history is
-    shorter than 30 days or twice the horizon; every open listing would be older than any that was observed; or new
-    listings arrived in too few bursts (four are needed, or fifteen if the horizon is longer than a third of the
-    history, or the history shorter than 60 days).
+    whole, so bursts widen it. If the history does not support a forecast, the numbers are missing and ``reason`` says
+    why: the history is shorter than 30 days or twice the horizon, or has fewer than five runs; every open listing would
+    be older than any that was observed; or new listings arrived in too few bursts (four are needed, or fifteen if the
+    horizon is longer than a third of the history, or the history shorter than 60 days).
 
     Args:
         records: A table as returned by `History.records()`: ``user_id``, ``status``, ``first_seen_at``, ``changed_at``
@@ -73,7 +73,8 @@ def forecast(
             their first listing). None: the people in ``records``, since their first listing.
         runs: The times of the runs: ``finished_at`` (UTC). None: they are a day apart.
         days: Horizons in days, at least 1.
-        arrivals_days: The number of days before ``at`` from which the arrival rate is estimated.
+        arrivals_days: The number of days before ``at`` from which the arrival rate is estimated; if runs are days apart,
+            at least those of four runs.
         level: Confidence level of the interval, between 0 and 1.
 
     Returns:
@@ -123,7 +124,8 @@ def forecast(
         ),
         after_opening,
     )
-    new = arrivals(listed, people, at, arrivals_days, gap)
+    enough_days = arrivals_days if gap == 1 else max(arrivals_days, MIN_BURSTS * gap)
+    new = arrivals(listed, people, at, enough_days, gap)
     table = pd.DataFrame([_row(population, new, ahead, level) for ahead in days])
     numbers = dict.fromkeys(("of_open", "of_gone", "of_new", "open", "low", "high"), "float64")
     table = table.astype(
@@ -417,6 +419,8 @@ def _obstacle(population: _Population, new: Arrivals, ahead: int) -> str | None:
         return f"{ahead} days ahead require {needed} days of history"
     if population.open_now and population.beyond(ahead) == population.open_now:
         return f"in {ahead} days every open listing will be older than any observed so far"
+    if new.span > 1 and len(new.counts) < MIN_BURSTS:
+        return f"runs are {new.span} days apart: a forecast needs at least {MIN_BURSTS + 1}"
     bursts, size = new.bursts
     needed = CAUTION_BURSTS if new.days < max(CAUTION_RATIO * ahead, BURST_HISTORY_DAYS) else MIN_BURSTS
     if new.together > BURST_SIZE and bursts < needed:

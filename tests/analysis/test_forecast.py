@@ -436,6 +436,26 @@ def test_weekly_runs_are_no_bursts(size, is_short):
     assert (lacks, "bursts of about 70" in why) == (is_short, is_short)
 
 
+@pytest.mark.parametrize(("runs", "is_short"), [(3, True), (4, True), (5, False)])
+def test_few_runs_give_no_forecast(runs, is_short):
+    days = [30 * number for number in range(runs)]
+    came = [(1, "odd", day + 0.1, day) for day in days[:-1] for _ in range(3)]
+    finished = pd.DataFrame({"finished_at": [NOW - timedelta(days=day + 0.1) for day in days]})
+    table = coming(records((1, "odd", days[-1] + 0.5, days[-1]), *came), registered(days[-1]), runs=finished)
+    lacks, why = reason(table.iloc[:1])
+    assert lacks == is_short
+    assert (why == "runs are 30 days apart: a forecast needs at least 5") == is_short
+
+
+def test_arrivals_are_counted_over_four_runs_at_least():
+    came = [(1, "odd", 7 * week + 0.1, 7 * week) for week in range(1, 10) for _ in range(5)]
+    listed = records((1, "odd", 77.5, 77), *came)
+    runs = pd.DataFrame({"finished_at": [NOW - timedelta(days=7 * week + 0.1) for week in range(12)]})
+    few, four = (coming(listed, registered(77), days=[7], arrivals_days=days, runs=runs) for days in (2, 28))
+    pd.testing.assert_frame_equal(few, four)
+    assert few["of_new"].tolist() == pytest.approx([5 * 3 / 4], rel=0.01)  # none in the newest week
+
+
 def test_records_of_people_who_left_are_left_out():
     episodes = flows((0, "entered", False, 2), (20, "open", False, 1), (20, "unknown", False, 1))
     here = [(1, "discovered", 50, 50), (1, "removed", 9, 5)]
