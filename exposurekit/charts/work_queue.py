@@ -179,7 +179,7 @@ def best_next_fields(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     """
     check_input("best_next_fields", table, _REQUESTS)
     if table.empty:
-        return empty_chart("No missing field blocks a removal", provenance=provenance)
+        return empty_chart("No field to ask for", provenance=provenance)
     drawn = table.head(MAX_ROWS)
     requests = zip(drawn["rank"], drawn["user_id"], drawn["fields"], strict=True)
     labels = [f"{rank:,}. user {user_id}: {label_text(fields)}" for rank, user_id, fields in requests]
