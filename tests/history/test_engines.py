@@ -31,6 +31,7 @@ from support.spark import cluster  # noqa: F401  a fixture
 from exposurekit.errors import ConfigurationError, InvalidArgument
 from exposurekit.history import History, ReceivedDelivery
 from exposurekit.history.engines.duckdb import DuckDB, Files, StaleSnapshot, engine_of
+from exposurekit.history.reader import MAX_TIME
 from exposurekit.questions import QUESTIONS
 
 INSTANT = pa.timestamp("us", tz="UTC")
@@ -456,6 +457,12 @@ def test_a_history_on_a_cluster_has_equal_results(cluster, collected):  # noqa: 
     answers = {name: getattr(History, name) for name in tables} | {
         "all changes": History.changes,
         "records": lambda history: history.records(as_of=since),
+        "status_over_time, by run": lambda history: history.status_over_time(every="run"),
+        "status_over_time, by person": lambda history: history.status_over_time("user_id"),
+        "time_to_removal, of all": lambda history: history.time_to_removal(by=None),
+        "diff, counts": lambda history: history.diff(since).counts,
+        "diff, by site": lambda history: history.diff(since).by_site,
+        "record names": lambda history: history._reader.record_names(MAX_TIME, history._reader.latest()),
         "status_over_time, by week": lambda history: history.status_over_time("site", every="week"),
     }
     for name, question in QUESTIONS.items():

@@ -34,7 +34,7 @@ def test_the_service_serves_the_document(service):
 
 
 @DESCRIBED.parametrize()
-@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 def test_every_response_is_as_described(case, service, jane, store):
     """Some requests are sent as generated, which are mostly rejected; most are sent with valid credentials."""
     lot = zlib.crc32(repr((case.path_parameters, case.query, case.body)).encode("utf-8", "replace"))

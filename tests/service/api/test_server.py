@@ -123,8 +123,8 @@ def serve_until_the_worker_fails(directory, *, then=lambda _: None):
 
 
 def test_a_crashed_worker_ends_the_service_with_its_error(tmp_path, caplog):
-    before = serving_threads()
     """A service without a worker would respond and never scan."""
+    before = serving_threads()
     message = r"^the worker ended \(ZeroDivisionError\), and the service with it: "
     with pytest.raises(WorkerCrashed, match=message):
         serve_until_the_worker_fails(tmp_path)
