@@ -6,16 +6,19 @@ import itertools
 import subprocess
 import tarfile
 
+import pandas as pd
 import pypdfium2
 import pytest
 from pypdfium2 import raw
 from support import contrast, controls, hostile_demo
 from support import jupyter as kit
+from support.chart_tables import transitions
 from support.drawn_charts import assert_well_drawn, every_chart, measured
 from support.histories import Service, seen_through
 from support.hostile_texts import BEACON, PAYLOADS, RUN
 
 import exposurekit as ek
+from exposurekit import analysis, charts
 from exposurekit.errors import ConfigurationError
 from exposurekit.reports import pdf as reports_pdf
 
@@ -186,6 +189,22 @@ def test_each_chart_is_drawn_as_described(width, tmp_path):
             page.evaluate(BEFORE_PRINT)
             assert_well_drawn(measured(page))
         assert observed.errors == []
+
+
+def test_small_counts_have_each_tick_once(tmp_path):
+    days = pd.date_range("2026-03-01", periods=3, tz="UTC")
+    runs = pd.DataFrame({"at": days, "people": 1, "unseen": 0})
+    figures = {}
+    for n in (0, 1, 2, 9):
+        came = transitions().assign(at=days, n=[n, 0, 0])
+        for by in (None, "site"):
+            figures[f"{n} {by}"] = charts.status_over_time(analysis.status_over_time(came, runs, by=by))
+    sections = [ek.Section(name, figure=figure) for name, figure in figures.items()]
+    with seen_through(controls.three_people()) as exposure:
+        ek.report(exposure, tmp_path / "charts.html", sections=sections)
+    with opened(tmp_path / "charts.html", width=390) as (page, _):
+        drawn(page)
+        assert_well_drawn(measured(page), len(figures))
 
 
 def words(text):

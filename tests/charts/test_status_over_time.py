@@ -55,12 +55,6 @@ def expected(**more):
     return table
 
 
-@pytest.mark.parametrize(("most", "dtick"), [(0, 1), (1, 1), (8, 1), (9, None)])
-def test_ticks_are_whole_numbers_and_none_is_twice(most, dtick):
-    drawn = charts.status_over_time(counted(days(1, 2), discovered=most, removed=0))
-    assert drawn.layout.yaxis.dtick == dtick
-
-
 def named(figure, name):
     return [trace for trace in figure.data if trace.name == name]
 

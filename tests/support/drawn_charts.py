@@ -45,6 +45,13 @@ MEASURE = """(slack) => {
     texts.forEach((one, at) => texts.slice(at + 1).forEach((other) => {
       if (!apart(one.corners, other.corners)) overlapping.push(`${one.words} / ${other.words}`);
     }));
+    // The labels that an axis has twice. One of time may have each noon.
+    const isDate = (axis) => chart._fullLayout[axis.replace(/^(.)(\\d*)tick$/, "$1axis$2")].type === "date";
+    const axes = new Set([...chart.querySelectorAll("svg.main-svg g[class$=tick]")].map((tick) => tick.classList[0]));
+    const repeated = [...axes].filter((axis) => !isDate(axis)).flatMap((axis) => {
+      const labels = [...chart.querySelectorAll(`svg.main-svg g.${axis}`)].filter(isVisible).map((tick) => tick.textContent);
+      return labels.filter((label, at) => labels.indexOf(label) < at).map((label) => `${axis} ${label}`);
+    });
     const outside = ({ box }) => box.left < frame.left - 1 || box.right > frame.right + 1
       || box.top < frame.top - 1 || box.bottom > frame.bottom + 1;
     return {
@@ -55,7 +62,7 @@ MEASURE = """(slack) => {
       room: Math.min(chart.clientWidth, chart.parentElement.clientWidth / zoom), visible_height: chart.getBoundingClientRect().height / zoom,
       types: chart.data.map((trace) => trace.type ?? "scatter"),
       drawn_types: chart.data.map((_, at) => chart._fullData.find((trace) => trace.index === at)?.type),
-      overlapping, outside: texts.filter(outside).map((text) => text.words),
+      overlapping, repeated, outside: texts.filter(outside).map((text) => text.words),
     };
   }
   return [...document.querySelectorAll(".js-plotly-plot")].filter((one) => one._fullLayout).map(measured);
@@ -75,6 +82,7 @@ class Drawn:
     types: list[str]
     drawn_types: list[str]
     overlapping: list[str]
+    repeated: list[str]
     outside: list[str]
 
 
@@ -87,6 +95,7 @@ def assert_well_drawn(drawn, count=COUNT):
     assert [one.title for one in drawn if one.types != one.drawn_types] == []
     assert [(one.title, one.overlapping) for one in drawn if one.overlapping] == []
     assert [(one.title, one.outside) for one in drawn if one.outside] == []
+    assert [(one.title, one.repeated) for one in drawn if one.repeated] == []
 
 
 def every_chart():

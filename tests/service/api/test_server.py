@@ -155,6 +155,7 @@ def test_a_command_whose_worker_crashes_exits_with_1(tmp_path, monkeypatch, comm
     async def fail(_):
         raise ZeroDivisionError("of Jane Doe")
 
+    # No fault from outside ends a worker, which logs them all and goes on: only an error of its own does.
     monkeypatch.setattr(Worker, "run", fail)
     key = Vault.generate_key()
 
