@@ -41,7 +41,7 @@ TOP = "__init__"  # loads the public names lazily; cli reads the version from it
 
 # A third-party package, and the modules that may import it; a package name covers everything inside it.
 ENTRY_POINTS = {
-    "httpx": {"client.transports.httpx", "client.transports.aiohttp"},
+    "httpx": {"client.transports.httpx"},
     "aiohttp": {"client.transports.aiohttp", "service.http.client"},
     "yarl": {"client.transports.aiohttp", "service.http.client", "service.http.request"},
     "pydantic_settings": {"client.config"},

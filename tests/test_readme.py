@@ -93,6 +93,8 @@ def test_the_python_blocks_run(demo, monkeypatch, capsys, tmp_path):
         exec(compile(ast.parse(small), "README.md", "exec"), scope)  # noqa: S102  the README's own text
     scope["client"].close()
     output = capsys.readouterr().out
+    [table] = blocks("text")
+    assert table.splitlines()[0].split() in [line.split() for line in output.splitlines()]
     assert "listings of" in output
     assert "Get user failed (401" in output
 

@@ -1,5 +1,7 @@
 """An IPython shell that runs cells as a notebook does."""
 
+import atexit
+
 from IPython.core.completer import provisionalcompleter
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
@@ -15,6 +17,8 @@ NAMES = (
 class Notebook:
     def __init__(self, **names):
         self.shell = InteractiveShell(config=Config(HistoryManager={"enabled": False}))
+        # At the end of the process each shell would look for garbage among all objects of all tests.
+        atexit.unregister(self.shell.atexit_operations)
         self.names = self.shell.user_ns
         self.names.update(names)
         self("%load_ext exposurekit")

@@ -6,7 +6,6 @@ doubles that again with its own requests and responses (measured: tests/benchmar
 
 import asyncio
 import re
-import ssl
 from functools import cache, partial
 from typing import Any
 from urllib.request import getproxies
@@ -33,7 +32,9 @@ class AiohttpTransport:
     def __init__(self, connections: int, headers: dict[str, str], *, secure: bool) -> None:
         self._loop = asyncio.get_running_loop()
         self._headers = headers
-        connector = aiohttp.TCPConnector(limit=connections, ssl=_certificates() if secure else False)
+        from exposurekit.client.transports.httpx import certificates
+
+        connector = aiohttp.TCPConnector(limit=connections, ssl=certificates() if secure else False)
         protocol: Any = partial(_Protocol, loop=self._loop)
         connector._factory = protocol  # noqa: SLF001  no argument sets it
         self._session = aiohttp.ClientSession(
@@ -186,9 +187,3 @@ def _length(message: Any) -> int | None:
 @cache
 def _timeout(seconds: float) -> aiohttp.ClientTimeout:
     return aiohttp.ClientTimeout(total=seconds)
-
-
-def _certificates() -> ssl.SSLContext:
-    from httpx import create_ssl_context
-
-    return create_ssl_context()  # the same authorities as the blocking client

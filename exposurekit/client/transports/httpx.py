@@ -1,10 +1,12 @@
 """Transports over httpx: for the blocking client, and for a transport that the caller passes."""
 
 import asyncio
+import os
 import socket
 import ssl
 import time
 from collections.abc import Iterator
+from functools import cache
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any
 
@@ -25,6 +27,7 @@ class HttpxTransport:
         no_cookies = CookieJar(DefaultCookiePolicy(allowed_domains=()))
         self._session = httpx.Client(
             transport=transport,
+            verify=certificates(),
             follow_redirects=False,
             cookies=no_cookies,
             event_hooks={"response": [_without_location]},
@@ -110,6 +113,19 @@ class ThreadedTransport:
 
     async def aclose(self) -> None:
         """Do nothing: a blocking client may still use the transport."""
+
+
+def certificates() -> ssl.SSLContext:
+    """The certificate authorities of this process, of ``SSL_CERT_FILE`` or ``SSL_CERT_DIR`` where they are set.
+
+    All clients share them: to read them takes longer than a request.
+    """
+    return _certificates(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
+
+
+@cache
+def _certificates(*_settings: str | None) -> ssl.SSLContext:
+    return httpx.create_ssl_context()
 
 
 def _without_location(response: httpx.Response) -> None:
