@@ -46,7 +46,7 @@ ENTRY_POINTS = {
     "yarl": {"client.transports.aiohttp", "service.http.client", "service.http.request"},
     "pydantic_settings": {"client.config"},
     "plotly": {"charts", "widgets.figure_widget"},
-    "pyarrow": {"frames", "snapshot", "history", "exports"},
+    "pyarrow": {"frames", "snapshot", "history", "exports", "system.file_store"},
     "pandas": {
         "frames",
         "exposure",

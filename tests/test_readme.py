@@ -226,7 +226,7 @@ def test_the_rules_are_valid():
         RULES, {"MAIL_PASSWORD": "pa55word", "SLACK_TOKEN": "T1JJ3T3L2/A1BRTD4JD/TIiajkdnlazkcOXrIdevi7FQ"}
     )
     check_addresses(rules)
-    assert len(rules.rules) == 7
+    assert (len(rules.notifications), len(rules.reports)) == (7, 1)
 
 
 def test_readme_has_at_most_200_lines():

@@ -92,7 +92,7 @@ def watch_run(settings: _Settings) -> None:
 
     The connection comes from EXPOSUREKIT_BASE_URL, _INTEGRATION_NAME, _API_KEY and _API_SECRET, or a .env file. Failures
     are retried, and a restart continues where it stopped. With --receive, users named in a webhook are reloaded
-    minutes later; with --rules, notifications are sent.
+    minutes later; with --rules, notifications are sent and weekly reports are written.
 
     Example: exposurekit watch run --every 6h --receive 8787 --rules rules.yaml
     """
@@ -106,12 +106,16 @@ def watch_run(settings: _Settings) -> None:
         exposure = connect(progress=False)
         opened = stack.enter_context(open_history(settings.history, settings.record_key))
         log_setup.to_stderr()
-        notifier = None
+        notifier, write_reports = None, None
         if settings.rules is not None:
             from exposurekit.monitor.notifications.outbox import NotificationOutbox, outbox_file
+            from exposurekit.reports.weekly import WeeklyReports
 
-            outbox = NotificationOutbox(outbox_file(status_file.parent))
-            notifier = open_notifier(settings.rules, stack.enter_context(closing(outbox)))
+            outbox = stack.enter_context(closing(NotificationOutbox(outbox_file(status_file.parent))))
+            notifier = open_notifier(settings.rules, outbox)
+            write_reports = WeeklyReports(
+                notifier.rules, outbox, opened, lambda: connect(client=exposure.client, progress=False)
+            ).write_due
         messages, receiver_running = None, None
         if settings.port is not None:
             receiver = create_receiver(
@@ -122,7 +126,8 @@ def watch_run(settings: _Settings) -> None:
             )
             messages = stack.enter_context(closing(receiver.messages))
             receiver_running = receiving(receiver, settings.host, settings.port)
-        running = Watch(opened, exposure, settings.every, WatchStatus(status_file), messages, notifier)
+        status = WatchStatus(status_file)
+        running = Watch(opened, exposure, settings.every, status, messages, notifier, write_reports)
         _stop_on_signals(running)
         running.run(receiver_running)
     click.echo("Stopped. Everything collected so far is stored.", err=True)

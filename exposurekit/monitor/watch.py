@@ -76,6 +76,7 @@ class Watch:
     status: WatchStatus
     inbox: InboxStore | None = None
     notifier: "Notifier | None" = None
+    write_reports: Callable[[], int] | None = None  # those that are due; it raises no error
     clock: Callable[[], datetime] = utc_now
     wait: Callable[[float], bool] | None = None  # for seconds or until `stop`; returns whether it was stopped
     _stop_signal: StopSignal = field(default_factory=StopSignal, repr=False)
@@ -124,6 +125,8 @@ class Watch:
         try:
             self._collect_if_due()
             self._evaluate_if_new()
+            if self.write_reports is not None:
+                self.write_reports()
             self._check_clock()
             due_at = self._due_at()
         except KeyboardInterrupt:

@@ -4,6 +4,8 @@ import base64
 import hashlib
 import json
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -69,6 +71,7 @@ _CELL_KINDS = {
     "url": "link",
     **dict.fromkeys(_SHARES, "share"),
 }
+_META = re.compile(r'<meta name="(generator|description)" content="([^"]*)">')
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _LEFT = ' class="left"'
 _UNBROKEN_MAX = 24  # characters of a value that is not broken over lines
@@ -92,24 +95,66 @@ def page(report: Any) -> str:
         f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:; "
         "font-src data:; connect-src 'none'; base-uri 'none'; form-action 'none'"
     )
-    html: str = _template().render(
-        report=report,
-        open_max=OPEN_MAX,
-        policy=policy,
-        style=_SAFE(f"@layer shared {{ {stylesheet()} }}\n{_file('templates/report.css')}"),
-        # The scripts follow the first chart, so that it is drawn before the tables below it are parsed.
-        first=first,
-        kinds=_KINDS,
-        describe=charts.describe,
-        which_name=WHICH_NAME,
-        drawing=[_SAFE(script) for script in drawing],
-        page_script=_SAFE(page_script),
+    html: str = (
+        _environment()
+        .get_template("report.html")
+        .render(
+            report=report,
+            open_max=OPEN_MAX,
+            policy=policy,
+            style=_style(),
+            # The scripts follow the first chart, so that it is drawn before the tables below it are parsed.
+            first=first,
+            kinds=_KINDS,
+            describe=charts.describe,
+            which_name=WHICH_NAME,
+            drawing=[_SAFE(script) for script in drawing],
+            page_script=_SAFE(page_script),
+        )
     )
     return html
 
 
+@dataclass(frozen=True, slots=True)
+class IndexEntry:
+    """One report in the index of a directory."""
+
+    file: str  # its name
+    day: str
+    finding: str
+    is_share_safe: bool
+
+
+def index_page(entries: Sequence[IndexEntry]) -> str:
+    """Render the list of the reports in a directory, in that order; it runs and loads nothing."""
+    page: str = (
+        _environment()
+        .get_template("index.html")
+        .render(
+            entries=entries,
+            policy="default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'",
+            style=_style(),
+        )
+    )
+    return page
+
+
+def metadata(head: str) -> dict[str, str]:
+    """Return the ``generator`` and ``description`` of a page from its beginning; empty if it has none.
+
+    >>> from exposurekit.reports.html import metadata
+    >>> metadata('<meta name="generator" content="exposurekit">')
+    {'generator': 'exposurekit'}
+    """
+    return {name: _SAFE(value).unescape() for name, value in _META.findall(head)}
+
+
+def _style() -> Markup:
+    return _SAFE(f"@layer shared {{ {stylesheet()} }}\n{_file('templates/report.css')}")
+
+
 @cache
-def _template() -> Any:
+def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("exposurekit.reports"),
         autoescape=True,
@@ -130,7 +175,7 @@ def _template() -> Any:
         "height": _height,
         "csv": lambda table: _data(formatting.as_csv(table)),
     }
-    return environment.get_template("report.html")
+    return environment
 
 
 def _with_links(step: str) -> Markup:

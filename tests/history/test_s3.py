@@ -4,14 +4,21 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import closing
 
 import httpx
 import pytest
 from support.histories import Person, Service, a_link, a_record, seen_through
+from support.notification_receivers import a_mailbox
 
 from exposurekit.errors import ConfigurationError
 from exposurekit.history import History
 from exposurekit.history.storage.delta import Store
+from exposurekit.monitor.notifications.notifier import Notifier
+from exposurekit.monitor.notifications.outbox import NotificationOutbox
+from exposurekit.monitor.notifications.rules import parse_rules
+from exposurekit.reports.weekly import WeeklyReports
+from exposurekit.system.file_store import FileStore
 
 pytestmark = pytest.mark.long
 DEADLINE_S = 60
@@ -75,3 +82,25 @@ def test_an_old_history_in_a_bucket_is_refused_with_advice(bucket):
     store.write_json(store.path("history.json"), {"records_by": "id"})
     with pytest.raises(ConfigurationError, match="only on a local disk: copy it there, open it once"):
         History("s3://bucket/old", storage_options=bucket)
+
+
+def test_weekly_reports_go_to_a_bucket(bucket, tmp_path, monkeypatch):
+    for name, value in bucket.items():
+        monkeypatch.setenv(name, value)
+    service = Service({1: Person([a_record(11)])})
+    with (
+        a_mailbox() as mail,
+        seen_through(service) as exposure,
+        History(tmp_path / "history") as history,
+        closing(NotificationOutbox(tmp_path / "notifications.db")) as outbox,
+    ):
+        history.collect(exposure)
+        rule = "{report: weekly, directory: 's3://bucket/reports', send: me, attach: true}"
+        rules = parse_rules(f"{{send_to: {{me: '{mail.url}'}}, rules: [{rule}]}}")
+        reports = WeeklyReports(rules, outbox, history, lambda: exposure)
+        assert [reports.write_due() for _ in range(2)] == [1, 0]
+        assert Notifier(rules, outbox).send() == 1
+        store = FileStore("s3://bucket/reports", what="A path", name="reports")
+        [name] = mail.files
+        assert mail.files[name] == store.read(store.path(name))
+        assert name.encode() in store.read(store.path("index.html"))

@@ -364,3 +364,11 @@ def test_the_status_file_is_private_and_follows_no_symlink(tmp_path, status_file
     status_file.stop(START)
     assert other.read_text() == "another's"
     assert read(status_file.path)["state"] == "stopped"
+
+
+def test_due_reports_are_written_after_each_step(scene):
+    seen = []
+    scene.watch(EVERY, EVERY, write_reports=lambda: seen.append(len(scene.history.runs()))).run()
+    assert seen[0] == 1
+    assert seen == sorted(seen)
+    assert seen[-1] == 3

@@ -17,16 +17,20 @@ from aiosmtpd.smtp import AuthResult
 
 @dataclass
 class Mailbox:
-    """Received mails, as subjects and texts."""
+    """Received mails, as subjects and texts, and the files attached to them by name."""
 
     port: int = 0
     mails: list[tuple[str, str]] = field(default_factory=list)
+    files: dict[str, bytes] = field(default_factory=dict)
 
     async def handle_DATA(self, _server: Any, _session: Any, envelope: Any) -> str:  # noqa: N802  aiosmtpd's own
         message = email.message_from_bytes(envelope.content, policy=email.policy.default)
         body = message.get_body(("plain", "html"))
         assert body is not None
         self.mails.append((str(message["Subject"]), body.get_content().replace("\r\n", "\n")))
+        self.files |= {
+            str(one.get_filename()): one.get_payload(decode=True) for one in message.iter_attachments()
+        }
         return "250 OK"
 
     @property

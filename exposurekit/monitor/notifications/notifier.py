@@ -1,12 +1,14 @@
 """The notifier: evaluates rules after each run and sends notifications through Apprise, with retries."""
 
 import logging
+import tempfile
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import apprise
@@ -24,6 +26,7 @@ from exposurekit.monitor.notifications.evaluate import (
 from exposurekit.monitor.notifications.outbox import Notification, NotificationOutbox
 from exposurekit.monitor.notifications.rules import Rule, Rules, counted_title
 from exposurekit.system.clock import utc_now
+from exposurekit.system.file_store import FileStore
 
 SEND_INTERVAL_S = 5.0
 STOP_TIMEOUT_S = 120.0  # wait for a message that is being sent: the next watch would send it again
@@ -113,7 +116,7 @@ class Notifier:
     ) -> list[Notification]:
         """Create one notification per address and trigger: the earliest of all rules, and personal if any rule is."""
         unique: dict[tuple[str, str], Notification] = {}
-        for rule in sorted(self.rules.rules, key=lambda rule: not rule.personal):
+        for rule in sorted(self.rules.notifications, key=lambda rule: not rule.personal):
             for notification in self._of_rule(rule, triggers(rule), at):
                 key = (notification.target, notification.trigger_key)
                 first = unique.setdefault(key, notification)
@@ -131,27 +134,50 @@ class Notifier:
     def _is_urgent(self, notification: Notification) -> bool:
         return any(
             rule.urgent and rule.title == notification.title and notification.target in rule.send
-            for rule in self.rules.rules
+            for rule in self.rules.notifications
         )
 
     def _deliver(self, target: str, notifications: Sequence[Notification]) -> str:
         if target not in self.rules.send_to:  # removed from the rules since: drop them
             return ""
-        return self._send_message(target, *compose_message(notifications))
+        attachments = [one.attachment for one in notifications if one.attachment is not None]
+        with _local_files(attachments) as files:
+            return self._send_message(target, *compose_message(notifications), files)
 
-    def _send_message(self, target: str, title: str, body: str) -> str:
-        """Send one message; return the failure's reason, empty if it was sent."""
+    def _send_message(self, target: str, title: str, body: str, files: Sequence[str] = ()) -> str:
+        """Send one message with files; return the failure's reason, empty if it was sent."""
         plugin = _plugin(self.rules.send_to[target].get_secret_value())
         if plugin is None:
             return "Apprise does not support this address"
         client = apprise.Apprise(asset=plugin.asset)
         client.add(plugin)
+        content: dict[str, Any] = {"title": title, "body": body, "body_format": apprise.NotifyFormat.TEXT}
         with apprise_errors.capture_apprise_log() as lines:
             try:
-                sent = bool(client.notify(title=title, body=body, body_format=apprise.NotifyFormat.TEXT))
+                sent = bool(client.notify(**content, attach=list(files) or None))
             except Exception:  # noqa: BLE001  a plugin's error may contain the address
                 sent = False
         return "" if sent else apprise_errors.failure_reason(lines)
+
+
+@contextmanager
+def _local_files(locations: Sequence[str]) -> Iterator[list[str]]:
+    """Yield the paths of files; one in a bucket is copied here meanwhile, and one that is gone is left out."""
+    with tempfile.TemporaryDirectory(prefix="exposurekit-attachments-") as directory:
+        files = []
+        for number, location in enumerate(locations):
+            if "://" not in location:
+                file = Path(location)
+            else:
+                parent, _, name = location.rpartition("/")
+                store = FileStore(parent, what="The address of an attachment", name="reports")
+                file = Path(directory) / str(number) / name
+                file.parent.mkdir()
+                with suppress(FileNotFoundError):
+                    file.write_bytes(store.read(store.path(name)))
+            if file.is_file():
+                files.append(str(file))
+        yield files
 
 
 def _plugin(url: str) -> Any:
@@ -220,4 +246,8 @@ def check_addresses(rules: Rules) -> None:
             raise ConfigurationError(
                 f"send_to, {name}: the address reaches {recipients} recipients. Give each an address of its own: "
                 "else all are notified again whenever one of them fails"
+            )
+        if not plugin.attachment_support and any(rule.attach and name in rule.send for rule in rules.reports):
+            raise ConfigurationError(
+                f"send_to, {name}: this address takes no files. Send the report to another, or leave out attach"
             )

@@ -20,6 +20,7 @@ OUTBOX_SCHEMA = Schema(
             title TEXT,                -- NULL: sent; the row remains to recognise the trigger
             line TEXT,
             due_at INTEGER NOT NULL,   -- microseconds since 1970, UTC
+            attachment TEXT,           -- the path or address of a file to send with it
             UNIQUE (target, trigger_key)
         )""",
         "CREATE INDEX notifications_unsent ON notifications (target, due_at) WHERE title IS NOT NULL",
@@ -41,6 +42,7 @@ OUTBOX_SCHEMA = Schema(
             "ALTER TABLE target_failures RENAME COLUMN tries TO attempts",
             "ALTER TABLE target_failures RENAME COLUMN again_at TO retry_at",
         ),
+        ("ALTER TABLE notifications ADD COLUMN attachment TEXT",),
     ),
 )
 FILE = "notifications.db"  # beside the watch's status file
@@ -60,6 +62,7 @@ class Notification:
     title: str  # what happened
     line: str = field(repr=False)  # where, or to whom
     due_at: datetime
+    attachment: str | None = field(default=None, repr=False)  # the path or address of a file to send with it
 
 
 class NotificationOutbox:
@@ -82,10 +85,13 @@ class NotificationOutbox:
         with self._database.writing() as connection:
             before = connection.total_changes
             connection.executemany(
-                "INSERT INTO notifications (target, trigger_key, title, line, due_at) VALUES (?, ?, ?, ?, ?) "
-                "ON CONFLICT (target, trigger_key) DO NOTHING",
+                "INSERT INTO notifications (target, trigger_key, title, line, due_at, attachment) "
+                "VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (target, trigger_key) DO NOTHING",
                 [
-                    (one.target, one.trigger_key, one.title, one.line, to_microseconds(one.due_at))
+                    (
+                        *(one.target, one.trigger_key, one.title, one.line),
+                        *(to_microseconds(one.due_at), one.attachment),
+                    )
                     for one in notifications
                 ],
             )
@@ -103,16 +109,18 @@ class NotificationOutbox:
         """
         with self._database.reading() as connection:
             rows = connection.execute(
-                "SELECT number, notifications.target, trigger_key, title, line, due_at FROM notifications "
+                "SELECT number, notifications.target, trigger_key, title, line, due_at, attachment "
+                "FROM notifications "
                 "LEFT JOIN target_failures ON target_failures.target = notifications.target "
                 "WHERE title IS NOT NULL AND due_at NOT BETWEEN ?1 + 1 AND ?2 "
                 "AND coalesce(retry_at, 0) NOT BETWEEN ?1 + 1 AND ?3 ORDER BY number",
                 (to_microseconds(at), to_microseconds(at + DELAY_MAX), to_microseconds(at + RETRY_DELAY_MAX)),
             ).fetchall()
         by_target: dict[str, list[tuple[int, Notification]]] = {}
-        for number, target, trigger_key, title, line, due_at in rows:
+        for number, target, trigger_key, title, line, due_at, attachment in rows:
+            due = from_microseconds(due_at)
             by_target.setdefault(target, []).append(
-                (number, Notification(target, trigger_key, title, line, from_microseconds(due_at)))
+                (number, Notification(target, trigger_key, title, line, due, attachment))
             )
         return by_target
 
@@ -120,7 +128,7 @@ class NotificationOutbox:
         """Record that notifications arrived: drop their text, remember their triggers."""
         with self._database.writing() as connection:
             connection.executemany(
-                "UPDATE notifications SET title = NULL, line = NULL WHERE number = ?",
+                "UPDATE notifications SET title = NULL, line = NULL, attachment = NULL WHERE number = ?",
                 [(number,) for number in numbers],
             )
             connection.execute("DELETE FROM target_failures WHERE target = ?", (target,))
@@ -149,6 +157,14 @@ class NotificationOutbox:
             ).rowcount
         self._database.scrub()
         return erased
+
+    def has(self, target: str, trigger_key: str) -> bool:
+        """Return whether an address has, or will get, the notification of a trigger."""
+        with self._database.reading() as connection:
+            row = connection.execute(
+                "SELECT 1 FROM notifications WHERE target = ? AND trigger_key = ?", (target, trigger_key)
+            ).fetchone()
+        return row is not None
 
     def waiting(self) -> int:
         """Count the unsent notifications, due or not."""

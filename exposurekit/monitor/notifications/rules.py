@@ -1,4 +1,4 @@
-"""Notification rules: when to notify which addresses, read from a YAML file and validated."""
+"""Rules: when to notify which addresses, and when to write a report; read from a YAML file and validated."""
 
 import contextlib
 import itertools
@@ -16,8 +16,10 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Discriminator,
     Field,
     SecretStr,
+    Tag,
     ValidationError,
     model_validator,
 )
@@ -40,6 +42,7 @@ THRESHOLDS = {"stuck": "days", "not_seen": "days", "score": "points"}
 _PLURAL = re.compile(r"\b(listing|removal|user|site|increase)s\b")
 _WITHOUT_USERS = ("score", "collection_failed", "site_broken")
 _WITHOUT_SITES = ("score", "collection_failed", "not_seen")
+WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _NAME = re.compile(r"\w[\w -]{0,39}")  # no characters that an address needs
 _RULES_MAX, _NAMES_MAX = 200, 10_000  # each run queries the history for each rule
@@ -133,6 +136,41 @@ class Rule(_RulesModel):
         )
 
 
+class ReportRule(_RulesModel):
+    """A report of each week, written to a directory or bucket; addresses get a summary of it.
+
+    It is share-safe, unless ``personal`` is set: then it has the names and values on file.
+    """
+
+    report: Literal["weekly"]
+    directory: Annotated[
+        str, Field(min_length=1, max_length=_NAMES_MAX)
+    ]  # or an address: s3://bucket/reports
+    send: Names = ()  # names from send_to
+    weekday: Literal["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"] = "monday"
+    at: TimeOfDay = time(8)
+    personal: bool = False
+    attach: bool = False  # the summary has the file with it
+
+    @property
+    def title(self) -> str:
+        """What is sent, in words."""
+        return "weekly report"
+
+
+def _kind_of_rule(value: Any) -> str:
+    return (
+        "report"
+        if isinstance(value, ReportRule) or (isinstance(value, dict) and "report" in value)
+        else "when"
+    )
+
+
+AnyRule = Annotated[
+    Annotated[Rule, Tag("when")] | Annotated[ReportRule, Tag("report")], Discriminator(_kind_of_rule)
+]
+
+
 class QuietHours(_RulesModel):
     """Hours in which nothing is sent; they may include midnight."""
 
@@ -152,7 +190,7 @@ class Rules(_RulesModel):
     """All rules of a file, with the addresses they use."""
 
     send_to: Addresses  # Apprise addresses by name: mailto://..., slack://..., ntfy://...
-    rules: Annotated[tuple[Rule, ...], Field(max_length=_RULES_MAX)]
+    rules: Annotated[tuple[AnyRule, ...], Field(max_length=_RULES_MAX)]
     digest_at: TimeOfDay = time(8)
     quiet_hours: QuietHours | None = None
     time_zone: Annotated[str, AfterValidator(_check_zone)] = "UTC"  # of these times
@@ -164,10 +202,30 @@ class Rules(_RulesModel):
         for number, rule in enumerate(self.rules, 1):
             # The name is not quoted: it may be an address with its password.
             if any(name not in self.send_to for name in rule.send):
-                raise ValueError(
-                    f"rule {number} ({rule.when}): send names an address that send_to does not have"
-                )
+                name = rule.when if isinstance(rule, Rule) else "report"
+                raise ValueError(f"rule {number} ({name}): send names an address that send_to does not have")
+            if isinstance(rule, ReportRule) and rule.attach and not rule.send:
+                raise ValueError(f"rule {number} (report): attach needs send")
         return self
+
+    @property
+    def notifications(self) -> tuple[Rule, ...]:
+        """The rules with a condition."""
+        return tuple(rule for rule in self.rules if isinstance(rule, Rule))
+
+    @property
+    def reports(self) -> tuple[ReportRule, ...]:
+        """The rules that write a report."""
+        return tuple(rule for rule in self.rules if isinstance(rule, ReportRule))
+
+    def report_due_at(self, rule: ReportRule, at: datetime) -> datetime:
+        """Return when the newest report of a rule became due: a time of day on its weekday, at most a week ago."""
+        zone = ZoneInfo(self.time_zone)
+        today = at.astimezone(zone).date()
+        since_weekday = (today.weekday() - WEEKDAYS.index(rule.weekday)) % len(WEEKDAYS)
+        weekdays = (today - timedelta(days=since_weekday + 7 * weeks) for weeks in (0, 1))
+        due = (datetime.combine(day, rule.at, tzinfo=zone) for day in weekdays)
+        return next(candidate for candidate in due if candidate.astimezone(UTC) <= at)
 
     def due_at(self, rule: Rule, at: datetime) -> datetime:
         """Return when a notification triggered at a time may be sent."""
@@ -211,10 +269,20 @@ def counted_title(title: str, count: int) -> str:
 def load_rules(path: Path, environment: Mapping[str, str] = os.environ) -> Rules:
     """Load rules from a YAML file that only its owner may read, since addresses contain passwords.
 
-    ``${NAME}`` in an address is replaced from the environment. Raises `ConfigurationError` with the position of a
+    ``${NAME}`` in an address is replaced from the environment, and a relative directory is taken from that of the file. Raises `ConfigurationError` with the position of a
     problem, never a value.
     """
-    return parse_rules(_read_text(path), environment, str(path))
+    rules = parse_rules(_read_text(path), environment, str(path))
+    return rules.model_copy(
+        update={"rules": tuple(_from_directory(rule, path.parent) for rule in rules.rules)}
+    )
+
+
+def _from_directory(rule: AnyRule, directory: Path) -> AnyRule:
+    """A rule with its directory, if it is relative, taken from that of the file."""
+    if not isinstance(rule, ReportRule) or "://" in rule.directory or rule.directory.startswith("~"):
+        return rule
+    return rule.model_copy(update={"directory": str(directory.absolute() / rule.directory)})
 
 
 def _read_text(path: Path) -> str:
@@ -283,7 +351,7 @@ def _position_words(location: Sequence[str | int]) -> Iterator[str]:
     parts = list(location)
     if parts[:1] == ["rules"] and len(parts) > 1 and isinstance(parts[1], int):
         yield f"rule {parts[1] + 1}"
-        parts = parts[2:]
+        parts = parts[3:]  # the next is the kind of rule
     for part in parts:
         # An unknown key may be an address with its password.
         yield str(part) if isinstance(part, int) or _NAME.fullmatch(part) else "a key"

@@ -1,0 +1,155 @@
+"""Weekly reports: written to a directory or bucket when they are due, and announced; an index lists all so far.
+
+What was done is read from the files and the outbox, so nothing is made twice, and nothing is lost with the process.
+"""
+
+import hashlib
+import logging
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from exposurekit.errors import ConfigurationError, DiskFull, ExposureError, NotFound
+from exposurekit.exposure import Exposure
+from exposurekit.history import History
+from exposurekit.monitor.notifications.outbox import Notification, NotificationOutbox
+from exposurekit.monitor.notifications.rules import ReportRule, Rules
+from exposurekit.reports import Report, html, report
+from exposurekit.system.atomic_files import NO_SPACE
+from exposurekit.system.clock import utc_now
+from exposurekit.system.file_store import FileStore, problem
+from exposurekit.text.sanitize import escape_chat
+
+INDEX = "index.html"
+RETRY_DELAY = timedelta(minutes=10)
+HEAD_BYTES = 8_192  # of a report, which name its title and finding
+_REPORT_FILE = re.compile(r"exposure-(\d{4}-\d{2}-\d{2})(-confidential)?\.html")
+_log = logging.getLogger("exposurekit.monitor")
+
+
+@dataclass(slots=True)
+class WeeklyReports:
+    """Writes the reports of rules when they are due, and puts their summaries into the outbox."""
+
+    rules: Rules
+    outbox: NotificationOutbox
+    history: History
+    load: Callable[[], Exposure]  # everyone, now: for names, and to search a share-safe report for them
+    clock: Callable[[], datetime] = utc_now
+    _done: dict[ReportRule, datetime] = field(default_factory=dict, repr=False)
+    _retry_at: dict[ReportRule, datetime] = field(default_factory=dict, repr=False)
+
+    def write_due(self) -> int:
+        """Write each report that is due and not there yet; return how many were written.
+
+        One that cannot be written is announced, and tried again after ten minutes.
+        """
+        return sum(self._write_if_due(rule) for rule in self.rules.reports)
+
+    def _write_if_due(self, rule: ReportRule) -> bool:
+        now = self.clock()
+        due = self.rules.report_due_at(rule, now)
+        retry_at = self._retry_at.get(rule)
+        is_waiting = retry_at is not None and now < retry_at <= now + RETRY_DELAY
+        if is_waiting or self._done.get(rule) == due:
+            return False
+        try:
+            written = self._write(rule, due)
+        except NotFound:  # the history has no run yet
+            return False
+        except Exception as error:  # noqa: BLE001  the watch goes on: the next attempt may succeed
+            self._announce_failure(rule, due, error)
+            self._retry_at[rule] = now + RETRY_DELAY
+            return False
+        self._done[rule] = due
+        return written
+
+    def _write(self, rule: ReportRule, due: datetime) -> bool:
+        store = FileStore(rule.directory, what="The directory of the reports", name="reports")
+        name = self._file_name(rule, due)
+        key = _key(store.uri, name)
+        missing = [target for target in rule.send if not self.outbox.has(target, key)]
+        try:
+            if store.exists(name) and not missing:
+                return False
+            _check_index(store)
+            result = report(self.history, exposure=self.load(), share_safe=not rule.personal)
+            store.make_directory(store.root)
+            store.write(store.path(name), result.to_html().encode())
+            store.write(store.path(INDEX), html.index_page(_entries(store)).encode())
+        except OSError as error:
+            if error.errno in NO_SPACE:
+                raise DiskFull("No space is left for it: free some") from None
+            raise ConfigurationError(f"its directory cannot be written: {problem(error)}") from None
+        self._put(
+            rule,
+            missing,
+            key,
+            _summary(result, name),
+            store.path(name) if store.is_local else f"{store.uri}/{name}",
+        )
+        _log.info("weekly report: %s written", name)
+        return True
+
+    def _file_name(self, rule: ReportRule, due: datetime) -> str:
+        day = due.astimezone(ZoneInfo(self.rules.time_zone)).date()
+        return f"exposure-{day}{'-confidential' if rule.personal else ''}.html"
+
+    def _announce_failure(self, rule: ReportRule, due: datetime, error: Exception) -> None:
+        # The message of a foreign error may contain files, addresses or values; its type does not.
+        reason = str(error) if isinstance(error, ExposureError) else type(error).__name__
+        _log.warning("the weekly report could not be written: %s", reason)
+        line = escape_chat(f"It could not be written: {reason}. It is tried again every ten minutes.")
+        self._put(rule, rule.send, _key(rule.directory, f"failed {due}"), line)
+
+    def _put(
+        self,
+        rule: ReportRule,
+        targets: tuple[str, ...] | list[str],
+        key: str,
+        line: str,
+        file: str | None = None,
+    ) -> None:
+        due_at = self.rules.after_quiet(self.clock())
+        attachment = file if rule.attach else None
+        self.outbox.put(
+            [Notification(target, key, rule.title, line, due_at, attachment) for target in targets]
+        )
+
+
+def _key(*parts: str) -> str:
+    return hashlib.sha256("\0".join(("weekly report", *parts)).encode()).hexdigest()
+
+
+def _summary(result: Report, name: str) -> str:
+    """The finding, what changed in a week, and the name of the file, as one line."""
+    changes = [f"{fact.name} {fact.value} ({fact.change})" for fact in result.facts if fact.change]
+    changed = f" {'; '.join(changes)}." if changes else ""
+    return escape_chat(f"{result.finding}{changed} Report: {name}")
+
+
+def _check_index(store: FileStore) -> None:
+    """Raise if the directory has an index that is not ours: it may be somebody's web site."""
+    if store.exists(INDEX) and "exposurekit" not in _metadata(store, INDEX).get("generator", ""):
+        raise ConfigurationError(f"its directory has an {INDEX} of something else: choose another directory")
+
+
+def _entries(store: FileStore) -> list[html.IndexEntry]:
+    """The reports of the directory, newest first."""
+    names = [match for info in store.infos() if (match := _REPORT_FILE.fullmatch(info.base_name))]
+    return [
+        html.IndexEntry(
+            file=match[0],
+            day=match[1],
+            finding=_metadata(store, match[0]).get("description", ""),
+            is_share_safe=match[2] is None,
+        )
+        for match in sorted(names, key=lambda match: match[0], reverse=True)
+    ]
+
+
+def _metadata(store: FileStore, name: str) -> dict[str, str]:
+    head = store.read(store.path(name), HEAD_BYTES).decode("utf-8", "replace")
+    return html.metadata(head)
