@@ -110,14 +110,16 @@ class FileStore:
         if not self.uri.startswith("s3://"):
             file_system: tuple[pa.fs.FileSystem, str] = pa.fs.FileSystem.from_uri(self.uri)
             return file_system
-        options = {name.lower(): value for name, value in (self._options or {}).items()}
+        options = {name.upper(): value for name, value in (self._options or {}).items()}
+        # Arrow reads the other names from the environment by itself.
+        options.setdefault("AWS_ENDPOINT_URL", os.environ.get("AWS_ENDPOINT_URL", ""))
         names = {
-            "aws_access_key_id": "access_key",
-            "aws_secret_access_key": "secret_key",
-            "aws_region": "region",
-            "aws_endpoint_url": "endpoint_override",
+            "AWS_ACCESS_KEY_ID": "access_key",
+            "AWS_SECRET_ACCESS_KEY": "secret_key",
+            "AWS_REGION": "region",
+            "AWS_ENDPOINT_URL": "endpoint_override",
         }
-        arguments = {names[name]: value for name, value in options.items() if name in names}
+        arguments = {names[name]: value for name, value in options.items() if name in names and value}
         return pa.fs.S3FileSystem(**arguments), self.uri.removeprefix("s3://")
 
 
