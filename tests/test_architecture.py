@@ -281,6 +281,7 @@ IDEAS = {
     "service.webhooks.delivery": "one attempt to send a delivery",
     "widgets.column_summary": "what a column contains, in a small picture",
     "widgets.connection": "a widget",
+    "widgets.copy_button": "a table of values to copy, with its script",
     "widgets.task_list": "a list with a picked row",
 }
 

@@ -29,6 +29,7 @@ _STATUS_LINES = {
     "Next run": "next_run_at",
     "Deliveries ingested": "ingested",
     "Deliveries quarantined": "quarantined",
+    "Notifications not sent yet": "unsent_notifications",
 }
 
 

@@ -71,9 +71,12 @@ class WatchStatus:
             self._write(at, run_ahead_at=current)
         return bool(current) and previous != current
 
-    def record_wait(self, until: datetime, inbox: dict[str, Any] | None) -> None:
-        """Record when the next run is due."""
-        self._write(None, state="waiting", next_run_at=_text(until), inbox=inbox)
+    def record_wait(
+        self, until: datetime, inbox: dict[str, Any] | None, unsent_notifications: int | None = None
+    ) -> None:
+        """Record when the next run is due, what is in the inbox, and how many notifications wait to be sent."""
+        unsent = {} if unsent_notifications is None else {"unsent_notifications": unsent_notifications}
+        self._write(None, state="waiting", next_run_at=_text(until), inbox=inbox, **unsent)
 
     def stop(self, at: datetime) -> None:
         """Record that the watch ended normally."""

@@ -133,7 +133,7 @@ class Watch:
             raise Stopped from None
         except Exception as error:  # noqa: BLE001  the watch goes on: the next collection may succeed
             due_at = self._on_failure(error)
-        self.status.record_wait(due_at, self._inbox_counts())
+        self.status.record_wait(due_at, self._inbox_counts(), self._unsent_notifications())
         return due_at
 
     def _process_inbox(self) -> None:
@@ -259,6 +259,14 @@ class Watch:
             return None
         try:
             return asdict(self.inbox.counts())
+        except ExposureError:
+            return None
+
+    def _unsent_notifications(self) -> int | None:
+        if self.notifier is None:
+            return None
+        try:
+            return self.notifier.outbox.waiting()
         except ExposureError:
             return None
 

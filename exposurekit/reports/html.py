@@ -21,7 +21,7 @@ from exposurekit.analysis.tasks import NO_VALUE_TEXTS, WHICH_NAME, step_urls
 from exposurekit.charts.embedding import drawing_js, plotly_js
 from exposurekit.contract.types import STATUSES
 from exposurekit.text import formatting
-from exposurekit.text.html_cards import sparkline, stylesheet
+from exposurekit.text.html_cards import copy_script, sparkline, stylesheet
 from exposurekit.text.sanitize import escaped, link, link_with_path, plain
 
 OPEN_MAX = 30  # longer lists of manual work are collapsed
@@ -89,7 +89,7 @@ def page(report: Any) -> str:
     """
     first = next((section.key for section in report.sections if section.figure is not None), None)
     drawing = [plotly_js(), _charts_js()] if first else []
-    page_script = _file("templates/report.js")
+    page_script = copy_script() + _file("templates/report.js")
     hashes = " ".join(f"'sha256-{_digest(script)}'" for script in (*drawing, page_script))
     policy = (
         f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:; "

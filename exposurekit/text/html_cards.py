@@ -21,6 +21,12 @@ def stylesheet() -> str:
     return files("exposurekit.text").joinpath("style.css").read_text("utf-8")
 
 
+@cache
+def copy_script() -> str:
+    """Return the function ``copy`` of reports and widgets, which copies a text."""
+    return files("exposurekit.text").joinpath("copy.js").read_text("utf-8")
+
+
 @dataclass(frozen=True, slots=True)
 class Table:
     """A small table of a card."""

@@ -6,26 +6,11 @@ from typing import Any
 import anywidget
 import traitlets
 
+from exposurekit.text.html_cards import copy_script
 from exposurekit.widgets.task_labels import Section
 
-COPY_JS = """
-async function copy(text) {
-  try {
-    await navigator.clipboard.writeText(text);
-    return true;
-  } catch {  // without a clipboard, copy a selection
-    const area = document.createElement("textarea");
-    area.value = text;
-    document.body.append(area);
-    area.select();
-    const done = document.execCommand("copy");
-    area.remove();
-    return done;
-  }
-}
-"""
 _SCRIPT = (
-    COPY_JS
+    copy_script()
     + """
 function element(name, properties, ...children) {
   const node = Object.assign(document.createElement(name), properties);

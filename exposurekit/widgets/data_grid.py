@@ -7,12 +7,12 @@ import anywidget
 import traitlets
 from ipywidgets import HTML, Button, Dropdown, HBox, Layout
 
-from exposurekit.widgets.copy_button import COPY_JS
+from exposurekit.text.html_cards import copy_script
 
 PAGES = (20, 50, 100)
 
 _SCRIPT = (
-    COPY_JS
+    copy_script()
     + """
 const append = (name, within, words, className) => {
   const node = document.createElement(name);

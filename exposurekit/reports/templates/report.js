@@ -68,21 +68,7 @@
   }
   for (const numbers of document.querySelectorAll(".numbers")) tools(numbers);
 
-  // Each value has a button that copies it. A page opened from a file may have no clipboard: then a selection is copied.
-  async function copy(text) {
-    try {
-      await navigator.clipboard.writeText(text);
-      return true;
-    } catch {
-      const area = document.createElement("textarea");
-      area.value = text;
-      document.body.append(area);
-      area.select();
-      const done = document.execCommand("copy");
-      area.remove();
-      return done;
-    }
-  }
+  // Each value has a button that copies it.
   function button(words, label) {
     const element = document.createElement("button");
     element.type = "button";

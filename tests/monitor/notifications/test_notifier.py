@@ -7,6 +7,7 @@ import sqlite3
 from contextlib import ExitStack, closing, nullcontext
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 from support import faults
@@ -541,6 +542,8 @@ def test_a_damaged_outbox_does_not_end_the_watch(scene, notifier, tmp_path, capl
 class RecordingNotifier:
     """Records the runs and the streaks of failures that a watch reports."""
 
+    outbox = SimpleNamespace(waiting=lambda: 7)
+
     def __init__(self):
         self.runs, self.streaks = [], []
         self.sending = nullcontext
@@ -559,6 +562,7 @@ def test_runs_of_other_processes_are_evaluated(scene):
     collect = partial(scene.history.collect, scene.exposure, progress=False)
     scene.watch(HOUR, collect, HOUR, HOUR, notifier=recorder).run()
     assert recorder.runs == [1, 2]
+    assert scene.status()["unsent_notifications"] == 7
 
 
 def test_a_restarted_watch_continues_the_streak_of_failures(scene):

@@ -34,12 +34,10 @@ def test_the_service_serves_the_document(service):
 
 
 @DESCRIBED.parametrize()
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
-def test_every_response_is_as_described(case, service, jane, store):
+@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+def test_every_response_is_as_described(case, service, jane):
     """Some requests are sent as generated, which are mostly rejected; most are sent with valid credentials."""
     lot = zlib.crc32(repr((case.path_parameters, case.query, case.body)).encode("utf-8", "replace"))
-    if store == "postgresql" and lot % 3:
-        return  # the encoding is the same: a third of the cases is enough
     if lot % 5:
         ids = {"user_id": jane["id"], "id": jane["record_id"] if "{user_id}" in case.path else jane["id"]}
         path_values = {"integration_name": "acme", "api_key": service.credentials.api_key, **ids}
