@@ -1,7 +1,7 @@
 """Redact tables: keep allow-listed columns, then check that no removed value remains in them."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
 import pandas as pd
@@ -46,7 +46,7 @@ _LISTING_KINDS = ("record", "listing")  # beside them `site` is a people-search 
 _ATTRIBUTES = ("level",)  # of the intervals
 
 
-def redacted(frame: pd.DataFrame) -> pd.DataFrame:
+def redacted(frame: pd.DataFrame, *, common: Collection[str] = ()) -> pd.DataFrame:
     """Return a copy of a table with allow-listed columns only, none of which holds personal values.
 
     A column is kept by name, and only if its values have the expected type: ids of the service
@@ -61,6 +61,7 @@ def redacted(frame: pd.DataFrame) -> pd.DataFrame:
 
     Args:
         frame: Any table of `Exposure`, `History` or `analysis`.
+        common: Texts that many people share, such as the name of a large site: they stay even if somebody has that name.
 
     Returns:
         The same rows in the same order, with the columns that stay, under their names and of their dtypes. Of
@@ -82,7 +83,7 @@ def redacted(frame: pd.DataFrame) -> pd.DataFrame:
     table.attrs = {
         name: frame.attrs[name] for name in _ATTRIBUTES if isinstance(frame.attrs.get(name), float)
     }
-    _check(with_index(table), with_index(frame))
+    _check(with_index(table), with_index(frame), common)
     return table
 
 
@@ -110,10 +111,12 @@ def with_index(table: pd.DataFrame) -> pd.DataFrame:
     return table.reset_index(allow_duplicates=True) if named else table
 
 
-def _check(table: pd.DataFrame, frame: pd.DataFrame) -> None:
-    """Raise if a kept column contains a value of a removed one."""
+def _check(table: pd.DataFrame, frame: pd.DataFrame, common: Collection[str]) -> None:
+    """Raise if a kept column contains a value of a removed one, in a text that is not common."""
     worded = [column for _, column in table.items() if _is_worded(column)]
-    search = PersonalDataSearch(str(value) for column in worded for value in _unique(column))
+    search = PersonalDataSearch(
+        str(value) for column in worded for value in _unique(column) if value not in common
+    )
     find_values(frame.drop(columns=[*table.columns]), search)
     if search.kinds:
         raise Leak(

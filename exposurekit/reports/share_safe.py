@@ -57,7 +57,7 @@ class Sharing:
             table: A table of a section.
             is_alone: Whether the report is about one person, so that all numbers of people are 1.
         """
-        safe = redacted(table)
+        safe = redacted(table, common=self.sites)
         if safe.index.name == "user_id":
             return self._matrix(safe)
         safe = safe.drop(columns=[name for name in _ID_COLUMNS if name in safe])
