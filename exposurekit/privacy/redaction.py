@@ -46,7 +46,7 @@ _LISTING_KINDS = ("record", "listing")  # beside them `site` is a people-search 
 _ATTRIBUTES = ("level",)  # of the intervals
 
 
-def redacted(frame: pd.DataFrame, *, common: Collection[str] = ()) -> pd.DataFrame:
+def redacted(frame: pd.DataFrame) -> pd.DataFrame:
     """Return a copy of a table with allow-listed columns only, none of which holds personal values.
 
     A column is kept by name, and only if its values have the expected type: ids of the service
@@ -61,7 +61,6 @@ def redacted(frame: pd.DataFrame, *, common: Collection[str] = ()) -> pd.DataFra
 
     Args:
         frame: Any table of `Exposure`, `History` or `analysis`.
-        common: Texts that many people share, such as the name of a large site: they stay even if somebody has that name.
 
     Returns:
         The same rows in the same order, with the columns that stay, under their names and of their dtypes. Of
@@ -73,6 +72,13 @@ def redacted(frame: pd.DataFrame, *, common: Collection[str] = ()) -> pd.DataFra
     >>> redacted(exposure.records()).columns.tolist()
     ['site', 'status', 'user_id', 'user_fields_required_for_removal', 'record_id']
     """
+    table = with_harmless_columns(frame)
+    assert_redacted(table, frame)
+    return table
+
+
+def with_harmless_columns(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a copy with the columns of `redacted`, whose texts are not searched for the values of the others."""
     if _is_matrix(frame):
         matrix = frame.select_dtypes("number").copy()
         matrix.attrs.clear()
@@ -83,7 +89,6 @@ def redacted(frame: pd.DataFrame, *, common: Collection[str] = ()) -> pd.DataFra
     table.attrs = {
         name: frame.attrs[name] for name in _ATTRIBUTES if isinstance(frame.attrs.get(name), float)
     }
-    _check(with_index(table), with_index(frame), common)
     return table
 
 
@@ -111,13 +116,25 @@ def with_index(table: pd.DataFrame) -> pd.DataFrame:
     return table.reset_index(allow_duplicates=True) if named else table
 
 
-def _check(table: pd.DataFrame, frame: pd.DataFrame, common: Collection[str]) -> None:
-    """Raise if a kept column contains a value of a removed one, in a text that is not common."""
-    worded = [column for _, column in table.items() if _is_worded(column)]
+def assert_redacted(table: pd.DataFrame, frame: pd.DataFrame, *, common: Collection[str] = ()) -> None:
+    """Check a table that was made of the harmless columns of a frame.
+
+    Args:
+        table: The table.
+        frame: The frame, with all of its columns.
+        common: Texts that many people share, such as the name of a large site: they may stay even if somebody has that name.
+
+    Raises:
+        Leak: A text contains a value of a removed column.
+    """
+    if _is_matrix(frame):
+        return
+    kept, original = with_index(table), with_index(frame)
+    worded = [column for _, column in kept.items() if _is_worded(column)]
     search = PersonalDataSearch(
         str(value) for column in worded for value in _unique(column) if value not in common
     )
-    find_values(frame.drop(columns=[*table.columns]), search)
+    find_values(original.drop(columns=[*kept.columns], errors="ignore"), search)
     if search.kinds:
         raise Leak(
             f"The table would still contain personal data: {', '.join(sorted(search.kinds))}. "

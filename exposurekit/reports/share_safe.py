@@ -12,7 +12,7 @@ import pandas as pd
 
 from exposurekit.analysis.tasks import Task
 from exposurekit.privacy.pseudonyms import Pseudonyms
-from exposurekit.privacy.redaction import redacted
+from exposurekit.privacy.redaction import assert_redacted, with_harmless_columns
 from exposurekit.reports.model import Removal
 from exposurekit.text.us_addresses import state_of
 
@@ -57,7 +57,12 @@ class Sharing:
             table: A table of a section.
             is_alone: Whether the report is about one person, so that all numbers of people are 1.
         """
-        safe = redacted(table, common=self.sites)
+        safe = self._shareable(table, is_alone=is_alone)
+        assert_redacted(safe, table, common=self.sites)
+        return safe
+
+    def _shareable(self, table: pd.DataFrame, *, is_alone: bool) -> pd.DataFrame:
+        safe = with_harmless_columns(table)
         if safe.index.name == "user_id":
             return self._matrix(safe)
         safe = safe.drop(columns=[name for name in _ID_COLUMNS if name in safe])
