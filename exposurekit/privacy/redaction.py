@@ -129,12 +129,12 @@ def assert_redacted(table: pd.DataFrame, frame: pd.DataFrame, *, common: Collect
     """
     if _is_matrix(frame):
         return
-    kept, original = with_index(table), with_index(frame)
-    worded = [column for _, column in kept.items() if _is_worded(column)]
+    shareable, original = with_index(table), with_index(frame)
+    worded = [column for _, column in shareable.items() if _is_worded(column)]
     search = PersonalDataSearch(
         str(value) for column in worded for value in _unique(column) if value not in common
     )
-    find_values(original.drop(columns=[*kept.columns], errors="ignore"), search)
+    find_values(original.drop(columns=[*shareable.columns], errors="ignore"), search)
     if search.kinds:
         raise Leak(
             f"The table would still contain personal data: {', '.join(sorted(search.kinds))}. "
