@@ -1,4 +1,4 @@
-"""Traces of counts over time: stacked areas by status, or one line per group, with gaps where nothing was observed."""
+"""Traces of counts over time: stacked areas by status, or one row per group, with gaps where nothing was observed."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,10 +12,8 @@ from exposurekit.charts.theme import (
     BLUE,
     CLEAR,
     COLOURS,
-    DASHES,
     GREY,
     PATTERNS,
-    SERIES,
     fill_pattern,
     filled,
     label_text,
@@ -23,7 +21,8 @@ from exposurekit.charts.theme import (
 from exposurekit.charts.time_gaps import ObservedSpans, Texts, iso_texts
 from exposurekit.text.formatting import pluralize
 
-MAX_LINES = 8
+MAX_GROUPS = 8
+_FRAME_PX, _STRIP_PX, _STRIP_SPACE, _STRIP_OPACITY = 170, 38, 0.14, 0.25
 Ints = NDArray[np.int64]
 
 
@@ -45,35 +44,97 @@ def areas(rows: pd.DataFrame, statuses: list[str], spans: ObservedSpans) -> list
     return [*traces, *_gap_area(spans, int(tops.max())), *_incomplete_markers(rows, spans, tops[:, -1])]
 
 
-def lines(counts: NDArray[np.float64], names: Sequence[str], spans: ObservedSpans) -> list[go.Scatter]:
-    """Create a line per group with a colour and dash of its own; lines after the eighth are grey.
+def strips(
+    counts: NDArray[np.float64], names: Sequence[str], newest: Sequence[int], spans: ObservedSpans
+) -> tuple[list[go.Scatter], dict[str, Any]]:
+    """Create one row per group, all on one scale: its counts as an area, its name before it, its newest count behind.
 
     Args:
         counts: One row per period and one column per group; NaN: not observed yet.
-        names: The names of the groups.
+        names: The names of the groups, first at the top.
+        newest: The newest count of each group.
         spans: The time span of each row.
+
+    Returns:
+        The traces, and the options of the layout.
     """
-    at, row = spans.line()
-    traces = []
+    most = max(float(np.nanmax(counts, initial=0)), 1)
+    line, outline = spans.line(), spans.outline()
+    traces: list[go.Scatter] = []
+    layout: dict[str, Any] = {"annotations": []}
     for column, name in enumerate(names):
-        traces.append(
-            go.Scatter(
-                name=label_text(name),
-                x=at,
-                y=np.where(row < 0, np.nan, counts[row, column]),
-                mode="lines",
-                line={"shape": "hv", **_line_style(column)},
-                hovertemplate="%{y:,d}",
-            )
+        number = len(names) - column  # from below: the first axis is at the bottom, where time has its labels
+        axis = "y" if number == 1 else f"y{number}"
+        colour = BLUE if column < MAX_GROUPS else GREY
+        traces += _strip(
+            counts[:, column], label_text(name), (line, outline), {"colour": colour, "axis": axis}
         )
-    return [*traces, *_gap_area(spans, int(np.nanmax(counts, initial=0)))]
+        layout[f"yaxis{axis[1:]}"] = _strip_axis(name, most, number, len(names))
+        layout["annotations"].append(_newest(newest[column], axis, most))
+    # Over all rows.
+    every = f"y{len(names) + 1}"
+    layout[f"yaxis{every[1:]}"] = {"domain": [0, 1], "range": [0, 1], "visible": False, "fixedrange": True}
+    gaps = _gap_area(spans, 1)
+    return [*traces, *(gap.update(yaxis=every) for gap in gaps)], layout
 
 
-def _line_style(number: int) -> dict[str, Any]:
-    if number >= MAX_LINES:
-        return {"color": GREY, "width": 1}
-    dash = DASHES[(number + number // len(SERIES)) % len(DASHES)]
-    return {"color": SERIES[number % len(SERIES)], "dash": dash, "width": 2}
+def strips_px(rows: int) -> int:
+    """The height of a chart of so many rows."""
+    return _FRAME_PX + _STRIP_PX * max(rows, 2)
+
+
+def _strip(
+    n: NDArray[np.float64], name: str, spans: tuple[Any, Any], style: dict[str, str]
+) -> tuple[go.Scatter, go.Scatter]:
+    (at, row), (corners, corner_row, lower) = spans
+    heights = np.where(lower & ~np.isnan(n[corner_row]), 0, n[corner_row])
+    fill = filled(
+        corners,
+        np.where(corner_row < 0, np.nan, heights),
+        style["colour"],
+        opacity=_STRIP_OPACITY,
+        yaxis=style["axis"],
+        showlegend=False,
+    )
+    edge = go.Scatter(
+        name=name,
+        x=at,
+        y=np.where(row < 0, np.nan, n[row]),
+        yaxis=style["axis"],
+        mode="lines",
+        line={"shape": "hv", "color": style["colour"], "width": 1.5},
+        hovertemplate="%{y:,d}",
+        showlegend=False,
+    )
+    return fill, edge
+
+
+def _strip_axis(name: str, most: float, number: int, rows: int) -> dict[str, Any]:
+    return {
+        "domain": [(number - 1) / rows, (number - _STRIP_SPACE) / rows],
+        "range": [0, most],
+        "tickvals": [most / 2],
+        "ticktext": [label_text(name)],
+        "showgrid": False,
+        "zeroline": True,
+        "zerolinecolor": GREY,
+        "zerolinewidth": 0.5,
+        "fixedrange": True,
+        "title": None,
+    }
+
+
+def _newest(n: int, axis: str, most: float) -> dict[str, Any]:
+    return {
+        "text": f"{n:,}",
+        "xref": "paper",
+        "x": 1,
+        "xanchor": "left",
+        "xshift": 6,
+        "yref": axis,
+        "y": most / 2,
+        "showarrow": False,
+    }
 
 
 def _area(status: str, outline: tuple[Texts, Ints, Any], bounds: tuple[Ints, Ints]) -> go.Scatter:

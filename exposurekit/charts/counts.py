@@ -102,6 +102,8 @@ def by_user(table: pd.DataFrame, *, provenance: str = "") -> Chart:
 def user_by_site(matrix: pd.DataFrame, *, provenance: str = "") -> Chart:
     """Draw open listings per person and site as a heat map of at most `MAX_ROWS` rows and columns, highest counts first.
 
+    People and sites without open listings are left out.
+
     Args:
         matrix: A table as returned by `analysis.user_by_site`.
         provenance: As in `by_site`.
@@ -119,7 +121,7 @@ def user_by_site(matrix: pd.DataFrame, *, provenance: str = "") -> Chart:
         )
     if matrix.empty or not matrix.to_numpy().any():
         return empty_chart("No open listings", summary=_sizes(matrix), provenance=provenance)
-    drawn = matrix.iloc[:MAX_ROWS, :MAX_ROWS]
+    drawn = matrix.loc[matrix.any(axis=1), matrix.any(axis=0)].iloc[:MAX_ROWS, :MAX_ROWS]
     sites = [label_text(site) for site in drawn.columns]
     people = [f"user {user_id}" for user_id in drawn.index]
     n = drawn.to_numpy()
@@ -145,13 +147,21 @@ def _leading_person(matrix: pd.DataFrame) -> str:
 
 
 def _sizes(matrix: pd.DataFrame) -> str:
-    people, sites = matrix.shape
-    omitted = (
-        pluralize(max(n - MAX_ROWS, 0), *words)
-        for n, *words in ((people, "person", "people"), (sites, "site"))
-    )
-    note = f" Not drawn: {', '.join(omitted)}." if max(people, sites) > MAX_ROWS else ""
-    return f"{pluralize(people, 'person', 'people')} and {pluralize(sites, 'site')}.{note}"
+    """How many people and sites there are, how many of them have nothing open, and how many rows and columns are left out."""
+    sizes = []
+    without: list[str] = []
+    omitted: list[str] = []
+    for has_open, words in (
+        (matrix.any(axis=1), ("person", "people")),
+        (matrix.any(axis=0), ("site", "sites")),
+    ):
+        n_open = int(has_open.sum())
+        sizes.append(pluralize(len(has_open), *words))
+        without += [pluralize(len(has_open) - n_open, *words)] if 0 < n_open < len(has_open) else []
+        omitted += [pluralize(n_open - MAX_ROWS, *words)] if n_open > MAX_ROWS else []
+    nothing_open = f" Without open listings: {' and '.join(without)}." if without else ""
+    not_drawn = f" Not drawn: {', '.join(omitted)}." if omitted else ""
+    return f"{' and '.join(sizes)}.{nothing_open}{not_drawn}"
 
 
 def by_kind(table: pd.DataFrame, *, provenance: str = "") -> Chart:

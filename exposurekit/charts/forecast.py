@@ -1,8 +1,7 @@
-"""Forecast chart: expected open listings per horizon with an interval, or the reason for no forecast."""
+"""Forecast chart: open listings so far, and the expected number with its interval, or the reason for no forecast."""
 
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
@@ -10,11 +9,7 @@ from exposurekit.charts.theme import (
     BLUE,
     GREY,
     HOVER,
-    PALE,
-    SKY,
-    VERMILION,
     Chart,
-    bar_marker,
     chart,
     count_axis,
     filled,
@@ -23,109 +18,121 @@ from exposurekit.charts.theme import (
 )
 from exposurekit.text.formatting import pluralize
 
-# Column, legend entry and style of each part of the expected number.
-PARTS = (
-    ("of_open", "open now, still open", BLUE, ""),
-    ("of_gone", "gone now, relisted", SKY, "\\"),
-    ("of_new", "new", VERMILION, "/"),
-)
+# Column and name of each part of the expected number.
+PARTS = (("of_open", "open now, still open"), ("of_gone", "gone now, relisted"), ("of_new", "new"))
 _BEYOND = "older than any observed"  # their curves are extrapolated
-_MAX_TICKS, _MAX_LONG_TICKS = 12, 4
+_MAX_TICKS, _MAX_LABELS = 12, 4
+_FAN = "rgba(0,114,178,0.18)"  # BLUE
+_PAST_TICKS = 3
 
 
 def horizons(table: pd.DataFrame, provenance: str) -> Chart:
     """Draw the chart of `charts.forecast` for a non-empty table, sorted by days."""
     label = interval_label(table)
     now, days = int(table["open_now"].iloc[0]), table["days"].tolist()
-    # Bars too close for a linear axis are spaced evenly.
-    distance = float(np.diff([0, *days]).min())
-    is_linear = distance >= days[-1] / _MAX_TICKS
-    rows = table.assign(x=days if is_linear else range(1, len(days) + 1))
-    width = 0.5 * (distance if is_linear else 1)
+    past = _past(table, days[-1])
     figure = chart(
-        [*(_part(rows, part, now, width) for part in PARTS), *_band(rows, now, label), *_no_forecast(rows)],
+        [*_so_far(past, now), *_fan(table, now, label)],
         finding=_finding(table, now, label),
         summary=_summary(table, now, label),
         provenance=provenance,
-        barmode="stack",
+        annotations=_no_forecast(table),
     )
-    most = table[["open_now", "of_open", "open", "high"]].max().max()
-    figure.update_layout(yaxis=count_axis("open listings", float(most)))
-    labelled = rows.iloc[:: -(len(rows) // _MAX_TICKS + 1)]
-    is_long = len(rows) <= _MAX_LONG_TICKS
-    ticks = ["now", *(_tick(row, is_long=is_long) for row in labelled.to_dict("records"))]
-    figure.update_xaxes(showgrid=False, tickvals=[0, *labelled["x"]], ticktext=ticks)
+    most = max(float(table[["open_now", "open", "high"]].max().max()), *(n for _, n in past), 0)
+    figure.update_layout(yaxis=count_axis("open listings", most, room=1.12))
+    values, texts = _ticks(past, days)
+    figure.update_xaxes(
+        showgrid=False,
+        tickvals=values,
+        ticktext=texts,
+        tickangle=0,
+        title_text="days from now",
+        range=[past[0][0] if past else -0.02 * days[-1], 1.08 * days[-1]],
+    )
     return figure
 
 
-def _part(rows: pd.DataFrame, part: tuple[str, str, str, str], now: int, width: float) -> go.Bar:
-    column, name, colour, shape = part
-    forecasts = rows[rows[column].notna()]
-    first = [now] if column == "of_open" else [0]
-    n = [*first, *forecasts[column].tolist()]
-    return go.Bar(
-        name=name,
-        x=[0, *forecasts["x"].tolist()],
-        y=n,
-        width=width,
-        customdata=[f"{count:,.0f} {name}" for count in n],
-        hovertemplate=HOVER,
-        marker=bar_marker(colour, shape),
+def _past(table: pd.DataFrame, longest: int) -> list[tuple[float, int]]:
+    """The number of open listings at days before now, oldest first, over at most twice the longest horizon."""
+    stored = table.attrs.get("past", [])
+    return [(float(day), int(n)) for day, n in stored if -2 * longest <= day < 0]
+
+
+def _ticks(past: list[tuple[float, int]], days: list[int]) -> tuple[list[float], list[str]]:
+    ahead = days[:: -(len(days) // _MAX_TICKS + 1)][::-1]
+    distance = next(
+        (step for step in (7, 14, 30, 60, 90, 180) if past and -past[0][0] / step <= _PAST_TICKS), 365
     )
-
-
-def _band(rows: pd.DataFrame, now: int, label: str) -> list[go.Scatter]:
-    forecasts = rows[rows[["open", "low", "high"]].notna().all(axis=1)]
-    if forecasts.empty:
-        return []
-    x = [0, *forecasts["x"].tolist()]
-    low, high, expected = ([now, *forecasts[name].tolist()] for name in ("low", "high", "open"))
-    band = filled([*x, *x[::-1]], [*low, *high[::-1]], PALE, name=label)
-    hover = [
-        f"{n:,.0f} open{format_interval(start, end, '{:,.0f}'.format, label)}"
-        for n, start, end in zip(expected, low, high, strict=True)
+    before = [-day for day in range(distance, int(-past[0][0]) + 1, distance)][::-1] if past else []
+    return [*before, 0, *ahead], [
+        *(f"\N{MINUS SIGN}{-day}" for day in before),
+        "now",
+        *(f"+{day}" for day in ahead),
     ]
-    return [band, _expected_line(x, expected, (low, high), hover)]
 
 
-def _expected_line(
-    x: list[float], expected: list[float], band: tuple[list[float], list[float]], hover: list[str]
-) -> go.Scatter:
-    low, high = band
-    return go.Scatter(
-        name="expected total",
-        x=x,
-        y=expected,
-        customdata=hover,
-        mode="lines+markers",
-        line={"color": GREY, "dash": "dash"},
-        marker={"color": GREY, "size": 8},
-        error_y={
-            "symmetric": False,
-            "array": [end - n for n, end in zip(expected, high, strict=True)],
-            "arrayminus": [n - start for n, start in zip(expected, low, strict=True)],
-            "color": GREY,
-        },
-        hovertemplate=HOVER,
-    )
-
-
-def _no_forecast(rows: pd.DataFrame) -> list[go.Scatter]:
-    missing = rows[rows["open"].isna()]
-    if missing.empty:
+def _so_far(past: list[tuple[float, int]], now: int) -> list[go.Scatter]:
+    if not past:
         return []
+    days, n = [*(day for day, _ in past), 0], [*(n for _, n in past), now]
+    hover = [
+        f"{pluralize(round(-day), 'day')} ago: {count:,} open"
+        for day, count in zip(days[:-1], n, strict=False)
+    ]
+    line = {"color": BLUE, "width": 2, "shape": "hv"}
     return [
         go.Scatter(
-            x=missing["x"].tolist(),
-            y=[0] * len(missing),
-            mode="text",
-            text=["no forecast"] * len(missing),
-            textposition="top center",
-            cliponaxis=False,
-            hoverinfo="skip",
-            showlegend=False,
+            name="open so far",
+            x=days,
+            y=n,
+            customdata=[*hover, f"now: {now:,} open"],
+            mode="lines",
+            line=line,
+            hovertemplate=HOVER,
         )
     ]
+
+
+def _fan(table: pd.DataFrame, now: int, label: str) -> list[go.Scatter]:
+    """The interval, which opens from now on, and the expected number with its value at each horizon."""
+    forecasts = table[table[["open", "low", "high"]].notna().all(axis=1)]
+    if forecasts.empty:
+        return []
+    x = [0, *forecasts["days"].tolist()]
+    low, high, expected = ([now, *forecasts[name].tolist()] for name in ("low", "high", "open"))
+    rows = forecasts.to_dict("records")
+    values = [f"{row['open']:,.0f}" for row in rows] if len(rows) <= _MAX_LABELS else [""] * len(rows)
+    return [
+        filled([*x, *x[::-1]], [*low, *high[::-1]], _FAN, name=label),
+        go.Scatter(
+            name="expected",
+            x=x,
+            y=expected,
+            customdata=[f"now: {now:,} open", *(_hover(row, label) for row in rows)],
+            text=[f"{now:,} now", *values],
+            textposition=["bottom right", *["top center"] * len(rows)],
+            cliponaxis=False,
+            mode="lines+markers+text",
+            line={"color": BLUE, "width": 2, "dash": "dash"},
+            marker={"color": BLUE, "size": 8},
+            hovertemplate=HOVER,
+        ),
+    ]
+
+
+def _hover(row: dict[Any, Any], label: str) -> str:
+    parts = "<br>".join(f"{row[column]:,.0f} {name}" for column, name in PARTS)
+    beyond = f"<br>{row['beyond']:,} {_BEYOND}" if row["beyond"] else ""
+    return f"in {pluralize(row['days'], 'day')}: {_expected(row, label)}<br>{parts}{beyond}"
+
+
+def _no_forecast(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """One text below the horizons without a forecast."""
+    missing = table.loc[table["open"].isna(), "days"]
+    if missing.empty:
+        return []
+    text = {"text": "no forecast", "font": {"color": GREY}, "showarrow": False}
+    return [{**text, "x": float(missing.mean()), "y": 0, "yanchor": "bottom"}]
 
 
 def _finding(table: pd.DataFrame, now: int, label: str) -> str:
@@ -150,7 +157,7 @@ def _horizon(row: dict[Any, Any], label: str) -> str:
     reason = "" if pd.isna(row["reason"]) else f" ({row['reason']})"
     if pd.isna(row["open"]):
         return f"In {pluralize(row['days'], 'day')}: no forecast{reason}."
-    parts = ", ".join(f"{name} {row[column]:,.0f}" for column, name, _, _ in PARTS)
+    parts = ", ".join(f"{name} {row[column]:,.0f}" for column, name in PARTS)
     beyond = f"; {row['beyond']:,} {_BEYOND}" if row["beyond"] else ""
     return f"In {pluralize(row['days'], 'day')}: {_expected(row, label)}; {parts}{beyond}{reason}."
 
@@ -159,8 +166,3 @@ def _expected(row: dict[Any, Any], label: str) -> str:
     n = f"{row['open']:,.0f}"
     listings = "open listing" if n == "1" else "open listings"
     return f"{n} {listings}{format_interval(row['low'], row['high'], '{:,.0f}'.format, label)}"
-
-
-def _tick(row: dict[Any, Any], *, is_long: bool) -> str:
-    beyond = f"<br>{row['beyond']:,} {_BEYOND}" if row["beyond"] and is_long else ""
-    return f"in {pluralize(row['days'], 'day')}{beyond}"

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from exposurekit.analysis import OTHER, UNKNOWN, VANISHED
 from exposurekit.analysis.statuses import OPEN
-from exposurekit.charts.area import MAX_LINES, areas, lines
+from exposurekit.charts.area import MAX_GROUPS, areas, strips, strips_px
 from exposurekit.charts.argument_checks import check_input
 from exposurekit.charts.bars import leaders, rest_label, row_labels
 from exposurekit.charts.forecast import horizons
@@ -21,13 +21,14 @@ from exposurekit.text.formatting import pluralize
 
 _OTHER_COLUMNS = ("period", "at", "site", "user_id", OPEN, "total", "people", "unseen", VANISHED, UNKNOWN)
 _REQUIRED = ("period", "at", OPEN, "total", VANISHED, UNKNOWN)
+_CHARACTER_PX = 8
 _GROUPS = {"site": ("site", "sites"), "user_id": ("person", "people")}
 
 
 def status_over_time(table: pd.DataFrame, *, provenance: str = "") -> Chart:
-    """Draw status counts over time as stacked areas; with groups, open items as lines.
+    """Draw status counts over time as stacked areas; with groups, open items as one row per group, all on one scale.
 
-    Eight groups have a line of their own: those with the most open items at the end, then those whose number of open
+    Eight groups have a row of their own: those with the most open items at the end, then those whose number of open
     items changed most. Groups without open items in the whole period are left out. Gaps without observations are hatched in grey. Markers show periods whose last run was incomplete.
 
     Args:
@@ -90,10 +91,11 @@ def score_changes(table: pd.DataFrame, *, provenance: str = "") -> Chart:
 
 
 def forecast(table: pd.DataFrame, *, provenance: str = "") -> Chart:
-    """Draw the expected number of open listings with its interval: open now, relisted, and new ones.
+    """Draw the number of open listings so far, and the expected one as a fan: its interval opens from now on.
 
     Args:
-        table: A table as returned by `analysis.forecast`. For a horizon without a forecast the chart gives the reason.
+        table: A table as returned by `History.forecast`, or by `analysis.forecast`, which has no past. For a horizon
+            without a forecast the chart gives the reason.
         provenance: As in `by_site`.
 
     Raises:
@@ -185,29 +187,35 @@ def _by_group(table: pd.DataFrame, by: str, provenance: str) -> Chart:
     rows = table if table["period"].is_monotonic_increasing else table.sort_values("period", kind="stable")
     period, periods = pd.factorize(rows["period"])
     groups = _groups(rows, by, len(periods))
-    drawn = groups.head(MAX_LINES)
+    drawn = groups.head(MAX_GROUPS)
     counts = _counts(rows, by, period, drawn[by].tolist())
     spans = observed_spans(pd.Series(periods))
     names, newest = row_labels(drawn, by), drawn[OPEN].tolist()
-    if len(groups) > MAX_LINES:
+    if len(groups) > MAX_GROUPS:
         total = np.bincount(period, weights=rows[OPEN].to_numpy("float64"), minlength=len(periods))
         counts = np.column_stack([counts, total - np.nansum(counts, axis=1)])
-        names.append(rest_label(len(groups) - MAX_LINES, _GROUPS[by][1]))
+        names.append(rest_label(len(groups) - MAX_GROUPS, _GROUPS[by][1]))
         newest.append(groups[OPEN].sum() - sum(newest))
     at_the_end = "; ".join(f"{name} {n:,}" for name, n in zip(names, newest, strict=True))
     n_groups = pluralize(len(groups), *_GROUPS[by])
+    traces, layout = strips(counts, names, newest, spans)
     figure = chart(
-        lines(counts, names, spans),
+        traces,
         finding=_group_finding(groups, by),
         summary=f"{n_groups}. {_observation(spans)} Open at the end: {at_the_end}.",
         provenance=provenance,
+        height=strips_px(len(names)),
         hovermode="x unified",
-        legend={"orientation": "v", "x": 1.01, "y": 1, "yanchor": "top"},
-        showlegend=True,
+        hoversubplots="axis",
+        **layout,
     )
-    return _with_time_axis(
-        figure, "open listings" if REMOVED in rows else "items", np.nanmax(counts, initial=0)
+    most = int(np.nanmax(counts, initial=0))
+    counted = "Open listings" if REMOVED in rows else "Items"
+    figure.update_layout(margin_r=28 + _CHARACTER_PX * len(f"{max(newest):,}"))
+    figure.update_xaxes(
+        type="date", title_text=f"{counted}, each row from 0 to {most:,}; UTC", hoverformat="%Y-%m-%d %H:%M"
     )
+    return figure
 
 
 def _groups(rows: pd.DataFrame, by: str, periods: int) -> pd.DataFrame:

@@ -22,6 +22,8 @@ from exposurekit.charts.theme import (
 from exposurekit.text.formatting import pluralize
 
 MAX_GROUPS = 6
+_RISK_PX, _X_AXIS_PX, _RISK_NAME = 18, 46, 18
+_TICK_DAYS, _TICKS_MAX = (1, 2, 5, 7, 10, 14, 20, 30, 60, 90, 180, 365), 7
 
 
 def curves(table: pd.DataFrame, by: str | None, provenance: str) -> Chart:
@@ -35,9 +37,70 @@ def curves(table: pd.DataFrame, by: str | None, provenance: str) -> Chart:
         summary=join_rows(texts) + omitted_note(n - MAX_GROUPS, "group", "groups"),
         provenance=provenance,
     )
-    figure.update_xaxes(title_text="age in days", rangemode="tozero", showgrid=False)
-    figure.update_yaxes(title_text="share not removed", range=[0, 1.03], tickformat=".0%")
+    ticks = _ticks(max(int(rows["days"].iloc[-1]) for rows in groups))
+    figure.add_trace(_at_risk(groups, ticks))
+    figure.update_xaxes(title_text="age in days", rangemode="tozero", showgrid=False, tickvals=ticks)
+    risk_px = _RISK_PX * (len(groups) + 1) + _X_AXIS_PX
+    plot_px = figure.layout.height - figure.layout.margin.t - figure.layout.margin.b
+    figure.layout.margin.b -= _X_AXIS_PX - _RISK_PX  # the axis is above the numbers at risk
+    figure.update_layout(
+        height=figure.layout.height + risk_px - _X_AXIS_PX + _RISK_PX,
+        xaxis={"anchor": "y"},
+        yaxis={
+            "title": {"text": "share not removed"},
+            "range": [0, 1.03],
+            "tickformat": ".0%",
+            "domain": [risk_px / (plot_px + risk_px), 1],
+        },
+        yaxis2=_risk_axis(names, top=(risk_px - _X_AXIS_PX) / (plot_px + risk_px)),
+    )
     return figure
+
+
+def _ticks(days: int) -> list[int]:
+    """At most seven ages from 0 on, at even distances."""
+    distance = next((step for step in _TICK_DAYS if days / step < _TICKS_MAX), -(-days // (_TICKS_MAX - 1)))
+    return [*range(0, days + 1, distance)]
+
+
+def _at_risk(groups: list[pd.DataFrame], ticks: list[int]) -> go.Scatter:
+    """How many listings are still followed at each tick, below the curves: one row per group."""
+    n = [[_followed(rows, day) for day in ticks] for rows in groups]
+    return go.Scatter(
+        x=ticks * len(groups),
+        y=[row for row in range(len(groups)) for _ in ticks],
+        yaxis="y2",
+        mode="text",
+        text=[f"{count:,}" for row in n for count in row],
+        textfont={"size": 11},
+        cliponaxis=False,
+        hoverinfo="skip",
+        showlegend=False,
+    )
+
+
+def _followed(rows: pd.DataFrame, day: int) -> int:
+    """The number at risk at an age: that of the next age at which anything happened."""
+    later = rows.loc[rows["days"] >= day, "at_risk"]
+    return int(later.iloc[0]) if len(later) else 0
+
+
+def _risk_axis(names: list[str], top: float) -> dict[str, Any]:
+    labels = ["still followed"] if len(names) == 1 else [_risk_label(name) for name in names]
+    return {
+        "domain": [0, top],
+        "range": [len(names) - 0.5, -1],
+        "tickvals": [*range(len(names))],
+        "ticktext": labels,
+        "ticklabelstandoff": 18,  # half of the number at age 0
+        "showgrid": False,
+        "fixedrange": True,
+        "title": None,
+    }
+
+
+def _risk_label(name: str) -> str:
+    return label_text(name if len(name) <= _RISK_NAME else f"{name[: _RISK_NAME - 1]}…")
 
 
 def _largest(table: pd.DataFrame, by: str | None) -> tuple[list[str], list[pd.DataFrame], int]:

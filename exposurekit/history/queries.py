@@ -333,6 +333,10 @@ class HistoryQueries:
             arrivals_days: The number of days before it over which new records are counted.
             level: The level of the interval.
 
+        Returns:
+            The table of `analysis.forecast`. Its ``attrs["past"]`` has the number of open records so far, for the chart:
+            pairs of days (negative, before ``as_of``) and records, oldest first.
+
         Raises:
             NotFound: Nothing was observed by then.
             InvalidArgument: ``as_of`` is an instant, or ``days`` or ``level`` is invalid.
@@ -343,7 +347,7 @@ class HistoryQueries:
         reader, latest = self.reader, self.reader.latest()
         at = reader.instant(as_of, latest)
         parameters = {"as_of": at, "upto": latest.upto}
-        return analysis.forecast(
+        table = analysis.forecast(
             reader.last_changes("record", at, latest, _FORECAST_COLUMNS),
             self.life_table("site", as_of=as_of),
             self.relistings(as_of),
@@ -354,6 +358,10 @@ class HistoryQueries:
             arrivals_days=arrivals_days,
             level=level,
         )
+        over_time = self.status_over_time(every="run", until=as_of)
+        before = (over_time["period"] - at).dt.total_seconds() / 86_400
+        table.attrs["past"] = [*zip(before.round(3).tolist(), over_time["open"].tolist(), strict=True)]
+        return table
 
     def steps(self, as_of: When = None, *, exposure: PersonalData | None = None) -> pd.DataFrame:
         """List the manual opt-out steps and their ticks: one row per step of each alert that is listed.

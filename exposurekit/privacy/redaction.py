@@ -43,7 +43,7 @@ _FIXED_TEXTS: dict[Any, tuple[str, ...]] = {"state": ("listings", "items"), "rea
 
 _LISTING_KINDS = ("record", "listing")  # beside them `site` is a people-search site, and else a host
 
-_ATTRIBUTES = ("level",)  # of the intervals
+_ATTRIBUTES = {"level": float, "past": list}  # of the intervals; numbers of open listings before a forecast
 
 
 def redacted(frame: pd.DataFrame) -> pd.DataFrame:
@@ -64,7 +64,7 @@ def redacted(frame: pd.DataFrame) -> pd.DataFrame:
 
     Returns:
         The same rows in the same order, with the columns that stay, under their names and of their dtypes. Of
-        ``attrs`` the level of the intervals stays.
+        ``attrs`` the level of the intervals and the past of a forecast stay.
 
     Raises:
         Leak: A column that stays contains a removed value, such as a site that is named like a person.
@@ -87,7 +87,9 @@ def with_harmless_columns(frame: pd.DataFrame) -> pd.DataFrame:
     table = harmless if _stays(frame.index.name, frame.index.to_series()) else harmless.reset_index(drop=True)
     table = _without_hosts(table) if "site" in table else table
     table.attrs = {
-        name: frame.attrs[name] for name in _ATTRIBUTES if isinstance(frame.attrs.get(name), float)
+        name: frame.attrs[name]
+        for name, kind in _ATTRIBUTES.items()
+        if _is_numeric(frame.attrs.get(name), kind)
     }
     return table
 
@@ -140,6 +142,12 @@ def assert_redacted(table: pd.DataFrame, frame: pd.DataFrame, *, common: Collect
             f"The table would still contain personal data: {', '.join(sorted(search.kinds))}. "
             f"Check the columns: {', '.join(str(column.name) for column in worded)}."
         )
+
+
+def _is_numeric(value: object, kind: type) -> bool:
+    """Whether an attribute is of its kind, and holds numbers only."""
+    numbers = [n for pair in value for n in pair] if isinstance(value, list) else [value]
+    return isinstance(value, kind) and all(isinstance(n, int | float) for n in numbers)
 
 
 def _is_worded(column: "pd.Series[Any]") -> bool:

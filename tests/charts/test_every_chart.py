@@ -73,7 +73,7 @@ def test_colours_follow_the_theme_or_are_fixed_for_jupyterlab(name, figures):
     drawn = json.loads(json.dumps(figures[name]._repr_mimebundle_()))[MIME]
     assert drawn["layout"]["paper_bgcolor"] == PAPER
     assert drawn["layout"]["template"]["layout"]["font"]["color"] == INK
-    own = [trace["type"] for trace in drawn["data"] if "textfont" in trace]
+    own = [trace["type"] for trace in drawn["data"] if "color" in trace.get("textfont", {})]
     assert {*own} <= {"heatmap"}  # its text is on its cells
     assert drawn["config"]["showSendToCloud"] is False  # and nothing is uploaded
     assert drawn["config"]["plotlyServerURL"] == ""

@@ -1,11 +1,16 @@
 """Charts over time: gaps without runs, causes that add up, and forecasts with their interval."""
 
+from datetime import timedelta
+from itertools import pairwise
+
 import numpy as np
 import pandas as pd
 import pytest
 from support.chart_tables import title
+from support.histories import DAWN, Clock, Person, Service, a_record, seen_through
 
 from exposurekit import analysis, charts
+from exposurekit.history import History
 
 DAY = np.timedelta64(1, "D")
 WHY = (
@@ -102,6 +107,11 @@ def test_before_the_first_run_people_are_not_mentioned():
     assert "people" not in charts.describe(figure)
 
 
+def rows_of(figure):
+    """The edges of the rows of groups, first at the top."""
+    return [trace for trace in figure.data if trace.yaxis and trace.hovertemplate]
+
+
 def test_absent_records_are_drawn_where_there_are_any():
     table = counted(days(2, 3))
     assert named(charts.status_over_time(table), "vanished") == []
@@ -116,51 +126,68 @@ def test_the_finding_states_the_peak():
     assert title(charts.status_over_time(links.assign(total=links["listed"]))) == "4 listed"
 
 
-def test_of_many_sites_eight_have_lines_and_the_rest_one():
+def test_of_many_sites_eight_have_rows_and_the_rest_one():
     table = by_site(500)
     figure = charts.status_over_time(table)
     names = [*(f"Site {number:03}" for number in range(8)), "492 more sites"]
-    assert [trace.name for trace in figure.data] == names
-    last = [trace.y[2] for trace in figure.data]
+    assert [trace.name for trace in rows_of(figure)] == names
+    last = [trace.y[2] for trace in rows_of(figure)]
     assert sum(last) == table.loc[table["period"] == table["period"].max(), "open"].sum()
     assert "500 sites" in charts.describe(figure)
 
 
-def test_sites_with_most_open_have_lines_then_the_changed():
+def test_sites_with_most_open_have_rows_then_the_changed():
     steady, cleared = by_site(3), by_site(9).assign(discovered=0, open=0)
     cleared["site"] = "Cleared " + cleared["site"]
     cleared.loc[cleared["period"] == cleared["period"].min(), "open"] = 30
     cleared.loc[cleared["site"] == "Cleared Site 000", "open"] = [2, 0, 0]
     figure = charts.status_over_time(pd.concat([cleared, steady], ignore_index=True))
-    names = [trace.name for trace in figure.data]
+    names = [trace.name for trace in rows_of(figure)]
     assert names[:3] == ["Site 000", "Site 001", "Site 002"]
     assert all(name.startswith("Cleared") for name in names[3:8])
     assert "Cleared Site 000" not in names
     assert names[8] == "4 more sites"
 
 
-def test_the_site_that_the_title_names_has_a_line():
+def test_the_site_that_the_title_names_has_a_row():
     at = days(1, 2, 3)
     busy = [counted(at, site=f"Busy {n}").assign(open=[40, 20, n % 2]) for n in range(9)]
     steady = counted(at, 15, site="Nosy Heron")
     figure = charts.status_over_time(pd.concat([*busy, steady], ignore_index=True))
     assert figure.layout.title.text == "19 are open; Nosy Heron has the most, 15"
-    assert figure.data[0].name == "Nosy Heron"
+    assert rows_of(figure)[0].name == "Nosy Heron"
     assert "Open at the end: Nosy Heron 15; Busy 1 1" in charts.describe(figure)
 
 
-def test_group_lines_differ_by_colour_and_dash():
-    lines = [trace.line for trace in charts.status_over_time(by_site(9)).data]
-    assert len({(line.color, line.dash) for line in lines}) == 9
-    assert len({line.dash for line in lines[:6]}) == 6
+def test_rows_of_groups_share_one_scale_and_have_labels():
+    figure = charts.status_over_time(by_site(9))
+    axes = [figure.layout[f"yaxis{number}".replace("yaxis1", "yaxis")] for number in range(9, 0, -1)]
+    assert {axis.range for axis in axes} == {(0, 9)}
+    assert [axis.ticktext for axis in axes] == [(trace.name,) for trace in rows_of(figure)]
+    assert all(upper.domain[0] > lower.domain[1] for upper, lower in pairwise(axes))
+    newest = [note.text for note in figure.layout.annotations]
+    assert newest == [str(int(trace.y[2])) for trace in rows_of(figure)]
+    assert figure.layout.xaxis.title.text == "Open listings, each row from 0 to 9; UTC"
 
 
 def test_a_group_has_no_line_before_its_first_period():
     table = by_site(2)
     later = table[(table["site"] == "Site 000") | (table["period"] > table["period"].min())]
-    _, line = charts.status_over_time(later).data
+    figure = charts.status_over_time(later)
+    line = rows_of(figure)[1]
     assert np.isnan(line.y[0])
     assert line.y[1] == 1
+    [area] = [trace for trace in figure.data if trace.fill and trace.yaxis == line.yaxis]
+    assert np.isnan(area.y[0])
+
+
+def test_gaps_are_hatched_over_all_rows():
+    at = days(1, 2, 9)
+    figure = charts.status_over_time(pd.concat([counted(at, site=name) for name in "ab"]))
+    [gap] = named(figure, "no observations")
+    assert gap.yaxis == "y3"
+    assert figure.layout.yaxis3.domain == (0, 1)
+    assert {day.day for day in covered(gap)} == {*range(3, 9)}
 
 
 def test_people_are_named_by_id_in_any_order():
@@ -169,7 +196,7 @@ def test_people_are_named_by_id_in_any_order():
     assert charts.status_over_time(shuffled).to_json() == charts.status_over_time(table).to_json()
     ids = table["site"].str[-1:].astype("int64")
     people = table.assign(user_id=ids).drop(columns="site").query("user_id < 2")
-    assert [trace.name for trace in charts.status_over_time(people).data] == ["user 0", "user 1"]
+    assert [trace.name for trace in rows_of(charts.status_over_time(people))] == ["user 0", "user 1"]
 
 
 def test_a_thousand_days_have_as_few_traces_as_one():
@@ -228,27 +255,55 @@ def test_a_high_waterfall_shows_zero_below_a_break():
     assert [*small.layout.yaxis.tickvals] == [float(tick) for tick in small.layout.yaxis.ticktext]
 
 
-def test_a_forecast_has_parts_and_an_interval_from_today_on():
+def test_a_forecast_is_a_fan_that_opens_from_now():
     figure = charts.forecast(expected())
-    bars = [trace for trace in figure.data if trace.type == "bar"]
-    assert np.sum([trace.y for trace in bars], axis=0).tolist() == [9, 7, 7, 7]
     [band] = named(figure, "95 % interval")
-    assert [*band.y] == [9, 3, 3, 3, 12, 12, 12, 9]
+    assert [*zip(band.x, band.y, strict=True)][:4] == [(0, 9), (30, 3), (60, 3), (90, 3)]
+    assert [*band.y[4:]] == [12, 12, 12, 9]
+    [line] = named(figure, "expected")
+    assert [*line.y] == [9, 7, 7, 7]
+    assert [*line.text] == ["9 now", "7", "7", "7"]
+    assert "4 open now, still open<br>1 gone now, relisted<br>2 new" in line.customdata[1]
     assert title(figure).startswith(
         "Forecast for 90 days ahead: 7 open listings (95 % interval: 3\N{EN DASH}12)"
     )
     assert "In 30 days: 7 open listings (95 % interval: 3\N{EN DASH}12)" in charts.describe(figure)
+    assert [*figure.layout.xaxis.ticktext] == ["now", "+30", "+60", "+90"]
+
+
+def test_a_forecast_begins_with_the_past():
+    table = expected()
+    table.attrs["past"] = [(-400, 1), (-179.5, 40), (-12, 5), (0, 9)]
+    figure = charts.forecast(table)
+    [line] = named(figure, "open so far")
+    assert [*zip(line.x, line.y, strict=True)] == [(-179.5, 40), (-12, 5), (0, 9)]
+    assert figure.layout.xaxis.range[0] == -179.5
+    assert [*figure.layout.xaxis.ticktext][:3] == ["\N{MINUS SIGN}120", "\N{MINUS SIGN}60", "now"]
+    assert figure.layout.yaxis.range[1] > 40
+
+
+def test_the_past_of_a_history_ends_at_the_forecast(tmp_path):
+    service, clock = Service({1: Person([a_record(11)])}), Clock()
+    with seen_through(service) as exposure, History(tmp_path / "history", clock=clock) as history:
+        for day in range(3):
+            clock.set(DAWN + timedelta(days=day))
+            service.people[1].records += [a_record(20 + day)]
+            history.collect(exposure.refresh(), progress=False)
+        hours = -4 / 24  # from the run to the end of its day
+        expected = [(pytest.approx(hours - 2 + day, abs=0.01), 2 + day) for day in range(3)]
+        assert history.forecast().attrs["past"] == expected
+        assert history.forecast(as_of=(DAWN + timedelta(days=1)).date()).attrs["past"][-1][1] == 3
 
 
 def test_without_a_forecast_the_chart_states_the_reason():
     why = "30 days ahead require 60 days of history"
     missing = dict.fromkeys(("of_open", "of_gone", "of_new", "open", "low", "high"), np.nan)
     figure = charts.forecast(expected(**missing, reason=why))
-    assert named(figure, "95 % interval") == named(figure, "expected total") == []
-    assert [*named(figure, "new")[0].x] == [0]
+    assert named(figure, "95 % interval") == named(figure, "expected") == []
     assert title(figure).startswith(f"No forecast: {why}")
     assert f"In 60 days: no forecast ({why})." in charts.describe(figure)
-    assert figure.data[-1].text == ("no forecast",) * 3
+    [note] = figure.layout.annotations
+    assert (note.text, note.x) == ("no forecast", 60)
     table = expected()
     table.loc[2, [*missing]] = np.nan
     message = "Forecast for 60 days ahead: 7 open listings"  # of the longest with a number
@@ -257,22 +312,15 @@ def test_without_a_forecast_the_chart_states_the_reason():
 
 def test_records_older_than_any_observed_are_stated():
     figure = charts.forecast(expected(beyond=4))
-    assert figure.layout.xaxis.ticktext[-1] == "in 30 days<br>4 older than any observed"
+    assert named(figure, "expected")[0].customdata[1].endswith("<br>4 older than any observed")
     assert "4 older than any observed" in charts.describe(figure)
-
-
-def test_uneven_horizons_are_drawn_at_even_distances():
-    even, uneven = charts.forecast(expected()), charts.forecast(expected().assign(days=[1, 2, 365]))
-    assert [*even.data[0].x] == [0, 30, 60, 90]
-    assert [*uneven.data[0].x] == [0, 1, 2, 3]
-    assert [*uneven.layout.xaxis.ticktext] == ["now", "in 365 days", "in 2 days", "in 1 day"]
 
 
 def test_of_many_horizons_some_are_named():
     table = pd.concat([expected().head(1)] * 90).assign(days=range(1, 91))
     figure = charts.forecast(table)
     assert len(figure.layout.xaxis.ticktext) <= 13
-    assert "in 90 days" in figure.layout.xaxis.ticktext
+    assert "+90" in figure.layout.xaxis.ticktext
     assert len(charts.describe(figure)) < 3000
 
 

@@ -178,3 +178,15 @@ def test_relistings_beyond_the_first_sites_are_summed_up():
     assert figure.layout.yaxis.ticktext[-1] == "88 more sites"
     assert sum(figure.data[0].x) == 100 + charts.MAX_ROWS
     assert dots(figure, "circle")[charts.MAX_ROWS] == 55.5
+
+
+def test_numbers_still_followed_are_below_the_curves():
+    table = analysis.survival(pd.concat([quick(), slow()]), by="site")
+    figure = charts.survival(table)
+    [numbers] = [trace for trace in figure.data if trace.mode == "text"]
+    assert [*figure.layout.xaxis.tickvals] == [0, 5, 10, 15, 20]
+    assert [*numbers.text] == ["40", "25", "0", "0", "0", "10", "9", "9", "9", "9"]
+    assert [*figure.layout.yaxis2.ticktext] == ["Near", "Far"]
+    assert figure.layout.yaxis2.domain[1] < figure.layout.yaxis.domain[0]
+    [one] = [trace for trace in charts.survival(analysis.survival(quick())).data if trace.mode == "text"]
+    assert [*one.text] == ["40", "40", "25", "10", "10"]

@@ -235,11 +235,14 @@ def test_an_index_with_an_allowed_name_is_retained(exposure):
     assert exposure.records().exposure.user_by_site().exposure.redact().index.name == "user_id"
 
 
-def test_attributes_of_a_table_are_removed_except_the_level(exposure, history):
+def test_attributes_of_a_table_are_removed_except_numbers(exposure, history):
     for table in (exposure.records(), exposure.records().exposure.user_by_site()):
         table.attrs["of"] = "Canary"
         assert table.exposure.redact().attrs == {}
-    assert history.forecast().exposure.redact().attrs == {"level": 0.95}
+    forecast = history.forecast()
+    assert forecast.exposure.redact().attrs == {"level": 0.95, "past": forecast.attrs["past"]}
+    forecast.attrs["past"] = [(-1.0, "Canary")]
+    assert forecast.exposure.redact().attrs == {"level": 0.95}
 
 
 def test_categories_of_other_rows_are_removed(exposure):
