@@ -402,7 +402,7 @@ def _row(population: _Population, new: Arrivals, ahead: int, level: float) -> di
     if obstacle is None:
         row |= _estimate(population, new, ahead, level)
         if new.days < CAUTION_RATIO * ahead:
-            cautions.append(f"{ahead} days are more than a third of the history")
+            cautions.append(f"rough: {ahead} days are more than a third of the history")
         if population.closed_baseline:
             cautions.append(
                 f"age unknown for listings already removed at the first load: {population.closed_baseline:,}"

@@ -24,6 +24,8 @@ def row_chart(
     axis: dict[str, Any],
     *,
     right: dict[str, Any] | None = None,
+    summary: str,
+    rest: str = "",
     **words: str,
 ) -> Chart:
     """Create a chart with one labelled row per group, top to bottom.
@@ -33,8 +35,13 @@ def row_chart(
         labels: The label of each row, already escaped.
         axis: The x axis.
         right: The x axis of a second panel beside the first.
-        words: The finding, the summary and the provenance, as in `chart`.
+        summary: As in `chart`.
+        rest: The `omitted_note` of rows that are not drawn: it ends the summary, and stands below the chart.
+        words: The finding and the provenance, as in `chart`.
     """
+    if rest:
+        axis = axis | {"title": {"text": f"{axis['title']['text']} ({rest.strip(' .').lower()})"}}
+    words["summary"] = summary + rest
     figure = chart(traces, height=_FRAME_PX + _ROW_PX * max(len(labels), 2), barmode="stack", **words)
     if len(labels) == 1:
         figure.update_layout(bargap=_SINGLE_GAP)

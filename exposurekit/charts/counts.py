@@ -240,13 +240,13 @@ def _simple_bars(table: pd.DataFrame, by: str, n_column: str, wording: _Wording,
         for label, (_, n, persons) in zip(labels, rows, strict=True)
     ]
     texts = "; ".join(f"{name} {n:,} ({persons})" for name, n, persons in rows)
-    omitted = omitted_note(len(table) - MAX_ROWS, by, f"{by}s")
     return row_chart(
         [bars(n_column, drawn[n_column].tolist(), hover, (BLUE, ""), text=people, **TEXT_AUTO)],
         labels,
         count_axis(n_column, int(drawn[n_column].max())),
         finding=_most_frequent(table, by, n_column, wording),
-        summary=f"{n_column.capitalize()} by {by}: {texts}.{omitted}",
+        summary=f"{n_column.capitalize()} by {by}: {texts}.",
+        rest=omitted_note(len(table) - MAX_ROWS, by, f"{by}s"),
         provenance=provenance,
     )
 

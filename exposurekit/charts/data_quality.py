@@ -82,7 +82,8 @@ def precision(table: pd.DataFrame, *, provenance: str = "") -> Chart:
         [f"{name} (n = {row['mine'] + row['not mine']:,})" for name, row in zip(names, rows, strict=True)],
         {"title": {"text": f"precision, with {label}"}, "range": [-0.02, 1.02], "tickformat": ".0%"},
         finding=_precision_finding(table),
-        summary=_precision_summary(table, label) + omitted_note(len(table) - MAX_ROWS, "site", "sites"),
+        summary=_precision_summary(table, label),
+        rest=omitted_note(len(table) - MAX_ROWS, "site", "sites"),
         provenance=provenance,
     )
 
@@ -139,14 +140,15 @@ def coverage(table: pd.DataFrame, *, provenance: str = "") -> Chart:
         MissingColumns: ``table`` lacks a column.
 
     >>> charts.coverage(history.coverage())
-    Chart('All ... people have a complete load within a day')
+    Chart('All ... people were loaded completely within a day')
     """
     check_input("coverage", table, ("last_complete_load", "people", *OUTCOMES))
     if table.empty or not table["people"].any():
         return empty_chart("No people to load", provenance=provenance)
-    names = [label_text(age) for age in table["last_complete_load"]]
+    drawn = table.iloc[: 1 + int(table["people"].to_numpy().nonzero()[0].max())]  # no empty rows at the end
+    names = [label_text(age) for age in drawn["last_complete_load"]]
     return row_chart(
-        [_outcome_bars(outcome, table, names) for outcome in OUTCOMES if table[outcome].any()],
+        [_outcome_bars(outcome, drawn, names) for outcome in OUTCOMES if table[outcome].any()],
         names,
         count_axis("people, by outcome of their last load", int(table["people"].max())),
         finding=_coverage_finding(table),
@@ -168,12 +170,12 @@ def _coverage_finding(table: pd.DataFrame) -> str:
     people, recent = int(table["people"].sum()), int(table["people"].iloc[0])
     age = short(table["last_complete_load"].iloc[0])
     if recent == people:
-        all_people = f"All {people:,} people have" if people > 1 else "The person has"
-        return f"{all_people} a complete load {age}"
+        all_people = f"All {people:,} people were" if people > 1 else "The person was"
+        return f"{all_people} loaded completely {age}"
     never = int(table.loc[table["last_complete_load"] == NEVER, "people"].sum())
-    never_loaded = f"; {never:,} never had one" if never else ""
-    have = f"{recent:,} of {pluralize(people, 'person', 'people')} {'has' if recent == 1 else 'have'}"
-    return f"{have} a complete load {age}{never_loaded}"
+    never_loaded = f"; {never:,} never" if never else ""
+    were = f"{recent:,} of {pluralize(people, 'person', 'people')} {'was' if recent == 1 else 'were'}"
+    return f"{were} loaded completely {age}{never_loaded}"
 
 
 def _coverage_summary(table: pd.DataFrame) -> str:
@@ -216,7 +218,8 @@ def site_health(table: pd.DataFrame, *, provenance: str = "") -> Chart:
         names,
         count_axis("listings", int((drawn["open"] + drawn[VANISHED]).max())),
         finding=_health_finding(ranked),
-        summary=_health_summary(ranked) + omitted_note(len(ranked) - MAX_ROWS, "site", "sites"),
+        summary=_health_summary(ranked),
+        rest=omitted_note(len(ranked) - MAX_ROWS, "site", "sites"),
         provenance=provenance,
     )
 

@@ -48,7 +48,8 @@ def medians(table: pd.DataFrame, by: str | None, provenance: str) -> Chart:
         count_axis("median time to removal (days)", room * (0 if pd.isna(most) else float(most))),
         right=shares | {"title": {"text": "share not removed"}},
         finding=_finding(table, groups),
-        summary=_summary(drawn, by) + omitted_note(len(table) - MAX_ROWS, group, groups),
+        summary=_summary(drawn, by),
+        rest=omitted_note(len(table) - MAX_ROWS, group, groups),
         provenance=provenance,
     )
 

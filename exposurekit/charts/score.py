@@ -46,8 +46,8 @@ def score(table: pd.DataFrame, *, provenance: str = "") -> Chart:
         count_axis("points", int(drawn["score"].max())),
         finding=f"{amount(table['score'].sum())} points in total; "
         + leaders(row_labels(table, "user_id"), table["score"].tolist(), "people"),
-        summary=f"Points of {pluralize(len(table), 'person', 'people')}: {join_rows(texts)}"
-        f"{omitted_note(len(table) - MAX_ROWS, 'person', 'people')}",
+        summary=f"Points of {pluralize(len(table), 'person', 'people')}: {join_rows(texts)}",
+        rest=omitted_note(len(table) - MAX_ROWS, "person", "people"),
         provenance=provenance,
     )
 

@@ -189,6 +189,7 @@ def best_next_fields(table: pd.DataFrame, *, provenance: str = "") -> Chart:
         count_axis("removals unlocked", int(drawn["together"].max())),
         finding=_request_finding(table),
         summary=_request_summary(table),
+        rest=omitted_note(len(table) - MAX_ROWS, "request", "requests"),
         provenance=provenance,
     )
 
@@ -224,8 +225,7 @@ def _request_summary(table: pd.DataFrame) -> str:
         f"user {user_id} for {short(fields)}, {pluralize(int(n), 'removal')}" for user_id, fields, n in rows
     ]
     total = pluralize(int(table["together"].iloc[-1]), "removal")
-    rest = omitted_note(len(table) - MAX_ROWS, "request", "requests")
-    return f"{pluralize(len(table), 'request unlocks', 'requests unlock')} {total}: {join_rows(texts)}{rest}"
+    return f"{pluralize(len(table), 'request unlocks', 'requests unlock')} {total}: {join_rows(texts)}"
 
 
 def work_queue(table: pd.DataFrame, *, provenance: str = "") -> Chart:
@@ -254,6 +254,7 @@ def work_queue(table: pd.DataFrame, *, provenance: str = "") -> Chart:
         right=count_axis("estimated minutes", float(drawn["minutes"].max())),
         finding=_queue_finding(groups),
         summary=_queue_summary(groups, table),
+        rest=omitted_note(len(groups) - MAX_ROWS, "group", "groups"),
         provenance=provenance,
     )
 
@@ -334,5 +335,4 @@ def _queue_summary(groups: pd.DataFrame, table: pd.DataFrame) -> str:
     to_do = groups[groups["items"] > 0]
     rows = zip(row_labels(to_do, "group"), to_do["items"], to_do["minutes"], strict=True)
     texts = join_rows([f"{name} {n:,} in {pluralize(round(minutes), 'minute')}" for name, n, minutes in rows])
-    omitted = omitted_note(len(groups) - MAX_ROWS, "group", "groups")
-    return f"{items}; {minutes}. In order: {texts}{omitted}"
+    return f"{items}; {minutes}. In order: {texts}"

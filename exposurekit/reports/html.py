@@ -34,7 +34,7 @@ _KINDS = {
 }
 _HEADINGS = {
     "at": "time",
-    "contains": "contains",
+    "contains": "data on the page",
     "first_removed": "removed between runs",
     "followed_days": "days observed",
     "gone_days": "days absent",
@@ -51,9 +51,11 @@ _HEADINGS = {
     "never_low": "not removed, low",
     "of_listings": "points for listings",
     "of_pages": "points for pages",
+    "title": "page title",
     "together": "removals so far",
     "unlocks": "removals with it alone",
     "unseen": "people not observed",
+    "url": "page address",
     "user_id": "user",
 }
 _SECTION_HEADINGS = {

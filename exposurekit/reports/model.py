@@ -25,7 +25,7 @@ SHARE_SAFE = (
 )
 CONFIDENTIAL = (
     "Confidential: this report contains personal data. Only people who work on these removals may see it. "
-    "For anybody else, make a share-safe one: share_safe=True, or --share-safe."
+    "For anybody else, make a share-safe one."
 )
 TASKS_MAX = 1_000  # items of manual work on a page: more make it slow to open
 ROWS_MAX = 2_000  # rows of a table on a page: a browser still sorts and filters these without delay

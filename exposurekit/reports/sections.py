@@ -226,7 +226,7 @@ def _facts(data: ReportData) -> Iterator[Fact]:
     absent = int(records["status"].isin(analysis.NOT_LISTED).sum())
     besides = f"; {absent:,} vanished or are unknown" if absent else ""
     yield Fact("removed", f"{removed:,}", f"{percent(share)} {of_all}{besides}")
-    yield Fact("pages with their data", f"{len(data['links']):,}", "they have no opt-out form")
+    yield Fact("pages with their data", f"{len(data['links']):,}", "no opt-out form: write to their owners")
     score = data["score"]["score"].sum()
     yield Fact("score", f"{score:,.0f}", "points for what is open", detail=_score_sum(data))
     yield _manual_fact(data)

@@ -215,7 +215,7 @@ def test_a_forecast_counts_the_listings_removed_at_first():
     [why] = forecast(gone, STAY, back(), at=NOW, days=[30])["reason"]
     assert why == "age unknown for listings already removed at the first load: 2"
     [both] = forecast(gone, STAY, back(), at=NOW, days=[40])["reason"]
-    assert both == f"40 days are more than a third of the history; {why}"
+    assert both == f"rough: 40 days are more than a third of the history; {why}"
     assert forecast(gone[:1], STAY, back(), at=NOW, days=[30])["reason"].isna().all()
 
 
@@ -394,7 +394,7 @@ def test_a_horizon_beyond_a_third_of_the_history_warns():
     came = records((1, "odd", 89.5, 1), (2, "odd", 3.2, 3))
     assert reason(coming(came, registered(89, 89), days=[30])) == (
         False,
-        "30 days are more than a third of the history",
+        "rough: 30 days are more than a third of the history",
     )
     [row] = coming(came, registered(90, 90), days=[30]).to_dict("records")
     assert pd.isna(row["reason"])

@@ -66,7 +66,7 @@ def test_a_site_without_labels_has_no_share():
         (charts.precision(labelled(Near=[None, None])), "No listing is labelled yet (2 unlabelled)"),
         (
             charts.coverage(people((0.1, "whole"), (0.2, "partial"))),
-            "All 2 people have a complete load within a day",
+            "All 2 people were loaded completely within a day",
         ),
         (charts.coverage(people((1, "whole")).assign(people=0)), "No people to load"),
         (
@@ -84,7 +84,7 @@ def test_the_title_is_the_finding(figure, finding):
 def test_people_are_grouped_by_age_and_outcome_of_their_load():
     figure = charts.coverage(people((0.5, "whole"), (3, "failed"), (None, "failed"), (40, "missed")))
     assert bars(figure) == {"whole": [1, 0, 0, 0, 0], "failed": [0, 1, 0, 0, 1], "missed": [0, 0, 0, 1, 0]}
-    assert title(figure) == "1 of 4 people has a complete load within a day; 1 never had one"
+    assert title(figure) == "1 of 4 people was loaded completely within a day; 1 never"
     assert "Outcome of the last load: 1 whole, 2 failed, 1 missed." in charts.describe(figure)
 
 

@@ -147,7 +147,7 @@ def test_fleet_sections_have_the_tables_of_the_questions(exposure, history, full
 
 def test_card_of_a_forecast_has_its_interval_and_caution(history):
     data = ReportSource(history).load(needed_tables("fleet"))
-    caution = "30 days are more than a third of the history"
+    caution = "rough: 30 days are more than a third of the history"
     forecast = data["next_forecast"].assign(open=35.0, low=24.0, high=48.0, reason=caution)
     report = build_report("fleet", replace(data, tables={**data.tables, "next_forecast": forecast}))
     [card] = [fact for fact in report.facts if fact.name == "open in 30 days"]

@@ -60,10 +60,17 @@ class DuckDB:
     Args:
         memory_limit: As DuckDB writes it, such as ``"2GB"``; more is spilled to a private directory.
         threads: The number of threads; by default one per core.
+        as_written: Whether joins and filters run in the order of the text.
+        keeps_small: Whether small tables stay in memory, for an engine that is asked about them again and again.
     """
 
     def __init__(
-        self, *, memory_limit: str | None = None, threads: int | None = None, as_written: bool = False
+        self,
+        *,
+        memory_limit: str | None = None,
+        threads: int | None = None,
+        as_written: bool = False,
+        keeps_small: bool = False,
     ) -> None:
         _delete_old_spills()
         spill = tempfile.mkdtemp(prefix=f"{_SPILL}{os.getpid()}-")  # 0700
@@ -87,6 +94,7 @@ class DuckDB:
             self._connection.execute("SET GLOBAL TimeZone = 'UTC'")
         if as_written:
             self._connection.execute(f"SET disabled_optimizers = '{_DISABLED_OPTIMIZERS}'")
+        self._keeps_small = keeps_small
         self._read_small = lru_cache(_SMALL_TABLES)(_read_small)  # files of a history never change
         self._end = weakref.finalize(self, _close, self._connection, spill)
 
@@ -132,7 +140,12 @@ class DuckDB:
                 raise
 
     def _in_memory(self, table: Files | pa.Table) -> Files | pa.Table:
-        if isinstance(table, pa.Table) or not table.uris or table.dataset is not None:
+        if (
+            isinstance(table, pa.Table)
+            or not self._keeps_small
+            or not table.uris
+            or table.dataset is not None
+        ):
             return table
         small = self._read_small(tuple(table.uris), table.schema)
         return table if small is None else small
@@ -152,7 +165,7 @@ class DuckDB:
 def engine_of(engine: object = None) -> Engine:
     """Return the engine for an argument of `History`; an engine is returned as it is."""
     if engine is None or engine == "duckdb":
-        return DuckDB(as_written=True)
+        return DuckDB(as_written=True, keeps_small=True)
     if isinstance(engine, DuckDB | Spark):
         return engine
     if isinstance(engine, str) or hasattr(engine, "newSession"):

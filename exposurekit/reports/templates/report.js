@@ -1,6 +1,7 @@
 // Tables can be sorted, filtered and saved as CSV; items can be ticked. Nothing leaves the page.
 (() => {
   "use strict";
+  const FEW = 5; // rows that are read faster than filtered
   const number = /^-?[\d,]*\.?\d+%?$/;
   const value = (text) => (number.test(text) ? parseFloat(text.replace(/,/g, "")) : text.toLowerCase());
   function compared(a, b) {
@@ -62,9 +63,11 @@
       link.click();
       URL.revokeObjectURL(link.href);
     });
-    row.append(label, save, count);
+    const rows = table.tBodies[0].rows.length;
+    if (rows > FEW) row.append(label);
+    row.append(save, count);
     numbers.querySelector(".wide").before(row);
-    sorting(table);
+    if (rows > 1) sorting(table);
   }
   for (const numbers of document.querySelectorAll(".numbers")) tools(numbers);
 
