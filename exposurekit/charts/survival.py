@@ -106,7 +106,10 @@ def relistings(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     rows = zip(row_labels(sites, "site"), sites.to_dict("records"), strict=True)
     longest = sites["most"].max()
     return row_chart(
-        [*(_bars(sites, names, status) for status in (REMOVED, VANISHED)), *_gone_days(sites, names)],
+        [
+            *(_bars(sites, names, status) for status in (REMOVED, VANISHED) if sites[status].any()),
+            *_gone_days(sites, names),
+        ],
         names,
         count_axis("relistings", int(sites["n"].max())),
         right=count_axis("days gone: median and range", 0 if pd.isna(longest) else float(longest)),

@@ -99,7 +99,10 @@
     const update = () => {
       const ticked = all.filter((box) => box.checked).length;
       count.textContent = `: ${ticked} of ${all.length} ticked`;
-      if (progress) progress.value = ticked;
+      if (progress) {
+        progress.value = ticked;
+        progress.hidden = !ticked; // an empty bar looks like a part that failed to load
+      }
     };
     all.forEach((box, at) => {
       const item = box.closest(".task");
