@@ -237,6 +237,12 @@ def run_all(page):
     )
 
 
+def idle(page):
+    """Wait until the kernel has answered what was typed."""
+    page.wait_for_timeout(500)  # until it reaches the kernel
+    page.wait_for_function(_READY)
+
+
 def run_command(page, command: str):
     """Run a command of the application, without waiting for its result: some have none."""
     page.evaluate("(command) => { window.jupyterapp.commands.execute(command); }", command)
