@@ -22,7 +22,7 @@ from exposurekit.charts.theme import (
 from exposurekit.text.formatting import pluralize
 
 MAX_GROUPS = 6
-_RISK_PX, _X_AXIS_PX, _RISK_NAME = 18, 46, 18
+_RISK_PX, _RISK_NAME = 18, 18
 _TICK_DAYS, _TICKS_MAX = (1, 2, 5, 7, 10, 14, 20, 30, 60, 90, 180, 365), 7
 
 
@@ -40,19 +40,18 @@ def curves(table: pd.DataFrame, by: str | None, provenance: str) -> Chart:
     ticks = _ticks(max(int(rows["days"].iloc[-1]) for rows in groups))
     figure.add_trace(_at_risk(groups, ticks))
     figure.update_xaxes(title_text="age in days", rangemode="tozero", showgrid=False, tickvals=ticks)
-    risk_px = _RISK_PX * (len(groups) + 1) + _X_AXIS_PX
+    risk_px = _RISK_PX * (len(groups) + 1)
     plot_px = figure.layout.height - figure.layout.margin.t - figure.layout.margin.b
-    figure.layout.margin.b -= _X_AXIS_PX - _RISK_PX  # the axis is above the numbers at risk
     figure.update_layout(
-        height=figure.layout.height + risk_px - _X_AXIS_PX + _RISK_PX,
-        xaxis={"anchor": "y"},
+        height=figure.layout.height + risk_px,
+        xaxis={"anchor": "y2"},  # below the numbers, which no other height of the plot moves onto it
         yaxis={
             "title": {"text": "share not removed"},
             "range": [0, 1.03],
             "tickformat": ".0%",
             "domain": [risk_px / (plot_px + risk_px), 1],
         },
-        yaxis2=_risk_axis(names, top=(risk_px - _X_AXIS_PX) / (plot_px + risk_px)),
+        yaxis2=_risk_axis(names, top=(risk_px - _RISK_PX / 2) / (plot_px + risk_px)),
     )
     return figure
 
