@@ -137,6 +137,11 @@ def _again(kind: type[ExposureError], args: tuple[Any, ...]) -> ExposureError:
     return error
 
 
+def safe_reason(error: Exception) -> str:
+    """Return the message of one of our errors; of any other, which may hold addresses or values, only the type."""
+    return str(error) if isinstance(error, ExposureError) else type(error).__name__
+
+
 def warn(message: str) -> None:
     """Warn, and attribute the warning to the first caller outside the package."""
     level, frame = 2, inspect.currentframe()

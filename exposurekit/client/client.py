@@ -164,9 +164,8 @@ class Client(BaseClient):
         >>> client.as_async(connections=4).config is client.config
         True
         """
-        client = object.__new__(AsyncClient)
-        settings = {name: value for name, value in vars(self).items() if name != "_sender"}
-        vars(client).update(settings, connections=connections)
+        client = AsyncClient(**self._settings(), connections=connections)
+        client.config = self.config
         return client
 
     def _repr_html_(self) -> str:

@@ -76,11 +76,6 @@ class Operation:
         """Whether its parameters travel in a body by default (POST and PUT)."""
         return self.method in {"POST", "PUT"}
 
-    @property
-    def of_one_user(self) -> bool:
-        """Whether it needs the user's secret."""
-        return "secret" in self.names
-
 
 ID = integer(0, INT64_MAX)
 API_KEY = Parameter("api_key", str, "The integrator's API access key; also a path segment.", required=True)

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from exposurekit.client.bulk import Batch, UserFilter
-from exposurekit.errors import ExposureError, NotFound
+from exposurekit.errors import ExposureError, NotFound, safe_reason
 from exposurekit.history import History
 from exposurekit.history.collector import Source
 from exposurekit.history.storage.delta import HistoryLocked
@@ -145,7 +145,7 @@ class Watch:
             except Exception as error:
                 if isinstance(error, HistoryLocked):
                     raise
-                if self.status.record_ingest_failure(self.clock(), reason := _reason(error)):
+                if self.status.record_ingest_failure(self.clock(), reason := safe_reason(error)):
                     _log.warning("the inbox could not be processed: %s", reason)
             else:
                 self._add_hints(result.user_ids)
@@ -201,14 +201,14 @@ class Watch:
             if count := evaluate(self.notifier):
                 _log.info("%d new notifications", count)
         except Exception as error:  # noqa: BLE001  as above
-            _log.warning("the notification rules could not be evaluated: %s", _reason(error))
+            _log.warning("the notification rules could not be evaluated: %s", safe_reason(error))
 
     def _on_failure(self, error: Exception) -> datetime:
         """Record a failed collection; return when to retry."""
         self._failures += 1
         delay = min(self.every, RETRY_DELAY * 2 ** min(self._failures - 1, 20))
         retry_at: datetime = self.clock() + delay
-        reason = _reason(error)
+        reason = safe_reason(error)
         self.status.record_failure(self.clock(), f"a collection failed: {reason}", self._failures)
         _log.warning("a collection failed: %s", reason)
         self._retry_at = retry_at
@@ -280,8 +280,3 @@ class Watch:
                     "Another process already watches with this history: exposurekit watch status shows its state"
                 ) from None
             yield
-
-
-def _reason(error: Exception) -> str:
-    # The message of a foreign error may contain files, addresses or values; its type does not.
-    return str(error) if isinstance(error, ExposureError) else type(error).__name__

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from exposurekit.errors import ConfigurationError, DiskFull, ExposureError, NotFound
+from exposurekit.errors import ConfigurationError, DiskFull, NotFound, safe_reason
 from exposurekit.exposure import Exposure
 from exposurekit.history import History
 from exposurekit.monitor.notifications.outbox import Notification, NotificationOutbox
@@ -98,8 +98,7 @@ class WeeklyReports:
         return f"exposure-{day}{'-confidential' if rule.personal else ''}.html"
 
     def _announce_failure(self, rule: ReportRule, due: datetime, error: Exception) -> None:
-        # The message of a foreign error may contain files, addresses or values; its type does not.
-        reason = str(error) if isinstance(error, ExposureError) else type(error).__name__
+        reason = safe_reason(error)
         _log.warning("the weekly report could not be written: %s", reason)
         line = escape_chat(f"It could not be written: {reason}. It is tried again every ten minutes.")
         self._put(rule, rule.send, _key(rule.directory, f"failed {due}"), line)

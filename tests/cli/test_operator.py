@@ -253,7 +253,7 @@ def candidate(operator, user_id, *, verdict="possible", score=0.5, name=LISTING.
     listing = findings.Listing(
         name=name, reference_id=name, age=41, locations=("Oakmere, CA",), href="https://places.example/jane"
     )
-    judged = candidates.Verdict(verdict, score, ("name: the same", "age: fits"))
+    judged = candidates.Assessment(verdict, score, ("name: the same", "age: fits"))
     operator.work(lambda work: candidates.save(work, user_id, SITE.name, listing, judged))
 
 

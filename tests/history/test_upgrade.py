@@ -3,7 +3,6 @@
 import contextlib
 import fcntl
 import json
-import os
 import shutil
 import tarfile
 from pathlib import Path
@@ -12,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from crash.collector_scenes import BEFORE, Canned
 from deltalake import DeltaTable
+from support.shell import read_only, run_unprivileged
 
 from exposurekit import errors
 from exposurekit.history import History, HistoryLocked
@@ -222,14 +222,15 @@ def test_a_history_of_a_newer_version_is_refused(directory):
         History(directory)
 
 
-@pytest.mark.parametrize("read_only", ["", ".watch.lock"], ids=["directory", "locks"])
-def test_a_read_only_copy_has_an_error_with_advice(directory, monkeypatch, read_only):
+@pytest.mark.parametrize("protected", ["", ".watch.lock"], ids=["directory", "locks"])
+def test_a_read_only_copy_has_an_error_with_advice(directory, protected):
     (directory / ".watch.lock").touch()
-    before, access = contents(directory), os.access
-    protected = directory / read_only
-    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != protected and access(path, mode))
-    with pytest.raises(errors.ConfigurationError, match=r"copy it to a writable place, then open it$"):
-        History(directory)
+    before = contents(directory)
+    with read_only(directory / protected):
+        run = run_unprivileged(
+            "import sys; from exposurekit.history import History; History(sys.argv[1])", directory
+        )
+    assert run.stderr.endswith("copy it to a writable place, then open it\n")
     assert (contents(directory), manifest(directory)) == (before, {"records_by": "id"})
 
 

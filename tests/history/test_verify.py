@@ -1,16 +1,14 @@
 """`History.verify` finds damaged files, and no query silently reads from them."""
 
-import errno
-import os
 import shutil
 from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
 from support.damage import build_history, damages
-from support.shell import Shell, error_of
+from support.shell import Shell, error_of, read_only, run_unprivileged
 
-from exposurekit.errors import ConfigurationError, ExposureError
+from exposurekit.errors import ExposureError
 from exposurekit.history import History
 
 READS = {
@@ -85,31 +83,38 @@ def test_violations_of_other_tables_are_listed_too(copy):
     assert {UNREADABLE.format("records"), "the sums agree with the changes"} <= {*history.verify()}
 
 
-def test_a_read_only_copy_is_verified_without_a_write(copy, monkeypatch):
-    monkeypatch.setattr(os, "access", lambda *_: False)  # root may write to everything else
-    before = sorted(copy.rglob("*"))
-    assert History(copy).verify() == {}
+VERIFY_AND_COMPACT = """
+import sys
+from exposurekit.errors import ConfigurationError
+from exposurekit.history import History
+history = History(sys.argv[1])
+print(history.verify())
+try:
+    history.compact()
+except ConfigurationError as error:
+    print(error)
+"""
+
+
+def test_a_read_only_copy_is_verified_without_a_write(copy):
     cut(data_file(copy, "people"))
-    assert History(copy).verify() == {UNREADABLE.format("people"): 1}
+    before = sorted(copy.rglob("*"))
+    with read_only(copy, *before):
+        run = run_unprivileged(VERIFY_AND_COMPACT, copy)
+    damaged, error = run.stdout.splitlines()
+    assert damaged == str({UNREADABLE.format("people"): 1})
+    assert "cannot be read or written there: Permission denied" in error
     assert sorted(copy.rglob("*")) == before
 
 
-def test_a_copy_with_read_only_locks_is_verified(copy, monkeypatch):
+def test_a_copy_with_read_only_locks_is_verified(copy):
     """Another user's files in one's own directory."""
-    access = os.access
-    monkeypatch.setattr(os, "access", lambda path, mode: Path(path).suffix != ".lock" and access(path, mode))
-    os_open = os.open
-
-    def refuse_locks(path, *arguments, **options):
-        if str(path).endswith(".lock"):
-            raise PermissionError(errno.EACCES, "Permission denied")
-        return os_open(path, *arguments, **options)
-
-    monkeypatch.setattr(os, "open", refuse_locks)
     before = sorted(copy.rglob("*"))
-    assert History(copy).verify() == {}
-    with pytest.raises(ConfigurationError, match="cannot be read or written there: Permission denied"):
-        History(copy).compact()
+    with read_only(*copy.rglob("*.lock")):
+        run = run_unprivileged(VERIFY_AND_COMPACT, copy)
+    intact, error = run.stdout.splitlines()
+    assert intact == "{}"
+    assert "cannot be read or written there: Permission denied" in error
     assert sorted(copy.rglob("*")) == before
 
 

@@ -25,6 +25,30 @@ TIMEOUT_S = 60
 Run = subprocess.CompletedProcess[str]
 
 
+def run_unprivileged(code: str, *arguments: str | Path) -> Run:
+    """Run Python code in a process that obeys the permissions of files, even if root runs the tests."""
+    without = (
+        ["setpriv", "--bounding-set", "-dac_override", "--inh-caps", "-dac_override"]
+        if not os.getuid()
+        else []
+    )
+    words = [*without, sys.executable, "-c", code, *map(str, arguments)]
+    return subprocess.run(words, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+
+
+@contextmanager
+def read_only(*paths: Path) -> Iterator[None]:
+    """Take the permission to write away from files and directories; give it back at the end."""
+    modes = {path: path.stat().st_mode for path in paths}
+    for path, mode in modes.items():
+        path.chmod(mode & ~0o222)
+    try:
+        yield
+    finally:
+        for path, mode in modes.items():
+            path.chmod(mode)
+
+
 class Shell:
     """Runs the command as a process, or, much faster, in this process."""
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import apprise
 
-from exposurekit.errors import ConfigurationError, ExposureError
+from exposurekit.errors import ConfigurationError, safe_reason
 from exposurekit.history import History
 from exposurekit.monitor.notifications import apprise_errors
 from exposurekit.monitor.notifications.evaluate import (
@@ -106,8 +106,7 @@ class Notifier:
             try:
                 self.send()
             except Exception as error:  # noqa: BLE001  keep sending: the next attempt may succeed
-                is_ours = isinstance(error, ExposureError)
-                _log.warning("sending notifications failed: %s", error if is_ours else type(error).__name__)
+                _log.warning("sending notifications failed: %s", safe_reason(error))
             self._wake.wait(SEND_INTERVAL_S)
             self._wake.clear()
 

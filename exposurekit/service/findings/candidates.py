@@ -34,7 +34,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Assessment:
     """Why a listing is not a record: verdict, score (0 to 1) and reasons."""
 
     verdict: str
@@ -42,12 +42,12 @@ class Verdict:
     reasons: tuple[str, ...]
 
 
-async def save(session: Session, user_id: int, site: str, listing: Listing, verdict: Verdict) -> None:
+async def save(session: Session, user_id: int, site: str, listing: Listing, assessment: Assessment) -> None:
     """Save or update a candidate. The user must be locked."""
-    stored = {"listing": listing.stored(Site(name=site)), "reasons": list(verdict.reasons)}
+    stored = {"listing": listing.stored(Site(name=site)), "reasons": list(assessment.reasons)}
     row: dict[str, Any] = {
-        "verdict": verdict.verdict,
-        "score": verdict.score,
+        "verdict": assessment.verdict,
+        "score": assessment.score,
         "ciphertext": session.encrypt(CANDIDATE, user_id, stored),
         "observed_at": session.clock.now(),
     }

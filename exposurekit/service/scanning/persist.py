@@ -12,7 +12,7 @@ from exposurekit.service.accounts import users
 from exposurekit.service.accounts.subject import Subject
 from exposurekit.service.findings import candidates, findings, removals
 from exposurekit.service.findings.alerts import Event
-from exposurekit.service.findings.candidates import POSSIBLE, QUARANTINED, Verdict
+from exposurekit.service.findings.candidates import POSSIBLE, QUARANTINED, Assessment
 from exposurekit.service.models import Listing, Site
 from exposurekit.service.scanning import matching
 from exposurekit.service.scanning.matching import Match
@@ -95,7 +95,7 @@ async def _save_new(
         await findings.discover_record(session, user_id, listing, site)
         await candidates.discard(session, user_id, site.name, listing)
         return True
-    judged = Verdict(POSSIBLE if trusted else QUARANTINED, match.score, match.reasons)
+    judged = Assessment(POSSIBLE if trusted else QUARANTINED, match.score, match.reasons)
     await candidates.save(session, user_id, site.name, listing, judged)
     return False
 

@@ -15,7 +15,7 @@ from exposurekit.service.accounts import integrators
 from exposurekit.service.accounts.consent import ACTIVATED, DEACTIVATED, NoSuchUser
 from exposurekit.service.accounts.users import INSTANT_FORMAT
 from exposurekit.service.findings import candidates
-from exposurekit.service.findings.candidates import Verdict
+from exposurekit.service.findings.candidates import Assessment
 from exposurekit.service.findings.findings import discover_link, discover_record
 from exposurekit.service.storage import leases, tables
 from exposurekit.service.storage.leases import LeaseLost
@@ -249,7 +249,7 @@ def fill(service, user):
         record_id = await discover_record(work, user_id, LISTING, SITE)
         await discover_link(work, user_id, PAGE)
         listing = dataclasses.replace(LISTING, reference_id="2")
-        await candidates.save(work, user_id, SITE.name, listing, Verdict("possible", 0.5, ("the name",)))
+        await candidates.save(work, user_id, SITE.name, listing, Assessment("possible", 0.5, ("the name",)))
         row = await work.first(select(tables.deliveries.c.id).where(tables.deliveries.c.user_id == user_id))
         lease = await leases.acquire_one(work, tables.deliveries, row.id, duration=LASTS)
         await outbox.prepare(work, lease)

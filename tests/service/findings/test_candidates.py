@@ -10,12 +10,12 @@ from support.services import LISTING, SITE
 from exposurekit.errors import ConfigurationError
 from exposurekit.service.accounts import consent
 from exposurekit.service.findings import candidates
-from exposurekit.service.findings.candidates import POSSIBLE, QUARANTINED, Verdict
+from exposurekit.service.findings.candidates import POSSIBLE, QUARANTINED, Assessment
 from exposurekit.service.findings.findings import Site, discover_record
 from exposurekit.service.storage import tables
 
-POSSIBLY = Verdict(POSSIBLE, 0.6, ("the same name", "no age"))
-BAD_DAY = Verdict(QUARANTINED, 0.9, ("the site lists anybody",))
+POSSIBLY = Assessment(POSSIBLE, 0.6, ("the same name", "no age"))
+BAD_DAY = Assessment(QUARANTINED, 0.9, ("the site lists anybody",))
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def test_discarding_an_unknown_candidate_changes_nothing(service, jane):
 
 def test_candidates_are_listed_by_score(service, jane):
     for number, score in enumerate((0.5, 0.9, 0.5, 0.7)):
-        judged = Verdict(QUARANTINED if number == 3 else POSSIBLE, score, ())
+        judged = Assessment(QUARANTINED if number == 3 else POSSIBLE, score, ())
         save(service, jane, listing(str(number)), judged)
     assert [one.listing.reference_id for one in stored_candidates(service, jane)] == ["1", "3", "0", "2"]
     assert [one.listing.reference_id for one in stored_candidates(service, jane, limit=2)] == ["1", "3"]
