@@ -9,9 +9,10 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, Table, and_, case, func, or_, select, update
+from sqlalchemy import ColumnElement, Select, Table, and_, bindparam, case, func, or_, select, update
 
 from exposurekit.errors import ExposureError
 from exposurekit.service.storage.database import Session
@@ -53,15 +54,15 @@ async def acquire_one(session: Session, table: Table, row_id: int, *, duration: 
     return Lease(row_id, token)
 
 
-async def is_current(session: Session, table: Table, lease: Lease, *, lock: bool = False) -> bool:
-    """Return whether the lease is still held; `lock` locks its row until the end of the transaction."""
-    row = select(table.c.id).filter_by(id=lease.row_id, lease=lease.token)
-    return await session.first(row.with_for_update() if lock else row) is not None
+async def is_current(session: Session, table: Table, lease: Lease) -> bool:
+    """Return whether the lease is still held."""
+    return bool(await session.rows(_held(table), {"row_id": lease.row_id, "token": lease.token}))
 
 
 async def assert_held(session: Session, table: Table, lease: Lease) -> None:
     """Lock the row of the lease until the end of the transaction; raises `LeaseLost` if it is no longer held."""
-    if not await is_current(session, table, lease, lock=True):
+    held = _held(table).with_for_update()
+    if await session.first(held, {"row_id": lease.row_id, "token": lease.token}) is None:
         raise LeaseLost("the lease expired: another worker has the row")
 
 
@@ -118,6 +119,11 @@ async def counts(session: Session, table: Table) -> dict[str, int]:
     counted = [func.count().filter(condition).label(name) for name, condition in conditions.items()]
     [row] = await session.all(select(*counted).select_from(table))
     return dict(row._mapping)  # noqa: SLF001  the public name of a row's columns
+
+
+@cache  # asked before every request to a site
+def _held(table: Table) -> Select[int]:
+    return select(table.c.id).where(table.c.id == bindparam("row_id"), table.c.lease == bindparam("token"))
 
 
 def _due(table: Table, now: datetime) -> Select[Any]:
