@@ -11,6 +11,7 @@ to the driver (measured: 6 instead of 60 microseconds for one row, 29 instead of
 import asyncio
 import os
 import sqlite3
+import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
@@ -42,7 +43,7 @@ UNSUPPORTED_URL = (
     "the database (--database, EXPOSUREKIT_DATABASE) must be sqlite:///FILE or "
     "postgresql+psycopg://USER@HOST:PORT/NAME"
 )
-_PRAGMAS = ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "secure_delete=ON")
+_PRAGMAS = ("synchronous=FULL", "foreign_keys=ON", "secure_delete=ON")
 T = TypeVar("T")
 Query = Select[*tuple[Any, ...]] | CompoundSelect[*tuple[Any, ...]]
 Rows = Sequence[tuple[Any, ...]]
@@ -226,8 +227,23 @@ class PostgreSQL:
 
 
 def _set_pragmas(connection: Any, _record: object) -> None:
+    _enable_log(connection)
     for pragma in _PRAGMAS:
         connection.execute(f"PRAGMA {pragma}").close()
+
+
+def _enable_log(connection: sqlite3.Connection) -> None:
+    """Turn the write-ahead log on. For this SQLite does not wait for other connections that open a new file, too."""
+    deadline = time.monotonic() + BUSY_TIMEOUT_S
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL").close()
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+        else:
+            return
 
 
 def _inline(connection: Connection) -> InlineConnection:

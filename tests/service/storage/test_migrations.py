@@ -4,8 +4,10 @@ import asyncio
 import importlib
 import importlib.util
 import shutil
+import sqlite3
 import subprocess
 import sys
+import threading
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -453,6 +455,17 @@ def test_processes_may_open_a_new_database_concurrently(url):
         process.stdin.flush()
     results = [(process.communicate(timeout=300)[1], process.returncode) for process in processes]
     assert results == [("", 0)] * 2
+    assert version(url) == [(migrations.NEWEST,)]
+
+
+def test_a_new_file_is_opened_after_another_connection_has_released_it(tmp_path):
+    """SQLite does not wait by itself when it switches the log on."""
+    other = sqlite3.connect(tmp_path / "service.db", isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+    threading.Timer(0.3, other.execute, ["ROLLBACK"]).start()
+    url = f"sqlite:///{tmp_path / 'service.db'}"
+    open_it(url)
+    other.close()
     assert version(url) == [(migrations.NEWEST,)]
 
 
