@@ -56,13 +56,13 @@ async def acquire_one(session: Session, table: Table, row_id: int, *, duration: 
 
 async def is_current(session: Session, table: Table, lease: Lease) -> bool:
     """Return whether the lease is still held."""
-    return bool(await session.rows(_held(table), {"row_id": lease.row_id, "token": lease.token}))
+    return bool(await session.rows(_lease_row(table), {"row_id": lease.row_id, "token": lease.token}))
 
 
 async def assert_held(session: Session, table: Table, lease: Lease) -> None:
     """Lock the row of the lease until the end of the transaction; raises `LeaseLost` if it is no longer held."""
-    held = _held(table).with_for_update()
-    if await session.first(held, {"row_id": lease.row_id, "token": lease.token}) is None:
+    row = _lease_row(table).with_for_update()
+    if await session.first(row, {"row_id": lease.row_id, "token": lease.token}) is None:
         raise LeaseLost("the lease expired: another worker has the row")
 
 
@@ -122,7 +122,7 @@ async def counts(session: Session, table: Table) -> dict[str, int]:
 
 
 @cache  # asked before every request to a site
-def _held(table: Table) -> Select[int]:
+def _lease_row(table: Table) -> Select[int]:
     return select(table.c.id).where(table.c.id == bindparam("row_id"), table.c.lease == bindparam("token"))
 
 

@@ -458,7 +458,7 @@ def test_processes_may_open_a_new_database_concurrently(url):
     assert version(url) == [(migrations.NEWEST,)]
 
 
-def test_a_new_file_is_opened_after_another_connection_has_released_it(tmp_path):
+def test_opening_a_new_file_waits_for_another_writer(tmp_path):
     """SQLite does not wait by itself when it switches the log on."""
     other = sqlite3.connect(tmp_path / "service.db", isolation_level=None, check_same_thread=False)
     other.execute("BEGIN IMMEDIATE")
