@@ -81,7 +81,7 @@ _QUEUE_COLUMNS = (
     *("rank", "group", "kind", "site", "user_id", "alert_number", "record_id", "state", "steps", "done"),
     *("unable", "minutes", "first_seen_at", "items", "people", "items_per_minute", "reason"),
 )
-_RELISTING_COLUMNS = ("user_id", "site", "removed_at", "listed_again_at", "gone_days", "episode")
+_RELISTING_COLUMNS = ("user_id", "site", "removed_at", "listed_again_at", "gone_days", "episode", "status")
 _DIFF_COLUMNS = ("user_id", "site", "before", "after", "what")
 _DIFF_OPTIONS = ("since", "until", "kind")
 

@@ -31,6 +31,7 @@ from exposurekit.charts.theme import (
 )
 from exposurekit.text.formatting import pluralize
 
+_CUT_AT = 2  # times the longest median: intervals beyond it end in an arrow
 _GROUPS = {"site": ("site", "sites"), "user_id": ("person", "people")}
 
 
@@ -39,13 +40,14 @@ def medians(table: pd.DataFrame, by: str | None, provenance: str) -> Chart:
     drawn = table.head(MAX_ROWS)
     names = [label_text(name) for name in row_labels(drawn, by)]
     group, groups = _GROUPS.get(by or "", ("group", "groups"))
-    room = 1.4 if drawn["median_days"].isna().any() else 1  # for the text behind the arrows
-    most = drawn[["median_days", "median_high", "followed_days"]].max().max()
+    most = _longest(drawn)
+    is_cut = bool((drawn["median_high"].fillna(0) > most).any())
+    room = 1.7 if is_cut or drawn["median_days"].isna().any() else 1  # for the text behind the arrows
     shares = {"range": [-0.02, 1.45], "tickvals": [0, 0.5, 1], "tickformat": ".0%"}
     return row_chart(
-        [*_medians(drawn, names), *_shares(drawn, names)],
+        [*_medians(drawn, names, most), *_shares(drawn, names)],
         [f"{name} (n = {n:,})" for name, n in zip(names, drawn["n"], strict=True)],
-        count_axis("median time to removal (days)", room * (0 if pd.isna(most) else float(most))),
+        count_axis("median time to removal (days)", room * most),
         right=shares | {"title": {"text": "share not removed"}},
         finding=_finding(table, groups),
         summary=_summary(drawn, by),
@@ -54,24 +56,42 @@ def medians(table: pd.DataFrame, by: str | None, provenance: str) -> Chart:
     )
 
 
-def _medians(table: pd.DataFrame, names: list[str]) -> list[go.Scatter]:
-    """The medians with their intervals; an arrow at the end of observation where there is no upper limit."""
+def _longest(table: pd.DataFrame) -> float:
+    """The last day of the axis; one long interval must not squeeze the medians."""
+    middle = table["median_days"].max()
+    most = table[["median_days", "median_high", "followed_days"]].max().max()
+    return 0 if pd.isna(most) else float(most if pd.isna(middle) else min(most, _CUT_AT * middle))
+
+
+def _medians(table: pd.DataFrame, names: list[str], most: float) -> list[go.Scatter]:
+    """The medians with their intervals; an arrow where an interval has no upper limit, or goes beyond the last day."""
     median, low, high, end = (
         table[name].astype("Float64").to_numpy("float64", na_value=np.nan).tolist()
         for name in ("median_days", "median_low", "median_high", "followed_days")
     )
     # Without an estimate there is nothing to draw an arrow for.
-    drawn_end = [None if pd.isna(share) else last for share, last in zip(table["never"], end, strict=True)]
+    drawn_end = [
+        None if pd.isna(share) else min(last, most) for share, last in zip(table["never"], end, strict=True)
+    ]
     whisker_low = [middle if pd.isna(limit) else limit for middle, limit in zip(median, low, strict=True)]
-    whisker_high = [last if pd.isna(limit) else limit for limit, last in zip(high, drawn_end, strict=True)]
-    arrows = [last if pd.isna(limit) else None for limit, last in zip(high, drawn_end, strict=True)]
+    whisker_high = [
+        last if pd.isna(limit) else min(limit, most) for limit, last in zip(high, drawn_end, strict=True)
+    ]
+    arrows = [
+        last if pd.isna(limit) else most if limit > most else None
+        for limit, last in zip(high, drawn_end, strict=True)
+    ]
     rows, label = table.to_dict("records"), interval_label(table)
+    beside = [
+        _no_median_reason(row) or (f"to {limit:,g}" if limit > most else "")
+        for row, limit in zip(rows, high, strict=True)
+    ]
     hover = [f"{name}<br>{_median_text(row, label)}" for name, row in zip(names, rows, strict=True)]
     return [
         whiskers(whisker_low, whisker_high),
         points(arrows, hover, symbol="triangle-right", colour=GREY),
         points(median, hover, symbol="circle", colour=BLUE),
-        annotations([_no_median_reason(row) for row in rows], [0 if pd.isna(last) else last for last in end]),
+        annotations(beside, [0 if pd.isna(last) else min(last, most) for last in end]),
     ]
 
 

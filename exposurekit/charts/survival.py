@@ -31,7 +31,7 @@ from exposurekit.charts.theme import (
     empty_chart,
     label_text,
 )
-from exposurekit.contract.types import REMOVED
+from exposurekit.contract.types import DISCOVERED, REMOVED
 from exposurekit.text.formatting import pluralize
 
 _TIMES = ("n", "left_out", "median_days", "median_low", "median_high")
@@ -107,7 +107,11 @@ def relistings(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     longest = sites["most"].max()
     return row_chart(
         [
-            *(_bars(sites, names, status) for status in (REMOVED, VANISHED) if sites[status].any()),
+            *(
+                _bars(sites, names, status, like)
+                for status, like in ((REMOVED, DISCOVERED), (VANISHED, VANISHED))
+                if sites[status].any()
+            ),
             *_gone_days(sites, names),
         ],
         names,
@@ -143,10 +147,11 @@ def _by_site(table: pd.DataFrame) -> pd.DataFrame:
     return statistics.assign(site=names, **{VANISHED: statistics["n"] - statistics[REMOVED]})
 
 
-def _bars(sites: pd.DataFrame, names: list[str], status: str) -> go.Bar:
+def _bars(sites: pd.DataFrame, names: list[str], status: str, like: str) -> go.Bar:
+    """The relistings of listings that had a status; a removed one is discovered again, and has that colour."""
     counts = [pluralize(n, "relisting") for n in sites[status]]
     hover = [f"{name}<br>{n}, previously {status}" for name, n in zip(names, counts, strict=True)]
-    return bars(f"previously {status}", sites[status].tolist(), hover, (COLOURS[status], PATTERNS[status]))
+    return bars(f"previously {status}", sites[status].tolist(), hover, (COLOURS[like], PATTERNS[like]))
 
 
 def _gone_days(sites: pd.DataFrame, names: list[str]) -> list[go.Scatter]:

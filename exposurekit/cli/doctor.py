@@ -26,7 +26,8 @@ CLOCK_MAX_S = 60  # with a larger difference, times of webhooks and histories ar
 RUN_AGE_MAX_DAYS = 2
 DEVIATIONS_MAX = 5
 _PACKAGES = ("pandas", "plotly", "ipywidgets", "anywidget", "httpx", "pydantic", "duckdb", "deltalake")
-_NOTEBOOKS = ("jupyterlab", "notebook")
+_FRONT_ENDS = {"jupyterlab": ("JupyterLab", 4), "notebook": ("Notebook", 7)}  # the first that run the widgets
+_ELSEWHERE = "in other front ends, such as VS Code, a widget that does not run shows its content as HTML"
 _WIDGETS = ("ipywidgets", "jupyterlab_widgets", "anywidget")
 
 
@@ -88,15 +89,22 @@ def _versions(_history: str) -> Iterator[CheckResult]:
 
 
 def _notebook(_history: str) -> Iterator[CheckResult]:
-    installed = [f"{name} {_version(name)}" for name in _NOTEBOOKS if _version(name) != MISSING]
-    if not installed:
+    installed = {name: _version(name) for name in _FRONT_ENDS if _version(name) != MISSING}
+    if not installed and _version("ipykernel") == MISSING:
         yield _warn("notebook", "Jupyter is not installed", "pip install jupyterlab, if you want notebooks")
         return
-    missing = [name for name in _WIDGETS if _version(name) == MISSING]
-    if missing:
+    if missing := [name for name in _WIDGETS if _version(name) == MISSING]:
         yield _fail("notebook", f"{', '.join(missing)} is missing", f"pip install {' '.join(missing)}")
-    else:
-        yield _ok("notebook", f"{', '.join(installed)}, with widgets")
+        return
+    for package, number in installed.items():
+        name, needed = _FRONT_ENDS[package]
+        if int(number.partition(".")[0]) < needed:
+            yield _warn(name, f"{number} shows widgets as HTML only", f"pip install --upgrade {package}")
+        else:
+            yield _ok(name, f"{number} runs the widgets")
+    if not installed:
+        yield _ok("notebook", f"ipykernel {_version('ipykernel')}, without JupyterLab or Notebook")
+    yield _ok("front ends", _ELSEWHERE)
 
 
 def _browser(_history: str) -> Iterator[CheckResult]:

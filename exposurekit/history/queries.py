@@ -220,8 +220,9 @@ class HistoryQueries:
             as_of: An instant, or a day (until its end, UTC), by which that was observed; None: now.
 
         Returns:
-            As `analysis.relistings`: one row per relisting. ``key`` identifies the record; ``record_id`` (Int64) is its
-            id; where ids change, its newest one, missing where there is none.
+            As `analysis.relistings`: one row per relisting. ``status`` is that of the listing at ``as_of``; ``key``
+            identifies the record; ``record_id`` (Int64) is its id; where ids change, its newest one, missing where
+            there is none.
 
         Raises:
             NotFound: Nothing was observed by ``as_of``.
@@ -236,11 +237,9 @@ class HistoryQueries:
             names = reader.record_names(MAX_TIME, latest).drop_duplicates(["user_id", "key"], keep="last")
             newest = names[["user_id", "key", "record_id"]].astype({"record_id": "Int64"})
             changes = changes.merge(newest, on=["user_id", "key"], how="left")
-        table = analysis.relistings(changes)
-        if as_of is None:
-            return table
-        by = pd.Timestamp(reader.instant(as_of, latest))
-        return table[table["listed_again_at"] <= by].reset_index(drop=True)
+        if as_of is not None:
+            changes = changes[changes["seen_at"] <= pd.Timestamp(reader.instant(as_of, latest))]
+        return analysis.relistings(changes)
 
     def stale(self, since: When = None) -> pd.DataFrame:
         """List registered people without a full load since an instant, longest first, with the last error.

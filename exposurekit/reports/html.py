@@ -62,6 +62,7 @@ _SECTION_HEADINGS = {
     ("coverage", "last_complete_load"): "last complete observation",
     ("coverage", "whole"): "complete",
     ("relistings", "episode"): "listed for the nth time",
+    ("relistings", "status"): "status now",
     ("score", "pages"): "web pages",
 }
 _NO_DEFINITION = {("coverage", "other")}  # defined for statuses only
@@ -74,7 +75,7 @@ _CELL_KINDS = {
     **dict.fromkeys(_SHARES, "share"),
 }
 _META = re.compile(r'<meta name="(generator|description)" content="([^"]*)">')
-_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+_UNBROKEN = re.compile(r"\d{4}-\d{2}-\d{2}|\(n = [\d,]+\)\.?")
 _LEFT = ' class="left"'
 _UNBROKEN_MAX = 24  # characters of a value that is not broken over lines
 
@@ -267,8 +268,8 @@ def _cell(kind: str, is_text: bool, text: str) -> str:  # noqa: FBT001
 
 
 def _dated(text: str) -> Markup:
-    """A text whose dates stay on one line."""
-    return _SAFE(_DATE.sub(lambda date: f'<span class="unbroken">{date[0]}</span>', escaped(text)))
+    """A text whose dates and numbers of listings stay on one line."""
+    return _SAFE(_UNBROKEN.sub(lambda date: f'<span class="unbroken">{date[0]}</span>', escaped(text)))
 
 
 def _charts_json(chart: charts.Chart) -> dict[str, Any]:

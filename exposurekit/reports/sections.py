@@ -1,6 +1,7 @@
 """Report kinds and their sections: each section declares its tables and is a pure function of them."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
@@ -269,7 +270,7 @@ def _manual_fact(data: ReportData) -> Fact:
     reason = f"; {blocked:,} of them cannot start: a required value is not on file" if blocked else ""
     items = f"{pluralize(waiting - pages, 'listing')}, {pluralize(pages, 'web page')}"
     return Fact(
-        "removals by hand",
+        "to do by hand",
         f"{waiting:,}",
         f"{items}; about {duration}{f'; {blocked:,} cannot start' if blocked else ''}",
         detail=f"about {duration} for {items}, {_ASSUMED}{reason}",
@@ -334,12 +335,12 @@ def _actions(data: ReportData, sections: Sequence[Section]) -> list[Action]:
     """The first things to do: the first groups of manual work, and the request for data that unlocks most removals."""
     by_key = {section.key: section for section in sections}
     work = by_key["work_queue"].removals if "work_queue" in by_key else ()
-    n_open = max(len(_open(data)), 1)
+    n_open = _open(data)["site"].astype("str").value_counts()
     sites = [_removal_action(one, n_open, at) for at, one in enumerate(work, 1) if one.site is not None]
     pages = {at: one.listings for at, one in enumerate(work, 1) if one.site is None and one.listings}
     actions = [action for action in sites if action is not None][:_ACTIONS]
-    if "best_next_fields" in by_key and data.sharing is None and len(data["best_next_fields"]):
-        actions = [*actions[: _ACTIONS - 1], _request_action(data)]
+    if "blockers" in by_key and (request := _request(data)) is not None:
+        actions = [*actions[: _ACTIONS - 1], request]
     if pages:
         effect = "they have no opt-out form"
         n_pages = pluralize(sum(pages.values()), "web page")
@@ -347,15 +348,23 @@ def _actions(data: ReportData, sections: Sequence[Section]) -> list[Action]:
     return actions[:_ACTIONS]
 
 
-def _removal_action(removal: Removal, n_open: int, at: int) -> Action | None:
-    if removal.listings is None or removal.minutes is None:
+def _removal_action(removal: Removal, n_open: "pd.Series[int]", at: int) -> Action | None:
+    """The action that clears a group of manual work.
+
+    Args:
+        removal: The group.
+        n_open: The number of open listings by site.
+        at: The number of the group in the work queue.
+    """
+    n = removal.listings
+    if n is None or removal.minutes is None:
         return None
-    effect = (
-        f"{percent(removal.listings / n_open)} of what is open, in about {format_duration(removal.minutes)}"
-    )
+    share = percent(n / max(int(n_open.sum()), 1))
+    of_site = int(n_open.get(removal.site, 0))
+    listings = f"{n:,} of {of_site:,} open listings" if of_site > n else pluralize(n, "listing")
     return Action(
-        f"Remove {pluralize(removal.listings, 'listing')} on {short(removal.site)} by hand",
-        effect,
+        f"Remove {listings} on {short(removal.site)} by hand",
+        f"{share} of what is open, in about {format_duration(removal.minutes)}",
         f"work_queue-{at}",
     )
 
@@ -365,12 +374,16 @@ def _person_title(data: ReportData) -> str:
     return f"Exposure of {data.user_label if name is None else f'{short(name)} ({data.user_label})'}"
 
 
-def _request_action(data: ReportData) -> Action:
-    request = data["best_next_fields"].iloc[0]
+def _request(data: ReportData) -> Action | None:
+    """The request for data that unlocks most removals."""
+    requests = data.tables["best_next_fields"]
+    if requests is None or requests.empty or data.sharing is not None:
+        return None
+    request = requests.iloc[0]
     person = data.names.get(int(request["user_id"]), f"user {request['user_id']}")
     fields = str(request["fields"]).replace("_", " ").replace(", ", " and ")
     effect = f"this unlocks {pluralize(int(request['removals']), 'removal')}"
-    return Action(f"Ask {short(person)} for the {fields}", effect, "best_next_fields")
+    return Action(f"Ask {short(person)} for the {fields}", effect, "blockers")
 
 
 def _open(data: ReportData) -> pd.DataFrame:
@@ -431,7 +444,9 @@ def _blockers(data: ReportData) -> Section | None:
     if _is_hidden(data):
         words = f"Not shown: fewer than {FEW} people lack the same field."
         return Section(QUESTIONS["blockers"].title, key="blockers", text=words)
-    return _section(data, "blockers", _of_many(data, table))
+    section = _section(data, "blockers", _of_many(data, table))
+    request = _request(data)
+    return section if request is None else _add_words(section, f"{request.text} first: {request.effect}.")
 
 
 def _best_next_fields(data: ReportData) -> Section | None:
@@ -481,7 +496,8 @@ def _amount(data: ReportData) -> str:
     waiting, pages, blocked, duration = _manual_work(data)
     words = (
         f"{pluralize(waiting, 'item')} in all: {pluralize(waiting - pages, 'listing')} on people-search "
-        f"sites and {pluralize(pages, 'web page')}; about {duration}."
+        f"sites and {pluralize(pages, 'web page')}; about {duration}. Listings come before pages, and first what clears "
+        "most per minute."
     )
     if blocked:
         waits = "waits" if blocked == 1 else "wait"
@@ -579,17 +595,17 @@ def _add_words(section: Section | None, words: str) -> Section | None:
 
 
 def _with_names(chart: charts.Chart, names: Mapping[int, str]) -> charts.Chart:
-    """Add the names of people to the labels of a chart."""
+    """Replace ids by the names of people in the labels of a chart; of people with the same name the id stays, too."""
+    shared = {name for name, n in Counter(names.values()).items() if n > 1}
+
+    def label(match: re.Match[str]) -> str:
+        name = names.get(int(match[1]))
+        if name is None:
+            return match[0]
+        return f"{label_text(name)} ({match[0]})" if name in shared else label_text(name)
 
     def named(text: object) -> object:
-        if not isinstance(text, str):
-            return text
-        return _USER.sub(
-            lambda match: (
-                f"{label_text(names[int(match[1])])} ({match[1]})" if int(match[1]) in names else match[0]
-            ),
-            text,
-        )
+        return _USER.sub(label, text) if isinstance(text, str) else text
 
     if names:
         for axis in (chart.layout.xaxis, chart.layout.yaxis):
@@ -608,7 +624,7 @@ _SPECIAL: dict[
     "status_over_time": (_over_time, "next_forecast"),
     "time_to_removal": (_time_to_removal,),
     "score_changes": (_score_changes,),
-    "blockers": (_blockers,),
+    "blockers": (_blockers, "best_next_fields"),
     "best_next_fields": (_best_next_fields, "blockers"),
     "work_queue": (_work_queue,),
     "coverage": (_coverage, "failures"),
@@ -617,7 +633,7 @@ KINDS = {
     "fleet": Kind(
         (
             *("by_site", "score", "status_over_time", "time_to_removal", "relistings"),
-            *("blockers", "best_next_fields", "work_queue", "coverage"),
+            *("blockers", "work_queue", "coverage"),
         ),
         _fleet_title,
         _finding,
@@ -625,7 +641,7 @@ KINDS = {
         _FLEET_NEEDS,
     ),
     "person": Kind(
-        ("records", "status_over_time", "links", "blockers", "best_next_fields", "work_queue"),
+        ("records", "status_over_time", "links", "blockers", "work_queue"),
         _person_title,
         _finding,
         _facts,

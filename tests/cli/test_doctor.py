@@ -57,6 +57,9 @@ def test_without_settings_each_check_names_a_remedy(shell):
     assert "exposurekit demo" in checks["credentials"]["fix"]
     assert checks["history"]["fix"] == "exposurekit collect"
     assert "duckdb" in checks["versions"]["message"]
+    assert checks["JupyterLab"]["message"].endswith("runs the widgets")
+    assert checks["Notebook"]["message"].endswith("runs the widgets")
+    assert "VS Code" in checks["front ends"]["message"]
     assert all(one["fix"] for one in checks.values() if one["state"] != "ok")
 
 

@@ -257,6 +257,17 @@ def test_a_removal_of_the_baseline_has_no_gone_days(collection):
     assert relisted["gone_days"].fillna(-1).tolist() == [-1, 3, 3]
 
 
+def test_a_relisting_has_the_status_of_its_listing(collection):
+    collection.collect(0, one=[a_record(11)])
+    collection.collect(1, one=[a_record(11, "removed")])
+    collection.collect(2, one=[a_record(11)])
+    collection.collect(4, one=[a_record(11, "removed")])
+    relistings = collection.history.relistings
+    assert relistings()["status"].tolist() == ["removed"]
+    assert relistings(as_of=at(3))["status"].tolist() == ["discovered"]
+    assert relistings(as_of=at(1)).empty
+
+
 def test_people_missing_from_a_short_list_are_unseen(collection):
     collection.collect(0, one=[a_record(11)], two=[a_record(12)])
     del collection.service.people[2]

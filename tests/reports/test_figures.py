@@ -64,7 +64,7 @@ def test_open_and_removed_counts_agree_everywhere(pages):
 def test_cards_add_up_to_their_parts(pages):
     for kind, report in pages.items():
         cards = {fact.name: fact for fact in report.facts}
-        by_hand, score = cards["removals by hand"], cards.get("score")
+        by_hand, score = cards["to do by hand"], cards.get("score")
         counts = re.match(r"(\d+) listings?, (\d+) web pages?", by_hand.qualifier).groups()
         assert sum(map(int, counts)) == int(by_hand.value) > 0
         if "work_queue" in tables(report):
@@ -84,7 +84,7 @@ def test_time_to_removal_states_its_interval_and_listings(demo, pages):
 
 
 def test_kinds_of_report_agree(pages):
-    for name in ("open listings", "score", "removals by hand"):
+    for name in ("open listings", "score", "to do by hand"):
         assert len({facts(pages[kind])[name] for kind in ("fleet", "changes", "sites", "now")}) == 1, name
     assert tables(pages["fleet"])["by_site"].equals(tables(pages["sites"])["by_site"])
 
@@ -149,7 +149,7 @@ def test_listing_added_and_removed_counts_as_both(tmp_path):
 def test_reports_on_each_person_add_up_to_the_fleet(demo, pages):
     people = demo.exposure.users()["user_id"]
     cards = [facts(ek.report(demo.exposure, user=int(user), sections=["records"])) for user in people]
-    for name in ("open listings", "removed", "score", "removals by hand", "pages with their data"):
+    for name in ("open listings", "removed", "score", "to do by hand", "pages with their data"):
         assert sum(one[name] for one in cards) == facts(pages["now"])[name], name
 
 
@@ -180,7 +180,7 @@ def test_each_figure_has_its_definition_on_hover(pages):
         }
         assert {*figures} == defined
         assert {*figures.values()} <= {*DEFINITIONS.values()}
-        assert {"open listings", "removed", "score", "removals by hand"} <= {*figures}
+        assert {"open listings", "removed", "score", "to do by hand"} <= {*figures}
         definitions = [fact["definition"] for fact in report.data["facts"]]
         assert definitions == [DEFINITIONS.get(fact.name, "") for fact in report.facts]
 

@@ -128,7 +128,7 @@ def test_arguments_imply_the_kind(reports, kind):
 
 FLEET_KEYS = [
     *("by_site", "score", "status_over_time", "time_to_removal", "relistings", "blockers"),
-    *("best_next_fields", "work_queue", "coverage"),
+    *("work_queue", "coverage"),
 ]
 
 
@@ -162,7 +162,7 @@ def test_facts_count_the_records(history, fleet):
     assert facts["open listings"].qualifier == found
     assert facts["open listings"].detail == "all 3 people were observed in the last run"
     assert float(facts["score"].value) == history.score()["score"].sum() > 0
-    assert facts["removals by hand"].value == "3"
+    assert facts["to do by hand"].value == "3"
     cards = fleet._repr_html_()
     assert "0 removed" not in cards
     assert f"{fleet.facts[0].value} \u00b7 {fleet.facts[0].qualifier}" in cards
@@ -272,7 +272,7 @@ def test_changes_count_from_an_instant(history):
 
 def test_sections_are_limited_to_what_the_source_knows(now, fleet):
     keys = {section.key for section in now.sections}
-    assert keys == {"by_site", "score", "blockers", "best_next_fields", "work_queue", "failures"} & keys
+    assert keys == {"by_site", "score", "blockers", "work_queue", "failures"}
     blockers = section_of(fleet, "blockers")
     assert "does not store what people have on file" in blockers.text
     assert blockers.table is None
@@ -406,16 +406,25 @@ def test_blocked_items_come_last():
 
 def test_single_value_has_a_sentence_and_no_chart(full):
     for section in full.sections:
-        if section.key in ("blockers", "best_next_fields") and section.rows == 1:
+        if section.key == "blockers" and section.rows == 1:
             assert section.figure is None
             assert section.finding
 
 
 def test_people_are_named_if_an_exposure_is_there(exposure, full, fleet):
+    """Those who have the same name have their id, too."""
     first, last, user_id = exposure.users().iloc[0][["first_name", "last_name", "user_id"]]
     named, unnamed = (report.figure("score").layout.yaxis.ticktext for report in (full, fleet))
-    assert f"{first} {last} ({user_id})" in named
+    assert f"{first} {last} (user {user_id})" in named
     assert f"user {user_id}" in unnamed
+
+
+def test_a_name_of_one_person_has_no_id():
+    service = Service()
+    service.people = {1: kit.three_people().people[1]}
+    with seen_through(service) as exposure:
+        report = ek.report(exposure, sections=["score"])
+    assert report.figure("score").layout.yaxis.ticktext == ("Odalys Fennimoor",)
 
 
 def test_long_table_states_how_many_rows_are_left_out():
