@@ -78,8 +78,15 @@ def _stalled(history: "History", as_of: Any) -> Mapping[str, Any]:
 
 
 _QUEUE_COLUMNS = (
-    *("rank", "group", "kind", "site", "user_id", "alert_number", "record_id", "state", "steps", "done"),
-    *("unable", "minutes", "first_seen_at", "items", "people", "items_per_minute", "reason"),
+    "rank",
+    "group",
+    "site",
+    "user_id",
+    "record_id",
+    "state",
+    "minutes",
+    "first_seen_at",
+    "reason",
 )
 _RELISTING_COLUMNS = ("user_id", "site", "removed_at", "listed_again_at", "gone_days", "episode", "status")
 _DIFF_COLUMNS = ("user_id", "site", "before", "after", "what")

@@ -10,12 +10,14 @@ import pandas as pd
 
 import exposurekit
 from exposurekit import analysis, frames
-from exposurekit.analysis.tasks import with_pages
+from exposurekit.analysis.tasks import missing_values, with_pages
+from exposurekit.charts.theme import format_duration
 from exposurekit.errors import InvalidArgument
 from exposurekit.exposure import Exposure
 from exposurekit.history import Diff, History
 from exposurekit.privacy.pseudonyms import Pseudonyms
 from exposurekit.questions import QUESTIONS, Question
+from exposurekit.reports.manual_steps import open_items
 from exposurekit.reports.share_safe import FEW, Sharing, sharing
 
 AHEAD_DAYS = 30  # of the forecast
@@ -56,6 +58,23 @@ class ReportData:
         table = self.tables[name]
         assert table is not None, name  # noqa: S101  the sections ask `tables` where there may be none
         return table
+
+    @cached_property
+    def open_records(self) -> pd.DataFrame:
+        """The records that are open."""
+        records = self["records"]
+        return records[analysis.is_open(records["status"])]
+
+    @cached_property
+    def manual_work(self) -> tuple[int, int, int, str]:
+        """How many items of manual work wait, how many of them are pages or lack a value, and the estimated time.
+
+        A share-safe report does not mention missing values.
+        """
+        waiting = open_items(self["work_queue"])
+        blocked = 0 if self.sharing is not None else sum(map(bool, missing_values(waiting)))
+        pages = int(waiting["site"].isna().sum())
+        return len(waiting), pages, blocked, format_duration(waiting["minutes"].sum())
 
     @property
     def user_label(self) -> str:

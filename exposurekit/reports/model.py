@@ -27,8 +27,8 @@ CONFIDENTIAL = (
     "Confidential: this report contains personal data. Only people who work on these removals may see it. "
     "For anybody else, make a share-safe one."
 )
-TASKS_MAX = 1_000  # items of manual work on a page: more make it slow to open
-ROWS_MAX = 2_000  # rows of a table on a page: a browser still sorts and filters these without delay
+TASKS_MAX = 800  # items of manual work on a page: more make it slow to open
+ROWS_MAX = 1_000  # rows of a table on a page: more make it large, and are for an export
 
 
 @dataclass(frozen=True, slots=True)

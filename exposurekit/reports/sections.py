@@ -14,7 +14,6 @@ from exposurekit import analysis, charts
 from exposurekit.analysis.diff import AGAIN, ENDED, NEW, OPENED, WHAT
 from exposurekit.analysis.score import PAGE
 from exposurekit.analysis.statuses import OPEN, OTHER
-from exposurekit.analysis.tasks import tasks
 from exposurekit.analysis.work_queue import DONE, STEP_MINUTES, UNABLE, VISIT_MINUTES
 from exposurekit.charts.bars import names_or_count
 from exposurekit.charts.theme import (
@@ -29,7 +28,7 @@ from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
 from exposurekit.errors import InvalidArgument
 from exposurekit.questions import QUESTIONS
 from exposurekit.reports.data import AHEAD_DAYS, ReportData
-from exposurekit.reports.manual_steps import open_items, removals
+from exposurekit.reports.manual_steps import removals
 from exposurekit.reports.model import ROWS_MAX, TASKS_MAX, Action, Fact, Removal, Report, Section
 from exposurekit.reports.share_safe import FEW
 from exposurekit.text.formatting import pluralize
@@ -66,6 +65,10 @@ _HIDDEN = {  # rows that a share-safe section leaves out, and what is counted in
     "precision": ("sites", "people per site"),
     "site_health": ("sites", "people per site"),
 }
+_QUEUE_COLUMNS = (  # that the chart of the work queue and its small cells need
+    *("rank", "group", "kind", "site", "user_id", "alert_number", "record_id", "state", "steps", "done"),
+    *("unable", "minutes", "first_seen_at", "items", "people", "items_per_minute", "reason"),
+)
 _SINCE = ("changes", "score_changes", "diff")  # sections whose charts cover the time since
 
 
@@ -202,7 +205,7 @@ def _since(data: ReportData) -> str:
 
 
 def _finding(data: ReportData) -> str:
-    open_now = _open(data)
+    open_now = data.open_records
     listed = f"{pluralize(len(open_now), 'listing')} of {pluralize(len(data['records']), 'found', 'found')} "
     are = "is" if len(open_now) == 1 else "are"
     if open_now.empty:
@@ -216,7 +219,7 @@ def _finding(data: ReportData) -> str:
 
 
 def _facts(data: ReportData) -> Iterator[Fact]:
-    open_now, records = _open(data), data["records"]
+    open_now, records = data.open_records, data["records"]
     of_all = f"of {len(records):,} found"
     complete = f"all {data.people:,} people were" if data.people != 1 else "the person was"
     missed = f"{data.incomplete_text} of {data.people:,} people were not observed completely in the last run"
@@ -254,7 +257,7 @@ def _change_facts(data: ReportData) -> Iterator[Fact]:
 
 
 def _score_sum(data: ReportData) -> str:
-    status = _open(data)["status"].astype("str")
+    status = data.open_records["status"].astype("str")
     n = {name: int((status == name).sum()) for name in (DISCOVERED, PENDING_REMOVAL)}
     n |= {OTHER: len(status) - sum(n.values()), PAGE: len(data["links"])}
     words = {OTHER: "in other statuses", PAGE: "page" if n[PAGE] == 1 else "pages"}
@@ -266,7 +269,7 @@ def _score_sum(data: ReportData) -> str:
 
 def _manual_fact(data: ReportData) -> Fact:
     """The number of pending manual removals, for listings and web pages."""
-    waiting, pages, blocked, duration = _manual_work(data)
+    waiting, pages, blocked, duration = data.manual_work
     reason = f"; {blocked:,} of them cannot start: a required value is not on file" if blocked else ""
     items = f"{pluralize(waiting - pages, 'listing')}, {pluralize(pages, 'web page')}"
     return Fact(
@@ -275,17 +278,6 @@ def _manual_fact(data: ReportData) -> Fact:
         f"{items}; about {duration}{f'; {blocked:,} cannot start' if blocked else ''}",
         detail=f"about {duration} for {items}, {_ASSUMED}{reason}",
     )
-
-
-def _manual_work(data: ReportData) -> tuple[int, int, int, str]:
-    """Count pending manual removals, those of web pages and those that lack a value, and estimate the time.
-
-    A share-safe report does not mention missing values.
-    """
-    waiting = open_items(data["work_queue"])
-    is_blocked = () if data.sharing is not None else (bool(task.missing_values) for task in tasks(waiting))
-    pages = int(waiting["site"].isna().sum())
-    return len(waiting), pages, sum(is_blocked), format_duration(waiting["minutes"].sum())
 
 
 def _history_facts(data: ReportData) -> Iterator[Fact]:
@@ -335,7 +327,7 @@ def _actions(data: ReportData, sections: Sequence[Section]) -> list[Action]:
     """The first things to do: the first groups of manual work, and the request for data that unlocks most removals."""
     by_key = {section.key: section for section in sections}
     work = by_key["work_queue"].removals if "work_queue" in by_key else ()
-    n_open = _open(data)["site"].astype("str").value_counts()
+    n_open = data.open_records["site"].astype("str").value_counts()
     sites = [_removal_action(one, n_open, at) for at, one in enumerate(work, 1) if one.site is not None]
     pages = {at: one.listings for at, one in enumerate(work, 1) if one.site is None and one.listings}
     actions = [action for action in sites if action is not None][:_ACTIONS]
@@ -384,11 +376,6 @@ def _request(data: ReportData) -> Action | None:
     fields = str(request["fields"]).replace("_", " ").replace(", ", " and ")
     effect = f"this unlocks {pluralize(int(request['removals']), 'removal')}"
     return Action(f"Ask {short(person)} for the {fields}", effect, "blockers")
-
-
-def _open(data: ReportData) -> pd.DataFrame:
-    records = data["records"]
-    return records[analysis.is_open(records["status"].astype("str"))]
 
 
 def _change_finding(data: ReportData) -> str:
@@ -493,7 +480,7 @@ def _finished_rows(queue: pd.DataFrame) -> str:
 
 
 def _amount(data: ReportData) -> str:
-    waiting, pages, blocked, duration = _manual_work(data)
+    waiting, pages, blocked, duration = data.manual_work
     words = (
         f"{pluralize(waiting, 'item')} in all: {pluralize(waiting - pages, 'listing')} on people-search "
         f"sites and {pluralize(pages, 'web page')}; about {duration}. Listings come before pages, and first what clears "
@@ -527,7 +514,7 @@ def _section(data: ReportData, name: str, table: pd.DataFrame | None = None) -> 
         return None
     question = QUESTIONS.get(name)
     columns = question.columns if question else _TABLES[name][1]
-    visible = full[[one for one in columns if one in full]] if name == "work_queue" else full
+    visible = full[[one for one in _QUEUE_COLUMNS if one in full]] if name == "work_queue" else full
     safe = visible if data.sharing is None else data.sharing.table(visible, is_alone=data.user is not None)
     since = f" · since {_since(data)}" if name in _SINCE and data.since is not None else ""
     drawn = (
