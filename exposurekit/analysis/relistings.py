@@ -31,8 +31,7 @@ def relistings(changes: pd.DataFrame) -> pd.DataFrame:
         missing if not in ``changes``), ``previous_status`` (``removed`` if a removal was verified while it was gone, else
         ``vanished``), ``listed_again_at`` (datetime64[us, UTC]), ``gone_days`` (days between the two, float64; missing
         if it was gone already when its user was first loaded, so for longer than is known), ``episode`` (the new one,
-        int64), ``status`` (of the listing by its last change, text), ``key`` (int64: identifies the record, even if its
-        id changes).
+        int64), ``key`` (int64: identifies the record, even if its id changes).
 
     Raises:
         MissingColumns: ``changes`` lacks a column.
@@ -60,12 +59,10 @@ def relistings(changes: pd.DataFrame) -> pd.DataFrame:
         removed_at=gone_at,
         previous_status=verified.map({True: REMOVED, False: VANISHED}).astype("str"),
         listed_again_at=rows["seen_at"],
-        status=rows.groupby(_ITEM)["status"].transform("last"),
         gone_days=((rows["seen_at"] - gone_at).dt.total_seconds() / _DAY_S).where(~is_censored),
     )
     columns = [
-        "user_id", "record_id", "site", "removed_at", "previous_status", "listed_again_at", "gone_days", "episode",
-        "status", "key",
+        "user_id", "record_id", "site", "removed_at", "previous_status", "listed_again_at", "gone_days", "episode", "key",
     ]  # fmt: skip
     order = ["listed_again_at", "user_id", "key", "episode"]
     return table.loc[is_relisted, columns].sort_values(order, ignore_index=True)

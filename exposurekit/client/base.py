@@ -1,8 +1,8 @@
 """The base class of both clients: settings, timeout and retry policy."""
 
 import copy
-from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar, cast
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar
 
 from exposurekit.client import log_filter
 from exposurekit.client.calls import Call
@@ -110,12 +110,6 @@ class BaseClient:
         client = copy.copy(self)
         client.config = replace(self.config, **changes)
         return client
-
-    def _settings(self) -> Settings:
-        """Return the arguments that create another client like this one."""
-        settings = {field.name: getattr(self.config, field.name) for field in fields(self.config)}
-        more: Settings = {"timeout": self.timeout, "retries": self.retry_policy, "transport": self.transport}
-        return cast("Settings", settings | more)
 
     def __repr__(self) -> str:
         config = self.config

@@ -164,8 +164,9 @@ class Client(BaseClient):
         >>> client.as_async(connections=4).config is client.config
         True
         """
-        client = AsyncClient(**self._settings(), connections=connections)
-        client.config = self.config
+        client = object.__new__(AsyncClient)
+        settings = {name: value for name, value in vars(self).items() if name != "_sender"}
+        vars(client).update(settings, connections=connections)
         return client
 
     def _repr_html_(self) -> str:

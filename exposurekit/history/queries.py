@@ -220,9 +220,9 @@ class HistoryQueries:
             as_of: An instant, or a day (until its end, UTC), by which that was observed; None: now.
 
         Returns:
-            As `analysis.relistings`: one row per relisting. ``status`` is that of the listing at ``as_of``; ``key``
-            identifies the record; ``record_id`` (Int64) is its id; where ids change, its newest one, missing where
-            there is none.
+            As `analysis.relistings`: one row per relisting. ``key`` identifies the record; ``record_id`` (Int64) is its
+            id; where ids change, its newest one, missing where there is none. Last, ``status`` (text): that of the
+            record at ``as_of``, as in `records`.
 
         Raises:
             NotFound: Nothing was observed by ``as_of``.
@@ -239,7 +239,10 @@ class HistoryQueries:
             changes = changes.merge(newest, on=["user_id", "key"], how="left")
         if as_of is not None:
             changes = changes[changes["seen_at"] <= pd.Timestamp(reader.instant(as_of, latest))]
-        return analysis.relistings(changes)
+        last = changes.drop_duplicates(["user_id", "key"], keep="last")[["user_id", "key", "status"]]
+        return analysis.relistings(changes).merge(
+            last.astype({"status": "str"}), on=["user_id", "key"], how="left"
+        )
 
     def stale(self, since: When = None) -> pd.DataFrame:
         """List registered people without a full load since an instant, longest first, with the last error.

@@ -266,6 +266,12 @@ def test_a_relisting_has_the_status_of_its_listing(collection):
     assert relistings()["status"].tolist() == ["removed"]
     assert relistings(as_of=at(3))["status"].tolist() == ["discovered"]
     assert relistings(as_of=at(1)).empty
+    collection.collect(5, one=[a_record(11)])
+    with pytest.warns(UserWarning, match="deviate"):
+        collection.collect(6, one=[a_record(11, None)])
+    [record] = collection.history.records().itertuples()
+    assert relistings()["status"].tolist() == [record.status] * 2
+    assert relistings()["status"].dtype == "str"
 
 
 def test_people_missing_from_a_short_list_are_unseen(collection):
