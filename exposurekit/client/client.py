@@ -164,7 +164,9 @@ class Client(BaseClient):
         >>> client.as_async(connections=4).config is client.config
         True
         """
-        client = object.__new__(AsyncClient)
+        client = object.__new__(
+            AsyncClient
+        )  # not created anew: its settings are checked, and warned about, already
         settings = {name: value for name, value in vars(self).items() if name != "_sender"}
         vars(client).update(settings, connections=connections)
         return client

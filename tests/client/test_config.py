@@ -2,6 +2,7 @@
 
 import os
 import re
+import warnings
 
 import pytest
 
@@ -130,6 +131,14 @@ def test_plain_http_to_a_remote_host_warns(kind, host):
     ) as warnings_raised:
         kind(**SETTINGS | {"base_url": f"http://{host}"})
     assert [warning.filename for warning in warnings_raised] == [__file__]
+
+
+def test_a_load_does_not_warn_of_plain_http_again():
+    with pytest.warns(UserWarning, match="plain HTTP"):
+        client = Client(**SETTINGS | {"base_url": "http://service.example"})
+    with warnings.catch_warnings(record=True) as again:
+        client.as_async()
+    assert again == []
 
 
 @pytest.mark.parametrize("kind", [Client, AsyncClient])
