@@ -43,6 +43,7 @@ UNSUPPORTED_URL = (
     "the database (--database, EXPOSUREKIT_DATABASE) must be sqlite:///FILE or "
     "postgresql+psycopg://USER@HOST:PORT/NAME"
 )
+_PRIMARY_CODE = 0xFF  # of an extended error code
 _PRAGMAS = ("synchronous=FULL", "foreign_keys=ON", "secure_delete=ON")
 T = TypeVar("T")
 Query = Select[*tuple[Any, ...]] | CompoundSelect[*tuple[Any, ...]]
@@ -115,7 +116,7 @@ class SQLite:
         self._readers: list[InlineConnection] = []  # kept open: a round trip to the pool takes 10 us
         # One lock per event loop; between loops and between processes, the file's own lock decides.
         self._write_locks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
-        event.listen(self._engine, "connect", _set_pragmas)
+        event.listen(self._engine, "connect", lambda connection, _: _set_pragmas(connection, busy_timeout_s))
 
     def ensure_exists(self) -> None:
         """Create the file, readable by its owner alone; the log inherits its mode."""
@@ -226,20 +227,20 @@ class PostgreSQL:
         await self._engine.dispose()
 
 
-def _set_pragmas(connection: Any, _record: object) -> None:
-    _enable_log(connection)
+def _set_pragmas(connection: sqlite3.Connection, busy_timeout_s: float) -> None:
+    _enable_log(connection, busy_timeout_s)
     for pragma in _PRAGMAS:
         connection.execute(f"PRAGMA {pragma}").close()
 
 
-def _enable_log(connection: sqlite3.Connection) -> None:
+def _enable_log(connection: sqlite3.Connection, busy_timeout_s: float) -> None:
     """Turn the write-ahead log on. For this SQLite does not wait for other connections that open a new file, too."""
-    deadline = time.monotonic() + BUSY_TIMEOUT_S
+    deadline = time.monotonic() + busy_timeout_s
     while True:
         try:
             connection.execute("PRAGMA journal_mode=WAL").close()
         except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+            if error.sqlite_errorcode & _PRIMARY_CODE != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
                 raise
             time.sleep(0.01)
         else:
