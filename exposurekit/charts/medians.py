@@ -69,18 +69,15 @@ def _medians(table: pd.DataFrame, names: list[str], most: float) -> list[go.Scat
         table[name].astype("Float64").to_numpy("float64", na_value=np.nan).tolist()
         for name in ("median_days", "median_low", "median_high", "followed_days")
     )
+    end = [min(last, most) for last in end]  # NaN stays
     # Without an estimate there is nothing to draw an arrow for.
-    drawn_end = [
-        None if pd.isna(share) else min(last, most) for share, last in zip(table["never"], end, strict=True)
-    ]
+    drawn_end = [None if pd.isna(share) else last for share, last in zip(table["never"], end, strict=True)]
     whisker_low = [middle if pd.isna(limit) else limit for middle, limit in zip(median, low, strict=True)]
+    is_whole = [limit <= most for limit in high]  # not of an interval without an upper limit, which is NaN
     whisker_high = [
-        last if pd.isna(limit) else min(limit, most) for limit, last in zip(high, drawn_end, strict=True)
+        limit if whole else last for limit, last, whole in zip(high, drawn_end, is_whole, strict=True)
     ]
-    arrows = [
-        last if pd.isna(limit) else most if limit > most else None
-        for limit, last in zip(high, drawn_end, strict=True)
-    ]
+    arrows = [None if whole else last for last, whole in zip(drawn_end, is_whole, strict=True)]
     rows, label = table.to_dict("records"), interval_label(table)
     beside = [
         _no_median_reason(row) or (f"to {limit:,g}" if limit > most else "")
@@ -91,7 +88,7 @@ def _medians(table: pd.DataFrame, names: list[str], most: float) -> list[go.Scat
         whiskers(whisker_low, whisker_high),
         points(arrows, hover, symbol="triangle-right", colour=GREY),
         points(median, hover, symbol="circle", colour=BLUE),
-        annotations(beside, [0 if pd.isna(last) else min(last, most) for last in end]),
+        annotations(beside, [0 if pd.isna(last) else last for last in end]),
     ]
 
 

@@ -69,6 +69,15 @@ def test_an_unreached_median_is_an_arrow_without_a_number():
     assert title(figure) == ("Median time to removal: 5 days on 1 of 2 sites; not reached on 1 (n = 50)")
 
 
+def test_an_interval_beyond_the_axis_names_its_limit():
+    table = timed(quick()).assign(median_high=45.0, followed_days=60)
+    figure = charts.time_to_removal(table)
+    assert dots(figure, "triangle-right") == {0: 10}
+    assert segments(figure.data[0]) == {0: (table["median_low"][0], 10)}
+    assert "to 45" in words(figure)
+    assert figure.layout.xaxis.range[1] > 10
+
+
 def test_few_listings_have_no_arrow_and_no_share():
     few = flows(("Few", 0, "entered", 3), ("Few", 2, "removed", 2), ("Few", 20, "open", 1))
     figure = charts.time_to_removal(timed(quick(), few))
