@@ -27,7 +27,9 @@ RUN_AGE_MAX_DAYS = 2
 DEVIATIONS_MAX = 5
 _PACKAGES = ("pandas", "plotly", "ipywidgets", "anywidget", "httpx", "pydantic", "duckdb", "deltalake")
 _FRONT_ENDS = {"jupyterlab": ("JupyterLab", 4), "notebook": ("Notebook", 7)}  # the first that run the widgets
-_ELSEWHERE = "in other front ends, such as VS Code, a widget that does not run shows its content as HTML"
+_ELSEWHERE = (
+    "others, such as VS Code, are not tested; where widgets do not run, their content is displayed as HTML"
+)
 _WIDGETS = ("ipywidgets", "jupyterlab_widgets", "anywidget")
 
 
