@@ -327,8 +327,7 @@ def _actions(data: ReportData, sections: Sequence[Section]) -> list[Action]:
     """The first things to do: the first groups of manual work, and the request for data that unlocks most removals."""
     by_key = {section.key: section for section in sections}
     work = by_key["work_queue"].removals if "work_queue" in by_key else ()
-    n_open = data.open_records["site"].astype("str").value_counts()
-    sites = [_removal_action(one, n_open, at) for at, one in enumerate(work, 1) if one.site is not None]
+    sites = [_removal_action(one, data, at) for at, one in enumerate(work, 1) if one.site is not None]
     pages = {at: one.listings for at, one in enumerate(work, 1) if one.site is None and one.listings}
     actions = [action for action in sites if action is not None][:_ACTIONS]
     if "blockers" in by_key and (request := _request(data)) is not None:
@@ -340,19 +339,14 @@ def _actions(data: ReportData, sections: Sequence[Section]) -> list[Action]:
     return actions[:_ACTIONS]
 
 
-def _removal_action(removal: Removal, n_open: "pd.Series[int]", at: int) -> Action | None:
-    """The action that clears a group of manual work.
-
-    Args:
-        removal: The group.
-        n_open: The number of open listings by site.
-        at: The number of the group in the work queue.
-    """
+def _removal_action(removal: Removal, data: ReportData, at: int) -> Action | None:
+    """The action that clears a group of manual work, which has this number in the work queue."""
     n = removal.listings
     if n is None or removal.minutes is None:
         return None
-    share = percent(n / max(int(n_open.sum()), 1))
-    of_site = int(n_open.get(removal.site, 0))
+    share = percent(n / max(len(data.open_records), 1))
+    # The others may lack a value, which a shared report does not mention.
+    of_site = n if data.sharing is not None else int((data.open_records["site"] == removal.site).sum())
     listings = f"{n:,} of {of_site:,} open listings" if of_site > n else pluralize(n, "listing")
     return Action(
         f"Remove {listings} on {short(removal.site)} by hand",
@@ -483,8 +477,8 @@ def _amount(data: ReportData) -> str:
     waiting, pages, blocked, duration = data.manual_work
     words = (
         f"{pluralize(waiting, 'item')} in all: {pluralize(waiting - pages, 'listing')} on people-search "
-        f"sites and {pluralize(pages, 'web page')}; about {duration}. Listings come before pages, and first what clears "
-        "most per minute."
+        f"sites and {pluralize(pages, 'web page')}; about {duration}. Listings come before pages; what clears most "
+        "per minute comes first."
     )
     if blocked:
         waits = "waits" if blocked == 1 else "wait"

@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 from benchmarks import leak_search
 from sharing import awkward_names, small_cells
-from support.histories import DAWN, Clock, a_link, seen_through
+from support.histories import DAWN, Clock, Person, Service, a_link, a_record, an_alert, seen_through
 from support.shared_worlds import PEOPLE, STATUSES, a_world, leaked_values, reports_of
 
 import exposurekit as ek
@@ -413,6 +413,18 @@ def test_counts_of_few_people_with_work_are_hidden(exposure, history, tmp_path):
     assert "Open the listing." in text
     assert few.amount in text
     assert f"{FEW - 1} people" not in text
+
+
+def test_shared_actions_do_not_count_what_they_leave_open():
+    """Of eight listings one is pending removal; another might as well lack a value."""
+    service = Service()
+    for number in range(1, 9):
+        record = a_record(number, "pending removal" if number == 8 else "discovered")
+        service.people[number] = Person([record], [], [an_alert("Listed", record)])
+    with seen_through(service) as exposure:
+        own, shared = (ek.report(exposure, share_safe=is_shared).actions for is_shared in (False, True))
+    assert own[0].text == "Remove 7 of 8 open listings on PeepFinder by hand"
+    assert shared[0].text == "Remove 7 listings on PeepFinder by hand"
 
 
 def test_combined_row_of_few_people_has_at_least_five():
