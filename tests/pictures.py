@@ -5,6 +5,7 @@
 Everybody in them is invented.
 """
 
+import json
 import shutil
 import sys
 import tempfile
@@ -20,12 +21,13 @@ WIDTH = 1100
 PADDING = 16
 HEIGHT_MAX = 1_600
 TABLES = """
-import pandas as pd, exposurekit as ek
+import json, pandas as pd, exposurekit as ek
 alerts = pd.read_pickle("alerts.pickle")
+exposure = ek.connect(**json.load(open("connection.json")))
 history = ek.History("history")
 """
 WIDGETS = {
-    "dashboard": ("ek.widgets.Dashboard(history=history)", ".exposurekit-charts"),
+    "dashboard": ("ek.widgets.Dashboard(exposure, history)", ".exposurekit-charts"),
     "checklist": (
         "ek.widgets.OptOutChecklist(alerts[alerts['opt_out_procedure'].list.len() > 3], history)",
         ".exposurekit-steps",
@@ -43,6 +45,7 @@ def main() -> int:
             ek.report(demo.history, page, exposure=demo.exposure)
             _report(page)
         demo.exposure.alerts().to_pickle(Path(room, "alerts.pickle"))
+        Path(room, "connection.json").write_text(json.dumps(demo.connection))
         shutil.copytree(demo.history.path, Path(room, "history"))
         with kit.desk(Path(room), "notebook") as desk:
             for name, (cell, last) in ((name, WIDGETS[name]) for name in names if name in WIDGETS):
