@@ -5,6 +5,7 @@ import ctypes
 import itertools
 import subprocess
 import tarfile
+from datetime import timedelta
 
 import pandas as pd
 import pypdfium2
@@ -14,12 +15,13 @@ from support import contrast, controls, hostile_demo
 from support import jupyter as kit
 from support.chart_tables import transitions
 from support.drawn_charts import assert_well_drawn, every_chart, measured
-from support.histories import Service, seen_through
+from support.histories import DAWN, Clock, Service, seen_through
 from support.hostile_texts import BEACON, PAYLOADS, RUN
 
 import exposurekit as ek
 from exposurekit import analysis, charts
 from exposurekit.errors import ConfigurationError
+from exposurekit.history import History
 from exposurekit.reports import pdf as reports_pdf
 
 pytestmark = pytest.mark.long
@@ -45,6 +47,9 @@ CUT = """() => [...document.querySelectorAll(".chart")].flatMap((place) => {
     return [...place.querySelectorAll("svg.main-svg text")].filter(
         (text) => text.textContent.trim() && out(text.getBoundingClientRect())).map((text) => text.textContent);
 })"""
+OVERFLOWING = """() => [...document.querySelectorAll(".chart")].filter((place) =>
+    place.querySelector("svg.main-svg").getBoundingClientRect().right
+        > place.closest("section").getBoundingClientRect().right + 1).map((place) => place.id)"""
 # The column headers that take more than one line.
 BROKEN_HEADS = """() => [...document.querySelectorAll("th button")].filter(
     (head) => head.getClientRects().length && head.clientHeight > 2 * parseFloat(getComputedStyle(head).fontSize)
@@ -189,6 +194,29 @@ def test_each_chart_is_drawn_as_described(width, tmp_path):
             page.evaluate(BEFORE_PRINT)
             assert_well_drawn(measured(page))
         assert observed.errors == []
+
+
+def test_printed_charts_stay_in_their_sections(tmp_path):
+    """Paper has sections of half its width: a chart of one of them must not cover the other."""
+    service, clock = controls.three_people(), Clock()
+    with seen_through(service) as exposure, History(tmp_path / "history", clock=clock) as history:
+        for day, status in enumerate(("discovered", "removed", "discovered")):
+            clock.set(DAWN + timedelta(days=day))
+            service.people[1].records[0] |= {"status": status}
+            history.collect(exposure.refresh(), progress=False)
+        report = ek.report(history, tmp_path / "fleet.html", exposure=exposure)
+    assert "1 relisting" in section_finding(report, "relistings")
+    with opened(tmp_path / "fleet.html") as (page, _):
+        drawn(page)
+        page.emulate_media(media="print")
+        page.set_viewport_size(PAPER)
+        page.evaluate("() => { document.documentElement.style.scrollbarWidth = 'none'; }")  # paper has none
+        page.evaluate(BEFORE_PRINT)
+        page.wait_for_function(f"() => !({OVERFLOWING})().length", timeout=10_000)
+
+
+def section_finding(report, key):
+    return next(section.finding for section in report.sections if section.key == key)
 
 
 def test_small_counts_have_each_tick_once(tmp_path):
