@@ -89,7 +89,9 @@ def test_keys_change_the_alert_and_ticks_outlive_the_kernel(desk):
 
 
 # Whether the bars of each row of the first chart are full; the names of its sites, once each bar knows its row.
-FULL = "() => document.querySelector('.js-plotly-plot').data[0].marker.opacity.map((one) => one === 1)"
+# Which bars are not dimmed; while the chart is drawn anew it has no bars, and this is true of no state.
+FULL = """() => document.querySelector('.js-plotly-plot').data?.[0]?.marker.opacity.map((one) => one === 1)
+    ?? [false]"""
 ROWS = """() => {
   const chart = document.querySelector(".js-plotly-plot");
   for (const bar of chart.querySelectorAll(".bars .point path")) {
