@@ -31,7 +31,7 @@ WRITE_ROWS = 125_000  # items written at a time, with their content; bounds memo
 SINGLE_THREAD_ROWS = 2_000  # writing fewer is faster than starting a second thread
 IN_MEMORY_ROWS = 80_000  # up to this many are buffered and written to both tables in parallel
 READ_SINCE = ("changes", *CONTENT_OF.values())  # read together with the checkpoint
-FILE_BYTES = 8 << 20
+FILE_BYTES, SMALL_FILE_BYTES = 8 << 20, 128 << 10  # merged now and then, and after any run
 KEEP_HOURS = 24  # how long readers can use merged files,
 REWRITTEN_KEEP_HOURS = 1  # and replaced files of tables that every run rewrites
 REWRITTEN_TABLES = ("runs", "people", "checkpoint")
@@ -56,31 +56,34 @@ class Schedule:
             rows plus this number.
         checkpoint_files, rows_per_file: It is also due if they are in more files than this number plus one per so many
             items: reading them then costs about as much as a checkpoint.
-        merge_every: The number of runs after which files are merged.
-        max_files, max_bucketed_files: The number of files a table without or with buckets may have before.
+        max_files, files_per_bucket: Small files are merged if a table has more of them than the first number, and than
+            the second number for each of its buckets.
+        merge_every: The number of runs after which larger files are merged as well, and old ones deleted.
     """
 
     checkpoint_share: float = 0.5
     checkpoint_rows: int = 50_000
     checkpoint_files: int = 160
     rows_per_file: int = 1_000
-    merge_every: int = 16
     max_files: int = 64
-    max_bucketed_files: int = 384
+    files_per_bucket: int = 4
+    merge_every: int = 16
 
 
 DEFAULT_SCHEDULE = Schedule()
 
 
 def maintain_if_due(store: Store, seq: int, schedule: Schedule = DEFAULT_SCHEDULE) -> None:
-    """After a run, write a checkpoint if many changes are newer than the last, and merge small files now and then."""
+    """After a run, write a checkpoint if many changes are newer than the last, and merge files if there are many."""
     if _is_checkpoint_due(store, schedule):
         checkpoint(store, seq)
-    if seq % schedule.merge_every == 0:
-        for name, table in TABLES.items():
-            max_files = schedule.max_bucketed_files if table.bucketed else schedule.max_files
-            if len(store.snapshot(name)[name].uris) > max_files:
-                store.merge_small_files(name, FILE_BYTES)
+    is_thorough = seq % schedule.merge_every == 0
+    size = FILE_BYTES if is_thorough else SMALL_FILE_BYTES
+    for name in TABLES:
+        files = store.files_by_bucket(name, below=size)
+        if sum(files) > max(schedule.max_files, schedule.files_per_bucket * len(files)):
+            store.merge_small_files(name, size)
+        if is_thorough:
             store.vacuum(name, hours=REWRITTEN_KEEP_HOURS if name in REWRITTEN_TABLES else KEEP_HOURS)
 
 

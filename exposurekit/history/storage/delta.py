@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset
 import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Transaction, WriterProperties, write_deltalake
@@ -93,6 +94,17 @@ class Store(Location):
             (f"{quote(self._uri(name)) if self.is_local else self._uri(name)}/{path}", n or 0, seq or 0)
             for path, n, seq in zip(paths, rows, newest, strict=True)
         ]
+
+    def files_by_bucket(self, name: str, *, below: int) -> list[int]:
+        """Count the files of a table that are smaller than a number of bytes, in each bucket that has any."""
+        if (table := self.table(name)) is None:
+            return []
+        actions = pa.table(table.get_add_actions(flatten=True))
+        smaller = actions.filter(pc.less(actions["size_bytes"], below))
+        if not TABLES[name].bucketed:
+            return [smaller.num_rows]
+        counts: list[int] = pc.value_counts(smaller["partition.bucket"]).field("counts").to_pylist()
+        return counts
 
     def since(self, name: str, seq: int) -> Files:
         """Return the files of a table with anything newer than a run."""
