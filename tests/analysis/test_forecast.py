@@ -525,15 +525,10 @@ def check_coverage(table):
         assert inside >= enough(numbers), rows.to_string()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("every", [1, 7], ids=["daily runs", "weekly runs"])
 def test_intervals_contain_what_came(every):
     """`python tests/support/calibration.py` prints the table of sixty worlds of every kind."""
-    check_coverage(calibrated(1, every))
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("every", [1, 7], ids=["daily runs", "weekly runs"])
-def test_intervals_contain_what_came_in_more_worlds(every):
     table = calibrated(4, every)
     check_coverage(table)
     numbers = int(table.loc[table["ahead"] == 30, "numbers"].sum())

@@ -16,6 +16,7 @@ from support.histories import DAWN, Clock, Person, a_record
 from exposurekit.errors import DiskFull
 from exposurekit.history import History
 
+pytestmark = pytest.mark.long  # processes of their own
 NO_SPACE = "No space is left where the history is stored: free some, and try again. What it has is complete"
 
 NOT_ERASED = "No space is left where the history is stored, and the person is not erased yet: free some, and erase again"

@@ -9,6 +9,7 @@ from crash.collector_scenes import SCENES, create_base, opened
 
 from exposurekit.history.storage.delta import Store
 
+pytestmark = pytest.mark.long  # each write is interrupted once
 TABLES = ("changes", "people", "records", "links", "alerts")
 SCENE = SCENES[0]
 

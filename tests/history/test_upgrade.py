@@ -143,6 +143,7 @@ def test_an_upgraded_history_leaves_nothing_of_an_erased_person(directory):
         } == files
 
 
+@pytest.mark.long  # processes are killed
 @pytest.mark.parametrize("name", ["history_format_1", "history_format_2"])
 def test_a_killed_upgrade_is_completed_at_the_next_opening(stored, tmp_path, name):
     original = stored(name)

@@ -42,6 +42,7 @@ def cut(file):
     file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("table", READS)
 def test_an_unreadable_file_is_a_violation_and_an_error(copy, table):
     cut(data_file(copy, table))
@@ -59,6 +60,7 @@ def test_the_command_names_the_violation_and_exits_with_1(copy, tmp_path):
     assert error_of(run) == f"Violated: {UNREADABLE.format('records')} (1 row)"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("table", ["records", "people", "changes", "runs", "deliveries"])
 def test_a_lost_version_of_a_table_is_a_violation(copy, table):
     """The newest file of the log is deleted: the table is readable, and lacks its last rows."""

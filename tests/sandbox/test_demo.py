@@ -176,6 +176,7 @@ def test_events_are_pending_until_a_webhook_carries_them(small):
     assert small.pending_events() == 0
 
 
+@long
 def test_exposure_and_history_share_one_clock(small):
     for days in (0, 1, 0.5):
         before = small.world.clock.now()
