@@ -17,7 +17,7 @@
     const draw = await (drawing ??= library());
     const plot = document.createElement("div");
     container.replaceChildren(plot);
-    container.setAttribute("role", "img");
+    container.setAttribute("role", "group"); // no image, as it has buttons
     container.setAttribute("aria-label", alternative.textContent);
     figures.set(plot, figure);
     draw(plot);

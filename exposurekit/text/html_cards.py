@@ -122,10 +122,16 @@ def rows(title: str, heads: Sequence[str], lines: Iterable[Sequence[object]]) ->
         "<tr>" + "".join(f"<td>{escape_cell(cell)}</td>" for cell in line) + "</tr>"
         for line in all_lines[:ROWS_MAX]
     )
-    return (
-        f'<div class="plain-table"><table><caption>{escape_cell(title)}</caption>'
-        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{_more(len(all_lines))}"
+    table = (
+        f"<table><caption>{escape_cell(title)}</caption>"
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
     )
+    return scrolling(table, title) + _more(len(all_lines))
+
+
+def scrolling(table: str, name: str) -> str:
+    """Return a table in a box that scrolls if it is too wide, by keys, too; a screen reader says its name."""
+    return f'<div class="plain-table" tabindex="0" role="group" aria-label="{escaped(name)}">{table}</div>'
 
 
 def numbered(items: Sequence[str]) -> str:

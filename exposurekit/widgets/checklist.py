@@ -296,7 +296,7 @@ class OptOutChecklist(Panel):
         text = alert["text"] if isinstance(alert.get("text"), str) else ""
         kind = status.replace(" ", "-") if status in _COLOURED else ""
         chip = f' <span class="chip {kind}">{escaped(status)}</span>' if status else ""
-        parts = [f'<h3 class="headline">{escaped(_site(alert))}{chip}</h3>']
+        parts = [f'<h2 class="headline">{escaped(_site(alert))}{chip}</h2>']
         parts += [f"<p>{escaped(line)}</p>" for line in (text, self._nothing_to_do(position, status)) if line]
         return "".join(parts)
 
@@ -509,7 +509,7 @@ class OptOutChecklist(Panel):
         visible = others[: self._group_size]
         self._boxes |= {other: self._listing_box(other, self._group_label(other)) for other in visible}
         kind = "pages" if is_page else "listings on this site"
-        head = HTML(f"<h4>Same steps for {len(others) + 1:,} {kind}: this one and {len(others):,} more</h4>")
+        head = HTML(f"<h3>Same steps for {len(others) + 1:,} {kind}: this one and {len(others):,} more</h3>")
         own_width = Layout(width="auto", align_self="flex-start")
         self._tick_button = self.button("", lambda _: self._tick_group(), kind="primary", layout=own_width)
         more = []

@@ -56,7 +56,7 @@ class ConnectionPanel(Panel):
             facts.append(("History", self._history_summary()))
         rows = "".join(f"<dt>{name}</dt><dd>{escaped(text)}</dd>" for name, text in facts)
         return static_html.section(
-            f'<h3 class="headline">Connection</h3><dl class="facts">{rows}</dl>', failures
+            f'<h2 class="headline">Connection</h2><dl class="facts">{rows}</dl>', failures
         )
 
     def _reload(self, _: Any) -> None:

@@ -35,7 +35,7 @@ function row([label, text, copies, words]) {
 }
 function section([heading, collapsed, rows]) {
   const table = element("table", {}, element("tbody", {}, ...rows.map(row)));
-  const head = heading ? [element(collapsed ? "summary" : "h4", { textContent: heading })] : [];
+  const head = heading ? [element(collapsed ? "summary" : "h3", { textContent: heading })] : [];
   return element(collapsed ? "details" : "div", { className: "section" }, ...head, table);
 }
 function render({ model, el }) {
@@ -50,7 +50,7 @@ export default { render };
 )
 _STYLE = """
 .exposurekit-copies { display: grid; gap: 12px; }
-.exposurekit-copies .section > :is(h4, summary) { margin: 0 0 4px; font-size: .8125rem; font-weight: 600; }
+.exposurekit-copies .section > :is(h3, summary) { margin: 0 0 4px; font-size: .8125rem; font-weight: 600; }
 .exposurekit-panel .exposurekit-copies table { border-collapse: collapse; width: 100%; table-layout: auto; }
 .exposurekit-copies :is(th, td) { text-align: left; vertical-align: middle; padding: 4px 12px 4px 0; border-bottom: 1px solid var(--line); font-size: .8125rem; font-weight: 400; line-height: 1.45; }
 .exposurekit-copies th { color: var(--soft); width: 8.5rem; }

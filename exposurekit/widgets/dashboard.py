@@ -343,7 +343,7 @@ class Dashboard(Panel):
         finally:
             self._is_updating = False
         n_people = len(self.users) or self._scope.all_records["user_id"].nunique()
-        self._title.value = f'<h3 class="headline">Exposure of {pluralize(n_people, "person", "people")}</h3>'
+        self._title.value = f'<h2 class="headline">Exposure of {pluralize(n_people, "person", "people")}</h2>'
         self._summary.value = f'<p class="label" role="status">{escaped(self._in_short())}</p>'
         is_drawn = self._over_time is not None and not self.statuses  # it counts all statuses
         over_time = self._counts if is_drawn else None

@@ -62,7 +62,7 @@ const draw = (model, table) => {
   table.replaceChildren();
   append("caption", table, model.get("caption"), "visually-hidden");
   const head = append("tr", append("thead", table)), summaries = model.get("summaries");
-  append("th", head, "").setAttribute("aria-label", "selected");
+  append("td", head);  // above the boxes
   model.get("columns").forEach((column, position) => {
     const cell = append("th", head);
     cell.scope = "col";
@@ -125,7 +125,7 @@ function render({ model, el }) {
   };
   const around = append("div", el, undefined, "exposurekit-grid-box");
   around.tabIndex = 0;
-  around.setAttribute("role", "region");
+  around.setAttribute("role", "group");
   around.setAttribute("aria-label", "table");
   const table = append("table", around);
   table.className = "exposurekit-grid";

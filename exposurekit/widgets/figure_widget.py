@@ -245,7 +245,7 @@ class ChartCard(VBox):  # type: ignore[misc]  # ipywidgets has no types
             self._parts = self.children = children
         meta = figure.layout.meta
         self._head.value = (
-            f'<h3 class="headline">{escaped(meta["finding"])}</h3>'
+            f'<h2 class="headline">{escaped(meta["finding"])}</h2>'
             f'<p class="label">{escaped(meta["provenance"])}</p>'
             f'<p class="visually-hidden">{escaped(charts.describe(figure))}</p>'
         )

@@ -153,7 +153,7 @@ class RecordLabels(Panel):
         question = f"Is this {_name(person, record['user_id'])}?"
         page = f"<p>Link: {link_with_path(record['href'])}</p>" if isinstance(record["href"], str) else ""
         self._about.value = (
-            f'<h3 class="headline">{escaped(question)}</h3>'
+            f'<h2 class="headline">{escaped(question)}</h2>'
             f'<p class="label">{escaped(label)} '
             f"(user {int(record['user_id'])}, record {int(record['record_id'])})</p>"
             f"{compare(record, person, FIELDS)}{page}"

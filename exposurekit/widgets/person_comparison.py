@@ -11,6 +11,7 @@ import pandas as pd
 from exposurekit.errors import NotFound
 from exposurekit.exposure import Exposure
 from exposurekit.text.formatting import format_value, is_missing
+from exposurekit.text.html_cards import scrolling
 from exposurekit.text.sanitize import escaped
 from exposurekit.text.us_addresses import state_of
 
@@ -64,16 +65,15 @@ def compare(record: "pd.Series[Any]", person: OnFile | None, fields: Sequence[st
     """An HTML table of the listing and the person; words and signs say what agrees, not only colour."""
     if person is None:
         rows = "".join(_row(_LABELS.get(name, name), format_value(record[name])) for name in fields)
-        return f'<div class="plain-table"><table>{rows}</table></div><p class="label">{NO_PERSON}</p>'
+        return f'{scrolling(f"<table>{rows}</table>", "the listing")}<p class="label">{NO_PERSON}</p>'
     on_file = _comparison(record, person)
     head = "".join(f'<th scope="col">{words}</th>' for words in ("", "the listing", "on file", ""))
     rows = "".join(
         _row(_LABELS.get(name, name), format_value(record[name]), *on_file.get(name, ("", UNKNOWN)))
         for name in fields
     )
-    return (
-        f'<div class="plain-table"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
-    )
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+    return scrolling(table, "the listing and the person on file")
 
 
 def compare_in_words(record: "pd.Series[Any]", person: OnFile | None) -> str:

@@ -7,6 +7,7 @@ import pandas as pd
 
 from exposurekit.analysis.tasks import WHICH_NAME, Task
 from exposurekit.text.formatting import format_value, is_missing
+from exposurekit.text.html_cards import scrolling
 from exposurekit.text.sanitize import escaped, link, link_text, link_with_path
 from exposurekit.widgets import task_labels
 
@@ -50,10 +51,11 @@ def table(frame: pd.DataFrame, *, caption: str, links: Iterable[str] = (), total
         for row in first.itertuples(index=False)
     )
     more = f" (rows 1 to {len(first)} of {total:,})" if total > len(first) else ""
-    return (
-        f'<div class="plain-table"><table><caption>{escaped(caption)}{more}</caption>'
-        f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
+    content = (
+        f"<table><caption>{escaped(caption)}{more}</caption>"
+        f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
     )
+    return scrolling(content, caption)
 
 
 def steps(texts: Sequence[str], ticks: Sequence[str], notes: Sequence[str]) -> str:

@@ -118,7 +118,7 @@ def exported(tmp_path_factory):
 @contextlib.contextmanager
 def opened(file, **view):
     """The page of an exported notebook, when all its charts are drawn."""
-    drawn = "(n) => document.querySelectorAll('figure[role=img] svg.main-svg').length >= n"
+    drawn = "(n) => document.querySelectorAll('figure[role=group] svg.main-svg').length >= n"
     with kit.browsing(file=file, **view) as (page, sight):
         page.goto(file.as_uri())
         page.wait_for_function(drawn, arg=COUNT)
@@ -143,7 +143,7 @@ def test_exported_charts_have_alternative_texts_and_follow_the_width(exported):
     texts = [charts.describe(chart) for chart in every_chart().values()]
     with opened(exported, width=1200) as (page, _):
         nodes = kit.accessible_nodes(page, "figure.exposurekit-chart")
-        assert [one.name for one in nodes if one.role in ("image", "img") and one.name] == texts
+        assert [one.name for one in nodes if one.role == "group" and one.name] == texts
         assert all(page.locator("body").inner_text().count(text) == 0 for text in texts)
         wide = measured(page)[0].width
         page.set_viewport_size({"width": 390, "height": 1400})

@@ -3,8 +3,6 @@
 import contextlib
 import ctypes
 import itertools
-import subprocess
-import tarfile
 from datetime import timedelta
 
 import pandas as pd
@@ -13,6 +11,7 @@ import pytest
 from pypdfium2 import raw
 from support import contrast, controls, hostile_demo
 from support import jupyter as kit
+from support.accessibility import violations
 from support.chart_tables import transitions
 from support.drawn_charts import assert_well_drawn, every_chart, measured
 from support.histories import DAWN, Clock, Service, seen_through
@@ -25,7 +24,6 @@ from exposurekit.history import History
 from exposurekit.reports import pdf as reports_pdf
 
 pytestmark = pytest.mark.long
-AXE = "axe-core@4"
 KINDS = {"fleet": 5, "person": 2, "changes": 3, "sites": 4}  # at least so many charts
 VIEWS = {
     "wide": {},
@@ -98,16 +96,6 @@ def pdf(fleet):
     return pypdfium2.PdfDocument(file)
 
 
-@pytest.fixture(scope="module")
-def axe(tmp_path_factory):
-    """The script of an accessibility checker, from npm."""
-    directory = tmp_path_factory.mktemp("axe")
-    options = {"check": True, "capture_output": True, "text": True, "timeout": 120}
-    packed = subprocess.run(["npm", "pack", "--silent", AXE], cwd=directory, **options)  # noqa: PLW1510
-    with tarfile.open(directory / packed.stdout.split()[-1]) as archive:
-        return archive.extractfile("package/axe.min.js").read().decode()
-
-
 @contextlib.contextmanager
 def opened(file, **view):
     """The page of a file, and what the browser observed."""
@@ -124,17 +112,10 @@ def drawn(page):
     return page.locator(".chart").count()
 
 
-def violations(page, axe):
-    """What an accessibility checker reports: by rule, the impact and some elements."""
-    page.evaluate(axe)
-    result = page.evaluate("() => axe.run(document, {resultTypes: ['violations']})")["violations"]
-    return {one["id"]: (one["impact"], [node["html"][:200] for node in one["nodes"]][:3]) for one in result}
-
-
 @pytest.mark.parametrize(
     ("kind", "view"), [*itertools.product(KINDS, PAPERS), ("fleet", "dark"), ("fleet", "narrow")]
 )
-def test_report_is_drawn_offline_accessible_and_printable(reports, axe, kind, view):
+def test_report_is_drawn_offline_accessible_and_printable(reports, kind, view):
     with opened(reports / f"{kind}.html", **VIEWS[view]) as (page, observed):
         assert drawn(page) >= KINDS[kind]
         assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
@@ -143,8 +124,7 @@ def test_report_is_drawn_offline_accessible_and_printable(reports, axe, kind, vi
         assert page.evaluate(BROKEN_HEADS) == []
         assert page.locator("[data-title*='Share'], [data-title*='loud']").count() == 0
         if kind == "fleet":
-            by_rule = violations(page, axe)
-            assert {rule: one for rule, one in by_rule.items() if one[0] in ("serious", "critical")} == {}
+            assert violations(page) == {}
         texts = contrast.measured(page, "body")
         assert len(texts) > 100
         assert [one for one in texts if one["ratio"] < contrast.LEAST] == []  # WCAG 2.1 AA
@@ -356,11 +336,11 @@ def test_table_is_sorted_filtered_and_downloaded(fleet):
         assert (observed.left, observed.errors) == ([], [])
 
 
-def test_accessibility_check_can_fail(axe, tmp_path):
+def test_accessibility_check_can_fail(tmp_path):
     bad = tmp_path / "bad.html"
     bad.write_text("<html><body><img src='data:,'><button></button></body></html>")
     with opened(bad) as (page, _):
-        assert {"button-name", "image-alt", "html-has-lang"} <= violations(page, axe).keys()
+        assert {"button-name", "image-alt", "html-has-lang"} <= violations(page).keys()
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import Error as BrowserError
 from support import contrast
 from support import jupyter as kit
+from support.accessibility import violations
 from support.drawn_charts import SETTLED, assert_well_drawn, settled
 
 import exposurekit as ek
@@ -317,6 +318,7 @@ def test_controls_have_names_and_texts_have_contrast(desk):
     assert {"button", "checkbox", "combobox", "listbox", "slider", "textbox"} <= {one.role for one in nodes}
     assert [one for one in nodes if not one.name] == []
     assert [one for one in nodes if not one.is_reached and one.role != "option"] == []
+    assert violations(page, ".jp-OutputArea") == {}
     change_theme = "(theme) => { window.jupyterapp.commands.execute('apputils:change-theme', { theme }); }"
     for theme in ("JupyterLab Dark", "JupyterLab Light"):
         page.evaluate(change_theme, theme)
@@ -413,12 +415,13 @@ def test_static_html_replaces_widgets_without_a_kernel(desk, front):
         page.locator("[class$=-static] li", has_text="☑").first.wait_for()
         page.locator("[class$=-static] table").first.wait_for()
         page.locator(".jp-RenderedPlotly").first.wait_for()  # as a picture, until it is pointed at
-        figures = page.locator("[class$=-static] figure[role=img]")
+        figures = page.locator("[class$=-static] figure[role=group]")
         figures.locator("svg.main-svg").first.wait_for()
         names = figures.evaluate_all("(all) => all.map((one) => one.ariaLabel)")
         words = page.locator("[class$=-static]").last.inner_text()
         assert [len(names), len({*names})] == [3, 3]
         assert not [name for name in names if name in words]  # the description is not displayed, too
         page.get_by_text("run its cell again").first.wait_for()
+        assert violations(page, ".jp-OutputArea") == {}
         assert not page.get_by_text("model not found").filter(visible=True).count()
         assert sight.left == []

@@ -16,12 +16,25 @@ from exposurekit.widgets.data_grid import Grid
 from exposurekit.widgets.shortcuts import Keys
 
 TAGS = {
-    "section", "article", "p", "strong", "em", "code", "h3", "h4", "ol", "ul", "li", "a", "div", "span", "progress",
+    "section", "article", "p", "strong", "em", "code", "h2", "h3", "ol", "ul", "li", "a", "div", "span", "progress",
     "dl", "dt", "dd", "svg", "path", "polyline",
     "details", "summary", "table", "caption", "thead", "tbody", "tr", "th", "td",
 }  # fmt: skip
 ATTRIBUTES = {
-    *("scope", "role", "class", "href", "target", "rel", "open", "title", "max", "value", "aria-label"),
+    *(
+        "scope",
+        "role",
+        "class",
+        "href",
+        "target",
+        "rel",
+        "open",
+        "title",
+        "max",
+        "value",
+        "aria-label",
+        "tabindex",
+    ),
     *("aria-hidden", "viewbox", "preserveaspectratio", "d", "points"),
 }
 PERSONAL = ("Fennimoor", "Odalys", "Tall Pines", "https://", "pages.example", "PeepFinder/", "00011")
