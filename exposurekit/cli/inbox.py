@@ -204,8 +204,11 @@ def receiving(receiver: Receiver, host: str, port: int) -> Iterator[None]:
     """Receive deliveries while the block runs; prints the address."""
     from exposurekit.monitor.webhooks.receiver import CONNECTIONS_MAX
     from exposurekit.system.asgi_server import running
+    from exposurekit.system.connections import Connections, limit_repeats, raise_files_max
 
-    with running(receiver, host, port, connections_max=CONNECTIONS_MAX) as base_url:
+    raise_files_max()
+    limit_repeats()
+    with running(receiver, host, port, connections=Connections(CONNECTIONS_MAX)) as base_url:
         click.echo(receiver.address(base_url))
         yield
 

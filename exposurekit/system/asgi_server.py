@@ -1,5 +1,6 @@
 """Serve an ASGI application with uvicorn, in the foreground or in a thread. No TLS; paths are not logged."""
 
+import asyncio
 import errno
 import ipaddress
 import logging
@@ -14,6 +15,7 @@ from typing import Any
 import uvicorn
 
 from exposurekit.errors import ConfigurationError
+from exposurekit.system.connections import Connections, limit_repeats, raise_files_max
 
 LOOPBACK = "127.0.0.1"
 KEEP_ALIVE_S, GRACE_S = 75, 10
@@ -26,14 +28,16 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
-def serve(app: App, host: str, port: int, *, connections_max: int | None = None) -> None:
+def serve(app: App, host: str, port: int, *, connections: Connections | None = None) -> None:
     """Serve until SIGINT or SIGTERM; finish running requests first. Port 0: any free one.
 
-    Connections beyond a maximum are answered with 503. Raises `ConfigurationError` if the address cannot be bound, or
-    the application does not start.
+    Connections are bounded as `Connections` says; the process may open as many files as they need. Raises
+    `ConfigurationError` if the address cannot be bound, or the application does not start.
     """
+    raise_files_max()
+    limit_repeats()
     with _bound_socket(host, port) as listener:
-        server = _Server(app, connections_max)
+        server = _Server(app, connections)
         server.run([listener])
         if server.failure is not None:
             raise server.failure
@@ -41,11 +45,11 @@ def serve(app: App, host: str, port: int, *, connections_max: int | None = None)
 
 @contextmanager
 def running(
-    app: App, host: str = LOOPBACK, port: int = 0, *, connections_max: int | None = None
+    app: App, host: str = LOOPBACK, port: int = 0, *, connections: Connections | None = None
 ) -> Iterator[str]:
     """Serve in a thread for the duration of the block, as `serve` does; yields the base URL."""
     with _bound_socket(host, port) as listener:
-        server = _Server(app, connections_max)
+        server = _Server(app, connections)
         thread = threading.Thread(
             target=server.run_quietly, args=(listener,), name="exposurekit-serving", daemon=True
         )
@@ -64,8 +68,9 @@ def running(
 class _Server(uvicorn.Server):
     """uvicorn that keeps the reason of a failed start, and exits cleanly on a signal."""
 
-    def __init__(self, app: App, connections_max: int | None) -> None:
+    def __init__(self, app: App, connections: Connections | None) -> None:
         self._app = app
+        self._connections = connections or Connections()
         self.ready = threading.Event()
         self.failure: BaseException | None = None
         super().__init__(
@@ -78,7 +83,7 @@ class _Server(uvicorn.Server):
                 lifespan="on",
                 proxy_headers=False,
                 ws="none",
-                limit_concurrency=connections_max,
+                http=self._connections.protocol(),
                 timeout_keep_alive=KEEP_ALIVE_S,
                 timeout_graceful_shutdown=GRACE_S,
             )
@@ -90,11 +95,17 @@ class _Server(uvicorn.Server):
             await super().startup(sockets)
         if not self.started:
             raise self.failure or ConfigurationError("the application did not start, for an unknown reason")
+        self._sweeping = asyncio.create_task(self._connections.sweep())
         for listener in sockets or ():
             if not _is_loopback(listener.getsockname()[0]):
                 _log.warning("keys and personal data are sent unencrypted: put a proxy with TLS in front")
             _log.info("listening=%s", _address(listener))
         self.ready.set()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Finish running requests, then stop."""
+        await super().shutdown(sockets)
+        self._sweeping.cancel()
 
     def run_quietly(self, listener: socket.socket) -> None:
         """Run in a thread; keep an exception for the caller."""

@@ -35,6 +35,7 @@ from exposurekit.system.clock import utc_now
 BODY_MAX = 10 * 2**20  # spec does not say: the largest delivery; 10 MB hold about 10,000 records
 BODY_TIMEOUT_S = 10.0  # a sender's timeout is 15 s in all
 MEMORY_MAX = 8 * BODY_MAX  # of all bodies that are arriving or wait for the disk
+SMALL_BODY, SMALL_SHARE = 256 << 10, 0.25  # larger bodies leave this share of the memory to small ones
 RETRY_AFTER_S = 5
 CONNECTIONS_MAX = 500
 PATH_SECRET = re.compile(r"[A-Za-z0-9._~-]{16,200}")
@@ -120,6 +121,7 @@ class _RequestAuth:
 class _MemoryBudget:
     def __init__(self, size: int) -> None:
         self._available = size
+        self._for_small = int(size * SMALL_SHARE)
 
     @contextmanager
     def reservation(self) -> Iterator[Callable[[int], None]]:
@@ -128,7 +130,8 @@ class _MemoryBudget:
 
         def reserve(size: int) -> None:
             nonlocal reserved
-            if size > self._available:
+            is_small = reserved + size <= SMALL_BODY
+            if size > self._available - (0 if is_small else self._for_small):
                 raise _RequestRejected(503, "memory limit", body_unread=True)
             self._available -= size
             reserved += size

@@ -231,7 +231,7 @@ def test_an_unknown_path_or_suffix_is_a_404(service, path):
         ("DELETE", "/users", {"GET", "HEAD", "POST"}),
         ("POST", "/users/1.json", {"GET", "HEAD", "PUT"}),
         ("PUT", "/users/1/records", {"GET", "HEAD"}),
-        ("BREW", "/users/1/alerts.xml", {"GET", "HEAD"}),
+        ("PATCH", "/users/1/alerts.xml", {"GET", "HEAD"}),
     ],
 )
 def test_another_method_is_a_405_with_the_allowed_ones(service, method, path, allowed):

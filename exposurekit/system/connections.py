@@ -1,0 +1,270 @@
+"""Bounds on the connections of a server, so that nobody can hold them all, or hold one for ever.
+
+uvicorn has no time-outs but between two requests, and accepts until no file descriptor is left. Here a request must begin
+within a time, a client must read its response within another, and when there are too many connections one of those that
+wait for a request is closed: the oldest of the address that has most of them. So an address with many connections loses
+its own, and a client that is served keeps its connection.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+try:
+    from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+except ImportError:  # a platform for which httptools is not built
+    HttpToolsProtocol = None  # type: ignore[assignment,misc]
+
+if TYPE_CHECKING:
+    import uvicorn
+
+HEAD_S, WRITE_S = 10.0, 30.0
+HEAD_MAX = 64 << 10  # bytes of a request line with its headers
+READ_LEAST = 64 << 10  # bytes that a client must read in each `WRITE_S`
+CONNECTIONS_MAX = 2_000
+RESERVED_FILES = 80  # of the files a process may open: databases, logs, requests to other hosts
+_LEAST = 8
+_SWEEP_S = 1.0
+_log = logging.getLogger("exposurekit.system.connections")
+
+_Bucket = dict["_Bounded", None]  # in the order in which they began to wait
+
+
+class Connections:
+    """The open connections of one server.
+
+    Args:
+        most: The number of connections; fewer if the process may not open so many files.
+        head_s: The seconds from the connection, or the first byte of a request, until its headers are complete.
+        write_s: The seconds in which a client must read `READ_LEAST` of what is buffered for it, or all of it.
+    """
+
+    def __init__(self, most: int | None = None, *, head_s: float = HEAD_S, write_s: float = WRITE_S) -> None:
+        self.most = max(_LEAST, min(most or CONNECTIONS_MAX, _files_max() - RESERVED_FILES))
+        self.head_s, self.write_s = head_s, write_s
+        self._open: set[_Bounded] = set()
+        self._waiting: dict[str, _Bucket] = {}
+
+    def protocol(self, *, is_fast: bool = HttpToolsProtocol is not None) -> type[asyncio.Protocol]:
+        """Return uvicorn's protocol with these bounds, a class of its own for this server."""
+        bases = (_Fast, HttpToolsProtocol) if is_fast else (_Bounded, H11Protocol)
+        return type("BoundedProtocol", bases, {"all": self})
+
+    def add(self, connection: "_Bounded") -> None:
+        """Count a new connection; if there are too many, close another one, or this one if all are being served."""
+        self._open.add(connection)
+        self.wait(connection)
+        if len(self._open) > self.most:
+            self._close_one()
+
+    def remove(self, connection: "_Bounded") -> None:
+        """Forget a closed connection."""
+        self._open.discard(connection)
+        self.serve(connection)
+
+    def wait(self, connection: "_Bounded") -> None:
+        """Note that a connection waits for a request."""
+        self._waiting.setdefault(connection.address, {})[connection] = None
+
+    def serve(self, connection: "_Bounded") -> None:
+        """Note that a request arrived; the connection is not closed until it has its response."""
+        if (bucket := self._waiting.get(connection.address)) is not None:
+            bucket.pop(connection, None)
+            if not bucket:
+                del self._waiting[connection.address]
+
+    async def sweep(self) -> None:
+        """Close connections that are out of time, every second."""
+        while True:
+            await asyncio.sleep(_SWEEP_S)
+            now = time.monotonic()
+            for connection in [one for one in self._open if one.deadline is not None and one.deadline < now]:
+                if not connection.is_read():
+                    connection.end()
+
+    def _close_one(self) -> None:
+        most = max(self._waiting.values(), key=len)
+        connection = next(iter(most))
+        _log.warning("connections=%d: closed one that waits for a request", self.most)
+        connection.end()
+        self.remove(connection)
+
+
+class _Bounded:
+    """What a protocol of uvicorn is combined with."""
+
+    all: Connections
+    address = ""
+    deadline: float | None = None  # by `time.monotonic`, for the head of a request or for reading a response
+    head = b""  # what has arrived of the head of a request
+    _buffered = 0  # bytes for the client when it was last given time to read
+    if TYPE_CHECKING:
+        client: tuple[str, int] | None
+        cycle: Any
+        transport: asyncio.Transport
+        send_400_response: Callable[[str], None]
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)  # type: ignore[misc]
+        self.address = self.client[0] if self.client else ""
+        self.deadline = time.monotonic() + self.all.head_s
+        self.all.add(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.all.remove(self)
+        super().connection_lost(exc)  # type: ignore[misc]
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether a request has arrived whose response is not complete."""
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def data_received(self, data: bytes) -> None:
+        was_serving = self.is_serving
+        if not was_serving:
+            self.head = self.head + data if self.head else data
+            if self.deadline is None:
+                self.deadline = time.monotonic() + self.all.head_s
+        super().data_received(data)  # type: ignore[misc]
+        if self.is_serving and not was_serving:
+            self.deadline, self.head = None, b""
+            self.all.serve(self)
+        elif len(self.head) > HEAD_MAX and not self.transport.is_closing():
+            self.send_400_response("The head of the request is too large.")
+            self._await_reader()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()  # type: ignore[misc]
+        if self.is_serving:
+            return  # another request was sent without waiting
+        self.all.wait(self)
+        if self.cycle.more_body:  # otherwise what remains of it would be read as long as it comes
+            self.transport.close()
+        self._await_reader()
+
+    def timeout_keep_alive_handler(self) -> None:
+        super().timeout_keep_alive_handler()  # type: ignore[misc]
+        self._await_reader()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()  # type: ignore[misc]
+        self._await_reader()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()  # type: ignore[misc]
+        self._await_reader()
+
+    def _await_reader(self) -> None:
+        """Give the client the time to read some of what is buffered for it, if anything is."""
+        self._buffered = self.transport.get_write_buffer_size()
+        self.deadline = time.monotonic() + self.all.write_s if self._buffered else None
+
+    def is_read(self) -> bool:
+        """Return whether the client has read enough since it was last given time; it then has as much again."""
+        left = self.transport.get_write_buffer_size()
+        if not self._buffered or (left and self._buffered - left < READ_LEAST):
+            return False
+        self._await_reader()
+        if self.head and not left:  # the next request has begun
+            self.deadline = time.monotonic() + self.all.head_s
+        return True
+
+    def end(self) -> None:
+        """Close the connection at once, whatever is still buffered."""
+        if self.transport.get_write_buffer_size():
+            self.transport.abort()
+        else:
+            self.transport.close()
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Say nothing: the response is what it would be without the offer."""
+
+
+class _Fast(_Bounded):
+    """With httptools, which reads a request that offers an upgrade without its body: h11 takes over the connection."""
+
+    if TYPE_CHECKING:
+        config: uvicorn.Config
+        server_state: Any
+        app_state: dict[str, Any]
+        parser: Any
+
+    def on_headers_complete(self) -> None:
+        if not self.parser.should_upgrade():
+            super().on_headers_complete()  # type: ignore[misc]
+
+    def on_body(self, body: bytes) -> None:
+        if not self.parser.should_upgrade():
+            super().on_body(body)  # type: ignore[misc]
+
+    def on_message_complete(self) -> None:
+        if not self.parser.should_upgrade():
+            super().on_message_complete()  # type: ignore[misc]
+
+    def _unsupported_upgrade_warning(self) -> None:
+        if self.is_serving:  # sent without waiting for the response before: nobody does
+            self.transport.close()
+            return
+        protocol: Any = self.all.protocol(is_fast=False)
+        other = protocol(config=self.config, server_state=self.server_state, app_state=self.app_state)
+        self.server_state.connections.discard(self)
+        self.all.remove(self)
+        head, self.head = self.head, b""
+        self.transport.set_protocol(other)
+        other.connection_made(self.transport)
+        other.data_received(head)
+
+
+def raise_files_max(most: int = CONNECTIONS_MAX) -> None:
+    """Let this process open as many files as its connections need, as far as the system allows it."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = most + RESERVED_FILES
+    if soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted if hard < 0 else min(wanted, hard), hard))
+
+
+def _files_max() -> int:
+    try:
+        import resource
+    except ImportError:  # Windows
+        return CONNECTIONS_MAX + RESERVED_FILES
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return CONNECTIONS_MAX + RESERVED_FILES if soft < 0 else soft
+
+
+class Repeated(logging.Filter):
+    """Lets a message through once a minute, with the number of those like it in between."""
+
+    def __init__(self, every_s: float = 60) -> None:
+        super().__init__()
+        self._every_s = every_s
+        self._since: dict[str, tuple[float, int]] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether to write it; the kind of a message is its template."""
+        kind, now = str(record.msg), time.monotonic()
+        at, dropped = self._since.get(kind, (-self._every_s, 0))
+        if now - at < self._every_s:
+            self._since[kind] = (at, dropped + 1)
+            return False
+        self._since[kind] = (now, 0)
+        if dropped:
+            record.msg = f"{record.getMessage()} (and {dropped:,} more like it)"
+            record.args = ()
+        return True
+
+
+def limit_repeats(names: Iterable[str] = ("uvicorn.error", "asyncio", _log.name)) -> None:
+    """Write messages of one kind once a minute, in the logs that a client can fill."""
+    for name in names:
+        log = logging.getLogger(name)
+        if not any(isinstance(existing, Repeated) for existing in log.filters):
+            log.addFilter(Repeated())

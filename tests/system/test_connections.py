@@ -1,0 +1,221 @@
+"""Clients that hold connections: they lose theirs, and nobody else waits."""
+
+import contextlib
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from functools import partial
+
+import httpx
+import pytest
+
+from exposurekit.system.asgi_server import running
+from exposurekit.system.connections import HEAD_MAX, Connections, Repeated
+
+TIMEOUT_S = 20
+LARGE = 8 << 20  # more than the sockets of both sides hold
+
+
+async def app(scope, receive, send):
+    """Responds with the method and the body; `/large` with a large one, `/early` before it reads anything."""
+    if scope["type"] == "lifespan":
+        for part in ("startup", "shutdown"):
+            await receive()
+            await send({"type": f"lifespan.{part}.complete"})
+        return
+    body = b"x" * LARGE if scope["path"] == "/large" else scope["method"].encode()
+    more = scope["path"] != "/early"
+    while more:
+        message = await receive()
+        body += message.get("body", b"")
+        more = message.get("more_body", False)
+    headers = [(b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+@pytest.fixture(params=[True, False], ids=["httptools", "h11"])
+def served(request):
+    """A server with either parser of uvicorn."""
+
+    class Chosen(Connections):
+        def protocol(self, *, is_fast=request.param):
+            return super().protocol(is_fast=is_fast)
+
+    return partial(serving, Chosen)
+
+
+@contextlib.contextmanager
+def serving(kind, most=None, **seconds):
+    with running(app, connections=kind(most, **seconds)) as base_url, contextlib.ExitStack() as stack:
+        port = httpx.URL(base_url).port
+
+        def connected(*sent):
+            wire = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT_S))
+            for part in sent:
+                wire.sendall(part)
+            return wire
+
+        yield base_url, connected
+
+
+def closed(wire):
+    """Whether the server closes a connection without a response."""
+    with contextlib.suppress(ConnectionError):
+        return wire.recv(1_000) == b""
+    return True
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET / HT", b"GET / HTTP/1.1\r\nhost: a.example\r\nx-slow: "])
+def test_a_request_that_does_not_begin_is_closed(served, sent):
+    with served(head_s=0.3) as (_, connected):
+        assert closed(connected(sent))
+
+
+def test_headers_that_trickle_are_closed(served):
+    with served(head_s=0.5) as (_, connected):
+        wire, lines = connected(b"GET / HTTP/1.1\r\n"), 0
+        with contextlib.suppress(ConnectionError):
+            while lines < 100:
+                wire.sendall(b"x: y\r\n")
+                lines += 1
+                time.sleep(0.05)  # the client's own pace
+        assert lines < 100
+
+
+def test_the_second_request_of_a_connection_has_its_own_time(served):
+    with served(head_s=0.5) as (_, connected):
+        wire = connected(b"GET / HTTP/1.1\r\nhost: a.example\r\n\r\n")
+        assert wire.recv(1_000).endswith(b"GET")
+        time.sleep(1.8)  # between requests a connection may be silent for longer
+        wire.sendall(b"GET / HTTP/1.1\r\nhost: a.example\r\n\r\n")
+        assert wire.recv(1_000).endswith(b"GET")
+        wire.sendall(b"GET /")
+        assert closed(wire)
+
+
+def test_large_headers_are_rejected(served):
+    with served() as (_, connected):
+        wire = connected(b"GET / HTTP/1.1\r\nhost: a.example\r\n")
+        with contextlib.suppress(ConnectionError):
+            for _ in range(2 * HEAD_MAX // 1_000):
+                wire.sendall(b"x: " + b"y" * 995 + b"\r\n")
+        with contextlib.suppress(ConnectionError):
+            assert wire.recv(1_000).startswith((b"HTTP/1.1 400 ", b"HTTP/1.1 431 "))
+        assert closed(wire)
+
+
+def test_a_client_that_does_not_read_is_closed(served):
+    with served(write_s=0.5) as (_, connected):
+        wire = connected(b"GET /large HTTP/1.1\r\nhost: a.example\r\n\r\n")
+        time.sleep(2.5)  # without reading
+        size = 0
+        with contextlib.suppress(ConnectionError):
+            while part := wire.recv(1 << 20):
+                size += len(part)
+        assert size < LARGE
+
+
+def test_a_slow_client_that_reads_receives_everything(served):
+    with served(write_s=1.5) as (base_url, _), httpx.stream("GET", f"{base_url}/large") as response:
+        size = 0
+        for part in response.iter_raw(1 << 20):
+            size += len(part)
+            time.sleep(0.4)  # 2.6 MB a second: the whole takes longer than the server waits
+        assert size == LARGE
+
+
+def test_a_response_before_the_body_ends_the_connection(served):
+    with served() as (_, connected):
+        wire = connected(b"POST /early HTTP/1.1\r\nhost: a.example\r\ncontent-length: 900\r\n\r\nbegun")
+        assert wire.recv(1_000).endswith(b"POST")
+        assert closed(wire)
+
+
+def test_length_and_chunks_together_end_the_connection():
+    both = b"POST / HTTP/1.1\r\nhost: a.example\r\ncontent-length: 4\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n"
+    with serving(Connections) as (_, connected):
+        wire = connected(both + b"GET /smuggled HTTP/1.1\r\nhost: a.example\r\n\r\n")
+        answer = b""
+        with contextlib.suppress(ConnectionError):
+            while part := wire.recv(1_000):
+                answer += part
+        assert answer.startswith(b"HTTP/1.1 400 ")
+        assert answer.count(b"HTTP/1.1") == 1
+
+
+def test_an_offered_upgrade_is_ignored(served):
+    """Java's client offers one with every request."""
+    offer = b"connection: upgrade, http2-settings\r\nupgrade: h2c\r\nhttp2-settings: AAMAAABk\r\n"
+    with served() as (_, connected):
+        wire = connected(b"POST / HTTP/1.1\r\nhost: a.example\r\n" + offer + b"content-length: 4\r\n\r\nbody")
+        assert wire.recv(1_000).endswith(b"POSTbody")
+
+
+def test_beyond_the_maximum_the_oldest_waiting_connection_is_closed(served):
+    with served(10) as (base_url, connected):
+        begun = b"POST / HTTP/1.1\r\nhost: a.example\r\ncontent-length: 4\r\n\r\nbo"
+        busy = [connected(begun) for _ in range(5)]
+        silent = [connected() for _ in range(20)]
+        for _ in range(3):
+            assert httpx.get(base_url, timeout=TIMEOUT_S).text == "GET"
+        for wire in busy:
+            wire.sendall(b"dy")
+            assert wire.recv(1_000).endswith(b"POSTbody")
+        assert closed(silent[0])
+
+
+PROGRAM = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
+sys.path.insert(0, sys.argv[1])
+from test_connections import app
+from exposurekit.service import log_setup
+from exposurekit.system.asgi_server import serve
+log_setup.to_stderr()
+serve(app, "127.0.0.1", int(sys.argv[2]))
+"""
+
+
+def test_silent_connections_do_not_stop_a_server_of_256_files(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    log = tmp_path / "log"
+    command = [sys.executable, "-c", PROGRAM, os.path.dirname(__file__), str(port)]  # noqa: PTH120
+    with (
+        log.open("wb") as err,
+        subprocess.Popen(command, stderr=err) as server,
+        contextlib.ExitStack() as stack,
+    ):
+        try:
+            while b"listening" not in log.read_bytes():
+                assert server.poll() is None
+                time.sleep(0.05)  # until another process listens
+            for _ in range(400):
+                stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT_S))
+            for _ in range(5):
+                assert httpx.get(f"http://127.0.0.1:{port}", timeout=TIMEOUT_S).text == "GET"
+        finally:
+            server.send_signal(signal.SIGTERM)
+            server.wait(TIMEOUT_S)
+    assert server.returncode == 0
+    assert len(log.read_bytes()) < 2_000
+
+
+def test_repeated_messages_are_counted(caplog):
+    log = logging.getLogger("exposurekit.test")
+    often = Repeated(every_s=0.2)
+    log.addFilter(often)
+    try:
+        for _ in range(3):
+            log.warning("connections=%d", 5)
+        log.warning("another")
+        time.sleep(0.25)  # until they are written again
+        log.warning("connections=%d", 6)
+    finally:
+        log.removeFilter(often)
+    assert caplog.messages == ["connections=5", "another", "connections=6 (and 2 more like it)"]
