@@ -1,5 +1,6 @@
 """Forecast of open listings, assuming that removals, relistings and arrivals continue at their past rates."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -416,7 +417,7 @@ def _obstacle(population: _Population, new: Arrivals, ahead: int) -> str | None:
     """Why the history does not support a forecast; None if it does."""
     needed = max(MIN_RATIO * ahead, MIN_HISTORY_DAYS)
     if new.days < needed:
-        return f"{ahead} days ahead require {needed} days of history"
+        return f"{ahead} days ahead require {needed} days of history, and listings were observed for {math.floor(new.days)}"
     if population.open_now and population.beyond(ahead) == population.open_now:
         return f"in {ahead} days every open listing will be older than any observed so far"
     if new.span > 1 and len(new.counts) < MIN_BURSTS:

@@ -22,6 +22,7 @@ from exposurekit.text.formatting import pluralize
 _OTHER_COLUMNS = ("period", "at", "site", "user_id", OPEN, "total", "people", "unseen", VANISHED, UNKNOWN)
 _REQUIRED = ("period", "at", OPEN, "total", VANISHED, UNKNOWN)
 _CHARACTER_PX = 8
+AGO_DAYS = 30  # the title compares with so long before
 _GROUPS = {"site": ("site", "sites"), "user_id": ("person", "people")}
 
 
@@ -149,9 +150,20 @@ def _finding(rows: pd.DataFrame) -> str:
         if is_records
         else f"{now:,} listed"
     )
+    current += _since_then(rows) if is_records else ""
     if most == now:
         return f"{current}, the highest number so far" if (open_ < now).any() else current
     return f"{current}; peak of {most:,} on {_day(rows['period'].iloc[int(open_.argmax())])}"
+
+
+def _since_then(rows: pd.DataFrame) -> str:
+    """How many more are open than a month before; empty if the rows do not go back so far."""
+    before = rows[rows["period"] <= rows["period"].iloc[-1] - pd.Timedelta(days=AGO_DAYS)]
+    if before.empty:
+        return ""
+    more = int(rows[OPEN].iloc[-1]) - int(before[OPEN].iloc[-1])
+    how = f"{abs(more):,} {'more' if more > 0 else 'fewer'} than" if more else "as many as"
+    return f", {how} {AGO_DAYS} days before"
 
 
 def _summary(rows: pd.DataFrame, statuses: list[str], spans: ObservedSpans) -> str:

@@ -36,7 +36,8 @@ from exposurekit.text.times import format_time
 
 ASKS = 2  # rows of `best_next_fields`
 _ASSUMED = f"estimated at {VISIT_MINUTES:g} minutes per site and {STEP_MINUTES:g} per step"
-_CENSORING_NOTE = "Listings that are still open are included up to their last observation."
+MANY_SITES = 5  # more are counted, not named
+_CENSORING_NOTE = "Listings that are still open are included up to their last observation; n counts a listing again when it comes back."
 _NO_SINGLE_BAR = {"blockers", "best_next_fields"}  # a sentence says it
 _TREND_COLUMNS = {"open listings": OPEN, "removed": REMOVED}  # of `status_over_time`, by the name of a figure
 _TREND_DAYS, _TREND_POINTS = 7, 60
@@ -400,7 +401,23 @@ def _over_time(data: ReportData) -> Section | None:
 
 def _time_to_removal(data: ReportData) -> Section | None:
     section = _section(data, "time_to_removal")
-    return section if section is None or section.figure is None else _add_words(section, _CENSORING_NOTE)
+    if section is None or section.figure is None:
+        return section
+    return _add_words(section, f"{_without_removals(data)}{_CENSORING_NOTE}")
+
+
+def _without_removals(data: ReportData) -> str:
+    table = data["time_to_removal"]
+    if "site" not in table:
+        return ""
+    removed = table["removed"] + table["first_removed"]
+    sites = table.loc[(removed == 0) & table["never"].notna(), "site"].astype("str")
+    names = [short(site) for site in sites if data.can_name(site)]
+    if not names or len(names) < len(sites):
+        return ""
+    *others, last = names
+    where = f"{', '.join(others)} or {last}" if others else last
+    return f"No removal was observed on {where if len(names) <= MANY_SITES else f'{len(names):,} sites'}. "
 
 
 def _score_changes(data: ReportData) -> Section | None:

@@ -387,7 +387,8 @@ def test_a_history_shorter_than_required_gives_no_number(days, ahead, required):
     came = records((1, "odd", days + 0.5, 1), (2, "odd", 3.2, 3))
     lacks, why = reason(coming(came, registered(days, days), days=[ahead]))
     assert lacks == bool(required)
-    assert (why == f"{ahead} days ahead require {required} days of history") == bool(required)
+    expected = f"{ahead} days ahead require {required} days of history, and listings were observed for {days}"
+    assert (why == expected) == bool(required)
 
 
 def test_a_horizon_beyond_a_third_of_the_history_warns():

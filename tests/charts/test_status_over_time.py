@@ -126,6 +126,12 @@ def test_the_finding_states_the_peak():
     assert title(charts.status_over_time(links.assign(total=links["listed"]))) == "4 listed"
 
 
+@pytest.mark.parametrize(("before", "words"), [(9, "5 fewer than"), (3, "1 more than"), (4, "as many as")])
+def test_the_finding_compares_with_thirty_days_before(before, words):
+    figure = charts.status_over_time(counted(days(1, 2, 31), [before, 11, 4]))
+    assert title(figure) == f"4 of 5 listings are open, {words} 30 days before; peak of 11 on 2026-03-02"
+
+
 def test_of_many_sites_eight_have_rows_and_the_rest_one():
     table = by_site(500)
     figure = charts.status_over_time(table)

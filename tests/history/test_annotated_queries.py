@@ -331,7 +331,9 @@ def test_after_one_run_there_is_no_forecast(by_id):
     assert cells(table, "open_now", "of_open", "of_new", "open", "low", "beyond") == [
         (1, None, None, None, None, 1)
     ]
-    assert table["reason"].tolist() == ["30 days ahead require 60 days of history"]
+    assert table["reason"].tolist() == [
+        "30 days ahead require 60 days of history, and listings were observed for 0"
+    ]
 
 
 def test_people_without_a_record_count_in_a_forecast(by_id):

@@ -62,7 +62,7 @@ def test_forecast_intervals_contain_what_happened(demo):
     ends = run_times(demo)
     [young] = demo.history.forecast([30], as_of=ends[14].date()).itertuples()
     assert np.isnan(young.open)
-    assert "30 days ahead require 60 days of history" in young.reason
+    assert "30 days ahead require 60 days of history, and listings were observed for " in young.reason
     within = []
     for day in range(24, 45, 4):
         forecasts = demo.history.forecast([7, 14], as_of=ends[day].date())
@@ -71,3 +71,11 @@ def test_forecast_intervals_contain_what_happened(demo):
                 within.append(expected.low <= open_counts[day + ahead] <= expected.high)
     assert len(within) >= 8
     assert sum(within) >= len(within) - 2
+
+
+def test_a_report_names_the_sites_that_removed_nothing(demo):
+    table = demo.history.time_to_removal()
+    never = table.loc[table["removed"] + table["first_removed"] == 0, "site"].astype("str").tolist()
+    [section] = [one for one in ek.report(demo.history).sections if one.key == "time_to_removal"]
+    assert len(never) > 1
+    assert section.text.startswith(f"No removal was observed on {', '.join(never[:-1])} or {never[-1]}. ")
