@@ -81,6 +81,20 @@ def test_a_directory_with_foreign_files_is_refused(tmp_path, exposure):
     assert len(History(tmp_path).runs()) == 1  # an existing history may have other files
 
 
+def test_a_history_begun_by_another_process_meanwhile_is_opened(tmp_path):
+    class Overtaken(Location):
+        def infos(self, *names, **options):
+            other = Location(tmp_path / "history")
+            other.settings(records_by="reference", otherwise="id")
+            other.begin()
+            return super().infos(*names, **options)
+
+    assert Overtaken(tmp_path / "history").settings(records_by=None, otherwise="id") == "reference"
+    (tmp_path / "history" / "history.json").unlink()
+    with pytest.raises(ConfigurationError, match="open it with that"):
+        Overtaken(tmp_path / "history").settings(records_by="id", otherwise="id")
+
+
 def test_a_missing_history_is_empty_and_not_created(tmp_path):
     history = History(tmp_path / "a" / "b")
     for query in QUERIES:

@@ -22,8 +22,8 @@ from exposurekit.system.file_store import FileStore, problem
 _ABOUT = "history.json"
 FORMAT = 3  # of new histories; `upgrade` converts older ones
 _OS_ERROR = re.compile(r"\(?(?:os error|errno|Errno) (\d+)[)\]]")
-_OWN_FILES = re.compile(  # tables, staged runs, the inbox, the watch; their locks and drafts
-    rf"(?:{'|'.join(TABLES)}|checksums|staging|lost\+found)|inbox\.(?:path|db(?:-\w+)?)|watch\.json"
+_OWN_FILES = re.compile(  # settings, tables, staged runs, the inbox, the watch; their locks and drafts
+    rf"(?:{'|'.join(TABLES)}|checksums|staging|lost\+found|history\.json)|inbox\.(?:path|db(?:-\w+)?)|watch\.json"
     r"|\.[\w-]+\.lock|\.(?:history\.json|watch\.json|inbox\.path)\.[\w.]+"
 )
 
@@ -45,8 +45,9 @@ class Location(FileStore):
         with resolve():
             if not self.exists():
                 self._check_is_empty()
-                self._new_records_by = records_by or otherwise
-                return self._new_records_by
+                if not self.exists():  # another process may have begun it meanwhile
+                    self._new_records_by = records_by or otherwise
+                    return self._new_records_by
         stored = str(self._about()["records_by"])
         if records_by is not None and stored != records_by:
             raise ConfigurationError(
