@@ -1,15 +1,16 @@
 """Bounds on the connections of a server, so that nobody can hold them all, or hold one for ever.
 
 uvicorn has no time-outs but between two requests, and accepts until no file descriptor is left. Here a request must begin
-within a time, a client must read its response within another, and when there are too many connections one of those that
-wait for a request is closed: the oldest of the address that has most of them. So an address with many connections loses
-its own, and a client that is served keeps its connection.
+within a time, a client must read its response within another, and when there are too many connections, one that waits
+for its client is closed: the oldest of the address that has most waiting for the same thing. So an address with many
+connections loses its own.
 """
 
 import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -31,7 +32,8 @@ _LEAST = 8
 _SWEEP_S = 1.0
 _log = logging.getLogger("exposurekit.system.connections")
 
-_Bucket = dict["_Bounded", None]  # in the order in which they began to wait
+REQUEST, BODY, READER = "a request", "a body", "a reader"  # what a connection waits for
+_Group = dict["_Bounded", None]  # in the order in which they began to wait
 
 
 class Connections:
@@ -47,35 +49,43 @@ class Connections:
         self.most = max(_LEAST, min(most or CONNECTIONS_MAX, _files_max() - RESERVED_FILES))
         self.head_s, self.write_s = head_s, write_s
         self._open: set[_Bounded] = set()
-        self._waiting: dict[str, _Bucket] = {}
+        self._waiting: dict[tuple[str, str], _Group] = {}
 
     def protocol(self, *, is_fast: bool = HttpToolsProtocol is not None) -> type[asyncio.Protocol]:
         """Return uvicorn's protocol with these bounds, a class of its own for this server."""
-        bases = (_Fast, HttpToolsProtocol) if is_fast else (_Bounded, H11Protocol)
-        return type("BoundedProtocol", bases, {"all": self})
+        return type("BoundedProtocol", (_Fast, HttpToolsProtocol), {"all": self}) if is_fast else self.h11
+
+    @cached_property
+    def h11(self) -> type[asyncio.Protocol]:
+        """The protocol that reads everything, more slowly."""
+        return type("BoundedProtocol", (_Bounded, H11Protocol), {"all": self})
 
     def add(self, connection: "_Bounded") -> None:
-        """Count a new connection; if there are too many, close another one, or this one if all are being served."""
+        """Count a new connection; if there are too many, close one that waits for its client."""
         self._open.add(connection)
-        self.wait(connection)
+        self.wait(connection, REQUEST)
         if len(self._open) > self.most:
             self._close_one()
 
     def remove(self, connection: "_Bounded") -> None:
         """Forget a closed connection."""
         self._open.discard(connection)
-        self.serve(connection)
+        self.wait(connection, None)
 
-    def wait(self, connection: "_Bounded") -> None:
-        """Note that a connection waits for a request."""
-        self._waiting.setdefault(connection.address, {})[connection] = None
+    def wait(self, connection: "_Bounded", what: str | None) -> None:
+        """Note what a connection waits for; None: nothing, it is being served."""
+        if what == connection.waits_for:
+            return
+        before, connection.waits_for = (connection.address, connection.waits_for or ""), what
+        if (group := self._waiting.get(before)) is not None:
+            group.pop(connection, None)
+            if not group:
+                del self._waiting[before]
+        if what is not None:
+            self._waiting.setdefault((connection.address, what), {})[connection] = None
 
-    def serve(self, connection: "_Bounded") -> None:
-        """Note that a request arrived; the connection is not closed until it has its response."""
-        if (bucket := self._waiting.get(connection.address)) is not None:
-            bucket.pop(connection, None)
-            if not bucket:
-                del self._waiting[connection.address]
+    def __contains__(self, connection: "_Bounded") -> bool:
+        return connection in self._open
 
     async def sweep(self) -> None:
         """Close connections that are out of time, every second."""
@@ -87,9 +97,9 @@ class Connections:
                     connection.end()
 
     def _close_one(self) -> None:
-        most = max(self._waiting.values(), key=len)
-        connection = next(iter(most))
-        _log.warning("connections=%d: closed one that waits for a request", self.most)
+        (_, what), group = max(self._waiting.items(), key=lambda item: len(item[1]))
+        connection = next(iter(group))
+        _log.warning(f"connections=%d: closed one that waits for {what}", self.most)
         connection.end()
         self.remove(connection)
 
@@ -101,10 +111,12 @@ class _Bounded:
     address = ""
     deadline: float | None = None  # by `time.monotonic`, for the head of a request or for reading a response
     head = b""  # what has arrived of the head of a request
+    waits_for: str | None = None
     _buffered = 0  # bytes for the client when it was last given time to read
     if TYPE_CHECKING:
         client: tuple[str, int] | None
         cycle: Any
+        flow: Any
         transport: asyncio.Transport
         send_400_response: Callable[[str], None]
 
@@ -130,9 +142,9 @@ class _Bounded:
             if self.deadline is None:
                 self.deadline = time.monotonic() + self.all.head_s
         super().data_received(data)  # type: ignore[misc]
+        self._note()
         if self.is_serving and not was_serving:
             self.deadline, self.head = None, b""
-            self.all.serve(self)
         elif len(self.head) > HEAD_MAX and not self.transport.is_closing():
             self.send_400_response("The head of the request is too large.")
             self._await_reader()
@@ -141,7 +153,7 @@ class _Bounded:
         super().on_response_complete()  # type: ignore[misc]
         if self.is_serving:
             return  # another request was sent without waiting
-        self.all.wait(self)
+        self._note()
         if self.cycle.more_body:  # otherwise what remains of it would be read as long as it comes
             self.transport.close()
         self._await_reader()
@@ -153,10 +165,23 @@ class _Bounded:
     def pause_writing(self) -> None:
         super().pause_writing()  # type: ignore[misc]
         self._await_reader()
+        self._note()
 
     def resume_writing(self) -> None:
         super().resume_writing()  # type: ignore[misc]
         self._await_reader()
+        self._note()
+
+    def _note(self) -> None:
+        if self in self.all:
+            self.all.wait(self, self._what())
+
+    def _what(self) -> str | None:
+        if self.flow.write_paused:
+            return READER
+        if not self.is_serving:
+            return REQUEST
+        return BODY if self.cycle.more_body else None
 
     def _await_reader(self) -> None:
         """Give the client the time to read some of what is buffered for it, if anything is."""
@@ -209,7 +234,7 @@ class _Fast(_Bounded):
         if self.is_serving:  # sent without waiting for the response before: nobody does
             self.transport.close()
             return
-        protocol: Any = self.all.protocol(is_fast=False)
+        protocol: Any = self.all.h11
         other = protocol(config=self.config, server_state=self.server_state, app_state=self.app_state)
         self.server_state.connections.discard(self)
         self.all.remove(self)

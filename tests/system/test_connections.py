@@ -43,8 +43,8 @@ def served(request):
     """A server with either parser of uvicorn."""
 
     class Chosen(Connections):
-        def protocol(self, *, is_fast=request.param):
-            return super().protocol(is_fast=is_fast)
+        def protocol(self):
+            return super().protocol(is_fast=request.param)
 
     return partial(serving, Chosen)
 
@@ -167,6 +167,21 @@ def test_beyond_the_maximum_the_oldest_waiting_connection_is_closed(served):
             wire.sendall(b"dy")
             assert wire.recv(1_000).endswith(b"POSTbody")
         assert closed(silent[0])
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"POST / HTTP/1.1\r\nhost: a.example\r\ncontent-length: 9\r\n\r\nbegun",
+        b"GET /large HTTP/1.1\r\nhost: a.example\r\n\r\n" * 3,
+    ],
+    ids=["slow bodies", "slow readers"],
+)
+def test_connections_that_wait_for_their_client_make_way(served, sent):
+    with served(10) as (base_url, connected):
+        for _ in range(30):
+            connected(sent)
+            assert httpx.get(base_url, timeout=TIMEOUT_S).text == "GET"
 
 
 PROGRAM = """
