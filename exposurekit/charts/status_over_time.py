@@ -157,9 +157,9 @@ def _finding(rows: pd.DataFrame) -> str:
 
 
 def _since_then(rows: pd.DataFrame) -> str:
-    """How many more are open than a month before; empty if the rows do not go back so far."""
+    """How many more are open than a month before; empty if nobody was observed yet."""
     before = rows[rows["period"] <= rows["period"].iloc[-1] - pd.Timedelta(days=AGO_DAYS)]
-    if before.empty:
+    if before.empty or ("people" in before and not before["people"].iloc[-1]):
         return ""
     more = int(rows[OPEN].iloc[-1]) - int(before[OPEN].iloc[-1])
     how = f"{abs(more):,} {'more' if more > 0 else 'fewer'} than" if more else "as many as"

@@ -132,6 +132,11 @@ def test_the_finding_compares_with_thirty_days_before(before, words):
     assert title(figure) == f"4 of 5 listings are open, {words} 30 days before; peak of 11 on 2026-03-02"
 
 
+def test_the_finding_does_not_compare_with_a_time_without_people():
+    figure = charts.status_over_time(counted(days(1, 2, 31), [0, 11, 4], people=[0, 3, 3]))
+    assert title(figure) == "4 of 5 listings are open; peak of 11 on 2026-03-02"
+
+
 def test_of_many_sites_eight_have_rows_and_the_rest_one():
     table = by_site(500)
     figure = charts.status_over_time(table)
