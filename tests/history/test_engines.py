@@ -349,14 +349,40 @@ def test_interrupting_table_registration_interrupts_the_query(items):
         engine.ask("SELECT COUNT(*) AS n FROM t", {"t": Files(items.uris, items.schema, Stopped)}, {})
 
 
-def test_spilled_rows_are_private_and_deleted_at_the_end():
-    engine = DuckDB()
-    query = "SELECT CAST(current_setting('temp_directory') AS VARCHAR) AS directory"
-    spill = Path(engine.ask(query, {}, {})["directory"][0].as_py())
-    assert spill.stat().st_mode & 0o777 == 0o700
-    engine.close()
-    engine.close()
-    assert not spill.exists()
+SPILLED = """
+from pathlib import Path
+from exposurekit.history.engines.duckdb import DuckDB
+with DuckDB(memory_limit="20MB", threads=1) as engine:
+    with engine.views({}) as cursor:
+        cursor.execute("CREATE TEMP TABLE sorted AS SELECT md5(range::VARCHAR) AS text FROM range(600000) ORDER BY text")
+        [(spill,)] = cursor.execute("SELECT current_setting('temp_directory')").fetchall()
+        during = [file.stat().st_size for file in Path(spill).iterdir()]
+        mode = Path(spill).stat().st_mode & 0o777
+print(oct(mode), sum(during) > 1e6, Path(spill).exists())
+"""
+
+
+def test_spilled_rows_are_private_and_deleted_with_the_engine():
+    run = subprocess.run([sys.executable, "-c", SPILLED], capture_output=True, text=True, check=True)
+    assert run.stdout == "0o700 True False\n"
+
+
+def test_engines_with_the_same_settings_share_an_instance(items):
+    """One may close while another is asked; a closed one cannot be asked; each has its own tables."""
+    query, rows = "SELECT COUNT(*) AS n FROM t", pa.table({"a": [1, 2, 3]})
+    with DuckDB(as_written=True) as engine:
+        with DuckDB(as_written=True) as other, other.views({"t": rows}) as cursor:
+            assert engine.ask(query, {"t": items}, {})["n"].to_pylist() == [6]
+            assert cursor.execute(query).fetchall() == [(3,)]
+        assert engine.ask(query, {"t": items}, {})["n"].to_pylist() == [6]
+        with pytest.raises(Exception, match="closed"):
+            other.ask(query, {"t": rows}, {})
+        with pytest.raises(Exception, match="does not exist"):
+            engine.ask("SELECT * FROM t", {}, {})
+    with DuckDB() as plain, DuckDB(as_written=True) as written:
+        setting = "SELECT CAST(current_setting('disabled_optimizers') AS VARCHAR) AS names"
+        assert plain.ask(setting, {}, {})["names"].to_pylist() == [""]
+        assert "join_order" in written.ask(setting, {}, {})["names"][0].as_py()
 
 
 def test_no_extension_is_fetched():

@@ -10,11 +10,12 @@ import os
 import re
 import shutil
 import tempfile
+import threading
 import weakref
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, NamedTuple, Self, cast
 
 import duckdb
 import pyarrow as pa
@@ -72,31 +73,10 @@ class DuckDB:
         as_written: bool = False,
         keeps_small: bool = False,
     ) -> None:
-        _delete_old_spills()
-        spill = tempfile.mkdtemp(prefix=f"{_SPILL}{os.getpid()}-")  # 0700
-        settings: dict[str, str | bool | int | float | list[str]] = {
-            "temp_directory": spill,
-            "preserve_insertion_order": "false",
-            # Extensions would be fetched from the network.
-            "autoinstall_known_extensions": "false",
-            "autoload_known_extensions": "false",
-            # An unknown table is an error, never a variable of the caller.
-            "python_enable_replacements": "false",
-        }
-        if memory_limit is not None:
-            settings["memory_limit"] = memory_limit
-        if threads is not None:
-            settings["threads"] = str(threads)
-        # Connect now, even if nothing is queried: if DuckDB started after deltalake's threads, one process in five aborted
-        # at its end; none if it started before.
-        self._connection = duckdb.connect(":memory:", config=settings)
-        with contextlib.suppress(duckdb.Error):  # without ICU there is no zone but UTC
-            self._connection.execute("SET GLOBAL TimeZone = 'UTC'")
-        if as_written:
-            self._connection.execute(f"SET disabled_optimizers = '{_DISABLED_OPTIMIZERS}'")
+        instance, self._connection = _enter(_Settings(memory_limit, threads, as_written))
         self._keeps_small = keeps_small
         self._read_small = lru_cache(_SMALL_TABLES)(_read_small)  # files of a history never change
-        self._end = weakref.finalize(self, _close, self._connection, spill)
+        self._end = weakref.finalize(self, instance.leave, self._connection)
 
     def ask(
         self, sql: str, tables: Mapping[str, Files | pa.Table], parameters: Mapping[str, Any]
@@ -160,6 +140,82 @@ class DuckDB:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+class _Settings(NamedTuple):
+    memory_limit: str | None
+    threads: int | None
+    as_written: bool
+
+
+_instances: dict[tuple[int, str, _Settings], "_Instance"] = {}
+_lock = threading.RLock()  # the garbage collector may close an engine at any point
+
+
+class _Instance:
+    """A DuckDB database in memory, shared by the engines of this process that have the same settings.
+
+    To start one takes 15 ms, more than most queries on a small history. It starts with the first engine, even if nothing
+    is queried: if DuckDB started after deltalake's threads, one process in five aborted at its end; none if it started
+    before. It ends with the process, or when its engines have closed and files are left that it spilled.
+    """
+
+    def __init__(self, settings: _Settings) -> None:
+        _delete_old_spills()
+        self._spill = tempfile.mkdtemp(prefix=f"{_SPILL}{os.getpid()}-")  # 0700
+        options: dict[str, str | bool | int | float | list[str]] = {
+            "temp_directory": self._spill,
+            "preserve_insertion_order": "false",
+            # Extensions would be fetched from the network.
+            "autoinstall_known_extensions": "false",
+            "autoload_known_extensions": "false",
+            # An unknown table is an error, never a variable of the caller.
+            "python_enable_replacements": "false",
+        }
+        if settings.memory_limit is not None:
+            options["memory_limit"] = settings.memory_limit
+        if settings.threads is not None:
+            options["threads"] = str(settings.threads)
+        self._connection = duckdb.connect(":memory:", config=options)
+        with contextlib.suppress(duckdb.Error):  # without ICU there is no zone but UTC
+            self._connection.execute("SET GLOBAL TimeZone = 'UTC'")
+        if settings.as_written:
+            self._connection.execute(f"SET disabled_optimizers = '{_DISABLED_OPTIMIZERS}'")
+        self._engines = 0
+        self.end = weakref.finalize(self, _close, self._connection, self._spill)
+
+    def enter(self) -> duckdb.DuckDBPyConnection:
+        """Return a connection for one more engine."""
+        self._engines += 1
+        return self._connection.cursor()
+
+    def leave(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """Close an engine's connection; with the last one, forget what was read of files."""
+        with _lock:
+            connection.close()
+            self._engines -= 1
+            if self._engines:
+                return
+            if any(Path(self._spill).iterdir()):
+                self.end()
+                return
+            for switch in ("false", "true"):
+                self._connection.execute(f"SET enable_external_file_cache = {switch}")
+
+
+def _enter(settings: _Settings) -> tuple[_Instance, duckdb.DuckDBPyConnection]:
+    # A child process, and another directory for temporary files, have their own.
+    key = (os.getpid(), tempfile.gettempdir(), settings)
+    with _lock:
+        instance = _instances.get(key)
+        if instance is None or not instance.end.alive:
+            instance = _instances[key] = _Instance(settings)
+        return instance, instance.enter()
+
+
+def _close(connection: duckdb.DuckDBPyConnection, spill: str) -> None:
+    connection.close()
+    shutil.rmtree(spill, ignore_errors=True)
 
 
 def engine_of(engine: object = None) -> Engine:
@@ -260,8 +316,3 @@ def is_running(pid: int) -> bool:
     except OSError as error:
         return not isinstance(error, ProcessLookupError)
     return True
-
-
-def _close(connection: duckdb.DuckDBPyConnection, spill: str) -> None:
-    connection.close()
-    shutil.rmtree(spill, ignore_errors=True)
