@@ -45,7 +45,7 @@ DEFINITIONS: Mapping[str, str] = {
     "score": _POINTS,
     SCORE_BEFORE: f"{_POINTS}; at the start of the period",
     SCORE_AFTER: f"{_POINTS}; at the end of the period",
-    "pages with their data": "web pages with personal data that are not listings",
+    "web pages": "web pages with personal data that are not listings",
     "to do by hand": _MANUAL,
     "half removed within": "median time to removal: the age by which half of the listings were removed, for listings first "
     "observed after the history began (Kaplan-Meier estimate; open listings are censored)",

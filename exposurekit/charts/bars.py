@@ -141,20 +141,24 @@ def bars(
 
 
 def whiskers(low: Sequence[Any], high: Sequence[Any], **options: Any) -> go.Scatter:
-    """Create a line from low to high in each row that has both."""
+    """Create a line from low to high in each row that has both; with a `name` it is in the legend."""
     x, y = [], []
     for row, (start, end) in enumerate(zip(low, high, strict=True)):
         if pd.notna(start) and pd.notna(end):
             x += [start, end, None]
             y += [row, row, None]
     line = {"color": GREY, "width": 2}
-    return go.Scatter(x=x, y=y, mode="lines", line=line, hoverinfo="skip", showlegend=False, **options)
+    in_legend = bool(x) and "name" in options
+    return go.Scatter(x=x, y=y, mode="lines", line=line, hoverinfo="skip", showlegend=in_legend, **options)
 
 
 def points(
     values: Sequence[Any], hover: Sequence[str], *, symbol: str, colour: str, **options: Any
 ) -> go.Scatter:
-    """Create a marker in each row that has a value; `hover` texts are already escaped."""
+    """Create a marker in each row that has a value; with a `name` it is in the legend.
+
+    `hover` texts are already escaped.
+    """
     rows = [row for row, value in enumerate(values) if pd.notna(value)]
     return go.Scatter(
         x=[values[row] for row in rows],
@@ -162,7 +166,7 @@ def points(
         mode="markers",
         marker={"symbol": symbol, "color": colour, "size": 10},
         cliponaxis=False,
-        showlegend=False,
+        showlegend=bool(rows) and "name" in options,
         customdata=[hover[row] for row in rows],
         hovertemplate=HOVER,
         **options,

@@ -37,7 +37,7 @@ _GROUPS = {"site": ("site", "sites"), "user_id": ("person", "people")}
 
 def medians(table: pd.DataFrame, by: str | None, provenance: str) -> Chart:
     """Draw the chart of `charts.time_to_removal` for a non-empty table."""
-    drawn = table.head(MAX_ROWS)
+    drawn = table.head(MAX_ROWS).sort_values("median_days", kind="stable", na_position="last")
     names = [label_text(name) for name in row_labels(drawn, by)]
     group, groups = _GROUPS.get(by or "", ("group", "groups"))
     most = _longest(drawn)
@@ -85,9 +85,9 @@ def _medians(table: pd.DataFrame, names: list[str], most: float) -> list[go.Scat
     ]
     hover = [f"{name}<br>{_median_text(row, label)}" for name, row in zip(names, rows, strict=True)]
     return [
-        whiskers(whisker_low, whisker_high),
-        points(arrows, hover, symbol="triangle-right", colour=GREY),
-        points(median, hover, symbol="circle", colour=BLUE),
+        whiskers(whisker_low, whisker_high, name=label),
+        points(arrows, hover, symbol="triangle-right", colour=GREY, name="longer than observed or drawn"),
+        points(median, hover, symbol="circle", colour=BLUE, name="median"),
         annotations(beside, [0 if pd.isna(last) else last for last in end]),
     ]
 
@@ -118,7 +118,7 @@ def _shares(table: pd.DataFrame, names: list[str]) -> list[go.Scatter]:
     shares = [percent(share) for share in never]
     return [
         whiskers(low, high, **axes),
-        points(never, hover, symbol="diamond", colour=VERMILION, **axes),
+        points(never, hover, symbol="diamond", colour=VERMILION, name="share not removed", **axes),
         annotations(shares, [1.05] * len(shares), **axes),
     ]
 

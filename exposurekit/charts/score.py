@@ -4,7 +4,16 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from exposurekit.charts.argument_checks import check_input
-from exposurekit.charts.bars import MAX_ROWS, bars, join_rows, leaders, omitted_note, row_chart, row_labels
+from exposurekit.charts.bars import (
+    MAX_ROWS,
+    annotations,
+    bars,
+    join_rows,
+    leaders,
+    omitted_note,
+    row_chart,
+    row_labels,
+)
 from exposurekit.charts.theme import (
     BLUE,
     GREY,
@@ -41,7 +50,7 @@ def score(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     labels = [label_text(person) for person in people]
     texts = [f"{person} {amount(n)}" for person, n in zip(people, drawn["score"], strict=True)]
     return row_chart(
-        [_bar(part, drawn, labels) for part in _PARTS],
+        [*(_bar(part, drawn, labels) for part in _PARTS), _totals(drawn)],
         labels,
         count_axis("points", int(drawn["score"].max())),
         finding=f"{amount(table['score'].sum())} points in total; "
@@ -50,6 +59,11 @@ def score(table: pd.DataFrame, *, provenance: str = "") -> Chart:
         rest=omitted_note(len(table) - MAX_ROWS, "person", "people"),
         provenance=provenance,
     )
+
+
+def _totals(table: pd.DataFrame) -> go.Scatter:
+    scores = table["score"].tolist()
+    return annotations([amount(n) for n in scores], scores)
 
 
 def _bar(part: str, table: pd.DataFrame, labels: list[str]) -> go.Bar:

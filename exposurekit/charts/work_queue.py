@@ -7,7 +7,7 @@ import pandas as pd
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from exposurekit.analysis.work_queue import DONE, LISTING, STARTED, TO_DO, UNABLE
+from exposurekit.analysis.work_queue import DONE, LISTING, PAGE, STARTED, TO_DO, UNABLE
 from exposurekit.charts.argument_checks import check_input
 from exposurekit.charts.bars import (
     MAX_ROWS,
@@ -40,6 +40,8 @@ from exposurekit.text.formatting import pluralize
 _STATES = {STARTED: (ORANGE, "/"), TO_DO: (VERMILION, ""), UNABLE: (GREY, "x"), DONE: (GREEN, ".")}
 _BLOCKERS = ("user_id", "field", "records", "unlocks", "is_profile_field")
 _REQUESTS = ("rank", "user_id", "fields", "removals", "together")
+_PAGES = "Web pages"
+_TEXT_ROOM = 1.45  # for the text behind the longest bar, as a multiple of it
 _QUEUE = ("rank", "group", "kind", "site", "state", "user_id", "minutes")
 
 
@@ -231,6 +233,8 @@ def _request_summary(table: pd.DataFrame) -> str:
 def work_queue(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     """Draw the alerts of each opt-out group by state, in order of the queue, and the minutes left.
 
+    Beside listings, all web pages are one group.
+
     Args:
         table: A table as returned by `analysis.work_queue` or `History.work_queue`.
         provenance: As in `by_site`.
@@ -244,19 +248,32 @@ def work_queue(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     check_input("work_queue", table, _QUEUE)
     if table.empty:
         return empty_chart("No manual work left", provenance=provenance)
-    groups = _by_group(table)
+    groups = _by_group(_merge_pages(table))
     drawn = groups.head(MAX_ROWS)
     names = [f"{rank:,}. {label_text(name)}" for rank, name in enumerate(drawn["group"], 1)]
     return row_chart(
         [*(_state_bars(state, drawn, names) for state in _STATES), _minutes(drawn, names)],
         names,
         count_axis("listings or pages", int(drawn[[*_STATES]].sum(axis=1).max())),
-        right=count_axis("estimated minutes", float(drawn["minutes"].max())),
+        right={
+            "title": {"text": "estimated minutes"},
+            "range": [0, max(_TEXT_ROOM * float(drawn["minutes"].max()), 1)],
+            "nticks": 4,
+        },
         finding=_queue_finding(groups),
         summary=_queue_summary(groups, table),
         rest=omitted_note(len(groups) - MAX_ROWS, "group", "groups"),
         provenance=provenance,
     )
+
+
+def _merge_pages(table: pd.DataFrame) -> pd.DataFrame:
+    """Beside listings, put all web pages into one group: each host has few, and all have the same steps."""
+    is_page = (table["kind"] == PAGE).to_numpy("bool")
+    if is_page.all():
+        return table
+    group, site = table["group"].astype("object"), table["site"].astype("object")
+    return table.assign(group=group.mask(is_page, _PAGES), site=site.mask(is_page, _PAGES))
 
 
 def _by_group(table: pd.DataFrame) -> pd.DataFrame:
@@ -307,10 +324,11 @@ def _state_bars(state: str, groups: pd.DataFrame, names: list[str]) -> go.Bar:
 
 
 def _minutes(groups: pd.DataFrame, names: list[str]) -> go.Bar:
-    hover = [
-        f"{name}<br>{pluralize(round(n), 'minute')}" for name, n in zip(names, groups["minutes"], strict=True)
+    durations = [format_duration(minutes) for minutes in groups["minutes"]]
+    hover = [f"{name}<br>{duration}" for name, duration in zip(names, durations, strict=True)]
+    text = [
+        duration if minutes else "" for duration, minutes in zip(durations, groups["minutes"], strict=True)
     ]
-    text = [f"{n:,.0f}" if n else "" for n in groups["minutes"]]
     axes = {"xaxis": "x2", "yaxis": "y", "showlegend": False}
     return bars("minutes", groups["minutes"].tolist(), hover, (BLUE, ""), text=text, **TEXT_OUTSIDE, **axes)
 
@@ -323,8 +341,7 @@ def _queue_finding(groups: pd.DataFrame) -> str:
     people = pluralize(int(first["people"]), "person", "people")
     items = pluralize(n_items, first["kind"])
     whose = f"{items} of {people}" if n_first == n_items else f"{n_first:,} of {items}, {people}"
-    minutes = pluralize(round(first["first_minutes"]), "minute")
-    return f"Start with {short(first['group'])}: {whose}, about {minutes}"
+    return f"Start with {short(first['group'])}: {whose}, about {format_duration(first['first_minutes'])}"
 
 
 def _queue_summary(groups: pd.DataFrame, table: pd.DataFrame) -> str:
@@ -334,5 +351,5 @@ def _queue_summary(groups: pd.DataFrame, table: pd.DataFrame) -> str:
     minutes = f"about {format_duration(groups['minutes'].sum())} in total (estimated)"
     to_do = groups[groups["items"] > 0]
     rows = zip(row_labels(to_do, "group"), to_do["items"], to_do["minutes"], strict=True)
-    texts = join_rows([f"{name} {n:,} in {pluralize(round(minutes), 'minute')}" for name, n, minutes in rows])
+    texts = join_rows([f"{name} {n:,} in {format_duration(minutes)}" for name, n, minutes in rows])
     return f"{items}; {minutes}. In order: {texts}"

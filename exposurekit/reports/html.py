@@ -234,6 +234,11 @@ def _body(table: pd.DataFrame) -> Markup:
     yes_or_no = {
         str(name): table[name].map({True: "yes", False: "no"}) for name in table.select_dtypes("bool")
     }
+    days = {
+        str(name): table[name].dt.strftime("%Y-%m-%d")
+        for name in table.select_dtypes("datetimetz")
+        if (table[name].dropna() == table[name].dropna().dt.normalize()).all()
+    }
     are_texts = _are_texts(table)
     kinds = [_CELL_KINDS.get(str(name), "") for name in table]
     rows = [
@@ -241,7 +246,7 @@ def _body(table: pd.DataFrame) -> Markup:
             cells.get(key) or cells.setdefault(key, _cell(*key))
             for key in zip(kinds, are_texts, row, strict=True)
         )
-        for row in formatting.rows(table.assign(**shares, **yes_or_no))
+        for row in formatting.rows(table.assign(**shares, **yes_or_no, **days))
     ]
     return _SAFE("\n".join(f"<tr>{row}</tr>" for row in rows))
 

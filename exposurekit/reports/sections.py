@@ -8,9 +8,11 @@ from dataclasses import dataclass, replace
 from itertools import chain, count
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from exposurekit import analysis, charts
+from exposurekit.analysis.data_quality import OUTCOMES
 from exposurekit.analysis.diff import AGAIN, ENDED, NEW, OPENED, WHAT
 from exposurekit.analysis.score import PAGE
 from exposurekit.analysis.statuses import OPEN, OTHER
@@ -20,6 +22,7 @@ from exposurekit.charts.theme import (
     MINUS,
     adopt_figure,
     format_duration,
+    format_interval,
     label_text,
     percent,
     short,
@@ -231,7 +234,7 @@ def _facts(data: ReportData) -> Iterator[Fact]:
     absent = int(records["status"].isin(analysis.NOT_LISTED).sum())
     besides = f"; {absent:,} vanished or are unknown" if absent else ""
     yield Fact("removed", f"{removed:,}", f"{percent(share)} {of_all}{besides}")
-    yield Fact("pages with their data", f"{len(data['links']):,}", "no opt-out form: write to their owners")
+    yield Fact("web pages", f"{len(data['links']):,}", "with personal data and no opt-out form")
     score = data["score"]["score"].sum()
     yield Fact("score", f"{score:,.0f}", "points for what is open", detail=_score_sum(data))
     yield _manual_fact(data)
@@ -288,12 +291,13 @@ def _history_facts(data: ReportData) -> Iterator[Fact]:
         days = "not reached" if pd.isna(median) else f"{median:,g} days"
         relisted = int(removal["n"]) - len(data["records"])
         more = f", {relisted:,} of them relistings" if relisted > 0 else ""
-        followed = f"{removal['n']:,} listings followed"
+        followed = f"{removal['n']:,} listings followed{more}"
+        band = format_interval(removal["median_low"], removal["median_high"], "{:,g}".format, "95 % interval")
         yield Fact(
             "half removed within",
             days,
-            f"estimated over {followed}",
-            detail=f"estimated over {followed}{more}, recent ones included "
+            followed if pd.isna(median) else f"{band.strip(' ()')}; {followed}",
+            detail=f"estimated over {followed}, recent ones included "
             f"({removal['n'] - removal['first_removed']:,} seen open, {removal['first_removed']:,} first seen removed): "
             f"{percent(removal['never'])} not removed within {removal['followed_days']:,} days "
             f"(95 % interval: {percent(removal['never_low'])}\N{EN DASH}{percent(removal['never_high'])})",
@@ -320,8 +324,8 @@ def _with_trends(facts: Iterable[Fact], data: ReportData) -> Iterator[Fact]:
             yield replace(fact, trend=trend)
             continue
         more = int(n.iloc[-1] - before.iloc[-1])
-        sign = "+" if more > 0 else MINUS if more else "±"
-        yield replace(fact, trend=trend, change=f"{sign}{abs(more):,} in {_TREND_DAYS} days")
+        amount = f"{'+' if more > 0 else MINUS}{abs(more):,}" if more else "unchanged"
+        yield replace(fact, trend=trend, change=f"{amount} in {_TREND_DAYS} days")
 
 
 def _actions(data: ReportData, sections: Sequence[Section]) -> list[Action]:
@@ -504,8 +508,11 @@ def _amount(data: ReportData) -> str:
 
 
 def _coverage(data: ReportData) -> Section | None:
-    if data.tables["coverage"] is not None:
-        return _section(data, "coverage")
+    table = data.tables["coverage"]
+    if table is not None:
+        section = _section(data, "coverage")
+        is_one_bar = np.count_nonzero(table[[*OUTCOMES]]) == 1
+        return replace(section, figure=None) if section and is_one_bar else section
     issues = data["failures"]
     section = _section(data, "failures", issues)
     missing = f"{pluralize(len(issues), 'request')} failed; these people are missing or incomplete above."

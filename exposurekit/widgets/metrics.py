@@ -71,7 +71,7 @@ def measure(
 
     >>> from exposurekit.widgets.metrics import measure
     >>> [metric.label for metric in measure(exposure.records(), exposure.links())]
-    ['Open', 'Removed', 'Pending removal', 'People exposed', 'Pages with data', 'Score']
+    ['Open', 'Removed', 'Pending removal', 'People exposed', 'Web pages', 'Score']
     """
     status = records["status"].astype("category")
     names = status.cat.categories.astype("str")
@@ -117,10 +117,10 @@ def measure(
     return [
         *metrics,
         Metric(
-            "Pages with data",
+            "Web pages",
             f"{len(links):,}",
             "beyond people-search sites",
-            f"{definition('pages with their data')}; sites and statuses do not filter them",
+            f"{definition('web pages')}; sites and statuses do not filter them",
         ),
         Metric(
             "Score",

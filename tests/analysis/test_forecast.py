@@ -530,7 +530,7 @@ def check_coverage(table):
 @pytest.mark.parametrize("every", [1, 7], ids=["daily runs", "weekly runs"])
 def test_intervals_contain_what_came(every):
     """`python tests/support/calibration.py` prints the table of sixty worlds of every kind."""
-    table = calibrated(4, every)
+    table = calibrated(3, every)
     check_coverage(table)
     numbers = int(table.loc[table["ahead"] == 30, "numbers"].sum())
     assert 0.8 * numbers < enough(numbers)  # coverage of four fifths would fail

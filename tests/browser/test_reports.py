@@ -112,6 +112,14 @@ def drawn(page):
     return page.locator(".chart").count()
 
 
+def test_charts_out_of_view_are_drawn_without_scrolling(fleet):
+    with opened(fleet) as (page, observed):
+        page.wait_for_function("() => [...document.querySelectorAll('.chart')].every((one) => one.data)")
+        assert page.evaluate("() => scrollY") == 0
+        assert page.locator(".chart").count() > 4
+        assert observed.errors == []
+
+
 @pytest.mark.parametrize(
     ("kind", "view"), [*itertools.product(KINDS, PAPERS), ("fleet", "dark"), ("fleet", "narrow")]
 )

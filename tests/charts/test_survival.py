@@ -112,6 +112,17 @@ def test_all_sites_and_the_whole_are_summed_up():
     assert figure.layout.yaxis.ticktext == ("all listings (n = 40)",)
 
 
+def test_the_quickest_site_is_first_and_marks_are_explained():
+    table = timed(slow("Far"), slow("Farther"), quick("Near"))
+    table.loc[table["site"] == "Farther", "n"] = 100  # most listings come first in the table
+    figure = charts.time_to_removal(table)
+    assert figure.layout.yaxis.ticktext == ("Near (n = 40)", "Far (n = 10)", "Farther (n = 100)")
+    legend = [trace.name for trace in figure.data if trace.showlegend]
+    assert legend == ["95 % interval", "longer than observed or drawn", "median", "share not removed"]
+    unreached = charts.time_to_removal(timed(slow("Far")))
+    assert [trace.name for trace in unreached.data if trace.showlegend] == legend[:2] + legend[3:]
+
+
 def test_of_500_sites_the_first_are_drawn():
     table = timed(*(quick(f"Site {number:03}") for number in range(500)))
     figure = charts.time_to_removal(table)

@@ -135,6 +135,22 @@ def test_a_group_of_one_site_has_its_name():
     assert figure.layout.yaxis.ticktext == ("1. Near", "2. shared.example", "3. club.example")
 
 
+def test_beside_listings_web_pages_are_one_group_in_its_place():
+    table = queue(
+        ("near.example", "open", 2, 2, 70.0),
+        ("near.example", "open", 2, 2, 80.0),
+        ("club.example", "open", 1, 1, 3.0),
+        ("fair.example", "open", 1, 1, 4.0),
+        ("late.example", "open", 1, 1, 5.0),
+    ).assign(kind=["listing", "listing", "page", "page", "listing"])
+    figure = charts.work_queue(table)
+    assert figure.layout.yaxis.ticktext == ("1. near.example", "2. Web pages", "3. late.example")
+    minutes = next(trace for trace in figure.data if trace.name == "minutes")
+    assert ([*minutes.x], [*minutes.text]) == ([150, 7, 5], ["2.5 hours", "7 minutes", "5 minutes"])
+    pages = charts.work_queue(table[table["kind"] == "page"])
+    assert pages.layout.yaxis.ticktext == ("1. club.example", "2. fair.example")
+
+
 def test_groups_without_a_unique_site_are_named_by_host():
     table = queue(("a.example", "open", 1, 1, 5.0), ("b.example", "open", 1, 1, 5.0)).assign(site="Near")
     assert charts.work_queue(table).layout.yaxis.ticktext == ("1. a.example", "2. b.example")

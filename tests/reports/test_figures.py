@@ -149,7 +149,7 @@ def test_listing_added_and_removed_counts_as_both(tmp_path):
 def test_reports_on_each_person_add_up_to_the_fleet(demo, pages):
     people = demo.exposure.users()["user_id"]
     cards = [facts(ek.report(demo.exposure, user=int(user), sections=["records"])) for user in people]
-    for name in ("open listings", "removed", "score", "to do by hand", "pages with their data"):
+    for name in ("open listings", "removed", "score", "to do by hand", "web pages"):
         assert sum(one[name] for one in cards) == facts(pages["now"])[name], name
 
 

@@ -25,6 +25,7 @@ from exposurekit.analysis.removal_warnings import DOCUMENT, MAILBOX
 from exposurekit.analysis.tasks import NO_VALUES, FormValue, Task
 from exposurekit.analysis.work_queue import work_queue
 from exposurekit.charts import describe
+from exposurekit.charts.theme import MINUS
 from exposurekit.cli import report as report_command
 from exposurekit.errors import ConfigurationError, InvalidArgument, NotFound
 from exposurekit.history import History
@@ -156,8 +157,8 @@ def test_card_of_a_forecast_has_its_interval_and_caution(history):
 
 def test_facts_count_the_records(history, fleet):
     facts = {fact.name: fact for fact in fleet.facts}
-    values = {name: facts[name].value for name in ("open listings", "removed", "pages with their data")}
-    assert values == {"open listings": "6", "removed": "3", "pages with their data": "3"}
+    values = {name: facts[name].value for name in ("open listings", "removed", "web pages")}
+    assert values == {"open listings": "6", "removed": "3", "web pages": "3"}
     found = f"of {len(history.records())} found"
     assert facts["open listings"].qualifier == found
     assert facts["open listings"].detail == "all 3 people were observed in the last run"
@@ -181,11 +182,34 @@ def test_figure_has_its_trend_and_weekly_change(tmp_path):
     for _, history in collected_history(tmp_path, kit.three_people(), days=(0, 1, 8)):
         fact = ek.report(history, sections=["by_site"]).facts[0]
         n = history.status_over_time()["open"].tolist()
-    sign = "±+\u2212"[(n[-1] > n[1]) - (n[-1] < n[1])]
+    more = n[-1] - n[1]
     assert fact.name == "open listings"
     assert fact.trend == tuple(n)
-    assert fact.change == f"{abs(n[-1] - n[1])} in 7 days".rjust(len(fact.change), sign)
+    assert fact.change == f"{f'{more:+}'.replace('-', MINUS) if more else 'unchanged'} in 7 days"
     assert fact.value == str(n[-1])
+
+
+def test_times_of_day_are_left_out_where_all_are_midnight(history):
+    at = pd.to_datetime(["2026-03-01T00:00", None, "2026-03-02T07:00"], utc=True)
+    table = pd.DataFrame({"day": at[[0, 1, 0]], "at": at})
+    html = ek.report(history, sections=[ek.Section("Ours", table=table)]).to_html()
+    cells = re.findall("<td[^>]*>([^<]*)</td>", html)
+    assert cells == [
+        "2026-03-01",
+        "2026-03-01 00:00",
+        "\N{EM DASH}",
+        "\N{EM DASH}",
+        "2026-03-01",
+        "2026-03-02 07:00",
+    ]
+
+
+def test_complete_observation_is_a_sentence_without_a_chart(fleet, tmp_path):
+    [section] = [one for one in fleet.sections if one.key == "coverage"]
+    assert (section.finding, section.figure) == ("All 3 people were loaded completely within a day.", None)
+    for _, history in collected_history(tmp_path, kit.three_people(), days=(0, 1), broken={2: "no user"}):
+        [section] = ek.report(history, sections=["coverage"]).sections
+    assert section.figure is not None
 
 
 def test_next_actions_are_the_first_manual_work(full):

@@ -93,7 +93,8 @@ def assert_well_drawn(drawn, count=COUNT):
     assert [one.title for one in drawn if abs(one.height - one.described_height) > 1] == []
     assert [one.title for one in drawn if one.visible_height < one.height - 1] == []
     assert [one.title for one in drawn if one.types != one.drawn_types] == []
-    assert [(one.title, one.overlapping) for one in drawn if one.overlapping] == []
+    overlapping = [(one.title, one.overlapping) for one in drawn if one.overlapping]
+    assert overlapping == [], overlapping
     assert [(one.title, one.outside) for one in drawn if one.outside] == []
     assert [(one.title, one.repeated) for one in drawn if one.repeated] == []
 

@@ -536,13 +536,13 @@ def test_figures_follow_the_selection(both, sources):
         "Removed": "30%",
         "Pending removal": "0",
         "People exposed": "4",
-        "Pages with data": "3",
+        "Web pages": "3",
         "Score": f"{score:.0f}",
     }
     assert markup.count("<polyline") == 3
     both.pick(user=1, sites=["Elsewhere"])
     figures, _ = metrics_of(both)
-    assert [figures[name] for name in ("Open", "Removed", "Pages with data")] == ["0", "100%", "1"]
+    assert [figures[name] for name in ("Open", "Removed", "Web pages")] == ["0", "100%", "1"]
     both.pick(statuses=["removed"])
     assert "<polyline" not in metrics_of(both)[1]  # the history counts all statuses
 

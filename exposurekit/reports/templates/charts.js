@@ -1,4 +1,4 @@
-// The first chart is drawn at once, the others when they come into view.
+// The first chart is drawn at once, the others when the page is idle or they come into view.
 // The size that fits A4 and Letter at the zoom used in print, whatever the size of the window.
 const paper = {
   width: (place) => Number(getComputedStyle(place).getPropertyValue("--paper-width")),
@@ -9,9 +9,18 @@ const places = () => [...document.querySelectorAll(".chart")];
 const near = new IntersectionObserver((entries) => {
   for (const one of entries) if (one.isIntersecting) { near.unobserve(one.target); draw(one.target); }
 }, { rootMargin: "400px" });
+const idle = window.requestIdleCallback || ((run) => setTimeout(run, 100));
+function drawNext() {
+  const place = places().find((one) => !one.data && one.clientWidth);
+  if (!place) return;
+  near.unobserve(place);
+  draw(place);
+  idle(drawNext);
+}
 draw(places()[0]); // the page below is not parsed yet
 addEventListener("DOMContentLoaded", () => {
   for (const place of places().slice(1)) near.observe(place);
+  idle(drawNext);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => places().forEach(draw));
   addEventListener("beforeprint", () => places().filter((place) => !place.data).forEach(draw));
 });
