@@ -94,7 +94,7 @@ def integrator_list(*, database: ServiceDatabase, as_json: bool) -> None:
         output.print_json(
             [
                 {"integration_name": one.name, "users": one.users, "since": one.created_at}
-                | output.fields(one, "attested_by", "has_callback")
+                | output.fields(one, "attested_by", "quota", "has_callback")
                 for one in registered
             ]
         )
@@ -102,9 +102,31 @@ def integrator_list(*, database: ServiceDatabase, as_json: bool) -> None:
     for one in registered:
         attested = f"attested by {plain(one.attested_by)}" if one.attested_by else "no attestation"
         callback = "has a callback" if one.has_callback else "no callback"
-        click.echo(f"{one.name}  {one.users} users  since {one.created_at:%Y-%m-%d}  {attested}  {callback}")
+        users = f"{one.users} users" if one.quota is None else f"{one.users} of at most {one.quota} users"
+        click.echo(f"{one.name}  {users}  since {one.created_at:%Y-%m-%d}  {attested}  {callback}")
     if not registered:
         click.echo("No integrators. exposurekit integrator add NAME registers one.", err=True)
+
+
+@integrator.command("set-quota")
+@click.argument("name")
+@click.argument("people", type=click.IntRange(0), required=False)
+@click.option("--no-quota", is_flag=True, help="Any number of people.")
+@service_options
+def integrator_set_quota(*, name: str, people: int | None, no_quota: bool, database: ServiceDatabase) -> None:
+    """Set how many people an integrator may register.
+
+    People who are purged no longer count. People beyond a new quota stay; only new ones are refused.
+
+    Example: exposurekit integrator set-quota acme 500
+    """
+    from exposurekit.service.accounts import integrators
+
+    if (people is None) is not no_quota:
+        raise click.UsageError("use either a number of PEOPLE or --no-quota")
+    before = database.write(lambda db: integrators.set_quota(db, name, people))
+    quota = "any number of" if people is None else f"at most {people:,}"
+    click.echo(f"{name} may have {quota} people; it has {before.users:,}.")
 
 
 @integrator.command("rotate")

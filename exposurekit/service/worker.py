@@ -7,6 +7,7 @@ can share a PostgreSQL database; with SQLite the service runs one inside its own
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -61,6 +62,7 @@ class _JobType:
     concurrency: int
     seconds: float
     run_job: Callable[[Lease], Awaitable[None]]
+    is_shared: bool = False  # whether integrators take turns
 
 
 def create_worker(
@@ -100,7 +102,7 @@ class Worker:
         p = self._config
         deliver = partial(delivery.deliver, context.database, http)
         self._job_types = (
-            _JobType("scan", tables.users, p.scans, p.scan_s, partial(scan, context)),
+            _JobType("scan", tables.users, p.scans, p.scan_s, partial(scan, context), is_shared=True),
             _JobType("removal", tables.records, p.removals, p.removal_s, partial(remove, context)),
             _JobType("delivery", tables.deliveries, p.deliveries, p.delivery_s, deliver),
         )
@@ -204,7 +206,7 @@ class Worker:
 
     async def _start_jobs(self, slots: "_JobSlots") -> int:
         slots.filled_at = time.monotonic()
-        leases_ = await self._acquire(slots.job_type, slots.free)
+        leases_ = await self._acquire(slots)
         for lease in leases_:
             slots.running[asyncio.create_task(self._run_job(slots.job_type, lease))] = lease
         return len(leases_)
@@ -221,13 +223,18 @@ class Worker:
                     for lease in running.values():
                         await leases.abandon(session, slots.job_type.table, lease)
 
-    async def _acquire(self, job_type: _JobType, limit: int) -> list[Lease]:
+    async def _acquire(self, slots: "_JobSlots") -> list[Lease]:
+        job_type = slots.job_type
         async with self.context.database.reading() as session:
             if not await leases.any_due(session, job_type.table):
                 return []
         async with self.context.database.writing() as session:
             return await leases.acquire(
-                session, job_type.table, limit=limit, duration=self._lease_duration(job_type)
+                session,
+                job_type.table,
+                limit=slots.free,
+                duration=self._lease_duration(job_type),
+                held=slots.held_by_integrator if job_type.is_shared else None,
             )
 
     def _lease_duration(self, job_type: _JobType) -> timedelta:
@@ -276,6 +283,11 @@ class _JobSlots:
     def free(self) -> int:
         """How many more jobs can start."""
         return self.job_type.concurrency - len(self.running)
+
+    @property
+    def held_by_integrator(self) -> Counter[int]:
+        """How many jobs run for each integrator."""
+        return Counter(one.integrator_id for one in self.running.values() if one.integrator_id is not None)
 
     @property
     def is_worth_filling(self) -> bool:

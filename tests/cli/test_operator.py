@@ -102,6 +102,22 @@ def test_a_terminal_is_prompted_for_the_attestation(file_operator):
     assert integrator(file_operator)["attested_by"] == "Jo Doe"
 
 
+def test_a_quota_refuses_more_people(operator):
+    ok(operator.here("integrator", "add", "acme", "--no-attestation"))
+    assert (
+        ok(operator.here("integrator", "set-quota", "acme", "0"))
+        == "acme may have at most 0 people; it has 0.\n"
+    )
+    assert integrator(operator)["quota"] == 0
+    assert "0 of at most 0 users" in ok(operator.here("integrator", "list"))
+    assert "any number" in ok(operator.here("integrator", "set-quota", "acme", "--no-quota"))
+    assert integrator(operator)["quota"] is None
+    for words in (["acme"], ["acme", "5", "--no-quota"], ["acme", "-1"]):
+        assert operator.here("integrator", "set-quota", *words).returncode == 2
+    run = operator.here("integrator", "set-quota", "nobody", "5")
+    assert (run.returncode, "no integrator has this name" in run.stderr) == (1, True)
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -8,8 +8,9 @@ import secrets
 import string
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy import Row, delete, func, insert, select, update
 
 from exposurekit.errors import ConfigurationError
 from exposurekit.service.storage.database import Session
@@ -42,6 +43,7 @@ class Integrator:
     created_at: datetime
     users: int
     attested_by: str | None
+    quota: int | None  # how many users it may have; None: any number
     has_callback: bool
 
 
@@ -73,6 +75,24 @@ async def attest(session: Session, name: str, *, attested_by: str | None) -> Non
     await session.run(update(integrators).filter_by(id=integrator.id).values(**new))
 
 
+async def set_quota(session: Session, name: str, quota: int | None) -> Integrator:
+    """Set how many users an integrator may have at a time; None: any number. Those it has stay. Return it as it was."""
+    integrator = await _find(session, name)
+    await session.run(update(integrators).filter_by(id=integrator.id).values(people_max=quota))
+    return integrator
+
+
+async def lock(session: Session, integrator_id: int) -> Row[Any] | None:
+    """Lock an integrator while it registers a user. Return its ``attested_by`` and ``people_max``; None: it is gone.
+
+    With a quota, the next registration waits until this one is counted.
+    """
+    row = select(integrators.c.attested_by, integrators.c.people_max).filter_by(id=integrator_id)
+    before = await session.first(row)
+    has_quota = before is not None and before.people_max is not None
+    return await session.first(row.with_for_update(read=not has_quota))
+
+
 async def rotate(session: Session, name: str) -> Credentials:
     """Replace an integrator's key and secret; the old ones stop working at once."""
     integrator = await _find(session, name)
@@ -98,7 +118,7 @@ async def all(session: Session) -> list[Integrator]:  # noqa: A001  read as inte
     counted = select(func.count()).where(users.c.integrator_id == integrators.c.id).scalar_subquery()
     columns = integrators.c
     rows = select(
-        *(columns.id, columns.name, columns.created_at, counted, columns.attested_by),
+        *(columns.id, columns.name, columns.created_at, counted, columns.attested_by, columns.people_max),
         columns.callback_ciphertext.is_not(None),
     )
     return [Integrator(*tuple(row)) for row in await session.all(rows.order_by(columns.name))]

@@ -50,15 +50,19 @@ class Account:
 async def create(session: Session, integrator_id: int, values: Mapping[str, Any]) -> Account:
     """Create a user and activate the service; if consent is attested, schedule a scan.
 
-    Raises `ApiError`: 400 if a list item has an id, 401 if the integrator was removed meanwhile.
+    Raises `ApiError`: 400 if a list item has an id, or the integrator has as many users as it may have, 401 if the
+    integrator was removed meanwhile.
     """
     secret = str(secrets.randbelow(SECRET_HIGH - SECRET_LOW) + SECRET_LOW)
     person = {**{name: values.get(name, "") for name in _NAMES}, "birth_date": values.get("birth_date")}
     now = session.clock.now()
-    attestation = sql.select(tables.integrators.c.attested_by).filter_by(id=integrator_id)
-    integrator = await session.first(attestation.with_for_update(read=True))
+    integrator = await integrators.lock(session, integrator_id)
     if integrator is None:
         raise ApiError(401, integrators.NOT_ACCEPTED)  # removed meanwhile
+    if integrator.people_max is not None:
+        [(people,)] = await session.rows(_COUNT, {"integrator_id": integrator_id})
+        if people >= integrator.people_max:
+            raise ApiError(400, f"the quota of {integrator.people_max:,} people is reached: ask the operator")
     # The row comes first: ciphertexts are bound to its id.
     row = {"integrator_id": integrator_id, "secret_ciphertext": b"", "ciphertext": b"", "created_at": now}
     user_id = await session.add(sql.insert(tables.users), row)

@@ -54,12 +54,17 @@ async def handle(context: ApiContext, request: ApiRequest, encoding: str) -> byt
 
 
 async def _create_user(context: ApiContext, principal: Principal, values: Mapping[str, Any]) -> Payload:
-    async with context.database.writing() as session:
-        account = await users.create(session, principal.integrator_id, values)
-        if values.get("async") or not account.is_scanning:
+    if values.get("async"):
+        async with context.database.writing() as session:
+            account = await users.create(session, principal.integrator_id, values)
             return {"user": await users.show(session, account)}
-        lease = await context.scans.acquire(session, account.id)
-    await context.scans.wait_for(account.id, lease)
+    async with context.scans.turn(principal.integrator_id) as turn:
+        async with context.database.writing() as session:
+            account = await users.create(session, principal.integrator_id, values)
+            if not account.is_scanning:
+                return {"user": await users.show(session, account)}
+            lease = await turn.acquire(session, account.id)
+        await turn.wait_for(account.id, lease)
     async with context.database.reading() as session:
         return {"user": await users.show(session, await users.refresh(session, account))}
 

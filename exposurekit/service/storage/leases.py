@@ -6,7 +6,8 @@ cannot write its result.
 """
 
 import secrets
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
@@ -16,7 +17,7 @@ from sqlalchemy import ColumnElement, Select, Table, and_, bindparam, case, func
 
 from exposurekit.errors import ExposureError
 from exposurekit.service.storage.database import Session
-from exposurekit.service.storage.tables import Instant
+from exposurekit.service.storage.tables import Instant, integrators
 
 
 class LeaseLost(ExposureError):
@@ -29,21 +30,56 @@ class Lease:
 
     row_id: int
     token: str
+    integrator_id: int | None = None  # of a row that was acquired in turn
 
 
-async def acquire(session: Session, table: Table, *, limit: int, duration: timedelta) -> list[Lease]:
-    """Acquire the free rows that have been due longest."""
+async def acquire(
+    session: Session, table: Table, *, limit: int, duration: timedelta, held: Mapping[int, int] | None = None
+) -> list[Lease]:
+    """Acquire the free rows that have been due longest.
+
+    With ``held``, the number of rows that the caller holds by integrator, integrators take turns: those who have fewest
+    come first. ``table`` then has an ``integrator_id``.
+    """
     now = session.clock.now()
     token = secrets.token_hex(16)
-    free = _due(table, now).order_by(table.c.due_at, table.c.id).limit(limit)
-    free = free.with_for_update(skip_locked=True)  # SQLite has one writer and ignores this
-    # Two statements: PostgreSQL may run a subquery with a limit again for each row.
-    rows = await session.all(free)
-    ids = [int(row.id) for row in rows]
-    if ids:
+    owners: dict[int, int | None] = {}  # by row
+    if held is None:
+        rows = await session.all(_oldest(table, now, limit))
+        owners = {int(row.id): None for row in rows}
+    else:
+        for integrator_id, ids in (await _in_turn(session, table, now, limit, held)).items():
+            owners |= dict.fromkeys(ids, integrator_id)
+    if owners:
         lease = {"lease": token, "lease_until": now + duration}
-        await session.run(update(table).where(table.c.id.in_(ids)).values(**lease))
-    return [Lease(row_id, token) for row_id in ids]
+        await session.run(update(table).where(table.c.id.in_(owners)).values(**lease))
+    return [Lease(row_id, token, owner) for row_id, owner in owners.items()]
+
+
+async def _in_turn(
+    session: Session, table: Table, now: datetime, limit: int, held: Mapping[int, int]
+) -> dict[int, list[int]]:
+    """Choose free rows of each integrator: of those who have a row left, one with fewest gets the next."""
+    is_next = _due(table, now).where(table.c.integrator_id == integrators.c.id).exists()
+    waiting = [int(row.id) for row in await session.all(select(integrators.c.id).where(is_next))]
+    chosen: dict[int, list[int]] = {integrator_id: [] for integrator_id in waiting}
+    while waiting and limit > 0:
+        shares = Counter[int]()
+        for _ in range(limit):
+            shares[min(waiting, key=lambda one: held.get(one, 0) + len(chosen[one]) + shares[one])] += 1
+        for integrator_id, share in shares.items():
+            free = _oldest(table, now, share).where(table.c.integrator_id == integrator_id)
+            rows = await session.all(free.offset(len(chosen[integrator_id])))
+            chosen[integrator_id] += [int(row.id) for row in rows]
+            limit -= len(rows)
+            if len(rows) < share:
+                waiting.remove(integrator_id)
+    return chosen
+
+
+def _oldest(table: Table, now: datetime, limit: int) -> Select[Any]:
+    free = _due(table, now).order_by(table.c.due_at, table.c.id).limit(limit)
+    return free.with_for_update(skip_locked=True)  # SQLite has one writer and ignores this
 
 
 async def acquire_one(session: Session, table: Table, row_id: int, *, duration: timedelta) -> Lease:

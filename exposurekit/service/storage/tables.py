@@ -92,6 +92,7 @@ integrators = _table(
     Column("attested_by", String(200)),  # who attests the consent of everyone it registers
     Column("attested_at", Instant),
     Column("created_at", Instant, nullable=False),
+    Column("people_max", Integer),  # how many people it may have at a time; null: any number
 )
 users = _table(
     "users",
@@ -106,6 +107,7 @@ users = _table(
     Column("scanned_at", Instant),  # the end of the last complete scan
     *_due("users"),  # the next scan
     Index("users_of_integrator", "integrator_id", "id"),
+    Index("users_due_of_integrator", "integrator_id", "due_at", "id"),
 )
 user_items = _table(
     "user_items",

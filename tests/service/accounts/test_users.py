@@ -169,3 +169,20 @@ def test_concurrent_updates_all_succeed(service):
     assert {email["address"] for email in service.get(user)["user"]["emails"]} == {
         f"{number}@x.example" for number in range(16)
     }
+
+
+def test_a_quota_counts_the_people_an_integrator_has(service):
+    first = service.create()
+    n = json_body(service.call("GET", "/users"))["count"]
+    service.work(lambda work: integrators.set_quota(work, "acme", n + 2))
+    with ThreadPoolExecutor(4) as callers:
+        calls = [
+            callers.submit(service.call, "POST", "/users", json=JANE | {"async": True}) for _ in range(4)
+        ]
+    answers = sorted((one.result().status_code, one.result().text) for one in calls)
+    refusal = f'{{"error":"the quota of {n + 2:,} people is reached: ask the operator"}}'
+    assert [status for status, _ in answers] == [200, 200, 400, 400]
+    assert {text for status, text in answers if status == 400} == {refusal}
+    assert service.update(first, first_name="Janet")["first_name"] == "Janet"  # whom it has, it keeps
+    service.work(lambda work: integrators.set_quota(work, "acme", None))
+    assert service.create()["id"]

@@ -11,7 +11,7 @@ import pytest
 from support.services import json_body
 from support.small_web import JUNIPER, QUICK, Card, Folk, GatedAnswer, a_house, by_form, definition
 
-from exposurekit.service.api.scan_wait import ScanWaiter
+from exposurekit.service.api.scan_wait import FairSlots
 from exposurekit.service.storage import leases, tables
 
 HERS = Card("r1")
@@ -88,49 +88,81 @@ def test_a_scan_longer_than_the_wait_runs_to_its_end(served, town, gated):
         assert len(town.of("Seekfolk")) == 2  # its worker has not begun another scan
 
 
-def test_registrations_beyond_the_waiting_limit_respond_at_once(served, town, gated):
-    """Many registrations must not occupy every connection until the last scan ends."""
-    with served(config=replace(QUICK, scans=2), scan_wait_s=25) as house, ThreadPoolExecutor(2) as callers:
-        waiting = [callers.submit(create, house) for _ in range(2)]
-        for _ in range(400):
-            if len(town.of("Seekfolk")) == 2:  # both are being scanned
-                break
-            threading.Event().wait(0.01)
-        late = [create(house) for _ in range(2)]
-        assert [(user["is_scanning"], user["records"]) for user in late] == [(True, [])] * 2
+def reached(town, n):
+    """Wait until the site was asked so many times."""
+    for _ in range(400):
+        if len(town.of("Seekfolk")) >= n:
+            return
+        threading.Event().wait(0.01)
+    raise AssertionError("the scans never began")
+
+
+def test_a_registration_waits_for_its_scan_however_many_run(served, town, gated):
+    with served(config=replace(QUICK, scans=2), scan_wait_s=25) as house, ThreadPoolExecutor(5) as callers:
+        waiting = [callers.submit(create, house) for _ in range(5)]
+        reached(town, 2)
+        assert len(house.rows(tables.users)) == 2  # the others are registered when their scan can begin
         assert not any(one.done() for one in waiting)
         gated.search.go.set()
-        assert [records(one.result(20)) for one in waiting] == [["r1"], ["r1"]]
-        assert all(records(until(house, user, is_scanned)) == ["r1"] for user in late)
+        users = [one.result(20) for one in waiting]
+        assert [(user["is_scanning"], records(user)) for user in users] == [(False, ["r1"])] * 5
 
 
-def test_concurrent_registrations_never_exceed_the_waiting_limit(served, gated):
-    """All acquire a lease before any of them waits; those beyond the limit are left to a worker."""
-    with served(works=False) as house:
-        users = [house.juniper() for _ in range(5)]
+def test_nobody_is_registered_if_no_scan_can_begin_in_time(served, town, gated):
+    with served(config=replace(QUICK, scans=1), scan_wait_s=0.3) as house:
+        first = create(house)
+        assert first["is_scanning"]
+        response = house.call("POST", "/users", json=JUNIPER)
+        assert (response.status_code, response.headers["retry-after"]) == (503, "30")
+        assert response.json()["error"].startswith("all scans are busy, and nobody was registered")
+        assert len(house.rows(tables.users)) == 1
+        assert create(house, **{"async": True})["is_scanning"]  # registered, and scanned by the worker
+        gated.search.go.set()
+        until(house, first, is_scanned)
+        assert records(create(house)) == ["r1"]
 
-        async def flooded(database):
-            scans = ScanWaiter(database, house.worker(database, config=replace(QUICK, scans=2)), wait_s=25)
-            async with database.writing() as work:
-                acquired = [await scans.acquire(work, user["id"]) for user in users]
-            assert all(acquired)
-            waits = [
-                asyncio.create_task(scans.wait_for(user["id"], lease))
-                for user, lease in zip(users, acquired, strict=True)
-            ]
-            await asyncio.wait_for(asyncio.gather(*waits[2:]), 10)
-            assert not any(wait.done() for wait in waits[:2])
-            rows = await asyncio.to_thread(house.rows, tables.users)
-            assert [row.lease is None for row in rows] == [False] * 2 + [True] * 3
-            assert all(row.due_at == house.clock.now() and row.is_scanning for row in rows)
-            gated.search.go.set()
-            await asyncio.gather(*waits)
-            await scans.close()
 
-        house.behind(flooded)
-        assert [house.get(user)["user"]["is_scanning"] for user in users] == [False] * 2 + [True] * 3
-        house.idle()
-        assert all(house.statuses(user) == {"r1": "pending removal"} for user in users)
+def test_a_free_slot_goes_to_who_holds_fewest():
+    async def order():
+        slots, began = FairSlots(2), []
+
+        async def hold(owner, name):
+            await slots.acquire(owner)
+            began.append(name)
+            await asyncio.sleep(0)
+            slots.release(owner)
+
+        await slots.acquire("acme")
+        await slots.acquire("acme")
+        names = [("acme", "a1"), ("acme", "a2"), ("beta", "b1"), ("beta", "b2"), ("gamma", "g1")]
+        tasks = [asyncio.create_task(hold(owner, name)) for owner, name in names]
+        given_up = asyncio.create_task(hold("beta", "b0"))
+        await asyncio.sleep(0)
+        given_up.cancel()
+        slots.release("acme")
+        await asyncio.gather(*tasks)
+        slots.release("acme")
+        await asyncio.wait_for(slots.acquire("acme"), 1)
+        await asyncio.wait_for(slots.acquire("acme"), 1)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(slots.acquire("acme"), 0.01)
+        return began
+
+    assert asyncio.run(order()) == ["b1", "g1", "b2", "a1", "a2"]
+
+
+def test_a_slot_given_to_a_cancelled_waiter_goes_on():
+    async def given():
+        slots = FairSlots(1)
+        await slots.acquire("acme")
+        late, later = (asyncio.create_task(slots.acquire(owner)) for owner in ("beta", "gamma"))
+        await asyncio.sleep(0)
+        slots.release("acme")
+        late.cancel()  # in the moment in which its turn came
+        await asyncio.gather(late, return_exceptions=True)
+        await asyncio.wait_for(later, 1)
+
+    asyncio.run(given())
 
 
 def test_without_recorded_consent_nothing_is_scanned(served, town):

@@ -1,6 +1,7 @@
 """Leases: one worker at a time has a due row, and a late worker changes nothing."""
 
 import asyncio
+from collections import Counter
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -35,9 +36,14 @@ class Desk:
 
         return self.runner.run(write())
 
-    def rows(self, *due):
+    def rows(self, *due, integrator_id=1):
         """A row for each of these times, in seconds from now; None: not due."""
-        row = {"integrator_id": 1, "secret_ciphertext": b"", "ciphertext": b"", "created_at": START}
+        row = {
+            "integrator_id": integrator_id,
+            "secret_ciphertext": b"",
+            "ciphertext": b"",
+            "created_at": START,
+        }
 
         async def add(work):
             times = [None if s is None else self.clock.now() + timedelta(seconds=s) for s in due]
@@ -45,8 +51,8 @@ class Desk:
 
         return self.write(add)
 
-    def take(self, limit=10, duration=LASTS):
-        return self.write(leases.acquire, USERS, limit=limit, duration=duration)
+    def take(self, limit=10, duration=LASTS, **options):
+        return self.write(leases.acquire, USERS, limit=limit, duration=duration, **options)
 
     def take_ids(self, **options):
         return [lease.row_id for lease in self.take(**options)]
@@ -150,6 +156,26 @@ def test_a_deleted_or_released_row_has_no_holder(desk, is_own_row):
     with pytest.raises(LeaseLost):
         desk.complete(wrong)
     assert desk.state(row)[0] == START
+
+
+def owners(taken):
+    return [lease.integrator_id for lease in taken]
+
+
+def test_integrators_take_turns(desk):
+    """A thousand waiting people of one integrator do not delay the two of another."""
+    for name in ("beta", "gamma"):
+        desk.write(integrators.add, name)
+    many = desk.rows(*range(-1000, -900))
+    two = desk.rows(-2, -1, integrator_id=2)
+    assert desk.rows(60, integrator_id=3)  # not due
+    taken = desk.take(limit=6, held={})
+    assert sorted(lease.row_id for lease in taken) == many[:4] + two
+    assert Counter(owners(taken)) == {1: 4, 2: 2}
+    assert owners(desk.take(limit=2, held=Counter(owners(taken)))) == [1, 1]
+    desk.rows(0, 0, 0, integrator_id=2)
+    assert Counter(owners(desk.take(limit=5, held={1: 3, 2: 1}))) == {1: 2, 2: 3}
+    assert desk.take(limit=0, held={}) == []
 
 
 def test_leases_acquired_together_are_separate(desk):
