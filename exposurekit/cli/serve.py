@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import ipaddress
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,6 +17,15 @@ from exposurekit.errors import ConfigurationError
 from exposurekit.service.api.rate_limits import REQUESTS_PER_SECOND
 
 
+def _parse_network(text: str) -> str:
+    try:
+        return str(ipaddress.ip_network(text, strict=False))
+    except ValueError:
+        raise click.BadParameter(
+            "it must be an address or a network, such as 127.0.0.1 or 10.0.0.0/8"
+        ) from None
+
+
 @click.command()
 @service_options
 @click.option("--host", default="127.0.0.1", help="The address to listen on.")
@@ -23,6 +33,18 @@ from exposurekit.service.api.rate_limits import REQUESTS_PER_SECOND
 @sites_option
 @search_engine_option
 @callback_network_option
+@click.option(
+    "--trusted-proxy",
+    "trusted_proxies",
+    metavar="CIDR",
+    multiple=True,
+    type=_parse_network,
+    envvar="EXPOSUREKIT_TRUSTED_PROXIES",
+    show_envvar=True,
+    help="The address or network of a proxy whose X-Forwarded-For names the client, such as 127.0.0.1; repeat for several, "
+    "or separate them by spaces in the variable.",
+)
+@click.option("--create", is_flag=True, help="Create the database if there is none, as integrator add does.")
 @click.option(
     "--no-worker", is_flag=True, help="Serve the API only; run the background jobs with exposurekit worker."
 )
@@ -41,6 +63,8 @@ def serve(
     sites_directory: Path | None,
     search_engine: str | None,
     callback_networks: tuple[str, ...],
+    trusted_proxies: tuple[str, ...],
+    create: bool,
     no_worker: bool,
     requests_per_second: int,
 ) -> None:
@@ -54,10 +78,10 @@ def serve(
     from exposurekit.service.api.rate_limits import Limits
     from exposurekit.service.api.server import serve as serve_database
 
-    opened = database.unopened(create=True)
+    opened = database.unopened(create=create)
     worker = None if no_worker else _worker(opened, sites_directory, search_engine, callback_networks)
     limits = Limits(requests_per_second=requests_per_second) if requests_per_second else None
-    serve_database(opened, host, port, worker=worker, limits=limits)
+    serve_database(opened, host, port, worker=worker, limits=limits, trusted_proxies=trusted_proxies)
 
 
 @click.command()

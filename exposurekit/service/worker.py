@@ -234,7 +234,7 @@ class Worker:
                 job_type.table,
                 limit=slots.free,
                 duration=self._lease_duration(job_type),
-                held=slots.held_by_integrator if job_type.is_shared else None,
+                running=slots.running_by_integrator if job_type.is_shared else None,
             )
 
     def _lease_duration(self, job_type: _JobType) -> timedelta:
@@ -285,7 +285,7 @@ class _JobSlots:
         return self.job_type.concurrency - len(self.running)
 
     @property
-    def held_by_integrator(self) -> Counter[int]:
+    def running_by_integrator(self) -> Counter[int]:
         """How many jobs run for each integrator."""
         return Counter(one.integrator_id for one in self.running.values() if one.integrator_id is not None)
 

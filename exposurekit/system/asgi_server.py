@@ -8,7 +8,7 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -28,16 +28,24 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
-def serve(app: App, host: str, port: int, *, connections: Connections | None = None) -> None:
+def serve(
+    app: App,
+    host: str,
+    port: int,
+    *,
+    connections: Connections | None = None,
+    trusted_proxies: Sequence[str] = (),
+) -> None:
     """Serve until SIGINT or SIGTERM; finish running requests first. Port 0: any free one.
 
-    Connections are bounded as `Connections` says; the process may open as many files as they need. Raises
+    The client of a request from a trusted proxy (addresses and networks) is the one that X-Forwarded-For names; other
+    clients' headers are ignored. Connections are bounded as `Connections` says; the process may open as many files as they need. Raises
     `ConfigurationError` if the address cannot be bound, or the application does not start.
     """
     raise_files_max()
     limit_repeats()
     with _bound_socket(host, port) as listener:
-        server = _Server(app, connections)
+        server = _Server(app, connections, trusted_proxies)
         server.run([listener])
         if server.failure is not None:
             raise server.failure
@@ -45,11 +53,16 @@ def serve(app: App, host: str, port: int, *, connections: Connections | None = N
 
 @contextmanager
 def running(
-    app: App, host: str = LOOPBACK, port: int = 0, *, connections: Connections | None = None
+    app: App,
+    host: str = LOOPBACK,
+    port: int = 0,
+    *,
+    connections: Connections | None = None,
+    trusted_proxies: Sequence[str] = (),
 ) -> Iterator[str]:
     """Serve in a thread for the duration of the block, as `serve` does; yields the base URL."""
     with _bound_socket(host, port) as listener:
-        server = _Server(app, connections)
+        server = _Server(app, connections, trusted_proxies)
         thread = threading.Thread(
             target=server.run_quietly, args=(listener,), name="exposurekit-serving", daemon=True
         )
@@ -68,7 +81,7 @@ def running(
 class _Server(uvicorn.Server):
     """uvicorn that keeps the reason of a failed start, and exits cleanly on a signal."""
 
-    def __init__(self, app: App, connections: Connections | None) -> None:
+    def __init__(self, app: App, connections: Connections | None, trusted_proxies: Sequence[str]) -> None:
         self._app = app
         self._connections = connections or Connections()
         self.ready = threading.Event()
@@ -81,7 +94,8 @@ class _Server(uvicorn.Server):
                 server_header=False,
                 interface="asgi3",
                 lifespan="on",
-                proxy_headers=False,
+                proxy_headers=bool(trusted_proxies),
+                forwarded_allow_ips=[*trusted_proxies],
                 ws="none",
                 http=self._connections.protocol(),
                 timeout_keep_alive=KEEP_ALIVE_S,

@@ -27,6 +27,7 @@ HEAD_S, WRITE_S = 10.0, 30.0
 HEAD_MAX = 64 << 10  # bytes of a request line with its headers
 READ_LEAST = 64 << 10  # bytes that a client must read in each `WRITE_S`
 CONNECTIONS_MAX = 2_000
+UNREAD_MAX = 64 << 20  # bytes of all responses that clients do not read
 RESERVED_FILES = 80  # of the files a process may open: databases, logs, requests to other hosts
 _LEAST = 8
 _SWEEP_S = 1.0
@@ -43,11 +44,20 @@ class Connections:
         most: The number of connections; fewer if the process may not open so many files.
         head_s: The seconds from the connection, or the first byte of a request, until its headers are complete.
         write_s: The seconds in which a client must read `READ_LEAST` of what is buffered for it, or all of it.
+        unread_max: The bytes of all responses that clients read no further within a second; beyond it the largest of
+            the address with most are closed.
     """
 
-    def __init__(self, most: int | None = None, *, head_s: float = HEAD_S, write_s: float = WRITE_S) -> None:
+    def __init__(
+        self,
+        most: int | None = None,
+        *,
+        head_s: float = HEAD_S,
+        write_s: float = WRITE_S,
+        unread_max: int = UNREAD_MAX,
+    ) -> None:
         self.most = max(_LEAST, min(most or CONNECTIONS_MAX, _files_max() - RESERVED_FILES))
-        self.head_s, self.write_s = head_s, write_s
+        self.head_s, self.write_s, self._unread_max = head_s, write_s, unread_max
         self._open: set[_Bounded] = set()
         self._waiting: dict[tuple[str, str], _Group] = {}
 
@@ -95,6 +105,25 @@ class Connections:
             for connection in [one for one in self._open if one.deadline is not None and one.deadline < now]:
                 if not connection.is_read():
                     connection.end()
+            self._close_unread()
+
+    def _close_unread(self) -> None:
+        """Close connections whose clients read nothing, if too much waits for them."""
+        unread: dict[str, list[tuple[int, int, _Bounded]]] = {}
+        for one in self._open:
+            if one.waits_for == READER and (size := one.unread()):
+                unread.setdefault(one.address, []).append((size, id(one), one))
+        totals = {address: sum(size for size, *_ in clients) for address, clients in unread.items()}
+        excess = sum(totals.values()) - self._unread_max
+        for clients in unread.values():
+            clients.sort()
+        while excess > 0:
+            address = max(totals, key=totals.__getitem__)
+            size, _, largest = unread[address].pop()
+            totals[address] -= size
+            excess -= size
+            _log.warning("unread responses are too large: closed a connection that waits for a reader")
+            largest.end()
 
     def _close_one(self) -> None:
         (_, what), group = max(self._waiting.items(), key=lambda item: len(item[1]))
@@ -113,6 +142,7 @@ class _Bounded:
     head = b""  # what has arrived of the head of a request
     waits_for: str | None = None
     _buffered = 0  # bytes for the client when it was last given time to read
+    _unread = 0  # bytes for the client a second ago
     if TYPE_CHECKING:
         client: tuple[str, int] | None
         cycle: Any
@@ -169,6 +199,7 @@ class _Bounded:
 
     def resume_writing(self) -> None:
         super().resume_writing()  # type: ignore[misc]
+        self._unread = 0
         self._await_reader()
         self._note()
 
@@ -187,6 +218,11 @@ class _Bounded:
         """Give the client the time to read some of what is buffered for it, if anything is."""
         self._buffered = self.transport.get_write_buffer_size()
         self.deadline = time.monotonic() + self.all.write_s if self._buffered else None
+
+    def unread(self) -> int:
+        """Return the bytes for the client, if it has read none for a second; otherwise 0."""
+        before, self._unread = self._unread, self.transport.get_write_buffer_size()
+        return self._unread if 0 < before <= self._unread else 0
 
     def is_read(self) -> bool:
         """Return whether the client has read enough since it was last given time; it then has as much again."""

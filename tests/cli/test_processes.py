@@ -168,6 +168,33 @@ def test_a_stopped_worker_releases_its_leases(operator):
     assert len(set(inbox.ids)) == 1
 
 
+def test_serve_creates_a_database_only_on_request(file_operator):
+    operator = file_operator
+    run = operator.here("serve", "--port", "0")
+    assert (run.returncode, "exposurekit integrator add NAME creates one" in run.stderr) == (1, True)
+    assert not (operator.directory / "service.db").exists()
+    with operator.started("serve", "--port", "0", "--create") as front:
+        assert httpx.get(f"{listening(front)}/openapi.json").status_code == 200
+        ended(front, signal.SIGTERM)
+    assert (operator.directory / "service.db").exists()
+    wrong = operator.here("serve", "--trusted-proxy", "nginx")
+    assert (wrong.returncode, "an address or a network" in wrong.stderr) == (2, True)
+
+
+def test_behind_a_trusted_proxy_each_client_has_its_own_limit(file_operator):
+    operator = file_operator
+    credentials = added(operator, "--no-attestation")
+    path = f"/api/acme/{credentials['api_key']}/v2/users?api_secret={credentials['api_secret']}"
+    options = ("--port", "0", "--requests-per-second", "1", "--trusted-proxy", "127.0.0.1")
+    with operator.started("serve", *options) as front, httpx.Client(base_url=listening(front)) as http:
+
+        def statuses(address, n):
+            return [http.get(path, headers={"x-forwarded-for": address}).status_code for _ in range(n)]
+
+        assert statuses("192.0.2.1", 11) == [200] * 10 + [429]
+        assert statuses("192.0.2.2", 1) == [200]
+
+
 @pytest.mark.parametrize(("words", "refused"), [(["1"], True), (["0"], False)])
 def test_a_busy_key_is_limited_unless_limits_are_off(file_operator, words, refused):
     operator = file_operator

@@ -120,6 +120,40 @@ def test_a_client_that_does_not_read_is_closed(served):
         assert size < LARGE
 
 
+def test_too_much_unread_data_is_closed_before_its_time(served):
+    with served(write_s=60, unread_max=2 * LARGE) as (_, connected):
+        wires = [connected(b"GET /large HTTP/1.1\r\nhost: a.example\r\n\r\n") for _ in range(8)]
+        time.sleep(3.5)  # without reading
+        whole = 0
+        for wire in wires:
+            size = 0
+            with contextlib.suppress(ConnectionError, TimeoutError):
+                while size < LARGE and (part := wire.recv(1 << 20)):
+                    size += len(part)
+            whole += size >= LARGE
+    assert 2 <= whole <= 5
+
+
+def test_a_trusted_proxy_names_the_client():
+    async def echo(scope, receive, send):
+        if scope["type"] == "lifespan":
+            await app(scope, receive, send)
+            return
+        body = scope["client"][0].encode()
+        headers = [(b"content-length", str(len(body)).encode())]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    forwarded = {"x-forwarded-for": "192.0.2.7, 198.51.100.9"}  # the proxy adds the last
+    for trusted, client in (
+        ((), "127.0.0.1"),
+        (("127.0.0.0/8",), "198.51.100.9"),
+        (("10.0.0.0/8",), "127.0.0.1"),
+    ):
+        with running(echo, trusted_proxies=trusted) as base_url:
+            assert httpx.get(base_url, headers=forwarded).text == client
+
+
 def test_a_slow_client_that_reads_receives_everything(served):
     with served(write_s=1.5) as (base_url, _), httpx.stream("GET", f"{base_url}/large") as response:
         size = 0

@@ -19,8 +19,7 @@ import hashlib
 import hmac
 import logging
 import re
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -31,11 +30,11 @@ from exposurekit.monitor.webhooks.store import InboxStore
 from exposurekit.monitor.webhooks.writer import Writer
 from exposurekit.system.asgi_server import App, Receive, Scope, Send
 from exposurekit.system.clock import utc_now
+from exposurekit.system.memory_budget import MemoryBudget, MemoryBudgetExceeded, Reservation
 
 BODY_MAX = 10 * 2**20  # spec does not say: the largest delivery; 10 MB hold about 10,000 records
 BODY_TIMEOUT_S = 10.0  # a sender's timeout is 15 s in all
 MEMORY_MAX = 8 * BODY_MAX  # of all bodies that are arriving or wait for the disk
-SMALL_BODY, SMALL_SHARE = 256 << 10, 0.25  # larger bodies leave this share of the memory to small ones
 RETRY_AFTER_S = 5
 CONNECTIONS_MAX = 500
 PATH_SECRET = re.compile(r"[A-Za-z0-9._~-]{16,200}")
@@ -62,7 +61,7 @@ def create_app(
     Senders post to an unguessable path, the path secret (16 to 200 letters, digits and ``._~-``), else to ``/``. If
     there is a Standard Webhooks signing secret, or several during a rotation, every request must be signed, also on a
     secret path. Raises `ConfigurationError` without any secret, since anybody could post. If the bodies in memory
-    exceed `memory_max`, the response is 503.
+    exceed `memory_max`, the oldest that is arriving from the address with most makes way, with 408.
     """
     secrets = [signing_secrets] if isinstance(signing_secrets, str) else signing_secrets
     keys = decode_secrets(secrets)
@@ -71,7 +70,7 @@ def create_app(
     if path_secret is not None and not PATH_SECRET.fullmatch(path_secret):
         raise ConfigurationError("a path secret must have 16 to 200 letters, digits or ._~-, and no slash")
     auth = _RequestAuth(_digest(f"/{path_secret or ''}"), keys, clock)
-    return _Receiver(Writer(store), auth, _MemoryBudget(memory_max), body_max, body_timeout_s)
+    return _Receiver(Writer(store), auth, MemoryBudget(memory_max), body_max, body_timeout_s)
 
 
 class _RequestRejected(Exception):
@@ -118,35 +117,11 @@ class _RequestAuth:
             raise _RequestRejected(401, "signature")
 
 
-class _MemoryBudget:
-    def __init__(self, size: int) -> None:
-        self._available = size
-        self._for_small = int(size * SMALL_SHARE)
-
-    @contextmanager
-    def reservation(self) -> Iterator[Callable[[int], None]]:
-        """Yield a function that reserves bytes for one request; release them at the end of the block."""
-        reserved = 0
-
-        def reserve(size: int) -> None:
-            nonlocal reserved
-            is_small = reserved + size <= SMALL_BODY
-            if size > self._available - (0 if is_small else self._for_small):
-                raise _RequestRejected(503, "memory limit", body_unread=True)
-            self._available -= size
-            reserved += size
-
-        try:
-            yield reserve
-        finally:
-            self._available += reserved
-
-
 @dataclass(frozen=True, slots=True)
 class _Receiver:
     _writer: Writer
     _auth: _RequestAuth
-    _memory: _MemoryBudget
+    _memory: MemoryBudget
     _body_max: int
     _body_timeout_s: float
 
@@ -174,28 +149,35 @@ class _Receiver:
         self._auth.check_target(scope)
         headers: Headers = dict(reversed(scope["headers"]))  # the first of each name
         signature = self._auth.check_headers(headers)
-        with self._memory.reservation() as reserve:
-            body = await self._read_body(headers, receive, reserve)
+        client = scope.get("client")
+        limit = asyncio.timeout(self._body_timeout_s)
+        with self._memory.reservation(client[0] if client else "", lambda: limit.reschedule(0)) as memory:
+            body = await self._read_body(headers, receive, limit, memory)
             self._auth.check_signature(signature, body)
             webhook_id = headers.get(b"webhook-id", b"").decode("latin-1") or None
             is_new = await self._writer.put(webhook_id, body)
         _log.info("delivery=%s bytes=%d", "new" if is_new else "duplicate", len(body))
 
-    async def _read_body(self, headers: Headers, receive: Receive, reserve: Callable[[int], None]) -> bytes:
+    async def _read_body(
+        self, headers: Headers, receive: Receive, limit: asyncio.Timeout, memory: Reservation
+    ) -> bytes:
         length = headers.get(b"content-length", b"0")
         read_max = _READ_FACTOR * self._body_max
         if not length.isdigit() or len(length) > len(str(read_max)) or int(length) > read_max:
             raise _RequestRejected(413, "size", body_unread=True)
         body, size = bytearray(), 0
         try:
-            async with asyncio.timeout(self._body_timeout_s):
+            async with limit:
                 async for chunk in _chunks(receive):
                     size += len(chunk)
                     if size > read_max:
                         raise _RequestRejected(413, "size", body_unread=True)
                     if size <= self._body_max:
-                        reserve(len(chunk))
+                        memory.add(len(chunk))
                         body += chunk
+            memory.is_complete = True
+        except MemoryBudgetExceeded:
+            raise _RequestRejected(503, "memory limit", body_unread=True) from None
         except TimeoutError:
             raise _RequestRejected(408, "slow body", body_unread=True) from None
         if size > self._body_max:

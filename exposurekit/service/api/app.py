@@ -22,11 +22,12 @@ from exposurekit.service.api import middleware, openapi, requests, responses
 from exposurekit.service.api.cache import ResponseCache
 from exposurekit.service.api.handlers import ApiContext, handle
 from exposurekit.service.api.rate_limits import Limits, RateLimiter
-from exposurekit.service.api.requests import BODY_TIMEOUT_S
+from exposurekit.service.api.requests import BODY_TIMEOUT_S, MEMORY_MAX
 from exposurekit.service.api.scan_wait import WAIT_S, ScanWaiter
 from exposurekit.service.errors import ApiError
 from exposurekit.service.storage.database import DATABASE_ERRORS, Database
 from exposurekit.service.worker import Worker, supervise
+from exposurekit.system.memory_budget import MemoryBudget
 
 
 def create_app(
@@ -35,6 +36,7 @@ def create_app(
     worker: Worker | None = None,
     limits: Limits | None = None,
     body_timeout_s: float = BODY_TIMEOUT_S,
+    body_memory_max: int = MEMORY_MAX,
     scan_wait_s: float = WAIT_S,
     cache: ResponseCache | None = None,
 ) -> Starlette:
@@ -63,7 +65,16 @@ def create_app(
     middleware.mask_access_log()
     rate_limiter = None if limits is None else RateLimiter(limits)
     app = Starlette(
-        routes=list(_routes(_Api(ApiContext(database, scans, cache), rate_limiter, body_timeout_s))),
+        routes=list(
+            _routes(
+                _Api(
+                    ApiContext(database, scans, cache),
+                    rate_limiter,
+                    body_timeout_s,
+                    MemoryBudget(body_memory_max),
+                )
+            )
+        ),
         middleware=[Middleware(middleware.RequestMiddleware)],
         exception_handlers={HTTPException: responses.unrouted},
         lifespan=lifespan,
@@ -141,6 +152,7 @@ class _Api:
     context: ApiContext
     rate_limiter: RateLimiter | None
     body_timeout_s: float
+    memory: MemoryBudget
 
 
 def _routes(api: _Api) -> Iterator[Route]:
@@ -186,7 +198,9 @@ async def _endpoint_response(api: _Api, operation: Operation, scope: Scope, rece
     if api.rate_limiter:
         api.rate_limiter.check(client_key)
     try:
-        api_request = await requests.receive(scope, receive, operation, body_timeout_s=api.body_timeout_s)
+        api_request = await requests.receive(
+            scope, receive, operation, memory=api.memory, body_timeout_s=api.body_timeout_s
+        )
         encoding = responses.format_of(scope)
         return responses.encoded(await handle(api.context, api_request, encoding), encoding)
     except ApiError as refusal:

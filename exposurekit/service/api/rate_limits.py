@@ -1,7 +1,7 @@
 """Rate limits: requests per key, and failed authentications per key and per address.
 
-Both are counted by key fingerprint and client address. X-Forwarded-For is ignored, because any client can write it:
-behind a proxy all addresses are the proxy's. Failed authentications are also counted per address, for all keys together,
+Both are counted by key fingerprint and client address. Any client can write X-Forwarded-For, so it counts only in requests
+from a proxy that the operator trusts; behind another one all addresses are the proxy's. Failed authentications are also counted per address, for all keys together,
 with ten times the limit. Beyond a limit a 401 becomes a 429. Failures never block a request with valid credentials:
 otherwise anybody who sees a key in a URL could lock the integrator out.
 

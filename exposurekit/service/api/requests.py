@@ -16,10 +16,14 @@ from exposurekit.contract.operations import CREDENTIAL_HEADERS, OPERATIONS, Oper
 from exposurekit.contract.schema import Many, Scalar, Shape, shape_of_type
 from exposurekit.errors import InvalidResponse
 from exposurekit.service.errors import ApiError
+from exposurekit.system.memory_budget import MemoryBudget, MemoryBudgetExceeded, Reservation
 
 BODY_MAX = 2**20  # spec does not say: the maximum size of a body
 _DISCARDED_MAX = 8 * BODY_MAX  # read and discarded, so that the client can read the error
 BODY_TIMEOUT_S = 30.0
+MEMORY_MAX = 64 * BODY_MAX  # of all bodies that are arriving
+RETRY_AFTER_S = 5
+TOO_MUCH = "too much is being sent at once: try again"
 ELEMENTS_MAX = 20_000  # of XML; two lists of 200 items have a tenth of this
 
 JSON, FORM, MULTIPART = "application/json", "application/x-www-form-urlencoded", "multipart/form-data"
@@ -47,18 +51,27 @@ class ApiRequest:
 
 
 async def receive(
-    scope: Scope, receive: Receive, operation: Operation, *, body_timeout_s: float = BODY_TIMEOUT_S
+    scope: Scope,
+    receive: Receive,
+    operation: Operation,
+    *,
+    memory: MemoryBudget,
+    body_timeout_s: float = BODY_TIMEOUT_S,
 ) -> ApiRequest:
     """Receive a request; errors of the body are kept in `problem`."""
     path: Values = {**scope["path_params"]}
     name, api_key = path.pop("integration_name"), path["api_key"]
     body, problem = b"", None
     if _announces_body(scope):
+        client, limit = scope.get("client"), asyncio.timeout(body_timeout_s)
         try:
-            async with asyncio.timeout(body_timeout_s):
-                body = await _bounded(Request(scope, receive).stream())
+            with memory.reservation(client[0] if client else "", lambda: limit.reschedule(0)) as reserved:
+                async with limit:
+                    body = await _bounded(Request(scope, receive).stream(), reserved)
         except ApiError as refusal:
             problem = refusal
+        except MemoryBudgetExceeded:
+            problem = ApiError(503, TOO_MUCH, closes=True, retry_after_s=RETRY_AFTER_S)
         except TimeoutError:
             problem = ApiError(400, "the body did not arrive in time", closes=True)
     return ApiRequest(operation, name, api_key, path, scope["headers"], scope["query_string"], body, problem)
@@ -137,7 +150,7 @@ async def _body(request: ApiRequest) -> Values:
     return values
 
 
-async def _bounded(chunks: AsyncIterator[bytes]) -> bytes:
+async def _bounded(chunks: AsyncIterator[bytes], memory: Reservation) -> bytes:
     buffer = bytearray()
     size = 0
     async for chunk in chunks:
@@ -145,6 +158,7 @@ async def _bounded(chunks: AsyncIterator[bytes]) -> bytes:
         if size > _DISCARDED_MAX:
             break
         if size <= BODY_MAX:
+            memory.add(len(chunk))
             buffer += chunk
     if size > BODY_MAX:
         raise ApiError(413, f"the body must not be larger than {BODY_MAX} bytes", closes=True)

@@ -127,7 +127,7 @@ class FairSlots:
 
     def __init__(self, n: int) -> None:
         self._free = n
-        self._held: Counter[int] = Counter()
+        self._taken: Counter[int] = Counter()
         self._waiting: dict[int, deque[asyncio.Future[None]]] = {}
 
     async def acquire(self, owner: int) -> None:
@@ -149,11 +149,11 @@ class FairSlots:
     def release(self, owner: int) -> None:
         """Give a slot back."""
         self._free += 1
-        self._held[owner] -= 1
-        if not self._held[owner]:
-            del self._held[owner]
+        self._taken[owner] -= 1
+        if not self._taken[owner]:
+            del self._taken[owner]
         if self._waiting:
-            following = min(self._waiting, key=lambda waiting: self._held[waiting])
+            following = min(self._waiting, key=lambda waiting: self._taken[waiting])
             turn = self._waiting[following][0]
             self._forget(following, turn)
             self._take(following)
@@ -161,7 +161,7 @@ class FairSlots:
 
     def _take(self, owner: int) -> None:
         self._free -= 1
-        self._held[owner] += 1
+        self._taken[owner] += 1
 
     def _forget(self, owner: int, turn: asyncio.Future[None]) -> None:
         """Drop a turn from the queue; the others of this owner queue behind the other owners."""

@@ -1,5 +1,7 @@
 """Serve the API: in the foreground for an operator, or in a thread."""
 
+from collections.abc import Sequence
+
 from exposurekit.service import log_setup
 from exposurekit.service.api.app import create_app
 from exposurekit.service.api.rate_limits import Limits
@@ -18,10 +20,13 @@ def serve(
     *,
     worker: Worker | None = None,
     limits: Limits | None = None,
+    trusted_proxies: Sequence[str] = (),
 ) -> None:
     """Serve until SIGINT or SIGTERM; finish running requests first. Port 0: any free one.
 
-    A worker runs inside the service; without one, another process must run it. Without limits, there are none.
+    A worker runs inside the service; without one, another process must run it. Without limits, there are none. Trusted
+    proxies are as in `asgi_server.serve`.
     """
     log_setup.to_stderr()
-    asgi_server.serve(create_app(database, worker=worker, limits=limits), host, port)
+    app = create_app(database, worker=worker, limits=limits)
+    asgi_server.serve(app, host, port, trusted_proxies=trusted_proxies)

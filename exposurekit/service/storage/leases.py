@@ -34,21 +34,21 @@ class Lease:
 
 
 async def acquire(
-    session: Session, table: Table, *, limit: int, duration: timedelta, held: Mapping[int, int] | None = None
+    session: Session, table: Table, *, limit: int, duration: timedelta, running: Mapping[int, int] | None = None
 ) -> list[Lease]:
     """Acquire the free rows that have been due longest.
 
-    With ``held``, the number of rows that the caller holds by integrator, integrators take turns: those who have fewest
+    With ``running``, the number of rows that the caller holds by integrator, integrators take turns: those who have fewest
     come first. ``table`` then has an ``integrator_id``.
     """
     now = session.clock.now()
     token = secrets.token_hex(16)
     owners: dict[int, int | None] = {}  # by row
-    if held is None:
+    if running is None:
         rows = await session.all(_oldest(table, now, limit))
         owners = {int(row.id): None for row in rows}
     else:
-        for integrator_id, ids in (await _in_turn(session, table, now, limit, held)).items():
+        for integrator_id, ids in (await _in_turn(session, table, now, limit, running)).items():
             owners |= dict.fromkeys(ids, integrator_id)
     if owners:
         lease = {"lease": token, "lease_until": now + duration}
@@ -57,7 +57,7 @@ async def acquire(
 
 
 async def _in_turn(
-    session: Session, table: Table, now: datetime, limit: int, held: Mapping[int, int]
+    session: Session, table: Table, now: datetime, limit: int, running: Mapping[int, int]
 ) -> dict[int, list[int]]:
     """Choose free rows of each integrator: of those who have a row left, one with fewest gets the next."""
     is_next = _due(table, now).where(table.c.integrator_id == integrators.c.id).exists()
@@ -66,7 +66,7 @@ async def _in_turn(
     while waiting and limit > 0:
         shares = Counter[int]()
         for _ in range(limit):
-            shares[min(waiting, key=lambda one: held.get(one, 0) + len(chosen[one]) + shares[one])] += 1
+            shares[min(waiting, key=lambda one: running.get(one, 0) + len(chosen[one]) + shares[one])] += 1
         for integrator_id, share in shares.items():
             free = _oldest(table, now, share).where(table.c.integrator_id == integrator_id)
             rows = await session.all(free.offset(len(chosen[integrator_id])))

@@ -322,6 +322,24 @@ def test_a_body_that_does_not_arrive_times_out(tmp_path):
         connection.close()
 
 
+def test_a_body_that_does_not_end_makes_way_for_others(tmp_path):
+    with a_service(tmp_path, body_memory_max=2_000) as service:
+        address = urlsplit(service.root)
+        connection = http.client.HTTPConnection(address.hostname, address.port, timeout=10)
+        connection.putrequest("POST", address.path + "/users")
+        connection.putheader("content-type", "application/json")
+        connection.putheader("content-length", "2000")
+        connection.endheaders(b"{" + b" " * 1_980)
+        for _ in range(20):  # meanwhile the service reads what was sent
+            assert service.call("GET", "/users").status_code == 200
+        assert service.create()["first_name"] == "Jane"
+        assert connection.getresponse().status == 400
+        connection.close()
+        response = service.call("POST", "/users", json=JANE | {"padding": "x" * 2_000})
+        assert (response.status_code, response.headers["retry-after"]) == (503, "5")
+        assert service.create()["first_name"] == "Jane"
+
+
 def test_a_cut_connection_does_not_disturb_the_service(service):
     address = urlsplit(service.root)
     with socket.create_connection((address.hostname, address.port)) as caller:

@@ -169,13 +169,13 @@ def test_integrators_take_turns(desk):
     many = desk.rows(*range(-1000, -900))
     two = desk.rows(-2, -1, integrator_id=2)
     assert desk.rows(60, integrator_id=3)  # not due
-    taken = desk.take(limit=6, held={})
+    taken = desk.take(limit=6, running={})
     assert sorted(lease.row_id for lease in taken) == many[:4] + two
     assert Counter(owners(taken)) == {1: 4, 2: 2}
-    assert owners(desk.take(limit=2, held=Counter(owners(taken)))) == [1, 1]
+    assert owners(desk.take(limit=2, running=Counter(owners(taken)))) == [1, 1]
     desk.rows(0, 0, 0, integrator_id=2)
-    assert Counter(owners(desk.take(limit=5, held={1: 3, 2: 1}))) == {1: 2, 2: 3}
-    assert desk.take(limit=0, held={}) == []
+    assert Counter(owners(desk.take(limit=5, running={1: 3, 2: 1}))) == {1: 2, 2: 3}
+    assert desk.take(limit=0, running={}) == []
 
 
 def test_leases_acquired_together_are_separate(desk):
