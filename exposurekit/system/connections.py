@@ -9,6 +9,7 @@ connections loses its own.
 import asyncio
 import logging
 import time
+from collections import deque
 from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,7 @@ HEAD_S, WRITE_S = 10.0, 30.0
 HEAD_MAX = 64 << 10  # bytes of a request line with its headers
 READ_LEAST = 64 << 10  # bytes that a client must read in each `WRITE_S`
 CONNECTIONS_MAX = 2_000
+PIPELINED_MAX = 8  # requests that a client may send before it reads a response; each takes memory
 UNREAD_MAX = 64 << 20  # bytes of all responses that clients do not read
 RESERVED_FILES = 80  # of the files a process may open: databases, logs, requests to other hosts
 _LEAST = 8
@@ -253,10 +255,14 @@ class _Fast(_Bounded):
         server_state: Any
         app_state: dict[str, Any]
         parser: Any
+        pipeline: deque[Any]
 
     def on_headers_complete(self) -> None:
-        if not self.parser.should_upgrade():
-            super().on_headers_complete()  # type: ignore[misc]
+        if self.parser.should_upgrade():
+            return
+        super().on_headers_complete()  # type: ignore[misc]
+        if len(self.pipeline) > PIPELINED_MAX:
+            self.end()
 
     def on_body(self, body: bytes) -> None:
         if not self.parser.should_upgrade():

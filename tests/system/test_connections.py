@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from exposurekit.system.asgi_server import running
-from exposurekit.system.connections import HEAD_MAX, Connections, Repeated
+from exposurekit.system.connections import HEAD_MAX, PIPELINED_MAX, Connections, Repeated
 
 TIMEOUT_S = 20
 LARGE = 8 << 20  # more than the sockets of both sides hold
@@ -152,6 +152,17 @@ def test_a_trusted_proxy_names_the_client():
     ):
         with running(echo, trusted_proxies=trusted) as base_url:
             assert httpx.get(base_url, headers=forwarded).text == client
+
+
+def test_too_many_requests_without_reading_end_the_connection():
+    request = b"GET / HTTP/1.1\r\nhost: a.example\r\n\r\n"
+    with serving(Connections) as (_, connected):
+        for n in (PIPELINED_MAX, 100):
+            received, wire = b"", connected(n * request)
+            with contextlib.suppress(ConnectionError, TimeoutError):
+                while received.count(b"HTTP/1.1 200") < n and (part := wire.recv(1 << 16)):
+                    received += part
+            assert (received.count(b"HTTP/1.1 200") == n) is (n <= PIPELINED_MAX)
 
 
 def test_a_slow_client_that_reads_receives_everything(served):

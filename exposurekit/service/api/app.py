@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from itertools import groupby
 from typing import Any
 
@@ -16,6 +17,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from exposurekit.contract import codec
 from exposurekit.contract.operations import OPERATIONS, PREFIX, Operation
 from exposurekit.service.accounts.integrators import API_KEY
 from exposurekit.service.api import middleware, openapi, requests, responses
@@ -163,12 +165,17 @@ def _routes(api: _Api) -> Iterator[Route]:
         )
         endpoint = _Endpoint(api, by_method)
         yield Route(pattern + "{format:exposurekit_suffix}", endpoint, methods=list(by_method))
-    document = openapi.document()
+    yield Route("/openapi.json", _describe, methods=["GET"])
 
-    async def describe(request: Request) -> Response:
-        return responses.reply(request.scope, document)
 
-    yield Route("/openapi.json", describe, methods=["GET"])
+async def _describe(request: Request) -> Response:
+    encoding = responses.format_of(request.scope)
+    return responses.encoded(_document(encoding), encoding)
+
+
+@cache
+def _document(encoding: str) -> bytes:
+    return codec.encode(openapi.document(), encoding)
 
 
 def _path(operation: Operation) -> str:

@@ -1,7 +1,5 @@
 """HTTP responses in the encoding that the request asks for."""
 
-from typing import Any
-
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -21,12 +19,6 @@ def format_of(scope: Scope) -> str:
         return str(suffix)
     accept = b",".join(value for name, value in scope["headers"] if name == b"accept").lower()
     return "xml" if b"/xml" in accept and b"json" not in accept else "json"
-
-
-def reply(scope: Scope, value: dict[str, Any], *, status: int = 200) -> Response:
-    """Encode plain values as a response."""
-    encoding = format_of(scope)
-    return encoded(codec.encode(value, encoding), encoding, status=status)
 
 
 def encoded(body: bytes, encoding: str, *, status: int = 200) -> Response:

@@ -34,7 +34,12 @@ class Lease:
 
 
 async def acquire(
-    session: Session, table: Table, *, limit: int, duration: timedelta, running: Mapping[int, int] | None = None
+    session: Session,
+    table: Table,
+    *,
+    limit: int,
+    duration: timedelta,
+    running: Mapping[int, int] | None = None,
 ) -> list[Lease]:
     """Acquire the free rows that have been due longest.
 
