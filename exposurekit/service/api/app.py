@@ -168,14 +168,13 @@ def _routes(api: _Api) -> Iterator[Route]:
     yield Route("/openapi.json", _describe, methods=["GET"])
 
 
-async def _describe(request: Request) -> Response:
-    encoding = responses.format_of(request.scope)
-    return responses.encoded(_document(encoding), encoding)
+async def _describe(_: Request) -> Response:
+    return responses.encoded(_document(), "json")
 
 
 @cache
-def _document(encoding: str) -> bytes:
-    return codec.encode(openapi.document(), encoding)
+def _document() -> bytes:
+    return codec.encode(openapi.document(), "json")
 
 
 def _path(operation: Operation) -> str:
