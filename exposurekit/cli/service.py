@@ -1,5 +1,6 @@
 """`exposurekit service`: users, due jobs, deliveries and site health, without personal data."""
 
+from dataclasses import asdict
 from typing import Any
 
 import click
@@ -8,13 +9,14 @@ from exposurekit.cli import output
 from exposurekit.cli.options import json_option
 from exposurekit.cli.sections import Group
 from exposurekit.cli.session import ServiceDatabase, service_options
+from exposurekit.errors import ExposureError
 
 NO_SCANS = "No site was scanned yet."
 
 
 @click.group(cls=Group)
 def service() -> None:
-    """Show the state of the service."""
+    """Show the state of the service, and check its database."""
 
 
 @service.command("status")
@@ -41,6 +43,36 @@ def service_status(*, database: ServiceDatabase, as_json: bool) -> None:
     output.print_columns([{"job": kind, **counts} for kind, counts in status["work"].items()])
     click.echo()
     output.print_rows(status["sites"], as_json=False, none=NO_SCANS)
+
+
+@service.command("check")
+@service_options
+@json_option
+def service_check(*, database: ServiceDatabase, as_json: bool) -> None:
+    """Read everything that is stored, and name the rows that are damaged.
+
+    It changes nothing, and may run beside the service. Exits with 1 if a row is damaged.
+
+    Example: exposurekit service check
+    """
+    from exposurekit.service.check import check
+
+    checked, damage = database.read(check)
+    if as_json:
+        output.print_json({"checked": checked, "damaged": [asdict(one) for one in damage]})
+    else:
+        click.echo(f"Checked {checked:,} stored values.")
+        if damage:
+            output.print_columns([asdict(one) for one in damage])
+    if damage:
+        raise DamagedDatabase(
+            f"{len(damage):,} damaged: restore the database from a backup, or purge the people concerned: "
+            "exposurekit users purge ID"
+        )
+
+
+class DamagedDatabase(ExposureError):
+    """Rows of the database cannot be read."""
 
 
 async def _status(db: Any) -> dict[str, Any]:

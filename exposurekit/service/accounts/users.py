@@ -17,7 +17,7 @@ from exposurekit.service.accounts.user_items import KINDS
 from exposurekit.service.errors import ApiError
 from exposurekit.service.models import record_resource
 from exposurekit.service.storage import tables
-from exposurekit.service.storage.database import Session
+from exposurekit.service.storage.database import DAMAGED, Session
 
 INSTANT_FORMAT = "%Y/%m/%d %H:%M:%S +0000"
 SECRET_LOW, SECRET_HIGH = 10**17, 10**18  # spec does not say: the format of a secret; here 18 digits
@@ -102,8 +102,12 @@ async def page(session: Session, integrator_id: int, values: Mapping[str, Any]) 
     """Return one page of an integrator's users, ordered by id."""
     [(count,)] = await session.rows(_COUNT, {"integrator_id": integrator_id})
     rows = await session.rows(_PAGE, _bounds(integrator_id, values))
-    user_secrets = session.decrypt_all([(SECRET, user_id, ciphertext) for user_id, ciphertext in rows])
-    users = [{"id": row[0], "secret": secret} for row, secret in zip(rows, user_secrets, strict=True)]
+    user_secrets = session.decrypt_readable([(SECRET, user_id, ciphertext) for user_id, ciphertext in rows])
+    users = [
+        {"id": row[0], "secret": secret}
+        for row, secret in zip(rows, user_secrets, strict=True)
+        if secret is not DAMAGED
+    ]
     # spec does not say: count or total; both are returned, and both count all users of the integrator
     return {"count": count, "total": count, "users": users}
 
@@ -133,10 +137,12 @@ async def show(session: Session, account: Account, *, with_removal_fields: bool 
     rows = sorted(await session.rows(_PROFILE_ROWS, {"user_id": account.id}), key=itemgetter(1))
     person = session.decrypt(PERSON, account.id, account.ciphertext)
     plaintexts = iter(
-        session.decrypt_all([(row[0], account.id, row[-1]) for row in rows if row[-1] is not None])
+        session.decrypt_readable([(row[0], account.id, row[-1]) for row in rows if row[-1] is not None])
     )
     for part, row_id, state, site, at, ciphertext in rows:
         stored: Any = None if ciphertext is None else next(plaintexts)
+        if stored is DAMAGED:
+            continue
         resource: dict[str, Any]
         if part == "records":
             resource = record_resource(row_id, site, state, stored, with_removal_fields=with_removal_fields)

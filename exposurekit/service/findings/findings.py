@@ -14,7 +14,7 @@ from exposurekit.service.findings import alerts
 from exposurekit.service.findings.alerts import Event
 from exposurekit.service.models import Listing, Page, Site, record_resource
 from exposurekit.service.storage import tables
-from exposurekit.service.storage.database import Session
+from exposurekit.service.storage.database import DAMAGED, Session
 
 __all__ = ["Listing", "Page", "Site", "discover_link", "discover_record"]
 
@@ -71,7 +71,12 @@ def reference_digest(session: Session, user_id: int, site: str, reference_id: st
 async def list_records(session: Session, user_id: int) -> list[dict[str, Any]]:
     """List a user's records, oldest first, each in an object with the single key ``record``."""
     rows = await session.all(_RECORDS, {"user_id": user_id})
-    return [{"record": _record(session, user_id, row)} for row in rows]
+    values = session.decrypt_readable([("records", user_id, row.ciphertext) for row in rows])
+    return [
+        {"record": record_resource(row.id, row.site, row.status, stored)}
+        for row, stored in zip(rows, values, strict=True)
+        if stored is not DAMAGED
+    ]
 
 
 async def get_record(session: Session, user_id: int, record_id: int) -> dict[str, Any] | None:
@@ -82,17 +87,25 @@ async def get_record(session: Session, user_id: int, record_id: int) -> dict[str
 
 async def list_links(session: Session, user_id: int) -> list[dict[str, Any]]:
     """List a user's links, oldest first."""
-    return [
-        session.decrypt("links", user_id, row.ciphertext)
-        for row in await session.all(_LINKS, {"user_id": user_id})
-    ]
+    rows = await session.all(_LINKS, {"user_id": user_id})
+    links = session.decrypt_readable([("links", user_id, row.ciphertext) for row in rows])
+    return [link for link in links if link is not DAMAGED]
 
 
 async def list_alerts(session: Session, user_id: int) -> list[dict[str, Any]]:
     """List a user's alerts, oldest first, each with its record or link in its current state."""
     rows = await session.all(_ALERTS, {"user_id": user_id})
+    contents = session.decrypt_readable([("alerts", user_id, row.content) for row in rows])
+    sources = session.decrypt_readable(
+        [
+            ("records", user_id, row.ciphertext) if row.link is None else ("links", user_id, row.link)
+            for row in rows
+        ]
+    )
     return [
-        {**session.decrypt("alerts", user_id, row.content), **_source(session, user_id, row)} for row in rows
+        {**content, **_source(row, source)}
+        for row, content, source in zip(rows, contents, sources, strict=True)
+        if DAMAGED not in (content, source)
     ]
 
 
@@ -146,7 +159,8 @@ def _record(session: Session, user_id: int, row: Row[Any]) -> dict[str, Any]:
     return record_resource(row.id, row.site, row.status, session.decrypt("records", user_id, row.ciphertext))
 
 
-def _source(session: Session, user_id: int, row: Row[Any]) -> dict[str, Any]:
+def _source(row: Row[Any], stored: Any) -> dict[str, Any]:
     if row.link is not None:
-        return {"source_type": "link", "source": {"link": session.decrypt("links", user_id, row.link)}}
-    return {"source_type": "record", "source": {"record": _record(session, user_id, row)}}
+        return {"source_type": "link", "source": {"link": stored}}
+    record = record_resource(row.id, row.site, row.status, stored)
+    return {"source_type": "record", "source": {"record": record}}

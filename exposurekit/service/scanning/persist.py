@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from datetime import date, timedelta
 from typing import Any
 
-from sqlalchemy import Row, select
+from sqlalchemy import Row, Select, select
 
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
 from exposurekit.service.accounts import users
@@ -20,7 +20,7 @@ from exposurekit.service.scanning.schedule import next_verification_at
 from exposurekit.service.scanning.site_scan import SiteResult
 from exposurekit.service.sites import statistics
 from exposurekit.service.sites.definition import Definition
-from exposurekit.service.storage.database import Session
+from exposurekit.service.storage.database import DAMAGED, Session
 from exposurekit.service.storage.leases import Lease
 from exposurekit.service.storage.tables import records
 
@@ -31,9 +31,16 @@ async def known_listings(session: Session, user_id: int) -> dict[str, list[Listi
     """Return the listings of a person by site, without the removed ones."""
     listings: dict[str, list[Listing]] = {}
     listed = select(records.c.site, records.c.ciphertext).filter_by(user_id=user_id)
-    for row in await session.all(listed.where(records.c.status != REMOVED)):
-        listings.setdefault(row.site, []).append(_listing(session, user_id, row))
+    for row, stored in await _readable(session, user_id, listed.where(records.c.status != REMOVED)):
+        listings.setdefault(row.site, []).append(Listing.from_stored(stored))
     return listings
+
+
+async def _readable(session: Session, user_id: int, rows: Select[Any]) -> list[tuple[Row[Any], Any]]:
+    """Return rows with what they store. A damaged one is as if not known: a scan that finds its listing restores it."""
+    found = await session.all(rows)
+    values = session.decrypt_readable([("records", user_id, row.ciphertext) for row in found])
+    return [(row, stored) for row, stored in zip(found, values, strict=True) if stored is not DAMAGED]
 
 
 async def match_listings(subject: Subject, result: SiteResult, on: date) -> dict[str, Match]:
@@ -63,7 +70,8 @@ async def save_result(
     subject = await users.get_subject(session, user_id)
     if subject is None:
         return
-    rows = await session.all(select(records).filter_by(user_id=user_id, site=site.name))
+    of_site = select(records).filter_by(user_id=user_id, site=site.name)
+    rows = [row for row, _ in await _readable(session, user_id, of_site)]
     absent, added = {bytes(row.reference_digest): row for row in rows}, 0
     for listing in result.listings:
         digest = findings.reference_digest(session, user_id, site.name, listing.reference_id)

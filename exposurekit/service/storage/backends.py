@@ -13,10 +13,12 @@ import os
 import sqlite3
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import quote
 from weakref import WeakKeyDictionary
 
 from sqlalchemy import (
@@ -43,6 +45,7 @@ UNSUPPORTED_URL = (
     "the database (--database, EXPOSUREKIT_DATABASE) must be sqlite:///FILE or "
     "postgresql+psycopg://USER@HOST:PORT/NAME"
 )
+_OWN_TABLES = {"alembic_version", "marks"}  # the second of before there were migrations
 _PRIMARY_CODE = 0xFF  # of an extended error code
 _PRAGMAS = ("synchronous=FULL", "foreign_keys=ON", "secure_delete=ON")
 T = TypeVar("T")
@@ -119,7 +122,11 @@ class SQLite:
         event.listen(self._engine, "connect", lambda connection, _: _set_pragmas(connection, busy_timeout_s))
 
     def ensure_exists(self) -> None:
-        """Create the file, readable by its owner alone; the log inherits its mode."""
+        """Create the file, readable by its owner alone; the log inherits its mode.
+
+        Raises `ConfigurationError` if there is another file; it is not changed.
+        """
+        _check_own(self._path)
         os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))
         self._file_id = file_id(self._path)
 
@@ -166,6 +173,25 @@ class SQLite:
         while self._readers:
             self._readers.pop().connection.close()
         self._engine.dispose()
+
+
+def _check_own(path: str) -> None:
+    """Raise `ConfigurationError` if a file is none of ours, read without changing it."""
+    file = Path(path)
+    if not file.exists() or not file.stat().st_size:
+        return
+    try:
+        with closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True)) as connection:
+            names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+    except sqlite3.OperationalError:
+        return  # locked or not readable: opening it says so
+    except sqlite3.DatabaseError:
+        problem = "is damaged, or no SQLite database: restore it from a backup, or name another file"
+    else:
+        if not names or names & _OWN_TABLES:
+            return
+        problem = "belongs to another program: name another file"
+    raise ConfigurationError(f"the database {path} {problem}")
 
 
 class _ReadConnection(AbstractAsyncContextManager[InlineConnection]):

@@ -1,5 +1,6 @@
 """The service's database: read and write sessions, migrations, and the check of the encryption key."""
 
+import logging
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
@@ -22,9 +23,11 @@ from exposurekit.service.storage.backends import (
     create_backend,
     rows,
 )
-from exposurekit.service.storage.encryption import Vault
+from exposurekit.service.storage.encryption import DecryptionError, Vault
 
+DAMAGED = object()  # a stored value that cannot be decrypted
 DATABASE_ERRORS = (DBAPIError, OSError, TimeoutError)  # raised by a database that is locked or unreachable
+_log = logging.getLogger("exposurekit.service")
 Values = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
 
 
@@ -47,6 +50,23 @@ class Session:
     def decrypt_all(self, ciphertexts: Iterable[tuple[str, int, bytes]]) -> list[Any]:
         """Decrypt many values, each given as part, user id and ciphertext; in the same order."""
         return self.vault.decrypt_all([(one, f"{part}:{user_id}") for part, user_id, one in ciphertexts])
+
+    def decrypt_readable(self, ciphertexts: Sequence[tuple[str, int, bytes]]) -> list[Any]:
+        """Decrypt many values as `decrypt_all` does, but with `DAMAGED` in place of each that cannot be decrypted.
+
+        The damage is logged: it costs that value, and not the others of the response.
+        """
+        try:
+            return self.decrypt_all(ciphertexts)
+        except DecryptionError:
+            return [self._readable(*one) for one in ciphertexts]
+
+    def _readable(self, part: str, user_id: int, ciphertext: bytes) -> Any:
+        try:
+            return self.decrypt(part, user_id, ciphertext)
+        except DecryptionError:
+            _log.error("damaged=%s user=%d: exposurekit service check names the row", part, user_id)
+            return DAMAGED
 
     async def all(self, statement: Executable, values: Values = None) -> Sequence[Row[Any]]:
         """Return every row."""

@@ -20,7 +20,7 @@ from exposurekit.contract.webhooks import GROUPING_WINDOW, GROUPS
 from exposurekit.errors import ConfigurationError
 from exposurekit.service.accounts import consent
 from exposurekit.service.storage import leases
-from exposurekit.service.storage.database import Session
+from exposurekit.service.storage.database import DAMAGED, Session
 from exposurekit.service.storage.leases import Lease
 from exposurekit.service.storage.tables import attempts, deliveries, events, integrators, users
 from exposurekit.service.webhooks import endpoints
@@ -151,8 +151,11 @@ async def _open_window(session: Session, user_id: int, now: datetime) -> int:
 async def _close_window(session: Session, delivery_id: int, user_id: int) -> bytes:
     groups: dict[str, list[Any]] = {}
     rows = select(events.c.kind, events.c.ciphertext).filter_by(delivery_id=delivery_id).order_by(events.c.id)
-    for row in await session.all(rows):
-        groups.setdefault(row.kind, []).append(session.decrypt(EVENT, user_id, row.ciphertext))
+    found = await session.all(rows)
+    items = session.decrypt_readable([(EVENT, user_id, row.ciphertext) for row in found])
+    for row, item in zip(found, items, strict=True):
+        if item is not DAMAGED:
+            groups.setdefault(row.kind, []).append(item)
     names = [name for name in GROUPS if name in groups]
     body = {"user_id": user_id, "events": names, **{name: groups[name] for name in names}}
     ciphertext = session.encrypt(BODY, user_id, codec.encode(body, "json").decode())

@@ -1,0 +1,87 @@
+"""Check of a database: every encrypted value is decrypted, and SQLite's own check of the file."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Column, Select, Table, literal, select, text
+from sqlalchemy.exc import DBAPIError
+
+from exposurekit.service.accounts.users import PERSON, SECRET
+from exposurekit.service.findings.candidates import CANDIDATE
+from exposurekit.service.storage import tables
+from exposurekit.service.storage.database import DAMAGED, Session
+from exposurekit.service.webhooks.endpoints import CALLBACK
+from exposurekit.service.webhooks.outbox import BODY, EVENT
+
+_ROWS = 500  # at a time
+_MESSAGES_MAX = 20  # of SQLite's check
+_UNREADABLE = "cannot be read"
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """A row that is damaged; `row` and `user_id` are None if that is not known."""
+
+    table: str
+    row: int | None
+    user_id: int | None
+    problem: str
+
+
+def _encrypted() -> list[tuple[Table, Column[bytes], Column[int], str | Column[str]]]:
+    """Each encrypted column, with the column of its owner's id and the purpose of its values."""
+    return [
+        (tables.integrators, tables.integrators.c.callback_ciphertext, tables.integrators.c.id, CALLBACK),
+        (tables.users, tables.users.c.secret_ciphertext, tables.users.c.id, SECRET),
+        (tables.users, tables.users.c.ciphertext, tables.users.c.id, PERSON),
+        (tables.deliveries, tables.deliveries.c.body_ciphertext, tables.deliveries.c.user_id, BODY),
+        *(
+            (table, table.c.ciphertext, table.c.user_id, purpose)
+            for table, purpose in (
+                (tables.user_items, tables.user_items.c.kind),
+                (tables.records, "records"),
+                (tables.links, "links"),
+                (tables.alerts, "alerts"),
+                (tables.candidates, CANDIDATE),
+                (tables.events, EVENT),
+            )
+        ),
+    ]
+
+
+async def check(session: Session) -> tuple[int, list[Damage]]:
+    """Return the number of encrypted values that were read, and what is damaged."""
+    checked, damage = 0, await _check_file(session)
+    for table, column, owner, purpose in _encrypted():
+        last = -1
+        purposes = literal(purpose) if isinstance(purpose, str) else purpose
+        rows: Select[Any] = (
+            select(table.c.id, owner, purposes, column).where(column.is_not(None)).order_by(table.c.id)
+        )
+        while True:
+            try:
+                found = await session.all(rows.where(table.c.id > last).limit(_ROWS))
+            except DBAPIError:
+                damage.append(Damage(table.name, None, None, f"{_UNREADABLE} after row {last}"))
+                break
+            values = session.decrypt_readable([(row[2], row[1], row[3]) for row in map(tuple, found)])
+            for row, value in zip(map(tuple, found), values, strict=True):
+                if value is DAMAGED:
+                    user_id = None if table is tables.integrators else row[1]
+                    damage.append(Damage(table.name, row[0], user_id, f"{column.name} {_UNREADABLE}"))
+            checked += len(found)
+            if len(found) < _ROWS:
+                break
+            last = found[-1][0]
+    return checked, damage
+
+
+async def _check_file(session: Session) -> list[Damage]:
+    """SQLite's own check; PostgreSQL has none that an ordinary user may run."""
+    if await session.connection.run_sync(lambda connection: connection.dialect.name) != "sqlite":
+        return []
+    try:
+        messages = [row[0] for row in await session.all(text(f"PRAGMA integrity_check({_MESSAGES_MAX})"))]
+    except DBAPIError:
+        messages = [_UNREADABLE]
+    return [Damage("the file", None, None, message) for message in messages if message != "ok"]
