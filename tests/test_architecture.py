@@ -277,6 +277,7 @@ IDEAS = {
     "notebook.magic": "registration in IPython",
     "privacy.vocabulary": "words that are no personal data",
     "sandbox.collector": "collects the sandbox's past",
+    "service.check": "a command, on every table",
     "service.http.request": "an outgoing request",
     "service.webhooks.delivery": "one attempt to send a delivery",
     "widgets.column_summary": "what a column contains, in a small picture",

@@ -110,7 +110,7 @@ def integrator_list(*, database: ServiceDatabase, as_json: bool) -> None:
 
 @integrator.command("set-quota")
 @click.argument("name")
-@click.argument("people", type=click.IntRange(0), required=False)
+@click.argument("people", type=click.IntRange(0, 2**31 - 1), required=False)
 @click.option("--no-quota", is_flag=True, help="Any number of people.")
 @service_options
 def integrator_set_quota(*, name: str, people: int | None, no_quota: bool, database: ServiceDatabase) -> None:

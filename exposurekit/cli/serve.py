@@ -19,7 +19,7 @@ from exposurekit.service.api.rate_limits import REQUESTS_PER_SECOND
 
 def _parse_network(text: str) -> str:
     try:
-        return str(ipaddress.ip_network(text, strict=False))
+        return str(ipaddress.ip_network(text))
     except ValueError:
         raise click.BadParameter(
             "it must be an address or a network, such as 127.0.0.1 or 10.0.0.0/8"
@@ -44,7 +44,11 @@ def _parse_network(text: str) -> str:
     help="The address or network of a proxy whose X-Forwarded-For names the client, such as 127.0.0.1; repeat for several, "
     "or separate them by spaces in the variable.",
 )
-@click.option("--create", is_flag=True, help="Create the database if there is none, as integrator add does.")
+@click.option(
+    "--create",
+    is_flag=True,
+    help="Create the database file and the key if there are none, as integrator add does.",
+)
 @click.option(
     "--no-worker", is_flag=True, help="Serve the API only; run the background jobs with exposurekit worker."
 )

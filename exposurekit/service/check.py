@@ -60,19 +60,19 @@ async def check(session: Session) -> tuple[int, list[Damage]]:
         )
         while True:
             try:
-                found = await session.all(rows.where(table.c.id > last).limit(_ROWS))
+                page = await session.all(rows.where(table.c.id > last).limit(_ROWS))
             except DBAPIError:
                 damage.append(Damage(table.name, None, None, f"{_UNREADABLE} after row {last}"))
                 break
-            values = session.decrypt_readable([(row[2], row[1], row[3]) for row in map(tuple, found)])
-            for row, value in zip(map(tuple, found), values, strict=True):
+            values = session.decrypt_readable([(row[2], row[1], row[3]) for row in map(tuple, page)])
+            for row, value in zip(map(tuple, page), values, strict=True):
                 if value is DAMAGED:
                     user_id = None if table is tables.integrators else row[1]
                     damage.append(Damage(table.name, row[0], user_id, f"{column.name} {_UNREADABLE}"))
-            checked += len(found)
-            if len(found) < _ROWS:
+            checked += len(page)
+            if len(page) < _ROWS:
                 break
-            last = found[-1][0]
+            last = page[-1][0]
     return checked, damage
 
 

@@ -8,7 +8,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -16,19 +16,22 @@ from functools import partial
 
 from sqlalchemy import Table
 
+from exposurekit.contract.webhooks import RETRY_DELAYS
 from exposurekit.errors import ExposureError
 from exposurekit.service.http.client import HttpClient
 from exposurekit.service.scanning.politeness import PoliteFetcher
 from exposurekit.service.scanning.removal_job import remove
 from exposurekit.service.scanning.scan import ScanContext, scan
+from exposurekit.service.scanning.schedule import SCAN_EVERY, VERIFIED_WITHIN, verified_within
 from exposurekit.service.scanning.websearch import Engine
 from exposurekit.service.sites.definition import Definition
 from exposurekit.service.storage import leases, tables
 from exposurekit.service.storage.database import DATABASE_ERRORS, Database
-from exposurekit.service.storage.leases import Lease, LeaseLost
+from exposurekit.service.storage.leases import Bounds, Lease, LeaseLost
 from exposurekit.service.webhooks import delivery, outbox
 
-TIDY_EVERY_S = 3600
+TIDY_EVERY_S, CORRECT_EVERY_S = 3600, 60
+CLOCK_MARGIN = timedelta(minutes=1)  # by which a clock may be set back without an effect
 FILL_AFTER_S = 0.2
 AFTER_FAULT = timedelta(hours=6)
 EVERYWHERE = ("0.0.0.0/0", "::/0")
@@ -62,6 +65,7 @@ class _JobType:
     concurrency: int
     seconds: float
     run_job: Callable[[Lease], Awaitable[None]]
+    due_within: timedelta  # the longest time until a row is due
     is_shared: bool = False  # whether integrators take turns
 
 
@@ -102,9 +106,13 @@ class Worker:
         p = self._config
         deliver = partial(delivery.deliver, context.database, http)
         self._job_types = (
-            _JobType("scan", tables.users, p.scans, p.scan_s, partial(scan, context), is_shared=True),
-            _JobType("removal", tables.records, p.removals, p.removal_s, partial(remove, context)),
-            _JobType("delivery", tables.deliveries, p.deliveries, p.delivery_s, deliver),
+            _JobType(
+                "scan", tables.users, p.scans, p.scan_s, partial(scan, context), SCAN_EVERY, is_shared=True
+            ),
+            _JobType(
+                "removal", tables.records, p.removals, p.removal_s, partial(remove, context), VERIFIED_WITHIN
+            ),
+            _JobType("delivery", tables.deliveries, p.deliveries, p.delivery_s, deliver, max(RETRY_DELAYS)),
         )
 
     async def run(self) -> None:
@@ -116,7 +124,8 @@ class Worker:
             _log.warning("no site definitions: no site is scanned; pass --sites DIRECTORY")
         async with asyncio.TaskGroup() as loops:
             loops.create_task(self._run_loop(until_idle=False))
-            loops.create_task(self._delete_old_deliveries())
+            loops.create_task(self._repeat("tidy", TIDY_EVERY_S, self._delete_old_deliveries))
+            loops.create_task(self._repeat("clock", CORRECT_EVERY_S, self._correct_due_times))
 
     async def run_until_idle(self) -> int:
         """Run every due job, and the jobs that they make due. Return how many."""
@@ -206,6 +215,8 @@ class Worker:
 
     async def _start_jobs(self, slots: "_JobSlots") -> int:
         slots.filled_at = time.monotonic()
+        running = (one.integrator_id for one in slots.running.values())
+        slots.turns.running = Counter(one for one in running if one is not None)
         leases_ = await self._acquire(slots)
         for lease in leases_:
             slots.running[asyncio.create_task(self._run_job(slots.job_type, lease))] = lease
@@ -234,7 +245,7 @@ class Worker:
                 job_type.table,
                 limit=slots.free,
                 duration=self._lease_duration(job_type),
-                running=slots.running_by_integrator if job_type.is_shared else None,
+                turns=slots.turns if job_type.is_shared else None,
             )
 
     def _lease_duration(self, job_type: _JobType) -> timedelta:
@@ -263,14 +274,35 @@ class Worker:
                 await leases.complete(session, job_type.table, lease, due_at=later)
 
     async def _delete_old_deliveries(self) -> None:
-        """Delete old delivered webhooks, once an hour."""
+        async with self.context.database.writing() as session:
+            await outbox.delete_delivered(session)
+
+    async def _correct_due_times(self) -> None:
+        """Correct what a clock that was ahead has put off."""
+        for bounds in self._bounds():
+            async with self.context.database.reading() as session:
+                if not await bounds.are_exceeded(session):
+                    continue
+            async with self.context.database.writing() as session:
+                corrected = await bounds.enforce(session)
+            _log.warning("clock=was ahead table=%s corrected=%d", bounds.table.name, corrected)
+
+    def _bounds(self) -> Iterator[Bounds]:
+        for one in self._job_types:
+            duration = self._lease_duration(one) + CLOCK_MARGIN
+            yield Bounds(one.table, one.due_within + CLOCK_MARGIN, duration)
+            if one.table is tables.records and (sites := self.context.definitions):
+                longest = max(*map(verified_within, sites.values()), AFTER_FAULT) + CLOCK_MARGIN
+                yield Bounds(one.table, longest, duration, tables.records.c.site.in_(sites))
+
+    async def _repeat(self, name: str, every_s: float, task: Callable[[], Awaitable[None]]) -> None:
+        """Run a task periodically."""
         while True:
             try:
-                async with self.context.database.writing() as session:
-                    await outbox.delete_delivered(session)
-            except Exception as fault:  # noqa: BLE001  retried in an hour
-                _log.error("worker=tidy fault=%s", type(fault).__name__)
-            await asyncio.sleep(TIDY_EVERY_S)
+                await task()
+            except Exception as fault:  # noqa: BLE001  tried again
+                _log.error("worker=%s fault=%s", name, type(fault).__name__)
+            await asyncio.sleep(every_s)
 
 
 @dataclass(slots=True)
@@ -278,16 +310,12 @@ class _JobSlots:
     job_type: _JobType
     running: dict[asyncio.Task[None], Lease] = field(default_factory=dict)
     filled_at: float = 0.0
+    turns: leases.Turns = field(default_factory=leases.Turns)
 
     @property
     def free(self) -> int:
         """How many more jobs can start."""
         return self.job_type.concurrency - len(self.running)
-
-    @property
-    def running_by_integrator(self) -> Counter[int]:
-        """How many jobs run for each integrator."""
-        return Counter(one.integrator_id for one in self.running.values() if one.integrator_id is not None)
 
     @property
     def is_worth_filling(self) -> bool:

@@ -95,7 +95,7 @@ class _Server(uvicorn.Server):
                 interface="asgi3",
                 lifespan="on",
                 proxy_headers=bool(trusted_proxies),
-                forwarded_allow_ips=[*trusted_proxies],
+                forwarded_allow_ips=[*trusted_proxies, *_mapped(trusted_proxies)],
                 ws="none",
                 http=self._connections.protocol(),
                 timeout_keep_alive=KEEP_ALIVE_S,
@@ -159,6 +159,13 @@ class _Server(uvicorn.Server):
             self.failure = failure
             self.should_exit = True
             raise
+
+
+def _mapped(networks: Sequence[str]) -> Iterator[str]:
+    """IPv4 networks as a socket of IPv6 names them."""
+    for one in map(ipaddress.ip_network, networks):
+        if one.version == 4:  # noqa: PLR2004
+            yield f"::ffff:{one.network_address}/{96 + one.prefixlen}"
 
 
 @contextmanager

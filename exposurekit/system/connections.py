@@ -28,7 +28,7 @@ HEAD_S, WRITE_S = 10.0, 30.0
 HEAD_MAX = 64 << 10  # bytes of a request line with its headers
 READ_LEAST = 64 << 10  # bytes that a client must read in each `WRITE_S`
 CONNECTIONS_MAX = 2_000
-PIPELINED_MAX = 8  # requests that a client may send before it reads a response; each takes memory
+PIPELINED_MAX = 8  # requests that may wait for the response before them; each takes memory
 UNREAD_MAX = 64 << 20  # bytes of all responses that clients do not read
 RESERVED_FILES = 80  # of the files a process may open: databases, logs, requests to other hosts
 _LEAST = 8
@@ -46,8 +46,8 @@ class Connections:
         most: The number of connections; fewer if the process may not open so many files.
         head_s: The seconds from the connection, or the first byte of a request, until its headers are complete.
         write_s: The seconds in which a client must read `READ_LEAST` of what is buffered for it, or all of it.
-        unread_max: The bytes of all responses that clients read no further within a second; beyond it the largest of
-            the address with most are closed.
+        unread_max: The bytes of all responses of which clients read less than `READ_LEAST` in a second; beyond it the
+            largest of the address with most are closed.
     """
 
     def __init__(
@@ -222,9 +222,9 @@ class _Bounded:
         self.deadline = time.monotonic() + self.all.write_s if self._buffered else None
 
     def unread(self) -> int:
-        """Return the bytes for the client, if it has read none for a second; otherwise 0."""
+        """Return the bytes for the client, if it has read less than `READ_LEAST` in a second; otherwise 0."""
         before, self._unread = self._unread, self.transport.get_write_buffer_size()
-        return self._unread if 0 < before <= self._unread else 0
+        return self._unread if before and before - self._unread < READ_LEAST else 0
 
     def is_read(self) -> bool:
         """Return whether the client has read enough since it was last given time; it then has as much again."""
@@ -258,10 +258,11 @@ class _Fast(_Bounded):
         pipeline: deque[Any]
 
     def on_headers_complete(self) -> None:
-        if self.parser.should_upgrade():
+        if self.parser.should_upgrade() or self.transport.is_closing():
             return
         super().on_headers_complete()  # type: ignore[misc]
         if len(self.pipeline) > PIPELINED_MAX:
+            self.pipeline.clear()
             self.end()
 
     def on_body(self, body: bytes) -> None:

@@ -1,7 +1,8 @@
 """A limit on the memory of what clients are sending: the client that holds most makes way for the others."""
 
+import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from exposurekit.errors import ExposureError
@@ -14,12 +15,13 @@ class MemoryBudgetExceeded(ExposureError):
 class MemoryBudget:
     """Bytes that requests share.
 
-    >>> budget = MemoryBudget(1_000)
-    >>> with budget.reservation("192.0.2.1", lambda: print("makes way")) as slow:
+    >>> budget, limits = MemoryBudget(1_000), (asyncio.timeout(None), asyncio.timeout(None))
+    >>> with budget.reservation("192.0.2.1", limits[0]) as slow:
     ...     slow.add(800)
-    ...     with budget.reservation("192.0.2.2", lambda: None) as other:
-    ...         other.add(300)
-    makes way
+    ...     with budget.reservation("192.0.2.2", limits[1]) as other:
+    ...         other.add(200)
+    ...         slow.is_current
+    True
     """
 
     def __init__(self, size: int) -> None:
@@ -27,14 +29,14 @@ class MemoryBudget:
         self._reservations: dict[Reservation, None] = {}  # the oldest first
 
     @contextmanager
-    def reservation(self, owner: str, make_way: Callable[[], object]) -> Iterator["Reservation"]:
+    def reservation(self, owner: str, limit: asyncio.Timeout) -> Iterator["Reservation"]:
         """Reserve bytes for the duration of the block.
 
         Args:
             owner: Who sends, such as an address.
-            make_way: Called if others need the memory: it ends the request soon, and its bytes count no more.
+            limit: The time limit of what it sends; if others need the memory, it ends at once.
         """
-        one = Reservation(self, owner, make_way)
+        one = Reservation(self, owner, limit)
         self._reservations[one] = None
         try:
             yield one
@@ -43,16 +45,18 @@ class MemoryBudget:
 
     def take(self, one: "Reservation", size: int) -> None:
         """Add bytes to a reservation; if there are too few, the oldest of the owner with most makes way."""
-        if one not in self._reservations:
+        if not one.is_current:
             raise MemoryBudgetExceeded("this request had to make way for others")
         one.size += size
         self._free -= size
         while self._free < 0:
             following = self._next_to_go()
             if following is None or following is one:
+                self._forget(one)
                 raise MemoryBudgetExceeded("too much is being sent at once")
             self._forget(following)
-            following.make_way()
+            if not following.limit.expired():
+                following.limit.reschedule(0)
 
     def _next_to_go(self) -> "Reservation | None":
         can_go = [one for one in self._reservations if one.size and not one.is_complete]
@@ -62,7 +66,8 @@ class MemoryBudget:
         return max(can_go, key=lambda one: totals[one.owner], default=None)  # of equal ones the first
 
     def _forget(self, one: "Reservation") -> None:
-        if one in self._reservations:
+        if one.is_current:
+            one.is_current = False
             del self._reservations[one]
             self._free += one.size
 
@@ -70,11 +75,12 @@ class MemoryBudget:
 class Reservation:
     """The bytes of one request."""
 
-    def __init__(self, budget: MemoryBudget, owner: str, make_way: Callable[[], object]) -> None:
+    def __init__(self, budget: MemoryBudget, owner: str, limit: asyncio.Timeout) -> None:
         self._budget = budget
         self.owner = owner
-        self.make_way = make_way
+        self.limit = limit
         self.size = 0
+        self.is_current = True  # it has not made way
         self.is_complete = False  # everything has arrived: it makes way for nobody
 
     def add(self, size: int) -> None:

@@ -205,7 +205,8 @@ def test_credentials_as_printed_work_in_an_env_file(shell, monkeypatch):
         (["integrator", "rotate", "nobody"], "integrator add NAME creates one"),
         (["serve", "--database", "sqlite:///a.db?mode=memory"], "sqlite:///FILE"),
         (["serve", "--database", "mysql://x"], "sqlite:///FILE"),
-        (["serve", "--port", "0", "--database", "sqlite:////nowhere/at/all.db"], "cannot be opened"),
+        (["serve", "--port", "0", "--database", "sqlite:////nowhere/at/all.db"], "no such database"),
+        (["serve", "--create", "--database", "sqlite:////nowhere/at/all.db"], "cannot be opened"),
         (["demo", "--out", "nowhere/page.html"], "Error: --out: no such directory: nowhere"),
     ],
 )

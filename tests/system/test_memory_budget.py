@@ -1,52 +1,98 @@
 """A limit on memory: who holds most makes way."""
 
+import asyncio
+from contextlib import ExitStack
+
 import pytest
+from support.services import in_event_loop
 
 from exposurekit.system.memory_budget import MemoryBudget, MemoryBudgetExceeded
 
 
-class Ended(list):
-    """The names of the requests that made way, in order."""
+class Requests(ExitStack):
+    """Requests that send to one budget; those that made way have timed out."""
 
-    def request(self, budget, owner, name):
-        return budget.reservation(owner, lambda: self.append(name))
+    def __init__(self, size):
+        super().__init__()
+        self.budget, self.sending = MemoryBudget(size), {}
+
+    def begins(self, owner, name):
+        return asyncio.create_task(self._sends(owner, name))
+
+    async def _sends(self, owner, name):
+        limit = asyncio.timeout(30)
+        with self.budget.reservation(owner, limit) as self.sending[name]:
+            async with limit:
+                await asyncio.Event().wait()
 
 
-def test_the_oldest_request_of_whom_with_most_makes_way():
-    budget, ended = MemoryBudget(1_000), Ended()
-    with (
-        ended.request(budget, "a", "a1") as first,
-        ended.request(budget, "b", "b1") as other,
-        ended.request(budget, "a", "a2") as second,
-        ended.request(budget, "b", "b2") as newest,
-    ):
-        first.add(300)
-        other.add(400)
-        second.add(200)
-        newest.add(100)
-        assert ended == []
-        newest.add(1)
-        assert ended == ["b1"]  # 501 bytes in two requests, against 500
-        with pytest.raises(MemoryBudgetExceeded):
-            other.add(1)  # it has made way, and ends soon
-        newest.add(399)
-        assert ended == ["b1"]
-        second.add(1)
-        assert ended == ["b1", "a1"]
-        with pytest.raises(MemoryBudgetExceeded):
-            newest.add(600)  # it has most itself
-    with ended.request(budget, "c", "c1") as whole:
+async def begun(requests, *names):
+    tasks = {name: requests.begins(name[0], name) for name in names}
+    await asyncio.sleep(0)
+    return tasks
+
+
+async def ended(tasks):
+    await asyncio.sleep(0.01)
+    return {name for name, task in tasks.items() if task.done()}
+
+
+@in_event_loop
+async def test_the_oldest_request_of_whom_with_most_makes_way():
+    requests = Requests(1_000)
+    tasks = await begun(requests, "a1", "b1", "a2", "b2")
+    for name, size in (("a1", 300), ("b1", 400), ("a2", 200), ("b2", 100)):
+        requests.sending[name].add(size)
+    assert await ended(tasks) == set()
+    requests.sending["b2"].add(1)  # 501 bytes in two requests, against 500
+    with pytest.raises(MemoryBudgetExceeded):
+        requests.sending["b1"].add(1)  # it has made way, and ends soon
+    assert await ended(tasks) == {"b1"}
+    requests.sending["b2"].add(399)
+    assert await ended(tasks) == {"b1"}
+    requests.sending["a2"].add(1)
+    assert await ended(tasks) == {"b1", "a1"}
+    with pytest.raises(MemoryBudgetExceeded):
+        requests.sending["b2"].add(600)  # it has most itself
+    for task in tasks.values():
+        task.cancel()
+    await asyncio.gather(*tasks.values(), return_exceptions=True)
+    with requests.budget.reservation("c", asyncio.timeout(30)) as whole:
         whole.add(1_000)  # everything was given back, once
         with pytest.raises(MemoryBudgetExceeded):
             whole.add(1)
 
 
-def test_what_has_arrived_makes_way_for_nobody():
-    budget, ended = MemoryBudget(1_000), Ended()
-    with ended.request(budget, "a", "a1") as complete, ended.request(budget, "b", "b1") as other:
-        complete.add(900)
-        complete.is_complete = True
-        other.add(100)
-        with pytest.raises(MemoryBudgetExceeded):
-            other.add(1)
-        assert ended == []
+@in_event_loop
+async def test_what_has_arrived_makes_way_for_nobody():
+    requests = Requests(1_000)
+    tasks = await begun(requests, "a1", "b1")
+    requests.sending["a1"].add(900)
+    requests.sending["a1"].is_complete = True
+    requests.sending["b1"].add(100)
+    with pytest.raises(MemoryBudgetExceeded):
+        requests.sending["b1"].add(1)
+    assert await ended(tasks) == set()
+    for task in tasks.values():
+        task.cancel()
+
+
+@in_event_loop
+async def test_a_request_that_is_timing_out_does_not_disturb_another():
+    budget, limit = MemoryBudget(1_000), asyncio.timeout(30)
+
+    async def slow():
+        with budget.reservation("a", limit) as reserved:
+            reserved.add(900)
+            async with limit:
+                limit.reschedule(0)
+                await asyncio.Event().wait()
+
+    task = asyncio.create_task(slow())
+    while not limit.expired():
+        await asyncio.sleep(0)
+        if limit.expired():
+            with budget.reservation("b", asyncio.timeout(30)) as other:
+                other.add(500)
+    await asyncio.gather(task, return_exceptions=True)
+    assert isinstance(task.exception(), TimeoutError)

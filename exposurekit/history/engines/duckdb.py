@@ -59,7 +59,8 @@ class DuckDB:
     """Runs queries on this machine, also from several threads at a time.
 
     Args:
-        memory_limit: As DuckDB writes it, such as ``"2GB"``; more is spilled to a private directory.
+        memory_limit: As DuckDB writes it, such as ``"2GB"``, for all engines of this process with the same settings; more
+            is spilled to a private directory.
         threads: The number of threads; by default one per core.
         as_written: Whether joins and filters run in the order of the text.
         keeps_small: Whether small tables stay in memory, for an engine that is asked about them again and again.
@@ -196,7 +197,7 @@ class _Instance:
             self._engines -= 1
             if self._engines:
                 return
-            if any(Path(self._spill).iterdir()):
+            if not Path(self._spill).is_dir() or any(Path(self._spill).iterdir()):
                 self.end()
                 return
             for switch in ("false", "true"):

@@ -61,7 +61,7 @@ def create_app(
     Senders post to an unguessable path, the path secret (16 to 200 letters, digits and ``._~-``), else to ``/``. If
     there is a Standard Webhooks signing secret, or several during a rotation, every request must be signed, also on a
     secret path. Raises `ConfigurationError` without any secret, since anybody could post. If the bodies in memory
-    exceed `memory_max`, the oldest that is arriving from the address with most makes way, with 408.
+    exceed `memory_max`, the oldest that is arriving from the address with most makes way, with 503.
     """
     secrets = [signing_secrets] if isinstance(signing_secrets, str) else signing_secrets
     keys = decode_secrets(secrets)
@@ -151,7 +151,7 @@ class _Receiver:
         signature = self._auth.check_headers(headers)
         client = scope.get("client")
         limit = asyncio.timeout(self._body_timeout_s)
-        with self._memory.reservation(client[0] if client else "", lambda: limit.reschedule(0)) as memory:
+        with self._memory.reservation(client[0] if client else "", limit) as memory:
             body = await self._read_body(headers, receive, limit, memory)
             self._auth.check_signature(signature, body)
             webhook_id = headers.get(b"webhook-id", b"").decode("latin-1") or None
@@ -176,10 +176,9 @@ class _Receiver:
                         memory.add(len(chunk))
                         body += chunk
             memory.is_complete = True
-        except MemoryBudgetExceeded:
-            raise _RequestRejected(503, "memory limit", body_unread=True) from None
-        except TimeoutError:
-            raise _RequestRejected(408, "slow body", body_unread=True) from None
+        except (MemoryBudgetExceeded, TimeoutError):
+            status, reason = (408, "slow body") if memory.is_current else (503, "memory limit")
+            raise _RequestRejected(status, reason, body_unread=True) from None
         if size > self._body_max:
             raise _RequestRejected(413, "size")
         return bytes(body)

@@ -59,10 +59,7 @@ async def create(session: Session, integrator_id: int, values: Mapping[str, Any]
     integrator = await integrators.lock(session, integrator_id)
     if integrator is None:
         raise ApiError(401, integrators.NOT_ACCEPTED)  # removed meanwhile
-    if integrator.people_max is not None:
-        [(people,)] = await session.rows(_COUNT, {"integrator_id": integrator_id})
-        if people >= integrator.people_max:
-            raise ApiError(400, f"the quota of {integrator.people_max:,} people is reached: ask the operator")
+    await _check_quota(session, integrator_id, integrator.people_max)
     # The row comes first: ciphertexts are bound to its id.
     row = {"integrator_id": integrator_id, "secret_ciphertext": b"", "ciphertext": b"", "created_at": now}
     user_id = await session.add(sql.insert(tables.users), row)
@@ -75,6 +72,26 @@ async def create(session: Session, integrator_id: int, values: Mapping[str, Any]
         await consent.consent(session, user_id, granted_by=integrator.attested_by)
     is_scanning = integrator.attested_by is not None
     return Account(user_id, secret, ciphertext, is_scanning=is_scanning, identification_on_file=False)
+
+
+async def check_may_create(session: Session, integrator_id: int) -> bool:
+    """Return whether a new user would be scanned; raises the `ApiError` of `create` that depends on no value."""
+    row = tables.integrators.c
+    integrator = await session.first(
+        sql.select(row.attested_by, row.people_max).where(row.id == integrator_id)
+    )
+    if integrator is None:
+        raise ApiError(401, integrators.NOT_ACCEPTED)
+    await _check_quota(session, integrator_id, integrator.people_max)
+    return integrator.attested_by is not None
+
+
+async def _check_quota(session: Session, integrator_id: int, quota: int | None) -> None:
+    if quota is None:
+        return
+    [(people,)] = await session.rows(_COUNT, {"integrator_id": integrator_id})
+    if people >= quota:
+        raise ApiError(400, f"the quota of {quota:,} people is reached: ask the operator")
 
 
 async def update(session: Session, account: Account, values: Mapping[str, Any]) -> tuple[Account, bool]:

@@ -4,6 +4,8 @@ from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from starlette.requests import ClientDisconnect
+
 from exposurekit.contract import codec, operations
 from exposurekit.service.accounts import users
 from exposurekit.service.accounts.users import Account
@@ -54,11 +56,15 @@ async def handle(context: ApiContext, request: ApiRequest, encoding: str) -> byt
 
 
 async def _create_user(context: ApiContext, principal: Principal, values: Mapping[str, Any]) -> Payload:
-    if values.get("async"):
+    async with context.database.reading() as session:  # before it waits for a scan
+        is_scanned = await users.check_may_create(session, principal.integrator_id)
+    if values.get("async") or not is_scanned:
         async with context.database.writing() as session:
             account = await users.create(session, principal.integrator_id, values)
             return {"user": await users.show(session, account)}
     async with context.scans.turn(principal.integrator_id) as turn:
+        if await principal.is_disconnected():
+            raise ClientDisconnect  # it may have asked again: nobody is registered twice
         async with context.database.writing() as session:
             account = await users.create(session, principal.integrator_id, values)
             if not account.is_scanning:

@@ -18,7 +18,7 @@ _REFUSALS = {
     413: f"The body is larger than {requests.BODY_MAX} bytes.",
     415: "The body has an unsupported content type.",
     429: "Too many requests or failed authentications; Retry-After says how long to wait.",
-    503: "The database is not available, or all scans are busy; Retry-After says when to try again.",
+    503: "The service or its database is busy; Retry-After says when to try again.",
 }
 _ABOUT = (
     "Parameters are read from the path, the query and the body, and credentials also from the headers "

@@ -1,7 +1,7 @@
 """Read a request's values from path, query, body and headers."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -47,7 +47,8 @@ class ApiRequest:
     headers: RawHeaders = field(repr=False)
     query: bytes = field(repr=False)
     body: bytes = field(repr=False)
-    problem: ApiError | None = None  # why the body is incomplete; raised once the key is checked
+    problem: ApiError | None  # why the body is incomplete; raised once the key is checked
+    is_disconnected: Callable[[], Awaitable[bool]] = field(repr=False)
 
 
 async def receive(
@@ -61,20 +62,27 @@ async def receive(
     """Receive a request; errors of the body are kept in `problem`."""
     path: Values = {**scope["path_params"]}
     name, api_key = path.pop("integration_name"), path["api_key"]
-    body, problem = b"", None
+    body, problem, starlette_request = b"", None, Request(scope, receive)
     if _announces_body(scope):
         client, limit = scope.get("client"), asyncio.timeout(body_timeout_s)
-        try:
-            with memory.reservation(client[0] if client else "", lambda: limit.reschedule(0)) as reserved:
+        with memory.reservation(client[0] if client else "", limit) as reserved:
+            try:
                 async with limit:
-                    body = await _bounded(Request(scope, receive).stream(), reserved)
-        except ApiError as refusal:
-            problem = refusal
-        except MemoryBudgetExceeded:
-            problem = ApiError(503, TOO_MUCH, closes=True, retry_after_s=RETRY_AFTER_S)
-        except TimeoutError:
-            problem = ApiError(400, "the body did not arrive in time", closes=True)
-    return ApiRequest(operation, name, api_key, path, scope["headers"], scope["query_string"], body, problem)
+                    body = await _bounded(starlette_request.stream(), reserved)
+            except ApiError as refusal:
+                problem = refusal
+            except (MemoryBudgetExceeded, TimeoutError):
+                problem = _out_of_time() if reserved.is_current else _out_of_memory()
+    rest = scope["headers"], scope["query_string"], body, problem, starlette_request.is_disconnected
+    return ApiRequest(operation, name, api_key, path, *rest)
+
+
+def _out_of_time() -> ApiError:
+    return ApiError(400, "the body did not arrive in time", closes=True)
+
+
+def _out_of_memory() -> ApiError:
+    return ApiError(503, TOO_MUCH, closes=True, retry_after_s=RETRY_AFTER_S)
 
 
 def _announces_body(scope: Scope) -> bool:

@@ -8,11 +8,13 @@ on.
 import asyncio
 import time
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from sqlalchemy import bindparam, select
 
+from exposurekit.errors import ExposureError
+from exposurekit.service.accounts import consent
 from exposurekit.service.errors import ApiError
 from exposurekit.service.storage import leases
 from exposurekit.service.storage.database import Database, Session
@@ -24,15 +26,16 @@ WAIT_S = 60
 RETRY_AFTER_S = 30
 BUSY = "all scans are busy, and nobody was registered: try again, or pass async=true"
 _POLL_EVERY_S = 0.25
-_SCANNING = select(users.c.is_scanning).where(users.c.id == bindparam("user_id"))
+WAITING_MAX = 100  # registrations of one integrator that wait for a slot
+_SCAN = select(users.c.is_scanning, users.c.lease).where(users.c.id == bindparam("user_id"))
 
 
 class ScanWaiter:
     """Waits for scans, which run in this process's worker or, without one, in another process."""
 
     def __init__(self, database: Database, worker: Worker | None = None, *, wait_s: float = WAIT_S) -> None:
-        self._database = database
-        self._worker = worker
+        self.database = database
+        self.worker = worker
         self._wait_s = wait_s
         self._slots = FairSlots(worker.scan_concurrency if worker else 0)
         self._running: dict[asyncio.Task[None], Lease] = {}
@@ -44,34 +47,25 @@ class ScanWaiter:
         Integrators wait in turn: one with many registrations does not delay those of the others.
         """
         turn = Turn(self, time.monotonic() + self._wait_s)
-        if self._worker is None:
+        if self.worker is None:
             yield turn
             return
         try:
             async with asyncio.timeout(self._wait_s):
                 await self._slots.acquire(integrator_id)
-        except TimeoutError:
-            raise ApiError(503, BUSY, retry_after_s=RETRY_AFTER_S) from None
-        scan = None
+        except (TimeoutError, TooManyWait):
+            raise busy() from None
         try:
             yield turn
-            scan = turn.scan
         finally:
-            if scan is None or scan.done():
+            if turn.scan is None or turn.scan.done():
                 self._slots.release(integrator_id)
             else:  # the slot stays taken until the scan ends
-                scan.add_done_callback(lambda _: self._slots.release(integrator_id))
+                turn.scan.add_done_callback(lambda _: self._slots.release(integrator_id))
 
-    async def acquire(self, session: Session, user_id: int) -> Lease | None:
-        """Acquire the scan of a new user before another worker can; None: the worker is in another process."""
-        if self._worker is None:
-            return None
-        return await leases.acquire_one(session, users, user_id, duration=self._worker.scan_lease_duration)
-
-    def begin(self, lease: Lease) -> asyncio.Task[None]:
+    def begin(self, worker: Worker, lease: Lease) -> asyncio.Task[None]:
         """Begin the scan of an acquired lease."""
-        assert self._worker is not None  # noqa: S101  `acquire` returned a lease
-        task = asyncio.create_task(self._worker.scan(lease))
+        task = asyncio.create_task(worker.scan(lease))
         self._running[task] = lease
         task.add_done_callback(self._running.pop)
         return task
@@ -83,22 +77,14 @@ class ScanWaiter:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
         if running:
-            await self._abandon(running.values())
+            async with self.database.writing() as session:
+                for lease in running.values():
+                    await leases.abandon(session, users, lease)
 
-    async def _abandon(self, acquired: Iterable[Lease]) -> None:
-        """Release scans, so that a worker can run them at once."""
-        async with self._database.writing() as session:
-            for lease in acquired:
-                await leases.abandon(session, users, lease)
 
-    async def poll(self, user_id: int, until: float) -> None:
-        """Wait for a scan that runs in another process."""
-        while time.monotonic() < until:
-            async with self._database.reading() as session:
-                row = await session.first(_SCANNING, {"user_id": user_id})
-            if row is None or not row.is_scanning:
-                return
-            await asyncio.sleep(_POLL_EVERY_S)
+def busy() -> ApiError:
+    """The error of a registration whose scan cannot begin."""
+    return ApiError(503, BUSY, retry_after_s=RETRY_AFTER_S)
 
 
 class Turn:
@@ -110,33 +96,65 @@ class Turn:
         self.scan: asyncio.Task[None] | None = None
 
     async def acquire(self, session: Session, user_id: int) -> Lease | None:
-        """As `ScanWaiter.acquire`, in the transaction that creates the user."""
-        return await self._scans.acquire(session, user_id)
+        """Acquire the scan of a new user before another worker can; None: the worker is in another process."""
+        worker = self._scans.worker
+        if worker is None:
+            return None
+        return await leases.acquire_one(session, users, user_id, duration=worker.scan_lease_duration)
 
     async def wait_for(self, user_id: int, lease: Lease | None) -> None:
-        """Wait until the scan ends, for what is left of the maximum time."""
-        if lease is None:
-            await self._scans.poll(user_id, self._until)
+        """Wait until the scan ends, for what is left of the maximum time.
+
+        Raises `ApiError` 503 if no worker of another process began it; then the user is erased again.
+        """
+        if lease is None or self._scans.worker is None:
+            await self._poll(user_id)
             return
-        self.scan = self._scans.begin(lease)
+        self.scan = self._scans.begin(self._scans.worker, lease)
         await asyncio.wait([self.scan], timeout=max(0, self._until - time.monotonic()))
+
+    async def _poll(self, user_id: int) -> None:
+        database = self._scans.database
+        while time.monotonic() < self._until:
+            async with database.reading() as session:
+                row = await session.first(_SCAN, {"user_id": user_id})
+            if row is None or not row.is_scanning:
+                return
+            await asyncio.sleep(_POLL_EVERY_S)
+        async with database.writing() as session:
+            row = await session.first(_SCAN.with_for_update(), {"user_id": user_id})
+            if row is None or not row.is_scanning or row.lease is not None:
+                return
+            await consent.purge(session, user_id)
+        raise busy()
+
+
+class TooManyWait(ExposureError):
+    """As many wait for this owner as may."""
 
 
 class FairSlots:
-    """A number of slots. A free one goes to the owner who holds fewest, of those who wait, in order of arrival."""
+    """A number of slots. A free one goes to the owner who holds fewest, of those who wait, in order of arrival.
+
+    One owner never holds all of them, and at most `WAITING_MAX` wait for it.
+    """
 
     def __init__(self, n: int) -> None:
         self._free = n
+        self._most = max(1, n - 1)  # of one owner
         self._taken: Counter[int] = Counter()
         self._waiting: dict[int, deque[asyncio.Future[None]]] = {}
 
     async def acquire(self, owner: int) -> None:
-        """Take a slot, or wait for one."""
-        if self._free:
+        """Take a slot, or wait for one; raises `TooManyWait`."""
+        if self._may_take(owner):
             self._take(owner)
             return
+        turns = self._waiting.setdefault(owner, deque())
+        if len(turns) >= WAITING_MAX:
+            raise TooManyWait("too many registrations wait for their scan")
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(owner, deque()).append(turn)
+        turns.append(turn)
         try:
             await turn
         except asyncio.CancelledError:
@@ -150,22 +168,25 @@ class FairSlots:
         """Give a slot back."""
         self._free += 1
         self._taken[owner] -= 1
-        if not self._taken[owner]:
-            del self._taken[owner]
-        if self._waiting:
-            following = min(self._waiting, key=lambda waiting: self._taken[waiting])
-            turn = self._waiting[following][0]
-            self._forget(following, turn)
-            self._take(following)
-            turn.set_result(None)
+        while following := [one for one in self._waiting if self._may_take(one)]:
+            one = min(following, key=self._taken.__getitem__)
+            turn = self._waiting[one][0]
+            self._forget(one, turn)
+            if not turn.done():  # otherwise it has just been given up
+                self._take(one)
+                turn.set_result(None)
+
+    def _may_take(self, owner: int) -> bool:
+        return self._free > 0 and self._taken[owner] < self._most
 
     def _take(self, owner: int) -> None:
         self._free -= 1
         self._taken[owner] += 1
 
     def _forget(self, owner: int, turn: asyncio.Future[None]) -> None:
-        """Drop a turn from the queue; the others of this owner queue behind the other owners."""
-        others = self._waiting.pop(owner)
-        others.remove(turn)
-        if others:
-            self._waiting[owner] = others
+        """Drop a turn from the queue, if it is there; the others of this owner queue behind the other owners."""
+        turns = self._waiting.pop(owner, deque())
+        if turn in turns:
+            turns.remove(turn)
+        if turns:
+            self._waiting[owner] = turns

@@ -36,11 +36,11 @@ async def known_listings(session: Session, user_id: int) -> dict[str, list[Listi
     return listings
 
 
-async def _readable(session: Session, user_id: int, rows: Select[Any]) -> list[tuple[Row[Any], Any]]:
+async def _readable(session: Session, user_id: int, query: Select[Any]) -> list[tuple[Row[Any], Any]]:
     """Return rows with what they store. A damaged one is as if not known: a scan that finds its listing restores it."""
-    found = await session.all(rows)
-    values = session.decrypt_readable([("records", user_id, row.ciphertext) for row in found])
-    return [(row, stored) for row, stored in zip(found, values, strict=True) if stored is not DAMAGED]
+    rows = await session.all(query)
+    values = session.decrypt_readable([("records", user_id, row.ciphertext) for row in rows])
+    return [(row, stored) for row, stored in zip(rows, values, strict=True) if stored is not DAMAGED]
 
 
 async def match_listings(subject: Subject, result: SiteResult, on: date) -> dict[str, Match]:

@@ -8,6 +8,15 @@ SCAN_EVERY = timedelta(weeks=1)
 RESCAN_AFTER = timedelta(hours=1)  # when there was nothing to scan: another worker may have the sites
 MIN_VERIFICATION_DELAY = timedelta(hours=1)  # after an opt-out, however short the site's processing time
 
+VERIFIED_WITHIN = timedelta(days=365)  # the longest that a definition may say
+_RETRIED_WITHIN = timedelta(days=3)  # of an opt-out that failed
+
+
+def verified_within(site: Definition) -> timedelta:
+    """Return the longest time until a record of a site is due."""
+    days = (site.removal.processing_days, site.verification.after_days or 0, site.verification.every_days)
+    return max(timedelta(days=max(days)), _RETRIED_WITHIN)
+
 
 def next_scan_at(now: datetime, *, scanned: bool) -> datetime:
     """Return when a user is scanned again; `scanned` says whether there was a site or a search engine to scan."""

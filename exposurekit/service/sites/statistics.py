@@ -30,6 +30,9 @@ class Health:
         return self.inconclusive_scans / self.scans if self.scans else None
 
 
+RESERVED_MAX = timedelta(hours=1)  # no queue of requests to one site is longer
+
+
 async def record_scan(session: Session, site: str, *, reason: str | None, trusted: bool) -> None:
     """Count a scan; ``reason`` says why it was inconclusive, None that it was conclusive."""
     row = await _lock_site(session, site)
@@ -50,7 +53,9 @@ async def reserve(session: Session, site: str, *, delay: timedelta) -> datetime:
     """Reserve the next time slot for a request to a site; no other request may follow within ``delay``."""
     row = await _lock_site(session, site)
     now = session.clock.now()
-    at = max(now, row.next_request_at or now)
+    at = row.next_request_at or now
+    if not now <= at <= now + RESERVED_MAX:
+        at = now  # nothing is reserved, or by a clock that was ahead
     await session.run(_CHANGE.values(next_request_at=at + delay), {"site": site})
     return at
 

@@ -187,8 +187,12 @@ class _ReadSession(AbstractAsyncContextManager[Session]):
 
 
 def exists(url: str) -> bool | None:
-    """Return whether an SQLite file exists; None for a server's database."""
+    """Return whether an SQLite file exists; None for a server's database.
+
+    Raises `ConfigurationError` if the URL is not supported.
+    """
     parsed = _parsed(url)
+    create_backend(parsed)
     if parsed.get_backend_name() != "sqlite":
         return None
     file = Path(parsed.database or "")

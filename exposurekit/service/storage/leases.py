@@ -8,12 +8,12 @@ cannot write its result.
 import secrets
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, Table, and_, bindparam, case, func, or_, select, update
+from sqlalchemy import ColumnElement, Select, Table, and_, bindparam, case, func, or_, select, true, update
 
 from exposurekit.errors import ExposureError
 from exposurekit.service.storage.database import Session
@@ -33,27 +33,41 @@ class Lease:
     integrator_id: int | None = None  # of a row that was acquired in turn
 
 
+class Turns:
+    """Whose turn it is: of the integrators who wait, the one for whom fewest rows run; of those the one served longest ago."""
+
+    def __init__(self) -> None:
+        self.running: Counter[int] = Counter()  # rows by integrator
+        self._served: dict[int, int] = {}  # the number of each one's last turn
+        self._n = 0
+
+    def shares(self, waiting: Sequence[int], n: int, more: Mapping[int, int]) -> Counter[int]:
+        """Give ``n`` turns to those who wait, and for whom ``more`` rows are about to run. Return how many each one gets."""
+        shares = Counter[int]()
+        for _ in range(n):
+            load = {one: self.running[one] + more.get(one, 0) + shares[one] for one in waiting}
+            following = min(waiting, key=lambda one: (load[one], self._served.get(one, 0)))
+            shares[following] += 1
+            self._n += 1
+            self._served[following] = self._n
+        return shares
+
+
 async def acquire(
-    session: Session,
-    table: Table,
-    *,
-    limit: int,
-    duration: timedelta,
-    running: Mapping[int, int] | None = None,
+    session: Session, table: Table, *, limit: int, duration: timedelta, turns: "Turns | None" = None
 ) -> list[Lease]:
     """Acquire the free rows that have been due longest.
 
-    With ``running``, the number of rows that the caller holds by integrator, integrators take turns: those who have fewest
-    come first. ``table`` then has an ``integrator_id``.
+    With ``turns``, integrators take turns; ``table`` then has an ``integrator_id``.
     """
     now = session.clock.now()
     token = secrets.token_hex(16)
     owners: dict[int, int | None] = {}  # by row
-    if running is None:
+    if turns is None:
         rows = await session.all(_oldest(table, now, limit))
         owners = {int(row.id): None for row in rows}
     else:
-        for integrator_id, ids in (await _in_turn(session, table, now, limit, running)).items():
+        for integrator_id, ids in (await _in_turn(session, table, now, limit, turns)).items():
             owners |= dict.fromkeys(ids, integrator_id)
     if owners:
         lease = {"lease": token, "lease_until": now + duration}
@@ -62,19 +76,17 @@ async def acquire(
 
 
 async def _in_turn(
-    session: Session, table: Table, now: datetime, limit: int, running: Mapping[int, int]
+    session: Session, table: Table, now: datetime, limit: int, turns: "Turns"
 ) -> dict[int, list[int]]:
-    """Choose free rows of each integrator: of those who have a row left, one with fewest gets the next."""
+    """Choose free rows of each integrator, as their turns come."""
     is_next = _due(table, now).where(table.c.integrator_id == integrators.c.id).exists()
     waiting = [int(row.id) for row in await session.all(select(integrators.c.id).where(is_next))]
     chosen: dict[int, list[int]] = {integrator_id: [] for integrator_id in waiting}
     while waiting and limit > 0:
-        shares = Counter[int]()
-        for _ in range(limit):
-            shares[min(waiting, key=lambda one: running.get(one, 0) + len(chosen[one]) + shares[one])] += 1
+        shares = turns.shares(waiting, limit, {one: len(ids) for one, ids in chosen.items()})
         for integrator_id, share in shares.items():
             free = _oldest(table, now, share).where(table.c.integrator_id == integrator_id)
-            rows = await session.all(free.offset(len(chosen[integrator_id])))
+            rows = await session.all(free.where(table.c.id.not_in(chosen[integrator_id])))
             chosen[integrator_id] += [int(row.id) for row in rows]
             limit -= len(rows)
             if len(rows) < share:
@@ -123,6 +135,33 @@ async def abandon(session: Session, table: Table, lease: Lease) -> None:
 async def clear(session: Session, table: Table, condition: ColumnElement[bool], **changes: Any) -> int:
     """Remove the leases of rows regardless of holder, and apply changes. Return the number of rows."""
     return await session.run(update(table).where(condition).values(lease=None, lease_until=None, **changes))
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How late the rows of a table may be due, and for how long they may be leased, unless a clock was ahead."""
+
+    table: Table
+    due_within: timedelta
+    duration: timedelta
+    condition: ColumnElement[bool] = field(default_factory=true)  # which of its rows
+
+    async def are_exceeded(self, session: Session) -> bool:
+        """Return whether a row exceeds them."""
+        late, leased = self._conditions(session.clock.now())
+        return await session.first(select(self.table.c.id).where(or_(late, leased)).limit(1)) is not None
+
+    async def enforce(self, session: Session) -> int:
+        """Make rows due now that are due too late, and free those that are leased for too long. Return how many."""
+        now = session.clock.now()
+        late, leased = self._conditions(now)
+        freed = await clear(session, self.table, leased)
+        return freed + await session.run(update(self.table).where(late).values(due_at=now))
+
+    def _conditions(self, now: datetime) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
+        columns = self.table.c
+        late, leased = columns.due_at > now + self.due_within, columns.lease_until > now + self.duration
+        return and_(self.condition, late), and_(self.condition, leased)
 
 
 async def any_due(session: Session, table: Table) -> bool:

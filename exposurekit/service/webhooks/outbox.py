@@ -151,9 +151,9 @@ async def _open_window(session: Session, user_id: int, now: datetime) -> int:
 async def _close_window(session: Session, delivery_id: int, user_id: int) -> bytes:
     groups: dict[str, list[Any]] = {}
     rows = select(events.c.kind, events.c.ciphertext).filter_by(delivery_id=delivery_id).order_by(events.c.id)
-    found = await session.all(rows)
-    items = session.decrypt_readable([(EVENT, user_id, row.ciphertext) for row in found])
-    for row, item in zip(found, items, strict=True):
+    stored = await session.all(rows)
+    items = session.decrypt_readable([(EVENT, user_id, row.ciphertext) for row in stored])
+    for row, item in zip(stored, items, strict=True):
         if item is not DAMAGED:
             groups.setdefault(row.kind, []).append(item)
     names = [name for name in GROUPS if name in groups]

@@ -7,11 +7,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 
+import httpx
 import pytest
+from sqlalchemy import update
 from support.services import json_body
 from support.small_web import JUNIPER, QUICK, Card, Folk, GatedAnswer, a_house, by_form, definition
 
-from exposurekit.service.api.scan_wait import FairSlots
+from exposurekit.service.api.scan_wait import WAITING_MAX, FairSlots, TooManyWait
 from exposurekit.service.storage import leases, tables
 
 HERS = Card("r1")
@@ -98,7 +100,7 @@ def reached(town, n):
 
 
 def test_a_registration_waits_for_its_scan_however_many_run(served, town, gated):
-    with served(config=replace(QUICK, scans=2), scan_wait_s=25) as house, ThreadPoolExecutor(5) as callers:
+    with served(config=replace(QUICK, scans=3), scan_wait_s=25) as house, ThreadPoolExecutor(5) as callers:
         waiting = [callers.submit(create, house) for _ in range(5)]
         reached(town, 2)
         assert len(house.rows(tables.users)) == 2  # the others are registered when their scan can begin
@@ -124,7 +126,7 @@ def test_nobody_is_registered_if_no_scan_can_begin_in_time(served, town, gated):
 
 def test_a_free_slot_goes_to_who_holds_fewest():
     async def order():
-        slots, began = FairSlots(2), []
+        slots, began = FairSlots(3), []
 
         async def hold(owner, name):
             await slots.acquire(owner)
@@ -134,35 +136,55 @@ def test_a_free_slot_goes_to_who_holds_fewest():
 
         await slots.acquire("acme")
         await slots.acquire("acme")
+        more = asyncio.create_task(hold("acme", "a0"))  # one slot stays free for others
+        await asyncio.sleep(0)
+        assert began == []
+        await slots.acquire("delta")
         names = [("acme", "a1"), ("acme", "a2"), ("beta", "b1"), ("beta", "b2"), ("gamma", "g1")]
         tasks = [asyncio.create_task(hold(owner, name)) for owner, name in names]
         given_up = asyncio.create_task(hold("beta", "b0"))
         await asyncio.sleep(0)
         given_up.cancel()
         slots.release("acme")
-        await asyncio.gather(*tasks)
-        slots.release("acme")
-        await asyncio.wait_for(slots.acquire("acme"), 1)
-        await asyncio.wait_for(slots.acquire("acme"), 1)
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(slots.acquire("acme"), 0.01)
+        await asyncio.gather(more, *tasks)
         return began
 
-    assert asyncio.run(order()) == ["b1", "g1", "b2", "a1", "a2"]
+    assert asyncio.run(order()) == ["b1", "g1", "b2", "a0", "a1", "a2"]
 
 
-def test_a_slot_given_to_a_cancelled_waiter_goes_on():
+@pytest.mark.parametrize("is_cancelled_first", [True, False])
+def test_a_slot_given_to_a_cancelled_waiter_goes_on(is_cancelled_first):
     async def given():
         slots = FairSlots(1)
         await slots.acquire("acme")
         late, later = (asyncio.create_task(slots.acquire(owner)) for owner in ("beta", "gamma"))
         await asyncio.sleep(0)
+        if is_cancelled_first:  # both in the moment in which its turn comes
+            late.cancel()
         slots.release("acme")
-        late.cancel()  # in the moment in which its turn came
+        late.cancel()
         await asyncio.gather(late, return_exceptions=True)
+        assert late.cancelled()
         await asyncio.wait_for(later, 1)
+        slots.release("gamma")
+        await asyncio.wait_for(slots.acquire("beta"), 1)
 
     asyncio.run(given())
+
+
+def test_only_so_many_wait_for_one_integrator():
+    async def full():
+        slots = FairSlots(2)
+        await slots.acquire("acme")
+        waiting = [asyncio.create_task(slots.acquire("acme")) for _ in range(WAITING_MAX)]
+        await asyncio.sleep(0)
+        with pytest.raises(TooManyWait):
+            await slots.acquire("acme")
+        await asyncio.wait_for(slots.acquire("beta"), 1)  # a slot is free for others
+        for task in waiting:
+            task.cancel()
+
+    asyncio.run(full())
 
 
 def test_without_recorded_consent_nothing_is_scanned(served, town):
@@ -202,14 +224,41 @@ def test_a_service_waits_for_the_worker_of_another_process(served, town):
         assert (user["is_scanning"], records(user)) == (False, ["r1"])
 
 
-def test_a_service_without_any_worker_responds_without_records(served, town):
+def test_a_worker_scans_whom_a_wrong_clock_put_off(served, town):
+    town.opens("Seekfolk", Folk([HERS]))
+    with served(works=False) as house:
+        user = create(house, **{"async": True})
+        in_400_days = house.clock.now() + timedelta(days=400)
+        put_off = update(tables.users).values(due_at=in_400_days, lease="x", lease_until=in_400_days)
+        house.work(lambda work: work.run(put_off))
+        house.idle()
+        assert town.requests == []
+        with working(house):
+            assert records(until(house, user, is_scanned)) == ["r1"]
+
+
+def test_without_any_worker_nobody_is_registered(served, town):
     town.opens("Seekfolk", Folk([HERS]))
     with served(works=False, scan_wait_s=0.1) as house:
-        user = create(house)
-        assert (user["is_scanning"], user["records"]) == (True, [])
+        response = house.call("POST", "/users", json=JUNIPER)
+        assert (response.status_code, response.headers["retry-after"]) == (503, "30")
+        assert house.rows(tables.users) == []
+        user = create(house, **{"async": True})
         house.idle()
         assert records(house.get(user)["user"]) == ["r1"]
-    assert len(town.of("Seekfolk")) == 2
+
+
+def test_a_client_that_is_gone_is_not_registered(served, town, gated):
+    """It may have asked again."""
+    with served(config=replace(QUICK, scans=1), scan_wait_s=25) as house, ThreadPoolExecutor(1) as callers:
+        first = callers.submit(create, house)
+        reached(town, 1)
+        with pytest.raises(httpx.ReadTimeout):
+            house.call("POST", "/users", json=JUNIPER, timeout=0.3)
+        gated.search.go.set()
+        assert records(first.result(20)) == ["r1"]
+        assert records(create(house)) == ["r1"]
+        assert len(house.rows(tables.users)) == 2
 
 
 @pytest.mark.parametrize("async_value", [True, False], ids=["in the background", "during a request"])
@@ -231,8 +280,8 @@ def test_a_service_stopped_during_a_scan_releases_its_lease(served, gated, async
 
 def test_the_lease_of_a_killed_service_expires(served, town):
     town.opens("Seekfolk", Folk([HERS]))
-    with served(works=False, scan_wait_s=0.05) as house:
-        create(house)
+    with served(works=False) as house:
+        create(house, **{"async": True})
         house.work(lambda work: leases.acquire(work, tables.users, limit=1, duration=timedelta(seconds=630)))
         house.idle()
         assert town.requests == []

@@ -169,13 +169,53 @@ def test_integrators_take_turns(desk):
     many = desk.rows(*range(-1000, -900))
     two = desk.rows(-2, -1, integrator_id=2)
     assert desk.rows(60, integrator_id=3)  # not due
-    taken = desk.take(limit=6, running={})
+    turns = leases.Turns()
+    taken = desk.take(limit=6, turns=turns)
     assert sorted(lease.row_id for lease in taken) == many[:4] + two
     assert Counter(owners(taken)) == {1: 4, 2: 2}
-    assert owners(desk.take(limit=2, running=Counter(owners(taken)))) == [1, 1]
+    turns.running = Counter(owners(taken))
+    assert owners(desk.take(limit=2, turns=turns)) == [1, 1]
     desk.rows(0, 0, 0, integrator_id=2)
-    assert Counter(owners(desk.take(limit=5, running={1: 3, 2: 1}))) == {1: 2, 2: 3}
-    assert desk.take(limit=0, running={}) == []
+    turns.running = Counter({1: 3, 2: 1})
+    assert Counter(owners(desk.take(limit=5, turns=turns))) == {1: 2, 2: 3}
+    assert desk.take(limit=0, turns=turns) == []
+
+
+def test_of_many_integrators_each_gets_its_turn(desk):
+    """Also if there are more of them than slots, and each one's rows never end."""
+    for number in range(2, 13):
+        desk.write(integrators.add, f"number{number}")
+    for number in range(1, 13):
+        desk.rows(*range(-40, -10), integrator_id=number)
+    turns, served = leases.Turns(), Counter()
+    running = []
+    for _ in range(20):
+        turns.running = Counter(owners(running))
+        running += desk.take(limit=8 - len(running), turns=turns)
+        served.update(owners(running[:3]))
+        del running[:3]  # the oldest end
+    assert max(served.values()) - min(served.values()) <= 2
+    assert len(served) == 12
+
+
+def test_what_a_wrong_clock_put_off_is_corrected(desk):
+    bounds = leases.Bounds(USERS, timedelta(days=7), timedelta(hours=1))
+    [leased] = desk.rows(-1)
+    desk.later(days=400)
+    [wrong] = desk.take()
+    assert wrong.row_id == leased
+    [late] = desk.rows(60)
+    desk.later(days=-400)
+    [soon, never] = desk.rows(60, None)
+    assert desk.take_ids() == []
+    assert desk.write(bounds.are_exceeded)
+    assert desk.write(bounds.enforce) == 2
+    assert not desk.write(bounds.are_exceeded)
+    assert sorted(desk.take_ids()) == [leased, late]
+    assert desk.state(soon)[0] == START + timedelta(seconds=60)
+    assert desk.state(never)[0] is None
+    with pytest.raises(LeaseLost):
+        desk.complete(wrong)
 
 
 def test_leases_acquired_together_are_separate(desk):
