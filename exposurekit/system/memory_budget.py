@@ -15,7 +15,7 @@ class MemoryBudgetExceeded(ExposureError):
 class MemoryBudget:
     """Bytes that requests share.
 
-    >>> budget, limits = MemoryBudget(1_000), (asyncio.timeout(None), asyncio.timeout(None))
+    >>> budget, limits = MemoryBudget(1_000), (asyncio.Timeout(None), asyncio.Timeout(None))
     >>> with budget.reservation("192.0.2.1", limits[0]) as slow:
     ...     slow.add(800)
     ...     with budget.reservation("192.0.2.2", limits[1]) as other:
