@@ -38,14 +38,22 @@ def decode(
     shape: Shape | None = None,
     *,
     tolerant: bool = False,
+    is_unique: bool = False,
 ) -> Any:
     """Decode a body, whose size the caller limits, to plain values.
 
     XML has no types of its own and is read by the expected ``shape``. If ``tolerant``, JSON with half a surrogate pair, a
     byte that is not UTF-8, a number out of range or deep nesting is decoded, else it is an `InvalidResponse`. Readers reject
-    such a value: the text is a `MalformedText`, the number infinite; what is nested too deeply for any field is null.
+    such a value: the text is a `MalformedText`, the number infinite; what is nested too deeply for any field is null. With
+    ``is_unique``, JSON that gives a name two values is an `InvalidResponse`.
     """
-    return xml.read(body, shape) if format == "xml" else _read_json(utf8(body), tolerant=tolerant)
+    if format == "xml":
+        return xml.read(body, shape)
+    text = utf8(body)
+    value = _read_json(text, tolerant=tolerant)
+    if is_unique:
+        json.loads(text, object_pairs_hook=_unique, parse_int=_integer)
+    return value
 
 
 def encode(value: Any, format: str) -> bytes:  # noqa: A002  the specification's word
@@ -107,6 +115,13 @@ def _read_json(body: bytes, *, tolerant: bool) -> Any:
                 text = body.decode(errors="surrogateescape")
                 return _readable(json.loads(text, parse_int=_integer))
     raise InvalidResponse(f"not JSON: {problem}")
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    values = dict(pairs)
+    if len(values) < len(pairs) and any(values[name] != value for name, value in pairs):
+        raise InvalidResponse("not JSON that can be read: one name is given two values")
+    return values
 
 
 def _integer(digits: str) -> float:

@@ -26,8 +26,9 @@ from exposurekit.errors import InvalidResponse
 
 SERVICE = {"limits": True}  # the validation context of our own service
 TEXT_MAX, ITEMS_MAX = 1_000, 200  # characters of a text; items of a list, in a request and of a user
-# Control characters other than tab and new line, lone surrogates, and what XML cannot represent.
-_FORBIDDEN = r"\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff"
+# Control characters other than tab and line ends, lone surrogates, and what XML cannot represent.
+_FORBIDDEN = r"\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff"
+_LINE_END = re.compile(r"\r\n?")  # stored as a line feed: XML would read it as one
 _FORBIDDEN_CHARACTERS = re.compile(f"[{_FORBIDDEN}]")
 _INTEGER = re.compile(r"[+-]?\d{1,19}", re.ASCII)
 # Accepted between the digits. spec does not say: the format in a request; responses have digits only
@@ -64,7 +65,7 @@ def _checked_text(value: str, info: ValidationInfo) -> str:
         return value
     if len(value) > TEXT_MAX or _FORBIDDEN_CHARACTERS.search(value):
         raise ValueError("too long, or has forbidden characters")
-    return "" if is_blank(value) else value
+    return "" if is_blank(value) else _LINE_END.sub("\n", value)
 
 
 def _checked_id(value: str, info: ValidationInfo) -> str:

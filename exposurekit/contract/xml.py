@@ -83,6 +83,7 @@ def singular(name: str) -> str:
 
 @dataclass(slots=True)
 class _Document:
+    is_unique: bool  # whether it is an error if a name is given two values
     marks_lists: bool = False  # some element has type="array"
 
 
@@ -119,7 +120,9 @@ class _Open:
         return _Element(self.name, type_, null, document, tuple(self.children), text)
 
 
-def read(body: bytes, shape: Shape | None = None, *, elements_max: int = NODES_MAX) -> Any:
+def read(
+    body: bytes, shape: Shape | None = None, *, elements_max: int = NODES_MAX, is_unique: bool = False
+) -> Any:
     """Decode XML to plain values, by the expected schema or, without one, by type attributes.
 
     Accepts ``-`` or ``_`` in names, any item name, missing types, ``xsi:nil``, repeated elements without a list
@@ -127,9 +130,9 @@ def read(body: bytes, shape: Shape | None = None, *, elements_max: int = NODES_M
 
     Raises:
         InvalidResponse: Not well formed, a DTD, a web page, deeper than 64 elements, more than two million of them or
-            than a thousand names.
+            than a thousand names; with ``is_unique``, two values for one name.
     """
-    root = _parse(body, elements_max)
+    root = _parse(body, elements_max, _Document(is_unique))
     if root.name.lower() == "html":
         raise InvalidResponse("not XML that can be read: it is a web page")
     if isinstance(shape, dict):
@@ -137,10 +140,9 @@ def read(body: bytes, shape: Shape | None = None, *, elements_max: int = NODES_M
     return _any(root) if shape is None else _value(root, shape)
 
 
-def _parse(body: bytes, elements_max: int) -> _Element:
+def _parse(body: bytes, elements_max: int, document: _Document) -> _Element:
     from xml.parsers import expat  # most connections never see XML
 
-    document = _Document()
     top = _Open("", {})
     stack = [top]
     names: dict[str, str] = {}
@@ -252,7 +254,10 @@ def _member(children: list[_Element], shape: Shape | None) -> Any:
         return _any(children[0]) if len(children) == 1 else [_any(child) for child in children]
     if isinstance(shape, Many):
         return None if len(children) == 1 and children[0].null else _list(children, shape)
-    return _value(children[-1], shape)
+    values = [_value(child, shape) for child in children]
+    if children[0].document.is_unique and any(value != values[0] for value in values):
+        raise InvalidResponse("not XML that can be read: one name is given two values")
+    return values[-1]
 
 
 def _list(elements: list[_Element], shape: Many) -> Any:

@@ -29,7 +29,9 @@ def validated(operation: Operation, values: Mapping[str, Any]) -> dict[str, Any]
             problems += [f"{name} is missing"] * parameter.required
             continue
         try:
-            parsed[name] = adapter.validate_python(values[name], context=SERVICE)
+            parsed[name] = adapter.validate_python(
+                values[name], context=SERVICE, by_alias=True, by_name=False
+            )
         except ValidationError as error:
             for one in error.errors(include_url=False, include_context=False, include_input=False):
                 problems.append(f"{name}{''.join(f'[{step}]' for step in one['loc'])} is invalid")

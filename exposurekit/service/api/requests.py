@@ -142,13 +142,15 @@ def _fields(encoded: bytes, source: str) -> Values:
 async def _body(request: ApiRequest) -> Values:
     body = request.body
     headers = Headers(raw=request.headers)
+    if headers.get("content-encoding", "identity").lower() != "identity":
+        raise ApiError(415, "the body must not be compressed: send it without Content-Encoding")
     media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type == JSON:
-        values = codec.decode(body, "json")
+        values = codec.decode(body, "json", is_unique=True)
     elif media_type == FORM:
         values = _fields(body, "form")
     elif media_type in XML:
-        values = xml.read(body, _shape(request.operation), elements_max=ELEMENTS_MAX)
+        values = xml.read(body, _shape(request.operation), elements_max=ELEMENTS_MAX, is_unique=True)
     elif media_type == MULTIPART:
         values = await _multipart(headers, body)
     else:

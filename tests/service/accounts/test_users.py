@@ -186,3 +186,56 @@ def test_a_quota_counts_the_people_an_integrator_has(service):
     assert service.update(first, first_name="Janet")["first_name"] == "Janet"  # whom it has, it keeps
     service.work(lambda work: integrators.set_quota(work, "acme", None))
     assert service.create()["id"]
+
+
+BODIES = {
+    "json": (
+        "application/json",
+        '{"first_name": "%s", "last_name": "Doe", "async": true, "addresses": [{"city": "Oak", "state": "CA"}]}',
+    ),
+    "form": (
+        "application/x-www-form-urlencoded",
+        "first_name=%s&last_name=Doe&async=true&addresses[][city]=Oak&addresses[][state]=CA",
+    ),
+    "xml": (
+        "application/xml",
+        """<user><first-name>%s</first-name><last-name>Doe</last-name><async>true</async>
+        <addresses type="array"><address><city>Oak</city><state>CA</state></address></addresses></user>""",
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("encoding", "text"),
+    [("json", r"Ja\r\nne\rx"), ("form", "Ja%0D%0Ane%0Dx"), ("xml", "Ja&#13;&#10;ne&#13;x")],
+)
+def test_line_ends_are_accepted_in_every_encoding(service, encoding, text):
+    kind, body = BODIES[encoding]
+    response = service.call("POST", "/users", content=body % text, headers={"content-type": kind})
+    assert json_body(response)["user"]["first_name"] == "Ja\nne\nx"
+
+
+@pytest.mark.parametrize(
+    ("encoding", "name"),
+    [("json", '"last_name"'), ("form", "last_name"), ("xml", "<last-name>")],
+)
+def test_a_name_with_two_values_is_refused_in_every_encoding(service, encoding, name):
+    kind, body = BODIES[encoding]
+    twice = {"json": '"last_name": "Roe", ', "form": "last_name=Roe&", "xml": "<last-name>Roe</last-name>"}
+    ambiguous = (body % "Jane").replace(name, twice[encoding] + name, 1)
+    response = service.call("POST", "/users", content=ambiguous, headers={"content-type": kind})
+    assert (response.status_code, "given two values" in response.text) == (400, True)
+
+
+def test_destroy_without_its_underscore_deletes_nothing(service):
+    """Specification, "Update user": the parameter is `_destroy`."""
+    user = service.create(emails=[{"address": "jane@club.example"}])
+    item = {"id": user["emails"][0]["id"]}
+    assert service.update(user, emails=[item | {"destroy": True}])["emails"] == user["emails"]
+    assert service.update(user, emails=[item | {"_destroy": True}])["emails"] == []
+
+
+def test_a_compressed_body_is_refused(service):
+    headers = {"content-type": "application/json", "content-encoding": "gzip"}
+    response = service.call("POST", "/users", content=b"\x1f\x8b", headers=headers)
+    assert (response.status_code, "without Content-Encoding" in response.text) == (415, True)
