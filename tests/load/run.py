@@ -1,0 +1,285 @@
+"""The service under pressure: what two integrators notice while a third abuses it, each way in turn.
+
+    python tests/load/run.py --people 5000 --seconds 60
+
+Loopback only. Prints a line for each kind of abuse: the requests, errors and response times of the two others, and the ratio
+of their 95th percentile to that without abuse. `--postgresql` uses a PostgreSQL server of its own.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import itertools
+import json
+import os
+import random
+import re
+import resource
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from support.services import JANE
+
+from exposurekit.contract.inputs import AddressItem
+from exposurekit.service.accounts import integrators, users
+from exposurekit.service.clock import Clock
+from exposurekit.service.storage.database import Database
+from exposurekit.service.storage.encryption import Vault
+
+KEY = bytes(32)
+SEED = 5
+LARGE = {
+    "aliases": [{"first_name": "A" * 900, "last_name": "B" * 900} for _ in range(200)],
+    "addresses": [{"address1": "C" * 900, "city": "Oak", "state": "CA"} for _ in range(200)],
+}
+CONNECTIONS = 2_000
+
+
+@dataclass
+class Integrator:
+    """What a client needs to know of an integrator."""
+
+    name: str
+    path: str
+    secret: str
+    people: list[tuple[int, str]] = field(repr=False)
+
+    def query(self, **parameters: object) -> dict[str, object]:
+        return {"api_secret": self.secret, **parameters}
+
+
+@dataclass
+class Measured:
+    """Response times in milliseconds, and what failed."""
+
+    times: list[float] = field(default_factory=list)
+    errors: Counter[str] = field(default_factory=Counter)
+
+    def percentile(self, share: float) -> float:
+        return statistics.quantiles(self.times, n=1000)[round(share * 1000) - 1]
+
+
+async def prepare(url: str, people: int) -> list[Integrator]:
+    """Three integrators who share the people."""
+    database = Database(url, vault=Vault(KEY), clock=Clock())
+    await database.open()
+    made = []
+    person = JANE | {"addresses": [AddressItem(**one) for one in JANE["addresses"]]}
+    for name in ("acme", "beta", "gamma"):
+        async with database.writing() as session:
+            credentials = await integrators.add(session, name)
+            [integrator_id] = [one.id for one in await integrators.all(session) if one.name == name]
+            created = [await users.create(session, integrator_id, person) for _ in range(people // 3)]
+        path = f"/api/{name}/{credentials.api_key}/v2/users"
+        made.append(Integrator(name, path, credentials.api_secret, [(one.id, one.secret) for one in created]))
+    await database.close()
+    return made
+
+
+@contextlib.contextmanager
+def served(url: str, directory: Path):
+    """The command in a process of its own; yields its address and its process."""
+    environment = os.environ | {"EXPOSUREKIT_SERVICE_KEY": "A" * 43 + "="}
+    command = [sys.executable, "-m", "exposurekit.cli", "serve", "--database", url, "--port", "0"]
+    with (directory / "log").open("wb") as log:
+        process = subprocess.Popen([*command, "--trusted-proxy", "127.0.0.1"], stderr=log, env=environment)
+    try:
+        while not (address := re.search(r"listening=(\S+)", (directory / "log").read_text())):
+            if process.poll() is not None:
+                raise SystemExit((directory / "log").read_text())
+            time.sleep(0.1)
+        yield address[1], process
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+async def honest(base_url: str, one: Integrator, address: str, until: float, measured: Measured) -> None:
+    """Fifteen requests a second: Get user, List users and Update user."""
+    pick = random.Random(SEED)  # noqa: S311
+    headers = {"x-forwarded-for": address}
+    async with httpx.AsyncClient(base_url=base_url, headers=headers, timeout=30) as client:
+        for number in itertools.count():
+            if time.monotonic() > until:
+                return
+            user_id, secret = pick.choice(one.people)
+            query, path = one.query(secret=secret), f"{one.path}/{user_id}.json"
+            began = time.perf_counter()
+            try:
+                if number % 10 == 0:
+                    response = await client.get(f"{one.path}.json", params=one.query(limit=100))
+                elif number % 10 == 5:
+                    response = await client.put(path, params=query, json={"middle_name": f"M{number}"})
+                else:
+                    response = await client.get(path, params=query)
+                if response.status_code != 200:
+                    measured.errors[str(response.status_code)] += 1
+            except httpx.HTTPError as error:
+                measured.errors[type(error).__name__] += 1
+            took = time.perf_counter() - began
+            measured.times.append(1000 * took)
+            await asyncio.sleep(max(0, 1 / 15 - took))
+
+
+async def flood(base_url: str, one: Integrator, until: float, request) -> None:
+    """Requests as fast as they are answered, on sixteen connections."""
+    headers = {"x-forwarded-for": "192.0.2.66"}
+    async with httpx.AsyncClient(base_url=base_url, headers=headers, timeout=60) as client:
+
+        async def again() -> None:
+            while time.monotonic() < until:
+                with contextlib.suppress(httpx.HTTPError):
+                    await request(client, one)
+
+        await asyncio.gather(*(again() for _ in range(16)))
+
+
+async def guess(client: httpx.AsyncClient, one: Integrator) -> None:
+    await client.get(f"{one.path}.json", params={"api_secret": "wrong"})
+
+
+async def poll(client: httpx.AsyncClient, one: Integrator) -> None:
+    await client.get(f"{one.path}.json", params=one.query(limit=1000))
+
+
+async def fatten(client: httpx.AsyncClient, one: Integrator) -> None:
+    user_id, secret = random.choice(one.people)  # noqa: S311
+    path, query = f"{one.path}/{user_id}.json", one.query(secret=secret)
+    await client.put(path, params=query, json=LARGE)
+    await client.get(path, params=query)
+
+
+async def register(client: httpx.AsyncClient, one: Integrator) -> None:
+    await client.post(f"{one.path}.json", json=JANE | {"api_secret": one.secret, "async": False})
+
+
+async def hold(base_url: str, until: float, sent: bytes, drip: bytes = b"") -> None:
+    """Connections that never end their request, or read no response."""
+    url, wires = httpx.URL(base_url), []
+    while time.monotonic() < until:
+        if len(wires) < CONNECTIONS:
+            with contextlib.suppress(OSError):
+                wire = socket.create_connection((url.host, url.port), timeout=5)
+                wires.append(wire)
+                wire.sendall(sent)
+            continue
+        for wire in wires if drip else ():
+            with contextlib.suppress(OSError):
+                wire.send(drip)
+        await asyncio.sleep(0.5)
+        wires = [wire for wire in wires if not is_closed(wire)]
+
+
+def is_closed(wire: socket.socket) -> bool:
+    wire.setblocking(False)
+    try:
+        return wire.recv(1, socket.MSG_PEEK) == b""
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+
+
+def abuses(base_url: str, one: Integrator, until: float) -> dict[str, object]:
+    """Each kind of abuse, as a function that begins it."""
+    head = f"POST {one.path}.json HTTP/1.1\r\nhost: a.example\r\ncontent-type: application/json\r\n"
+    get = f"GET {one.path}.json?api_secret={one.secret}&limit=1000 HTTP/1.1\r\nhost: a.example\r\n\r\n"
+    return {
+        "wrong secrets": lambda: flood(base_url, one, until, guess),
+        "long lists": lambda: flood(base_url, one, until, poll),
+        "large people": lambda: flood(base_url, one, until, fatten),
+        "registrations": lambda: flood(base_url, one, until, register),
+        "silent": lambda: hold(base_url, until, b""),
+        "slow heads": lambda: hold(base_url, until, b"GET / HTTP/1.1\r\n", b"x: y\r\n"),
+        "slow bodies": lambda: hold(
+            base_url, until, head.encode() + b"content-length: 900000\r\n\r\n" + b"x" * 50_000, b"x"
+        ),
+        "slow readers": lambda: hold(base_url, until, 8 * get.encode()),
+    }
+
+
+def memory_mb(process: subprocess.Popen) -> float:
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    return int(re.search(r"VmRSS:\s+(\d+)", status)[1]) / 1024
+
+
+async def measure(base_url: str, others: list[Integrator], seconds: float) -> Measured:
+    measured, until = Measured(), time.monotonic() + seconds
+    addresses = ("192.0.2.1", "192.0.2.2")
+    await asyncio.gather(
+        *(
+            honest(base_url, one, address, until, measured)
+            for one, address in zip(others, addresses, strict=True)
+        )
+    )
+    return measured
+
+
+def report(name: str, measured: Measured, base: Measured | None, memory: float) -> None:
+    p50, p95, p99 = (measured.percentile(share) for share in (0.5, 0.95, 0.99))
+    ratio = "" if base is None else f"{p95 / base.percentile(0.95):6.1f}x"
+    errors = dict(measured.errors) or "none"
+    print(
+        f"{name:14} {len(measured.times):6} {p50:8.1f} {p95:8.1f} {p99:8.1f} {max(measured.times):8.0f} {ratio:>7} "
+        f"{memory:7.0f}  {errors}",
+        flush=True,
+    )
+
+
+def run(url: str, directory: Path, people: int, seconds: float, names: list[str]) -> None:
+    acme, *others = asyncio.run(prepare(url, people))
+    with served(url, directory) as (base_url, process):
+        asyncio.run(measure(base_url, others, 3))
+        idle = memory_mb(process)
+        print(
+            f"{'abuse':14} {'n':>6} {'p50 ms':>8} {'p95 ms':>8} {'p99 ms':>8} {'max ms':>8} {'p95':>7} {'+MB':>7}  errors"
+        )
+        base = asyncio.run(measure(base_url, others, seconds))
+        report("none", base, None, memory_mb(process) - idle)
+        for name in names or abuses("", acme, 0):
+            arguments = json.dumps([base_url, acme.__dict__, seconds + 2, name])
+            with subprocess.Popen([sys.executable, __file__, "--abuse", arguments]) as abuser:
+                time.sleep(1.5)  # it imports
+                measured = asyncio.run(measure(base_url, others, seconds))
+                peak = memory_mb(process) - idle
+                abuser.wait(60)
+            report(name, measured, base, peak)
+            time.sleep(1)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--people", type=int, default=5000)
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--postgresql", action="store_true")
+    parser.add_argument("--abuse", help=argparse.SUPPRESS)
+    parser.add_argument("names", nargs="*", help="kinds of abuse; all by default")
+    options = parser.parse_args()
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 3 * CONNECTIONS), hard))
+    if options.abuse:
+        base_url, one, seconds, name = json.loads(options.abuse)
+        asyncio.run(abuses(base_url, Integrator(**one), time.monotonic() + seconds)[name]())
+        return
+    with tempfile.TemporaryDirectory() as directory, contextlib.ExitStack() as stack:
+        url = f"sqlite:///{directory}/service.db"
+        if options.postgresql:
+            from support import postgres
+
+            server = stack.enter_context(postgres.a_server())
+            url = server.get_uri().replace("postgresql://", "postgresql+psycopg://")
+        run(url, Path(directory), options.people, options.seconds, options.names)
+
+
+if __name__ == "__main__":
+    main()
