@@ -493,6 +493,7 @@ def test_the_tests_mirror_the_package():
         "benchmarks",
         "browser",
         "crash",
+        "load",
         *(path.parent.relative_to(PACKAGE).as_posix() for path in modules()),
     }
     tests = [path.relative_to(ROOT / "tests") for path in (ROOT / "tests").rglob("test_*.py")]

@@ -4,10 +4,11 @@ import asyncio
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import groupby
 from typing import Any
 
+from sqlalchemy import select
 from starlette.applications import Starlette
 from starlette.convertors import Convertor, register_url_convertor
 from starlette.exceptions import HTTPException
@@ -28,8 +29,11 @@ from exposurekit.service.api.requests import BODY_TIMEOUT_S, MEMORY_MAX
 from exposurekit.service.api.scan_wait import WAIT_S, ScanWaiter
 from exposurekit.service.errors import ApiError
 from exposurekit.service.storage.database import DATABASE_ERRORS, Database
+from exposurekit.service.storage.tables import users
 from exposurekit.service.worker import Worker, supervise
 from exposurekit.system.memory_budget import MemoryBudget
+
+_ANY_USER = select(users.c.id).limit(1)
 
 
 def create_app(
@@ -166,10 +170,18 @@ def _routes(api: _Api) -> Iterator[Route]:
         endpoint = _Endpoint(api, by_method)
         yield Route(pattern + "{format:exposurekit_suffix}", endpoint, methods=list(by_method))
     yield Route("/openapi.json", _describe, methods=["GET"])
+    yield Route("/health", partial(_check_health, api.context.database), methods=["GET"])
 
 
 async def _describe(_: Request) -> Response:
     return responses.encoded(_document(), "json")
+
+
+async def _check_health(database: Database, _: Request) -> Response:
+    """Say whether requests can be answered; the middleware answers 503 if the database is not available."""
+    async with database.reading() as session:
+        await session.first(_ANY_USER)
+    return responses.encoded(b'{"status":"ok"}', "json")
 
 
 @cache

@@ -341,6 +341,16 @@ def test_a_body_that_does_not_end_makes_way_for_others(tmp_path):
         assert service.create()["first_name"] == "Jane"
 
 
+def test_health_needs_no_key_and_asks_the_database(tmp_path):
+    with stored_in("sqlite"), a_service(tmp_path) as service:
+        address = f"{service.base_url}/health"
+        assert service.http.get(address).json() == {"status": "ok"}
+        (tmp_path / "service.db").rename(tmp_path / "elsewhere.db")
+        assert service.http.get(address).status_code == 503
+        (tmp_path / "elsewhere.db").rename(tmp_path / "service.db")
+        assert service.http.get(address).status_code == 200
+
+
 def test_a_cut_connection_does_not_disturb_the_service(service):
     address = urlsplit(service.root)
     with socket.create_connection((address.hostname, address.port)) as caller:
