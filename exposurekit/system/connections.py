@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 try:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 HEAD_S, WRITE_S = 10.0, 30.0
 HEAD_MAX = 64 << 10  # bytes of a request line with its headers
+DRAINED_MAX = 8 << 20  # bytes of a body that are read and discarded after the response
 READ_LEAST = 64 << 10  # bytes that a client must read in each `WRITE_S`
 CONNECTIONS_MAX = 2_000
 PIPELINED_MAX = 8  # requests that may wait for the response before them; each takes memory
@@ -145,8 +147,11 @@ class _Bounded:
     waits_for: str | None = None
     _buffered = 0  # bytes for the client when it was last given time to read
     _unread = 0  # bytes for the client a second ago
+    is_draining = False  # the response is complete, but not the request's body
+    _drained, _drain_until = 0, 0.0
     if TYPE_CHECKING:
         client: tuple[str, int] | None
+        conn: Any
         cycle: Any
         flow: Any
         transport: asyncio.Transport
@@ -168,6 +173,9 @@ class _Bounded:
         return self.cycle is not None and not self.cycle.response_complete
 
     def data_received(self, data: bytes) -> None:
+        if self.is_draining:
+            self._drain(data)
+            return
         was_serving = self.is_serving
         if not was_serving:
             self.head = self.head + data if self.head else data
@@ -185,10 +193,26 @@ class _Bounded:
         super().on_response_complete()  # type: ignore[misc]
         if self.is_serving:
             return  # another request was sent without waiting
-        self._note()
-        if self.cycle.more_body:  # otherwise what remains of it would be read as long as it comes
-            self.transport.close()
         self._await_reader()
+        if self.cycle.more_body and not self.transport.is_closing():
+            self.is_draining, self._drained = True, 0
+            self._drain_until = self.deadline = time.monotonic() + self.all.head_s
+        self._note()
+
+    def _drain(self, data: bytes) -> None:
+        """Discard the rest of a body whose response is complete: if the connection closed now, the client might lose it."""
+        self._drained += len(data)
+        if self._drained > DRAINED_MAX:
+            self.end()
+            return
+        super().data_received(data)  # type: ignore[misc]
+        if not self._has_rest():
+            self.is_draining, self.deadline = False, None
+            self._note()
+
+    def _has_rest(self) -> bool:
+        """Whether more of a request's body is to come."""
+        return self.conn.their_state is h11.SEND_BODY
 
     def timeout_keep_alive_handler(self) -> None:
         super().timeout_keep_alive_handler()  # type: ignore[misc]
@@ -212,6 +236,8 @@ class _Bounded:
     def _what(self) -> str | None:
         if self.flow.write_paused:
             return READER
+        if self.is_draining:
+            return BODY
         if not self.is_serving:
             return REQUEST
         return BODY if self.cycle.more_body else None
@@ -229,6 +255,8 @@ class _Bounded:
     def is_read(self) -> bool:
         """Return whether the client has read enough since it was last given time; it then has as much again."""
         left = self.transport.get_write_buffer_size()
+        if self.is_draining and time.monotonic() > self._drain_until:
+            return False
         if not self._buffered or (left and self._buffered - left < READ_LEAST):
             return False
         self._await_reader()
@@ -256,10 +284,12 @@ class _Fast(_Bounded):
         app_state: dict[str, Any]
         parser: Any
         pipeline: deque[Any]
+    _is_complete = True  # whether the last request has arrived with its body
 
     def on_headers_complete(self) -> None:
         if self.parser.should_upgrade() or self.transport.is_closing():
             return
+        self._is_complete = False
         super().on_headers_complete()  # type: ignore[misc]
         if len(self.pipeline) > PIPELINED_MAX:
             self.pipeline.clear()
@@ -270,8 +300,12 @@ class _Fast(_Bounded):
             super().on_body(body)  # type: ignore[misc]
 
     def on_message_complete(self) -> None:
+        self._is_complete = True
         if not self.parser.should_upgrade():
             super().on_message_complete()  # type: ignore[misc]
+
+    def _has_rest(self) -> bool:
+        return not self._is_complete
 
     def _unsupported_upgrade_warning(self) -> None:
         if self.is_serving:  # sent without waiting for the response before: nobody does

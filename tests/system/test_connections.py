@@ -174,8 +174,19 @@ def test_a_slow_client_that_reads_receives_everything(served):
         assert size == LARGE
 
 
-def test_a_response_before_the_body_ends_the_connection(served):
+def test_a_response_before_the_body_waits_for_the_body(served):
+    """Otherwise the client could lose the response, or the connection on which it sends the next request."""
+    head = b"POST /early HTTP/1.1\r\nhost: a.example\r\ncontent-length: 900000\r\n\r\n"
     with served() as (_, connected):
+        wire = connected(head)
+        for _ in range(3):
+            assert wire.recv(1_000).endswith(b"POST")
+            wire.sendall(b"x" * 900_000 + head)
+        assert wire.recv(1_000).endswith(b"POST")
+
+
+def test_a_body_that_does_not_end_after_its_response_is_closed(served):
+    with served(head_s=0.3) as (_, connected):
         wire = connected(b"POST /early HTTP/1.1\r\nhost: a.example\r\ncontent-length: 900\r\n\r\nbegun")
         assert wire.recv(1_000).endswith(b"POST")
         assert closed(wire)
