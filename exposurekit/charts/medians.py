@@ -86,7 +86,7 @@ def _medians(table: pd.DataFrame, names: list[str], most: float) -> list[go.Scat
     hover = [f"{name}<br>{_median_text(row, label)}" for name, row in zip(names, rows, strict=True)]
     return [
         whiskers(whisker_low, whisker_high, name=label),
-        points(arrows, hover, symbol="triangle-right", colour=GREY, name="longer than observed or drawn"),
+        points(arrows, hover, symbol="triangle-right", colour=GREY, name="not reached, or off the axis"),
         points(median, hover, symbol="circle", colour=BLUE, name="median"),
         annotations(beside, [0 if pd.isna(last) else last for last in end]),
     ]

@@ -41,7 +41,7 @@ _STATES = {STARTED: (ORANGE, "/"), TO_DO: (VERMILION, ""), UNABLE: (GREY, "x"), 
 _BLOCKERS = ("user_id", "field", "records", "unlocks", "is_profile_field")
 _REQUESTS = ("rank", "user_id", "fields", "removals", "together")
 _PAGES = "Web pages"
-_TEXT_ROOM = 1.45  # for the text behind the longest bar, as a multiple of it
+_TEXT_ROOM = 1.45  # length of the axis as a multiple of the longest bar: room for its text
 _QUEUE = ("rank", "group", "kind", "site", "state", "user_id", "minutes")
 
 
@@ -233,7 +233,7 @@ def _request_summary(table: pd.DataFrame) -> str:
 def work_queue(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     """Draw the alerts of each opt-out group by state, in order of the queue, and the minutes left.
 
-    Beside listings, all web pages are one group.
+    If there are listings too, all web pages form one group.
 
     Args:
         table: A table as returned by `analysis.work_queue` or `History.work_queue`.

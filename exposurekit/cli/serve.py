@@ -47,7 +47,7 @@ def _parse_network(text: str) -> str:
 @click.option(
     "--create",
     is_flag=True,
-    help="Create the database file and the key if there are none, as integrator add does.",
+    help="Create the SQLite file and its key if there is no file; on PostgreSQL, create a missing key.",
 )
 @click.option(
     "--no-worker", is_flag=True, help="Serve the API only; run the background jobs with exposurekit worker."

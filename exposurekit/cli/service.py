@@ -49,9 +49,9 @@ def service_status(*, database: ServiceDatabase, as_json: bool) -> None:
 @service_options
 @json_option
 def service_check(*, database: ServiceDatabase, as_json: bool) -> None:
-    """Read everything that is stored, and name the rows that are damaged.
+    """Check the database and list what is damaged.
 
-    It changes nothing, and may run beside the service. Exits with 1 if a row is damaged.
+    It decrypts every stored value and checks the file; safe while the service runs. Exits with 1 if anything is damaged.
 
     Example: exposurekit service check
     """
@@ -66,8 +66,8 @@ def service_check(*, database: ServiceDatabase, as_json: bool) -> None:
             output.print_columns([asdict(one) for one in damage])
     if damage:
         raise DamagedDatabase(
-            f"{len(damage):,} damaged: restore the database from a backup, or purge the people concerned: "
-            "exposurekit users purge ID"
+            f"{len(damage):,} {'problem' if len(damage) == 1 else 'problems'} found: restore a backup. If every problem has a user id, you can purge those "
+            "users instead: exposurekit users purge ID"
         )
 
 

@@ -278,14 +278,14 @@ class Worker:
             await outbox.delete_delivered(session)
 
     async def _correct_due_times(self) -> None:
-        """Correct what a clock that was ahead has put off."""
+        """Make rows due now that a clock that was ahead has put off."""
         for bounds in self._bounds():
             async with self.context.database.reading() as session:
                 if not await bounds.are_exceeded(session):
                     continue
             async with self.context.database.writing() as session:
                 corrected = await bounds.enforce(session)
-            _log.warning("clock=was ahead table=%s corrected=%d", bounds.table.name, corrected)
+            _log.warning("clock was ahead: table=%s corrected=%d", bounds.table.name, corrected)
 
     def _bounds(self) -> Iterator[Bounds]:
         for one in self._job_types:

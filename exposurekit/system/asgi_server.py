@@ -38,8 +38,8 @@ def serve(
 ) -> None:
     """Serve until SIGINT or SIGTERM; finish running requests first. Port 0: any free one.
 
-    The client of a request from a trusted proxy (addresses and networks) is the one that X-Forwarded-For names; other
-    clients' headers are ignored. Connections are bounded as `Connections` says; the process may open as many files as they need. Raises
+    In requests from a trusted proxy (an address or network), X-Forwarded-For names the client; from anybody else it is
+    ignored. Connections are bounded as `Connections` says; the process may open as many files as they need. Raises
     `ConfigurationError` if the address cannot be bound, or the application does not start.
     """
     raise_files_max()
@@ -162,7 +162,7 @@ class _Server(uvicorn.Server):
 
 
 def _mapped(networks: Sequence[str]) -> Iterator[str]:
-    """IPv4 networks as a socket of IPv6 names them."""
+    """Yield IPv4 networks in the form in which an IPv6 socket names their addresses."""
     for one in map(ipaddress.ip_network, networks):
         if one.version == 4:  # noqa: PLR2004
             yield f"::ffff:{one.network_address}/{96 + one.prefixlen}"

@@ -112,7 +112,7 @@ class Connections:
             self._close_unread()
 
     def _close_unread(self) -> None:
-        """Close connections whose clients read nothing, if too much waits for them."""
+        """If unread responses exceed the limit, close the largest of the address with most."""
         unread: dict[str, list[tuple[int, int, _Bounded]]] = {}
         for one in self._open:
             if one.waits_for == READER and (size := one.unread()):
@@ -126,7 +126,7 @@ class Connections:
             size, _, largest = unread[address].pop()
             totals[address] -= size
             excess -= size
-            _log.warning("unread responses are too large: closed a connection that waits for a reader")
+            _log.warning("unread responses exceed the limit: closed a slow reader")
             largest.end()
 
     def _close_one(self) -> None:

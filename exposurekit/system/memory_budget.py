@@ -9,7 +9,7 @@ from exposurekit.errors import ExposureError
 
 
 class MemoryBudgetExceeded(ExposureError):
-    """There is no memory left, and nobody else to make way."""
+    """The budget is exhausted, or this request had to make way for others."""
 
 
 class MemoryBudget:
@@ -84,5 +84,5 @@ class Reservation:
         self.is_complete = False  # everything has arrived: it makes way for nobody
 
     def add(self, size: int) -> None:
-        """Reserve more bytes; raises `MemoryBudgetExceeded` if there are none."""
+        """Reserve more bytes; raises `MemoryBudgetExceeded` if there are none, or if this request had to make way."""
         self._budget.take(self, size)

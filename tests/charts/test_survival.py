@@ -118,7 +118,7 @@ def test_the_quickest_site_is_first_and_marks_are_explained():
     figure = charts.time_to_removal(table)
     assert figure.layout.yaxis.ticktext == ("Near (n = 40)", "Far (n = 10)", "Farther (n = 100)")
     legend = [trace.name for trace in figure.data if trace.showlegend]
-    assert legend == ["95 % interval", "longer than observed or drawn", "median", "share not removed"]
+    assert legend == ["95 % interval", "not reached, or off the axis", "median", "share not removed"]
     unreached = charts.time_to_removal(timed(slow("Far")))
     assert [trace.name for trace in unreached.data if trace.showlegend] == legend[:2] + legend[3:]
 

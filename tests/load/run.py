@@ -1,9 +1,9 @@
-"""The service under pressure: what two integrators notice while a third abuses it, each way in turn.
+"""Pressure test: the response times of two integrators while a third abuses the service in one way after another.
 
     python tests/load/run.py --people 5000 --seconds 60
 
-Loopback only. Prints a line for each kind of abuse: the requests, errors and response times of the two others, and the ratio
-of their 95th percentile to that without abuse. `--postgresql` uses a PostgreSQL server of its own.
+Loopback only. Prints a line for each kind of abuse: the requests, response times and errors of the two others, the ratio of
+their 95th percentile to that without abuse, and the service's memory above idle. `--postgresql` uses a PostgreSQL server of its own.
 """
 
 import argparse

@@ -105,12 +105,13 @@ def test_the_command_names_damaged_rows_and_exits_with_1(tmp_path):
     run = shell.here("service", "check")
     assert run.returncode == 1
     assert "integrators  1    -        callback_ciphertext cannot be read" in run.stdout
-    assert "Error: 1 damaged: restore the database from a backup" in run.stderr
+    assert "Error: 1 problem found: restore a backup" in run.stderr
     assert '"table": "integrators"' in shell.here("service", "check", "--json").stdout
 
 
 @pytest.mark.parametrize(
-    ("content", "problem"), [(None, "belongs to another program"), (b"text\n" * 900, "no SQLite database")]
+    ("content", "problem"),
+    [(None, "belongs to another program"), (b"text\n" * 900, "not an SQLite database")],
 )
 @in_event_loop
 async def test_a_foreign_file_is_refused_and_stays_as_it_is(tmp_path, content, problem):

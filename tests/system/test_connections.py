@@ -185,7 +185,7 @@ def test_a_response_before_the_body_waits_for_the_body(served):
         assert wire.recv(1_000).endswith(b"POST")
 
 
-def test_a_body_that_does_not_end_after_its_response_is_closed(served):
+def test_a_body_that_does_not_end_is_closed(served):
     with served(head_s=0.3) as (_, connected):
         wire = connected(b"POST /early HTTP/1.1\r\nhost: a.example\r\ncontent-length: 900\r\n\r\nbegun")
         assert wire.recv(1_000).endswith(b"POST")

@@ -156,9 +156,9 @@ _lock = threading.RLock()  # the garbage collector may close an engine at any po
 class _Instance:
     """A DuckDB database in memory, shared by the engines of this process that have the same settings.
 
-    To start one takes 15 ms, more than most queries on a small history. It starts with the first engine, even if nothing
+    Starting one takes 15 ms, more than most queries on a small history. It starts with the first engine, even if nothing
     is queried: if DuckDB started after deltalake's threads, one process in five aborted at its end; none if it started
-    before. It ends with the process, or when its engines have closed and files are left that it spilled.
+    before. It lives until the process ends, or until its last engine closes if spilled files remain.
     """
 
     def __init__(self, settings: _Settings) -> None:

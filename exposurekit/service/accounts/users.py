@@ -91,7 +91,7 @@ async def _check_quota(session: Session, integrator_id: int, quota: int | None) 
         return
     [(people,)] = await session.rows(_COUNT, {"integrator_id": integrator_id})
     if people >= quota:
-        raise ApiError(400, f"the quota of {quota:,} people is reached: ask the operator")
+        raise ApiError(400, f"the quota of {quota:,} people is reached: ask the operator to raise it")
 
 
 async def update(session: Session, account: Account, values: Mapping[str, Any]) -> tuple[Account, bool]:

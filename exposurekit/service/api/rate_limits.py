@@ -1,9 +1,10 @@
 """Rate limits: requests per key, and failed authentications per key and per address.
 
-Both are counted by key fingerprint and client address. Any client can write X-Forwarded-For, so it counts only in requests
-from a proxy that the operator trusts; behind another one all addresses are the proxy's. Failed authentications are also counted per address, for all keys together,
-with ten times the limit. Beyond a limit a 401 becomes a 429. Failures never block a request with valid credentials:
-otherwise anybody who sees a key in a URL could lock the integrator out.
+Both are counted by key fingerprint and client address. Any client can write X-Forwarded-For, so it counts only in
+requests from a proxy that the operator trusts; behind another one all addresses are the proxy's. Failed authentications
+are also counted per address, for all keys together, with ten times the limit. Beyond a limit a 401 becomes a 429.
+Failures never block a request with valid credentials: otherwise anybody who sees a key in a URL could lock the
+integrator out.
 
 Each process counts for itself, in memory. Of the `limits` package's strategies, the fixed window is the one that
 forgets unused keys; across the edge of two windows it allows twice the rate.

@@ -24,7 +24,7 @@ from exposurekit.service.worker import Worker
 
 WAIT_S = 60
 RETRY_AFTER_S = 30
-BUSY = "all scans are busy, and nobody was registered: try again, or pass async=true"
+BUSY = "no scan could start, so nobody was registered: try again later, or pass async=true"
 _POLL_EVERY_S = 0.25
 WAITING_MAX = 100  # registrations of one integrator that wait for a slot
 _SCAN = select(users.c.is_scanning, users.c.lease).where(users.c.id == bindparam("user_id"))
@@ -42,9 +42,9 @@ class ScanWaiter:
 
     @asynccontextmanager
     async def turn(self, integrator_id: int) -> AsyncIterator["Turn"]:
-        """Wait until a scan for the integrator may begin; raises `ApiError` 503 if that takes longer than the maximum.
+        """Wait for a scan slot; without a worker in this process there is nothing to wait for.
 
-        Integrators wait in turn: one with many registrations does not delay those of the others.
+        Raises `ApiError` 503 if no slot is free in time, or if `WAITING_MAX` registrations of the integrator wait already.
         """
         turn = Turn(self, time.monotonic() + self._wait_s)
         if self.worker is None:
@@ -105,7 +105,7 @@ class Turn:
     async def wait_for(self, user_id: int, lease: Lease | None) -> None:
         """Wait until the scan ends, for what is left of the maximum time.
 
-        Raises `ApiError` 503 if no worker of another process began it; then the user is erased again.
+        Raises `ApiError` 503 if no worker of another process has started it; the user is erased first.
         """
         if lease is None or self._scans.worker is None:
             await self._poll(user_id)
@@ -134,9 +134,9 @@ class TooManyWait(ExposureError):
 
 
 class FairSlots:
-    """A number of slots. A free one goes to the owner who holds fewest, of those who wait, in order of arrival.
+    """Slots that owners share. A free one goes to the waiting owner who holds fewest; ties rotate.
 
-    One owner never holds all of them, and at most `WAITING_MAX` wait for it.
+    With two or more slots, no owner holds all of them. At most `WAITING_MAX` requests of one owner wait.
     """
 
     def __init__(self, n: int) -> None:

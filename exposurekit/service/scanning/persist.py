@@ -37,7 +37,7 @@ async def known_listings(session: Session, user_id: int) -> dict[str, list[Listi
 
 
 async def _readable(session: Session, user_id: int, query: Select[Any]) -> list[tuple[Row[Any], Any]]:
-    """Return rows with what they store. A damaged one is as if not known: a scan that finds its listing restores it."""
+    """Return readable rows with their values. Damaged ones are skipped; a scan that matches the listing restores them."""
     rows = await session.all(query)
     values = session.decrypt_readable([("records", user_id, row.ciphertext) for row in rows])
     return [(row, stored) for row, stored in zip(rows, values, strict=True) if stored is not DAMAGED]

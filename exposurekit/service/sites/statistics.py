@@ -30,7 +30,7 @@ class Health:
         return self.inconclusive_scans / self.scans if self.scans else None
 
 
-RESERVED_MAX = timedelta(hours=1)  # no queue of requests to one site is longer
+RESERVED_MAX = timedelta(hours=6)  # a later reservation is taken for an error of the clock
 
 
 async def record_scan(session: Session, site: str, *, reason: str | None, trusted: bool) -> None:

@@ -124,7 +124,7 @@ class SQLite:
     def ensure_exists(self) -> None:
         """Create the file, readable by its owner alone; the log inherits its mode.
 
-        Raises `ConfigurationError` if there is another file; it is not changed.
+        Raises `ConfigurationError` if there is a file that is not a service's database; it stays unchanged.
         """
         _check_own(self._path)
         os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))
@@ -176,7 +176,7 @@ class SQLite:
 
 
 def _check_own(path: str) -> None:
-    """Raise `ConfigurationError` if a file is none of ours, read without changing it."""
+    """Raise `ConfigurationError` if the file is not a service's database; opens it read-only."""
     file = Path(path)
     if not file.exists() or not file.stat().st_size:
         return
@@ -186,7 +186,7 @@ def _check_own(path: str) -> None:
     except sqlite3.OperationalError:
         return  # locked or not readable: opening it says so
     except sqlite3.DatabaseError:
-        problem = "is damaged, or no SQLite database: restore it from a backup, or name another file"
+        problem = "is damaged or not an SQLite database: restore it from a backup, or name another file"
     else:
         if not names or names & _OWN_TABLES:
             return

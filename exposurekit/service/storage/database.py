@@ -54,7 +54,7 @@ class Session:
     def decrypt_readable(self, ciphertexts: Sequence[tuple[str, int, bytes]]) -> list[Any]:
         """Decrypt many values as `decrypt_all` does, but with `DAMAGED` in place of each that cannot be decrypted.
 
-        The damage is logged: it costs that value, and not the others of the response.
+        Each damaged value is logged; the others are returned.
         """
         try:
             return self.decrypt_all(ciphertexts)

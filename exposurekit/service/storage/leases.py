@@ -42,7 +42,7 @@ class Turns:
         self._n = 0
 
     def shares(self, waiting: Sequence[int], n: int, more: Mapping[int, int]) -> Counter[int]:
-        """Give ``n`` turns to those who wait, and for whom ``more`` rows are about to run. Return how many each one gets."""
+        """Distribute ``n`` turns among those who wait; ``more`` counts the rows chosen already. Return the turns of each."""
         shares = Counter[int]()
         for _ in range(n):
             load = {one: self.running[one] + more.get(one, 0) + shares[one] for one in waiting}
@@ -139,7 +139,7 @@ async def clear(session: Session, table: Table, condition: ColumnElement[bool], 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How late the rows of a table may be due, and for how long they may be leased, unless a clock was ahead."""
+    """The latest plausible due time and lease of a table's rows; anything later was set by a clock that was ahead."""
 
     table: Table
     due_within: timedelta

@@ -180,7 +180,7 @@ def test_a_quota_counts_the_people_an_integrator_has(service):
             callers.submit(service.call, "POST", "/users", json=JANE | {"async": True}) for _ in range(4)
         ]
     answers = sorted((one.result().status_code, one.result().text) for one in calls)
-    refusal = f'{{"error":"the quota of {n + 2:,} people is reached: ask the operator"}}'
+    refusal = f'{{"error":"the quota of {n + 2:,} people is reached: ask the operator to raise it"}}'
     assert [status for status, _ in answers] == [200, 200, 400, 400]
     assert {text for status, text in answers if status == 400} == {refusal}
     assert service.update(first, first_name="Janet")["first_name"] == "Janet"  # whom it has, it keeps

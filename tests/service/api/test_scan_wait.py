@@ -116,7 +116,7 @@ def test_nobody_is_registered_if_no_scan_can_begin_in_time(served, town, gated):
         assert first["is_scanning"]
         response = house.call("POST", "/users", json=JUNIPER)
         assert (response.status_code, response.headers["retry-after"]) == (503, "30")
-        assert response.json()["error"].startswith("all scans are busy, and nobody was registered")
+        assert response.json()["error"].startswith("no scan could start, so nobody was registered")
         assert len(house.rows(tables.users)) == 1
         assert create(house, **{"async": True})["is_scanning"]  # registered, and scanned by the worker
         gated.search.go.set()

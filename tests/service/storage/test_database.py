@@ -67,7 +67,7 @@ def test_a_missing_directory_is_a_one_line_error(tmp_path, on_sqlite):
 
 def test_a_foreign_file_is_a_one_line_error(tmp_path, on_sqlite):
     (tmp_path / "service.db").write_text("not a database at all, but long enough to look like one" * 40)
-    with pytest.raises(ConfigurationError, match="no SQLite database"):
+    with pytest.raises(ConfigurationError, match="not an SQLite database"):
         asyncio.run(a_database(tmp_path).open())
 
 

@@ -163,7 +163,7 @@ def owners(taken):
 
 
 def test_integrators_take_turns(desk):
-    """A thousand waiting people of one integrator do not delay the two of another."""
+    """A hundred waiting people of one integrator do not delay the two of another."""
     for name in ("beta", "gamma"):
         desk.write(integrators.add, name)
     many = desk.rows(*range(-1000, -900))
