@@ -183,12 +183,14 @@ def _list_of(item: type[Item], parse: Callable[[str], dict[str, str]] | None = N
     A blank text is None: it clears the list.
     """
 
-    def read(value: Any) -> Any:
+    def read(value: Any, info: ValidationInfo) -> Any:
         if is_blank(value):
             return None
         if isinstance(value, str) and value.lstrip().startswith("["):
             try:
-                value = codec.decode(value.encode("utf-8", "surrogatepass"), "json")
+                value = codec.decode(
+                    value.encode("utf-8", "surrogatepass"), "json", is_unique=bool(info.context)
+                )
             except InvalidResponse:
                 raise ValueError("not JSON") from None
         elif isinstance(value, str) and parse:

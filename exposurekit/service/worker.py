@@ -112,7 +112,14 @@ class Worker:
             _JobType(
                 "removal", tables.records, p.removals, p.removal_s, partial(remove, context), VERIFIED_WITHIN
             ),
-            _JobType("delivery", tables.deliveries, p.deliveries, p.delivery_s, deliver, max(RETRY_DELAYS)),
+            _JobType(
+                "delivery",
+                tables.deliveries,
+                p.deliveries,
+                p.delivery_s,
+                deliver,
+                max(*RETRY_DELAYS, AFTER_FAULT),
+            ),
         )
 
     async def run(self) -> None:

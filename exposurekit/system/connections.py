@@ -152,6 +152,9 @@ class _Bounded:
     if TYPE_CHECKING:
         client: tuple[str, int] | None
         conn: Any
+        loop: asyncio.AbstractEventLoop
+        timeout_keep_alive: float
+        timeout_keep_alive_task: asyncio.TimerHandle | None
         cycle: Any
         flow: Any
         transport: asyncio.Transport
@@ -208,6 +211,9 @@ class _Bounded:
         super().data_received(data)  # type: ignore[misc]
         if not self._has_rest():
             self.is_draining, self.deadline = False, None
+            if not self.is_serving:  # as after a response without a rest
+                again = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
+                self.timeout_keep_alive_task = again
             self._note()
 
     def _has_rest(self) -> bool:
@@ -308,7 +314,7 @@ class _Fast(_Bounded):
         return not self._is_complete
 
     def _unsupported_upgrade_warning(self) -> None:
-        if self.is_serving:  # sent without waiting for the response before: nobody does
+        if self.is_serving or not self.head:  # sent without waiting for the response before: nobody does
             self.transport.close()
             return
         protocol: Any = self.all.h11

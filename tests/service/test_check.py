@@ -65,6 +65,21 @@ def test_one_damaged_row_costs_that_row(house, caplog):
     assert "Juniper" not in caplog.text
 
 
+def test_a_damaged_item_can_be_written_again_or_deleted(house):
+    user = house.juniper(emails=[{"address": "one@club.example"}, {"address": "two@club.example"}])
+    first, second = (one["id"] for one in user["emails"])
+    for item in (first, second):
+        spoil(house, tables.user_items, item)
+    assert house.get(user)["user"]["emails"] == []
+    house.idle()
+    assert not house.get(user)["user"]["is_scanning"]
+    emails = [{"id": first, "address": "new@club.example"}, {"id": second, "_destroy": True}]
+    assert house.update(user, emails=emails)["emails"] == [{"id": first, "address": "new@club.example"}]
+    record = house.rows()[0]
+    spoil(house, tables.records, record.id)
+    assert house.call("GET", f"/users/{user['id']}/records/{record.id}", user).status_code == 400
+
+
 def test_a_scan_that_finds_a_damaged_record_repairs_it(house):
     user = house.juniper()
     house.idle()
@@ -119,6 +134,7 @@ async def test_a_foreign_file_is_refused_and_stays_as_it_is(tmp_path, content, p
     if content is None:
         with closing(sqlite3.connect(path)) as file, file:
             file.execute("CREATE TABLE notes(text)")
+            file.execute("CREATE TABLE alembic_version(version_num)")
     else:
         path.write_bytes(content)
     before = path.read_bytes()

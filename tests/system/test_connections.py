@@ -185,6 +185,18 @@ def test_a_response_before_the_body_waits_for_the_body(served):
         assert wire.recv(1_000).endswith(b"POST")
 
 
+def test_an_upgrade_after_a_drained_body_is_closed():
+    """It must not stop the server."""
+    early = b"POST /early HTTP/1.1\r\nhost: a.example\r\ncontent-length: 5\r\n\r\n"
+    upgrade = b"GET / HTTP/1.1\r\nhost: a.example\r\nconnection: upgrade\r\nupgrade: h2c\r\n\r\n"
+    with serving(Connections) as (base_url, connected):
+        wire = connected(early)
+        assert wire.recv(1_000).endswith(b"POST")
+        wire.sendall(b"hello" + upgrade)
+        assert closed(wire)
+        assert httpx.get(base_url).text == "GET"
+
+
 def test_a_body_that_does_not_end_is_closed(served):
     with served(head_s=0.3) as (_, connected):
         wire = connected(b"POST /early HTTP/1.1\r\nhost: a.example\r\ncontent-length: 900\r\n\r\nbegun")

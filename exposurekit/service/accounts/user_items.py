@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import bindparam, delete, insert, select, update
+from sqlalchemy import Row, bindparam, delete, insert, select, update
 
 from exposurekit.contract.inputs import (
     ITEMS_MAX,
@@ -16,7 +16,7 @@ from exposurekit.contract.inputs import (
 )
 from exposurekit.contract.models import Address, Alias, Email, PhoneNumber, Resource
 from exposurekit.service.errors import ApiError
-from exposurekit.service.storage.database import Session
+from exposurekit.service.storage.database import DAMAGED, Session
 from exposurekit.service.storage.tables import user_items
 
 Fields = dict[str, str]
@@ -64,9 +64,17 @@ def item_resource(kind: str, item_id: int, fields: Fields) -> dict[str, Any]:
 async def load_items(session: Session, user_id: int) -> dict[str, list[Fields]]:
     """Load a user's four lists, oldest item first."""
     lists: dict[str, list[Fields]] = {kind: [] for kind in KINDS}
-    for row in sorted(await session.all(_OF_USER, {"user_id": user_id}), key=lambda row: int(row.id)):
-        lists[row.kind].append(session.decrypt(row.kind, user_id, row.ciphertext))
+    for row, fields in await _stored(session, user_id):
+        if fields is not DAMAGED:
+            lists[row.kind].append(fields)
     return lists
+
+
+async def _stored(session: Session, user_id: int) -> list[tuple[Row[Any], Any]]:
+    """Return a user's items with their fields, oldest first."""
+    rows = sorted(await session.all(_OF_USER, {"user_id": user_id}), key=lambda row: int(row.id))
+    values = session.decrypt_readable([(row.kind, user_id, row.ciphertext) for row in rows])
+    return list(zip(rows, values, strict=True))
 
 
 async def update_items(session: Session, user_id: int, lists: Mapping[str, Sequence[Item] | None]) -> bool:
@@ -79,8 +87,10 @@ async def update_items(session: Session, user_id: int, lists: Mapping[str, Seque
     if not requested:
         return False
     stored: dict[str, dict[int, Fields]] = {kind: {} for kind in KINDS}
-    for row in await session.all(_OF_USER, {"user_id": user_id}):
-        stored[row.kind][row.id] = session.decrypt(row.kind, user_id, row.ciphertext)
+    for row, fields in await _stored(session, user_id):
+        # A damaged item can be deleted or written again.
+        blank = dict.fromkeys(KINDS[row.kind].request.names(), "")
+        stored[row.kind][row.id] = blank if fields is DAMAGED else fields
     plans = {kind: _plan_changes(kind, stored[kind], items) for kind, items in requested.items()}
     if problems := [problem for plan in plans.values() for problem in plan.problems]:
         raise ApiError(400, *problems)

@@ -9,7 +9,7 @@ import asyncio
 import time
 from collections import Counter, deque
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 from sqlalchemy import bindparam, select
 
@@ -17,7 +17,7 @@ from exposurekit.errors import ExposureError
 from exposurekit.service.accounts import consent
 from exposurekit.service.errors import ApiError
 from exposurekit.service.storage import leases
-from exposurekit.service.storage.database import Database, Session
+from exposurekit.service.storage.database import DATABASE_ERRORS, Database, Session
 from exposurekit.service.storage.leases import Lease
 from exposurekit.service.storage.tables import users
 from exposurekit.service.worker import Worker
@@ -27,7 +27,7 @@ RETRY_AFTER_S = 30
 BUSY = "no scan could start, so nobody was registered: try again later, or pass async=true"
 _POLL_EVERY_S = 0.25
 WAITING_MAX = 100  # registrations of one integrator that wait for a slot
-_SCAN = select(users.c.is_scanning, users.c.lease).where(users.c.id == bindparam("user_id"))
+_SCAN = select(users.c.is_scanning, users.c.lease, users.c.due_at).where(users.c.id == bindparam("user_id"))
 
 
 class ScanWaiter:
@@ -39,6 +39,9 @@ class ScanWaiter:
         self._wait_s = wait_s
         self._slots = FairSlots(worker.scan_concurrency if worker else 0)
         self._running: dict[asyncio.Task[None], Lease] = {}
+        self._polling: Counter[int] = (
+            Counter()
+        )  # registrations that wait for a worker elsewhere, by integrator
 
     @asynccontextmanager
     async def turn(self, integrator_id: int) -> AsyncIterator["Turn"]:
@@ -48,7 +51,13 @@ class ScanWaiter:
         """
         turn = Turn(self, time.monotonic() + self._wait_s)
         if self.worker is None:
-            yield turn
+            if self._polling[integrator_id] >= WAITING_MAX:
+                raise busy()
+            self._polling[integrator_id] += 1
+            try:
+                yield turn
+            finally:
+                self._polling[integrator_id] -= 1
             return
         try:
             async with asyncio.timeout(self._wait_s):
@@ -114,16 +123,21 @@ class Turn:
         await asyncio.wait([self.scan], timeout=max(0, self._until - time.monotonic()))
 
     async def _poll(self, user_id: int) -> None:
-        database = self._scans.database
+        database, due_at, is_started = self._scans.database, None, False
         while time.monotonic() < self._until:
-            async with database.reading() as session:
-                row = await session.first(_SCAN, {"user_id": user_id})
-            if row is None or not row.is_scanning:
-                return
+            with suppress(*DATABASE_ERRORS):
+                async with database.reading() as session:
+                    row = await session.first(_SCAN, {"user_id": user_id})
+                if row is None or not row.is_scanning:
+                    return
+                due_at = due_at or row.due_at
+                is_started |= row.lease is not None or row.due_at != due_at
             await asyncio.sleep(_POLL_EVERY_S)
+        if is_started or due_at is None:
+            return
         async with database.writing() as session:
             row = await session.first(_SCAN.with_for_update(), {"user_id": user_id})
-            if row is None or not row.is_scanning or row.lease is not None:
+            if row is None or not row.is_scanning or row.lease is not None or row.due_at != due_at:
                 return
             await consent.purge(session, user_id)
         raise busy()

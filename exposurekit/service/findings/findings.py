@@ -80,9 +80,12 @@ async def list_records(session: Session, user_id: int) -> list[dict[str, Any]]:
 
 
 async def get_record(session: Session, user_id: int, record_id: int) -> dict[str, Any] | None:
-    """Return one record of a user; None: the user has no such record."""
+    """Return one record of a user; None: the user has no such record, or it is damaged."""
     row = await session.first(_RECORDS.where(_records.id == record_id), {"user_id": user_id})
-    return None if row is None else _record(session, user_id, row)
+    if row is None:
+        return None
+    [stored] = session.decrypt_readable([("records", user_id, row.ciphertext)])
+    return None if stored is DAMAGED else record_resource(row.id, row.site, row.status, stored)
 
 
 async def list_links(session: Session, user_id: int) -> list[dict[str, Any]]:
@@ -153,10 +156,6 @@ async def _add_record(session: Session, user_id: int, digest: bytes, listing: Li
 
 def _discovered(record_id: int, listing: Listing, site: Site) -> dict[str, Any]:
     return record_resource(record_id, site.name, DISCOVERED, listing.stored(site))
-
-
-def _record(session: Session, user_id: int, row: Row[Any]) -> dict[str, Any]:
-    return record_resource(row.id, row.site, row.status, session.decrypt("records", user_id, row.ciphertext))
 
 
 def _source(row: Row[Any], stored: Any) -> dict[str, Any]:

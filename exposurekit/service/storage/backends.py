@@ -45,7 +45,7 @@ UNSUPPORTED_URL = (
     "the database (--database, EXPOSUREKIT_DATABASE) must be sqlite:///FILE or "
     "postgresql+psycopg://USER@HOST:PORT/NAME"
 )
-_OWN_TABLES = {"alembic_version", "marks"}  # the second of before there were migrations
+_OWN_TABLE = "integrators"  # every version has it
 _PRIMARY_CODE = 0xFF  # of an extended error code
 _PRAGMAS = ("synchronous=FULL", "foreign_keys=ON", "secure_delete=ON")
 T = TypeVar("T")
@@ -188,7 +188,7 @@ def _check_own(path: str) -> None:
     except sqlite3.DatabaseError:
         problem = "is damaged or not an SQLite database: restore it from a backup, or name another file"
     else:
-        if not names or names & _OWN_TABLES:
+        if not names or _OWN_TABLE in names:
             return
         problem = "belongs to another program: name another file"
     raise ConfigurationError(f"the database {path} {problem}")

@@ -227,6 +227,20 @@ def test_a_name_with_two_values_is_refused_in_every_encoding(service, encoding, 
     assert (response.status_code, "given two values" in response.text) == (400, True)
 
 
+def test_a_name_with_two_values_in_json_text_is_refused(service):
+    response = service.call(
+        "POST",
+        "/users",
+        data=JANE
+        | {
+            "async": "true",
+            "emails": '[{"address": "a@b.example", "address": "c@d.example"}]',
+            "addresses": '[{"city": "Oak", "state": "CA"}]',
+        },
+    )
+    assert (response.status_code, response.text) == (400, '{"error":"emails is invalid"}')
+
+
 def test_destroy_without_its_underscore_deletes_nothing(service):
     """Specification, "Update user": the parameter is `_destroy`."""
     user = service.create(emails=[{"address": "jane@club.example"}])
