@@ -71,7 +71,7 @@ def service_options(command: Callable[..., None]) -> Callable[..., None]:
         type=click.Path(path_type=Path, dir_okay=False),
         envvar="EXPOSUREKIT_SERVICE_KEY_FILE",
         show_envvar=True,
-        help="The key that encrypts personal data; created at first use. Default: exposurekit/service.key in the "
+        help="The key that encrypts personal data; created with the database. Default: exposurekit/service.key in the "
         "configuration directory. Keep a copy: without it the data cannot be read.",
     )
     @wraps(command)

@@ -62,14 +62,8 @@ async def check(session: Session) -> tuple[int, list[Damage]]:
             try:
                 page = await session.all(rows.where(table.c.id > last).limit(_ROWS))
             except DBAPIError:
-                damage.append(
-                    Damage(
-                        table.name,
-                        None,
-                        None,
-                        f"{_UNREADABLE} after row {last}" if last >= 0 else _UNREADABLE,
-                    )
-                )
+                problem = f"{_UNREADABLE} after row {last}" if last >= 0 else _UNREADABLE
+                damage.append(Damage(table.name, None, None, problem))
                 break
             values = session.decrypt_readable([(row[2], row[1], row[3]) for row in map(tuple, page)])
             for row, value in zip(map(tuple, page), values, strict=True):

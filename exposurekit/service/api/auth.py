@@ -39,9 +39,8 @@ class Principal:
     integrator_id: int
     values: Values = field(repr=False)
     account: Account | None = None
-    is_disconnected: Callable[[], Awaitable[bool]] = field(
-        default=_never, repr=False
-    )  # asks whether the client is gone
+    # Asks whether the client is gone.
+    is_disconnected: Callable[[], Awaitable[bool]] = field(default=_never, repr=False)
 
 
 async def authenticate(session: Session, request: ApiRequest) -> Principal:

@@ -39,9 +39,8 @@ class ScanWaiter:
         self._wait_s = wait_s
         self._slots = FairSlots(worker.scan_concurrency if worker else 0)
         self._running: dict[asyncio.Task[None], Lease] = {}
-        self._polling: Counter[int] = (
-            Counter()
-        )  # registrations that wait for a worker elsewhere, by integrator
+        # Registrations that wait for a worker in another process, by integrator.
+        self._polling: Counter[int] = Counter()
 
     @asynccontextmanager
     async def turn(self, integrator_id: int) -> AsyncIterator["Turn"]:

@@ -4,7 +4,7 @@ import http.client
 import json
 import socket
 import sqlite3
-from contextlib import closing
+from contextlib import closing, contextmanager
 from urllib.parse import urlencode, urlsplit
 
 import pytest
@@ -309,33 +309,32 @@ def test_a_body_without_a_length_is_counted_as_it_arrives(service):
     assert status_and_error(response) == (413, "the body must not be larger than 1048576 bytes")
 
 
-def test_a_body_that_does_not_arrive_times_out(tmp_path):
-    with a_service(tmp_path, body_timeout_s=0.05) as service:
-        address = urlsplit(service.root)
-        connection = http.client.HTTPConnection(address.hostname, address.port, timeout=10)
+@contextmanager
+def unfinished(service, size, sent):
+    """A request that has sent a part of its body."""
+    address = urlsplit(service.root)
+    with closing(http.client.HTTPConnection(address.hostname, address.port, timeout=10)) as connection:
         connection.putrequest("POST", address.path + "/users")
         connection.putheader("content-type", "application/json")
-        connection.putheader("content-length", "10")
-        connection.endheaders(b"{")
+        connection.putheader("content-length", str(size))
+        connection.endheaders(sent)
+        yield connection
+
+
+def test_a_body_that_does_not_arrive_times_out(tmp_path):
+    with a_service(tmp_path, body_timeout_s=0.05) as service, unfinished(service, 10, b"{") as connection:
         response = connection.getresponse()
         assert (response.status, json.load(response)) == (400, {"error": "the body did not arrive in time"})
-        connection.close()
 
 
 def test_a_body_that_does_not_end_makes_way_for_others(tmp_path):
     with a_service(tmp_path, body_memory_max=2_000) as service:
-        address = urlsplit(service.root)
-        connection = http.client.HTTPConnection(address.hostname, address.port, timeout=10)
-        connection.putrequest("POST", address.path + "/users")
-        connection.putheader("content-type", "application/json")
-        connection.putheader("content-length", "2000")
-        connection.endheaders(b"{" + b" " * 1_980)
-        for _ in range(20):  # meanwhile the service reads what was sent
-            assert service.call("GET", "/users").status_code == 200
-        assert service.create()["first_name"] == "Jane"
-        response = connection.getresponse()
-        assert (response.status, response.headers["retry-after"]) == (503, "5")
-        connection.close()
+        with unfinished(service, 2_000, b"{" + b" " * 1_980) as connection:
+            for _ in range(20):  # meanwhile the service reads what was sent
+                assert service.call("GET", "/users").status_code == 200
+            assert service.create()["first_name"] == "Jane"
+            response = connection.getresponse()
+            assert (response.status, response.headers["retry-after"]) == (503, "5")
         response = service.call("POST", "/users", json=JANE | {"padding": "x" * 2_000})
         assert (response.status_code, response.headers["retry-after"]) == (503, "5")
         assert service.create()["first_name"] == "Jane"
