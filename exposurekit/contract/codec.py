@@ -13,7 +13,6 @@ from exposurekit.contract import xml
 from exposurekit.contract.schema import Shape
 from exposurekit.errors import InvalidResponse
 
-_MAY_OVERFLOW = re.compile(rb"\d[eE]|\d{300}")
 _DIGITS_MAX = 4_300  # Python's own limit
 _DEPTH_MAX = 64  # ten times the depth of any field
 _OBJECTS_MAX = 100  # attempts to find an object in a body that is not JSON
@@ -105,7 +104,7 @@ def _read_json(body: bytes, *, tolerant: bool) -> Any:
     try:
         # jiter allows a depth of 200 and integers of 4,300 digits, and no NaN here.
         value = from_json(body, allow_inf_nan=tolerant)
-        if tolerant or not _MAY_OVERFLOW.search(body) or _finite(value):
+        if tolerant or _finite(value):
             return value
         problem = "number out of range"  # 1e999 is valid JSON, and would be read as infinity
     except ValueError as error:
@@ -146,11 +145,10 @@ def _readable(value: Any, depth: int = 0) -> Any:
 
 
 def _finite(value: Any) -> bool:
-    match value:
-        case float():
-            return isfinite(value)
-        case dict():
-            return all(map(_finite, value.values()))
-        case list():
-            return all(map(_finite, value))
-    return True
+    if isinstance(value, str):  # most values: checked first
+        return True
+    if isinstance(value, dict):
+        return all(map(_finite, value.values()))
+    if isinstance(value, list):
+        return all(map(_finite, value))
+    return not isinstance(value, float) or isfinite(value)

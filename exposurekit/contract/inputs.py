@@ -6,7 +6,7 @@ spec does not say: length limits and the format of fields. The client does not k
 
 import re
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cache, partial
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -120,6 +120,7 @@ class Item(BaseModel):
         yield "id", self.id
 
     @classmethod
+    @cache
     def names(cls) -> tuple[str, ...]:
         """Return the names of its own fields, without ``id`` and ``_destroy``."""
         return tuple(name for name in cls.model_fields if name not in Item.model_fields)
