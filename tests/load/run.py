@@ -39,9 +39,10 @@ from exposurekit.service.storage.encryption import Vault
 KEY = bytes(32)
 SEED = 5
 LARGE = {
-    "aliases": [{"first_name": "A" * 900, "last_name": "B" * 900} for _ in range(200)],
-    "addresses": [{"address1": "C" * 900, "city": "Oak", "state": "CA"} for _ in range(200)],
+    "aliases": [{"first_name": "A" * 900, "last_name": "B" * 900} for _ in range(199)],
+    "addresses": [{"address1": "C" * 900, "city": "Oak", "state": "CA"} for _ in range(199)],
 }
+ALTERED = {"aliases": "last_name", "addresses": "address1"}
 CONNECTIONS = 2_000
 
 
@@ -153,10 +154,16 @@ async def poll(client: httpx.AsyncClient, one: Integrator) -> None:
 
 
 async def fatten(client: httpx.AsyncClient, one: Integrator) -> None:
-    user_id, secret = random.choice(one.people)  # noqa: S311
+    """Give a person as much as it may have, or write all of it again."""
+    user_id, secret = random.choice(one.people[:20])  # noqa: S311
     path, query = f"{one.path}/{user_id}.json", one.query(secret=secret)
-    await client.put(path, params=query, json=LARGE)
-    await client.get(path, params=query)
+    person = (await client.get(path, params=query)).json()["user"]
+    text = random.choice("DEFGH") * 900  # noqa: S311
+    again = {
+        name: [{"id": item["id"], altered: text} for item in person[name]]
+        for name, altered in ALTERED.items()
+    }
+    await client.put(path, params=query, json=again if person["aliases"] else LARGE)
 
 
 async def register(client: httpx.AsyncClient, one: Integrator) -> None:

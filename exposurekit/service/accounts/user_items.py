@@ -1,10 +1,11 @@
 """The lists of a person, item by item: appended, updated, deleted. Reads no request."""
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
-from sqlalchemy import Row, bindparam, delete, insert, select, update
+from sqlalchemy import Executable, Row, bindparam, delete, insert, select, update
 
 from exposurekit.contract.inputs import (
     ITEMS_MAX,
@@ -20,6 +21,8 @@ from exposurekit.service.storage.database import DAMAGED, Session
 from exposurekit.service.storage.tables import user_items
 
 Fields = dict[str, str]
+T = TypeVar("T")
+_PART = 100  # items that are written before other requests have a turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,14 +92,17 @@ async def update_items(session: Session, user_id: int, lists: Mapping[str, Seque
     stored: dict[str, dict[int, Fields]] = {kind: {} for kind in KINDS}
     for row, fields in await _stored(session, user_id):
         # A damaged item can be deleted or written again.
-        blank = dict.fromkeys(KINDS[row.kind].request.names(), "")
-        stored[row.kind][row.id] = blank if fields is DAMAGED else fields
-    plans = {kind: _plan_changes(kind, stored[kind], items) for kind, items in requested.items()}
+        stored[row.kind][row.id] = {} if fields is DAMAGED else fields
+    plans: dict[str, _Plan] = {}
+    for kind, items in requested.items():
+        plans[kind] = _plan_changes(kind, stored[kind], items)
+        if len(items or ()) > _PART:
+            await asyncio.sleep(0)
     if problems := [problem for plan in plans.values() for problem in plan.problems]:
         raise ApiError(400, *problems)
     for kind, plan in plans.items():
         await _apply_plan(session, user_id, kind, plan)
-    return any(plan.changes(stored[kind]) for kind, plan in plans.items())
+    return any(plan.deleted or plan.updated or plan.appended for plan in plans.values())
 
 
 @dataclass(slots=True)
@@ -106,45 +112,50 @@ class _Plan:
     appended: list[Fields] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
-    def changes(self, stored: Mapping[int, Fields]) -> bool:
-        """Return whether the plan changes any stored item."""
-        updated = any(stored[key] != new for key, new in self.updated.items())
-        return bool(self.deleted or self.appended or updated)
-
 
 def _plan_changes(kind: str, stored: Mapping[int, Fields], items: Sequence[Item] | None) -> _Plan:
     if items is None:
         return _Plan(deleted=list(stored))
     plan = _Plan()
     remaining = dict(stored)
+    blank = dict.fromkeys(KINDS[kind].request.names(), "")
     for index, item in enumerate(items):
         item_id = int(item.id) if item.id else None
         if item_id is None:
             if not item.destroy:
-                plan.appended.append({**dict.fromkeys(KINDS[kind].request.names(), ""), **item.fields})
+                plan.appended.append({**blank, **item.fields})
         elif item_id not in remaining:
             plan.problems.append(f"{kind}[{index}][id] is invalid")
         elif item.destroy:
             plan.deleted.append(item_id)
             del remaining[item_id]
         else:
-            remaining[item_id] = plan.updated[item_id] = {**remaining[item_id], **item.fields}
+            remaining[item_id] = {**blank, **remaining[item_id], **item.fields}
     if len(remaining) + len(plan.appended) > max(ITEMS_MAX, len(stored)):
         plan.problems.append(f"{kind} has more than {ITEMS_MAX} items")
+    plan.updated = {key: fields for key, fields in remaining.items() if fields != stored[key]}
     return plan
 
 
 async def _apply_plan(session: Session, user_id: int, kind: str, plan: _Plan) -> None:
-    if plan.updated:
-        changes = plan.updated.items()
-        await session.run(
-            _UPDATE, [{"item_id": key, "new": session.encrypt(kind, user_id, new)} for key, new in changes]
-        )
-    if plan.deleted:
-        await session.run(_DELETE, [{"item_id": key} for key in plan.deleted])
-    if plan.appended:
-        rows = [
+    for updated in _parts(list(plan.updated.items())):
+        rows = [{"item_id": key, "new": session.encrypt(kind, user_id, new)} for key, new in updated]
+        await _run_part(session, _UPDATE, rows)
+    for deleted in _parts(plan.deleted):
+        await _run_part(session, _DELETE, [{"item_id": key} for key in deleted])
+    for appended in _parts(plan.appended):
+        new_rows = [
             {"user_id": user_id, "kind": kind, "ciphertext": session.encrypt(kind, user_id, new)}
-            for new in plan.appended
+            for new in appended
         ]
-        await session.run(_INSERT, rows)
+        await _run_part(session, _INSERT, new_rows)
+
+
+def _parts(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    return (items[start : start + _PART] for start in range(0, len(items), _PART))
+
+
+async def _run_part(session: Session, statement: Executable, rows: Sequence[Mapping[str, Any]]) -> None:
+    await session.run(statement, rows)
+    if len(rows) == _PART:
+        await asyncio.sleep(0)

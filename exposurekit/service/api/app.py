@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine, Iterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import groupby
@@ -23,10 +23,11 @@ from exposurekit.contract.operations import OPERATIONS, PREFIX, Operation
 from exposurekit.service.accounts.integrators import API_KEY
 from exposurekit.service.api import middleware, openapi, requests, responses
 from exposurekit.service.api.cache import ResponseCache
-from exposurekit.service.api.handlers import ApiContext, handle
+from exposurekit.service.api.handlers import ApiCall, ApiContext, handle
 from exposurekit.service.api.rate_limits import Limits, RateLimiter
 from exposurekit.service.api.requests import BODY_TIMEOUT_S, MEMORY_MAX
 from exposurekit.service.api.scan_wait import WAIT_S, ScanWaiter
+from exposurekit.service.api.turns import Turn, Turns
 from exposurekit.service.errors import ApiError
 from exposurekit.service.storage.database import DATABASE_ERRORS, Database
 from exposurekit.service.storage.tables import users
@@ -78,6 +79,7 @@ def create_app(
                     rate_limiter,
                     body_timeout_s,
                     MemoryBudget(body_memory_max),
+                    Turns(),
                 )
             )
         ),
@@ -159,6 +161,7 @@ class _Api:
     rate_limiter: RateLimiter | None
     body_timeout_s: float
     memory: MemoryBudget
+    turns: Turns
 
 
 def _routes(api: _Api) -> Iterator[Route]:
@@ -212,19 +215,30 @@ class _Endpoint:
 
 async def _endpoint_response(api: _Api, operation: Operation, scope: Scope, receive: Receive) -> Response:
     """Handle one request; count it and its errors if there are limits."""
-    client_key, address = ("", "") if api.rate_limiter is None else _client_identity(api.context, scope)
+    client_key, address = _client_identity(api.context, scope)
     if api.rate_limiter:
         api.rate_limiter.check(client_key)
-    try:
+    with ExitStack() as open_request:
         api_request = await requests.receive(
-            scope, receive, operation, memory=api.memory, body_timeout_s=api.body_timeout_s
+            scope,
+            receive,
+            operation,
+            memory=api.memory,
+            open_request=open_request,
+            body_timeout_s=api.body_timeout_s,
         )
         encoding = responses.format_of(scope)
-        return responses.encoded(await handle(api.context, api_request, encoding), encoding)
-    except ApiError as refusal:
-        if api.rate_limiter:
-            api.rate_limiter.count_error(client_key, address, refusal.status)
-        raise
+
+        def process(turn: Turn) -> Coroutine[Any, Any, bytes]:
+            return handle(ApiCall(api.context, api_request, turn), encoding)
+
+        try:
+            body = await api.turns.take(client_key, process, body_bytes=len(api_request.body))
+        except ApiError as refusal:
+            if api.rate_limiter:
+                api.rate_limiter.count_error(client_key, address, refusal.status)
+            raise
+        return responses.encoded(body, encoding)
 
 
 def _client_identity(context: ApiContext, scope: Scope) -> tuple[str, str]:

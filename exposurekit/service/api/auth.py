@@ -5,7 +5,6 @@ integrator's secret, the user's id and secret (an unknown user and a wrong secre
 """
 
 import hmac
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -28,10 +27,6 @@ NO_USER = -1  # no row has this id
 _DECOY_SECRET = "000000000000000000"  # noqa: S105  no user has it: secrets have no leading zero
 
 
-async def _never() -> bool:
-    return False
-
-
 @dataclass(frozen=True, slots=True)
 class Principal:
     """An authenticated integrator, its request's unvalidated values, and the user concerned, if any."""
@@ -39,8 +34,6 @@ class Principal:
     integrator_id: int
     values: Values = field(repr=False)
     account: Account | None = None
-    # Asks whether the client is gone.
-    is_disconnected: Callable[[], Awaitable[bool]] = field(default=_never, repr=False)
 
 
 async def authenticate(session: Session, request: ApiRequest) -> Principal:
@@ -63,7 +56,7 @@ async def authenticate(session: Session, request: ApiRequest) -> Principal:
     if not hmac.compare_digest(digest, row.api_secret_digest):
         raise ApiError(401, "the api_secret is not accepted")
     if "secret" not in credentials:
-        return Principal(row.integrator_id, values, is_disconnected=request.is_disconnected)
+        return Principal(row.integrator_id, values)
     if user_id is None:
         raise ApiError(400, f"{USER_ID_NAMES[request.operation.name]} is invalid")
     return Principal(row.integrator_id, values, _account(session, user_id, credentials["secret"], row))

@@ -1,6 +1,7 @@
 """Handlers of the eight operations. The two most frequent ones use the response cache."""
 
 from collections.abc import Awaitable, Callable, Hashable, Mapping
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ from exposurekit.service.api.auth import Principal
 from exposurekit.service.api.cache import ResponseCache
 from exposurekit.service.api.requests import ApiRequest
 from exposurekit.service.api.scan_wait import ScanWaiter
+from exposurekit.service.api.turns import Turn
 from exposurekit.service.errors import ApiError
 from exposurekit.service.findings import findings, removals
 from exposurekit.service.storage.database import Database, Session
@@ -32,15 +34,25 @@ class ApiContext:
     cache: ResponseCache
 
 
-WriteHandler = Callable[[ApiContext, Principal, Mapping[str, Any]], Awaitable[Payload]]
+@dataclass(frozen=True, slots=True)
+class ApiCall:
+    """One request, with its turn to be processed."""
+
+    context: ApiContext
+    request: ApiRequest
+    turn: Turn
 
 
-async def handle(context: ApiContext, request: ApiRequest, encoding: str) -> bytes:
-    """Perform an operation and return the encoded response body; raises `ApiError` 400 or 401."""
+WriteHandler = Callable[[ApiCall, Principal, Mapping[str, Any]], Awaitable[Payload]]
+
+
+async def handle(call: ApiCall, encoding: str) -> bytes:
+    """Perform an operation and return the encoded response body; raises `ApiError` 400, 401 or 503."""
+    context, request = call.context, call.request
     name = request.operation.name
     async with context.database.reading() as session:
         principal = await auth.authenticate(session, request)
-        values = parameters.validated(request.operation, principal.values)
+        values = await parameters.validated(request.operation, principal.values)
         if read := _READS.get(name):
             key = None
             if context.cache.enabled and (cache_key := _CACHE_KEYS.get(name)):
@@ -52,31 +64,35 @@ async def handle(context: ApiContext, request: ApiRequest, encoding: str) -> byt
             if key is not None:
                 context.cache.put(key, body)
             return body
-    return codec.encode(await _WRITES[name](context, principal, values), encoding)
+    return codec.encode(await _WRITES[name](call, principal, values), encoding)
 
 
-async def _create_user(context: ApiContext, principal: Principal, values: Mapping[str, Any]) -> Payload:
+async def _create_user(call: ApiCall, principal: Principal, values: Mapping[str, Any]) -> Payload:
+    context = call.context
     async with context.database.reading() as session:  # before it waits for a scan
         is_scanned = await users.check_may_create(session, principal.integrator_id)
     if values.get("async") or not is_scanned:
         async with context.database.writing() as session:
             account = await users.create(session, principal.integrator_id, values)
             return {"user": await users.show(session, account)}
-    async with context.scans.turn(principal.integrator_id) as turn:
-        if await principal.is_disconnected():
+    async with AsyncExitStack() as stack:
+        async with call.turn.set_aside():
+            scan = await stack.enter_async_context(context.scans.turn(principal.integrator_id))
+        if await call.request.is_disconnected():
             raise ClientDisconnect  # it may have asked again: nobody is registered twice
         async with context.database.writing() as session:
             account = await users.create(session, principal.integrator_id, values)
             if not account.is_scanning:
                 return {"user": await users.show(session, account)}
-            lease = await turn.acquire(session, account.id)
-        await turn.wait_for(account.id, lease)
+            lease = await scan.acquire(session, account.id)
+        async with call.turn.set_aside():
+            await scan.wait_for(account.id, lease)
     async with context.database.reading() as session:
         return {"user": await users.show(session, await users.refresh(session, account))}
 
 
-async def _update_user(context: ApiContext, principal: Principal, values: Mapping[str, Any]) -> Payload:
-    async with context.database.writing() as session:
+async def _update_user(call: ApiCall, principal: Principal, values: Mapping[str, Any]) -> Payload:
+    async with call.context.database.writing() as session:
         account, changed = await users.update(session, _account(principal), values)
         if changed:  # an opt-out that lacked data or was refused may be possible now
             await removals.reconsider(session, account.id)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,7 +22,7 @@ from exposurekit.system.memory_budget import MemoryBudget, MemoryBudgetExceeded,
 BODY_MAX = 2**20  # spec does not say: the maximum size of a body
 _DISCARDED_MAX = 8 * BODY_MAX  # read and discarded, so that the client can read the error
 BODY_TIMEOUT_S = 30.0
-MEMORY_MAX = 64 * BODY_MAX  # of all bodies that are arriving
+MEMORY_MAX = 64 * BODY_MAX  # of the bodies of all requests
 RETRY_AFTER_S = 5
 TOO_MUCH = "too much is being sent at once: try again"
 ELEMENTS_MAX = 20_000  # of XML; two lists of 200 items have a tenth of this
@@ -57,22 +58,24 @@ async def receive(
     operation: Operation,
     *,
     memory: MemoryBudget,
+    open_request: ExitStack,
     body_timeout_s: float = BODY_TIMEOUT_S,
 ) -> ApiRequest:
-    """Receive a request; errors of the body are kept in `problem`."""
+    """Receive a request; errors of the body are kept in `problem`, and its memory is reserved until the answer."""
     path: Values = {**scope["path_params"]}
     name, api_key = path.pop("integration_name"), path["api_key"]
     body, problem, starlette_request = b"", None, Request(scope, receive)
     if _announces_body(scope):
         client, limit = scope.get("client"), asyncio.timeout(body_timeout_s)
-        with memory.reservation(client[0] if client else "", limit) as reserved:
-            try:
-                async with limit:
-                    body = await _bounded(starlette_request.stream(), reserved)
-            except ApiError as refusal:
-                problem = refusal
-            except (MemoryBudgetExceeded, TimeoutError):
-                problem = _out_of_time() if reserved.is_current else _out_of_memory()
+        reserved = open_request.enter_context(memory.reservation(client[0] if client else "", limit))
+        try:
+            async with limit:
+                body = await _bounded(starlette_request.stream(), reserved)
+            reserved.is_complete = True
+        except ApiError as refusal:
+            problem = refusal
+        except (MemoryBudgetExceeded, TimeoutError):
+            problem = _out_of_time() if reserved.is_current else _out_of_memory()
     rest = scope["headers"], scope["query_string"], body, problem, starlette_request.is_disconnected
     return ApiRequest(operation, name, api_key, path, *rest)
 

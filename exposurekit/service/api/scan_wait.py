@@ -7,14 +7,14 @@ on.
 
 import asyncio
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 from sqlalchemy import bindparam, select
 
-from exposurekit.errors import ExposureError
 from exposurekit.service.accounts import consent
+from exposurekit.service.api.fair_slots import FairSlots, TooManyWait
 from exposurekit.service.errors import ApiError
 from exposurekit.service.storage import leases
 from exposurekit.service.storage.database import DATABASE_ERRORS, Database, Session
@@ -37,7 +37,8 @@ class ScanWaiter:
         self.database = database
         self.worker = worker
         self._wait_s = wait_s
-        self._slots = FairSlots(worker.scan_concurrency if worker else 0)
+        slots = worker.scan_concurrency if worker else 0
+        self._slots = FairSlots(slots, most=max(1, slots - 1), waiting_max=WAITING_MAX)
         self._running: dict[asyncio.Task[None], Lease] = {}
         # Registrations that wait for a worker in another process, by integrator.
         self._polling: Counter[int] = Counter()
@@ -122,8 +123,9 @@ class Turn:
         await asyncio.wait([self.scan], timeout=max(0, self._until - time.monotonic()))
 
     async def _poll(self, user_id: int) -> None:
-        database, due_at, is_started = self._scans.database, None, False
-        while time.monotonic() < self._until:
+        database, due_at, is_started, is_over = self._scans.database, None, False, False
+        while not is_over:
+            is_over = time.monotonic() > self._until  # checked at least once
             with suppress(*DATABASE_ERRORS):
                 async with database.reading() as session:
                     row = await session.first(_SCAN, {"user_id": user_id})
@@ -131,7 +133,7 @@ class Turn:
                     return
                 due_at = due_at or row.due_at
                 is_started |= row.lease is not None or row.due_at != due_at
-            await asyncio.sleep(_POLL_EVERY_S)
+            await asyncio.sleep(0 if is_over else _POLL_EVERY_S)
         if is_started or due_at is None:
             return
         async with database.writing() as session:
@@ -140,66 +142,3 @@ class Turn:
                 return
             await consent.purge(session, user_id)
         raise busy()
-
-
-class TooManyWait(ExposureError):
-    """As many wait for this owner as may."""
-
-
-class FairSlots:
-    """Slots that owners share. A free one goes to the waiting owner who holds fewest; ties rotate.
-
-    With two or more slots, no owner holds all of them. At most `WAITING_MAX` requests of one owner wait.
-    """
-
-    def __init__(self, n: int) -> None:
-        self._free = n
-        self._most = max(1, n - 1)  # of one owner
-        self._taken: Counter[int] = Counter()
-        self._waiting: dict[int, deque[asyncio.Future[None]]] = {}
-
-    async def acquire(self, owner: int) -> None:
-        """Take a slot, or wait for one; raises `TooManyWait`."""
-        if self._may_take(owner):
-            self._take(owner)
-            return
-        turns = self._waiting.setdefault(owner, deque())
-        if len(turns) >= WAITING_MAX:
-            raise TooManyWait("too many registrations wait for their scan")
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        turns.append(turn)
-        try:
-            await turn
-        except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():  # its turn came meanwhile
-                self.release(owner)
-            else:
-                self._forget(owner, turn)
-            raise
-
-    def release(self, owner: int) -> None:
-        """Give a slot back."""
-        self._free += 1
-        self._taken[owner] -= 1
-        while following := [one for one in self._waiting if self._may_take(one)]:
-            one = min(following, key=self._taken.__getitem__)
-            turn = self._waiting[one][0]
-            self._forget(one, turn)
-            if not turn.done():  # otherwise it has just been given up
-                self._take(one)
-                turn.set_result(None)
-
-    def _may_take(self, owner: int) -> bool:
-        return self._free > 0 and self._taken[owner] < self._most
-
-    def _take(self, owner: int) -> None:
-        self._free -= 1
-        self._taken[owner] += 1
-
-    def _forget(self, owner: int, turn: asyncio.Future[None]) -> None:
-        """Drop a turn from the queue, if it is there; the others of this owner queue behind the other owners."""
-        turns = self._waiting.pop(owner, deque())
-        if turn in turns:
-            turns.remove(turn)
-        if turns:
-            self._waiting[owner] = turns

@@ -1,5 +1,6 @@
 """Parameters: every format that clients send is read, and everything else is a 400 in Grape's words."""
 
+import asyncio
 import json
 import re
 
@@ -9,8 +10,12 @@ from hypothesis import strategies as st
 from support.services import JANE
 
 from exposurekit.contract.operations import CREATE_USER, LIST_USERS, UPDATE_USER
-from exposurekit.service.api.parameters import validated
+from exposurekit.service.api import parameters
 from exposurekit.service.errors import ApiError
+
+
+def validated(operation, values):
+    return asyncio.run(parameters.validated(operation, values))
 
 
 def refusal_of(operation, **values):

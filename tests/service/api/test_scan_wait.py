@@ -13,7 +13,6 @@ from sqlalchemy import update
 from support.services import json_body
 from support.small_web import JUNIPER, QUICK, Card, Folk, GatedAnswer, a_house, by_form, definition
 
-from exposurekit.service.api.scan_wait import WAITING_MAX, FairSlots, TooManyWait
 from exposurekit.service.storage import leases, tables
 
 HERS = Card("r1")
@@ -122,69 +121,6 @@ def test_nobody_is_registered_if_no_scan_can_begin_in_time(served, town, gated):
         gated.search.go.set()
         until(house, first, is_scanned)
         assert records(create(house)) == ["r1"]
-
-
-def test_a_free_slot_goes_to_who_holds_fewest():
-    async def order():
-        slots, began = FairSlots(3), []
-
-        async def hold(owner, name):
-            await slots.acquire(owner)
-            began.append(name)
-            await asyncio.sleep(0)
-            slots.release(owner)
-
-        await slots.acquire("acme")
-        await slots.acquire("acme")
-        more = asyncio.create_task(hold("acme", "a0"))  # one slot stays free for others
-        await asyncio.sleep(0)
-        assert began == []
-        await slots.acquire("delta")
-        names = [("acme", "a1"), ("acme", "a2"), ("beta", "b1"), ("beta", "b2"), ("gamma", "g1")]
-        tasks = [asyncio.create_task(hold(owner, name)) for owner, name in names]
-        given_up = asyncio.create_task(hold("beta", "b0"))
-        await asyncio.sleep(0)
-        given_up.cancel()
-        slots.release("acme")
-        await asyncio.gather(more, *tasks)
-        return began
-
-    assert asyncio.run(order()) == ["b1", "g1", "b2", "a0", "a1", "a2"]
-
-
-@pytest.mark.parametrize("is_cancelled_first", [True, False])
-def test_a_slot_given_to_a_cancelled_waiter_goes_on(is_cancelled_first):
-    async def given():
-        slots = FairSlots(1)
-        await slots.acquire("acme")
-        late, later = (asyncio.create_task(slots.acquire(owner)) for owner in ("beta", "gamma"))
-        await asyncio.sleep(0)
-        if is_cancelled_first:  # both in the moment in which its turn comes
-            late.cancel()
-        slots.release("acme")
-        late.cancel()
-        await asyncio.gather(late, return_exceptions=True)
-        assert late.cancelled()
-        await asyncio.wait_for(later, 1)
-        slots.release("gamma")
-        await asyncio.wait_for(slots.acquire("beta"), 1)
-
-    asyncio.run(given())
-
-
-def test_only_so_many_wait_for_one_integrator():
-    async def full():
-        slots = FairSlots(2)
-        await slots.acquire("acme")
-        waiting = [asyncio.create_task(slots.acquire("acme")) for _ in range(WAITING_MAX)]
-        await asyncio.sleep(0)
-        with pytest.raises(TooManyWait):
-            await slots.acquire("acme")
-        await asyncio.wait_for(slots.acquire("beta"), 1)  # a slot is free for others
-        for task in waiting:
-            task.cancel()
-
-    asyncio.run(full())
 
 
 def test_without_recorded_consent_nothing_is_scanned(served, town):

@@ -1,0 +1,131 @@
+"""Requests in turn: however many or large one client's requests are, another's waits only for a part of one.
+
+One event loop processes all requests. Each takes a slot; a client (a key from an address) has few of them, and a free
+one goes to the waiting client that has been charged least. A client is charged the time for which its requests occupy
+the event loop: cost counts, not number. What may take long yields between its parts with ``asyncio.sleep(0)``.
+"""
+
+import types
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Hashable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any, TypeVar
+
+from exposurekit.service.api.fair_slots import FairSlots
+from exposurekit.service.errors import ApiError
+
+SLOTS, SLOTS_PER_CLIENT = 16, 2
+# Of one client: its open requests, and the bytes of their bodies.
+REQUESTS_MAX, BODIES_MAX = 1_000, 16 << 20
+RETRY_AFTER_S = 5
+TOO_MANY = "too many of your requests wait: try again"
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class _Client:
+    charged_s: float
+    requests: int = 0  # open ones: in a slot, waiting or set aside
+    body_bytes: int = 0  # of the open ones
+
+
+class Turns:
+    """The turns of one application's requests.
+
+    Args:
+        slots: The requests that are processed at the same time.
+        slots_per_client: The same, of one client.
+        bodies_max: The bytes of one client's open requests, but for a single one.
+
+    >>> import asyncio
+    >>> async def answer(turn):
+    ...     return 6 * 7
+    >>> asyncio.run(Turns().take("192.0.2.1", answer))
+    42
+    """
+
+    def __init__(
+        self, slots: int = SLOTS, slots_per_client: int = SLOTS_PER_CLIENT, *, bodies_max: int = BODIES_MAX
+    ) -> None:
+        self._bodies_max = bodies_max
+        self._clients: dict[Hashable, _Client] = {}  # those with open requests
+        self._slots = FairSlots(slots, most=slots_per_client, waiting_max=REQUESTS_MAX, rank=self._charged)
+        # The charge of the client that began last. New clients begin with it: nobody saves up idle time.
+        self._newest_charged_s = 0.0
+
+    async def take(
+        self, name: str, handle: Callable[["Turn"], Coroutine[Any, Any, T]], *, body_bytes: int = 0
+    ) -> T:
+        """Wait for the client's turn and return what the handler returns.
+
+        Raises `ApiError` 503 if the client has too many requests open, or too large ones.
+        """
+        client = self._clients.setdefault(name, _Client(self._newest_charged_s))
+        client.requests += 1
+        client.body_bytes += body_bytes
+        turn = Turn(self._slots, name)
+        try:
+            if client.requests > REQUESTS_MAX or client.body_bytes > max(body_bytes, self._bodies_max):
+                raise ApiError(503, TOO_MANY, retry_after_s=RETRY_AFTER_S)
+            await turn.acquire()
+            self._newest_charged_s = max(self._newest_charged_s, client.charged_s)
+            return await _charging(handle(turn), client)
+        finally:
+            turn.release()
+            client.requests -= 1
+            client.body_bytes -= body_bytes
+            if not client.requests:
+                del self._clients[name]
+
+    def _charged(self, name: Hashable) -> float:
+        return self._clients[name].charged_s
+
+
+class Turn:
+    """The slot of one request."""
+
+    def __init__(self, slots: FairSlots, name: Hashable) -> None:
+        self._slots = slots
+        self._name = name
+        self._is_taken = False
+
+    async def acquire(self) -> None:
+        """Take a slot, or wait for one."""
+        await self._slots.acquire(self._name)
+        self._is_taken = True
+
+    def release(self) -> None:
+        """Give the slot back, if it has one."""
+        if self._is_taken:
+            self._is_taken = False
+            self._slots.release(self._name)
+
+    @asynccontextmanager
+    async def set_aside(self) -> AsyncIterator[None]:
+        """Give the slot back for the duration of the block, which waits for something else."""
+        self.release()
+        try:
+            yield
+        finally:
+            await self.acquire()
+
+
+@types.coroutine
+def _charging(coroutine: Coroutine[Any, Any, T], client: _Client) -> Generator[Any, Any, T]:
+    """Run a coroutine, and charge the client for each step between two waits."""
+    resume: Callable[[Any], Any] = coroutine.send
+    value: Any = None
+    while True:
+        began = perf_counter()
+        try:
+            waits_for = resume(value)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        finally:
+            client.charged_s += perf_counter() - began
+        try:
+            resume, value = coroutine.send, (yield waits_for)
+        except BaseException as fault:  # noqa: BLE001  a cancellation: the coroutine's concern
+            resume, value = coroutine.throw, fault

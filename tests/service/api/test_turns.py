@@ -1,0 +1,161 @@
+"""Requests in turn: who has been charged least is next, and a large request is no obstacle for a small one."""
+
+import asyncio
+import time
+
+import httpx
+import pytest
+from support.services import JANE, a_database, in_event_loop, opened
+
+from exposurekit.service.accounts import integrators
+from exposurekit.service.api.app import create_app
+from exposurekit.service.api.turns import Turns
+from exposurekit.service.errors import ApiError
+
+COSTLY_S = 0.02
+LONG = "x" * 900
+LARGE = {
+    "aliases": [{"first_name": LONG, "last_name": LONG} for _ in range(199)],
+    "addresses": [{"address1": LONG, "city": "Oak", "state": "CA"} for _ in range(199)],
+}
+
+ALTERED = {"aliases": "last_name", "addresses": "address1"}
+
+
+@pytest.fixture
+def done():
+    """The names of the requests, in the order in which they ended."""
+    return []
+
+
+def request(turns, done, client, name, *, costs_s=0.0, body_bytes=0):
+    async def handle(_):
+        time.sleep(costs_s)  # noqa: ASYNC251  it occupies the event loop
+        await asyncio.sleep(0)
+        done.append(name)
+        return name
+
+    return asyncio.create_task(turns.take(client, handle, body_bytes=body_bytes))
+
+
+@in_event_loop
+async def test_the_client_charged_least_is_next(done):
+    turns = Turns(slots=1)
+    costly = [request(turns, done, "acme", f"a{n}", costs_s=COSTLY_S) for n in range(3)]
+    cheap = [request(turns, done, "beta", f"b{n}") for n in range(3)]
+    assert await asyncio.gather(*costly, *cheap) == ["a0", "a1", "a2", "b0", "b1", "b2"]
+    assert done == ["a0", "b0", "b1", "b2", "a1", "a2"]
+
+
+@in_event_loop
+async def test_time_without_requests_is_not_saved_up(done):
+    turns = Turns(slots=1)
+    costly = [request(turns, done, "acme", f"a{n}", costs_s=COSTLY_S) for n in range(6)]
+    await costly[2]
+    newer = [request(turns, done, "beta", f"b{n}", costs_s=COSTLY_S) for n in range(2)]
+    await asyncio.gather(*costly, *newer)
+    assert done[:3] == ["a0", "a1", "a2"]
+    assert done.index("b1") > done.index("a4")  # in turn, though beta had been charged nothing before
+
+
+@in_event_loop
+async def test_a_client_has_only_its_slots(done):
+    turns, gate = Turns(slots=4, slots_per_client=2), asyncio.Event()
+    running = set()
+
+    def waits(name):
+        async def handle(_):
+            running.add(name)
+            await gate.wait()
+
+        return asyncio.create_task(turns.take(name[0], handle))
+
+    tasks = [waits(name) for name in ("a0", "a1", "a2", "b0")]
+    await asyncio.sleep(0.01)
+    assert running == {"a0", "a1", "b0"}
+    gate.set()
+    await asyncio.gather(*tasks)
+    assert running == {"a0", "a1", "a2", "b0"}
+
+
+@in_event_loop
+async def test_a_request_set_aside_leaves_its_slot(done):
+    turns, gate = Turns(slots=1), asyncio.Event()
+
+    async def waits_for_its_scan(turn):
+        async with turn.set_aside():
+            await gate.wait()
+        done.append("scanned")
+
+    scanned = asyncio.create_task(turns.take("acme", waits_for_its_scan))
+    await request(turns, done, "acme", "other")
+    gate.set()
+    await scanned
+    await request(turns, done, "acme", "last")
+    assert done == ["other", "scanned", "last"]
+
+
+@pytest.mark.parametrize("is_started", [True, False])
+@in_event_loop
+async def test_a_cancelled_request_leaves_its_slot(done, is_started):
+    turns, gate = Turns(slots=1), asyncio.Event()
+
+    async def wait(_):
+        await gate.wait()
+
+    first = asyncio.create_task(turns.take("acme", wait))
+    second = request(turns, done, "acme", "second")
+    await asyncio.sleep(0)
+    gone = first if is_started else second
+    gone.cancel()
+    gate.set()
+    await asyncio.gather(first, second, return_exceptions=True)
+    assert gone.cancelled()
+    assert await request(turns, done, "beta", "third") == "third"
+
+
+@in_event_loop
+async def test_the_bodies_of_one_client_are_limited(done):
+    turns = Turns(slots=1, bodies_max=1_000)
+    tasks = [request(turns, done, "acme", f"a{n}", body_bytes=400) for n in range(3)]
+    tasks.append(request(turns, done, "beta", "b0", body_bytes=2_000))  # one alone is never too large
+    *answers, refusal = await asyncio.gather(*tasks[:2], tasks[3], tasks[2], return_exceptions=True)
+    assert answers == ["a0", "a1", "b0"]
+    assert isinstance(refusal, ApiError)
+    assert (refusal.status, refusal.retry_after_s) == (503, 5)
+    assert await request(turns, done, "acme", "again", body_bytes=900) == "again"
+
+
+@in_event_loop
+async def test_small_requests_pass_many_large_ones(tmp_path):
+    """A large person is written twenty times when another integrator asks for its users."""
+    database = a_database(tmp_path)
+    app = create_app(database)
+    async with opened(database), app.router.lifespan_context(app):
+        async with database.writing() as session:
+            acme, beta = [await integrators.add(session, name) for name in ("acme", "beta")]
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://service.example") as http:
+            ended = []
+
+            async def call(credentials, method, path, **options):
+                root = f"/api/{credentials.integration_name}/{credentials.api_key}/v2"
+                query = {"api_secret": credentials.api_secret, **options.pop("params", {})}
+                response = await http.request(method, root + path, params=query, **options)
+                assert response.status_code == 200, response.text
+                ended.append(credentials.integration_name)
+                return response.json()
+
+            user = (await call(acme, "POST", "/users", json=JANE))["user"]
+            path, secret = f"/users/{user['id']}", {"secret": user["secret"]}
+            large = (await call(acme, "PUT", path, params=secret, json=LARGE))["user"]
+            ended.clear()
+            async with asyncio.TaskGroup() as group:
+                for number in range(20):
+                    lists = {
+                        name: [item | {ALTERED[name]: f"{number}"} for item in large[name]] for name in LARGE
+                    }
+                    group.create_task(call(acme, "PUT", path, params=secret, json=lists))
+                await asyncio.sleep(0.01)
+                group.create_task(call(beta, "GET", "/users"))
+            assert ended.index("beta") <= 3
