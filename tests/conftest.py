@@ -32,7 +32,8 @@ SERVER = "postgresql"  # in the name of each test that is run on it
 ON_POSTGRESQL = (
     *("cli/", "crash/", "service/accounts/", "service/findings/", "service/sites/", "service/storage/"),
     *("service/webhooks/", "service/test_worker", "service/api/test_app", "service/api/test_cache"),
-    *("service/api/test_reference_model", "service/scanning/test_scan.py::test_a_month_in_the_world"),
+    *("service/api/test_reference_model", "service/api/test_metrics"),
+    "service/scanning/test_scan.py::test_a_month_in_the_world",
 )
 
 # How long an example takes is the machine's affair, and no test's.

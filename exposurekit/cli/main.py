@@ -34,6 +34,7 @@ from exposurekit.text.sanitize import plain
 SERVICE_PACKAGES = (
     *("starlette", "uvicorn", "sqlalchemy", "cryptography", "python_multipart", "alembic", "limits", "yaml"),
     *("apprise", "selectolax", "jmespath", "protego", "rapidfuzz", "nameparser", "nicknames", "phonenumbers"),
+    "prometheus_client",
 )
 
 SECTIONS = {

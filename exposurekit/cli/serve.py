@@ -26,6 +26,13 @@ def _parse_network(text: str) -> str:
         ) from None
 
 
+metrics_port_option = click.option(
+    "--metrics-port",
+    type=click.IntRange(0, 65535),
+    help="Serve metrics for Prometheus at http://127.0.0.1:PORT/metrics; 0: any free port. Default: no metrics.",
+)
+
+
 @click.command()
 @service_options
 @click.option("--host", default="127.0.0.1", help="The address to listen on.")
@@ -59,6 +66,7 @@ def _parse_network(text: str) -> str:
     help="Requests per key and address, averaged over ten seconds; beyond it the response is 429. 0: no limit, not even "
     "for rejected keys.",
 )
+@metrics_port_option
 def serve(
     *,
     database: ServiceDatabase,
@@ -71,6 +79,7 @@ def serve(
     create: bool,
     no_worker: bool,
     requests_per_second: int,
+    metrics_port: int | None,
 ) -> None:
     """Run the service: the API and its background jobs.
 
@@ -85,7 +94,16 @@ def serve(
     opened = database.unopened(create=create)
     worker = None if no_worker else _worker(opened, sites_directory, search_engine, callback_networks)
     limits = Limits(requests_per_second=requests_per_second) if requests_per_second else None
-    serve_database(opened, host, port, worker=worker, limits=limits, trusted_proxies=trusted_proxies)
+    serve_database(
+        opened,
+        host,
+        port,
+        worker=worker,
+        limits=limits,
+        trusted_proxies=trusted_proxies,
+        metrics=_metrics(database, metrics_port, create=create),
+        metrics_port=metrics_port or 0,
+    )
 
 
 @click.command()
@@ -93,12 +111,14 @@ def serve(
 @sites_option
 @search_engine_option
 @callback_network_option
+@metrics_port_option
 def worker(
     *,
     database: ServiceDatabase,
     sites_directory: Path | None,
     search_engine: str | None,
     callback_networks: tuple[str, ...],
+    metrics_port: int | None,
 ) -> None:
     """Run background jobs: scans, removals and webhook deliveries.
 
@@ -116,7 +136,18 @@ def worker(
     log_setup.to_stderr()
     if database.url.startswith("sqlite"):
         click.echo("On SQLite, serve already includes a worker; the two take turns writing.", err=True)
-    asyncio.run(_run_until_signal(opened, background_worker))
+    metrics = _metrics(database, metrics_port)
+    with contextlib.nullcontext() if metrics is None else metrics.serving(metrics_port or 0):
+        asyncio.run(_run_until_signal(opened, background_worker))
+
+
+def _metrics(database: ServiceDatabase, port: int | None, *, create: bool = False) -> Any:
+    """Return the metrics of this process, with a connection of their own; None: there is no port for them."""
+    if port is None:
+        return None
+    from exposurekit.service.api.metrics import Metrics
+
+    return Metrics(database.unopened(create=create))
 
 
 def _worker(database: Any, sites: Path | None, search_engine: str | None, networks: tuple[str, ...]) -> Any:

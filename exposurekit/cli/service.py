@@ -76,17 +76,13 @@ class DamagedDatabase(ExposureError):
 
 
 async def _status(db: Any) -> dict[str, Any]:
+    from exposurekit.service import jobs
     from exposurekit.service.accounts import consent
-    from exposurekit.service.storage import leases, tables
     from exposurekit.service.webhooks import outbox
 
-    kinds = {"scans": tables.users, "removals": tables.records, "deliveries": tables.deliveries}
     return {
         "people": await consent.counts(db),
-        "work": {
-            kind: await leases.counts(db, table) | {"oldest_due_at": await leases.oldest_due(db, table)}
-            for kind, table in kinds.items()
-        },
+        "work": {kind: queue.as_dict() for kind, queue in (await jobs.queues(db)).items()},
         "deliveries": await outbox.counts(db),
         "sites": await site_health(db),
     }

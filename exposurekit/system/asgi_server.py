@@ -59,10 +59,14 @@ def running(
     *,
     connections: Connections | None = None,
     trusted_proxies: Sequence[str] = (),
+    is_announced: bool = True,
 ) -> Iterator[str]:
-    """Serve in a thread for the duration of the block, as `serve` does; yields the base URL."""
+    """Serve in a thread for the duration of the block, as `serve` does; yields the base URL.
+
+    Unless `is_announced`, the log does not say where it listens.
+    """
     with _bound_socket(host, port) as listener:
-        server = _Server(app, connections, trusted_proxies)
+        server = _Server(app, connections, trusted_proxies, is_announced=is_announced)
         thread = threading.Thread(
             target=server.run_quietly, args=(listener,), name="exposurekit-serving", daemon=True
         )
@@ -81,8 +85,16 @@ def running(
 class _Server(uvicorn.Server):
     """uvicorn that keeps the reason of a failed start, and exits cleanly on a signal."""
 
-    def __init__(self, app: App, connections: Connections | None, trusted_proxies: Sequence[str]) -> None:
+    def __init__(
+        self,
+        app: App,
+        connections: Connections | None,
+        trusted_proxies: Sequence[str],
+        *,
+        is_announced: bool = True,
+    ) -> None:
         self._app = app
+        self._is_announced = is_announced
         self._connections = connections or Connections()
         self.ready = threading.Event()
         self.failure: BaseException | None = None
@@ -113,7 +125,8 @@ class _Server(uvicorn.Server):
         for listener in sockets or ():
             if not _is_loopback(listener.getsockname()[0]):
                 _log.warning("keys and personal data are sent unencrypted: put a proxy with TLS in front")
-            _log.info("listening=%s", _address(listener))
+            if self._is_announced:
+                _log.info("listening=%s", _address(listener))
         self.ready.set()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

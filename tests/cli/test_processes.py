@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import signal
 from datetime import UTC, datetime, timedelta
 
@@ -179,6 +180,25 @@ def test_serve_creates_a_database_only_on_request(file_operator):
     assert (operator.directory / "service.db").exists()
     wrong = operator.here("serve", "--trusted-proxy", "nginx")
     assert (wrong.returncode, "an address or a network" in wrong.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("words", [["serve", "--port", "0"], ["worker"]], ids=" ".join)
+def test_metrics_are_served_on_a_loopback_port(file_operator, words):
+    operator = file_operator
+    added(operator)
+    with operator.started(*words, "--metrics-port", "0") as process:
+        url = re.findall(r"http://\S+", line_with(process, "metrics="))[0]
+        if words[0] == "serve":
+            httpx.get(f"{listening(process)}/health").raise_for_status()
+        text = httpx.get(url).text
+        assert "\nexposurekit_database_up 1.0\n" in text
+        assert ('exposurekit_requests_total{operation="none",status="2xx"} 1.0' in text) == (
+            words[0] == "serve"
+        )
+        run = operator.here(*words, "--metrics-port", url.split(":")[2].partition("/")[0])
+        assert run.returncode == 1
+        assert "it is in use" in run.stderr
+        assert "fault" not in ended(process, signal.SIGTERM)
 
 
 def test_behind_a_trusted_proxy_each_client_has_its_own_limit(file_operator):

@@ -6,7 +6,7 @@ from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import groupby
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import select
 from starlette.applications import Starlette
@@ -34,6 +34,9 @@ from exposurekit.service.storage.tables import users
 from exposurekit.service.worker import Worker, supervise
 from exposurekit.system.memory_budget import MemoryBudget
 
+if TYPE_CHECKING:
+    from exposurekit.service.api.metrics import Metrics
+
 _ANY_USER = select(users.c.id).limit(1)
 
 
@@ -46,11 +49,12 @@ def create_app(
     body_memory_max: int = MEMORY_MAX,
     scan_wait_s: float = WAIT_S,
     cache: ResponseCache | None = None,
+    metrics: "Metrics | None" = None,
 ) -> Starlette:
     """Create the service's ASGI application, which opens the database at startup and closes it at shutdown.
 
     A worker runs inside it; without one, another process must run it. Without limits, there are no rate limits. The
-    response cache is of this application alone; by default it has 16 MiB.
+    response cache is of this application alone; by default it has 16 MiB. With metrics, requests are counted.
     """
     cache = ResponseCache() if cache is None else cache
     scans = ScanWaiter(database, worker, wait_s=scan_wait_s)
@@ -83,12 +87,19 @@ def create_app(
                 )
             )
         ),
-        middleware=[Middleware(middleware.RequestMiddleware)],
+        middleware=[Middleware(middleware.RequestMiddleware), *_counting(metrics)],
         exception_handlers={HTTPException: responses.unrouted},
         lifespan=lifespan,
     )
     app.router.redirect_slashes = False  # a redirect would repeat the key in a header
     return app
+
+
+def _counting(metrics: "Metrics | None") -> Iterator[Middleware]:
+    if metrics is not None:
+        from exposurekit.service.api.metrics import RequestMetrics
+
+        yield Middleware(RequestMetrics, metrics.registry)
 
 
 @asynccontextmanager

@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from exposurekit.service.api import responses
 
 RETRY_AFTER_S = 5
+UNAVAILABLE = (OperationalError, NoConnection, TimeoutError)  # locked, full or unreachable: usually temporary
 OPERATION = "exposurekit.operation"  # the key of the operation's name in the scope
 _HEADERS = [(b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff")]
 # The key's position in a path, and anything else that looks like a key, such as in a mistyped URL.
@@ -60,8 +61,7 @@ class RequestMiddleware:
 
 
 def _server_error(scope: Scope, fault: Exception) -> Response:
-    # Locked, full or unreachable: usually temporary.
-    if isinstance(fault, (OperationalError, NoConnection, TimeoutError)):
+    if isinstance(fault, UNAVAILABLE):
         retry_after = {"retry-after": str(RETRY_AFTER_S)}
         return responses.error(scope, 503, "the database is not available", retry_after)
     return responses.error(scope, 500, "the service failed")

@@ -1,6 +1,8 @@
 """Serve the API: in the foreground for an operator, or in a thread."""
 
 from collections.abc import Sequence
+from contextlib import nullcontext
+from typing import TYPE_CHECKING
 
 from exposurekit.service import log_setup
 from exposurekit.service.api.app import create_app
@@ -9,6 +11,9 @@ from exposurekit.service.storage.database import Database
 from exposurekit.service.worker import Worker
 from exposurekit.system import asgi_server
 from exposurekit.system.asgi_server import LOOPBACK, running
+
+if TYPE_CHECKING:
+    from exposurekit.service.api.metrics import Metrics
 
 __all__ = ["running", "serve"]
 
@@ -21,12 +26,15 @@ def serve(
     worker: Worker | None = None,
     limits: Limits | None = None,
     trusted_proxies: Sequence[str] = (),
+    metrics: "Metrics | None" = None,
+    metrics_port: int = 0,
 ) -> None:
     """Serve until SIGINT or SIGTERM; finish running requests first. Port 0: any free one.
 
     A worker runs inside the service; without one, another process must run it. Without limits, there are none. Trusted
-    proxies are as in `asgi_server.serve`.
+    proxies are as in `asgi_server.serve`. Metrics are served on a loopback port of their own.
     """
     log_setup.to_stderr()
-    app = create_app(database, worker=worker, limits=limits)
-    asgi_server.serve(app, host, port, trusted_proxies=trusted_proxies)
+    app = create_app(database, worker=worker, limits=limits, metrics=metrics)
+    with nullcontext() if metrics is None else metrics.serving(metrics_port):
+        asgi_server.serve(app, host, port, trusted_proxies=trusted_proxies)

@@ -183,6 +183,7 @@ deliveries = _table(
     Column("failed_attempts", Integer, nullable=False, default=0),  # since it was last queued
     Column("ended_at", Instant),
     *_due("deliveries"),  # open: when the window closes; pending: the next attempt
+    Index("deliveries_of_state", "state", "id"),
     Index(
         "one_open_window",
         "user_id",

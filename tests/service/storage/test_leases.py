@@ -296,11 +296,8 @@ def test_rows_are_waiting_due_or_leased_and_counted_once(desk):
     desk.take(limit=2)
     assert desk.state(run_out)[1]
     assert desk.count() == {"waiting": 2, "due": 1, "leased": 2}
-    early = desk.write(leases.acquire_one, USERS, 1, duration=LASTS)
-    assert desk.count() == {"waiting": 1, "due": 1, "leased": 3}
-    desk.complete(early)
     desk.later(seconds=30)
-    assert desk.count() == {"waiting": 1, "due": 3, "leased": 0}
+    assert desk.count() == {"waiting": 2, "due": 3, "leased": 0}
     assert leased
 
 
