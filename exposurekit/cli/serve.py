@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import ipaddress
+import logging
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,6 +16,8 @@ from exposurekit.cli.options import callback_network_option, search_engine_optio
 from exposurekit.cli.session import ServiceDatabase, service_options
 from exposurekit.errors import ConfigurationError
 from exposurekit.service.api.rate_limits import REQUESTS_PER_SECOND
+
+_log = logging.getLogger("exposurekit.service")
 
 
 def _parse_network(text: str) -> str:
@@ -30,6 +33,13 @@ metrics_port_option = click.option(
     "--metrics-port",
     type=click.IntRange(0, 65535),
     help="Serve metrics for Prometheus at http://127.0.0.1:PORT/metrics; 0: any free port. Default: no metrics.",
+)
+
+log_format_option = click.option(
+    "--log-format",
+    default="text",
+    type=click.Choice(("text", "json")),
+    help="The form of the log on stderr: lines of text, or one JSON object a line.",
 )
 
 
@@ -67,6 +77,7 @@ metrics_port_option = click.option(
     "for rejected keys.",
 )
 @metrics_port_option
+@log_format_option
 def serve(
     *,
     database: ServiceDatabase,
@@ -80,6 +91,7 @@ def serve(
     no_worker: bool,
     requests_per_second: int,
     metrics_port: int | None,
+    log_format: Any,
 ) -> None:
     """Run the service: the API and its background jobs.
 
@@ -103,6 +115,7 @@ def serve(
         trusted_proxies=trusted_proxies,
         metrics=_metrics(database, metrics_port, create=create),
         metrics_port=metrics_port or 0,
+        log_format=log_format,
     )
 
 
@@ -112,6 +125,7 @@ def serve(
 @search_engine_option
 @callback_network_option
 @metrics_port_option
+@log_format_option
 def worker(
     *,
     database: ServiceDatabase,
@@ -119,6 +133,7 @@ def worker(
     search_engine: str | None,
     callback_networks: tuple[str, ...],
     metrics_port: int | None,
+    log_format: Any,
 ) -> None:
     """Run background jobs: scans, removals and webhook deliveries.
 
@@ -133,9 +148,9 @@ def worker(
 
     opened = database.unopened()
     background_worker = _worker(opened, sites_directory, search_engine, callback_networks)
-    log_setup.to_stderr()
+    log_setup.to_stderr(log_format)
     if database.url.startswith("sqlite"):
-        click.echo("On SQLite, serve already includes a worker; the two take turns writing.", err=True)
+        _log.warning("on SQLite, serve already includes a worker; the two take turns writing")
     metrics = _metrics(database, metrics_port)
     with contextlib.nullcontext() if metrics is None else metrics.serving(metrics_port or 0):
         asyncio.run(_run_until_signal(opened, background_worker))

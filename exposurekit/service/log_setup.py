@@ -1,32 +1,112 @@
-"""Logging of a service process to stderr. Log lines hold no keys, secrets or personal data."""
+"""Logging of a service process to stderr, as text or JSON. Log lines hold no keys, secrets or personal data."""
 
+import json
 import logging
+import re
 import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Any, Literal
 
+LogFormat = Literal["text", "json"]
 _LEVELS = {
     "exposurekit": logging.INFO,
     "uvicorn.error": logging.WARNING,
     "python_multipart": logging.CRITICAL,  # it quotes malformed bodies
 }
+_OTHERS = {"asyncio": logging.WARNING, "py.warnings": logging.WARNING}  # in JSON every line is an object
+_OURS = "exposurekit"
+_CONVERSION = re.compile(r"%(?:%|[-#0 +]*\d*(?:\.\d+)?[a-zA-Z])")
+_FIELD = re.compile(r"\b(\w+)=(%[-#0 +]*\d*(?:\.\d+)?[a-zA-Z]|[\w.]+)")
+_ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
 
-class _InUTC(logging.Formatter):
+class _Formatter(logging.Formatter):
+    """Names the type of an exception; its text and its traceback may hold personal data."""
+
+    def formatException(self, ei: _ExcInfo) -> str:  # noqa: N802  as in `logging`
+        return f"exception={_type_of(ei)}"
+
+
+class _InUTC(_Formatter):
     """Formats times as RFC 3339 in UTC."""
 
     converter = staticmethod(time.gmtime)
     default_msec_format = "%s.%03dZ"
 
 
-def to_stderr() -> None:
-    """Send the log to stderr."""
+class _AsJson(_Formatter):
+    """Formats a record as one JSON object on one line.
+
+    >>> record = logging.LogRecord("exposurekit.service", logging.INFO, "", 0, "operation=%s ms=%.1f", ("get_user", 2.04), None)
+    >>> record.created = 0.5
+    >>> print(_AsJson().format(record))
+    {"time": "1970-01-01T00:00:00.500Z", "level": "INFO", "logger": "exposurekit.service", "message":
+    "operation=get_user ms=2.0", "fields": {"operation": "get_user", "ms": 2.0}}
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        message = record.getMessage()
+        if not record.name.startswith(_OURS):
+            message = message.partition("\n")[0]  # asyncio goes on with the text of an exception
+        line: dict[str, Any] = {
+            "time": at.replace("+00:00", "Z"),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": message,
+        }
+        if fields := dict(_fields(record)):
+            line["fields"] = fields
+        if record.exc_info and record.exc_info[0] is not None:
+            line["exception"] = _type_of(record.exc_info)
+        return json.dumps(line)
+
+
+def to_stderr(log_format: LogFormat = "text") -> None:
+    """Send the log to stderr: lines of text, or one JSON object a line.
+
+    An object has ``time`` (RFC 3339, UTC), ``level``, ``logger``, ``message``, ``fields`` (what the message has as
+    ``name=value``; numbers stay numbers) and the type of an ``exception``.
+    """
     handler = logging.StreamHandler()
-    handler.setFormatter(_InUTC("at=%(asctime)s level=%(levelname)s %(message)s"))
-    for name, level in _LEVELS.items():
+    if log_format == "json":
+        handler.setFormatter(_AsJson())
+        logging.captureWarnings(True)
+    else:
+        handler.setFormatter(_InUTC("at=%(asctime)s level=%(levelname)s %(message)s"))
+    for name, level in (_LEVELS | _OTHERS if log_format == "json" else _LEVELS).items():
         log = logging.getLogger(name)
         log.setLevel(level)
         log.handlers = [handler]
         log.propagate = False
     logging.getLogger("uvicorn.error").addFilter(_not_startup_failure)
+
+
+def _fields(record: logging.LogRecord) -> Iterator[tuple[str, Any]]:
+    """Yield the fields of one of our messages, by its format; a value is never parsed, so it cannot add a field."""
+    if not record.name.startswith(_OURS) or not isinstance(record.msg, str):
+        return
+    arguments = record.args if isinstance(record.args, tuple) else ()
+    numbers = [match.start() for match in _CONVERSION.finditer(record.msg) if match[0] != "%%"]
+    for match in _FIELD.finditer(record.msg):
+        name, value = match.groups()
+        if not value.startswith("%"):
+            yield name, value
+        elif (n := numbers.index(match.start(2))) < len(arguments):
+            yield name, _plain(value, arguments[n])
+
+
+def _plain(conversion: str, value: Any) -> Any:
+    """Return a value for JSON, rounded as the text is."""
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    return float(conversion % value) if isinstance(value, float) else conversion % (value,)
+
+
+def _type_of(ei: Any) -> str:
+    return "none" if ei[0] is None else str(ei[0].__name__)
 
 
 def _not_startup_failure(record: logging.LogRecord) -> bool:

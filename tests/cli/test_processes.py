@@ -13,7 +13,7 @@ from starlette.applications import Starlette
 from starlette.responses import Response
 from starlette.routing import Route
 from support.services import PAGE
-from support.shell import ended, eventually, line_with, listening
+from support.shell import ended, eventually, line_with, listening, read_until
 
 import exposurekit as ek
 from exposurekit.service.api.server import running
@@ -199,6 +199,23 @@ def test_metrics_are_served_on_a_loopback_port(file_operator, words):
         assert run.returncode == 1
         assert "it is in use" in run.stderr
         assert "fault" not in ended(process, signal.SIGTERM)
+
+
+@pytest.mark.parametrize("words", [["serve", "--port", "0"], ["worker"]], ids=" ".join)
+def test_a_json_log_has_one_object_a_line(file_operator, words):
+    operator = file_operator
+    added(operator)
+    with operator.started(*words, "--log-format", "json") as process:
+        lines = read_until(process, "no site definitions")
+        if words[0] == "serve":
+            lines += read_until(process, "listening=")
+            httpx.get(f"{json.loads(lines[-1])['fields']['listening']}/health").raise_for_status()
+        lines += ended(process, signal.SIGTERM).splitlines()
+    logged = [json.loads(line) for line in lines]
+    assert all({"time", "level", "logger", "message"} <= one.keys() for one in logged)
+    assert any(one.get("fields", {}).get("worker") == "running" for one in logged)
+    served = [one["fields"] for one in logged if one["message"].startswith("operation=")]
+    assert [(one["operation"], one["status"]) for one in served] == [("none", 200)] * (words[0] == "serve")
 
 
 def test_behind_a_trusted_proxy_each_client_has_its_own_limit(file_operator):

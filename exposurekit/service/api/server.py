@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from exposurekit.service import log_setup
 from exposurekit.service.api.app import create_app
 from exposurekit.service.api.rate_limits import Limits
+from exposurekit.service.log_setup import LogFormat
 from exposurekit.service.storage.database import Database
 from exposurekit.service.worker import Worker
 from exposurekit.system import asgi_server
@@ -28,13 +29,14 @@ def serve(
     trusted_proxies: Sequence[str] = (),
     metrics: "Metrics | None" = None,
     metrics_port: int = 0,
+    log_format: LogFormat = "text",
 ) -> None:
     """Serve until SIGINT or SIGTERM; finish running requests first. Port 0: any free one.
 
     A worker runs inside the service; without one, another process must run it. Without limits, there are none. Trusted
     proxies are as in `asgi_server.serve`. Metrics are served on a loopback port of their own.
     """
-    log_setup.to_stderr()
+    log_setup.to_stderr(log_format)
     app = create_app(database, worker=worker, limits=limits, metrics=metrics)
     with nullcontext() if metrics is None else metrics.serving(metrics_port):
         asgi_server.serve(app, host, port, trusted_proxies=trusted_proxies)
