@@ -2,17 +2,21 @@
 
 import asyncio
 import sys
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from exposurekit.cli import output
 from exposurekit.cli.options import callback_network_option, json_option, on_a_terminal, parse_name
 from exposurekit.cli.sections import Group
-from exposurekit.cli.session import ServiceDatabase, service_options
+from exposurekit.cli.session import ServiceDatabase, Task, service_options
 from exposurekit.text.sanitize import plain
 
+if TYPE_CHECKING:
+    from exposurekit.service.audit import Action
+
+T = TypeVar("T")
 FROM_STDIN = "-"
 UNATTESTED = (
     "People whom {name} registers are scanned only after their consent is recorded: exposurekit users consent"
@@ -50,7 +54,15 @@ def integrator_add(
     from exposurekit.service.accounts import integrators
 
     who = _attester(name, attested_by, no_attestation=no_attestation)
-    credentials = database.write(lambda db: integrators.add(db, name, attested_by=who), create=True)
+
+    async def add(db: Any) -> tuple[Any, "Action"]:
+        from exposurekit.service.audit import Action
+
+        credentials = await integrators.add(db, name, attested_by=who)
+        target = f"integrator {(await integrators.find(db, name)).id}"
+        return credentials, Action("integrator add", target, {"attested": who is not None})
+
+    credentials = database.write(add, create=True)
     _print_credentials(credentials, as_json=as_json)
     if who is None:
         click.echo(UNATTESTED.format(name=name), err=True)
@@ -72,7 +84,13 @@ def integrator_attest(*, name: str, attested_by: str | None, revoke: bool, datab
 
     if (attested_by is None) is not revoke:
         raise click.UsageError("use either --attested-by WHO or --revoke")
-    database.write(lambda db: integrators.attest(db, name, attested_by=attested_by))
+    _change(
+        database,
+        "attest",
+        name,
+        lambda db: integrators.attest(db, name, attested_by=attested_by),
+        details=lambda _: {"attested": not revoke},
+    )
     if revoke:
         click.echo(UNATTESTED.format(name=name), err=True)
     else:
@@ -124,7 +142,13 @@ def integrator_set_quota(*, name: str, people: int | None, no_quota: bool, datab
 
     if (people is None) is not no_quota:
         raise click.UsageError("use either a number of PEOPLE or --no-quota")
-    before = database.write(lambda db: integrators.set_quota(db, name, people))
+    before = _change(
+        database,
+        "set-quota",
+        name,
+        lambda db: integrators.set_quota(db, name, people),
+        details=lambda before: {"quota": people, "before": before.quota},
+    )
     quota = "any number of" if people is None else f"at most {people:,}"
     click.echo(f"{name} may have {quota} people; it has {before.users:,}.")
 
@@ -142,7 +166,7 @@ def integrator_rotate(*, name: str, database: ServiceDatabase, as_json: bool) ->
     """
     from exposurekit.service.accounts import integrators
 
-    credentials = database.write(lambda db: integrators.rotate(db, name))
+    credentials = _change(database, "rotate", name, lambda db: integrators.rotate(db, name))
     _print_credentials(credentials, as_json=as_json)
 
 
@@ -161,7 +185,13 @@ def integrator_remove(*, name: str, with_users: bool, database: ServiceDatabase)
     """
     from exposurekit.service.accounts import integrators
 
-    removed = database.write(lambda db: integrators.remove(db, name, with_users=with_users))
+    removed = _change(
+        database,
+        "remove",
+        name,
+        lambda db: integrators.remove(db, name, with_users=with_users),
+        details=lambda users: {"users": users},
+    )
     click.echo(f"Removed {name} and {removed} users.")
 
 
@@ -204,7 +234,7 @@ def integrator_set_callback(
         await endpoints.set_callback(db, name, endpoints.Callback(url, signing_secret))
         return signing_secret is not None
 
-    signed = database.write(put)
+    signed = _change(database, "set-callback", name, put, details=lambda signed: {"signed": signed})
     generated = chosen if new_secret else None
     if as_json:
         output.print_json({"integration_name": name, "signed": signed, "webhook_secret": generated})
@@ -231,8 +261,29 @@ def integrator_clear_callback(*, name: str, database: ServiceDatabase) -> None:
     """
     from exposurekit.service.webhooks import endpoints
 
-    database.write(lambda db: endpoints.set_callback(db, name, None))
+    _change(database, "clear-callback", name, lambda db: endpoints.set_callback(db, name, None))
     click.echo(f"{name} receives no more webhooks.")
+
+
+def _change(
+    database: ServiceDatabase,
+    verb: str,
+    name: str,
+    task: Task[T],
+    *,
+    details: Callable[[T], Mapping[str, Any]] = lambda _: {},
+) -> T:
+    """Change an integrator; the audit log gets its id, and details of the result."""
+
+    async def change(db: Any) -> tuple[T, "Action"]:
+        from exposurekit.service.accounts import integrators
+        from exposurekit.service.audit import Action
+
+        target = f"integrator {(await integrators.find(db, name)).id}"
+        result = await task(db)
+        return result, Action(f"integrator {verb}", target, details(result))
+
+    return database.write(change)
 
 
 def _attester(name: str, attested_by: str | None, *, no_attestation: bool) -> str | None:

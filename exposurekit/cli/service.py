@@ -1,22 +1,32 @@
 """`exposurekit service`: users, due jobs, deliveries and site health, without personal data."""
 
+import json
+import re
 from dataclasses import asdict
 from typing import Any
 
 import click
 
 from exposurekit.cli import output
-from exposurekit.cli.options import json_option
+from exposurekit.cli.options import json_option, limit_option
 from exposurekit.cli.sections import Group
 from exposurekit.cli.session import ServiceDatabase, service_options
-from exposurekit.errors import ExposureError
+from exposurekit.errors import ConfigurationError, ExposureError
+from exposurekit.text.sanitize import plain
 
 NO_SCANS = "No site was scanned yet."
+_COLUMNS = ("id", "at", "actor", "command", "target", "details")
+
+
+def _parse_hash(text: str) -> str:
+    if not re.fullmatch("[0-9a-f]{64}", text.lower()):
+        raise click.BadParameter("a hash has 64 hexadecimal digits, as audit show prints it")
+    return text.lower()
 
 
 @click.group(cls=Group)
 def service() -> None:
-    """Show the state of the service, and check its database."""
+    """Show the state, the database check and the audit log."""
 
 
 @service.command("status")
@@ -58,6 +68,7 @@ def service_check(*, database: ServiceDatabase, as_json: bool) -> None:
     from exposurekit.service.check import check
 
     checked, damage = database.read(check)
+    _record_check(database, checked, len(damage))
     if as_json:
         output.print_json({"checked": checked, "damaged": [asdict(one) for one in damage]})
     else:
@@ -69,6 +80,93 @@ def service_check(*, database: ServiceDatabase, as_json: bool) -> None:
             f"{len(damage):,} {'problem' if len(damage) == 1 else 'problems'} found: restore a backup. If every problem has a user id, you can purge those "
             "users instead: exposurekit users purge ID"
         )
+
+
+def _record_check(database: ServiceDatabase, checked: int, damaged: int) -> None:
+    """Append a check to the audit log; a damaged or locked database may not take it."""
+    from exposurekit.service.audit import Action
+
+    async def record(_: Any) -> tuple[None, Action]:
+        return None, Action("service check", details={"checked": checked, "damaged": damaged})
+
+    try:
+        database.write(record)
+    except ConfigurationError as error:
+        click.echo(f"This check is not in the audit log: {error}", err=True)
+
+
+@service.group("audit", cls=Group)
+def service_audit() -> None:
+    """Show and verify the log of operators' commands."""
+
+
+@service_audit.command("show")
+@limit_option
+@service_options
+@json_option
+def audit_show(*, limit: int, database: ServiceDatabase, as_json: bool) -> None:
+    """Show who changed the state of the service, when and how.
+
+    The newest entries, oldest first: the OS user, the command, and what it concerned by id. The last line is the last
+    hash. Keep a copy of it elsewhere: with it, audit verify notices that entries were removed.
+
+    Example: exposurekit service audit show --limit 20
+    """
+    from exposurekit.service import audit
+
+    async def read(db: Any) -> tuple[list[audit.Entry], str]:
+        return await audit.newest(db, limit), await audit.last_hash(db)
+
+    entries, last_hash = database.read(read)
+    if as_json:
+        rows = [one.as_dict() | {"details": _details(one.details)} for one in entries]
+        output.print_json({"entries": rows, "last_hash": last_hash})
+        return
+    if entries:
+        output.print_columns([output.fields(one, *_COLUMNS) for one in entries])
+    else:
+        click.echo("No entries.", err=True)
+    click.echo(f"Last hash: {plain(last_hash)}")
+
+
+@service_audit.command("verify")
+@click.option(
+    "--head",
+    metavar="HASH",
+    type=_parse_hash,
+    help="A last hash that audit show printed before; an entry must still have it.",
+)
+@service_options
+@json_option
+def audit_verify(*, head: str | None, database: ServiceDatabase, as_json: bool) -> None:
+    """Check that no entry of the log was changed, removed or added.
+
+    Names the first entry that does not match and exits with 1. Without --head, removing the last entries goes unnoticed.
+
+    Example: exposurekit service audit verify
+    """
+    from exposurekit.service import audit
+
+    result = database.read(lambda db: audit.verify(db, head=head))
+    if as_json:
+        output.print_json(asdict(result))
+    else:
+        entries = "1 entry matches" if result.checked == 1 else f"{result.checked:,} entries match"
+        click.echo(f"{entries}.\nLast hash: {result.last_hash}")
+    if result.problem:
+        entry = "" if result.entry is None else f"entry {result.entry} does not match: "
+        raise ChangedAuditLog(f"the audit log was changed: {entry}{result.problem}")
+
+
+def _details(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:  # changed: audit verify says so
+        return text
+
+
+class ChangedAuditLog(ExposureError):
+    """An entry of the audit log does not match."""
 
 
 class DamagedDatabase(ExposureError):

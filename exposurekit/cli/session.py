@@ -6,14 +6,18 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from exposurekit.errors import ConfigurationError
 
+if TYPE_CHECKING:
+    from exposurekit.service.audit import Action
+
 T = TypeVar("T")
 Task = Callable[[Any], Awaitable[T]]  # takes a `Session`
+Change = Callable[[Any], Awaitable[tuple[T, "Action"]]]  # also returns what the audit log says of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +45,17 @@ class ServiceDatabase:
         """Run a task in a read session."""
         return _run_opened(self.unopened(), lambda opened: _run_in(opened.reading(), task))
 
-    def write(self, task: Task[T], *, create: bool = False) -> T:
-        """Run a task in a write transaction."""
-        return _run_opened(self.unopened(create=create), lambda opened: _run_in(opened.writing(), task))
+    def write(self, change: Change[T], *, create: bool = False) -> T:
+        """Change the service's state in a write transaction, which also appends to the audit log."""
+        return _run_opened(
+            self.unopened(create=create), lambda opened: _run_in(opened.writing(), _audited(change))
+        )
 
-    def erase(self, task: Task[None]) -> bool:
-        """Run an erasing transaction; return whether the database's log is scrubbed too."""
+    def erase(self, change: Change[None]) -> bool:
+        """Erase as `write` does; return whether the database's log is scrubbed too."""
 
         async def erase(opened: Any) -> bool:
-            await _run_in(opened.writing(), task)
+            await _run_in(opened.writing(), _audited(change))
             return bool(await opened.scrub())
 
         return _run_opened(self.unopened(), erase)
@@ -90,6 +96,17 @@ def definitions(directory: Path | None) -> dict[str, Any]:
         return loader.directory(directory)
     default = paths.config_dir() / "sites"
     return loader.directory(default) if default.is_dir() else {}
+
+
+def _audited(change: Change[T]) -> Task[T]:
+    async def run(db: Any) -> T:
+        from exposurekit.service import audit
+
+        result, action = await change(db)
+        await audit.append(db, action, actor=audit.operator())
+        return result
+
+    return run
 
 
 async def _run_in(session: AbstractAsyncContextManager[Any], task: Task[T]) -> T:

@@ -1,7 +1,7 @@
 """`exposurekit users`: consent, activation, candidates and deletion of one person."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,6 +11,9 @@ from exposurekit.cli.sections import Group
 from exposurekit.cli.session import ServiceDatabase, service_options
 from exposurekit.service.models import VERDICTS
 from exposurekit.text.sanitize import plain
+
+if TYPE_CHECKING:
+    from exposurekit.service.audit import Action
 
 _user_argument = click.argument("user_id", metavar="ID", type=ID)
 
@@ -33,7 +36,7 @@ def users_consent(*, user_id: int, who: str, database: ServiceDatabase) -> None:
     """
     from exposurekit.service.accounts import consent
 
-    scan = _scan_after(database, user_id, lambda db: consent.consent(db, user_id, granted_by=who))
+    scan = _scan_after(database, "consent", user_id, lambda db: consent.consent(db, user_id, granted_by=who))
     click.echo(
         f"Consent is recorded for {user_id}. {scan or 'No scan is due: the service is not activated for them.'}"
     )
@@ -52,7 +55,11 @@ def users_withdraw(*, user_id: int, who: str, database: ServiceDatabase) -> None
     """
     from exposurekit.service.accounts import consent
 
-    withdrawn = database.write(lambda db: consent.withdraw(db, user_id, withdrawn_by=who))
+    async def withdraw(db: Any) -> tuple[int, "Action"]:
+        withdrawn = await consent.withdraw(db, user_id, withdrawn_by=who)
+        return withdrawn, _action("withdraw", user_id, withdrawn=withdrawn)
+
+    withdrawn = database.write(withdraw)
     outcome = "is withdrawn" if withdrawn else "was not recorded"
     click.echo(f"Consent {outcome} for {user_id}. Scans and removals have stopped.")
 
@@ -69,7 +76,7 @@ def users_activate(*, user_id: int, database: ServiceDatabase) -> None:
     """
     from exposurekit.service.accounts import consent
 
-    scan = _scan_after(database, user_id, lambda db: consent.activate(db, user_id))
+    scan = _scan_after(database, "activate", user_id, lambda db: consent.activate(db, user_id))
     click.echo(
         f"The service is activated for {user_id}. {scan or 'No scan is due: their consent is not recorded.'}"
     )
@@ -87,7 +94,11 @@ def users_deactivate(*, user_id: int, database: ServiceDatabase) -> None:
     """
     from exposurekit.service.accounts import consent
 
-    database.write(lambda db: consent.deactivate(db, user_id))
+    async def deactivate(db: Any) -> tuple[None, "Action"]:
+        await consent.deactivate(db, user_id)
+        return None, _action("deactivate", user_id)
+
+    database.write(deactivate)
     click.echo(f"The service is deactivated for {user_id}. Scans and removals have stopped.")
 
 
@@ -98,7 +109,7 @@ def users_deactivate(*, user_id: int, database: ServiceDatabase) -> None:
 def users_purge(*, user_id: int, yes: bool, database: ServiceDatabase) -> None:
     """Delete a person and everything found about them.
 
-    Nothing about them remains in any table. This cannot be undone.
+    Nothing about them remains in any table; the audit log keeps their id. This cannot be undone.
 
     It does not change backups, or data that integrators received.
 
@@ -111,7 +122,12 @@ def users_purge(*, user_id: int, yes: bool, database: ServiceDatabase) -> None:
             raise click.UsageError("cannot prompt for confirmation here: use --yes")
         if not click.confirm(f"Delete person {user_id} and everything found about them", err=True):
             raise click.ClickException("nothing was deleted")
-    scrubbed = database.erase(lambda db: consent.purge(db, user_id))
+
+    async def purge(db: Any) -> tuple[None, "Action"]:
+        await consent.purge(db, user_id)
+        return None, _action("purge", user_id)
+
+    scrubbed = database.erase(purge)
     click.echo(f"Deleted {user_id} from every table.")
     if not scrubbed:
         click.echo(
@@ -166,12 +182,14 @@ def users_accept(*, candidate_id: int, sites_directory: Path | None, database: S
 
     definitions = session.definitions(sites_directory)
 
-    async def accept(db: Any) -> tuple[int, str]:
+    async def accept(db: Any) -> tuple[tuple[int, str], "Action"]:
         candidate = await candidates.find(db, candidate_id)
         definition = definitions.get(candidate.site)
         subject = await people.get_subject(db, candidate.user_id)
         site = definition.site(subject) if definition and subject else Site(name=candidate.site)
-        return await candidates.accept(db, candidate_id, site), candidate.site
+        record_id = await candidates.accept(db, candidate_id, site)
+        action = _action("accept", candidate.user_id, candidate=candidate_id, record=record_id)
+        return (record_id, candidate.site), action
 
     record_id, site = database.write(accept)
     click.echo(f"Candidate {candidate_id} is now record {record_id}.")
@@ -195,16 +213,27 @@ def users_reject(*, candidate_id: int, database: ServiceDatabase) -> None:
     """
     from exposurekit.service.findings import candidates
 
-    database.write(lambda db: candidates.reject(db, candidate_id))
+    async def reject(db: Any) -> tuple[None, "Action"]:
+        user_id = (await candidates.find(db, candidate_id)).user_id
+        await candidates.reject(db, candidate_id)
+        return None, _action("reject", user_id, candidate=candidate_id)
+
+    database.write(reject)
     click.echo(f"Candidate {candidate_id} is rejected.")
 
 
-def _scan_after(database: ServiceDatabase, user_id: int, change: session.Task[None]) -> str:
+def _action(verb: str, user_id: int, **details: int) -> "Action":
+    from exposurekit.service.audit import Action
+
+    return Action(f"users {verb}", f"user {user_id}", details)
+
+
+def _scan_after(database: ServiceDatabase, verb: str, user_id: int, change: session.Task[None]) -> str:
     """Change a person's state; return the sentence that a scan is due, empty if none is."""
     from exposurekit.service.accounts import consent
 
-    async def run(db: Any) -> bool:
+    async def run(db: Any) -> tuple[bool, "Action"]:
         await change(db)
-        return await consent.may_scan(db, user_id)
+        return await consent.may_scan(db, user_id), _action(verb, user_id)
 
     return "A scan is due." if database.write(run) else ""

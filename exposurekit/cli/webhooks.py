@@ -48,21 +48,23 @@ def webhooks_replay(*, webhook_ids: tuple[str, ...], replay_all: bool, database:
 
     Example: exposurekit webhooks replay --all
     """
+    from exposurekit.service.audit import Action
     from exposurekit.service.webhooks import outbox
 
     if bool(webhook_ids) is replay_all:
         raise click.UsageError("name the deliveries, or use --all")
 
-    async def replay(db: Any) -> int:
+    async def replay(db: Any) -> tuple[int, Action]:
         if replay_all:
-            return await outbox.replay_all(db)
+            count = await outbox.replay_all(db)
+            return count, Action("webhooks replay", details={"deliveries": count})
         ids = tuple(dict.fromkeys(webhook_ids))
         for webhook_id in ids:
             try:
                 await outbox.replay(db, webhook_id)
             except ConfigurationError as error:
                 raise ConfigurationError(f"{webhook_id}: {error}") from None
-        return len(ids)
+        return len(ids), Action("webhooks replay", details={"webhook_ids": ids})
 
     count = database.write(replay)
     click.echo(f"{count} deliveries will be sent again.")

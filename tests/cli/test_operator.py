@@ -350,7 +350,10 @@ def test_a_purged_person_is_in_no_table_and_no_file(file_operator):
     assert everything() == before
     run = operator.on_a_terminal("users", "purge", str(user_id), answers="y\n")
     assert (run.returncode, run.stdout) == (0, f"Deleted {user_id} from every table.\n")
-    assert {name for name, rows in everything().items() if rows} == {"integrators", "metadata"}
+    after = everything()
+    assert {name for name, rows in after.items() if rows} == {"integrators", "metadata", "audit_entries"}
+    [entry] = after["audit_entries"]
+    assert entry[3:6] == ("users purge", f"user {user_id}", "{}")
     left = b"".join(path.read_bytes() for path in operator.directory.glob("service.db*"))
     assert not [value for value in values if value in left]
     assert "no user has this id" in error_of(operator.here("users", "purge", str(user_id), "--yes"))

@@ -69,7 +69,7 @@ async def add(session: Session, name: str, *, attested_by: str | None = None) ->
 
 async def attest(session: Session, name: str, *, attested_by: str | None) -> None:
     """Set who attests the consent of users that the integrator registers from now on; None: remove the attestation."""
-    integrator = await _find(session, name)
+    integrator = await find(session, name)
     attestor = None if attested_by is None else _checked_attestor(attested_by)
     new = {"attested_by": attestor, "attested_at": attestor and session.clock.now()}
     await session.run(update(integrators).filter_by(id=integrator.id).values(**new))
@@ -77,7 +77,7 @@ async def attest(session: Session, name: str, *, attested_by: str | None) -> Non
 
 async def set_quota(session: Session, name: str, quota: int | None) -> Integrator:
     """Set how many users an integrator may have at a time; None: any number. Those it has stay. Return it as it was."""
-    integrator = await _find(session, name)
+    integrator = await find(session, name)
     await session.run(update(integrators).filter_by(id=integrator.id).values(people_max=quota))
     return integrator
 
@@ -95,7 +95,7 @@ async def lock(session: Session, integrator_id: int) -> Row[Any] | None:
 
 async def rotate(session: Session, name: str) -> Credentials:
     """Replace an integrator's key and secret; the old ones stop working at once."""
-    integrator = await _find(session, name)
+    integrator = await find(session, name)
     credentials = _new_credentials(name)
     digests = _digests(session, credentials)
     await session.run(update(integrators).filter_by(id=integrator.id).values(**digests))
@@ -104,7 +104,7 @@ async def rotate(session: Session, name: str) -> Credentials:
 
 async def remove(session: Session, name: str, *, with_users: bool = False) -> int:
     """Remove an integrator, and with ``with_users`` its users. Return how many users it had."""
-    integrator = await _find(session, name)
+    integrator = await find(session, name)
     if integrator.users and not with_users:
         raise ConfigurationError(
             f"the integrator {name} has {integrator.users} users: pass --with-users to remove them too"
@@ -124,7 +124,8 @@ async def all(session: Session) -> list[Integrator]:  # noqa: A001  read as inte
     return [Integrator(*tuple(row)) for row in await session.all(rows.order_by(columns.name))]
 
 
-async def _find(session: Session, name: str) -> Integrator:
+async def find(session: Session, name: str) -> Integrator:
+    """Return the integrator of this name."""
     for integrator in await all(session):
         if integrator.name == name:
             return integrator

@@ -23,6 +23,7 @@ from sqlalchemy import (
     MetaData,
     String,
     Table,
+    Text,
     TypeDecorator,
     UniqueConstraint,
     text,
@@ -218,4 +219,17 @@ sites = Table(
     Column("last_scan_at", Instant),
     Column("last_good_scan_at", Instant),
     Column("last_reason", String(80)),  # why the last site scan was inconclusive; null: it was not
+)
+# Only appended to; ids are consecutive. Times and hashes are text, because a hash covers what is stored.
+audit_entries = Table(
+    "audit_entries",
+    metadata,
+    Column("id", ID, primary_key=True, autoincrement=False),
+    Column("at", String(40), nullable=False),
+    Column("actor", String(200), nullable=False),  # the OS user
+    Column("command", String(80), nullable=False),
+    Column("target", String(80)),  # what it concerned, by id
+    Column("details", Text, nullable=False),  # JSON
+    Column("previous_hash", String(64), nullable=False, unique=True),
+    Column("hash", String(64), nullable=False),
 )

@@ -1,0 +1,207 @@
+"""The audit log of the operator's commands: each change leaves one entry, with ids and without names or secrets."""
+
+import getpass
+import json
+import sqlite3
+from contextlib import closing
+
+import pytest
+from support.services import JANE, LISTING, PAGE, SITE
+from support.shell import error_of
+
+from exposurekit.cli.main import cli
+from exposurekit.contract.inputs import AddressItem
+from exposurekit.service import audit
+from exposurekit.service.accounts import integrators, users
+from exposurekit.service.findings import candidates
+from exposurekit.service.findings.candidates import Assessment
+from exposurekit.service.findings.findings import discover_link
+from exposurekit.service.storage import tables
+
+HOOK = "https://93.184.216.34/hook"
+CHANGES = {
+    *(
+        "integrator add",
+        "integrator attest",
+        "integrator clear-callback",
+        "integrator remove",
+        "integrator rotate",
+    ),
+    *("integrator set-callback", "integrator set-quota", "service check", "users accept", "users activate"),
+    *(
+        "users consent",
+        "users deactivate",
+        "users purge",
+        "users reject",
+        "users withdraw",
+        "webhooks replay",
+    ),
+}
+READS = {
+    *("integrator list", "service status", "service audit show", "service audit verify", "sites health"),
+    *("users candidates", "webhooks list"),
+}
+PROCESSES = {"serve", "worker"}
+
+
+def ok(run):
+    assert run.returncode == 0, run.stderr
+    return run.stdout
+
+
+def shown(operator, *words):
+    return json.loads(ok(operator.here("service", "audit", "show", "--json", *words)))
+
+
+def commands(group=cli, words=()):
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands(command, (*words, name))
+        elif any(option.envvar == "EXPOSUREKIT_DATABASE" for option in command.params):
+            yield " ".join((*words, name))
+
+
+def test_every_command_changes_state_or_does_not():
+    """A new command with a database belongs to one of the lists; those that change state are run below."""
+    assert set(commands()) == CHANGES | READS | PROCESSES
+
+
+async def _register(work):
+    """A person with two candidates and two dead deliveries."""
+    acme = await integrators.find(work, "acme")
+    address = AddressItem(city="Oakmere", state="CA", address1="", address2="", zip="")
+    user = await users.create(work, acme.id, JANE | {"addresses": [address]})
+    for reference in ("one", "two"):
+        listing = LISTING.__class__(name="Jane Doe", reference_id=reference, href="https://places.example/1")
+        await candidates.save(work, user.id, SITE.name, listing, Assessment("possible", 0.5, ()))
+    for n in (1, 2):
+        row = {"user_id": user.id, "webhook_id": f"msg_{n}", "state": "dead", "opened_at": work.clock.now()}
+        await work.run(tables.deliveries.insert(), row)
+    await discover_link(work, user.id, PAGE)
+
+
+def test_each_change_is_recorded_once_with_ids_only(operator):
+    secrets = []
+
+    def run(*words):
+        secrets.append(ok(operator.here(*words)))
+
+    run("integrator", "add", "acme", "--attested-by", "Jo Attester")
+    operator.work(_register)
+    for words in (
+        ("integrator", "attest", "acme", "--revoke"),
+        ("integrator", "set-quota", "acme", "500"),
+        ("integrator", "rotate", "acme"),
+        ("integrator", "set-callback", "acme", HOOK, "--new-secret"),
+        ("users", "consent", "1", "--by", "Jane Canarsson"),
+        ("users", "activate", "1"),
+        ("users", "accept", "1"),
+        ("users", "reject", "2"),
+        ("webhooks", "replay", "msg_1"),
+        ("webhooks", "replay", "--all"),
+        ("users", "withdraw", "1", "--by", "Jane Canarsson"),
+        ("users", "deactivate", "1"),
+        ("service", "check"),
+        ("users", "purge", "1", "--yes"),
+        ("integrator", "clear-callback", "acme"),
+        ("integrator", "remove", "acme"),
+    ):
+        run(*words)
+    for words in READS - {"sites health"}:
+        ok(operator.here(*words.split()))
+    log = shown(operator)
+    entries = [(one["command"], one["target"], one["details"]) for one in log["entries"]]
+    checked = entries[13][2].pop("checked")
+    assert checked > 0
+    assert entries == [
+        ("integrator add", "integrator 1", {"attested": True}),
+        ("integrator attest", "integrator 1", {"attested": False}),
+        ("integrator set-quota", "integrator 1", {"quota": 500, "before": None}),
+        ("integrator rotate", "integrator 1", {}),
+        ("integrator set-callback", "integrator 1", {"signed": True}),
+        ("users consent", "user 1", {}),
+        ("users activate", "user 1", {}),
+        ("users accept", "user 1", {"candidate": 1, "record": 1}),
+        ("users reject", "user 1", {"candidate": 2}),
+        ("webhooks replay", None, {"webhook_ids": ["msg_1"]}),
+        ("webhooks replay", None, {"deliveries": 1}),
+        ("users withdraw", "user 1", {"withdrawn": 1}),
+        ("users deactivate", "user 1", {}),
+        ("service check", None, {"damaged": 0}),
+        ("users purge", "user 1", {}),
+        ("integrator clear-callback", "integrator 1", {}),
+        ("integrator remove", "integrator 1", {"users": 0}),
+    ]
+    assert {command for command, *_ in entries} == CHANGES
+    assert {one["actor"] for one in log["entries"]} == {audit.operator()}
+    assert getpass.getuser() in audit.operator()
+    assert log["entries"][-1]["hash"] == log["last_hash"]
+    values = {word for line in "".join(secrets).splitlines() if (word := line.partition("=")[2])}
+    assert len(values) == 6  # the name, two keys with their secrets, a signing secret
+    for value in values | {"acme", "Attester", "Canarsson", "Jane", HOOK}:
+        assert value not in json.dumps(log), value
+
+
+def test_a_refused_command_leaves_no_entry(operator):
+    ok(operator.here("integrator", "add", "acme", "--no-attestation"))
+    for words in (
+        ("integrator", "add", "acme", "--no-attestation"),
+        ("integrator", "rotate", "nobody"),
+        ("users", "purge", "7", "--yes"),
+        ("users", "reject", "7"),
+        ("webhooks", "replay", "msg_7"),
+    ):
+        assert operator.here(*words).returncode == 1
+    assert [one["command"] for one in shown(operator)["entries"]] == ["integrator add"]
+
+
+def test_show_prints_the_last_hash_that_verify_takes(operator):
+    ok(operator.here("integrator", "add", "acme", "--no-attestation"))
+    ok(operator.here("integrator", "rotate", "acme"))
+    lines = ok(operator.here("service", "audit", "show", "--limit", "1")).splitlines()
+    assert lines[0].split() == ["id", "at", "actor", "command", "target", "details"]
+    assert lines[1].startswith("2 ")
+    assert "integrator rotate  integrator 1" in lines[1]
+    last_hash = lines[-1].removeprefix("Last hash: ")
+    assert len(lines) == 3
+    assert last_hash == shown(operator)["last_hash"]
+    ok(operator.here("integrator", "rotate", "acme"))
+    text = ok(operator.here("service", "audit", "verify", "--head", last_hash))
+    assert text.startswith("3 entries match.\n")
+    result = json.loads(ok(operator.here("service", "audit", "verify", "--json")))
+    assert (result["checked"], result["entry"], result["problem"]) == (3, None, None)
+    assert operator.here("service", "audit", "verify", "--head", "7").returncode == 2
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["UPDATE audit_entries SET actor = 'jo' WHERE id = 2", "DELETE FROM audit_entries WHERE id = 2"],
+)
+def test_verify_names_the_first_entry_that_does_not_match(file_operator, statement):
+    ok(file_operator.here("integrator", "add", "acme", "--no-attestation"))
+    for _ in range(2):
+        ok(file_operator.here("integrator", "rotate", "acme"))
+    head = shown(file_operator)["last_hash"]
+    with closing(sqlite3.connect(file_operator.directory / "service.db")) as other, other:
+        other.execute(statement)
+    run = file_operator.here("service", "audit", "verify")
+    assert run.returncode == 1
+    assert run.stdout.startswith("1 entry matches.\n")
+    n = 2 if "UPDATE" in statement else 3
+    assert error_of(run).startswith(f"Error: the audit log was changed: entry {n} does not match: it ")
+    with closing(sqlite3.connect(file_operator.directory / "service.db")) as other, other:
+        other.execute("DELETE FROM audit_entries WHERE id > 1")
+    assert file_operator.here("service", "audit", "verify").returncode == 0
+    run = file_operator.here("service", "audit", "verify", "--head", head)
+    assert run.returncode == 1
+    assert "the last entries were removed or replaced" in error_of(run)
+
+
+def test_a_check_without_a_writable_database_says_so(file_operator):
+    ok(file_operator.here("integrator", "add", "acme", "--no-attestation"))
+    with closing(sqlite3.connect(file_operator.directory / "service.db")) as other, other:
+        other.execute("DROP TABLE audit_entries")
+    run = file_operator.here("service", "check")
+    assert "This check is not in the audit log: database error" in run.stderr
+    assert "Checked" in run.stdout
+    assert run.returncode == 0
