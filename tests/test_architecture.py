@@ -264,7 +264,6 @@ IDEAS = {
     "cli.completion": "a command",
     "cli.open": "a command",
     "cli.webhooks": "a command",
-    "cli.systemd": "unit files",
     "client.background": "a coroutine that runs beside a notebook's event loop",
     "client.log_filter": "removes secrets from the logs of other packages",
     "client.payloads": "the input models of Create user and Update user",

@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from exposurekit.cli import session
+from exposurekit.cli.install_help import install_help_option, install_instructions
 from exposurekit.cli.options import callback_network_option, search_engine_option, sites_option
 from exposurekit.cli.session import ServiceDatabase, service_options
 from exposurekit.errors import ConfigurationError
@@ -78,6 +79,7 @@ log_format_option = click.option(
 )
 @metrics_port_option
 @log_format_option
+@install_help_option
 def serve(
     *,
     database: ServiceDatabase,
@@ -92,6 +94,7 @@ def serve(
     requests_per_second: int,
     metrics_port: int | None,
     log_format: Any,
+    install_help: bool,
 ) -> None:
     """Run the service: the API and its background jobs.
 
@@ -100,6 +103,9 @@ def serve(
 
     Example: exposurekit serve --sites ./sites
     """
+    if install_help:
+        click.echo(install_instructions(click.get_current_context()))
+        return
     from exposurekit.service.api.rate_limits import Limits
     from exposurekit.service.api.server import serve as serve_database
 
@@ -126,6 +132,7 @@ def serve(
 @callback_network_option
 @metrics_port_option
 @log_format_option
+@install_help_option
 def worker(
     *,
     database: ServiceDatabase,
@@ -134,6 +141,7 @@ def worker(
     callback_networks: tuple[str, ...],
     metrics_port: int | None,
     log_format: Any,
+    install_help: bool,
 ) -> None:
     """Run background jobs: scans, removals and webhook deliveries.
 
@@ -144,6 +152,9 @@ def worker(
 
     Example: exposurekit worker --database postgresql+psycopg://db/exposure
     """
+    if install_help:
+        click.echo(install_instructions(click.get_current_context()))
+        return
     from exposurekit.service import log_setup
 
     opened = database.unopened()

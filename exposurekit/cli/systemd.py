@@ -52,9 +52,6 @@ def install_instructions(
 
     Cron uses the nearest interval that divides a day.
     """
-    command = Path(sys.argv[0]).resolve()
-    if command.name != "exposurekit":  # called from Python
-        command = Path(sys.executable).with_name("exposurekit")
     directory = Path(history).resolve() if "://" not in history else None
     environment = next(
         (name for name in (".env", "exposurekit.env") if Path(name).is_file()), "exposurekit.env"
@@ -63,10 +60,17 @@ def install_instructions(
     return _SYSTEMD.format(
         user=getpass.getuser(),
         directory=shlex.quote(str(Path.cwd())),
-        command=shlex.quote(str(command)),
+        command=shlex.quote(str(program())),
         history=shlex.quote(str(directory or history)),
         environment=shlex.quote(str(Path.cwd() / environment)),
         options=shlex.join(["--every", interval(every), *options]),
         hours="*" if hours == 1 else f"*/{hours}" if hours < _HOURS[-1] else "3",
         writable=shlex.quote(str(directory.parent if directory else Path.cwd())),
     )
+
+
+def program() -> Path:
+    """Return the path of the command of this installation."""
+    command = Path(sys.argv[0]).resolve()
+    # Otherwise it is called from Python.
+    return command if command.name == "exposurekit" else Path(sys.executable).with_name("exposurekit")

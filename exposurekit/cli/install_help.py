@@ -1,0 +1,243 @@
+"""`serve --install-help` and `worker --install-help`: files that install the service, with systemd or in containers.
+
+The files are examples to read and adapt. Secrets are in files of their own, never in the environment or on a command line.
+"""
+
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import click
+from click.core import ParameterSource
+
+from exposurekit.cli.systemd import program
+
+USER, UID = "exposurekit", 10001
+STATE, SETTINGS = "/var/lib/exposurekit", "/etc/exposurekit"
+KEY_FILE, ENVIRONMENT = f"{SETTINGS}/service.key", f"{SETTINGS}/exposurekit.env"
+DEFAULT_DATABASE = "sqlite:///service.db"
+_SQLITE = "sqlite:///"
+# These are in the environment file, or belong to the first start.
+_NOT_IN_A_UNIT = {"database", "key_file", "install_help", "create", "sites_directory"}
+_CHOSEN = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)
+NEW_KEY = "head -c 32 /dev/urandom | base64 | tr '+/' '-_'"
+_PREPARATION = """# As root, once: the user, the key (keep a copy elsewhere) and the directory of the site definitions.
+# useradd --system --home-dir {state} --shell /usr/sbin/nologin {user}
+# install -d -o {user} -m 700 {state} && install -d -m 755 {settings} {sites}
+# (umask 077; {new_key} >{key_file}) && chown {user} {key_file}
+"""
+_ENVIRONMENT = """# --- {environment} ---
+# No secrets: the key and, for PostgreSQL, the password are in files that only {user} can read.
+EXPOSUREKIT_DATABASE={database}
+EXPOSUREKIT_SERVICE_KEY_FILE={key_file}
+# A line database:port:name:user:password, as libpq reads it; chmod 600.
+PGPASSFILE={settings}/pgpass
+"""
+_UNIT = """# --- /etc/systemd/system/exposurekit-{command}.service ---
+[Unit]
+Description=exposurekit {command}: {summary}
+Wants=network-online.target
+After=network-online.target
+
+[Service]
+Type=exec
+User={user}
+WorkingDirectory={state}
+EnvironmentFile={environment}
+ExecStart={words}
+Restart=always
+RestartSec=5
+# Time to finish requests and to release jobs; nothing is lost if it is shorter.
+TimeoutStopSec=60
+LimitNOFILE=8192
+UMask=0077
+ReadWritePaths={writable}
+ProtectSystem=strict
+ProtectHome=read-only
+ProtectProc=invisible
+ProtectClock=true
+ProtectHostname=true
+ProtectControlGroups=true
+ProtectKernelLogs=true
+ProtectKernelModules=true
+ProtectKernelTunables=true
+PrivateDevices=true
+PrivateTmp=true
+NoNewPrivileges=true
+CapabilityBoundingSet=
+LockPersonality=true
+RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX
+RestrictNamespaces=true
+RestrictRealtime=true
+RestrictSUIDSGID=true
+SystemCallArchitectures=native
+SystemCallFilter=@system-service
+SystemCallErrorNumber=EPERM
+
+[Install]
+WantedBy=multi-user.target
+
+# Every other command needs the same environment and user. The first one creates the database:
+# sudo -u {user} sh -c 'set -a; . {environment}; {program} integrator add NAME'
+# then: systemctl daemon-reload && systemctl enable --now exposurekit-{command}
+"""
+_CONTAINERFILE = """# --- Containerfile, in a checkout of exposurekit ---
+FROM python:3.13-slim
+RUN useradd --system --uid {uid} --home-dir {state} --create-home {user}
+# Not all of the directory: the secrets would be in the image.
+COPY pyproject.toml README.md /source/
+COPY exposurekit /source/exposurekit
+RUN pip install --no-cache-dir '/source[service,postgres]' && rm -r /source
+USER {uid}
+WORKDIR {state}
+ENTRYPOINT ["exposurekit"]
+"""
+_COMPOSE = """# --- compose.yaml, beside it ---
+# Once, as root, beside this file: the secrets (keep a copy of service.key elsewhere) and the directory of the definitions.
+# mkdir -p sites && mkdir -m 700 secrets && umask 077
+# {new_key} >secrets/service.key
+# head -c 24 /dev/urandom | base64 | tr '+/' '-_' >secrets/postgres_password
+# echo "database:5432:exposure:exposure:$(cat secrets/postgres_password)" >secrets/pgpass
+# chown {uid} secrets/service.key secrets/pgpass
+# then: docker compose up --detach --build
+# and:  docker compose run --rm serve integrator add acme --no-attestation
+name: exposurekit
+
+x-exposurekit: &exposurekit
+  build: {{context: ., dockerfile: Containerfile}}
+  image: exposurekit
+  restart: unless-stopped
+  environment:
+    EXPOSUREKIT_DATABASE: postgresql+psycopg://exposure@database/exposure
+    EXPOSUREKIT_SERVICE_KEY_FILE: /run/secrets/service_key
+    PGPASSFILE: /run/secrets/pgpass
+  secrets: [service_key, pgpass]
+  depends_on:
+    database: {{condition: service_healthy}}
+  read_only: true
+  tmpfs: [/tmp]
+  cap_drop: [ALL]
+  security_opt: ["no-new-privileges:true"]
+
+services:
+  database:
+    image: postgres:18
+    restart: unless-stopped
+    environment:
+      POSTGRES_USER: exposure
+      POSTGRES_DB: exposure
+      POSTGRES_PASSWORD_FILE: /run/secrets/postgres_password
+    secrets: [postgres_password]
+    volumes: ["database:/var/lib/postgresql"]
+    healthcheck:
+      test: [CMD, pg_isready, --username, exposure, --dbname, exposure]
+      interval: 5s
+      retries: 20
+  serve:
+    <<: *exposurekit
+    # Reached through a TLS proxy on this machine. All its clients share one address, and the limits of an address.
+    command: [serve, --no-worker, --host, 0.0.0.0, --port, "8642"]
+    ports: ["127.0.0.1:8642:8642"]
+    healthcheck:
+      test: [CMD, python, -c, "import urllib.request as r; r.urlopen('http://127.0.0.1:8642/health', timeout=5)"]
+      interval: 30s
+  worker:
+    <<: *exposurekit
+    command: [worker, --sites, {sites}]
+    volumes: ["./sites:{sites}:ro"]
+
+secrets:
+  service_key: {{file: ./secrets/service.key}}
+  pgpass: {{file: ./secrets/pgpass}}
+  postgres_password: {{file: ./secrets/postgres_password}}
+
+volumes:
+  database: {{}}
+"""
+
+install_help_option = click.option(
+    "--install-help",
+    is_flag=True,
+    help="Print a systemd unit with these options, a Containerfile and a compose file with PostgreSQL, and exit.",
+)
+
+
+def install_instructions(context: click.Context) -> str:
+    """Return the files for a command with the options that it was called with."""
+    command, options = str(context.command.name), context.params
+    database, writable = _database(options["database"])
+    sites = (
+        f"{SETTINGS}/sites"
+        if options["sites_directory"] is None
+        else str(options["sites_directory"].resolve())
+    )
+    words = [str(program()), command, *_words(context)]
+    if not options.get("no_worker"):
+        words += ["--sites", sites]
+    key_file = KEY_FILE if options["key_file"] is None else str(options["key_file"].resolve())
+    names = {
+        "command": command,
+        "summary": "API of the service" if command == "serve" else "scans, removals and webhook deliveries",
+        "words": " ".join(_escaped(word) for word in words),
+        "writable": _escaped(writable),
+        "program": shlex.quote(str(program())),
+        "database": shlex.quote(database),
+        "key_file": shlex.quote(key_file),
+        "sites": sites,
+        "environment": ENVIRONMENT,
+        "settings": SETTINGS,
+        "state": STATE,
+        "user": USER,
+        "uid": UID,
+        "new_key": NEW_KEY,
+    }
+    in_a_container = names | {"sites": f"{SETTINGS}/sites"}
+    files = (_PREPARATION, _ENVIRONMENT, _UNIT)
+    return "\n".join(
+        [
+            *(text.format_map(names) for text in files),
+            *(text.format_map(in_a_container) for text in (_CONTAINERFILE, _COMPOSE)),
+        ]
+    )
+
+
+def _database(url: str) -> tuple[str, str]:
+    """Return the URL for the environment file, without a password, and the directory that the service writes to."""
+    if url == DEFAULT_DATABASE:
+        return f"{_SQLITE}{STATE}/service.db", STATE
+    if url.startswith(_SQLITE):
+        file = Path(url.removeprefix(_SQLITE)).resolve()
+        return f"{_SQLITE}{file}", str(file.parent)
+    parts = urlsplit(url)
+    user, _, host = parts.netloc.rpartition("@")
+    name = user.partition(":")[0]
+    query = "&".join(one for one in parts.query.split("&") if not one.startswith("password="))
+    netloc = f"{name}@{host}" if name else host
+    return parts._replace(netloc=netloc, query=query).geturl(), STATE
+
+
+def _words(context: click.Context) -> Iterator[str]:
+    """Yield the options of the command line again."""
+    for param in context.command.params:
+        name = str(param.name)
+        is_option = isinstance(param, click.Option) and name not in _NOT_IN_A_UNIT
+        if not is_option or context.get_parameter_source(name) not in _CHOSEN:
+            continue
+        value = context.params[name]
+        if isinstance(value, bool):
+            yield param.opts[0]
+            continue
+        for one in value if isinstance(value, tuple) else (value,):
+            yield param.opts[0]
+            yield str(one)
+
+
+def _escaped(word: str) -> str:
+    """Quote a word for a unit, where % and $ have a meaning."""
+    word = word.replace("%", "%%").replace("$", "$$")
+    return word if shlex.quote(word.replace("$", "")) == word.replace("$", "") else f'"{_in_quotes(word)}"'
+
+
+def _in_quotes(word: str) -> str:
+    return word.replace("\\", "\\\\").replace('"', '\\"')
