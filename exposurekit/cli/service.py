@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import asdict
+from datetime import timedelta
 from typing import Any
 
 import click
@@ -51,6 +52,11 @@ def service_status(*, database: ServiceDatabase, as_json: bool) -> None:
         + ".\n"
     )
     output.print_columns([{"job": kind, **counts} for kind, counts in status["work"].items()])
+    for one in status["clock_corrections"]:
+        click.echo(
+            f"{one['at']:%Y-%m-%dT%H:%M:%SZ}: the clock had been ahead by at least {timedelta(seconds=one['ahead_s'])}; "
+            f"{one['jobs']:,} {one['kind']} that it had put off were made due."
+        )
     click.echo()
     output.print_rows(status["sites"], as_json=False, none=NO_SCANS)
 
@@ -181,6 +187,7 @@ async def _status(db: Any) -> dict[str, Any]:
     return {
         "people": await consent.counts(db),
         "work": {kind: queue.as_dict() for kind, queue in (await jobs.queues(db)).items()},
+        "clock_corrections": [one.as_dict() for one in await jobs.clock_corrections(db)],
         "deliveries": await outbox.counts(db),
         "sites": await site_health(db),
     }

@@ -18,6 +18,7 @@ from sqlalchemy import Table
 
 from exposurekit.contract.webhooks import RETRY_DELAYS
 from exposurekit.errors import ExposureError
+from exposurekit.service import jobs
 from exposurekit.service.http.client import HttpClient
 from exposurekit.service.scanning.politeness import PoliteFetcher
 from exposurekit.service.scanning.removal_job import remove
@@ -285,14 +286,22 @@ class Worker:
             await outbox.delete_delivered(session)
 
     async def _correct_due_times(self) -> None:
-        """Make rows due now that a clock that was ahead has put off."""
+        """Make rows due now that a clock that was ahead has put off; `service status` shows it."""
+        started = self.context.database.clock.now()
         for bounds in self._bounds():
             async with self.context.database.reading() as session:
                 if not await bounds.are_exceeded(session):
                     continue
             async with self.context.database.writing() as session:
-                corrected = await bounds.enforce(session)
-            _log.warning("clock was ahead: table=%s corrected=%d", bounds.table.name, corrected)
+                correction = await bounds.enforce(session)
+                await jobs.record_correction(session, bounds.table, correction, since=started)
+            ahead_s = correction.ahead.total_seconds()
+            _log.warning(
+                "clock was ahead: table=%s corrected=%d ahead_s=%d",
+                bounds.table.name,
+                correction.rows,
+                ahead_s,
+            )
 
     def _bounds(self) -> Iterator[Bounds]:
         for one in self._job_types:

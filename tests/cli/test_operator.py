@@ -13,6 +13,7 @@ from support.services import JANE, LISTING, PAGE, SITE
 from support.shell import Operator, Shell, error_of
 
 from exposurekit.contract.inputs import AddressItem
+from exposurekit.service import jobs
 from exposurekit.service.accounts import consent, integrators, users
 from exposurekit.service.clock import FrozenClock
 from exposurekit.service.findings import candidates, findings
@@ -24,7 +25,7 @@ from exposurekit.service.webhooks import delivery, endpoints, outbox
 HOOK = "https://93.184.216.34/hook"  # a bare address: nothing is resolved
 ADDRESS = AddressItem(city="Oakmere", state="CA", address1="", address2="", zip="")
 SOON = timedelta(minutes=11)  # when a window has closed
-STATUS = ["people", "work", "deliveries", "sites"]
+STATUS = ["people", "work", "clock_corrections", "deliveries", "sites"]
 
 
 def jane(operator, *, attested=True, url=None, clock=None):
@@ -448,6 +449,38 @@ def test_leased_work_is_not_due(operator):
     operator.work(lambda work: leases.acquire(work, tables.users, limit=1, duration=timedelta(hours=1)))
     scans = json_output(operator.here("service", "status", "--json"))["work"]["scans"]
     assert scans == {"waiting": 0, "due": 0, "leased": 1, "oldest_due_at": None}
+
+
+def test_status_shows_what_a_wrong_clock_put_off(operator):
+    jane(operator)
+    clock = FrozenClock(datetime(2026, 5, 6, 7, 8, 9, tzinfo=UTC))
+
+    async def record(work, rows, ahead, *, is_same_pass):
+        since = clock.now() - timedelta(seconds=0 if is_same_pass else -1)
+        correction = leases.Correction(rows, ahead)
+        await jobs.record_correction(work, tables.records, correction, since=since)
+
+    def corrections():
+        return json_output(operator.here("service", "status", "--json"))["clock_corrections"]
+
+    assert corrections() == []
+    assert "ahead" not in ok(operator.here("service", "status"))
+    for rows, ahead, is_same_pass, expected in (
+        (3, timedelta(days=2), False, (3, 172_800)),
+        (1500, timedelta(hours=50, seconds=1.5), True, (1503, 180_001)),
+        (1, timedelta(hours=1), True, (1504, 180_001)),
+    ):
+        operator.work(lambda work: record(work, rows, ahead, is_same_pass=is_same_pass), clock=clock)  # noqa: B023
+        [one] = corrections()
+        assert (one["kind"], one["at"]) == ("removals", "2026-05-06T07:08:09+00:00")
+        assert (one["jobs"], one["ahead_s"]) == expected
+    line = (
+        "2026-05-06T07:08:09Z: the clock had been ahead by at least 2 days, 2:00:01; "
+        "1,504 removals that it had put off were made due."
+    )
+    assert line in ok(operator.here("service", "status"))
+    operator.work(lambda work: record(work, 1, timedelta(hours=1), is_same_pass=False), clock=clock)
+    assert [(one["jobs"], one["ahead_s"]) for one in corrections()] == [(1, 3600)]
 
 
 def test_people_without_activation_or_consent_are_not_scanned(operator):

@@ -12,10 +12,12 @@ from support import postgres
 from support.services import opened, url_of
 from support.small_web import KEY, QUICK, Card, Folk, GatedAnswer, a_worker, by_form, definition
 
+from exposurekit.service import jobs
+from exposurekit.service.scanning.schedule import SCAN_EVERY, VERIFIED_WITHIN
 from exposurekit.service.storage import leases, tables
 from exposurekit.service.storage.database import Database
 from exposurekit.service.storage.encryption import Vault
-from exposurekit.service.worker import WorkerConfig
+from exposurekit.service.worker import CLOCK_MARGIN, WorkerConfig
 
 HERS = Card("r1")
 
@@ -365,3 +367,21 @@ def test_a_worker_without_sites_logs_a_warning(house, log):
 
     house.behind(work)
     assert "worker=running sites=0 search_engine=no" in log.text
+
+
+def test_a_worker_records_what_a_wrong_clock_put_off(house, town, seekfolk, log):
+    house.scanned_juniper()
+    now, ahead = house.clock.now(), timedelta(days=5000)
+    for table in (tables.users, tables.records):
+        house.work(lambda work, table=table: work.run(update(table).values(due_at=now + ahead)))
+
+    async def corrected(database):
+        async with working(house, database):
+            await until(lambda: log.text.count("clock was ahead: table=") == 2)
+
+    house.behind(corrected)
+    removals, scans = house.work(jobs.clock_corrections)
+    assert (scans.kind, scans.at, scans.jobs) == ("scans", now, 1)
+    assert scans.ahead_s == (ahead - SCAN_EVERY - CLOCK_MARGIN).total_seconds()
+    assert (removals.kind, removals.jobs) == ("removals", 1)
+    assert removals.ahead_s == (ahead - VERIFIED_WITHIN - CLOCK_MARGIN).total_seconds()

@@ -202,7 +202,19 @@ async def _families(session: Session) -> list[Metric]:
     )
     for state, count in (await outbox.counts(session)).items():
         states.add_metric((state,), count)
-    return [*_queue_families(session, queues), states, *_site_families(await statistics.all(session))]
+    corrections = GaugeMetricFamily(
+        "exposurekit_clock_correction_timestamp_seconds",
+        "When jobs were last made due that a clock that was ahead had put off.",
+        labels=("kind",),
+    )
+    for one in await jobs.clock_corrections(session):
+        corrections.add_metric((one.kind,), one.at.timestamp())
+    return [
+        *_queue_families(session, queues),
+        states,
+        corrections,
+        *_site_families(await statistics.all(session)),
+    ]
 
 
 def _queue_families(session: Session, queues: dict[str, Queue]) -> Iterator[Metric]:

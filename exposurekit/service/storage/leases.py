@@ -151,6 +151,14 @@ async def clear(session: Session, table: Table, condition: ColumnElement[bool], 
 
 
 @dataclass(frozen=True, slots=True)
+class Correction:
+    """How many rows were corrected, and by how much the clock was ahead at least."""
+
+    rows: int
+    ahead: timedelta
+
+
+@dataclass(frozen=True, slots=True)
 class Bounds:
     """The latest plausible due time and lease of a table's rows; anything later was set by a clock that was ahead."""
 
@@ -164,12 +172,20 @@ class Bounds:
         late, leased = self._conditions(session.clock.now())
         return await session.first(select(self.table.c.id).where(or_(late, leased)).limit(1)) is not None
 
-    async def enforce(self, session: Session) -> int:
-        """Make rows due now that are due too late, and free those that are leased for too long. Return how many."""
+    async def enforce(self, session: Session) -> Correction:
+        """Make rows due now that are due too late, and free those that are leased for too long."""
         now = session.clock.now()
         late, leased = self._conditions(now)
+        latest = select(
+            func.max(self.table.c.due_at, type_=Instant).filter(late),
+            func.max(self.table.c.lease_until, type_=Instant).filter(leased),
+        )
+        [row] = await session.all(latest.where(or_(late, leased)))
+        excess = zip(tuple(row), (self.due_within, self.duration), strict=True)
+        ahead = [at - now - plausible for at, plausible in excess if at is not None]
         freed = await clear(session, self.table, leased)
-        return freed + await session.run(update(self.table).where(late).values(due_at=now))
+        postponed = await session.run(update(self.table).where(late).values(due_at=now))
+        return Correction(freed + postponed, max(ahead, default=timedelta()))
 
     def _conditions(self, now: datetime) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
         columns = self.table.c

@@ -14,6 +14,7 @@ from support.services import JANE, LISTING, PAGE, SITE, START, a_database, a_ser
 from support.shell import eventually
 
 from exposurekit.contract.operations import OPERATIONS
+from exposurekit.service import jobs
 from exposurekit.service.api.metrics import READ_S, Metrics, _families
 from exposurekit.service.api.rate_limits import Limits
 from exposurekit.service.clock import FrozenClock
@@ -114,6 +115,7 @@ async def _fill(work, user_id):
         row = {"user_id": user_id, "webhook_id": f"msg_{n}", "state": state, "opened_at": work.clock.now()}
         due = work.clock.now() - SOON if state == "pending" else None
         await work.run(tables.deliveries.insert(), row | {"due_at": due})
+    await jobs.record_correction(work, tables.users, leases.Correction(3, SOON), since=work.clock.now())
     for reason, trusted in ((None, True), ("blocked", True), (None, False)):
         await statistics.record_scan(work, "Seekfolk", reason=reason, trusted=trusted)
     await statistics.record_scan(work, "Peoplemap", reason="timeout", trusted=True)
@@ -137,6 +139,7 @@ def test_jobs_deliveries_and_scans_are_read_from_the_database(measured):
     assert ages == {"removals": 180, "deliveries": 60}
     deliveries = {key[1]: value for key, value in counted.items() if key[0] == "webhook_deliveries"}
     assert deliveries == {"open": 1, "pending": 1, "dead": 2, "delivered": 1}
+    assert counted["clock_correction_timestamp_seconds", "scans"] == service.clock.now().timestamp()
     sites = {key: value for key, value in counted.items() if key[0].startswith("site_")}
     last_good = sites.pop(("site_last_good_scan_timestamp_seconds", "Seekfolk"))
     assert last_good == service.clock.now().timestamp()

@@ -209,7 +209,8 @@ def test_what_a_wrong_clock_put_off_is_corrected(desk):
     [soon, never] = desk.rows(60, None)
     assert desk.take_ids() == []
     assert desk.write(bounds.are_exceeded)
-    assert desk.write(bounds.enforce) == 2
+    correction = desk.write(bounds.enforce)
+    assert (correction.rows, correction.ahead) == (2, timedelta(days=400) + LASTS - timedelta(hours=1))
     assert not desk.write(bounds.are_exceeded)
     assert sorted(desk.take_ids()) == [leased, late]
     assert desk.state(soon)[0] == START + timedelta(seconds=60)
