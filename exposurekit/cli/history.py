@@ -10,7 +10,14 @@ from typing import Any
 import click
 
 from exposurekit.cli import browser, output
-from exposurekit.cli.options import ID, history_option, json_option, local_option, record_key_option
+from exposurekit.cli.options import (
+    ID,
+    auto_compact_option,
+    history_option,
+    json_option,
+    local_option,
+    record_key_option,
+)
 from exposurekit.cli.sections import Group
 from exposurekit.errors import ConfigurationError, NotFound
 from exposurekit.text.sanitize import plain
@@ -31,6 +38,7 @@ _RUN_COLUMNS = (
 )
 @click.option("--shard", metavar="K/N", help="Collect one of N parts of a named run, such as 2/8.")
 @click.option("--user", "users", type=ID, multiple=True, help="Load only this person; repeat for several.")
+@auto_compact_option
 @json_option
 def collect(
     *,
@@ -39,6 +47,7 @@ def collect(
     run: str | None,
     shard: str | None,
     users: tuple[int, ...],
+    auto_compact: str,
     as_json: bool,
 ) -> None:
     """Load everyone once and add a run to the history; for cron.
@@ -55,7 +64,7 @@ def collect(
         raise ConfigurationError("--shard needs a run with a name: add --run NAME")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     exposure = connect()
-    with open_history(history, record_key) as opened:
+    with open_history(history, record_key, auto_compact) as opened:
         try:
             collected = opened.collect(exposure, run=run, shard=shard, only=users or None)
         except KeyboardInterrupt:
@@ -197,7 +206,7 @@ def verify(*, history: str, as_json: bool) -> None:
 def compact(*, history: str) -> None:
     """Merge many small files into few.
 
-    Collections do this automatically from time to time.
+    Runs do so by themselves if there are too many, unless --auto-compact is off.
 
     Example: exposurekit history compact
     """
@@ -206,11 +215,11 @@ def compact(*, history: str) -> None:
     click.echo("Done. The old files remain for a day, for processes that still read them.")
 
 
-def open_history(path: str, record_key: str | None = None) -> Any:
+def open_history(path: str, record_key: str | None = None, auto_compact: str = "on") -> Any:
     """Open a history, or create one."""
     from exposurekit.history import History
 
-    return History(path, records_by=record_key)
+    return History(path, records_by=record_key, auto_compact=auto_compact == "on")
 
 
 def existing_history(path: str) -> Any:

@@ -134,6 +134,13 @@ record_key_option = click.option(
     help="What identifies a record: its id; or its site and reference_id, for a service that gives a listing another id at "
     "each scan. Default: as the history was created; id for a new one.",
 )
+auto_compact_option = click.option(
+    "--auto-compact",
+    type=click.Choice(("on", "off")),
+    default="on",
+    show_default=True,
+    help="Whether runs merge small files and delete old ones. If off, call exposurekit history compact now and then.",
+)
 history_option = click.option(
     "--history",
     metavar="DIR",

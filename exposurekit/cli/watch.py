@@ -16,7 +16,14 @@ from exposurekit.cli import output, systemd
 from exposurekit.cli.history import open_history
 from exposurekit.cli.inbox import create_receiver, inbox_options, receiving
 from exposurekit.cli.notifications import open_notifier, rules_option
-from exposurekit.cli.options import Span, history_option, json_option, local_option, record_key_option
+from exposurekit.cli.options import (
+    Span,
+    auto_compact_option,
+    history_option,
+    json_option,
+    local_option,
+    record_key_option,
+)
 from exposurekit.cli.sections import Group
 from exposurekit.errors import ConfigurationError
 from exposurekit.text.sanitize import plain
@@ -39,6 +46,7 @@ class _Settings:
 
     history: str
     record_key: str | None
+    auto_compact: str
     every: timedelta
     port: int | None
     rules: Path | None
@@ -51,6 +59,7 @@ class _Settings:
         """Return the options for a unit file, without the history, the interval and the secrets."""
         values = {
             "--record-key": self.record_key,
+            "--auto-compact": None if self.auto_compact == "on" else self.auto_compact,
             "--receive": self.port,
             "--host": None if self.port is None else self.host,
             "--inbox": self.inbox and self.inbox.resolve(),
@@ -64,6 +73,7 @@ class _Settings:
 def _watch_options(command: Callable[[_Settings], None]) -> Callable[..., None]:
     @history_option
     @record_key_option
+    @auto_compact_option
     @click.option("--every", default="6h", type=Span(), help="The time between two collections.")
     @click.option(
         "--receive",
@@ -105,7 +115,9 @@ def watch_run(settings: _Settings) -> None:
 
     with ExitStack() as stack:
         exposure = connect(progress=False)
-        opened = stack.enter_context(open_history(settings.history, settings.record_key))
+        opened = stack.enter_context(
+            open_history(settings.history, settings.record_key, settings.auto_compact)
+        )
         log_setup.to_stderr()
         notifier, write_reports = None, None
         if settings.rules is not None:

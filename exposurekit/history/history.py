@@ -73,6 +73,7 @@ class History(Keyed):
         records_by: str | None = None,
         clock: Callable[[], datetime] = utc_now,
         storage_options: Mapping[str, str] | None = None,
+        auto_compact: bool = True,
     ) -> None:
         """Open a history; a new one is created on the first write, one of an older format is upgraded.
 
@@ -86,6 +87,8 @@ class History(Keyed):
                 history was created, ``id`` for a new one.
             clock: Returns the current time.
             storage_options: For a path that is not local, as deltalake takes them.
+            auto_compact: Whether runs merge small files when there are many, and delete old ones: without it, call
+                `compact` now and then.
 
         Raises:
             InvalidArgument: An argument is invalid.
@@ -100,7 +103,8 @@ class History(Keyed):
         self._clock = clock
         self._records_by = self._store.settings(records_by=records_by, otherwise="id")
         upgrade(self._store)
-        self._runs = RunManager(self._store, clock, self._records_by)
+        schedule = maintenance.DEFAULT_SCHEDULE if auto_compact else None
+        self._runs = RunManager(self._store, clock, self._records_by, schedule=schedule)
         self._reader = HistoryReader(self._store, self._engine, self._records_by, clock)
         self._annotations = Annotations(self._reader)
         self._queries = HistoryQueries(self._reader, self._annotations)
@@ -367,7 +371,7 @@ class History(Keyed):
         return maintenance.personal_values(self._store, checked_id)
 
     def compact(self) -> None:
-        """Merge small files; the old ones stay for a day, for readers. Runs do so now and then by themselves.
+        """Merge all small files; the old ones stay for a day, for readers. Runs merge those that are too many.
 
         Raises:
             NotFound: There is no history.

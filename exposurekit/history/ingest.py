@@ -118,7 +118,7 @@ def run_from_row(row: Mapping[str, Any]) -> Run:
 
 
 def ingest_run(
-    store: Store, staged: StagedRun, schedule: maintenance.Schedule = maintenance.DEFAULT_SCHEDULE
+    store: Store, staged: StagedRun, schedule: maintenance.Schedule | None = maintenance.DEFAULT_SCHEDULE
 ) -> None:
     """Ingest a complete run into the tables, once.
 
@@ -145,7 +145,7 @@ def runs_table(store: Store) -> pa.Table:
 
 
 class _Ingester:
-    def __init__(self, store: Store, staged: StagedRun, schedule: maintenance.Schedule) -> None:
+    def __init__(self, store: Store, staged: StagedRun, schedule: maintenance.Schedule | None) -> None:
         self._store = store
         self._staged = staged
         self._schedule = schedule

@@ -1,7 +1,11 @@
 """Maintenance: checkpoints, compaction, erasure and integrity checks. Only erasure changes query results."""
 
+import contextlib
+import logging
 import re
-from collections.abc import Iterator, Mapping
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +15,7 @@ import pyarrow.compute as pc
 from exposurekit.errors import DiskFull
 from exposurekit.history import change_detection, staging
 from exposurekit.history.engines.duckdb import CorruptHistory, DuckDB, Files, StaleSnapshot, write_view
-from exposurekit.history.storage.delta import Store
+from exposurekit.history.storage.delta import HistoryLocked, Store
 from exposurekit.history.storage.schema import (
     BUCKET_SQL,
     BUCKETS,
@@ -24,6 +28,7 @@ from exposurekit.history.storage.schema import (
 )
 from exposurekit.text.times import EPOCH
 
+_log = logging.getLogger("exposurekit.history")
 MEMORY = "260MB"
 BATCH_ROWS = 20_000
 GROUP_ROWS = 500_000  # items compared at a time; bounds memory
@@ -31,9 +36,10 @@ WRITE_ROWS = 125_000  # items written at a time, with their content; bounds memo
 SINGLE_THREAD_ROWS = 2_000  # writing fewer is faster than starting a second thread
 IN_MEMORY_ROWS = 80_000  # up to this many are buffered and written to both tables in parallel
 READ_SINCE = ("changes", *CONTENT_OF.values())  # read together with the checkpoint
-FILE_BYTES, SMALL_FILE_BYTES = 8 << 20, 128 << 10  # merged now and then, and after any run
-KEEP_HOURS = 24  # how long readers can use merged files,
-REWRITTEN_KEEP_HOURS = 1  # and replaced files of tables that every run rewrites
+FILE_BYTES = 8 << 20  # larger files are never merged
+# Files are merged with those of about their size: so each row is rewritten a few times, however long the history is.
+TIERS = (32 << 10, 256 << 10, 2 << 20, FILE_BYTES)
+REWRITTEN_KEEP_HOURS = 1  # how long readers can use replaced files of tables that every run rewrites
 REWRITTEN_TABLES = ("runs", "people", "checkpoint")
 
 PERSONAL_TABLES = (
@@ -56,35 +62,110 @@ class Schedule:
             rows plus this number.
         checkpoint_files, rows_per_file: It is also due if they are in more files than this number plus one per so many
             items: reading them then costs about as much as a checkpoint.
-        max_files, files_per_bucket: Small files are merged if a table has more of them than the first number, and than
-            the second number for each of its buckets.
-        merge_every: The number of runs after which larger files are merged as well, and old ones deleted.
+        max_files, files_per_bucket: Files are merged if a table has more below the least of `TIERS` than the first
+            number, and than the second number for each of its buckets; half as many more for each further tier.
+        max_merged_bytes: How much is merged after one run, about; the rest follows after the next ones.
+        keep_hours: How long readers can use the files that were merged.
+        vacuum_every: The number of runs after which files are deleted that nobody needs; those of a merge, after the next
+            merge of the table.
     """
 
     checkpoint_share: float = 0.5
-    checkpoint_rows: int = 50_000
-    checkpoint_files: int = 160
+    checkpoint_rows: int = 10_000
+    checkpoint_files: int = 480
     rows_per_file: int = 1_000
-    max_files: int = 64
+    max_files: int = 16
     files_per_bucket: int = 4
-    merge_every: int = 16
+    max_merged_bytes: int = 64 << 20
+    keep_hours: int = 24
+    vacuum_every: int = 16
 
 
 DEFAULT_SCHEDULE = Schedule()
 
 
-def maintain_if_due(store: Store, seq: int, schedule: Schedule = DEFAULT_SCHEDULE) -> None:
-    """After a run, write a checkpoint if many changes are newer than the last, and merge files if there are many."""
-    if _is_checkpoint_due(store, schedule):
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """The files of a table to merge: those below a size, in some buckets (None: the table has none)."""
+
+    table: str
+    below: int
+    buckets: tuple[int, ...] | None
+    size: int
+
+
+def maintain_if_due(store: Store, seq: int, schedule: Schedule | None = DEFAULT_SCHEDULE) -> None:
+    """After a run, write a checkpoint if many changes are newer than the last, and merge files if there are many.
+
+    The history's size decides, so that a run costs as much after years as after a week. None of this changes an answer.
+    With `None` as the schedule, nothing is done.
+    """
+    if schedule is None:
+        return
+    started, merged, deleted = time.perf_counter(), 0, 0
+    merges = merges_due(store, schedule)
+    # Large files are read after each run if they have anything newer than the checkpoint.
+    if _is_checkpoint_due(store, schedule) or any(
+        merge.below > TIERS[0] and merge.table in READ_SINCE for merge in merges
+    ):
         checkpoint(store, seq)
-    is_thorough = seq % schedule.merge_every == 0
-    size = FILE_BYTES if is_thorough else SMALL_FILE_BYTES
-    for name in TABLES:
-        files = store.files_by_bucket(name, below=size)
-        if sum(files) > max(schedule.max_files, schedule.files_per_bucket * len(files)):
-            store.merge_small_files(name, size)
+        _log.debug("checkpoint after run %d", seq)
+    for merge in merges:
+        with contextlib.suppress(HistoryLocked):  # another process did it: there is nothing to do
+            files = store.merge_small_files(merge.table, merge.below, merge.buckets)
+            _log.debug("%s: merged %d files of at most %d kB", merge.table, files, merge.below >> 10)
+            merged += files
+    is_thorough = seq % schedule.vacuum_every == 0
+    for name in TABLES if is_thorough else [merge.table for merge in merges]:
+        hours = (
+            min(REWRITTEN_KEEP_HOURS, schedule.keep_hours)
+            if name in REWRITTEN_TABLES
+            else schedule.keep_hours
+        )
+        deleted += store.vacuum(name, hours=hours)
         if is_thorough:
-            store.vacuum(name, hours=REWRITTEN_KEEP_HOURS if name in REWRITTEN_TABLES else KEEP_HOURS)
+            store.trim_log(name)
+    if merged or deleted:
+        seconds = time.perf_counter() - started
+        _log.info("history compacted: %d files merged, %d deleted, in %.1f s", merged, deleted, seconds)
+
+
+def merges_due(store: Store, schedule: Schedule) -> list[Merge]:
+    """Return what to merge now: of each table the highest tier that has too many files, the fullest buckets first."""
+    merges, left = [], schedule.max_merged_bytes
+    for name in TABLES:
+        files = store.file_sizes(name)
+        for tier, below in reversed([*enumerate(TIERS)]):
+            smaller = [(bucket, size) for bucket, size in files if size < below]
+            counts = Counter(bucket for bucket, _ in smaller)
+            limit = max(schedule.max_files, schedule.files_per_bucket * len(counts))
+            if len(smaller) > limit * (1 + tier / 2) and left > 0:
+                merge = _fullest(name, below, smaller, counts, left)
+                merges.append(merge)
+                left -= merge.size
+                break
+    return merges
+
+
+def _fullest(
+    name: str,
+    below: int,
+    files: Sequence[tuple[int | None, int]],
+    counts: Mapping[int | None, int],
+    most: int,
+) -> Merge:
+    """Select the buckets with the most files, up to a number of bytes, and at least one."""
+    sizes: Counter[int | None] = Counter()
+    for bucket, size in files:
+        sizes[bucket] += size
+    chosen: list[int | None] = []
+    total = 0
+    for bucket in sorted(counts, key=lambda bucket: (-counts[bucket], bucket)):
+        if chosen and (counts[bucket] == 1 or total + sizes[bucket] > most):
+            break
+        chosen.append(bucket)
+        total += sizes[bucket]
+    return Merge(name, below, tuple(b for b in chosen if b is not None) or None, total)
 
 
 def checkpoint(store: Store, seq: int) -> None:
@@ -144,7 +225,8 @@ def compact(store: Store, seq: int) -> None:
         rebuild_cube(store)
     for name in TABLES:
         store.merge_small_files(name, FILE_BYTES)
-        store.vacuum(name, hours=KEEP_HOURS)
+        store.vacuum(name, hours=DEFAULT_SCHEDULE.keep_hours)
+        store.trim_log(name)
 
 
 def erase(store: Store, user_id: int) -> int:

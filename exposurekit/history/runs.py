@@ -24,7 +24,7 @@ class RunManager:
     clock: Callable[[], datetime]
     records_by: str
     users_per_part: int = USERS_PER_PART
-    schedule: maintenance.Schedule = maintenance.DEFAULT_SCHEDULE
+    schedule: maintenance.Schedule | None = maintenance.DEFAULT_SCHEDULE
 
     def collect(
         self,

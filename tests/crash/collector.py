@@ -17,7 +17,7 @@ from exposurekit.history import History
 from exposurekit.history.maintenance import Schedule
 
 NEWEST = 3  # runs, or rows of a table, that the reader reports
-OFTEN = Schedule(checkpoint_rows=500, checkpoint_share=0.2, merge_every=3, max_files=6, files_per_bucket=3)
+OFTEN = Schedule(checkpoint_rows=500, checkpoint_share=0.2, vacuum_every=3, max_files=6, files_per_bucket=3)
 Report = dict[str, Any]
 
 

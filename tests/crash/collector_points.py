@@ -68,9 +68,17 @@ class CopyingStore(Store):
         self.before(f"append to {name}")
         super().append(name, rows, **how)
 
-    def merge_small_files(self, name: str, target_size: int) -> int:
+    def merge_small_files(self, name: str, *what: Any) -> int:
         self.before(f"merge {name}")
-        return super().merge_small_files(name, target_size)
+        return super().merge_small_files(name, *what)
+
+    def trim_log(self, name: str) -> None:
+        self.before(f"trim the log of {name}")
+        super().trim_log(name)
+
+    def vacuum(self, name: str, *, hours: int) -> int:
+        self.before(f"vacuum {name}")
+        return super().vacuum(name, hours=hours)
 
 
 def main(base: Path, directory: Path) -> int:

@@ -152,7 +152,7 @@ class Scene:
             history.collect(Canned(_NEXT), run=self.run and f"{self.run}-4", progress=False)
 
 
-_ALWAYS = Schedule(checkpoint_share=0, checkpoint_rows=0, merge_every=1, max_files=1, files_per_bucket=0)
+_ALWAYS = Schedule(checkpoint_share=0, checkpoint_rows=0, vacuum_every=1, max_files=1, files_per_bucket=0)
 SCENES = (
     Scene("many changes", Canned(_BUSY, frozenset({4})), first_step="", settings={"users_per_part": 4}),
     Scene("maintenance is due", Canned(_QUIET), copies_deletions=True, settings={"schedule": _ALWAYS}),

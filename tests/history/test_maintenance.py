@@ -1,13 +1,21 @@
+import logging
+import os
+import re
+import time
+from collections import Counter
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from pandas.testing import assert_frame_equal
 from support.histories import DAWN, Clock, Person, a_record
 
 from exposurekit.history import History
-from exposurekit.history.maintenance import SMALL_FILE_BYTES, Schedule, maintain_if_due
+from exposurekit.history.maintenance import FILE_BYTES, TIERS, Schedule, maintain_if_due, merges_due
+from exposurekit.history.storage.delta import Store
 
 RUNS = 5
+TWO_DAYS_S = 2 * 86_400
 
 
 @pytest.fixture
@@ -25,14 +33,33 @@ def history(served_exposure, tmp_path):
     return history
 
 
+def files_by_bucket(store, name="changes"):
+    return [*Counter(bucket for bucket, _ in store.file_sizes(name)).values()]
+
+
+def maintain(store, seq=RUNS, **limits):
+    with store.exclusive():
+        maintain_if_due(store, seq, Schedule(**limits))
+
+
+def on_disk(store, name, pattern="bucket=*/*"):
+    return [*Path(store.root, name).glob(pattern)]
+
+
+def age(store):
+    """Make every file two days old."""
+    old = time.time() - TWO_DAYS_S
+    for path in Path(store.root).rglob("*"):
+        os.utime(path, (old, old))
+
+
 def test_more_small_files_than_the_schedule_allows_are_merged(history):
     store = history._store
     records, changes = history.records(), history.status_over_time()
 
     def maintained(**limits):
-        with store.exclusive():
-            maintain_if_due(store, RUNS, Schedule(**limits))
-        return store.files_by_bucket("changes", below=SMALL_FILE_BYTES)
+        maintain(store, **limits)
+        return files_by_bucket(store)
 
     assert maintained() == [RUNS, RUNS]
     assert maintained(max_files=2 * RUNS, files_per_bucket=1) == [RUNS, RUNS]
@@ -43,9 +70,81 @@ def test_more_small_files_than_the_schedule_allows_are_merged(history):
     assert not history.verify()
 
 
-def test_files_above_the_size_are_not_merged(history):
+class SizedStore(Store):
+    """A store of which only the sizes of the files of ``changes`` matter."""
+
+    def __init__(self, path, sizes):
+        super().__init__(path)
+        self.sizes_of_changes = sizes
+
+    def file_sizes(self, name):
+        return self.sizes_of_changes if name == "changes" else []
+
+
+@pytest.mark.parametrize(
+    ("sizes", "below", "buckets"),
+    [
+        ([(1, FILE_BYTES)] * 100, None, None),
+        ([(1, FILE_BYTES - 1)] * 16, None, None),
+        ([(1, 100)] * 16, None, None),
+        ([(1, 100)] * 17 + [(1, TIERS[0])] * 7, TIERS[0], (1,)),
+        ([(1, 100)] * 17 + [(1, TIERS[0])] * 8, TIERS[1], (1,)),
+        ([(1, 100)] * 9 + [(2, 100)] * 10 + [(3, 100)], TIERS[0], (2, 1)),
+    ],
+)
+def test_files_are_merged_with_files_of_about_their_size(tmp_path, sizes, below, buckets):
+    merges = merges_due(SizedStore(tmp_path, sizes), Schedule())
+    assert [(merge.below, merge.buckets) for merge in merges] == ([] if below is None else [(below, buckets)])
+
+
+def test_one_run_merges_a_limited_number_of_bytes(tmp_path):
+    store = SizedStore(tmp_path, [(bucket, 1 << 20) for bucket in range(64) for _ in range(9)])
+    [merge] = merges_due(store, Schedule())
+    assert merge.size == 63 << 20
+    assert len(merge.buckets) == 7
+    [merge] = merges_due(store, Schedule(max_merged_bytes=1))
+    assert len(merge.buckets) == 1
+
+
+def test_the_log_says_what_was_merged(history, caplog):
+    with caplog.at_level(logging.INFO, "exposurekit.history"):
+        maintain(history._store)
+        assert not caplog.messages
+        maintain(history._store, max_files=1, files_per_bucket=1)
+    [message] = caplog.messages
+    assert re.fullmatch(r"history compacted: \d+ files merged, 0 deleted, in \d+\.\d s", message)
+
+
+def test_files_that_nobody_needs_go_after_a_day(history):
     store = history._store
-    assert sum(store.files_by_bucket("changes", below=SMALL_FILE_BYTES)) == 2 * RUNS
-    assert store.files_by_bucket("changes", below=500) == []
-    assert store.files_by_bucket("runs", below=500) == [0]
-    assert store.files_by_bucket("deliveries", below=SMALL_FILE_BYTES) == []
+    orphan = Path(store.root, "changes", "bucket=1", "part-of-a-killed-process.parquet")
+    orphan.write_bytes(b"PAR1")
+    live = sum(files_by_bucket(store))
+    maintain(store, vacuum_every=1)
+    assert len(on_disk(store, "changes")) == live + 1
+    age(store)
+    maintain(store, vacuum_every=1)
+    assert len(on_disk(store, "changes")) == live
+    assert not history.verify()
+
+
+def test_open_histories_read_on_after_old_log_versions_go(history, served_exposure):
+    _, exposure = served_exposure
+    reader = History(history.path)
+    rows = len(reader.runs())
+    age(history._store)
+    maintain(history._store, vacuum_every=1)
+    assert not on_disk(history._store, "runs", "_delta_log/*00000.json")
+    history.collect(exposure)
+    assert len(reader.runs()) == len(History(history.path).runs()) == rows + 1
+    assert not history.verify()
+
+
+def test_without_auto_compact_runs_leave_all_files(history, served_exposure, monkeypatch):
+    _, exposure = served_exposure
+    always = Schedule(max_files=1, files_per_bucket=1, vacuum_every=1)
+    monkeypatch.setattr("exposurekit.history.maintenance.DEFAULT_SCHEDULE", always)
+    History(history.path, auto_compact=False).collect(exposure)
+    assert files_by_bucket(history._store) == [RUNS, RUNS]
+    History(history.path).collect(exposure)
+    assert files_by_bucket(history._store) == [1, 1]

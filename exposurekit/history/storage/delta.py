@@ -8,13 +8,12 @@ import contextlib
 import fcntl
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.dataset
 import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Transaction, WriterProperties, write_deltalake
@@ -30,6 +29,12 @@ from exposurekit.history.storage.schema import TABLES
 _WRITER = WriterProperties(compression="ZSTD", compression_level=3, max_row_group_size=8_192)
 _COMPACTOR = WriterProperties(compression="ZSTD", compression_level=3, max_row_group_size=131_072)
 MAX_TRIES = 5
+# A log is read from its last checkpoint on. Readers list the files anew for each query, so they need no older versions.
+_LOG = {
+    "delta.checkpointInterval": "16",
+    "delta.logRetentionDuration": "interval 1 days",
+    "delta.deletedFileRetentionDuration": "interval 1 days",
+}
 
 
 class HistoryLocked(ExposureError):
@@ -95,16 +100,14 @@ class Store(Location):
             for path, n, seq in zip(paths, rows, newest, strict=True)
         ]
 
-    def files_by_bucket(self, name: str, *, below: int) -> list[int]:
-        """Count the files of a table that are smaller than a number of bytes, in each bucket that has any."""
+    def file_sizes(self, name: str) -> list[tuple[int | None, int]]:
+        """Return the bucket (None: the table has none) and the bytes of each file of a table."""
         if (table := self.table(name)) is None:
             return []
         actions = pa.table(table.get_add_actions(flatten=True))
-        smaller = actions.filter(pc.less(actions["size_bytes"], below))
-        if not TABLES[name].bucketed:
-            return [smaller.num_rows]
-        counts: list[int] = pc.value_counts(smaller["partition.bucket"]).field("counts").to_pylist()
-        return counts
+        bucketed = TABLES[name].bucketed
+        buckets = actions["partition.bucket"].to_pylist() if bucketed else [None] * actions.num_rows
+        return [*zip(buckets, actions["size_bytes"].to_pylist(), strict=True)]
 
     def since(self, name: str, seq: int) -> Files:
         """Return the files of a table with anything newer than a run."""
@@ -184,24 +187,51 @@ class Store(Location):
             with resolve():
                 Path(self._uri(name)).rename(self._uri(new_name))
 
-    def merge_small_files(self, name: str, target_size: int) -> int:
-        """Merge small files; return the number of files."""
+    def merge_small_files(self, name: str, target_size: int, buckets: Collection[int] | None = None) -> int:
+        """Merge the files of a table, or of some buckets, that are smaller than a number of bytes, up to that size.
+
+        Return the number of files that were merged.
+
+        Raises:
+            HistoryLocked: Another process rewrote the same files at the same time; nothing was merged.
+        """
         table = self.table(name)
         if table is None:
             return 0
-        with writing(DeltaError):
-            table.optimize.compact(target_size=target_size, writer_properties=_COMPACTOR)
-            table.create_checkpoint()
+        within = None if buckets is None else [("bucket", "in", [str(bucket) for bucket in buckets])]
+        try:
+            with writing(DeltaError):
+                merged = table.optimize.compact(
+                    partition_filters=within, target_size=target_size, writer_properties=_COMPACTOR
+                )
+        except CommitFailedError:
+            raise HistoryLocked("Another process rewrote the same files at the same time") from None
         self._note_checksums(name)
-        return len(table.file_uris())
+        return int(merged["numFilesRemoved"])
 
-    def vacuum(self, name: str, *, hours: int) -> None:
-        """Delete files that no version of the last hours needs; 0: that the newest does not need."""
+    def trim_log(self, name: str) -> None:
+        """Write a checkpoint of a table's log, and delete what is older than a day; tables of earlier versions, too."""
+        if (table := self.table(name)) is None:
+            return
+        with writing(DeltaError):
+            if not _LOG.items() <= table.metadata().configuration.items():
+                table.alter.set_table_properties(_LOG)
+            table.create_checkpoint()
+            table.cleanup_metadata()
+        self._note_checksums(name)
+
+    def vacuum(self, name: str, *, hours: int) -> int:
+        """Delete the files that no version of the last hours needs; 0: that the newest does not need. Return how many.
+
+        The directory is listed: files of killed processes, and of removals that the log forgot, go as well.
+        """
         table = self.table(name)
-        if table is not None:
-            table.vacuum(
-                retention_hours=hours, enforce_retention_duration=False, dry_run=False, full=not hours
-            )
+        if table is None:
+            return 0
+        deleted = table.vacuum(
+            retention_hours=hours, enforce_retention_duration=False, dry_run=False, full=True
+        )
+        return len(deleted)
 
     @contextlib.contextmanager
     def exclusive(self) -> Iterator[None]:
@@ -277,7 +307,7 @@ class Store(Location):
             schema=declared.schema,
             mode="ignore",
             partition_by=["bucket"] if declared.bucketed else None,
-            configuration=statistics or {"delta.dataSkippingNumIndexedCols": "0"},
+            configuration=_LOG | (statistics or {"delta.dataSkippingNumIndexedCols": "0"}),
             storage_options=self._options,
         )
 
