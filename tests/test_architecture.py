@@ -280,7 +280,6 @@ IDEAS = {
     "service.check": "a command, on every table",
     "service.http.request": "an outgoing request",
     "service.webhooks.delivery": "one attempt to send a delivery",
-    "widgets.column_summary": "what a column contains, in a small picture",
     "widgets.connection": "a widget",
     "widgets.copy_button": "a table of values to copy, with its script",
     "widgets.task_list": "a list with a picked row",

@@ -88,12 +88,12 @@ _FORMULA = ("=", "+", "-", "@", "|", "%")
 _CELLS = re.compile(r"(?<=[;\t\n])")
 
 
-def as_csv(table: pd.DataFrame) -> str:
+def as_csv(table: pd.DataFrame, *, header: bool = True) -> str:
     r"""Write a table as CSV with formulas escaped; missing values are empty."""
     columns = [cells if is_any_real_numeric_dtype(cells) else _defused(cells) for _, cells in table.items()]
     names = [escape_formula(str(name)) for name in table.columns]
     whole = pd.concat(columns, axis=1) if columns else table
-    return whole.to_csv(index=False, header=names, lineterminator="\n")
+    return whole.to_csv(index=False, header=names if header else False, lineterminator="\n")
 
 
 def _defused(cells: "pd.Series[Any]") -> "pd.Series[Any]":

@@ -16,8 +16,12 @@ BINS, TOP, TEXT_MAX = 14, 3, 60
 Summary = dict[str, Any]
 
 
-def summarize(frame: pd.DataFrame) -> list[Summary]:
+def summarize(frame: pd.DataFrame, *, is_sample: bool = False) -> list[Summary]:
     """Summarize each column of a table, for the browser to draw.
+
+    Args:
+        frame: The table.
+        is_sample: Whether it holds some rows of a larger table, which the notes then say.
 
     Returns:
         For each column: ``bars`` (heights from 0 to 1; empty: no histogram), ``range`` (the least and the greatest value),
@@ -34,7 +38,7 @@ def summarize(frame: pd.DataFrame) -> list[Summary]:
     summaries = [
         _summary(sample.iloc[:, position], frame.iloc[:, position]) for position in range(frame.shape[1])
     ]
-    if step > 1:
+    if step > 1 or is_sample:
         for summary in summaries:
             summary["note"] = f"{summary['note']} estimated from {len(sample):,} rows".strip()
     return summaries

@@ -57,12 +57,51 @@ const arrow = (model, column) => {
   return by === column ? (ascending ? " ▲" : " ▼") : "";
 };
 const aria = { "": "none", " ▲": "ascending", " ▼": "descending" };
-const draw = (model, table) => {
+// The edge of a head: dragged, or moved with the arrow keys; Home and a double click restore the width.
+const LEAST_PX = 60, STEP_PX = 16;
+const edge = (column, cell, widths) => {
+  const handle = append("span", cell, undefined, "edge"), inner = cell.firstChild;
+  handle.tabIndex = 0;
+  handle.dataset.name = "width " + column;
+  for (const [name, value] of [["role", "separator"], ["aria-orientation", "vertical"], ["aria-label", "width of " + column],
+    ["aria-valuemin", LEAST_PX], ["aria-valuemax", 2000]]) handle.setAttribute(name, value);
+  const place = () => {
+    const width = widths.get(column);
+    for (const side of ["width", "minWidth", "maxWidth"]) inner.style[side] = width ? `${width}px` : "";
+    handle.setAttribute("aria-valuenow", width ?? 120);
+    const at = [...cell.parentNode.children].indexOf(cell);
+    for (const line of cell.closest("table").tBodies[0]?.rows ?? []) {
+      const below = line.children[at];
+      if (below && below.colSpan === 1) below.style.maxWidth = width ? `${width}px` : "";
+    }
+  };
+  const set = (width) => {
+    if (width === null) widths.delete(column); else widths.set(column, Math.min(2000, Math.max(LEAST_PX, Math.round(width))));
+    place();
+  };
+  handle.onkeydown = (event) => {
+    const by = { ArrowLeft: -STEP_PX, ArrowRight: STEP_PX }[event.key];
+    if (by === undefined && event.key !== "Home") return;
+    event.preventDefault();
+    event.stopPropagation();
+    set(by === undefined ? null : inner.offsetWidth + by);
+  };
+  handle.ondblclick = () => set(null);
+  handle.onpointerdown = (event) => {
+    const from = event.clientX, width = inner.offsetWidth;
+    handle.setPointerCapture(event.pointerId);
+    handle.onpointermove = (move) => set(width + move.clientX - from);
+    handle.onlostpointercapture = () => { handle.onpointermove = null; };
+  };
+  return place;
+};
+const draw = (model, table, widths) => {
+  const places = [];
   const focused = table.contains(document.activeElement) ? document.activeElement.dataset.name : null;
   table.replaceChildren();
   append("caption", table, model.get("caption"), "visually-hidden");
   const head = append("tr", append("thead", table)), summaries = model.get("summaries");
-  append("td", head);  // above the boxes
+  if (model.get("has_boxes")) append("td", head);
   model.get("columns").forEach((column, position) => {
     const cell = append("th", head);
     cell.scope = "col";
@@ -74,18 +113,21 @@ const draw = (model, table) => {
     cell.setAttribute("aria-sort", aria[arrow(model, column)]);
     button.onclick = () => model.send({ sort: column });
     if (summaries[position]) summarize(summaries[position], inner);
+    places.push(edge(column, cell, widths));
   });
   const body = append("tbody", table), columns = model.get("columns");
   const right = columns.map((_, position) => summaries[position]?.is_number);
   for (const [index, values] of model.get("rows")) {
     const line = append("tr", body);
-    const box = append("input", append("td", line));
-    box.type = "checkbox";
-    box.checked = model.get("selected").includes(index);
-    if (box.checked) line.className = "selected";
-    box.dataset.name = "row " + index;
-    box.setAttribute("aria-label", "select row " + index);
-    box.onchange = () => model.send({ row: index, selected: box.checked });
+    if (model.get("has_boxes")) {
+      const box = append("input", append("td", line));
+      box.type = "checkbox";
+      box.checked = model.get("selected").includes(index);
+      if (box.checked) line.className = "selected";
+      box.dataset.name = "row " + index;
+      box.setAttribute("aria-label", "select row " + index);
+      box.onchange = () => model.send({ row: index, selected: box.checked });
+    }
     values.forEach((value, position) => {
       const cell = append("td", line, undefined, right[position] ? "number" : "");
       const kind = columns[position] === "status" && Object.hasOwn(STATUSES, value) && STATUSES[value];
@@ -98,6 +140,7 @@ const draw = (model, table) => {
     cell.colSpan = columns.length + 1;
     append("div", cell, "No rows match. Clear the filters to see all rows.", "empty");
   }
+  for (const place of places) place();
   if (focused) [...table.querySelectorAll("[data-name]")].find((one) => one.dataset.name === focused)?.focus();
 };
 // A slider of ipywidgets has no accessible name.
@@ -129,8 +172,9 @@ function render({ model, el }) {
   around.setAttribute("aria-label", "table");
   const table = append("table", around);
   table.className = "exposurekit-grid";
-  const redraw = () => { caption.textContent = model.get("caption"); draw(model, table); };
-  const names = ["rows", "sort", "selected", "caption", "columns", "summaries"].map((name) => "change:" + name);
+  const widths = new Map();  // by column, as set by hand
+  const redraw = () => { caption.textContent = model.get("caption"); draw(model, table, widths); };
+  const names = ["rows", "sort", "selected", "caption", "columns", "summaries", "has_boxes"].map((name) => "change:" + name);
   let isWaiting = false;
   const later = () => {
     if (isWaiting) return;
@@ -162,8 +206,11 @@ _STYLE = """
 .exposurekit-grid tbody tr:hover { background: var(--hover); }
 .exposurekit-grid tbody tr.selected { background: color-mix(in srgb, var(--accent) 11%, transparent); }
 .exposurekit-grid td.number { text-align: right; font-variant-numeric: tabular-nums; }
-.exposurekit-grid thead th { vertical-align: top; background: var(--tint); padding: 0; font-weight: 400; height: 1px; }
-.exposurekit-grid .head { display: flex; flex-direction: column; gap: 6px; min-width: 7.5rem; padding: 8px 12px; height: 100%; overflow: hidden; resize: horizontal; }
+.exposurekit-grid thead th { vertical-align: top; background: var(--tint); padding: 0; font-weight: 400; height: 1px; position: relative; }
+.exposurekit-grid .head { display: flex; flex-direction: column; gap: 6px; min-width: 7.5rem; padding: 8px 12px; height: 100%; overflow: hidden; }
+.exposurekit-grid .edge { position: absolute; inset: 0 0 0 auto; width: 9px; cursor: col-resize; touch-action: none; border-right: 1px solid var(--line); }
+.exposurekit-grid .edge:is(:hover, :focus-visible) { border-right: 3px solid var(--accent); }
+.exposurekit-grid th:last-child .edge { border-right-color: transparent; }
 .exposurekit-grid .head button { all: unset; cursor: pointer; font-weight: 600; overflow: hidden; text-overflow: ellipsis; }
 .exposurekit-grid .head button:hover { text-decoration: underline; text-underline-offset: 3px; }
 .exposurekit-grid .head button:focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; border-radius: 3px; }
@@ -193,6 +240,7 @@ class Grid(anywidget.AnyWidget):
     rows: traitlets.List[list[Any]] = traitlets.List().tag(sync=True)
     sort = traitlets.List([None, True]).tag(sync=True)
     selected = traitlets.List(traitlets.Int()).tag(sync=True)
+    has_boxes = traitlets.Bool(True).tag(sync=True)
 
     def __init__(self, on_sort: Any, on_select: Any, on_copy: Any) -> None:
         super().__init__()
@@ -211,7 +259,7 @@ class Grid(anywidget.AnyWidget):
         if content.get("sort") in self.columns:
             self._on_sort(content["sort"])
         row, numbers = content.get("row"), {row[0] for row in self.rows}
-        if type(row) is int and row in numbers:
+        if type(row) is int and row in numbers and self.has_boxes:
             self._on_select((row, bool(content.get("selected"))))
 
 
@@ -237,14 +285,24 @@ class Pager(HBox):  # type: ignore[misc]  # ipywidgets has no types
             [self._status, *buttons, self._size], layout=Layout(flex_flow="row wrap", align_items="center")
         )
 
-    def rows(self, total: int) -> slice:
-        """Return which of so many rows are on the page, and display it."""
-        begin, self._total = self.page * self._size.value, total
-        to = min(begin + self._size.value, total)
+    @property
+    def size(self) -> int:
+        """The number of rows on a page."""
+        size: int = self._size.value
+        return size
+
+    @property
+    def begin(self) -> int:
+        """The number of the first row on the page, from 0."""
+        return self.page * self.size
+
+    def show(self, total: int) -> None:
+        """Display which of so many rows are on the page."""
+        self._total = total
+        to = min(self.begin + self.size, total)
         self._status.value = (
-            f'<p class="label" role="status">Rows {begin + 1 if to else 0:,} to {to:,} of {total:,}</p>'
+            f'<p class="label" role="status">Rows {self.begin + 1 if to else 0:,} to {to:,} of {total:,}</p>'
         )
-        return slice(begin, to)
 
     def _turn(self, ahead: int) -> None:
         last = max(0, -(-self._total // self._size.value) - 1)

@@ -1,9 +1,10 @@
 """Explorer: a table to filter, sort, search and page through; the browser receives one page of it."""
 
-import contextlib
-from collections.abc import Collection, Iterable, Sequence
-from difflib import get_close_matches
+import os
+import secrets
+from collections.abc import Collection, Sequence
 from keyword import iskeyword
+from pathlib import Path
 from typing import Any, Protocol, cast, runtime_checkable
 
 import numpy as np
@@ -14,16 +15,17 @@ from exposurekit.errors import InvalidArgument
 from exposurekit.text.formatting import as_csv, is_missing
 from exposurekit.text.sanitize import escaped, plain
 from exposurekit.widgets import static_html
-from exposurekit.widgets.column_summary import summarize
 from exposurekit.widgets.data_grid import Grid, Pager
+from exposurekit.widgets.frame_table import FrameTable, suggestion
 from exposurekit.widgets.multi_select import MultiSelect
 from exposurekit.widgets.panel import Panel, with_classes
-from exposurekit.widgets.table_filter import Filter, TextIndex, unordered
+from exposurekit.widgets.sql_table import SqlTable, is_relation
+from exposurekit.widgets.table_filter import Filter
 from exposurekit.widgets.textbox import TextBox
 
-CHOICES_MAX = 200  # a column with more distinct values is searched, not picked from
 CELL_MAX = 200
 COPY_MAX = 50_000  # rows that a clipboard is given
+_COUNTING = "counting the rows …"
 
 
 @runtime_checkable
@@ -41,8 +43,9 @@ class Explorer(Panel):
     with more than 2,000 rows they are estimated.
 
     Args:
-        frame: A table of any size; it is not changed. One of another library, such as Polars, PyArrow or a DuckDB
-            relation, is read through ``__arrow_c_stream__``.
+        table: A table of any size; it is not changed. A path of a Parquet file, or of a directory of them, and a DuckDB
+            relation are queried with SQL: only the rows that are displayed are in memory. A table of another library,
+            such as Polars or PyArrow, is read through ``__arrow_c_stream__``.
         name: The name of the table in the code.
 
     Attributes:
@@ -50,32 +53,38 @@ class Explorer(Panel):
         columns: The columns that are displayed; empty: all.
 
     Raises:
-        InvalidArgument: ``frame`` is not a table.
+        InvalidArgument: ``table`` is not a table, or a damaged file.
+        NotFound: There is no Parquet file at that path.
+
+    A relation is queried again for each page and filter: of a slow query, make a table first. Rows of a relation cannot
+    be selected, as they have no number.
 
     >>> explorer = ek.widgets.Explorer(exposure.records(), name="records")
     >>> explorer.choose("status", ["discovered"])
     >>> explorer.code
     'records[records["status"] == "discovered"]'
+    >>> path = ek.export(exposure.records(), "records.parquet")
+    >>> explorer = ek.widgets.Explorer("records.parquet")
+    >>> explorer.choose("status", "discovered")
+    >>> explorer.code.splitlines()[1:4]
+    ['SELECT *', "FROM 'records.parquet'", "WHERE status = 'discovered'"]
     """
 
-    def __init__(self, frame: pd.DataFrame | ArrowTable, *, name: str = "frame") -> None:
-        self._is_arrow = not isinstance(frame, pd.DataFrame) and isinstance(frame, ArrowTable)
-        if self._is_arrow:
-            frame = pd.DataFrame.from_arrow(frame)  # type: ignore[attr-defined]  # new in pandas 3
-        if not isinstance(frame, pd.DataFrame) or len({*map(str, frame.columns)}) < len(frame.columns):
-            raise InvalidArgument("frame is a table whose columns have distinct names")
+    def __init__(
+        self, table: pd.DataFrame | ArrowTable | str | os.PathLike[str], *, name: str = "frame"
+    ) -> None:
         if not name.isidentifier() or iskeyword(name):
             raise InvalidArgument("name is the name of the table in your notebook, such as records")
-        self._frame, self._name_in_code = frame.reset_index(drop=True), name
-        self._texts = TextIndex(self._frame)
+        self._table = _opened(table, name)
         self.filter = Filter()
         self.columns: tuple[Any, ...] = ()
         self._selected: set[int] = set()
         self._is_updating = False
-        self._positions = np.arange(len(frame))
+        self._total = self._table.n_rows
         self._grid = Grid(
             self.callback(self._sort), self.callback(self._select_row), self.callback(lambda _: self._copy())
         )
+        self._grid.has_boxes = self._table.has_row_numbers
         self._pager = Pager(self.callback(lambda _: self._show()))
         super().__init__(self._controls())
         self._summarize()
@@ -84,14 +93,14 @@ class Explorer(Panel):
     def _controls(self) -> list[Any]:
         self._search = TextBox(description="Search", placeholder="any text")
         self._column = Dropdown(
-            description="Column",
-            options=[("choose a column", None), *((plain(c), c) for c in _choices(self._frame))],
+            description="Filter by",
+            options=[("choose a column", None), *((plain(c), c) for c in self._table.offered())],
         )
         self._column.index = 0  # without a value, the browser would display nothing
         self._values = MultiSelect("Values", everything="all values")
         self._values.layout.display = "none"
         self._column_picker = MultiSelect("Columns", everything="all columns")
-        self._column_picker.offer([(plain(one), str(one)) for one in self._frame.columns])
+        self._column_picker.offer([(plain(one), str(one)) for one in self._table.columns])
         self._code = Textarea(description="Code", disabled=True, rows=2, layout=Layout(width="auto"))
         clear = self.button("Clear", lambda _: self.clear())
         self._search.observe(self.callback(self._search_typed), "value")
@@ -102,16 +111,21 @@ class Explorer(Panel):
         return [with_classes(HBox(picks), "exposurekit-filters"), self._grid, self._pager, self._code]
 
     def show(self, frame: pd.DataFrame) -> None:
-        """Display another table with the same columns; the filter stays, the selection is cleared."""
-        self._frame, self._selected = frame.reset_index(drop=True), set()
-        self._texts = TextIndex(self._frame)
+        """Display another table with the same columns; the filter stays, the selection is cleared.
+
+        Raises:
+            InvalidArgument: The explorer displays a file or a relation.
+        """
+        if not isinstance(self._table, FrameTable):
+            raise InvalidArgument("This explorer displays a file or a relation: create another one")
+        self._table, self._selected = self._table.with_frame(frame), set()
         self._summarize()
         self._set_filter(self.filter)
 
     @property
     def frame(self) -> pd.DataFrame:
-        """The filtered rows with the picked columns, sorted as displayed; a copy."""
-        return self._visible().iloc[self._positions].copy()
+        """The filtered rows with the picked columns, sorted as displayed; a copy, in memory."""
+        return self._table.frame(self.filter, self._visible())
 
     @property
     def selection(self) -> pd.DataFrame:
@@ -120,18 +134,39 @@ class Explorer(Panel):
         >>> len(ek.widgets.Explorer(exposure.records()).selection)
         0
         """
-        return self._frame.iloc[sorted(self._selected)].copy()
+        return self._table.rows(self._selected)
 
     @property
     def code(self) -> str:
-        """Code that returns the same rows in the notebook."""
-        by, name = self.filter.sort, self._name_in_code
-        as_text = by is not None and unordered(self._frame[by[0]])
-        code = self.filter.code(name, columns=self.columns, as_text=as_text)
-        if not self._is_arrow:
-            return code
-        table = f"pd.DataFrame.from_arrow({name})"
-        return table if code == name else f"{table}.pipe(lambda {name}: {code})"
+        """Code that returns the same rows in the notebook; it may need ``pd`` or ``duckdb``."""
+        return self._table.code(self.filter, self._visible())
+
+    def to_csv(self, path: str | os.PathLike[str]) -> Path:
+        """Write the filtered rows with the picked columns to a CSV file, with formulas escaped.
+
+        Of a file or a relation, a part of the rows at a time is in memory. Others cannot read the file.
+
+        >>> explorer = ek.widgets.Explorer(exposure.records())
+        >>> explorer.choose("status", "removed")
+        >>> explorer.to_csv("removed.csv").name
+        'removed.csv'
+        """
+        target = Path(path)
+        draft = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
+        try:
+            with os.fdopen(
+                os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8", newline=""
+            ) as file:
+                header = True
+                for batch in self._table.batches(self.filter, self._visible()):
+                    file.write(as_csv(batch, header=header))
+                    header = False
+                if header:
+                    file.write(as_csv(self._table.frame(self.filter, self._visible(), limit=0)))
+            draft.replace(target)
+        finally:
+            draft.unlink(missing_ok=True)
+        return target
 
     def search(self, text: str) -> None:
         """Keep the rows in which any text contains this, in any case.
@@ -159,13 +194,11 @@ class Explorer(Panel):
         >>> bool((explorer.frame["status"] == "removed").all())
         True
         """
-        if column not in self._frame.columns:
-            raise InvalidArgument(f"no such column{_suggestion(column, self._frame.columns)}")
-        if unordered(self._frame[column]):
-            raise InvalidArgument("the column contains lists: search it, or filter it with pandas")
+        if column not in self._table.columns:
+            raise InvalidArgument(f"no such column{suggestion(column, self._table.columns)}")
         is_one = isinstance(values, str) or not isinstance(values, Collection)
         selected: tuple[Any, ...] = (values,) if is_one else tuple(cast("Collection[object]", values))
-        self._check_values(column, selected)
+        self._table.check_values(column, selected)
         others = {name: one for name, one in self.filter.chosen.items() if name != column}
         selection = others | ({column: selected} if selected else {})
         self._set_filter(Filter(self.filter.search, selection, self.filter.sort))
@@ -181,29 +214,15 @@ class Explorer(Panel):
         >>> explorer.code
         'records[["site", "status"]]'
         """
-        if missing := [one for one in columns if one not in self._frame.columns]:
-            raise InvalidArgument(f"no such column{_suggestion(missing[0], self._frame.columns)}")
-        self.columns = tuple(one for one in self._frame.columns if one in columns)
+        if missing := [one for one in columns if one not in self._table.columns]:
+            raise InvalidArgument(f"no such column{suggestion(missing[0], self._table.columns)}")
+        self.columns = tuple(one for one in self._table.columns if one in columns)
         self._is_updating = True
         try:
             self._column_picker.value = tuple(map(str, self.columns))
         finally:
             self._is_updating = False
         self._show()
-
-    def _check_values(self, column: str, values: tuple[Any, ...]) -> None:
-        is_category = isinstance(self._frame[column].dtype, pd.CategoricalDtype)
-        there = self._frame[column].cat.categories if is_category else self._frame[column].unique()
-        missing = [
-            value
-            for value, is_there in zip(values, pd.Index(values).isin(there), strict=True)
-            if not is_there
-        ]
-        if missing:  # values of other columns may be personal, and are not named
-            nearest = (
-                _suggestion(missing[0], there) if is_category else ": the column has another value or type"
-            )
-            raise InvalidArgument(f"no such value in {column}{nearest}")
 
     def clear(self) -> None:
         """Display the whole table again, without search, values, order and selection; the columns stay."""
@@ -216,10 +235,11 @@ class Explorer(Panel):
         return f"Explorer: {self._counts()}"
 
     def _counts(self) -> str:
-        return f"{len(self._positions):,} of {len(self._frame):,} rows, {len(self._selected)} selected"
+        selected = f", {len(self._selected)} selected" if self._table.has_row_numbers else ""
+        return f"{self._total:,} of {self._table.n_rows:,} rows{selected}"
 
-    def _visible(self) -> pd.DataFrame:
-        return self._frame[[*self.columns]] if self.columns else self._frame
+    def _visible(self) -> Sequence[Any]:
+        return self.columns or self._table.columns
 
     def to_html(self) -> str:
         """The first of the filtered rows, and the code.
@@ -227,30 +247,29 @@ class Explorer(Panel):
         >>> "<table>" in ek.widgets.Explorer(exposure.records()).to_html()
         True
         """
-        first = self._visible().iloc[self._positions[: static_html.ROWS]]
-        table = static_html.table(first, caption=self._counts(), total=len(self._positions))
+        first = self._table.frame(self.filter, self._visible(), limit=static_html.ROWS)
+        table = static_html.table(first, caption=self._counts(), total=self._total)
         return static_html.section(table, f'<p class="calls"><code>{escaped(self.code)}</code></p>')
 
     def _set_filter(self, new: Filter) -> None:
-        self._positions = new.rows(self._frame, self._texts)
         self.filter, self._pager.page = new, 0
         self._show()
 
     def _sort(self, name: str) -> None:
         by = self.filter.sort
-        column = next(one for one in self._frame.columns if str(one) == name)
+        column = next(one for one in self._table.columns if str(one) == name)
         ascending = not (by and by[0] == column and by[1])
         self._set_filter(Filter(self.filter.search, self.filter.chosen, (column, ascending)))
 
     def _offer_values(self, column: str | None) -> None:
         """Offer the values of a column; those that are picked stay so."""
-        options = [] if column is None else _choices(self._frame[[column]]).get(column, [])
+        self._values.layout.display = "none"
+        counts = {} if column is None else self._table.values(column)
         picked = () if column is None else self.filter.chosen.get(column, ())
-        counts = {} if column is None else self._frame[column].value_counts().to_dict()
         self._is_updating = True
         try:
             self._values.layout.display = "none" if column is None else None
-            self._values.offer([(plain(value)[:CELL_MAX], value) for value in options], picked, counts=counts)
+            self._values.offer([(plain(value)[:CELL_MAX], value) for value in counts], picked, counts=counts)
         finally:
             self._is_updating = False
 
@@ -261,19 +280,20 @@ class Explorer(Panel):
 
     def _pick_columns(self, change: Any) -> None:
         if not self._is_updating:
-            self.choose_columns([one for one in self._frame.columns if str(one) in change["new"]])
+            self.choose_columns([one for one in self._table.columns if str(one) in change["new"]])
 
     def _copy(self) -> None:
         """Have the browser copy the filtered rows."""
-        if len(self._positions) > COPY_MAX:
+        if self._total > COPY_MAX:
             self._grid.copy(None)
             raise InvalidArgument(
-                f"More than {COPY_MAX:,} rows: filter them, or write explorer.frame to a file with ek.export"
+                f'More than {COPY_MAX:,} rows: filter them, or write them to a file with explorer.to_csv("rows.csv")'
             )
         self._grid.copy(as_csv(self.frame))
 
     def _summarize(self) -> None:
-        self._summaries = dict(zip(map(str, self._frame.columns), summarize(self._frame), strict=True))
+        columns = map(str, self._table.columns)
+        self._summaries = dict(zip(columns, self._table.summaries(), strict=True))
 
     def _search_typed(self, change: Any) -> None:
         if change["new"].strip() != self.filter.search:
@@ -285,40 +305,35 @@ class Explorer(Panel):
         self._show()
 
     def _show(self) -> None:
-        positions = self._positions[self._pager.rows(len(self._positions))]
-        page = self._visible().iloc[positions]
+        """Display the page; the rows first, as to count them may take longer."""
+        columns = self._visible()
+        rows = self._table.page(self.filter, columns, self._pager.begin, self._pager.size)
         with self._grid.hold_sync():
-            self._grid.columns = [str(name) for name in page.columns]
+            self._grid.columns = [str(name) for name in columns]
             self._grid.summaries = [self._summaries[name] for name in self._grid.columns]
-            self._grid.rows = [
-                [int(position), [_text(value) for value in row]]
-                for position, row in zip(positions, page.itertuples(index=False), strict=True)
-            ]
+            self._grid.rows = [[number, [_text(value) for value in values]] for number, values in rows]
             by, ascending = self.filter.sort or (None, True)
             self._grid.sort = [*((None, True) if by is None else (str(by), ascending))]
-            self._grid.selected = sorted(self._selected & {*map(int, positions)})
-            self._grid.caption = self._counts()
+            self._grid.selected = sorted(self._selected & {number for number, _ in rows})
+            self._grid.caption = _COUNTING
         self._code.value = self.code
+        self._total = self._table.count(self.filter)
+        self._pager.show(self._total)
+        self._grid.caption = self._counts()
 
 
-def _suggestion(name: object, names: Iterable[object]) -> str:
-    by_key = {str(one).casefold(): str(one) for one in names}
-    nearest = get_close_matches(str(name).casefold(), by_key, n=1)
-    if nearest:
-        return f": did you mean {plain(by_key[nearest[0]])!r}?"
-    return f": use one of {', '.join(plain(one) for one in list(by_key.values())[:20])}" if by_key else ""
-
-
-def _choices(frame: pd.DataFrame) -> dict[Any, list[Any]]:
-    choices = {}
-    for column in frame.columns:
-        if unordered(frame[column]):
-            continue  # lists cannot be picked
-        values = frame[column].dropna().drop_duplicates()
-        if 0 < len(values) <= CHOICES_MAX:
-            with contextlib.suppress(TypeError):  # values without an order are searched, too
-                choices[column] = sorted(values.tolist())
-    return choices
+def _opened(table: object, name: str) -> FrameTable | SqlTable:
+    if isinstance(table, str | os.PathLike):
+        return SqlTable.open(Path(table))
+    if is_relation(table):
+        return SqlTable(table, name, name=name)
+    is_arrow = not isinstance(table, pd.DataFrame) and isinstance(table, ArrowTable)
+    frame = pd.DataFrame.from_arrow(table) if is_arrow else table  # type: ignore[attr-defined]  # new in pandas 3
+    if not isinstance(frame, pd.DataFrame) or len({*map(str, frame.columns)}) < len(frame.columns):
+        raise InvalidArgument(
+            "table is a DataFrame or another table whose columns have distinct names, a DuckDB relation, or the path of a Parquet file"
+        )
+    return FrameTable(frame, name, is_arrow=is_arrow)
 
 
 def _text(value: object) -> str:

@@ -18,6 +18,7 @@ TINY = {
     "history_daily": "--people 5 --records 2 --runs 3",
     "history_collect": "--people 2 4 --records 1",
     "dashboard": "--people 8 --records 16 --runs 2 --times 1",
+    "explorer": "--rows 5000 --times 1",
     "report_fleet": "--people 4 --records 2 --days 2",
     "leak_search": "--records 2000",
 }

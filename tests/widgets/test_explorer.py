@@ -3,7 +3,6 @@
 import re
 from datetime import date
 
-import duckdb
 import ipywidgets
 import numpy as np
 import pandas as pd
@@ -16,7 +15,8 @@ from support import controls as kit
 from exposurekit.errors import InvalidArgument
 from exposurekit.widgets import Explorer
 from exposurekit.widgets.data_grid import PAGES
-from exposurekit.widgets.explorer import CHOICES_MAX, COPY_MAX
+from exposurekit.widgets.explorer import COPY_MAX
+from exposurekit.widgets.frame_table import CHOICES_MAX
 from exposurekit.widgets.multi_select import MultiSelect
 from exposurekit.widgets.table_filter import Filter, TextIndex, unordered
 from exposurekit.widgets.textbox import TextBox
@@ -105,7 +105,7 @@ def test_check_of_the_code_can_fail():
 @pytest.mark.parametrize("column", CHOSEN)
 def test_each_offered_value_is_code_that_runs(column):
     explorer = Explorer(MIXED, name="table")
-    kit.the(explorer, ipywidgets.Dropdown, "Column").value = column
+    kit.the(explorer, ipywidgets.Dropdown, "Filter by").value = column
     values = kit.the(explorer, MultiSelect, "Values")
     values.value = tuple(value for _, value in values.options[:1])
     assert len(values.value) == 1
@@ -207,7 +207,7 @@ def test_browser_messages_about_other_rows_have_no_effect(content):
 
 
 def offered_columns(explorer):
-    return [value for _, value in kit.the(explorer, ipywidgets.Dropdown, "Column").options]
+    return [value for _, value in kit.the(explorer, ipywidgets.Dropdown, "Filter by").options]
 
 
 def test_only_columns_with_few_ordered_values_are_offered():
@@ -226,7 +226,7 @@ def test_only_columns_with_few_ordered_values_are_offered():
 
 def test_choices_in_two_columns_add_up_and_are_restored():
     explorer = Explorer(MIXED, name="table")
-    column = kit.the(explorer, ipywidgets.Dropdown, "Column")
+    column = kit.the(explorer, ipywidgets.Dropdown, "Filter by")
     values = kit.the(explorer, MultiSelect, "Values")
     column.value, values.value = "site", ("Third",)
     column.value = "n"
@@ -247,10 +247,10 @@ def test_filter_applies_to_another_table():
     explorer.choose("status", ["removed"])
     explorer.show(kit.records(10))
     assert len(explorer.frame) == 3
-    kit.the(explorer, ipywidgets.Dropdown, "Column").value = "status"  # removed is there, and picked
+    kit.the(explorer, ipywidgets.Dropdown, "Filter by").value = "status"  # removed is there, and picked
     assert explorer.error is None
     explorer.show(kit.empty("records"))
-    kit.the(explorer, ipywidgets.Dropdown, "Column").value = "site"
+    kit.the(explorer, ipywidgets.Dropdown, "Filter by").value = "site"
     assert explorer.error is None
     assert explorer.filter.chosen == {"status": ("removed",)}
 
@@ -352,10 +352,9 @@ def test_clipboard_receives_a_limited_number_of_rows(monkeypatch):
     assert kit.alerted(explorer).startswith("More than 50,000 rows")
 
 
-@pytest.mark.parametrize("kind", ["pyarrow", "duckdb"])
-def test_table_of_another_library_is_accepted(kind):
+def test_table_of_another_library_is_accepted():
     table = pa.table({"site": ["Seekfolk", "Third"], "n": [1, 2]})
-    explorer = Explorer(duckdb.arrow(table) if kind == "duckdb" else table, name="table")
+    explorer = Explorer(table, name="table")
     explorer.choose("site", "Third")
     assert explorer.frame.to_numpy().tolist() == [["Third", 2]]
     assert explorer.code == (

@@ -12,7 +12,7 @@ import shutil
 import tempfile
 import threading
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, Self, cast
@@ -40,7 +40,18 @@ from exposurekit.history.engines.base import (
 )
 from exposurekit.history.engines.spark import Spark
 
-__all__ = ["CorruptHistory", "DuckDB", "Engine", "Files", "Spark", "StaleSnapshot", "engine_of"]
+__all__ = [
+    "CorruptHistory",
+    "DuckDB",
+    "Engine",
+    "Files",
+    "Spark",
+    "StaleSnapshot",
+    "engine_of",
+    "quoted",
+    "readable",
+    "text_literal",
+]
 
 _SPILL = "exposurekit-duckdb-"
 # DuckDB does not know the number of rows in advance, so a join would build on the larger side, and selecting the newest
@@ -64,6 +75,7 @@ class DuckDB:
         threads: The number of threads; by default one per core.
         as_written: Whether joins and filters run in the order of the text.
         keeps_small: Whether small tables stay in memory, for an engine that is asked about them again and again.
+        in_order: Whether rows that no ORDER BY sorts stay in the order of the files, which takes memory.
     """
 
     def __init__(
@@ -73,8 +85,9 @@ class DuckDB:
         threads: int | None = None,
         as_written: bool = False,
         keeps_small: bool = False,
+        in_order: bool = False,
     ) -> None:
-        instance, self._connection = _enter(_Settings(memory_limit, threads, as_written))
+        instance, self._connection = _enter(_Settings(memory_limit, threads, as_written, in_order))
         self._keeps_small = keeps_small
         self._read_small = lru_cache(_SMALL_TABLES)(_read_small)  # files of a history never change
         self._end = weakref.finalize(self, instance.leave, self._connection)
@@ -105,14 +118,9 @@ class DuckDB:
                     write_view(cursor, checked(name), self._in_memory(table))
                 yield cursor
             except (RuntimeError, duckdb.Error) as error:
-                if _INTERRUPTED.search(str(error)):
-                    raise KeyboardInterrupt from None
-                if not isinstance(error, duckdb.Error):
-                    raise
-                if _NO_SPACE.search(str(error)):
-                    raise DiskFull(
-                        "No space is left for temporary files: free some, or set TMPDIR to another directory"
-                    ) from None
+                translated = _translated(error)
+                if not isinstance(translated, InvalidArgument) or not isinstance(error, duckdb.Error):
+                    raise translated from None
                 files = [table for table in tables.values() if isinstance(table, Files)]
                 if any(_has_missing_files(table) for table in files):
                     raise StaleSnapshot from None
@@ -131,6 +139,23 @@ class DuckDB:
         small = self._read_small(tuple(table.uris), table.schema)
         return table if small is None else small
 
+    def parquet(self, paths: Sequence[Path], numbers: tuple[str, str]) -> duckdb.DuckDBPyRelation:
+        """Open Parquet files as a relation, without reading their rows; it lives as long as the engine.
+
+        Args:
+            paths: The files; a column missing from one of them is null there.
+            numbers: The names of two more columns, which tell rows apart: the number of the file, from 0, and of the row
+                in its file. They are left out if a file has columns that hide DuckDB's own.
+        """
+        # The progress bar of a query of two seconds would stay in the output of a notebook's cell.
+        self._connection.execute("SET enable_progress_bar = false")
+        source = f"read_parquet([{_listed(map(str, paths))}], union_by_name = true)"
+        relation = self._connection.sql(f"SELECT * FROM {source}")
+        if {"file_index", "file_row_number", *numbers} & {one.lower() for one in relation.columns}:
+            return relation
+        file, row = map(quoted, numbers)
+        return self._connection.sql(f"SELECT *, file_index AS {file}, file_row_number AS {row} FROM {source}")
+
     def close(self) -> None:
         """As `Engine.close`."""
         self._read_small.cache_clear()
@@ -147,6 +172,7 @@ class _Settings(NamedTuple):
     memory_limit: str | None
     threads: int | None
     as_written: bool
+    in_order: bool
 
 
 _instances: dict[tuple[int, str, _Settings], "_Instance"] = {}
@@ -166,7 +192,7 @@ class _Instance:
         self._spill = tempfile.mkdtemp(prefix=f"{_SPILL}{os.getpid()}-")  # 0700
         options: dict[str, str | bool | int | float | list[str]] = {
             "temp_directory": self._spill,
-            "preserve_insertion_order": "false",
+            "preserve_insertion_order": str(settings.in_order).lower(),
             # Extensions would be fetched from the network.
             "autoinstall_known_extensions": "false",
             "autoload_known_extensions": "false",
@@ -264,7 +290,7 @@ def _select_from_files(table: Files) -> str:
     paths = [path_of(uri) for uri in table.uris]
     within = partitioned_by(paths[0], kinds)
     stored = ", ".join(
-        f"{_text(name)}: {{'name': {_text(name)}, 'type': {_text(kind)}, 'default_value': NULL}}"
+        f"{text_literal(name)}: {{'name': {text_literal(name)}, 'type': {text_literal(kind)}, 'default_value': NULL}}"
         for name, kind in kinds.items()
         if name not in within
     )
@@ -272,17 +298,48 @@ def _select_from_files(table: Files) -> str:
     columns = ", ".join(
         _from_path(name, kind) if name in within else quoted(name) for name, kind in kinds.items()
     )
-    files = ", ".join(_text(re.sub(r"[*?\[{]", r"[\g<0>]", path)) for path in paths)
     # Names, types and paths, each quoted: no user input.
-    return f"SELECT {columns} FROM read_parquet([{files}], filename = '_path', schema = MAP {{{stored}}})"
+    return f"SELECT {columns} FROM read_parquet([{_listed(paths)}], filename = '_path', schema = MAP {{{stored}}})"
 
 
-def _text(value: str) -> str:
+def _listed(paths: Iterable[str]) -> str:
+    """Paths as texts, in which no character is a pattern."""
+    return ", ".join(text_literal(re.sub(r"[*?\[{]", r"[\g<0>]", path)) for path in paths)
+
+
+def text_literal(value: str) -> str:
+    """A text in standard SQL."""
     return "'" + value.replace("'", "''") + "'"
 
 
+@contextlib.contextmanager
+def readable() -> Iterator[None]:
+    """Raise errors of DuckDB as those of this package; a message of DuckDB may hold values of the table.
+
+    Raises:
+        DiskFull: No space is left for temporary files.
+        InvalidArgument: A file or a relation cannot be read.
+        KeyboardInterrupt: The query was interrupted.
+    """
+    try:
+        yield
+    except (RuntimeError, duckdb.Error) as error:
+        raise _translated(error) from None
+
+
+def _translated(error: Exception) -> BaseException:
+    if _INTERRUPTED.search(str(error)):
+        return KeyboardInterrupt()
+    if not isinstance(error, duckdb.Error):
+        return error
+    if _NO_SPACE.search(str(error)):
+        return DiskFull("No space is left for temporary files: free some, or set TMPDIR to another directory")
+    kind = type(error).__name__
+    return InvalidArgument(f"DuckDB cannot read this table ({kind}): check its files, or the query behind it")
+
+
 def _from_path(name: str, kind: str) -> str:
-    value = f"url_decode(regexp_extract(_path, {_text(f'.*/{re.escape(name)}=([^/]*)/')}, 1))"
+    value = f"url_decode(regexp_extract(_path, {text_literal(f'.*/{re.escape(name)}=([^/]*)/')}, 1))"
     return f"CAST(NULLIF({value}, '{_HIVE_NULL}') AS {kind}) AS {quoted(name)}"
 
 

@@ -1,0 +1,274 @@
+"""A table that DuckDB reads: Parquet files on disk, or a relation. Only what is displayed is in memory."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import date, datetime
+from decimal import Decimal
+from functools import cached_property
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeGuard
+from uuid import UUID
+
+import numpy as np
+import pandas as pd
+
+from exposurekit.errors import InvalidArgument, NotFound
+from exposurekit.history.engines.duckdb import DuckDB, quoted, readable, text_literal
+from exposurekit.widgets.column_summary import ROWS_MAX, Summary, summarize
+from exposurekit.widgets.frame_table import CHOICES_MAX, LISTS, Row, no_such_value
+from exposurekit.widgets.table_filter import Filter, literal
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyRelation
+
+MEMORY = "256MB"  # of DuckDB; it spills to disk beyond
+_VIEW = "exposurekit_rows"
+_FILE, _ROW = "exposurekit_file", "exposurekit_row"  # the number of a file, and of a row in it
+_FILE_SHIFT = 2**32  # more rows than a Parquet file has
+_SAMPLES = 8  # runs of rows from which a large table is summarized
+_BATCH = 50_000
+_NESTED = ("list", "array", "struct", "map", "union")
+_PATTERN_SIGNS = re.compile("[%_!]")  # of ILIKE, and the sign that escapes them
+_PLAIN_NAME = re.compile("[a-z_][a-z0-9_]*")
+
+
+class SqlTable:
+    """Rows that are queried with SQL.
+
+    Args:
+        relation: The rows, with the columns of `DuckDB.parquet` if they have numbers.
+        source: What the code has after FROM.
+        name: The name of the relation in the notebook; empty: the code needs none.
+        engine: What is to stay open.
+    """
+
+    def __init__(
+        self, relation: "DuckDBPyRelation", source: str, *, name: str = "", engine: DuckDB | None = None
+    ) -> None:
+        self._relation, self._source, self._name, self._engine = relation, source, name, engine
+        types = dict(zip(relation.columns, (kind.id for kind in relation.types), strict=True))
+        self.has_row_numbers = {_FILE, _ROW} <= types.keys()
+        self._types = {column: kind for column, kind in types.items() if column not in (_FILE, _ROW)}
+        self.columns = [*self._types]
+        self._counts: dict[str, int] = {}
+        self.n_rows = self.count(Filter())
+
+    @classmethod
+    def open(cls, path: str | Path) -> "SqlTable":
+        """Open a Parquet file, or a directory of them.
+
+        Raises:
+            NotFound: There is none.
+            InvalidArgument: The directory is a Delta table, or a file is damaged.
+        """
+        root = Path(path)
+        if (root / "_delta_log").is_dir():
+            raise InvalidArgument(
+                "This directory is a Delta table, whose files also hold replaced rows: pass its rows, such as history.records()"
+            )
+        files = [root] if root.is_file() else sorted(root.rglob("*.parquet"))
+        if not files:
+            raise NotFound(
+                "No Parquet file there: give the path of a Parquet file, or of a directory of them"
+            )
+        engine = DuckDB(memory_limit=MEMORY, in_order=True)
+        source = text_literal(f"{path}" if root.is_file() else f"{root}/**/*.parquet")
+        with readable():
+            return cls(engine.parquet(files, (_FILE, _ROW)), source, engine=engine)
+
+    def summaries(self) -> list[Summary]:
+        """Summarize each column, if there are many rows from runs of them that are evenly spread."""
+        if self.n_rows <= ROWS_MAX:
+            return summarize(self._arrow(f"SELECT {self._list(self.columns)} FROM {_VIEW}"))
+        size = ROWS_MAX // _SAMPLES
+        runs = [
+            f"(SELECT {self._list(self.columns)} FROM {_VIEW} LIMIT {size} OFFSET {one * (self.n_rows - size) // (_SAMPLES - 1)})"
+            for one in range(_SAMPLES)
+        ]
+        return summarize(self._arrow(" UNION ALL ".join(runs)), is_sample=True)
+
+    def count(self, selection: Filter) -> int:
+        """Count the rows of a filter."""
+        where = self._where(selection)
+        if where not in self._counts:
+            [(self._counts[where],)] = self._fetch(f"SELECT count(*) FROM {_VIEW}{where}")
+        return self._counts[where]
+
+    def page(self, selection: Filter, columns: Sequence[Any], begin: int, size: int) -> list[Row]:
+        """Return some of the rows of a filter."""
+        numbers = [f"{_FILE}::BIGINT * {_FILE_SHIFT} + {_ROW}"] if self.has_row_numbers else ["0"]
+        select = ", ".join([*numbers, *map(self._identifier, columns)])
+        rows = self._fetch(
+            f"SELECT {select} FROM {self._ordered(selection)} LIMIT {int(size)} OFFSET {int(begin)}"
+        )
+        if len(rows) < size and (rows or not begin):  # the last page: the count is known without a query
+            self._counts.setdefault(self._where(selection), begin + len(rows))
+        if self.has_row_numbers:
+            return [(number, values) for number, *values in rows]
+        return [(begin + position, values) for position, (_, *values) in enumerate(rows)]
+
+    def frame(self, selection: Filter, columns: Sequence[Any], limit: int | None = None) -> pd.DataFrame:
+        """Return all rows of a filter, or so many."""
+        most = "" if limit is None else f" LIMIT {int(limit)}"
+        return self._arrow(f"SELECT {self._list(columns)} FROM {self._ordered(selection)}{most}")
+
+    def batches(self, selection: Filter, columns: Sequence[Any]) -> Iterator[pd.DataFrame]:
+        """Yield all rows of a filter, some at a time."""
+        with readable():
+            text = f"SELECT {self._list(columns)} FROM {self._ordered(selection)}"
+            for batch in self._query(text).to_arrow_reader(_BATCH):
+                yield pd.DataFrame.from_arrow(batch)  # type: ignore[attr-defined]  # new in pandas 3
+
+    def rows(self, numbers: Iterable[int]) -> pd.DataFrame:
+        """Return the rows with these numbers."""
+        in_files = groupby(sorted(numbers), lambda number: number // _FILE_SHIFT)
+        conditions = [
+            f"({_FILE} = {file} AND {_ROW} IN ({', '.join(str(one % _FILE_SHIFT) for one in each)}))"
+            for file, each in in_files
+        ]
+        where = f"WHERE {' OR '.join(conditions)}" if conditions else "LIMIT 0"
+        return self._arrow(f"SELECT {self._list(self.columns)} FROM {_VIEW} {where}")
+
+    def code(self, selection: Filter, columns: Sequence[Any]) -> str:
+        """Return code that selects the same rows and columns."""
+        listed = "*" if [*columns] == self.columns else self._list(columns)
+        lines = [f"SELECT {listed}", f"FROM {self._source}", *self._clauses(selection)]
+        text = "\n".join(lines)
+        sql = f'"""\n{text}\n"""' if is_plain_text(text) else literal(text)
+        return f"{self._name}.query({literal(self._name)}, {sql})" if self._name else f"duckdb.sql({sql})"
+
+    def offered(self) -> list[Any]:
+        """Return the columns whose values can be picked, as far as the rows of the summaries tell."""
+        size = max(1, ROWS_MAX)
+        candidates = [column for column, kind in self._types.items() if kind not in _NESTED]
+        if not candidates:
+            return []
+        distinct = ", ".join(f"count(DISTINCT {self._identifier(one)})" for one in candidates)
+        [counts] = self._fetch(f"SELECT {distinct} FROM (SELECT * FROM {_VIEW} LIMIT {size})")
+        return [column for column, n in zip(candidates, counts, strict=True) if 0 < n <= CHOICES_MAX]
+
+    def values(self, column: Any) -> dict[Any, int]:
+        """Return the values of a column, in order, each with the number of its rows.
+
+        Raises:
+            InvalidArgument: They are too many.
+        """
+        name = self._identifier(column)
+        rows = self._fetch(
+            f"SELECT {name}, count(*) FROM {_VIEW} WHERE {name} IS NOT NULL GROUP BY ALL ORDER BY 1 LIMIT {CHOICES_MAX + 1}"
+        )
+        if len(rows) > CHOICES_MAX:
+            raise InvalidArgument(f"The column has more than {CHOICES_MAX} values: search for one")
+        return dict(rows)
+
+    def check_values(self, column: Any, values: Sequence[Any]) -> None:
+        """Raise `InvalidArgument` if the column has lists, or none of these values."""
+        if self._types[column] in _NESTED:
+            raise InvalidArgument(LISTS)
+        for value, text in zip(values, map(_sql_literal, values), strict=True):
+            where = f"WHERE {self._identifier(column)} = {text}"
+            try:
+                rows = self._fetch(f"SELECT 1 FROM {_VIEW} {where} LIMIT 1")
+            except InvalidArgument:  # of another type
+                rows = []
+            if not rows:
+                raise no_such_value(column, value, None)
+
+    def _arrow(self, text: str) -> pd.DataFrame:
+        with readable():
+            frame: pd.DataFrame = pd.DataFrame.from_arrow(self._query(text))  # type: ignore[attr-defined]  # new in pandas 3
+            return frame
+
+    def _fetch(self, text: str) -> list[Any]:
+        with readable():
+            rows: list[Any] = self._query(text).fetchall()
+            return rows
+
+    def _query(self, text: str) -> "DuckDBPyRelation":
+        relation = self._relation.query(_VIEW, text)
+        assert relation is not None  # noqa: S101  a SELECT returns rows
+        return relation
+
+    def _ordered(self, selection: Filter) -> str:
+        """The rows of a filter in order; rows with the same value in the order of the table."""
+        where = self._where(selection)
+        if selection.sort is None:
+            return f"{_VIEW}{where}"
+        *_, order = self._clauses(selection)
+        if self.has_row_numbers:
+            return f"{_VIEW}{where} {order}, {_FILE}, {_ROW}"
+        return f"(SELECT *, row_number() OVER () AS {_ROW} FROM {_VIEW}{where}) {order}, {_ROW}"
+
+    def _where(self, selection: Filter) -> str:
+        clauses = self._clauses(Filter(selection.search, selection.chosen))
+        return f" {clauses[0]}" if clauses else ""
+
+    def _clauses(self, selection: Filter) -> list[str]:
+        conditions = [self._condition(column, values) for column, values in selection.chosen.items()]
+        if selection.search:
+            conditions.append(self._contains(selection.search))
+        clauses = ["WHERE " + "\n  AND ".join(conditions)] if conditions else []
+        if selection.sort is not None:
+            column, ascending = selection.sort
+            clauses.append(f"ORDER BY {self._identifier(column)}{'' if ascending else ' DESC'} NULLS LAST")
+        return clauses
+
+    def _condition(self, column: Any, values: Sequence[Any]) -> str:
+        texts = [_sql_literal(value) for value in values]
+        name = self._identifier(column)
+        return f"{name} = {texts[0]}" if len(texts) == 1 else f"{name} IN ({', '.join(texts)})"
+
+    def _contains(self, search: str) -> str:
+        pattern = text_literal("%" + _PATTERN_SIGNS.sub(r"!\g<0>", search) + "%")
+        escape = " ESCAPE '!'" if _PATTERN_SIGNS.search(search) else ""
+        texts = [
+            self._identifier(column) if kind == "varchar" else f"CAST({self._identifier(column)} AS VARCHAR)"
+            for column, kind in self._types.items()
+            if kind in ("varchar", "enum")
+        ]
+        return f"({' OR '.join(f'{one} ILIKE {pattern}{escape}' for one in texts) or 'FALSE'})"
+
+    def _list(self, columns: Sequence[Any]) -> str:
+        return ", ".join(map(self._identifier, columns))
+
+    def _identifier(self, name: str) -> str:
+        return name if _PLAIN_NAME.fullmatch(name) and name not in self._keywords else quoted(name)
+
+    @cached_property
+    def _keywords(self) -> frozenset[str]:
+        """Words that are no column names without quotes."""
+        rows = self._fetch(
+            "SELECT keyword_name FROM duckdb_keywords() WHERE keyword_category <> 'unreserved'"
+        )
+        return frozenset(name for (name,) in rows)
+
+
+def is_plain_text(text: str) -> bool:
+    """Return whether a text can stand between three quotation marks as it is."""
+    return text.replace("\n", "").isprintable() and "\\" not in text and '"""' not in text
+
+
+def _sql_literal(value: Any) -> str:
+    """A value as SQL."""
+    value = value.item() if isinstance(value, np.generic) else value
+    match value:
+        case bool():
+            return "TRUE" if value else "FALSE"
+        case int() | Decimal():
+            return str(value)
+        case float():
+            return f"CAST('{value!r}' AS DOUBLE)"  # infinity and NaN, too
+        case str() | UUID():
+            return text_literal(str(value))
+        case date():  # or a time of a day
+            kind = (
+                "DATE" if not isinstance(value, datetime) else "TIMESTAMPTZ" if value.tzinfo else "TIMESTAMP"
+            )
+            return f"{kind} '{value}'"
+    raise InvalidArgument(f"a {type(value).__name__} cannot be picked: filter it in code")
+
+
+def is_relation(table: object) -> TypeGuard["DuckDBPyRelation"]:
+    """Return whether a table is a relation of DuckDB."""
+    return type(table).__name__ == "DuckDBPyRelation"

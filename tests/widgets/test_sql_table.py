@@ -1,0 +1,328 @@
+"""An explorer queries Parquet files and relations with SQL, and displays what it displays of the same table in memory."""
+
+import stat
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+import duckdb
+import ipywidgets
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from support import controls as kit
+
+from exposurekit.errors import InvalidArgument, NotFound
+from exposurekit.widgets import Explorer
+from exposurekit.widgets.column_summary import ROWS_MAX
+from exposurekit.widgets.frame_table import CHOICES_MAX
+from exposurekit.widgets.multi_select import MultiSelect
+
+HOSTILE = 'x"; DROP TABLE rows; --'
+TEXTS = [
+    "Ann",
+    "ann's",
+    "100 %",
+    "a_b",
+    'it\'s "so"',
+    "'; DROP TABLE rows; --",
+    "=cmd()",
+    "back\\slash",
+    None,
+]
+COLUMNS = ["text", "n", "select", HOSTILE, "lists", "at", "day", "share", "price", "kind", "flag"]
+
+
+def table(size=90):
+    """Rows with a column of each kind, among them a keyword and a hostile one."""
+    numbers = range(size)
+    return pa.table(
+        {
+            "text": [TEXTS[one * 7 % len(TEXTS)] for one in numbers],
+            "n": pa.array([None if one % 11 == 0 else one % 5 for one in numbers], pa.int16()),
+            "select": [f"{one % 4}" for one in numbers],
+            HOSTILE: [f"'{one % 3}\"" for one in numbers],
+            "lists": [[["b"], ["a", "c"], None][one % 3] for one in numbers],
+            "at": pa.array(
+                [datetime(2026, 3, 1 + one % 2, tzinfo=UTC) for one in numbers], pa.timestamp("us", "UTC")
+            ),
+            "day": [date(2026, 3, 1 + one % 2) for one in numbers],
+            "share": [0.1 * (one % 3) for one in numbers],
+            "price": [Decimal(one % 3).quantize(Decimal("0.01")) for one in numbers],
+            "kind": pa.array([("Seek", "Third")[one % 2] for one in numbers]).dictionary_encode(),
+            "flag": [one % 2 == 0 for one in numbers],
+        }
+    )
+
+
+ROWS = table()
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("it's [a] place") / "rows.parquet"
+    pa.parquet.write_table(ROWS, path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def connection():
+    with duckdb.connect() as connection:
+        yield connection
+
+
+def opened(kind, file, connection):
+    if kind == "file":
+        return Explorer(file)
+    return Explorer(connection.from_parquet(str(file).replace("[a]", "[[]a]")), name="rows")
+
+
+BOTH = pytest.mark.parametrize("kind", ["relation", "file"])
+
+
+def values(frame):
+    """The rows as plain values, in order."""
+    rows = frame.astype(object).where(frame.notna(), None).to_numpy().tolist()
+    return [[*map(plain_value, row)] for row in rows]
+
+
+def plain_value(one):
+    if isinstance(one, pd.Timestamp):  # UTC has several names
+        return one.isoformat()
+    return [*one] if hasattr(one, "tolist") else one
+
+
+def assert_code_selects(explorer, connection):
+    names = {"duckdb": duckdb, "rows": None}
+    if not explorer.code.startswith("duckdb."):
+        names["rows"] = explorer._table._relation
+    selected = pd.DataFrame.from_arrow(eval(explorer.code, names))  # noqa: S307  what a notebook would run
+    assert sorted(map(repr, values(selected))) == sorted(map(repr, values(explorer.frame)))
+
+
+@BOTH
+@pytest.mark.parametrize("column", [one for one in COLUMNS if one != "lists"])
+def test_each_value_of_a_column_selects_its_rows(kind, column, file, connection):
+    explorer = opened(kind, file, connection)
+    kit.the(explorer, ipywidgets.Dropdown, "Filter by").value = column
+    picker = kit.the(explorer, MultiSelect, "Values")
+    counts = {value: n for (_, value), (_, n, _) in zip(picker.options, picker.items, strict=True)}
+    assert sum(counts.values()) == ROWS[column].length() - ROWS[column].null_count
+    for value, n in counts.items():
+        picker.value = (value,)
+        assert explorer.error is None
+        assert len(explorer.frame) == n > 0
+        assert_code_selects(explorer, connection)
+
+
+@BOTH
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(wanted=st.sampled_from(["ann", "100 %", "%", "_", "!", "a_", "\\", "'", '"', "'; DROP", "SEEK", "no"]))
+def test_search_finds_texts_in_any_case_and_no_pattern(kind, wanted, file, connection):
+    explorer = opened(kind, file, connection)
+    explorer.search(wanted)
+    texts = ROWS.select(["text", "select", HOSTILE, "kind"]).to_pylist()
+    matching = [
+        position
+        for position, row in enumerate(texts)
+        if any(wanted.lower() in one.lower() for one in row.values() if one)
+    ]
+    assert len(explorer.frame) == len(matching)
+    assert values(explorer.frame) == values(pd.DataFrame.from_arrow(ROWS).iloc[matching])
+    assert_code_selects(explorer, connection)
+
+
+def in_order(column, *, ascending):
+    """The rows, sorted; those with the same value in the order of the file, missing ones last."""
+    rows = values(pd.DataFrame.from_arrow(ROWS))
+    at = COLUMNS.index(column)
+    there = sorted(
+        (row for row in rows if row[at] is not None), key=lambda row: row[at], reverse=not ascending
+    )
+    return [*there, *(row for row in rows if row[at] is None)]
+
+
+@BOTH
+@pytest.mark.parametrize("column", COLUMNS)
+def test_pages_of_a_sorted_table_have_each_row_once(kind, column, file, connection):
+    explorer = opened(kind, file, connection)
+    for ascending in (True, False):
+        kit.tell(kit.grid(explorer), {"sort": column})
+        assert kit.grid(explorer).sort == [column, ascending]
+        expected = in_order(column, ascending=ascending)
+        assert values(explorer.frame) == expected
+        cells = [row for _, row in kit.grid(explorer).rows]
+        for _ in range(4):
+            kit.press(explorer, "Next page")
+            cells += [row for _, row in kit.grid(explorer).rows]
+        assert [cell[1] for cell in cells] == [
+            "—" if row[1] is None else str(int(row[1])) for row in expected
+        ]
+        assert_code_selects(explorer, connection)
+
+
+def test_numbers_and_missing_values_read_as_in_the_file(file):
+    cells = kit.grid(Explorer(file)).rows[0][1]
+    assert cells == [
+        *("Ann", "—", "0", "'0\"", "b", "2026-03-01 00:00:00+00:00", "2026-03-01", "0.0", "0.00", "Seek"),
+        "True",
+    ]
+
+
+def test_selected_rows_of_several_files_survive_filters(tmp_path):
+    for number in (0, 1):
+        (tmp_path / f"year={number}").mkdir()
+        pa.parquet.write_table(table(), tmp_path / f"year={number}" / "rows.parquet")
+    explorer = Explorer(tmp_path)
+    assert repr(explorer) == "Explorer: 180 of 180 rows, 0 selected"
+    for _ in range(2):
+        kit.tell(kit.grid(explorer), {"sort": "year"})
+    [first, *_] = [number for number, _ in kit.grid(explorer).rows]
+    kit.tell(kit.grid(explorer), {"row": first, "selected": True})
+    kit.tell(kit.grid(explorer), {"sort": "year"})
+    assert kit.grid(explorer).selected == []
+    kit.tell(kit.grid(explorer), {"row": kit.grid(explorer).rows[3][0], "selected": True})
+    assert explorer.selection["year"].tolist() == [0, 1]
+    assert explorer.selection["text"].tolist() == [TEXTS[21 % len(TEXTS)], TEXTS[0]]
+    assert "**/*.parquet'" in explorer.code
+
+
+def test_rows_of_a_relation_cannot_be_selected(file, connection):
+    explorer = opened("relation", file, connection)
+    assert not kit.grid(explorer).has_boxes
+    kit.tell(kit.grid(explorer), {"row": 0, "selected": True})
+    assert len(explorer.selection) == 0
+    assert "selected" not in repr(explorer)
+
+
+def test_a_file_may_name_columns_like_row_numbers(tmp_path):
+    pa.parquet.write_table(pa.table({"file_row_number": [7, 7], "n": [1, 2]}), tmp_path / "odd.parquet")
+    explorer = Explorer(tmp_path / "odd.parquet")
+    assert not kit.grid(explorer).has_boxes
+    explorer.choose("file_row_number", 7)
+    assert explorer.frame["n"].tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("size", [0, 1, ROWS_MAX, 3 * ROWS_MAX])
+def test_summaries_of_files_of_any_size(tmp_path, size):
+    pa.parquet.write_table(table(size), tmp_path / "rows.parquet")
+    explorer = Explorer(tmp_path / "rows.parquet")
+    assert explorer.columns == ()
+    summaries = kit.grid(explorer).summaries
+    assert len(summaries) == len(COLUMNS)
+    assert [("estimated from" in one["note"]) for one in summaries] == [size > ROWS_MAX] * len(COLUMNS)
+    if size > 1:
+        assert summaries[1]["missing"] == "9%"
+
+
+def test_a_column_of_many_values_is_searched(tmp_path):
+    rare = [0] * ROWS_MAX + [*range(CHOICES_MAX + 1)]
+    pa.parquet.write_table(pa.table({"rare": rare}), tmp_path / "rows.parquet")
+    explorer = Explorer(tmp_path / "rows.parquet")
+    kit.the(explorer, ipywidgets.Dropdown, "Filter by").value = "rare"
+    assert kit.alerted(explorer) == "The column has more than 200 values: search for one"
+    explorer.choose("rare", [CHOICES_MAX])
+    assert len(explorer.frame) == 1
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("choice", "message"),
+    [
+        (("none", 1), "no such column"),
+        (("n", "'; DROP TABLE rows; --"), "no such value in n: the column has another value or type"),
+        (("n", 99), "no such value in n"),
+        (("kind", "Seekfolk"), "no such value in kind"),
+        (("lists", "a"), "the column contains lists"),
+        (("n", 1j), "a complex cannot be picked"),
+    ],
+)
+def test_wrong_columns_and_values_raise_error(kind, choice, message, file, connection):
+    explorer = opened(kind, file, connection)
+    with pytest.raises(InvalidArgument, match=message):
+        explorer.choose(*choice)
+    assert len(explorer.frame) == len(ROWS)
+
+
+def test_wrong_paths_raise_error(tmp_path):
+    (tmp_path / "history" / "_delta_log").mkdir(parents=True)
+    (tmp_path / "text.parquet").write_text("Odalys Fennimoor")
+    for path, error, message in (
+        (tmp_path / "none.parquet", NotFound, "No Parquet file there"),
+        (tmp_path / "history", InvalidArgument, "Delta table"),
+        (tmp_path / "text.parquet", InvalidArgument, "DuckDB cannot read this table"),
+    ):
+        with pytest.raises(error, match=message) as raised:
+            Explorer(path)
+        assert "Fennimoor" not in str(raised.value)
+    with pytest.raises(InvalidArgument, match="create another one"):
+        Explorer(_written(tmp_path)).show(pd.DataFrame())
+
+
+def _written(directory):
+    pa.parquet.write_table(table(), directory / "rows.parquet")
+    return directory / "rows.parquet"
+
+
+def test_a_file_that_is_gone_is_reported_in_the_widget(tmp_path):
+    path = _written(tmp_path)
+    explorer = Explorer(path)
+    path.unlink()
+    kit.tell(kit.grid(explorer), {"sort": "n"})
+    assert kit.alerted(explorer).startswith("DuckDB cannot read this table")
+
+
+@BOTH
+def test_csv_file_has_the_displayed_rows_with_formulas_escaped(kind, tmp_path, file, connection):
+    explorer = opened(kind, file, connection)
+    explorer.choose("text", ["=cmd()", "'; DROP TABLE rows; --"])
+    explorer.choose_columns(["text", "n"])
+    kit.tell(kit.grid(explorer), {"sort": "n"})
+    path = explorer.to_csv(tmp_path / "rows.csv")
+    in_memory = Explorer(pd.DataFrame.from_arrow(ROWS))
+    in_memory.choose("text", ["=cmd()", "'; DROP TABLE rows; --"])
+    in_memory.choose_columns(["text", "n"])
+    kit.tell(kit.grid(in_memory), {"sort": "n"})
+    lines = path.read_text().splitlines()
+    assert lines[0] == "text,n"
+    assert len(lines) == len(explorer.frame) + 1 == 21
+    assert sum(line.startswith("'=cmd()") for line in lines) == 10
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert {*tmp_path.iterdir()} == {path}
+    explorer.search("no such text")
+    assert explorer.to_csv(path).read_text() == "text,n\n"
+
+
+def test_a_table_of_many_batches_is_written_once_each(tmp_path):
+    with duckdb.connect() as connection:
+        explorer = Explorer(connection.sql("SELECT range AS n FROM range(120_000)"), name="rows")
+        lines = explorer.to_csv(tmp_path / "rows.csv").read_text().split()
+    assert lines == ["n", *map(str, range(120_000))]
+
+
+def test_code_reads_as_a_person_would_write_it(file, connection):
+    explorer = opened("relation", file, connection)
+    explorer.choose("kind", "Third")
+    explorer.choose("n", [1, 2])
+    explorer.search("ann")
+    kit.tell(kit.grid(explorer), {"sort": "select"})
+    explorer.choose_columns(["n", "select"])
+    assert explorer.code.splitlines() == [
+        'rows.query("rows", """',
+        'SELECT n, "select"',
+        "FROM rows",
+        "WHERE kind = 'Third'",
+        "  AND n IN (1, 2)",
+        f"""  AND (text ILIKE '%ann%' OR "select" ILIKE '%ann%' OR "{HOSTILE.replace('"', '""')}" ILIKE '%ann%' OR kind ILIKE '%ann%')""",
+        'ORDER BY "select" NULLS LAST',
+        '""")',
+    ]
+    assert_code_selects(explorer, connection)
+
+
+def test_static_html_has_the_first_rows_and_the_code(file):
+    words = kit.Read(Explorer(file).to_html()).words
+    assert "90 of 90 rows, 0 selected (rows 1 to 20 of 90)" in words
+    assert "SELECT *" in words
