@@ -1,4 +1,4 @@
-"""Weekly reports: written to a directory or bucket when they are due, and announced; an index lists all so far.
+"""Weekly reports: written to a directory or bucket when they are due, and announced; an index lists those in it.
 
 What was done is read from the files and the outbox, so nothing is made twice, and nothing is lost with the process.
 """
@@ -6,7 +6,7 @@ What was done is read from the files and the outbox, so nothing is made twice, a
 import hashlib
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -78,6 +78,7 @@ class WeeklyReports:
             result = report(self.history, exposure=self.load(), share_safe=not rule.personal)
             store.make_directory(store.root)
             store.write(store.path(name), result.to_html().encode())
+            _delete_old(store, rule)
             store.write(store.path(INDEX), html.index_page(_entries(store)).encode())
         except OSError as error:
             if error.errno in NO_SPACE:
@@ -131,22 +132,41 @@ def _summary(result: Report, name: str) -> str:
 
 def _check_index(store: FileStore) -> None:
     """Raise if the directory has an index that is not ours: it may be somebody's web site."""
-    if store.exists(INDEX) and "exposurekit" not in _metadata(store, INDEX).get("generator", ""):
+    if store.exists(INDEX) and not _is_ours(_metadata(store, INDEX)):
         raise ConfigurationError(f"its directory has an {INDEX} of something else: choose another directory")
 
 
+def _delete_old(store: FileStore, rule: ReportRule) -> None:
+    """Delete the oldest reports of a rule, beyond those that it keeps; one that cannot be deleted is logged."""
+    reports = [entry for entry in _entries(store) if entry.is_share_safe != rule.personal]
+    for entry in reports[rule.keep :]:
+        try:
+            store.files.delete_file(store.path(entry.file))
+        except OSError as error:
+            _log.warning("weekly report: %s could not be deleted: %s", entry.file, problem(error))
+        else:
+            _log.info("weekly report: %s deleted: the %d newest remain", entry.file, rule.keep)
+
+
 def _entries(store: FileStore) -> list[html.IndexEntry]:
-    """The reports of the directory, newest first."""
+    """The reports of the directory, newest first; files of the same name that are not ours are left out."""
     names = [match for info in store.infos() if (match := _REPORT_FILE.fullmatch(info.base_name))]
+    newest_first = sorted(names, key=lambda match: match[0], reverse=True)
+    metadata = [(match, _metadata(store, match[0])) for match in newest_first]
     return [
         html.IndexEntry(
             file=match[0],
             day=match[1],
-            finding=_metadata(store, match[0]).get("description", ""),
+            finding=page.get("description", ""),
             is_share_safe=match[2] is None,
         )
-        for match in sorted(names, key=lambda match: match[0], reverse=True)
+        for match, page in metadata
+        if _is_ours(page)
     ]
+
+
+def _is_ours(metadata: Mapping[str, str]) -> bool:
+    return "exposurekit" in metadata.get("generator", "")
 
 
 def _metadata(store: FileStore, name: str) -> dict[str, str]:

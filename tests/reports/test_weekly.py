@@ -105,7 +105,7 @@ def test_a_report_is_written_and_sent_once_a_week(begin, mail):
     assert [story.write(DAY) for _ in range(6)] == [0] * 6
     assert story.files() == [FIRST, SECOND, "index.html"]
     assert [title for title, _ in mail.mails] == ["exposurekit: weekly report"] * 2
-    assert "6 listings of 6 found are still open" in mail.mails[0][1]
+    assert "6 of 6 listings found are still open" in mail.mails[0][1]
     assert f"Report: {FIRST}" in mail.mails[0][1]
     assert mail.files == {}
 
@@ -116,10 +116,25 @@ def test_the_index_lists_the_reports_newest_first(begin):
     story.write(DAY)
     index = (story.reports_directory / "index.html").read_text()
     assert index.index(SECOND) < index.index(FIRST)
-    assert index.count("6 listings of 6 found are still open") == 2
+    assert index.count("6 of 6 listings found are still open") == 2
     assert "script" not in index.replace("Content-Security-Policy", "")
     assert story.reports_directory.stat().st_mode & 0o777 == 0o700
     assert (story.reports_directory / FIRST).stat().st_mode & 0o777 == 0o600
+
+
+def test_the_newest_reports_remain_and_no_foreign_file_goes(begin):
+    story = begin("keep: 2")
+    story.reports_directory.mkdir()
+    confidential = "exposure-2020-01-06-confidential.html"  # of another rule
+    foreign = ("exposure-2020-01-06.html", "notes.html")
+    for name in foreign:
+        (story.reports_directory / name).write_text("<h1>Ours</h1>")
+    (story.reports_directory / confidential).write_text('<meta name="generator" content="exposurekit">')
+    assert [story.write(), story.write(DAY), story.write(WEEK)] == [1, 1, 1]
+    remaining = [SECOND, "exposure-2026-03-09.html", confidential]
+    assert story.files() == sorted([*remaining, *foreign, "index.html"])
+    index = (story.reports_directory / "index.html").read_text()
+    assert [name for name in (*remaining, *foreign, FIRST) if f'"{name}"' in index] == remaining
 
 
 @pytest.mark.parametrize("personal", [False, True])
@@ -239,6 +254,7 @@ def test_a_report_is_due_at_its_local_time(at, due):
         ("report: weekly, directory: x, weekday: someday", "rule 1, weekday: it should be 'monday', "),
         ("report: weekly, directory: x, send: you", "rule 1 (report): send names an address"),
         ("report: weekly, directory: x, when: new", "rule 1, when: unknown key"),
+        ("report: weekly, directory: x, keep: 0", "rule 1, keep: "),
     ],
 )
 def test_an_invalid_report_rule_names_its_problem(rule, message):

@@ -45,7 +45,7 @@ _WITHOUT_SITES = ("score", "collection_failed", "not_seen")
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _NAME = re.compile(r"\w[\w -]{0,39}")  # no characters that an address needs
-_RULES_MAX, _NAMES_MAX = 200, 10_000  # each run queries the history for each rule
+_RULES_MAX, _NAMES_MAX, _KEEP_MAX = 200, 10_000, 10_000  # each run queries the history for each rule
 _PROBLEMS_MAX = 20
 BYTES_MAX = 1 << 18
 # O_NONBLOCK: do not wait for a pipe that nobody writes to. Windows lacks it and needs O_BINARY.
@@ -151,6 +151,7 @@ class ReportRule(_RulesModel):
     at: TimeOfDay = time(8)
     personal: bool = False
     attach: bool = False  # the summary has the file with it
+    keep: Annotated[int, Field(ge=1, le=_KEEP_MAX)] = 52  # how many of the newest files remain: a year
 
     @property
     def title(self) -> str:
