@@ -12,6 +12,7 @@ from exposurekit.text.formatting import pluralize
 MAX_ROWS = 12
 MAX_SUMMARY_ROWS = 10
 MAX_TIED_NAMES = 2  # a longer tie is reported as a count
+UNTICKED = {"showticklabels": False, "showgrid": False}  # an axis whose values stand behind the bars
 TEXT_OUTSIDE = {"textposition": "outside", "cliponaxis": False}
 TEXT_AUTO = {"textposition": "auto", "cliponaxis": False}  # inside the bar if it fits
 _ROW_PX, _FRAME_PX = 30, 190

@@ -107,7 +107,7 @@ def _median_text(row: dict[Any, Any], label: str) -> str:
     if pd.isna(row["median_days"]):
         return f"median {_no_median_reason(row)}" if pd.notna(row["never"]) else _no_median_reason(row)
     band = format_interval(row["median_low"], row["median_high"], "{:,g}".format, label)
-    return f"median {_days(row['median_days'])}{band}"
+    return f"median {format_days(row['median_days'])}{band}"
 
 
 def _shares(table: pd.DataFrame, names: list[str]) -> list[go.Scatter]:
@@ -130,7 +130,8 @@ def _share_text(row: dict[Any, Any], label: str) -> str:
     return f"{percent(row['never'])}{band} not removed after {pluralize(int(row['followed_days']), 'day')}"
 
 
-def _days(days: float) -> str:
+def format_days(days: float) -> str:
+    """``1 day``, ``4.2 days``."""
     return f"{days:,g} {'day' if days == 1 else 'days'}"
 
 
@@ -145,7 +146,7 @@ def _finding(table: pd.DataFrame, groups: str) -> str:
         where = f" on any of {len(table):,} {groups}" if len(table) > 1 else ""
         return f"Median time to removal: not reached{where} (n = {n:,})"
     least, most = float(medians.min()), float(medians.max())
-    days = f"{least:,g} to {_days(most)}" if most > least else _days(most)
+    days = f"{least:,g} to {format_days(most)}" if most > least else format_days(most)
     if len(table) == 1:
         row = table.to_dict("records")[0]
         band = format_interval(row["median_low"], row["median_high"], "{:,g}".format, interval_label(table))

@@ -9,6 +9,7 @@ from exposurekit.analysis import UNKNOWN, VANISHED
 from exposurekit.charts.argument_checks import check_input
 from exposurekit.charts.bars import (
     MAX_ROWS,
+    UNTICKED,
     annotations,
     bars,
     join_rows,
@@ -19,7 +20,7 @@ from exposurekit.charts.bars import (
     row_labels,
     whiskers,
 )
-from exposurekit.charts.medians import medians
+from exposurekit.charts.medians import format_days, medians
 from exposurekit.charts.survival_curves import curves
 from exposurekit.charts.theme import (
     BLUE,
@@ -34,6 +35,8 @@ from exposurekit.charts.theme import (
 from exposurekit.contract.types import DISCOVERED, REMOVED
 from exposurekit.text.formatting import pluralize
 
+_GONE = "days until listed again: median and range"
+_GONE_ROOM = 1.6  # length of the axis as a multiple of the longest range: room for the median
 _TIMES = ("n", "left_out", "median_days", "median_low", "median_high")
 _NEVER = ("never", "never_low", "never_high", "followed_days")
 _EXITS = (REMOVED, "first_removed", VANISHED, UNKNOWN, "open")
@@ -112,11 +115,12 @@ def relistings(table: pd.DataFrame, *, provenance: str = "") -> Chart:
                 for status, like in ((REMOVED, DISCOVERED), (VANISHED, VANISHED))
                 if sites[status].any()
             ),
+            annotations([f"{n:,}" for n in sites["n"]], sites["n"].tolist()),
             *_gone_days(sites, names),
         ],
         names,
-        count_axis("relistings", int(sites["n"].max())),
-        right=count_axis("days gone: median and range", 0 if pd.isna(longest) else float(longest)),
+        count_axis("relistings", int(sites["n"].max())) | UNTICKED,
+        right=count_axis(_GONE, 0 if pd.isna(longest) else float(longest), room=_GONE_ROOM),
         finding=_finding(table, sites),
         summary=join_rows([f"{name}: {_row_text(row)}" for name, row in rows]),
         provenance=provenance,
@@ -159,11 +163,11 @@ def _gone_days(sites: pd.DataFrame, names: list[str]) -> list[go.Scatter]:
     hover = [
         f"{name}<br>{_days_text(row)}" for name, row in zip(names, sites.to_dict("records"), strict=True)
     ]
-    missing = [NO_VALUE if pd.isna(days) else "" for days in sites["median"]]
+    medians = [NO_VALUE if pd.isna(days) else format_days(round(days, 1)) for days in sites["median"]]
     return [
         whiskers(sites["least"].tolist(), sites["most"].tolist(), **axes),
         points(sites["median"].tolist(), hover, symbol="circle", colour=BLUE, **axes),
-        annotations(missing, None, **axes),
+        annotations(medians, sites["most"].fillna(0).tolist(), **axes),
     ]
 
 
@@ -182,4 +186,5 @@ def _finding(table: pd.DataFrame, sites: pd.DataFrame) -> str:
     removed = int(sites[REMOVED].sum())
     single = sites.head(MAX_ROWS)  # without the row of the rest
     most = f"; {leaders(row_labels(single, 'site'), single['n'].tolist(), 'sites')}" if len(sites) > 1 else ""
-    return f"{pluralize(len(table), 'relisting')}, {removed:,} after a verified removal{most}"
+    n = f"{removed:,} " if removed < len(table) else "all " if removed > 1 else ""
+    return f"{pluralize(len(table), 'relisting')}, {n}after a verified removal{most}"

@@ -12,6 +12,8 @@ from exposurekit.charts.argument_checks import check_input
 from exposurekit.charts.bars import (
     MAX_ROWS,
     TEXT_OUTSIDE,
+    UNTICKED,
+    annotations,
     bars,
     join_rows,
     names_or_count,
@@ -252,13 +254,13 @@ def work_queue(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     drawn = groups.head(MAX_ROWS)
     names = [f"{rank:,}. {label_text(name)}" for rank, name in enumerate(drawn["group"], 1)]
     return row_chart(
-        [*(_state_bars(state, drawn, names) for state in _STATES), _minutes(drawn, names)],
+        [*(_state_bars(state, drawn, names) for state in _STATES), _items(drawn), _minutes(drawn, names)],
         names,
-        count_axis("listings or pages", int(drawn[[*_STATES]].sum(axis=1).max())),
+        count_axis("listings or pages", int(drawn[[*_STATES]].sum(axis=1).max())) | UNTICKED,
         right={
-            "title": {"text": "estimated minutes"},
+            "title": {"text": "estimated time"},
             "range": [0, max(_TEXT_ROOM * float(drawn["minutes"].max()), 1)],
-            "nticks": 4,
+            **UNTICKED,
         },
         finding=_queue_finding(groups),
         summary=_queue_summary(groups, table),
@@ -321,6 +323,11 @@ def _state_bars(state: str, groups: pd.DataFrame, names: list[str]) -> go.Bar:
     hover = [f"{name}<br>{n:,} {state}" for name, n in zip(names, groups[state], strict=True)]
     n = groups[state].tolist()
     return bars(state, n, hover, _STATES[state], showlegend=any(n))
+
+
+def _items(groups: pd.DataFrame) -> go.Scatter:
+    n = groups[[*_STATES]].sum(axis=1).tolist()
+    return annotations([f"{items:,}" for items in n], n)
 
 
 def _minutes(groups: pd.DataFrame, names: list[str]) -> go.Bar:

@@ -182,10 +182,12 @@ def test_relistings_are_separated_by_previous_status():
     removed, vanished = figure.data[:2]
     assert ([*removed.x], [*vanished.x]) == ([1, 1], [1, 0])
     assert dots(figure, "circle") == {0: 6, 1: 1}
-    assert segments(figure.data[2]) == {0: (4, 8), 1: (1, 1)}
+    assert segments(figure.data[3]) == {0: (4, 8), 1: (1, 1)}
+    assert words(figure) == ["2", "1", "6 days", "1 day"]
     assert title(figure) == "3 relistings, 2 after a verified removal; Near has the most, 2"
     unknown = charts.relistings(returned(("Near", "removed", np.nan)))
-    assert (dots(unknown, "circle"), words(unknown)) == ({}, ["not known"])
+    assert (dots(unknown, "circle"), words(unknown)) == ({}, ["1", "not known"])
+    assert title(unknown) == "1 relisting, after a verified removal"
     assert "days gone: not known" in charts.describe(unknown)
 
 

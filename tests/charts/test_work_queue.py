@@ -103,9 +103,11 @@ def test_a_queue_begins_where_its_table_begins():
     )
     figure = charts.work_queue(table)
     assert figure.layout.yaxis.ticktext == ("1. near.example", "2. far.example")
-    states = {trace.name: [*trace.x] for trace in figure.data}
+    states = {trace.name: [*trace.x] for trace in figure.data if trace.type == "bar"}
     assert states == {"started": [1, 0], "open": [1, 1], "unable": [0, 0], "done": [0, 1], "minutes": [8, 5]}
     assert title(figure) == "Start with near.example: 2 listings of 2 people, about 8 minutes"
+    [items] = [trace for trace in figure.data if trace.type == "scatter"]
+    assert [text.strip() for text in items.text] == ["2", "2"]
     assert "about 13 minutes in total" in charts.describe(figure)
 
 
