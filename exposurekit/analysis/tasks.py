@@ -301,7 +301,7 @@ def _task(row: Mapping[str, Any], as_of: date | None) -> Task:
         address=address,
         begin=url if url and url != address else opt_out_url(steps),
         entries=entries,
-        note="" if name else NO_VALUES,
+        note="" if name and "form_values" in row else NO_VALUES,
         state=_text(row.get("state")) or "",
         cautions=tuple(cautions),
         asks_reference=bool(site) and any("reference" in step.casefold() for step in steps),

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from functools import cached_property
 from typing import Any
 
@@ -21,6 +21,9 @@ from exposurekit.reports.manual_steps import open_items
 from exposurekit.reports.share_safe import FEW, Sharing, sharing
 
 AHEAD_DAYS = 30  # of the forecast
+_LAST_NAME_FIRST = r"^([^,]+),\s*([^,]+)$"
+WEEK_DAYS = 7  # of the changes that each figure and the section "week" state
+LISTED_NAMES = "as most listings of a person show them; the names on file were not loaded"
 
 
 @dataclass(frozen=True)
@@ -32,12 +35,13 @@ class ReportData:
         user: The id of the person that the report is about; None for everyone.
         since: The start of a report on changes.
         as_of: The instant of the newest data.
-        first_run_at: The end of the first run; None without a history.
+        first_run_at: The end of the first run that observed anybody; None without a history.
         runs: The number of runs; None without a history.
         people: How many people the report is about.
         incomplete: How many of them the newest run did not observe completely.
         server: The service that was loaded last.
-        names: Names on file by user id; empty for a share-safe report, and without an exposure.
+        names: Names by user id; empty for a share-safe report.
+        has_profiles: Whether the names are those on file; without an exposure they are read from the listings.
         sharing: What a share-safe report may contain; None for a confidential one.
     """
 
@@ -52,6 +56,7 @@ class ReportData:
     server: str
     names: Mapping[int, str] = field(repr=False)
     sharing: Sharing | None = None
+    has_profiles: bool = True
 
     def __getitem__(self, name: str) -> pd.DataFrame:
         """Return a declared table that the source has."""
@@ -92,6 +97,19 @@ class ReportData:
         is_hidden = self.sharing is not None and self.user is None and self.incomplete < FEW
         return f"fewer than {FEW}" if is_hidden else f"{self.incomplete:,}"
 
+    @property
+    def observed(self) -> str:
+        """How many of the people the newest run observed completely, in words."""
+        if self.user is not None:
+            words = "the person, not completely," if self.incomplete else "the person"
+        elif self.incomplete and self.sharing is not None:
+            words = f"all but {self.incomplete_text} of {self.people:,} people"
+        elif self.incomplete:
+            words = f"{self.people - self.incomplete:,} of {self.people:,} people completely"
+        else:
+            words = f"all {self.people:,} people" if self.people != 1 else "the person"
+        return words if self.runs is None else f"{words} in the last run"
+
     def omits_rows(self, table: pd.DataFrame) -> bool:
         """Whether the report omits a table because it has one row per listing or person."""
         is_per_person = "user_id" in (*table.columns, *table.index.names)
@@ -113,6 +131,9 @@ class ReportData:
             provenance["runs"] = f"{self.runs:,}"
         incomplete = f", {self.incomplete_text} not observed completely" if self.incomplete else ""
         provenance["people"] = f"{self.people:,}{incomplete}"
+        provenance["observed"] = self.observed
+        if self.names and not self.has_profiles:
+            provenance["names"] = LISTED_NAMES
         provenance["filters"] = "none" if self.user is None else self.user_label
         return provenance | {"made with": f"exposurekit {exposurekit.__version__}"}
 
@@ -121,8 +142,9 @@ class ReportSource:
     """Loads the tables of one report.
 
     A table is a question, a table of an exposure (``on_file``, ``failures``), or one of ``records``, ``links``, ``alerts``
-    and ``steps`` (only what is listed), ``counts`` and ``diff_by_site`` (of a `Diff`), ``removal_of_all`` (`History.time_to_removal` without
-    groups) and ``next_forecast`` (`AHEAD_DAYS` ahead).
+    and ``steps`` (only what is listed), ``counts`` and ``diff_by_site`` (of a `Diff`), ``week`` and ``week_by_site`` (``why``
+    and ``by_site`` of the last `WEEK_DAYS`), ``removal_of_all`` (`History.time_to_removal` without groups), ``stalled``
+    (`History.stalled_sites`) and ``next_forecast`` (`AHEAD_DAYS` ahead).
 
     >>> from exposurekit.reports.data import ReportSource
     >>> {*ReportSource(history).load(["by_site", "survival"]).tables}
@@ -177,6 +199,9 @@ class ReportSource:
             "changes": lambda: self._diff.why,
             "counts": lambda: self._diff.counts,
             "diff_by_site": lambda: self._diff.by_site,
+            "week": lambda: None if self._week is None else self._week.why,
+            "week_by_site": lambda: None if self._week is None else self._week.by_site,
+            "stalled": lambda: pd.DataFrame(self._stalled.items(), columns=["site", "reason"], dtype="str"),
             "removal_of_all": lambda: None if self.history is None else self.history.time_to_removal(by=None),
             "next_forecast": lambda: None if self.history is None else self.history.forecast([AHEAD_DAYS]),
         }
@@ -197,13 +222,14 @@ class ReportSource:
             user=self.user,
             since=None if self._since is None else self._diff.since,
             as_of=self._exposure.as_of if runs is None else runs["finished_at"].max().to_pydatetime(),
-            first_run_at=None if runs is None else runs["finished_at"].min().to_pydatetime(),
+            first_run_at=None if runs is None else _first_observation(runs),
             runs=None if history is None else history.last_run().seq,
             people=self._people() if self.user is None else 1,
             incomplete=self._incomplete(),
             server=_server(runs) if self.exposure is None and runs is not None else self._exposure.origin,
-            names=self._names(),
+            names=self._names,
             sharing=self.sharing,
+            has_profiles=self.exposure is not None,
         )
 
     def table(self, name: str) -> pd.DataFrame | None:
@@ -228,6 +254,19 @@ class ReportSource:
             )
         return self.history.diff(self._since)
 
+    @cached_property
+    def _week(self) -> Diff | None:
+        """What changed in the last days; None if nobody was observed before them."""
+        if self.history is None:
+            return None
+        runs = self.history.runs()
+        start = runs["finished_at"].max().to_pydatetime() - timedelta(days=WEEK_DAYS)
+        return self.history.diff(start) if _first_observation(runs) <= start else None
+
+    @cached_property
+    def _stalled(self) -> Mapping[str, str]:
+        return {} if self.history is None else self.history.stalled_sites()
+
     @property
     def _exposure(self) -> Exposure:
         assert self.exposure is not None  # noqa: S101  one of the two is there
@@ -248,15 +287,18 @@ class ReportSource:
             return question.answer(lambda name: inputs[name])  # type: ignore[arg-type,return-value]
         if self.history is None:
             return None
-        options = {"since": self._since} if "since" in question.required else {}
+        options: dict[str, Any] = {"since": self._since} if "since" in question.required else {}
         if "user" in question.options and self.user is not None:
-            return question.ask(self.history, user=self.user, **options)
-        return self._of_user(question.ask(self.history, **options))
+            options["user"] = self.user
+        table = self._of_user(question.ask(self.history, **options))
+        return _since_observed(table) if question.name == "status_over_time" else table
 
     def _alerts(self) -> pd.DataFrame:
         alerts = _listed(self._of_user(self._everyone("alerts")))
-        if self.history is None or self.exposure is None or self._pseudonyms is not None:
+        if self.history is None or self._pseudonyms is not None:
             return alerts
+        if self.exposure is None:
+            return alerts.assign(person=alerts["user_id"].map(self._names).astype("str"))
         return self.exposure.with_people(alerts)
 
     def _steps(self) -> pd.DataFrame:
@@ -267,10 +309,10 @@ class ReportSource:
 
     def _work_queue(self) -> pd.DataFrame:
         """Return the work queue; in a share-safe report without reasons, which are personal."""
-        steps, stalled = self._required("steps"), {} if self.history is None else self.history.stalled_sites()
+        steps = self._required("steps")
         if self._pseudonyms is None:
-            return with_pages(analysis.work_queue(steps, stalled=stalled), self._required("links"))
-        queue = analysis.work_queue(steps.drop(columns="form_values", errors="ignore"), stalled=stalled)
+            return with_pages(analysis.work_queue(steps, stalled=self._stalled), self._required("links"))
+        queue = analysis.work_queue(steps.drop(columns="form_values", errors="ignore"), stalled=self._stalled)
         return with_pages(queue, self._required("links")).drop(columns="reason")
 
     def _everyone(self, name: str) -> pd.DataFrame:
@@ -302,9 +344,12 @@ class ReportSource:
             return len(self._required("stale"))
         return 0 if self.user is not None else self._exposure.failures()["user_id"].nunique()
 
+    @cached_property
     def _names(self) -> dict[int, str]:
-        if self.exposure is None or self._pseudonyms is not None:
+        if self._pseudonyms is not None:
             return {}
+        if self.exposure is None:
+            return _listed_names(self._everyone("records"))
         users = self.exposure.users()
         cells = zip(users["user_id"].tolist(), users["first_name"], users["last_name"], strict=True)
         names = {
@@ -317,6 +362,29 @@ def _listed(table: pd.DataFrame) -> pd.DataFrame:
     if "presence" not in table:
         return table
     return table[table["presence"] == analysis.LISTED].reset_index(drop=True)
+
+
+def _listed_names(records: pd.DataFrame) -> dict[int, str]:
+    """The name that most listings of each person show, first name first; on a tie, the first in alphabetical order."""
+    stripped = records["name"].str.strip().str.replace(_LAST_NAME_FIRST, r"\2 \1", regex=True)
+    names = stripped.where(stripped != "")
+    counts = records.assign(name=names).groupby("user_id")["name"].value_counts(sort=False).reset_index()
+    most_first = counts.sort_values(["count", "name"], ascending=[False, True], kind="stable")
+    first = most_first.drop_duplicates("user_id")
+    return dict(zip(first["user_id"].tolist(), first["name"].tolist(), strict=True))
+
+
+def _first_observation(runs: pd.DataFrame) -> datetime:
+    """The end of the first run that listed anybody or read a delivery; of the first run if none did."""
+    has_people = (runs["listed"].fillna(0) > 0) | (runs["deliveries"].fillna(0) > 0)
+    first: pd.Timestamp = (runs[has_people] if has_people.any() else runs)["finished_at"].min()
+    return first.to_pydatetime()
+
+
+def _since_observed(course: pd.DataFrame) -> pd.DataFrame:
+    """A table over time without its first rows, if they are from runs that observed nobody."""
+    observed = (course["people"] > 0) | (course["total"] > 0)
+    return course.loc[observed.idxmax() :].reset_index(drop=True) if observed.any() else course
 
 
 def _server(runs: pd.DataFrame) -> str:

@@ -13,9 +13,10 @@ import pandas as pd
 
 from exposurekit import analysis, charts
 from exposurekit.analysis.data_quality import OUTCOMES
+from exposurekit.analysis.definitions import definition
 from exposurekit.analysis.diff import AGAIN, ENDED, NEW, OPENED, WHAT
 from exposurekit.analysis.score import PAGE
-from exposurekit.analysis.statuses import OPEN, OTHER
+from exposurekit.analysis.statuses import OPEN, OTHER, VANISHED
 from exposurekit.analysis.work_queue import DONE, STEP_MINUTES, UNABLE, VISIT_MINUTES
 from exposurekit.charts.bars import names_or_count
 from exposurekit.charts.theme import (
@@ -30,7 +31,7 @@ from exposurekit.charts.theme import (
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
 from exposurekit.errors import InvalidArgument
 from exposurekit.questions import QUESTIONS
-from exposurekit.reports.data import AHEAD_DAYS, ReportData
+from exposurekit.reports.data import AHEAD_DAYS, LISTED_NAMES, WEEK_DAYS, ReportData
 from exposurekit.reports.manual_steps import removals
 from exposurekit.reports.model import ROWS_MAX, TASKS_MAX, Action, Fact, Removal, Report, Section
 from exposurekit.reports.share_safe import FEW
@@ -40,18 +41,21 @@ from exposurekit.text.times import format_time
 ASKS = 2  # rows of `best_next_fields`
 _ASSUMED = f"estimated at {VISIT_MINUTES:g} minutes per site and {STEP_MINUTES:g} per step"
 MANY_SITES = 5  # more are counted, not named
-_CENSORING_NOTE = "Listings that are still open are included up to their last observation; n counts a listing again when it comes back."
+_CENSORING_NOTE = "Listings that are still open are included up to their last observation."
+_CHANGES_NAMED = 3  # sites of each kind of change; others are counted
 _NO_SINGLE_BAR = {"blockers", "best_next_fields"}  # a sentence says it
 _TREND_COLUMNS = {"open listings": OPEN, "removed": REMOVED}  # of `status_over_time`, by the name of a figure
-_TREND_DAYS, _TREND_POINTS = 7, 60
+_TREND_POINTS = 60
 _ACTIONS = 3
 _NOT_IN_KEY = re.compile(r"[^a-z0-9]+")
 _FINISHED = {DONE: "done", UNABLE: "marked unable"}
 _USER = re.compile(r"\buser (\d+)\b")
-_ROWS_NOTE = (
-    "The table is left out, because it has one row per listing or person. "
-    "To include it, with pseudonyms, use rows=True or --rows."
+_ROWS_NOTE = "Left out: it has one row per listing or person, and this report shows totals only."
+_NO_PROFILES = (
+    "this report was made from a history, which does not store what people have on file. A report that is made while "
+    "connected to the service has it."
 )
+_FAILED_TITLE = "Removals that failed or were undone"
 _POINTS_NOTE = "Each listing counts once, by its first and its last status: one that was found and removed in between has no points."
 _TABLES = {  # that are no questions: the heading, and the columns to display
     "records": ("Listings", ("site", "status", "first_seen_at", "changed_at", "age", "states", "href")),
@@ -59,6 +63,7 @@ _TABLES = {  # that are no questions: the heading, and the columns to display
     "failures": ("Who was observed", ("user_id", "operation", "error", "status")),
     "counts": ("Changes by kind", ()),
     "diff_by_site": ("Changes by site", ()),
+    "week": (f"The last {WEEK_DAYS} days", ()),
 }
 _HIDDEN = {  # rows that a share-safe section leaves out, and what is counted in them
     "by_state": ("states", "people per state"),
@@ -210,7 +215,7 @@ def _since(data: ReportData) -> str:
 
 def _finding(data: ReportData) -> str:
     open_now = data.open_records
-    listed = f"{pluralize(len(open_now), 'listing')} of {pluralize(len(data['records']), 'found', 'found')} "
+    total = len(data["records"])
     are = "is" if len(open_now) == 1 else "are"
     if open_now.empty:
         return f"No listing is open, of {len(data['records']):,} that were found."
@@ -219,7 +224,7 @@ def _finding(data: ReportData) -> str:
     names = [short(site) for site in first if data.can_name(site)]
     each = f"{counts.iloc[0]:,}{' each' if len(first) > 1 else ''}"
     where = f"; most on {names_or_count(names, 'sites')} ({each})" if len(names) == len(first) else ""
-    return f"{listed}{are} still open{where}."
+    return f"{len(open_now):,} of {pluralize(total, 'listing')} found {are} still open{where}."
 
 
 def _facts(data: ReportData) -> Iterator[Fact]:
@@ -234,10 +239,10 @@ def _facts(data: ReportData) -> Iterator[Fact]:
     absent = int(records["status"].isin(analysis.NOT_LISTED).sum())
     besides = f"; {absent:,} vanished or are unknown" if absent else ""
     yield Fact("removed", f"{removed:,}", f"{percent(share)} {of_all}{besides}")
+    yield _manual_fact(data)
     yield Fact("web pages", f"{len(data['links']):,}", "with personal data and no opt-out form")
     score = data["score"]["score"].sum()
     yield Fact("score", f"{score:,.0f}", "points for what is open", detail=_score_sum(data))
-    yield _manual_fact(data)
 
 
 def _fleet_facts(data: ReportData) -> Iterator[Fact]:
@@ -279,7 +284,7 @@ def _manual_fact(data: ReportData) -> Fact:
     return Fact(
         "to do by hand",
         f"{waiting:,}",
-        f"{items}; about {duration}{f'; {blocked:,} cannot start' if blocked else ''}",
+        f"{items}; about {duration}{f'; {blocked:,} of them cannot start' if blocked else ''}",
         detail=f"about {duration} for {items}, {_ASSUMED}{reason}",
     )
 
@@ -289,29 +294,45 @@ def _history_facts(data: ReportData) -> Iterator[Fact]:
     if not pd.isna(removal["never"]):
         median = removal["median_days"]
         days = "not reached" if pd.isna(median) else f"{median:,g} days"
-        relisted = int(removal["n"]) - len(data["records"])
-        more = f", {relisted:,} of them relistings" if relisted > 0 else ""
-        followed = f"{removal['n']:,} listings followed{more}"
+        followed = _followed(data, int(removal["n"]))
         band = format_interval(removal["median_low"], removal["median_high"], "{:,g}".format, "95 % interval")
         yield Fact(
             "half removed within",
             days,
-            followed if pd.isna(median) else f"{band.strip(' ()')}; {followed}",
-            detail=f"estimated over {followed}, recent ones included "
+            f"from {followed}" if pd.isna(median) else f"{band.strip(' ()')}; from {followed}",
+            detail=f"estimated over {removal['n']:,} listings followed, {followed}, recent ones included "
             f"({removal['n'] - removal['first_removed']:,} seen open, {removal['first_removed']:,} first seen removed): "
             f"{percent(removal['never'])} not removed within {removal['followed_days']:,} days "
             f"(95 % interval: {percent(removal['never_low'])}\N{EN DASH}{percent(removal['never_high'])})",
         )
+    relistings = data["relistings"]
+    open_again = int(analysis.is_open(relistings["status"]).sum())
+    n_open = f"{open_again:,} of them {'is' if open_again == 1 else 'are'} open now"
+    nothing = "no removed listing came back"
+    yield Fact(AGAIN, f"{len(relistings):,}", n_open if len(relistings) else nothing)
     forecast = data["next_forecast"].to_dict("records")[0]
-    if not pd.isna(forecast["open"]):
-        interval = f"95 % interval: {forecast['low']:,.0f}\N{EN DASH}{forecast['high']:,.0f}"
-        caution = "" if pd.isna(forecast["reason"]) else f"; {forecast['reason']}"
-        yield Fact(f"open in {AHEAD_DAYS} days", f"{forecast['open']:,.0f}", interval + caution)
+    reason = "" if pd.isna(forecast["reason"]) else f"; {forecast['reason']}"
+    interval = f"95 % interval: {forecast['low']:,.0f}\N{EN DASH}{forecast['high']:,.0f}"
+    expected, band = (
+        ("\N{EM DASH}", "no forecast yet")
+        if pd.isna(forecast["open"])
+        else (f"{forecast['open']:,.0f}", interval)
+    )
+    yield Fact(f"open in {AHEAD_DAYS} days", expected, band + reason)
+
+
+def _followed(data: ReportData, n: int) -> str:
+    """What the number of listings that were followed is made of: the ones found, and relistings."""
+    total = len(data["records"])
+    if n < total:
+        return f"{n:,} of {total:,} found"
+    relisted = f" and {pluralize(n - total, 'relisting')}" if n > total else ""
+    return f"{total:,} found{relisted}"
 
 
 def _with_trends(facts: Iterable[Fact], data: ReportData) -> Iterator[Fact]:
     """Figures with their change in the last week, and their course, where the history has them."""
-    course = data.tables["status_over_time"]
+    course, week = data.tables["status_over_time"], data.tables.get("week")
     for fact in facts:
         column = None if data.since is not None and fact.name == REMOVED else _TREND_COLUMNS.get(fact.name)
         if course is None or column not in course or len(course) < 2:  # noqa: PLR2004  one run is no course
@@ -319,13 +340,18 @@ def _with_trends(facts: Iterable[Fact], data: ReportData) -> Iterator[Fact]:
             continue
         at, n = course["at"], course[column].astype("float64")
         trend = tuple(n.iloc[-_TREND_POINTS:].tolist())
-        before = n[at <= at.iloc[-1] - pd.Timedelta(days=_TREND_DAYS)]
+        before = n[at <= at.iloc[-1] - pd.Timedelta(days=WEEK_DAYS)]
         if data.since is not None or before.empty:  # a report on changes compares with its own start
             yield replace(fact, trend=trend)
             continue
         more = int(n.iloc[-1] - before.iloc[-1])
         amount = f"{'+' if more > 0 else MINUS}{abs(more):,}" if more else "unchanged"
-        yield replace(fact, trend=trend, change=f"{amount} in {_TREND_DAYS} days")
+        if fact.name == REMOVED and week is not None:
+            causes = dict(zip(week["cause"], week["n"].abs(), strict=True))
+            removed, again = causes[REMOVED], causes[AGAIN]
+            if again and more == removed - again:  # what the section on these days says
+                amount = f"+{removed:,}, {MINUS}{again:,} listed again"
+        yield replace(fact, trend=trend, change=f"{amount} in {WEEK_DAYS} days")
 
 
 def _actions(data: ReportData, sections: Sequence[Section]) -> list[Action]:
@@ -362,7 +388,11 @@ def _removal_action(removal: Removal, data: ReportData, at: int) -> Action | Non
 
 def _person_title(data: ReportData) -> str:
     name = data.names.get(data.user or 0)
-    return f"Exposure of {data.user_label if name is None else f'{short(name)} ({data.user_label})'}"
+    if name is None:
+        return f"Exposure of {data.user_label}"
+    if not data.has_profiles:  # the name may be somebody else's, or an alias
+        return f"Exposure of {data.user_label}, listed as {short(name)}"
+    return f"Exposure of {short(name)} ({data.user_label})"
 
 
 def _request(data: ReportData) -> Action | None:
@@ -394,20 +424,93 @@ def _over_time(data: ReportData) -> Section | None:
     section = _section(data, "status_over_time")
     if section is not None and section.table is not None:
         section = replace(section, table=section.table.drop(columns="at"))  # the same day as the period
-    forecast = data.tables["next_forecast"]
-    if section is None or forecast is None or data.user is not None or not pd.isna(forecast["open"].iloc[0]):
-        return section
-    reason = forecast["reason"].iloc[0]
-    return replace(
-        section, text=f"{section.text} There is no forecast for the next {AHEAD_DAYS} days: {reason}."
+    return section
+
+
+def _week(data: ReportData) -> Section | None:
+    """What changed in the last days: the causes, and on which sites."""
+    why, by_site = data.tables["week"], data.tables["week_by_site"]
+    if why is None or by_site is None or data.user is not None:
+        return None
+    safe = by_site if data.sharing is None else data.sharing.table(by_site)
+    changed = safe[safe[[*WHAT]].any(axis=1)]
+    start = f"since {data.as_of - pd.Timedelta(days=WEEK_DAYS):%Y-%m-%d}"
+    drawn = charts.changes(_without_idle_causes(why), provenance=f"{data.source_line} · {start}")
+    return Section(
+        section_type("week").title,
+        key="week",
+        finding=f"{drawn.layout.meta['finding']}.",
+        text=" ".join(_changes_by_site(changed)),
+        figure=drawn,
+        table=changed.reset_index(drop=True) if len(changed) else None,
+        rows=len(changed),
     )
+
+
+def _without_idle_causes(why: pd.DataFrame) -> pd.DataFrame:
+    """The causes of a change without those that did not occur; the usual ones remain."""
+    usual = why["cause"].isin([NEW, AGAIN, REMOVED]) | why.index.isin([why.index[0], why.index[-1]])
+    return why[usual | (why["n"] != 0)].reset_index(drop=True)
+
+
+def _changes_by_site(by_site: pd.DataFrame) -> Iterator[str]:
+    """Each kind of change in a sentence: the sites with most of them."""
+    for what in WHAT:
+        n = by_site.set_index("site")[what].sort_values(ascending=False, kind="stable")
+        named = [f"{short(site)} {count:,}" for site, count in n[n > 0].head(_CHANGES_NAMED).items()]
+        others = pluralize(int((n > 0).sum()) - len(named), "other site")
+        more = f" and {others}" if (n > 0).sum() > len(named) else ""
+        if named:
+            yield f"{what.capitalize()}: {', '.join(named)}{more}."
+
+
+def _score(data: ReportData) -> Section | None:
+    """Who is most exposed, what a point is, and where the names are from."""
+    names = "" if data.has_profiles or not data.names else f" Names are {LISTED_NAMES}."
+    section, points = _section(data, "score"), definition("score").partition("; ")[0]
+    if section is None or section.figure is None:
+        return section
+    return _add_words(section, f"{points.capitalize()}.{names}")
+
+
+def _changes(data: ReportData) -> Section | None:
+    return _section(data, "changes", _without_idle_causes(data["changes"]))
+
+
+def _precision(data: ReportData) -> Section | None:
+    """The precision of matches; only its finding if nobody has labelled a listing."""
+    section, table = _section(data, "precision"), data.tables["precision"]
+    if section is None or table is None or table["precision"].notna().any():
+        return section
+    return replace(section, figure=None, table=None)
+
+
+def _site_health(data: ReportData) -> Section | None:
+    """The quality of scans; without a chart if nothing vanished: it would show the open listings once more."""
+    section, table = _section(data, "site_health"), data.tables["site_health"]
+    if section is None or table is None or table[VANISHED].any() or table["is_doubtful"].any():
+        return section
+    return replace(section, figure=None)
+
+
+def _relistings(data: ReportData) -> Section | None:
+    """Relistings, and the sites that remove nothing."""
+    section, stalled = _section(data, "relistings"), data.tables["stalled"]
+    if section is None or stalled is None:
+        return section
+    rows = zip(stalled["site"], stalled["reason"], strict=True)
+    sites = [f"{short(site)} ({reason})" for site, reason in rows if data.can_name(site)]
+    words = f"Without effect so far: {'; '.join(sites)}." if sites and data.user is None else ""
+    return replace(section, title=_FAILED_TITLE, text=f"{section.text} {words}".strip())
 
 
 def _time_to_removal(data: ReportData) -> Section | None:
     section = _section(data, "time_to_removal")
     if section is None or section.figure is None:
         return section
-    return _add_words(section, f"{_without_removals(data)}{_CENSORING_NOTE}")
+    n = int(data["time_to_removal"]["n"].sum())
+    base = f"The n = {n:,} listings followed are {_followed(data, n)}. "
+    return _add_words(section, f"{_without_removals(data)}{base}{_CENSORING_NOTE}")
 
 
 def _without_removals(data: ReportData) -> str:
@@ -438,10 +541,7 @@ def _diff_by_site(data: ReportData) -> Section | None:
 def _blockers(data: ReportData) -> Section | None:
     table = data.tables["blockers"]
     if table is None:
-        words = (
-            "A history does not store what people have on file, so missing fields are not known. "
-            "Add the service: exposurekit report --live, or exposure= in Python."
-        )
+        words = f"Which fields are missing is not known: {_NO_PROFILES}"
         return Section(QUESTIONS["blockers"].title, key="blockers", text=words)
     if _is_hidden(data):
         words = f"Not shown: fewer than {FEW} people lack the same field."
@@ -483,6 +583,8 @@ def _work_queue(data: ReportData) -> Section | None:
         words += f" {_amount(data)}"
     if section.table is not None:
         words += _finished_rows(queue)
+    if data.sharing is None and any(task.note for one in work for task in one.tasks):
+        words += f" Names on file and the values to enter are missing: {_NO_PROFILES}"
     shared = work if data.sharing is None else data.sharing.removals(work, data.user)
     return replace(section, text=words.strip(), removals=shared)
 
@@ -621,13 +723,19 @@ def _with_names(chart: charts.Chart, names: Mapping[int, str]) -> charts.Chart:
 
 
 _FACT_NEEDS = ("records", "links", "score", "work_queue", "status_over_time")
-_FLEET_NEEDS = (*_FACT_NEEDS, "removal_of_all", "next_forecast")
+_FLEET_NEEDS = (*_FACT_NEEDS, "removal_of_all", "relistings", "next_forecast")
 _SPECIAL: dict[
     str, Any
 ] = {  # sections that say more than their chart and table, and the other tables they need
     "diff_by_site": (_diff_by_site,),
-    "status_over_time": (_over_time, "next_forecast"),
-    "time_to_removal": (_time_to_removal,),
+    "status_over_time": (_over_time,),
+    "time_to_removal": (_time_to_removal, "records"),
+    "changes": (_changes,),
+    "precision": (_precision,),
+    "site_health": (_site_health,),
+    "week": (_week, "week_by_site"),
+    "score": (_score,),
+    "relistings": (_relistings, "stalled"),
     "score_changes": (_score_changes,),
     "blockers": (_blockers, "best_next_fields"),
     "best_next_fields": (_best_next_fields, "blockers"),
@@ -637,7 +745,7 @@ _SPECIAL: dict[
 KINDS = {
     "fleet": Kind(
         (
-            *("by_site", "score", "status_over_time", "time_to_removal", "relistings"),
+            *("by_site", "week", "score", "status_over_time", "time_to_removal", "relistings"),
             *("blockers", "work_queue", "coverage"),
         ),
         _fleet_title,

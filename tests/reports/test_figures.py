@@ -54,7 +54,7 @@ def test_open_and_removed_counts_agree_everywhere(pages):
         assert cards["open listings"] == by_site["open"].sum() == first_number(report.finding)
         assert cards["open listings"] == first_number(finding(report, "by_site")) > 0
         assert cards["removed"] == by_site["removed"].sum() > 0
-        assert f"of {by_site['total'].sum()} found" in report.finding
+        assert f"of {by_site['total'].sum()} listings found" in report.finding
         assert by_site["open"].is_monotonic_decreasing
     last, cards = tables(pages["fleet"])["status_over_time"].iloc[-1], facts(pages["fleet"])
     assert (cards["open listings"], cards["removed"]) == (last["total"] - last["removed"], last["removed"])

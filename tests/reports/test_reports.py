@@ -16,13 +16,13 @@ import plotly.graph_objects as go
 import pytest
 from support import controls as kit
 from support import hostile_demo
-from support.histories import DAWN, Clock, Service, a_record, seen_through
+from support.histories import DAWN, Clock, Person, Service, a_record, seen_through
 from support.hostile_texts import PAYLOADS
 
 import exposurekit as ek
 from exposurekit import analysis
 from exposurekit.analysis.removal_warnings import DOCUMENT, MAILBOX
-from exposurekit.analysis.tasks import NO_VALUES, FormValue, Task
+from exposurekit.analysis.tasks import FormValue, Task
 from exposurekit.analysis.work_queue import work_queue
 from exposurekit.charts import describe
 from exposurekit.charts.theme import MINUS
@@ -34,8 +34,8 @@ from exposurekit.reports import write
 from exposurekit.reports.data import ReportSource
 from exposurekit.reports.manual_steps import removals
 from exposurekit.reports.model import ROWS_MAX, Removal
+from exposurekit.reports.sections import _FAILED_TITLE, build_report, needed_tables
 from exposurekit.reports.sections import KINDS as KIND_TYPES
-from exposurekit.reports.sections import build_report, needed_tables
 from exposurekit.text.sanitize import escaped
 
 FIRST = DAWN.date()
@@ -300,7 +300,7 @@ def test_sections_are_limited_to_what_the_source_knows(now, fleet):
     blockers = section_of(fleet, "blockers")
     assert "does not store what people have on file" in blockers.text
     assert blockers.table is None
-    assert NO_VALUES in page_of(fleet)[0]
+    assert "Names on file and the values to enter are missing" in page_of(fleet)[0]
 
 
 def test_manual_work_has_the_steps_of_every_alert(history, fleet, page):
@@ -435,12 +435,33 @@ def test_single_value_has_a_sentence_and_no_chart(full):
             assert section.finding
 
 
-def test_people_are_named_if_an_exposure_is_there(exposure, full, fleet):
-    """Those who have the same name have their id, too."""
+def test_people_with_the_same_name_have_their_id(exposure, full):
     first, last, user_id = exposure.users().iloc[0][["first_name", "last_name", "user_id"]]
-    named, unnamed = (report.figure("score").layout.yaxis.ticktext for report in (full, fleet))
-    assert f"{first} {last} (user {user_id})" in named
-    assert f"user {user_id}" in unnamed
+    assert f"{first} {last} (user {user_id})" in full.figure("score").layout.yaxis.ticktext
+
+
+def test_without_profiles_people_have_the_name_of_their_listings(tmp_path):
+    names = ("Ida Quince", "Quince, Ida", "I Quince")
+    records = [a_record(number, name=name) for number, name in enumerate(names)]
+    service, link = Service({1: Person(records), 2: Person([a_record(9, name=" ")])}), "listed as Ida Quince"
+    with seen_through(service) as exposure, History(tmp_path / "history", clock=Clock()) as history:
+        history.collect(exposure, progress=False)
+        fleet, person = ek.report(history), ek.report(history, user=1)
+    assert set(fleet.figure("score").layout.yaxis.ticktext) == {"Ida Quince", "user 2"}
+    assert "Names are as most listings of a person show them" in section_of(fleet, "score").text
+    assert (link in person.title, "names" in person.provenance) == (True, True)
+
+
+def test_a_history_begins_when_somebody_was_observed(tmp_path):
+    service, clock = Service(), Clock()
+    with seen_through(service) as exposure, History(tmp_path / "history", clock=clock) as history:
+        for day, people in enumerate([{}, {1: Person([a_record(1)])}, {1: Person([a_record(1)])}]):
+            service.people = people
+            clock.set(DAWN + timedelta(days=day))
+            history.collect(exposure.refresh(), progress=False)
+        report = ek.report(history)
+    assert report.title == "Exposure of 1 person, 2026-03-02 to 2026-03-03"
+    assert len(report.table("status_over_time")) == len(report.facts[0].trend) == 2
 
 
 def test_a_name_of_one_person_has_no_id():
@@ -664,6 +685,7 @@ def test_every_question_is_a_section(exposure, history, since):
     names = [name for name, question in QUESTIONS.items() if bool(question.required) == bool(since)]
     report = ek.report(history, exposure=exposure, since=since, sections=names)
     assert [section.key for section in report.sections] == names
-    assert [section.title for section in report.sections] == [QUESTIONS[name].title for name in names]
+    titles = {name: QUESTIONS[name].title for name in QUESTIONS} | {"relistings": _FAILED_TITLE}
+    assert [section.title for section in report.sections] == [titles[name] for name in names]
     page = report.to_html()
     assert all(f'id="{name}"' in page for name in names)
