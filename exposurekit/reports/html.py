@@ -4,7 +4,7 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -19,6 +19,7 @@ from exposurekit import charts
 from exposurekit.analysis.definitions import definition
 from exposurekit.analysis.tasks import NO_VALUE_TEXTS, WHICH_NAME, step_urls
 from exposurekit.charts.embedding import drawing_js, plotly_js
+from exposurekit.charts.theme import MINUS, format_interval, interval_label
 from exposurekit.contract.types import STATUSES
 from exposurekit.text import formatting
 from exposurekit.text.html_cards import copy_script, sparkline, stylesheet
@@ -53,6 +54,8 @@ _HEADINGS = {
     "of_pages": "points for pages",
     "title": "page title",
     "together": "removals so far",
+    "open_after": "open now",
+    "open_before": "open before",
     "unlocks": "removals with it alone",
     "unseen": "people not observed",
     "url": "page address",
@@ -61,19 +64,37 @@ _HEADINGS = {
 _SECTION_HEADINGS = {
     ("coverage", "last_complete_load"): "last complete observation",
     ("coverage", "whole"): "complete",
-    ("relistings", "episode"): "listed for the nth time",
+    ("relistings", "episode"): "times listed",
+    ("relistings", "listed_again_at"): "listed again",
+    ("relistings", "removed_at"): "removed",
     ("relistings", "status"): "status now",
+    ("time_to_removal", "n"): "listings",
     ("score", "pages"): "web pages",
+    ("blockers", "records"): "listings",
 }
 _NO_DEFINITION = {("coverage", "other")}  # defined for statuses only
-_SHARES = {"never", "never_low", "never_high"}  # shown in percent, with a bar
+_SHARES = {"never", "never_low", "never_high"}  # shown in percent
+_INTERVALS = {"median_days": ("median_low", "median_high"), "never": ("never_low", "never_high")}
+_INTERVALS |= {"precision": ("low", "high")}  # shown beside their estimate, in one column
+_INTERVAL = "interval_of_"  # begins the names of these columns
+_BARS = {"by_site": "open", "score": "score", "time_to_removal": "median_days", "work_queue": "minutes"}
+_BARS |= {
+    "status_over_time": "open",
+    "week": "open_after",
+    "diff_by_site": "open_after",
+    "site_health": "open",
+}
+_SPARSE = {"coverage", "counts"}  # tables of all cases, of which most are rare
 _CELL_KINDS = {
-    "site": "site",
+    "person": "name",
+    "site": "name",
     "status": "status",
     "href": "link",
     "url": "link",
-    **dict.fromkeys(_SHARES, "share"),
+    "never": "share",
 }
+_SIGNED = {"change"}
+_NO_COUNTS = {"user_id", "record_id", "rank", "episode"}
 _META = re.compile(r'<meta name="(generator|description)" content="([^"]*)">')
 _UNBROKEN = re.compile(r"\d{4}-\d{2}-\d{2}|\(n = [\d,]+\)\.?")
 _LEFT = ' class="left"'
@@ -171,9 +192,11 @@ def _environment() -> Environment:
         "code": _code,
         "body": _body,
         "head": _head,
+        "displayed": _displayed,
         "defined": _defined,
         "sparkline": lambda values: _SAFE(sparkline(values)),
         "dated": _dated,
+        "sentences": _sentences,
         "drawn": lambda chart: _data(_charts_json(chart)),
         "height": _height,
         "csv": lambda table: _data(formatting.as_csv(table)),
@@ -198,6 +221,32 @@ def _code(value: str) -> Markup:
     return _SAFE(f"<code{unbroken}>{escaped(value)}</code>")
 
 
+def _displayed(table: pd.DataFrame, key: str) -> dict[str, Any]:
+    """What a page displays of a table: no zeros that say nothing, and intervals in one column; and a note on the zeros."""
+    numbers = table.select_dtypes("number")
+    counts = [name for name in table.select_dtypes("integer") if name not in _NO_COUNTS]
+    zeros = [name for name in counts if len(table) and (table[name].fillna(1) == 0).all()]
+    zeros = zeros if len(zeros) < numbers.shape[1] else []
+    table = table.drop(columns=zeros)
+    if key in _SPARSE and counts:
+        empty = ~numbers.any(axis=1)
+        zeros += [str(label) for label in table.loc[empty].iloc[:, 0]] if not empty.all() else []
+        table = table[~empty] if not empty.all() else table
+    label = interval_label(table)
+    for estimate, (low, high) in _INTERVALS.items():
+        if {estimate, low, high} <= {*table.columns}:
+            as_text = _percent if estimate != "median_days" else formatting.format_value
+            ends = zip(table[low].tolist(), table[high].tolist(), strict=True)
+            texts = [format_interval(*pair, as_text, label).partition(": ")[2].rstrip(")") for pair in ends]
+            table = table.drop(columns=[low, high])
+            position = [*table.columns].index(estimate) + 1
+            table.insert(
+                position, f"{_INTERVAL}{label}{position}", [text or formatting.MISSING for text in texts]
+            )
+    names = [_heading_words(str(name), key) for name in zeros]
+    return {"table": table, "note": f"Left out, because they are zero: {', '.join(names)}." if names else ""}
+
+
 def _head(table: pd.DataFrame, key: str) -> Markup:
     """Render the headings of a table."""
     texts = zip(table.columns, _are_texts(table), strict=True)
@@ -206,15 +255,23 @@ def _head(table: pd.DataFrame, key: str) -> Markup:
 
 def _are_texts(table: pd.DataFrame) -> list[bool]:
     """Return which columns contain text, and are left-aligned."""
-    return [not is_numeric_dtype(column) or is_bool_dtype(column) for _, column in table.items()]
+    return [
+        not (is_numeric_dtype(column) or str(name).startswith(_INTERVAL)) or is_bool_dtype(column)
+        for name, column in table.items()
+    ]
 
 
 def _heading(name: str, key: str, *, is_text: bool = False) -> str:
     """Render a column heading, with its definition as a tooltip."""
     words = "" if (key, name) in _NO_DEFINITION else definition(name)
     title = f' title="{escaped(words)}"' if words else ""
-    heading = _SECTION_HEADINGS.get((key, name)) or _HEADINGS.get(name) or name.replace("_", " ")
-    return f'<th scope="col"{_LEFT if is_text else ""}{title}>{escaped(heading)}</th>'
+    return f'<th scope="col"{_LEFT if is_text else ""}{title}>{escaped(_heading_words(name, key))}</th>'
+
+
+def _heading_words(name: str, key: str) -> str:
+    if name.startswith(_INTERVAL):
+        return name.removeprefix(_INTERVAL).rstrip("0123456789")
+    return _SECTION_HEADINGS.get((key, name)) or _HEADINGS.get(name) or name.replace("_", " ")
 
 
 def _defined(name: str) -> Markup:
@@ -225,7 +282,7 @@ def _defined(name: str) -> Markup:
     return _SAFE(f'<dfn tabindex="0" title="{escaped(words)}" aria-label="{label}">{escaped(name)}</dfn>')
 
 
-def _body(table: pd.DataFrame) -> Markup:
+def _body(table: pd.DataFrame, key: str) -> Markup:
     """Render the rows of a table; a template loop would double the rendering time."""
     shares = {
         name: table[name].map(_percent, na_action="ignore").astype("str") for name in _SHARES & {*table}
@@ -234,21 +291,33 @@ def _body(table: pd.DataFrame) -> Markup:
     yes_or_no = {
         str(name): table[name].map({True: "yes", False: "no"}) for name in table.select_dtypes("bool")
     }
+    signed = {name: table[name].map(_signed, na_action="ignore").astype("str") for name in _SIGNED & {*table}}
     days = {
         str(name): table[name].dt.strftime("%Y-%m-%d")
         for name in table.select_dtypes("datetimetz")
         if (table[name].dropna() == table[name].dropna().dt.normalize()).all()
     }
     are_texts = _are_texts(table)
-    kinds = [_CELL_KINDS.get(str(name), "") for name in table]
+    kinds = [_cell_kind(table[name], key) for name in table]
     rows = [
         "".join(
             cells.get(key) or cells.setdefault(key, _cell(*key))
             for key in zip(kinds, are_texts, row, strict=True)
         )
-        for row in formatting.rows(table.assign(**shares, **yes_or_no, **days))
+        for row in formatting.rows(table.assign(**shares, **signed, **yes_or_no, **days))
     ]
     return _SAFE("\n".join(f"<tr>{row}</tr>" for row in rows))
+
+
+def _cell_kind(column: "pd.Series[Any]", key: str) -> str:
+    """How the cells of a column are displayed; ``bar`` is followed by the number that fills the cell."""
+    if column.name == _BARS.get(key) and len(column) > 1 and pd.notna(most := column.max()) and most > 0:
+        return f"bar {most}"
+    return _CELL_KINDS.get(str(column.name), "")
+
+
+def _signed(n: float) -> str:
+    return f"{n:+,.0f}".replace("-", MINUS) if n else "0"
 
 
 def _percent(share: float) -> str:
@@ -261,15 +330,25 @@ def _cell(kind: str, is_text: bool, text: str) -> str:  # noqa: FBT001
         kind = ""
     if kind == "share":
         return f'<td class="share" style="--share:{content}">{content}</td>'
+    if kind.startswith("bar"):
+        share = float(text.replace(",", "")) / float(kind.split()[1])
+        return f'<td class="share" style="--share:{share:.0%}">{content}</td>'
+    if text == "0":
+        return '<td class="zero">0</td>'
     if kind == "status":
         name = text.replace(" ", "-") if text in STATUSES else "other"
         return f'<td class="left"><span class="chip {name}">{content}</span></td>'
     if kind == "link":
         return f'<td class="left link">{link_with_path(text)}</td>'
-    is_short = len(text) <= _UNBROKEN_MAX and (kind == "site" or text[:1].isdigit())
+    is_short = len(text) <= _UNBROKEN_MAX and (kind == "name" or text[:1].isdigit())
     names = [*(["unbroken"] if is_short else []), *(["left"] if is_text else [])]
     classes = f' class="{" ".join(names)}"' if names else ""
     return f"<td{classes}>{content}</td>"
+
+
+def _sentences(parts: Iterable[str]) -> str:
+    """Join parts of a text as sentences; empty ones are left out."""
+    return " ".join(f"{part[0].upper()}{part[1:].rstrip('.')}." for part in parts if part)
 
 
 def _dated(text: str) -> Markup:

@@ -11,7 +11,7 @@ import exposurekit as ek
 from exposurekit.analysis import DEFINITIONS
 from exposurekit.charts.theme import percent
 from exposurekit.history import History
-from exposurekit.reports.html import _heading
+from exposurekit.reports.html import _displayed, _heading
 
 
 @pytest.fixture(scope="module")
@@ -173,7 +173,9 @@ class Titles(HTMLParser):
 def test_each_figure_has_its_definition_on_hover(pages):
     for report in pages.values():
         figures = Titles(report.to_html()).definition_by_text
-        columns = {(key, name) for key, table in tables(report).items() for name in table}
+        columns = {
+            (key, name) for key, table in tables(report).items() for name in _displayed(table, key)["table"]
+        }
         defined = {
             *(fact.name for fact in report.facts if fact.name in DEFINITIONS),
             *(heading_of(key, name) for key, name in columns if name in DEFINITIONS),
@@ -208,7 +210,7 @@ def test_no_heading_is_a_raw_column_name(pages):
         heading_of(key, name)
         for page in pages.values()
         for key, table in tables(page).items()
-        for name in table
+        for name in (*table, *_displayed(table, key)["table"])
     ]
     assert [heading for heading in headings if "_" in heading] == []
     assert heading_of("time_to_removal", "never") == "not removed"

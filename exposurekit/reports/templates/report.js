@@ -2,8 +2,9 @@
 (() => {
   "use strict";
   const FEW = 5; // rows that are read faster than filtered
-  const number = /^-?[\d,]*\.?\d+%?$/;
-  const value = (text) => (number.test(text) ? parseFloat(text.replace(/,/g, "")) : text.toLowerCase());
+  const number = /^(?:from |up to )?([-+\u2212]?[\d,]*\.?\d+)%?(?:\u2013[\d.,]+%?)?$/; // or an interval, by its lower end
+  const value = (text) => (number.test(text)
+    ? parseFloat(number.exec(text)[1].replace(/,/g, "").replace("\u2212", "-")) : text.toLowerCase());
   function compared(a, b) {
     if ((a === "—") !== (b === "—")) return a === "—" ? 1 : -1; // missing values come last
     const [x, y] = [value(a), value(b)];
@@ -39,7 +40,9 @@
     const label = document.createElement("label");
     const search = document.createElement("input");
     search.type = "search";
-    label.append("Filter ", search);
+    search.placeholder = "Filter rows";
+    search.setAttribute("aria-label", `Filter ${table.caption.textContent}`);
+    label.append(search);
     const count = document.createElement("span");
     count.setAttribute("role", "status");
     search.addEventListener("input", () => {
@@ -64,8 +67,8 @@
       URL.revokeObjectURL(link.href);
     });
     const rows = table.tBodies[0].rows.length;
-    if (rows > FEW) row.append(label);
-    row.append(save, count);
+    if (rows > FEW) row.append(label, count);
+    row.append(save);
     numbers.querySelector(".wide").before(row);
     if (rows > 1) sorting(table);
   }
