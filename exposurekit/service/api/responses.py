@@ -9,6 +9,8 @@ from exposurekit.contract import codec, xml
 from exposurekit.contract.codec import MEDIA_TYPES
 from exposurekit.service.errors import ApiError
 
+# XML has a parameter for its encoding; JSON has none, because it is always UTF-8 (RFC 8259).
+_CONTENT_TYPES = {"json": MEDIA_TYPES["json"], "xml": f"{MEDIA_TYPES['xml']}; charset=utf-8"}
 _MESSAGES = {404: "there is nothing at this path", 405: "this path does not take this method"}
 
 
@@ -23,14 +25,17 @@ def format_of(scope: Scope) -> str:
 
 def encoded(body: bytes, encoding: str, *, status: int = 200) -> Response:
     """Return a response with an encoded body."""
-    return Response(body, status, media_type=MEDIA_TYPES[encoding])
+    return Response(body, status, media_type=_CONTENT_TYPES[encoding])
 
 
 def error(scope: Scope, status: int, message: str, headers: dict[str, str] | None = None) -> Response:
     """Return an error response. spec does not say: the shape of error bodies; here ``{"error": message}``."""
-    if format_of(scope) == "json":
-        return Response(codec.encode({"error": message}, "json"), status, headers, MEDIA_TYPES["json"])
-    return Response(xml.write({"message": message}, root="error"), status, headers, MEDIA_TYPES["xml"])
+    encoding = format_of(scope)
+    if encoding == "json":
+        body = codec.encode({"error": message}, encoding)
+    else:
+        body = xml.write({"message": message}, root="error")
+    return Response(body, status, headers, _CONTENT_TYPES[encoding])
 
 
 def api_error(scope: Scope, refusal: ApiError) -> Response:

@@ -157,6 +157,7 @@ XML = """<?xml version="1.0" encoding="UTF-8"?>
 <addresses type="array"><address><city>Oakmere</city><state>CA</state></address>
 <address><city>Fernhill</city><state>NY</state></address></addresses>
 <emails><email><address>a@x.example</address></email><email><address>b@x.example</address></email></emails></user>"""
+XML_TYPE = "application/xml; charset=utf-8"
 FORM = {"content-type": "application/x-www-form-urlencoded"}
 BODIES = {
     "json": {"json": PERSON},
@@ -202,7 +203,7 @@ def test_responses_in_json_and_xml_have_the_same_content(service, jane, operatio
     as_xml = service.call(operation.method, path + ".xml", jane)
     accepted = service.call(operation.method, path, jane, headers={"accept": "application/xml"})
     assert [one.headers["content-type"] for one in (bare, as_json)] == ["application/json"] * 2
-    assert [one.headers["content-type"] for one in (as_xml, accepted)] == ["application/xml"] * 2
+    assert [one.headers["content-type"] for one in (as_xml, accepted)] == [XML_TYPE] * 2
     assert bare.content == as_json.content
     assert as_xml.content == accepted.content
     shape = shape_of_model(operation.reply)
@@ -232,6 +233,7 @@ def test_an_unknown_path_or_suffix_is_a_404(service, path):
         ("POST", "/users/1.json", {"GET", "HEAD", "PUT"}),
         ("PUT", "/users/1/records", {"GET", "HEAD"}),
         ("PATCH", "/users/1/alerts.xml", {"GET", "HEAD"}),
+        ("TRACE", "/users", {"GET", "HEAD", "POST"}),
     ],
 )
 def test_another_method_is_a_405_with_the_allowed_ones(service, method, path, allowed):
@@ -243,7 +245,7 @@ def test_another_method_is_a_405_with_the_allowed_ones(service, method, path, al
 def test_errors_are_in_the_requested_encoding(service):
     """Where the specification is silent: "error body"."""
     response = service.http.get(f"{service.root}/users.xml")
-    assert response.headers["content-type"] == "application/xml"
+    assert response.headers["content-type"] == XML_TYPE
     assert response.text == (
         '<?xml version="1.0" encoding="UTF-8"?>\n<error>\n  <message>api_secret is missing</message>\n</error>\n'
     )
