@@ -21,7 +21,7 @@ from pydantic import (
 )
 
 from exposurekit.contract import codec
-from exposurekit.contract.types import INT64_MAX, BirthDate
+from exposurekit.contract.types import INT64_MAX, BirthDate, EpochSeconds
 from exposurekit.errors import InvalidResponse
 
 SERVICE = {"limits": True}  # the validation context of our own service
@@ -93,10 +93,11 @@ def _not_boolean_or_float(value: Any) -> Any:
 
 
 _TEXT_SCHEMA = {"type": "string", "maxLength": TEXT_MAX, "pattern": f"^[^{_FORBIDDEN}]*$"}
+_PHONE_SCHEMA = _TEXT_SCHEMA | {"pattern": rf"^(?:{_PHONE_NUMBER.pattern}|[ \t\r\n]*)$"}
 TextInput = Annotated[str, AfterValidator(_checked_text), WithJsonSchema(_TEXT_SCHEMA)]
 FlagInput = Annotated[bool | None, BeforeValidator(_boolean, json_schema_input_type=bool)]
 BirthDateInput = Annotated[
-    BirthDate, BeforeValidator(_not_boolean_or_float, json_schema_input_type=int | None)
+    BirthDate, BeforeValidator(_not_boolean_or_float, json_schema_input_type=EpochSeconds | None)
 ]
 
 
@@ -154,7 +155,7 @@ class EmailItem(Item):
 class PhoneNumberItem(Item):
     """A phone number in a request."""
 
-    number: Annotated[TextInput, AfterValidator(_digits)] | None = None
+    number: Annotated[TextInput, AfterValidator(_digits), WithJsonSchema(_PHONE_SCHEMA)] | None = None
 
 
 class AddressItem(Item):

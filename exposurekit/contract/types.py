@@ -90,9 +90,9 @@ def _instant(text: str) -> datetime:
 Id = Annotated[int, Field(ge=0, le=INT64_MAX)]
 Secret = int | str
 Age = Annotated[int, Field(ge=0, le=32_767)]
+EpochSeconds = Annotated[int, Field(ge=EPOCH_MIN, le=EPOCH_MAX)]
 BirthDate = Annotated[
-    Annotated[int, Field(ge=EPOCH_MIN, le=EPOCH_MAX)] | None,
-    BeforeValidator(epoch_seconds, json_schema_input_type=int | None),
+    EpochSeconds | None, BeforeValidator(epoch_seconds, json_schema_input_type=EpochSeconds | None)
 ]
 Steps = Annotated[list[str] | str | None, AfterValidator(split_steps)]
 Instant = Annotated[datetime, BeforeValidator(service_instant)]

@@ -7,8 +7,10 @@ import re
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pydantic import TypeAdapter
 from support.services import JANE
 
+from exposurekit.contract.inputs import PhoneNumberItem
 from exposurekit.contract.operations import CREATE_USER, LIST_USERS, UPDATE_USER
 from exposurekit.service.api import parameters
 from exposurekit.service.errors import ApiError
@@ -98,6 +100,31 @@ def test_every_format_of_a_value_is_accepted(name, value, stored):
 @pytest.mark.parametrize("value", ["555-CALL", "\N{ARABIC-INDIC DIGIT FIVE}", "+", "1;2"])
 def test_an_invalid_phone_number_is_rejected(value):
     assert refusal_of(UPDATE_USER, phone_numbers=[{"number": value}]) == "phone_numbers[0][number] is invalid"
+
+
+@pytest.mark.parametrize(
+    ("number", "is_accepted"),
+    [
+        *((number, True) for number in ("555 123-4567", "+1 (555) 123/45.67", "5", "", " ")),
+        *((number, False) for number in ("555-CALL", "+", "1;2", "5\x00", "5" * 1001)),
+    ],
+)
+def test_a_phone_number_is_accepted_as_its_schema_says(number, is_accepted):
+    [schema, _] = PhoneNumberItem.model_json_schema()["properties"]["number"]["anyOf"]
+    fits = re.search(schema["pattern"], number) is not None and len(number) <= schema["maxLength"]
+    assert fits is is_accepted
+    if is_accepted:
+        assert validated(UPDATE_USER, {"phone_numbers": [{"number": number}]})
+    else:
+        assert "[number] is invalid" in refusal_of(UPDATE_USER, phone_numbers=[{"number": number}])
+
+
+@pytest.mark.parametrize(("limit", "beyond"), [("minimum", -1), ("maximum", 1)])
+def test_a_birth_date_is_accepted_as_its_schema_says(limit, beyond):
+    [parameter] = [one for one in UPDATE_USER.parameters if one.name == "birth_date"]
+    [schema, _] = TypeAdapter(parameter.type).json_schema()["anyOf"]
+    assert validated(UPDATE_USER, {"birth_date": schema[limit]}) == {"birth_date": schema[limit]}
+    assert refusal_of(UPDATE_USER, birth_date=schema[limit] + beyond) == "birth_date is invalid"
 
 
 def test_a_blank_clears_a_list_a_text_and_a_date():
