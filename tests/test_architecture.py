@@ -233,6 +233,34 @@ def test_heavy_packages_are_imported_in_one_place():
     ] == []
 
 
+# Text from outside must not become code, an object or a command, and a secret must not be guessable.
+DANGEROUS = {
+    *("subprocess", "multiprocessing", "ctypes", "pickle", "marshal", "shelve", "random", "uuid"),
+    *("eval", "exec", "compile", "__import__", "os.system", "os.popen", "os.fork"),
+    *("hashlib.md5", "hashlib.sha1", "hashlib.new", "ssl.CERT_NONE"),
+}
+
+
+def dangers_in(path):
+    yield from imports(path)
+    for node in syntax(path)[0]:
+        if isinstance(node, ast.Name | ast.Attribute):
+            yield ast.unparse(node), node.lineno
+
+
+def test_the_service_neither_runs_commands_nor_evaluates_text():
+    paths = [path for path in modules() if package_of(path) in SERVICE_IMPORTS]
+    assert [
+        f"{path}:{line} {name}" for path in paths for name, line in dangers_in(path) if name in DANGEROUS
+    ] == []
+
+
+def test_dangerous_calls_and_imports_are_seen(tmp_path):
+    path = tmp_path / "one.py"
+    path.write_text("from subprocess import run\nimport os\nos.system(eval('x'))\nre.compile('y')\n")
+    assert {name for name, _ in dangers_in(path)} & DANGEROUS == {"subprocess", "os.system", "eval"}
+
+
 def importers():
     """Each module, and the modules that import it at their top."""
     # A package's own file only passes names on.

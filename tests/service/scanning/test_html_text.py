@@ -63,6 +63,7 @@ def test_title_and_text_are_bounded():
         ("xjune.o@example.com", ()),
         ("the.june.o@example.com", ()),
         ("june.o@example.community", ()),
+        ("junexo@example.com", ()),
         ("june.o at example.com", ()),
         ("call 6095550123", ("phone",)),
         ("call (609) 555-0123!", ("phone",)),

@@ -118,6 +118,12 @@ def test_a_form_sends_the_fields_of_its_definition(town, send):
     assert forms(town) == [form, form | {"page": ""}]
 
 
+@pytest.mark.usefixtures("site")
+def test_a_value_with_braces_is_sent_as_it_is(town, send):
+    send(definition(removal=by_form(fields={"name": "{name}"})), name="{email} {0.__class__}")
+    assert forms(town) == [{"name": "{email} {0.__class__}"}]
+
+
 @pytest.mark.parametrize(
     ("locations", "street"),
     [

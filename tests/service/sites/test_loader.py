@@ -81,6 +81,15 @@ def test_a_definition_is_read_with_its_defaults():
         (WHOLE + "verification: {every_days: 0.5}", 19, "verification.every_days: should be greater"),
         (WHOLE + "verification: {confirmations: 1}", 19, "verification.confirmations: should be greater"),
         (edited("opt_out_url: http:", "opt_out_url: ftp:"), 6, "opt_out_url: is not an http or https URL"),
+        *(
+            (edited("{last_name}", field), 10, f"search.fields.name: has {problem}")
+            for field, problem in (
+                ("{last_name!r}", "a format specification"),
+                ("{last_name:>9}", "a format specification"),
+                ("{last_name.__class__}", "unknown fields: last_name.__class__"),
+                ("{last_name[0]}", "unknown fields: last_name[0]"),
+            )
+        ),
         (WHOLE + "? [a]\n: b\n", 19, "a key is not text"),
         (WHOLE + f"zzz: {'1' * 41}\n", 19, "a number is too long"),
     ],
