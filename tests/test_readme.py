@@ -26,6 +26,7 @@ MANUALS = {
     for name in (
         "README.md",
         *(f"exposurekit/{package}/README.md" for package in PACKAGES_WITH_MANUAL),
+        "exposurekit/service/ASVS.md",
         "tests/README.md",
     )
 }
@@ -239,7 +240,7 @@ def test_links_resolve(name):
         if "://" in target:
             continue
         path, _, anchor = target.partition("#")
-        file = (ROOT / name).parent / path
+        file = (ROOT / name).parent / (path or Path(name).name)
         assert file.is_file(), target
         headings = re.findall(r"^#+ (.*)$", file.read_text(), re.MULTILINE) if anchor else []
         assert not anchor or anchor in {heading.lower().replace(" ", "-") for heading in headings}, target
