@@ -7,7 +7,7 @@ The queries read the views ``people`` (before the run), ``changes``, ``checkpoin
 from exposurekit.analysis import LISTED, UNKNOWN, VANISHED
 from exposurekit.contract.types import REMOVED
 from exposurekit.history.sql import is_open
-from exposurekit.history.storage.schema import BUCKET_SQL, CONTENT_OF, PEOPLE_COUNTED
+from exposurekit.history.storage.schema import BUCKET_SQL, CONTENT_OF, PEOPLE_COUNTED, within_buckets
 
 # All users of the run, and how their load counts. Of a user in two parts, the earlier one counts.
 LOADED_USERS = f"""
@@ -76,13 +76,14 @@ _RECENT = """
     ) WHERE position = 1
 """
 _WITHIN = "AND bucket BETWEEN $low AND $high"
+_OF_BUCKETS = f"AND {within_buckets('$low', '$high')}"
 _STATE_COLUMNS = ("seq", "seen_at", "site", "status", "prev_status", "episode", "episode_at", "left_censored")
 
 
 def state(kind: str) -> str:
     """Select every item of a kind before the run, with the hash of its content."""
-    recent = _RECENT.format(table="changes", within=f"AND kind = '{kind}' {_WITHIN}")
-    content = _RECENT.format(table=CONTENT_OF[kind], within=_WITHIN)
+    recent = _RECENT.format(table="changes", within=f"AND kind = '{kind}' {_OF_BUCKETS}")
+    content = _RECENT.format(table=CONTENT_OF[kind], within=_OF_BUCKETS)
     newer = ", ".join(
         f"CASE WHEN recent.seq IS NULL THEN old.{name} ELSE recent.{name} END AS {name}"
         for name in _STATE_COLUMNS
@@ -91,7 +92,7 @@ def state(kind: str) -> str:
     SELECT before.* EXCLUDE (old_hash), coalesce(content.hash, old_hash) AS hash FROM (
         SELECT coalesce(recent.user_id, old.user_id) AS user_id, coalesce(recent.key, old.key) AS key,
             {newer}, old.hash AS old_hash
-        FROM (SELECT * FROM checkpoint WHERE kind = '{kind}' {_WITHIN}) AS old
+        FROM (SELECT * FROM checkpoint WHERE kind = '{kind}' {_OF_BUCKETS}) AS old
         FULL JOIN ({recent}) AS recent ON recent.user_id = old.user_id AND recent.key = old.key
     ) AS before LEFT JOIN ({content}) AS content ON content.user_id = before.user_id AND content.key = before.key
     """

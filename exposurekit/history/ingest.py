@@ -201,13 +201,14 @@ class _Ingester:
         plan, ends = self._staged.plan, self._staged.ends()
         complete = len(ends) >= plan.shards and all(end.complete for end in ends.values())
         erased_at = self._store.erased_at()
-        before = [
-            row["started_at"]
-            for row in collection_runs(self._store).to_pylist()
-            if row["complete"] and row["finished_at"] <= plan.started_at and row["seq"] < self._seq
+        runs = collection_runs(self._store)
+        is_before = pc.and_(
+            pc.less(runs["seq"], self._seq), pc.less_equal(runs["finished_at"], plan.started_at)
+        )
+        if erased_at is not None:
             # Runs before an erasure included the erased person, so they do not tell who is new.
-            if erased_at is None or row["started_at"] > erased_at
-        ]
+            is_before = pc.and_(is_before, pc.greater(runs["started_at"], erased_at))
+        before = runs.filter(pc.and_(is_before, runs["complete"]))["started_at"]
         return {
             "seq": self._seq,
             "started_at": plan.started_at,
@@ -215,7 +216,7 @@ class _Ingester:
             "origin": plan.origin,
             "scope": plan.scope,
             "complete": complete and plan.origin == "collect",
-            "first_registered_after": max(before, default=None),
+            "first_registered_after": pc.max(before).as_py(),
             "checkpointed": self._store.version("checkpoint", "checkpoint"),
         }
 
@@ -256,7 +257,9 @@ class _Ingester:
         if rows > maintenance.IN_MEMORY_ROWS:  # as in a large first run: stream one table after the other
             for name, text in texts.items():
                 if (selection := self._select_step(cursor, name, text, buckets)) is not None:
-                    self._store.append(name, selection.to_arrow_reader(maintenance.BATCH_ROWS), once=once)
+                    self._store.append(
+                        name, selection.to_arrow_reader(maintenance.BATCH_ROWS), once=once, count=rows
+                    )
             return
         tables = {
             name: selection.to_arrow_table()
@@ -265,7 +268,7 @@ class _Ingester:
         }
         threads = 2 if rows > maintenance.SINGLE_THREAD_ROWS else 1
         with ThreadPoolExecutor(threads) as writers:  # each compresses its table
-            [*writers.map(lambda name: self._store.append(name, tables[name], once=once), tables)]
+            [*writers.map(lambda name: self._store.append(name, tables[name], once=once, count=rows), tables)]
 
     def _select_step(self, cursor: Any, name: str, text: str, buckets: tuple[int, int]) -> Any:
         """Select a step's rows for a table, lazily; None if there are none."""

@@ -22,6 +22,7 @@ from exposurekit.history.storage.schema import (
     CONTENT_OF,
     KINDS,
     PEOPLE_COUNTED,
+    SHARED,
     TABLES,
     bucket_of,
     in_parts,
@@ -62,7 +63,7 @@ class Schedule:
             rows plus this number.
         checkpoint_files, rows_per_file: It is also due if they are in more files than this number plus one per so many
             items: reading them then costs about as much as a checkpoint.
-        max_files, files_per_bucket: Files are merged if a table has more below the least of `TIERS` than the first
+        max_files, files_per_bucket: Files are merged if a table has more below half of the least of `TIERS` than the first
             number, and than the second number for each of its buckets; half as many more for each further tier.
         max_merged_bytes: How much is merged after one run, about; the rest follows after the next ones.
         keep_hours: How long readers can use the files that were merged.
@@ -70,8 +71,8 @@ class Schedule:
             merge of the table.
     """
 
-    checkpoint_share: float = 0.5
-    checkpoint_rows: int = 10_000
+    checkpoint_share: float = 0.25
+    checkpoint_rows: int = 2_000
     checkpoint_files: int = 480
     rows_per_file: int = 1_000
     max_files: int = 16
@@ -136,7 +137,9 @@ def merges_due(store: Store, schedule: Schedule) -> list[Merge]:
     for name in TABLES:
         files = store.file_sizes(name)
         for tier, below in reversed([*enumerate(TIERS)]):
-            smaller = [(bucket, size) for bucket, size in files if size < below]
+            smaller = [
+                (bucket, size) for bucket, size in files if size < below // 2
+            ]  # two of them are merged
             counts = Counter(bucket for bucket, _ in smaller)
             limit = max(schedule.max_files, schedule.files_per_bucket * len(counts))
             if len(smaller) > limit * (1 + tier / 2) and left > 0:
@@ -185,7 +188,7 @@ def checkpoint(store: Store, seq: int) -> None:
                 for kind in kinds:
                     yield cursor.sql(_state_sql(kind), params=parameters | buckets).to_arrow_table()
 
-        store.append("checkpoint", groups(), once=("checkpoint", seq), overwrite=True)
+        store.append("checkpoint", groups(), once=("checkpoint", seq), overwrite=True, count=items)
 
 
 def state_files(store: Store, after: int) -> dict[str, Files]:
@@ -266,16 +269,18 @@ def _erase(store: Store, user_id: int) -> int:
 
 
 def _erase_rows(store: Store, engine: DuckDB, name: str, user_id: int) -> int:
-    bucketed = TABLES[name].bucketed
-    within = f"bucket = {bucket_of(user_id)}" if bucketed else "true"
-    with engine.views(store.snapshot(name)) as cursor:
-        text = f"SELECT count(*) FROM {name} WHERE {within} AND user_id = $user_id"
-        [[rows]] = cursor.execute(text, {"user_id": user_id}).fetchall()
-        if rows:
-            text = f"SELECT * FROM {name} WHERE {within} AND user_id <> $user_id"
-            others = cursor.sql(text, params={"user_id": user_id}).to_arrow_reader(BATCH_ROWS)
-            store.replace(name, others, bucket_of(user_id) if bucketed else None)
-    return int(rows)
+    erased = 0
+    for partition in (SHARED, bucket_of(user_id)) if TABLES[name].bucketed else (None,):
+        within = "true" if partition is None else f"bucket = {partition}"
+        with engine.views(store.snapshot(name)) as cursor:
+            text = f"SELECT count(*) FROM {name} WHERE {within} AND user_id = $user_id"
+            [[rows]] = cursor.execute(text, {"user_id": user_id}).fetchall()
+            if rows:
+                text = f"SELECT * FROM {name} WHERE {within} AND user_id <> $user_id"
+                others = cursor.sql(text, params={"user_id": user_id}).to_arrow_reader(BATCH_ROWS)
+                store.replace(name, others, partition)
+            erased += int(rows)
+    return erased
 
 
 def personal_values(store: Store, user_id: int) -> set[str]:

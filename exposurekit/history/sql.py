@@ -9,10 +9,11 @@ from collections.abc import Collection, Iterable
 
 from exposurekit.analysis import NOT_OPEN, UNKNOWN, VANISHED
 from exposurekit.contract.types import REMOVED
+from exposurekit.history.storage.schema import SHARED, within_buckets
 
 _INGESTED = "seq <= :upto"
 ITEM_ORDER = ("user_id", "first_seen_at", "key")
-_WITHIN = "bucket BETWEEN :low AND :high"
+_WITHIN = within_buckets(":low", ":high")
 _NOT_OPEN = ", ".join(f"'{status}'" for status in NOT_OPEN)
 
 
@@ -78,7 +79,9 @@ def transitions(
     n = "SUM(n)" if table == "cube" else "COUNT(*)"
     instant = "day" if table == "cube" else "seen_at"
     within = ", ".join(map(str, sorted(buckets)))
-    people = f"AND bucket IN ({within}) AND user_id IN (SELECT user_id FROM selected)" if buckets else ""
+    people = (
+        f"AND bucket IN ({SHARED}, {within}) AND user_id IN (SELECT user_id FROM selected)" if buckets else ""
+    )
     return f"""
     SELECT {columns}, CAST({n} AS BIGINT) AS n FROM {table}
     WHERE kind = :kind AND {instant} > :after AND {instant} <= :until AND {_INGESTED} {people}
@@ -86,17 +89,21 @@ def transitions(
     """
 
 
-def last_changes(columns: Iterable[str] = ("*",), where: str = "TRUE") -> str:
-    """Select the last change of every item at an instant, without its content. Parameters: ``kind``, ``as_of``."""
+def last_changes(columns: Iterable[str] = ("*",), *, by_bucket: bool = False) -> str:
+    """Select the last change of every item at an instant, without its content. Parameters: ``kind``, ``as_of``.
+
+    With ``by_bucket``, those in the buckets ``low`` to ``high``.
+    """
+    within = within_buckets(":low", ":high", "changes") if by_bucket else "TRUE"
     return f"""
     SELECT {", ".join(columns)} FROM (
         SELECT changes.*, changes.seen_at AS changed_at, newest.first_seen_at FROM changes
         JOIN (
             SELECT user_id, key, MAX(seq) AS seq, MIN(seen_at) AS first_seen_at FROM changes
-            WHERE kind = :kind AND seen_at <= :as_of AND {_INGESTED} AND {where} GROUP BY user_id, key
+            WHERE kind = :kind AND seen_at <= :as_of AND {_INGESTED} AND {within} GROUP BY user_id, key
         ) newest ON changes.kind = :kind AND newest.user_id = changes.user_id AND newest.key = changes.key
             AND newest.seq = changes.seq
-        WHERE {where}
+        WHERE {within}
     ) last_change
     """
 
@@ -115,8 +122,8 @@ def items(table: str) -> str:
         SELECT user_id, key, MAX(seq) AS seq FROM {table}
         WHERE seen_at <= :as_of AND {_INGESTED} AND {_WITHIN} GROUP BY user_id, key
     ) newest ON newest.user_id = content.user_id AND newest.key = content.key AND newest.seq = content.seq
-    JOIN ({last_changes(where=_WITHIN)}) last_change ON last_change.user_id = content.user_id AND last_change.key = content.key
-    WHERE content.{_WITHIN}
+    JOIN ({last_changes(by_bucket=True)}) last_change ON last_change.user_id = content.user_id AND last_change.key = content.key
+    WHERE {within_buckets(":low", ":high", "content")}
     ORDER BY content.user_id, last_change.first_seen_at, content.key
     """
 

@@ -437,6 +437,7 @@ def collected(tmp_path_factory):
 
     def collect(day):
         clock.set(DAWN + timedelta(days=day), DAWN + timedelta(days=day, minutes=5))
+        history._store.shared_rows = (0, 100)[day % 2]  # in files of one bucket, or of all
         history.collect(exposure)
 
     def people(*statuses, broken=()):

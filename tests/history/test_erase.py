@@ -10,6 +10,7 @@ from support.histories import DAWN, Clock, Person, a_link, a_record, an_alert
 
 from exposurekit.errors import ConfigurationError, InvalidArgument
 from exposurekit.history import History
+from exposurekit.history.storage.delta import SHARED_ROWS
 
 DAY = timedelta(days=1)
 
@@ -26,9 +27,11 @@ def base(served_exposure, tmp_path_factory):
     service.people = {1: person(1), 2: person(2)}
     clock = Clock()
     with History(tmp_path_factory.mktemp("base") / "history", clock=clock) as history:
-        for day in (0, 1):
+        for day, shared_rows in enumerate((SHARED_ROWS, 0)):  # in files of all buckets, and of one
             clock.set(DAWN + day * DAY)
+            history._store.shared_rows = shared_rows
             history.collect(exposure)
+            service.people = {1: person(1), 2: person(2, "pending removal")}
         yield history
 
 
@@ -121,7 +124,7 @@ def test_the_manifest_has_the_erasures_time_without_the_id(erasable, tmp_path):
     clock.set(DAWN + 2 * DAY)
     history.erase(2)
     manifest = (tmp_path / "history" / "history.json").read_text()
-    assert manifest == '{"records_by": "id", "format": 3, "erased_at": "2026-03-03T20:00:00+00:00"}'
+    assert manifest == '{"records_by": "id", "format": 4, "erased_at": "2026-03-03T20:00:00+00:00"}'
     (tmp_path / "history" / "history.json").write_text('{"records_by": "id", "erased_at": "soon"}')
     with pytest.raises(ConfigurationError, match="put it back from a copy"):
         History(tmp_path / "history")

@@ -13,6 +13,7 @@ from support.histories import DAWN, Clock, Person, a_record
 from exposurekit.history import History
 from exposurekit.history.maintenance import FILE_BYTES, TIERS, Schedule, maintain_if_due, merges_due
 from exposurekit.history.storage.delta import Store
+from exposurekit.history.storage.schema import SHARED
 
 RUNS = 5
 TWO_DAYS_S = 2 * 86_400
@@ -20,7 +21,7 @@ TWO_DAYS_S = 2 * 86_400
 
 @pytest.fixture
 def history(served_exposure, tmp_path):
-    """Two people of different buckets, each with a listing that changes in every run."""
+    """Two people, each with a listing that changes in every run."""
     service, exposure = served_exposure
     service.clear()
     clock = Clock()
@@ -61,10 +62,10 @@ def test_more_small_files_than_the_schedule_allows_are_merged(history):
         maintain(store, **limits)
         return files_by_bucket(store)
 
-    assert maintained() == [RUNS, RUNS]
-    assert maintained(max_files=2 * RUNS, files_per_bucket=1) == [RUNS, RUNS]
-    assert maintained(max_files=1, files_per_bucket=RUNS) == [RUNS, RUNS]
-    assert maintained(max_files=1, files_per_bucket=1) == [1, 1]
+    assert maintained() == [RUNS]
+    assert maintained(max_files=RUNS, files_per_bucket=1) == [RUNS]
+    assert maintained(max_files=1, files_per_bucket=RUNS) == [RUNS]
+    assert maintained(max_files=1, files_per_bucket=1) == [1]
     assert_frame_equal(history.records(), records)
     assert_frame_equal(history.status_over_time(), changes)
     assert not history.verify()
@@ -85,7 +86,9 @@ class SizedStore(Store):
     ("sizes", "below", "buckets"),
     [
         ([(1, FILE_BYTES)] * 100, None, None),
-        ([(1, FILE_BYTES - 1)] * 16, None, None),
+        ([(1, FILE_BYTES // 2)] * 100, None, None),  # no two of them fit
+        ([(1, FILE_BYTES // 2 - 1)] * 40, None, None),
+        ([(1, FILE_BYTES // 2 - 1)] * 41, FILE_BYTES, (1,)),
         ([(1, 100)] * 16, None, None),
         ([(1, 100)] * 17 + [(1, TIERS[0])] * 7, TIERS[0], (1,)),
         ([(1, 100)] * 17 + [(1, TIERS[0])] * 8, TIERS[1], (1,)),
@@ -98,12 +101,36 @@ def test_files_are_merged_with_files_of_about_their_size(tmp_path, sizes, below,
 
 
 def test_one_run_merges_a_limited_number_of_bytes(tmp_path):
-    store = SizedStore(tmp_path, [(bucket, 1 << 20) for bucket in range(64) for _ in range(9)])
+    store = SizedStore(tmp_path, [(bucket, 1 << 20) for bucket in range(64) for _ in range(11)])
     [merge] = merges_due(store, Schedule())
-    assert merge.size == 63 << 20
-    assert len(merge.buckets) == 7
+    assert merge.size == 55 << 20
+    assert len(merge.buckets) == 5
     [merge] = merges_due(store, Schedule(max_merged_bytes=1))
     assert len(merge.buckets) == 1
+
+
+@pytest.mark.parametrize(("rows", "buckets"), [(0, {1, 2}), (2, {SHARED})])
+def test_few_rows_are_written_to_one_file(served_exposure, tmp_path, rows, buckets):
+    service, exposure = served_exposure
+    service.people = {user: Person([a_record(10 + user)]) for user in (1, 2)}
+    history = History(tmp_path / "history")
+    history._store.shared_rows = rows
+    history.collect(exposure)
+    for name in ("changes", "records"):
+        assert {bucket for bucket, _ in history._store.file_sizes(name)} == buckets
+    assert history.records()["user_id"].tolist() == [1, 2]
+
+
+def test_shared_files_have_a_limited_size(history, served_exposure, monkeypatch):
+    _, exposure = served_exposure
+    shared = dict(history._store.file_sizes("changes"))
+    assert shared.keys() == {SHARED}
+    monkeypatch.setattr("exposurekit.history.storage.delta.SHARED_BYTES", shared[SHARED])
+    served_exposure[0].people |= {user: Person([a_record(10 + user, "removed")]) for user in (1, 2)}
+    history.collect(exposure)
+    assert {bucket for bucket, _ in history._store.file_sizes("changes")} == {SHARED, 1, 2}
+    assert history.records()["status"].tolist() == ["removed", "removed"]
+    assert not history.verify()
 
 
 def test_the_log_says_what_was_merged(history, caplog):
@@ -117,7 +144,7 @@ def test_the_log_says_what_was_merged(history, caplog):
 
 def test_files_that_nobody_needs_go_after_a_day(history):
     store = history._store
-    orphan = Path(store.root, "changes", "bucket=1", "part-of-a-killed-process.parquet")
+    orphan = Path(store.root, "changes", "bucket=-1", "part-of-a-killed-process.parquet")
     orphan.write_bytes(b"PAR1")
     live = sum(files_by_bucket(store))
     maintain(store, vacuum_every=1)
@@ -145,6 +172,6 @@ def test_without_auto_compact_runs_leave_all_files(history, served_exposure, mon
     always = Schedule(max_files=1, files_per_bucket=1, vacuum_every=1)
     monkeypatch.setattr("exposurekit.history.maintenance.DEFAULT_SCHEDULE", always)
     History(history.path, auto_compact=False).collect(exposure)
-    assert files_by_bucket(history._store) == [RUNS, RUNS]
+    assert files_by_bucket(history._store) == [RUNS]
     History(history.path).collect(exposure)
-    assert files_by_bucket(history._store) == [1, 1]
+    assert files_by_bucket(history._store) == [1]

@@ -31,6 +31,7 @@ from support.history_reference import CHANGES, Reference, Statement, is_open
 
 from exposurekit.errors import ExposureError, NotFound
 from exposurekit.history import History, ReceivedDelivery
+from exposurekit.history.storage.delta import SHARED_ROWS
 
 EXAMPLES = os.environ.get("HISTORY_EXAMPLES")
 KINDS = ("record", "link", "alert")
@@ -110,6 +111,7 @@ STEP = st.one_of(
     step("collect", HOW, st.none(), st.none(), st.lists(USER, max_size=2)),
     step("no_list"),
     step("reopen"),
+    step("share_files", st.sampled_from([0, SHARED_ROWS])),
     step("compact"),
 )
 
@@ -125,6 +127,7 @@ class Both:
         self.reference = Reference()
         self.pending_deliveries = {"inbox": [], "other": []}
         self.part_of = {}
+        self.shared_rows = SHARED_ROWS
         self.reopen()
 
     def run(self, steps):
@@ -133,6 +136,10 @@ class Both:
 
     def reopen(self):
         self.history = History(self.path, clock=self.clock, records_by=self.by)
+        self.history._store.shared_rows = self.shared_rows
+
+    def share_files(self, rows):
+        self.shared_rows = self.history._store.shared_rows = rows
 
     def compact(self):
         with contextlib.nullcontext() if self.path.exists() else pytest.raises(NotFound):

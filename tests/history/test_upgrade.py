@@ -16,6 +16,7 @@ from support.shell import read_only, run_unprivileged
 from exposurekit import errors
 from exposurekit.history import History, HistoryLocked
 from exposurekit.history.storage.delta import Store
+from exposurekit.history.storage.schema import SHARED
 from exposurekit.history.storage.upgrade import upgrade
 
 # Written by the last versions of formats 1 and 2: runs, failed users, some who left and some who came, deliveries and
@@ -104,7 +105,7 @@ def test_an_upgraded_history_has_the_same_rows_under_new_names(directory):
         assert contents(directory) == before
         assert {"load_issues", "annotations"} < set(before)
         assert not any((directory / name).exists() for name in TABLES)
-        assert manifest(directory) == {"records_by": "id", "format": 3}
+        assert manifest(directory) == {"records_by": "id", "format": 4}
         assert history.verify() == {}
         people = history.people().set_index("user_id")
         assert people.loc[3, "last_complete_at"] < people.loc[3, "observed_until"]
@@ -156,7 +157,7 @@ def test_a_killed_upgrade_is_completed_at_the_next_opening(stored, tmp_path, nam
         except KeyboardInterrupt:
             killed += 1
         upgrade(Dying(directory, 0))
-        assert manifest(directory)["format"] == 3
+        assert manifest(directory)["format"] == 4
         assert (contents(directory), staged(directory)) == (before, staged_after(original))
     with History(directory) as history:
         assert history.verify() == {}
@@ -217,9 +218,30 @@ def test_a_current_history_is_not_upgraded(directory):
     assert versions == {path: DeltaTable(path.parent).version() for path in directory.glob("*/_delta_log")}
 
 
+def test_format_3_is_read_as_it_is_while_watched(tmp_path):
+    with History(tmp_path / "history") as history:
+        history._store.shared_rows = 0  # as versions wrote before format 4
+        history.collect(Canned(BEFORE), progress=False)
+        rows = history.changes()
+    (tmp_path / "history/history.json").write_text('{"records_by": "id", "format": 3}')
+    with Store(tmp_path / "history").locked("watch"), History(tmp_path / "history") as history:
+        assert history.changes().equals(rows)
+        for _ in range(2):
+            history.collect(Canned({}), progress=False)
+        assert len(history.changes()) > len(rows)
+        assert SHARED not in {bucket for bucket, _ in history._store.file_sizes("changes")}
+        assert manifest(tmp_path / "history")["format"] == 3
+    with History(tmp_path / "history") as history:
+        assert manifest(tmp_path / "history")["format"] == 4
+        history.collect(Canned(BEFORE), progress=False)
+        assert SHARED in {bucket for bucket, _ in history._store.file_sizes("changes")}
+        assert history.changes().head(len(rows)).equals(rows)
+        assert not history.verify()
+
+
 def test_a_history_of_a_newer_version_is_refused(directory):
-    (directory / "history.json").write_text('{"records_by": "id", "format": 4}')
-    with pytest.raises(errors.ConfigurationError, match=r"format 4\): update exposurekit"):
+    (directory / "history.json").write_text('{"records_by": "id", "format": 5}')
+    with pytest.raises(errors.ConfigurationError, match=r"format 5\): update exposurekit"):
         History(directory)
 
 

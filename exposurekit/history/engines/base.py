@@ -30,7 +30,7 @@ _TOKENS = re.compile(
     r"""'(?:[^']|'')*' | "(?:[^"]|"")*" | --[^\n]* | /\*.*?\*/ | :: | :(?P<name>[A-Za-z_]\w*)""",
     re.DOTALL | re.VERBOSE,
 )
-_BUCKET = re.compile(r"/bucket=(\d+)/")
+_BUCKET = re.compile(r"/bucket=(-?\d+)/")
 
 
 class StaleSnapshot(ExposureError):
@@ -65,16 +65,18 @@ class Files:
     dataset: Callable[[], pyarrow.dataset.Dataset] | None = None
 
     def within(self, first: int, last: int) -> "Files":
-        """Return the files of some buckets; all files if their paths do not contain the bucket.
+        """Return the files of some buckets, and of all; all files if their paths do not contain the bucket.
 
-        >>> Files(["/t/bucket=3/a.parquet", "/t/bucket=12/b.parquet"], pa.schema([])).within(4, 20).uris
-        ['/t/bucket=12/b.parquet']
+        >>> files = ["/t/bucket=3/a.parquet", "/t/bucket=12/b.parquet", "/t/bucket=-1/c.parquet"]
+        >>> Files(files, pa.schema([])).within(4, 20).uris
+        ['/t/bucket=12/b.parquet', '/t/bucket=-1/c.parquet']
         """
         buckets = [_BUCKET.search(uri) for uri in self.uris]
         if self.dataset is not None or not all(buckets):
             return self
         pairs = zip(self.uris, buckets, strict=True)
-        return replace(self, uris=[uri for uri, match in pairs if match and first <= int(match[1]) <= last])
+        chosen = {-1, *range(first, last + 1)}  # -1: files of all buckets
+        return replace(self, uris=[uri for uri, match in pairs if match and int(match[1]) in chosen])
 
 
 class Engine(Protocol):

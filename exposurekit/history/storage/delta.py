@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.dataset
 import pyarrow.parquet as pq
@@ -22,13 +23,14 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from exposurekit.errors import ExposureError
 from exposurekit.history.engines.duckdb import CorruptHistory, Files, is_running
 from exposurekit.history.storage import checksums
-from exposurekit.history.storage.location import Location, resolve, writing
-from exposurekit.history.storage.schema import TABLES
+from exposurekit.history.storage.location import FORMAT, Location, resolve, writing
+from exposurekit.history.storage.schema import SHARED, TABLES
 
 # A writer buffers one row group per bucket: small ones, so that it never buffers a whole run.
 _WRITER = WriterProperties(compression="ZSTD", compression_level=3, max_row_group_size=8_192)
 _COMPACTOR = WriterProperties(compression="ZSTD", compression_level=3, max_row_group_size=131_072)
 MAX_TRIES = 5
+SHARED_ROWS, SHARED_BYTES = 20_000, 16 << 20  # small writes share files until a table has so much of them
 # A log is read from its last checkpoint on. Readers list the files anew for each query, so they need no older versions.
 _LOG = {
     "delta.checkpointInterval": "16",
@@ -42,7 +44,13 @@ class HistoryLocked(ExposureError):
 
 
 class Store(Location):
-    """The tables of a history, at its location."""
+    """The tables of a history, at its location.
+
+    Attributes:
+        shared_rows: Writes of at most so many rows share files, whatever the buckets of their users.
+    """
+
+    shared_rows = SHARED_ROWS
 
     def __init__(self, path: str | Path, storage_options: Mapping[str, str] | None = None) -> None:
         super().__init__(path, storage_options)
@@ -122,9 +130,17 @@ class Store(Location):
         return (table.transaction_version(transaction) or 0) if table is not None else 0
 
     def append(
-        self, name: str, rows: Any, *, once: tuple[str, int] | None = None, overwrite: bool = False
+        self,
+        name: str,
+        rows: Any,
+        *,
+        once: tuple[str, int] | None = None,
+        overwrite: bool = False,
+        count: int | None = None,
     ) -> None:
         """Add rows (a table, or a reader of batches) in one commit, or replace all rows.
+
+        ``count`` is about how many there are: few rows of a table with buckets go into the partition `SHARED`.
 
         ``once`` is the name and the number of this work: if the table has that number already, nothing is written; if
         another process does it in between, this raises `HistoryLocked`.
@@ -132,11 +148,14 @@ class Store(Location):
         if once and self.version(name, once[0]) >= once[1]:
             return
         declared = TABLES[name]
+        ready = self._ready(rows, declared.schema)
+        if count is not None and self._is_shared(name, count, overwrite=overwrite):
+            ready = _in_shared_partition(ready)
         try:
             with writing(DeltaError):
                 write_deltalake(
                     self._create(name),
-                    self._ready(rows, declared.schema),
+                    ready,
                     mode="overwrite" if overwrite else "append",
                     partition_by=["bucket"] if declared.bucketed else None,
                     writer_properties=_WRITER,
@@ -283,6 +302,12 @@ class Store(Location):
             if table is not None:
                 checksums.note(self, name, table.version(), _paths(table))
 
+    def _is_shared(self, name: str, count: int, *, overwrite: bool) -> bool:
+        """Return whether so many new rows go into the partition that all buckets share."""
+        if not TABLES[name].bucketed or count > self.shared_rows or self.format() not in (None, FORMAT):
+            return False
+        return overwrite or sum(size for at, size in self.file_sizes(name) if at == SHARED) < SHARED_BYTES
+
     def _ready(self, rows: Any, schema: pa.Schema) -> Any:
         if not self.is_local and not isinstance(rows, pa.Table):
             # deltalake cannot read from a remote store while it waits for rows
@@ -353,6 +378,18 @@ def _shaped(rows: Any, schema: pa.Schema) -> Any:
             yield from pa.table(batch).select(schema.names).cast(schema).to_batches()
 
     return pa.RecordBatchReader.from_batches(schema, batches())
+
+
+def _in_shared_partition(rows: Any) -> Any:
+    """Give all rows the partition `SHARED`."""
+    position, field = rows.schema.get_field_index("bucket"), rows.schema.field("bucket")
+
+    def shared(part: Any) -> Any:
+        return part.set_column(position, field, pa.array(np.full(part.num_rows, SHARED, np.int32)))
+
+    if isinstance(rows, pa.Table):
+        return shared(rows)
+    return pa.RecordBatchReader.from_batches(rows.schema, (shared(batch) for batch in rows))
 
 
 def has_running_owner(name: str) -> bool:

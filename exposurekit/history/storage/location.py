@@ -20,7 +20,7 @@ from exposurekit.system.atomic_files import NO_SPACE
 from exposurekit.system.file_store import FileStore, problem
 
 _ABOUT = "history.json"
-FORMAT = 3  # of new histories; `upgrade` converts older ones
+FORMAT = 4  # of new histories; `upgrade` converts older ones
 _OS_ERROR = re.compile(r"\(?(?:os error|errno|Errno) (\d+)[)\]]")
 _OWN_FILES = re.compile(  # settings, tables, staged runs, the inbox, the watch; their locks and drafts
     rf"(?:{'|'.join(TABLES)}|checksums|staging|lost\+found|history\.json)|inbox\.(?:path|db(?:-\w+)?)|watch\.json"

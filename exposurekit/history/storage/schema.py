@@ -14,6 +14,9 @@ from exposurekit import frames
 KINDS = ("record", "link", "alert")
 BUCKETS = 64  # so that erasing a person rewrites one sixty-fourth
 BUCKET_SQL = f"(user_id % {BUCKETS})::INTEGER"  # `bucket_of`, in a query
+SHARED = (
+    -1
+)  # the partition of small writes, with users of all buckets: one file instead of one for each bucket
 
 TEXT, FLAG = pa.string(), pa.bool_()
 SMALL, INTEGER, LONG = pa.int16(), pa.int32(), pa.int64()
@@ -133,6 +136,15 @@ STAGED = {
 def bucket_of(user_id: int) -> int:
     """Return the bucket of a user."""
     return user_id % BUCKETS
+
+
+def within_buckets(low: str, high: str, table: str = "") -> str:
+    """Return ANSI SQL for the rows of users of some buckets; files of other buckets are skipped."""
+    bucket, user_id = (f"{table}.{name}" if table else name for name in ("bucket", "user_id"))
+    return (
+        f"(({bucket} = {SHARED} OR {bucket} BETWEEN {low} AND {high}) "
+        f"AND {user_id} % {BUCKETS} BETWEEN {low} AND {high})"
+    )
 
 
 def in_parts(low: int, high: int, rows: int, most: int) -> list[tuple[int, int]]:

@@ -1,5 +1,7 @@
 """Upgrade a history of an older format in place."""
 
+import contextlib
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -22,6 +24,8 @@ _COLUMNS = {
 _ORIGINS = {"look": "collect"}
 _OUTCOMES = {"told": "reported"}
 _VALUES = {"runs": ("origin", _ORIGINS), "people": ("outcome", _OUTCOMES)}
+# From format 3 to 4: small writes share files. Older files stay as they are.
+_SHARES_NO_FILES = 3
 _READ_ONLY = (
     "This history has an older format, and cannot be upgraded where it is read-only: copy it to a writable place, "
     "then open it"
@@ -35,6 +39,8 @@ def upgrade(store: Store) -> None:
     A watch that is running on it may be of the older version.
     """
     if _is_current(store):
+        if store.format() == _SHARES_NO_FILES:
+            _share_files(store)
         return
     if not store.is_local:
         raise ConfigurationError(
@@ -58,13 +64,25 @@ def upgrade(store: Store) -> None:
         raise ConfigurationError(_READ_ONLY) from None
 
 
+def _share_files(store: Store) -> None:
+    """Note that small writes may share files, unless a watch, which may be of an older version, would miss their rows."""
+    if not (store.is_local and store.is_writable):
+        return  # it can be read as it is
+    with (
+        contextlib.suppress(HistoryLocked),
+        store.locked("watch", wait=False),
+        store.locked("ingest", wait=False),
+    ):
+        store.note_format()
+
+
 def _is_current(store: Store) -> bool:
     version = store.format()
     if version is not None and version > FORMAT:
         raise ConfigurationError(
             f"A newer version of exposurekit wrote this history (format {version}): update exposurekit"
         )
-    return version in (None, FORMAT)
+    return version in (None, _SHARES_NO_FILES, FORMAT)
 
 
 def _rename_tables_and_columns(store: Store) -> None:
