@@ -15,7 +15,7 @@ TINY = {
     "service_work": "--deliveries 4 --people 2 --rounds 1",
     "history_log days": "--people 8 --records 2 --runs 1 --timed 2 --rounds 1",
     "history_log growth": "--changes 300 600 --rounds 1",
-    "history_daily": "--people 5 --records 2 --runs 3",
+    "history_daily": "--people 5 --records 2 --runs 11 --turns 1",
     "history_collect": "--people 2 4 --records 1",
     "dashboard": "--people 8 --records 16 --runs 2 --times 1",
     "explorer": "--rows 5000 --times 1",
