@@ -38,7 +38,7 @@ class People:
 
     def _names(self, user_id: int) -> list[str]:
         label = _folded(self.labels[user_id])
-        full = label.removesuffix(f" ({user_id})")
+        full = label.removesuffix(f" (user {user_id})")
         return [label, full, *_without_middle(full), *map(_folded, self.aliases.get(user_id, ()))]
 
     def unique_match(self, text: str) -> tuple[int, ...]:
@@ -75,9 +75,9 @@ class People:
 
 
 def labels_of(users: pd.DataFrame) -> dict[int, str]:
-    """The label of each user of `Exposure.users`: the full name, as `Exposure.with_people` has it, and the id."""
+    """The label of each user of `Exposure.users`: the full name, as `Exposure.with_people` has it, and the id, such as ``Ann Lee (user 7)``."""
     names = _joined(users, ("first_name", "middle_name", "last_name"))
-    return {user_id: f"{name} ({user_id})" if name else str(user_id) for user_id, name in names}
+    return {user_id: f"{name} (user {user_id})" if name else str(user_id) for user_id, name in names}
 
 
 def aliases_of(aliases: pd.DataFrame) -> dict[int, list[str]]:

@@ -1,4 +1,4 @@
-"""Dashboard: figures, charts and a table of the same records, with pickers, a day, and bars that filter on a click."""
+"""Dashboard: figures, charts and a table of the same records, with pickers, a day, tabs, and bars that filter."""
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import date
@@ -22,10 +22,11 @@ from exposurekit.text.sanitize import escaped, plain
 from exposurekit.text.times import When, parse_time
 from exposurekit.widgets import metrics, static_html
 from exposurekit.widgets.explorer import Explorer
-from exposurekit.widgets.figure_widget import ChartCard, mark, on_click
+from exposurekit.widgets.figure_widget import ChartCard, align, mark, on_click
 from exposurekit.widgets.multi_select import MultiSelect
-from exposurekit.widgets.panel import Panel, publish, with_classes
+from exposurekit.widgets.panel import Panel, in_words, publish, with_classes
 from exposurekit.widgets.scope import CHANGES_DAYS, NOW, Scope, available, draw
+from exposurekit.widgets.tabs import Tabs
 from exposurekit.widgets.textbox import TextBox
 
 _BY_USER = "by_user"  # the question whose bars are people
@@ -42,12 +43,12 @@ class Dashboard(Panel):
         exposure: The current tables. None: the newest state of the history.
         history: Adds the day to pick, and charts over time.
 
-    Two charts are always displayed; the third answers the question passed to `ask`. The picked day, people, sites and
+    One chart, or two with a history, are always displayed; the last has a tab for each question, as `ask`. The picked day, people, sites and
     statuses apply to all of them; a chart that cannot apply one says so below its title. A click on the bar of a site
     or person marks it and dims the others; another click adds a bar, or removes it. Clear resets everything.
 
     Attributes:
-        question: The question that the third chart answers.
+        question: The question that the last chart answers.
 
     Raises:
         InvalidArgument: Neither is given, or something else, such as a table.
@@ -78,14 +79,12 @@ class Dashboard(Panel):
         self._title, self._summary = HTML(), HTML()
         self._person_note, self._metrics = HTML(), HTML()
         picks, *slider = self._controls()
-        choice = with_classes(
-            HBox([self._ask, *([] if history is None else [self._since])]), "exposurekit-row"
-        )
+        since = [] if history is None else [with_classes(HBox([self._since]), "exposurekit-row")]
         *fixed, chosen = self._drawn
-        self._cards = [*map(ChartCard, fixed), with_classes(ChartCard(chosen, choice), "exposurekit-wide")]
-        if history is None:  # two charts side by side
-            self._cards[-1].remove_class("exposurekit-wide")
-        grid = with_classes(Box(self._cards), "exposurekit-charts")
+        self._cards = [*map(ChartCard, fixed), ChartCard(chosen, *since)]
+        wide = () if history is None else ("exposurekit-wide",)  # else beside the only other chart
+        answers = with_classes(VBox([self._ask, self._cards[-1]]), "exposurekit-answers", *wide)
+        grid = with_classes(Box([*self._cards[:-1], answers]), "exposurekit-charts")
         head = with_classes(VBox([self._title, self._summary]), "exposurekit-head")
         super().__init__([head, picks, self._person_note, *slider, self._metrics, grid, self._table])
         self._connect_clicks()
@@ -171,11 +170,11 @@ class Dashboard(Panel):
         self.pick()
 
     def ask(self, question: str) -> None:
-        """Answer another question in the third chart.
+        """Answer another question in the last chart, as its tab does.
 
         Args:
-            question: A name in `ek.charts`, such as ``by_user``; the picker "Chart" lists those that an exposure or a
-                history can answer for a day.
+            question: A name in `ek.charts`, such as ``by_user``; the tabs are those that an exposure or a history
+                can answer for a day.
 
         Raises:
             InvalidArgument: The question is not one of these.
@@ -215,11 +214,11 @@ class Dashboard(Panel):
         >>> "<caption>" in ek.widgets.Dashboard(exposure).to_html()
         True
         """
-        return self._static_html(map(_in_words, self._drawn))
+        return self._static_html(map(_described, self._drawn))
 
     def to_output_html(self) -> str:
         """The same with the charts drawn, whose alternative text the words become."""
-        return self._static_html(embed(figure, _in_words(figure)) for figure in self._drawn)
+        return self._static_html(embed(figure, _described(figure)) for figure in self._drawn)
 
     def _static_html(self, figures: Iterable[str]) -> str:
         table = static_html.table(self._scope.by_site, caption="Listings by site")
@@ -250,6 +249,7 @@ class Dashboard(Panel):
             self._counts = scope.over_time(self._over_time)
             provenance = scope.provenance_for(("site", "user_id"))
             drawn.append(charts.status_over_time(self._counts, provenance=provenance))
+            align(drawn)  # side by side
         return [*drawn, self._third_chart()]
 
     def _third_chart(self) -> charts.Chart:
@@ -277,11 +277,8 @@ class Dashboard(Panel):
         )
         self._site = MultiSelect("Sites", everything="all sites")
         self._status = MultiSelect("Statuses", everything="all statuses")
-        self._ask = Dropdown(
-            description="Chart",
-            options=[(QUESTIONS[name].title, name) for name in self._available],
-            value=self.question,
-        )
+        titles = [(QUESTIONS[name].title, name) for name in self._available]
+        self._ask = Tabs("Questions", titles, self.question)
         self._since = Dropdown(description="Changes since", options=[_DEFAULT_SINCE])
         self._since.observe(self.callback(lambda change: self._change(since=change["new"])), "value")
         self._person.observe(self.callback(lambda change: self._find_person(change["new"])), "value")
@@ -318,8 +315,15 @@ class Dashboard(Panel):
                 self._change(user=users)
 
     def _change_question(self, question: str) -> None:
-        if not self._is_updating:
+        """Answer the question of a tab; the tab stays picked if that fails, and its card says why."""
+        if self._is_updating:
+            return
+        try:
             self.ask(question)
+        except Exception as error:  # noqa: BLE001  displayed where the chart would be
+            self.error = error
+            self._cards[-1].show_error(in_words(error))
+        self._ask.displayed = self._ask.value
 
     def _show(self) -> None:
         self._drawn = self._draw()
@@ -332,7 +336,7 @@ class Dashboard(Panel):
     def _update_controls(self) -> None:
         self._is_updating = True
         try:
-            self._ask.value = self.question
+            self._ask.value = self._ask.displayed = self.question
             if self._people.unique_match(self._person.value) != self.users:
                 self._person.value = self._people.names(self.users) if len(self.users) == 1 else ""
             self._offer(self._site, "site", self._scope.everywhere, self.sites)
@@ -424,7 +428,7 @@ def _records(exposure: Exposure | None, history: History | None, day: date | Non
     return history.records(as_of=day)
 
 
-def _in_words(figure: charts.Chart) -> str:
+def _described(figure: charts.Chart) -> str:
     words, provenance = charts.describe(figure), figure.layout.meta["provenance"]
     return f"<p>{escaped(words)}</p><p><em>{escaped(provenance)}</em></p>"
 

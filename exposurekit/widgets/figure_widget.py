@@ -15,6 +15,10 @@ from exposurekit.charts.theme import CLEAR
 from exposurekit.text.sanitize import escaped
 
 _HEIGHT_PX = 420  # of a chart that states none
+_EMPTY = (
+    '<div class="empty"><strong>Nothing to draw</strong>'
+    "<span>Nothing matches the filters and the day. Clear them, or pick others.</span></div>"
+)
 _DIM = 0.25  # of a bar that is not marked, where others are
 _CHARACTER_PX, _RIGHT_MAX_PX = (
     6.5,
@@ -174,6 +178,15 @@ def redraw(view: FigureView, figure: charts.Chart) -> None:
     view.content = content
 
 
+def align(figures: Sequence[charts.Chart]) -> None:
+    """Make charts that stand side by side equally tall below their titles."""
+    tops = [figure.layout.margin.t or 0 for figure in figures]
+    heights = [figure.layout.height or _HEIGHT_PX for figure in figures]
+    tallest = max(height - top for height, top in zip(heights, tops, strict=True))
+    for figure, top in zip(figures, tops, strict=True):
+        figure.update_layout(height=tallest + top)
+
+
 def mark(figure: go.Figure, is_marked: Sequence[bool]) -> None:
     """Dim the bars of unmarked rows; without any mark, no bar is dimmed.
 
@@ -229,7 +242,7 @@ class ChartCard(VBox):  # type: ignore[misc]  # ipywidgets has no types
     def __init__(self, figure: charts.Chart, *controls: Widget) -> None:
         self.view, self._head, self._controls = create_view(figure), HTML(), controls
         self._parts: tuple[Widget, ...] = ()
-        self._empty = HTML('<div class="empty">Nothing to draw for this selection.</div>')
+        self._empty = HTML(_EMPTY)
         super().__init__()
         self._dom_classes = ("exposurekit-chart-card",)
         self._show(figure)
@@ -238,6 +251,14 @@ class ChartCard(VBox):  # type: ignore[misc]  # ipywidgets has no types
         """Display another chart, and remove the click handlers."""
         redraw(self.view, figure)
         self._show(figure)
+
+    def show_error(self, message: str) -> None:
+        """Display an error in the place of the chart."""
+        self._head.value = (
+            '<div class="empty" role="alert"><strong>This chart could not be drawn</strong>'
+            f"<span>{escaped(message)}</span></div>"
+        )
+        self._parts = self.children = (*self._controls, self._head)
 
     def _show(self, figure: charts.Chart) -> None:
         children = (*self._controls, self._head, self.view if figure.data else self._empty)

@@ -95,10 +95,8 @@ class Panel(VBox):  # type: ignore[misc]  # ipywidgets has no types
         return button
 
     def _show_error(self, error: Exception) -> None:
-        is_ours = isinstance(error, ExposureError)
-        message = str(error) if is_ours else f"{type(error).__name__}: see the widget's .error"
         self.error = error
-        self._error_box.value = f'<div class="alert" role="alert">{escaped(message)}</div>'
+        self._error_box.value = f'<div class="alert" role="alert">{escaped(in_words(error))}</div>'
 
     def update_fallback(self) -> None:
         """Update the static HTML, so that a notebook saved now contains the current content."""
@@ -119,6 +117,12 @@ class Panel(VBox):  # type: ignore[misc]  # ipywidgets has no types
         return {
             "text/html": f'<style>{stylesheet()}{style}</style><div class="exposurekit {static}">{content}</div>'
         }
+
+
+def in_words(error: Exception) -> str:
+    """What a widget says about an error; the text of another package may hold personal data."""
+    is_ours = isinstance(error, ExposureError)
+    return str(error) if is_ours else f"{type(error).__name__}: see the widget's .error"
 
 
 @cache

@@ -22,6 +22,7 @@ from exposurekit.widgets.figure_widget import ChartCard
 from exposurekit.widgets.multi_select import MultiSelect
 from exposurekit.widgets.scope import CHANGES_DAYS, Scope, draw
 from exposurekit.widgets.table_filter import Filter
+from exposurekit.widgets.tabs import Tabs
 from exposurekit.widgets.textbox import TextBox
 
 FIRST = DAWN.date()
@@ -389,7 +390,7 @@ def test_person_is_selected_by_name_while_typing(both):
 
 
 def test_text_matches_ids_and_names():
-    people = People({1: "José Doe (1)", 12: "Ann Lee (12)", 13: "Joann Leeson (13)"})
+    people = People({1: "José Doe (user 1)", 12: "Ann Lee (user 12)", 13: "Joann Leeson (user 13)"})
     matching = {
         "12": [12],
         "1": [1],
@@ -400,9 +401,9 @@ def test_text_matches_ids_and_names():
         "x": [],
     }
     assert {typed: people.matching(typed) for typed in matching} == matching
-    many = People({one: f"Jo Doe{one:04} ({one})" for one in range(3 * COMPLETIONS_MAX)})
+    many = People({one: f"Jo Doe{one:04} (user {one})" for one in range(3 * COMPLETIONS_MAX)})
     assert len(many.completions("")) == COMPLETIONS_MAX
-    assert many.completions("doe1499") == ["Jo Doe1499 (1499)"]
+    assert many.completions("doe1499") == ["Jo Doe1499 (user 1499)"]
     assert many.matching("jo doe1499") == [1499]
 
 
@@ -424,7 +425,7 @@ def test_third_chart_answers_any_question(dashboards, subtests):
     by_source = QUESTIONS | {"both": QUESTIONS["exposure"] | of_history}
     for source, questions in by_source.items():
         dashboard = dashboards[source]
-        picker = kit.the(dashboard, ipywidgets.Dropdown, "Chart")
+        picker = kit.the(dashboard, Tabs)
         assert {value for _, value in picker.options} == questions
         for question in sorted(questions - of_history if source == "both" else questions):
             with subtests.test(question, dashboard=repr(dashboard)):
@@ -434,6 +435,34 @@ def test_third_chart_answers_any_question(dashboards, subtests):
                 assert heads(dashboard)[-1].startswith(dashboard._drawn[-1].layout.meta["finding"])
                 assert charts.describe(dashboard._drawn[-1]) in kit.Read(dashboard.to_html()).words
         dashboard.ask("by_user")
+
+
+def test_a_failing_question_says_so_in_its_card(dated, monkeypatch):
+    tabs, card = kit.the(dated, Tabs), dated._cards[-1]
+    drawing = type(dated)._third_chart
+
+    def fails(self):
+        if self.question == "relistings":
+            raise NotFound("the history has no such run")
+        return drawing(self)
+
+    monkeypatch.setattr(type(dated), "_third_chart", fails)
+    tabs.value = "relistings"
+    assert "This chart could not be drawn the history has no such run" in " ".join(
+        kit.Read(card._head.value.replace("</strong>", " ")).words.split()
+    )
+    assert card.view not in card.children
+    assert (tabs.displayed, dated.question, type(dated.error)) == ("relistings", "by_user", NotFound)
+    tabs.value = "forecast"
+    assert card.view in card.children
+    assert (tabs.displayed, dated.question, dated.error) == ("forecast", "forecast", None)
+    tabs.value = "no question"
+    assert tabs.value == "forecast"
+
+
+def test_charts_side_by_side_are_equally_tall(dated):
+    first, second = (card.view.layout.height for card in dated._cards[:2])
+    assert first == second
 
 
 def test_day_changes_the_chart_of_every_question(dated):
@@ -558,6 +587,6 @@ def test_options_are_counted_under_the_other_filters(both):
 
 def test_chart_without_data_displays_a_message(both):
     both.pick(sites=["PeepFinder"], statuses=["removed"], user=1)
-    assert "Nothing to draw for this selection." in kit.html_of(both)
+    assert "Nothing matches the filters and the day." in kit.html_of(both)
     both.clear()
     assert "Nothing to draw" not in kit.html_of(both)
