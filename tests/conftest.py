@@ -31,13 +31,7 @@ SERVER = "postgresql"  # in the name of each test that is run on it
 # What the service asks of its database is tested on PostgreSQL, too. A scan asks little more: one month of it is.
 ON_POSTGRESQL = (
     *("cli/", "crash/", "service/accounts/", "service/findings/", "service/sites/", "service/storage/"),
-    *(
-        "service/webhooks/",
-        "service/test_audit",
-        "service/test_worker",
-        "service/api/test_app",
-        "service/api/test_cache",
-    ),
+    *("service/webhooks/", "service/test_audit", "service/test_worker", "service/api/test_app"),
     *("service/api/test_reference_model", "service/api/test_metrics"),
     "service/scanning/test_scan.py::test_a_month_in_the_world",
 )

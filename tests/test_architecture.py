@@ -114,7 +114,7 @@ ENTRY_POINTS = {
     "nameparser": {"service.scanning.name_matching"},
     "phonenumbers": {"service.scanning.normalize"},
     "alembic": {"service.storage.migrations"},
-    "cachetools": {"service.api.cache", "service.scanning.politeness"},
+    "cachetools": {"service.scanning.politeness"},
     "limits": {"service.api.rate_limits"},
     "prometheus_client": {"service.api.metrics"},
     "protego": {"service.scanning.politeness"},
@@ -446,7 +446,6 @@ def test_no_file_has_a_banned_name():
 # Two modules may share a base name where one of these reasons holds.
 SHARED_NAMES = {
     "base": "an abstract class's own module",
-    "cache": "of responses; of demos",
     "client": "the toolkit's; the service's outgoing HTTP",
     "clock": "of the machine; of the service, which can be frozen",
     "collector": "of a history; of the sandbox's history",

@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import Column, Select, Table, literal, select, text
 from sqlalchemy.exc import DBAPIError
 
-from exposurekit.service.accounts.users import PERSON, SECRET
+from exposurekit.service.accounts.documents import DOCUMENT, PERSON, SECRET
 from exposurekit.service.findings.candidates import CANDIDATE
 from exposurekit.service.storage import tables
 from exposurekit.service.storage.database import DAMAGED, Session
@@ -34,6 +34,12 @@ def _encrypted() -> list[tuple[Table, Column[bytes], Column[int], str | Column[s
         (tables.integrators, tables.integrators.c.callback_ciphertext, tables.integrators.c.id, CALLBACK),
         (tables.users, tables.users.c.secret_ciphertext, tables.users.c.id, SECRET),
         (tables.users, tables.users.c.ciphertext, tables.users.c.id, PERSON),
+        (
+            tables.user_documents,
+            tables.user_documents.c.ciphertext,
+            tables.user_documents.c.id,
+            DOCUMENT,
+        ),
         (tables.deliveries, tables.deliveries.c.body_ciphertext, tables.deliveries.c.user_id, BODY),
         *(
             (table, table.c.ciphertext, table.c.user_id, purpose)

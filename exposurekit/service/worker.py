@@ -19,6 +19,7 @@ from sqlalchemy import Table
 from exposurekit.contract.webhooks import RETRY_DELAYS
 from exposurekit.errors import ExposureError
 from exposurekit.service import jobs
+from exposurekit.service.accounts import consent, documents
 from exposurekit.service.http.client import HttpClient
 from exposurekit.service.scanning.politeness import PoliteFetcher
 from exposurekit.service.scanning.removal_job import remove
@@ -34,6 +35,7 @@ from exposurekit.service.webhooks import delivery, outbox
 TIDY_EVERY_S, CORRECT_EVERY_S = 3600, 60
 CLOCK_MARGIN = timedelta(minutes=1)  # by which a clock may be set back without an effect
 FILL_AFTER_S = 0.2
+DOCUMENTS_AT_ONCE = 20  # in one transaction, which others wait for
 AFTER_FAULT = timedelta(hours=6)
 EVERYWHERE = ("0.0.0.0/0", "::/0")
 _log = logging.getLogger("exposurekit.service")
@@ -132,6 +134,7 @@ class Worker:
             _log.warning("no site definitions: no site is scanned; pass --sites DIRECTORY")
         async with asyncio.TaskGroup() as loops:
             loops.create_task(self._run_loop(until_idle=False))
+            loops.create_task(self._write_missing_documents())
             loops.create_task(self._repeat("tidy", TIDY_EVERY_S, self._delete_old_deliveries))
             loops.create_task(self._repeat("clock", CORRECT_EVERY_S, self._correct_due_times))
 
@@ -284,6 +287,27 @@ class Worker:
     async def _delete_old_deliveries(self) -> None:
         async with self.context.database.writing() as session:
             await outbox.delete_delivered(session)
+
+    async def _write_missing_documents(self) -> None:
+        """Write the documents of users who have none that is up to date, as after an upgrade."""
+        last, written = 0, 0
+        while True:
+            try:
+                async with self.context.database.reading() as session:
+                    user_ids = await documents.missing(session, after=last, limit=DOCUMENTS_AT_ONCE)
+                if not user_ids:
+                    break
+                async with self.context.database.writing() as session:
+                    for user_id in user_ids:
+                        with suppress(consent.NoSuchUser):
+                            await consent.lock_user(session, user_id, changes=False)
+                            await documents.write(session, user_id)
+                last, written = user_ids[-1], written + len(user_ids)
+            except Exception as fault:  # noqa: BLE001  without a document, a response is slower
+                _log.error("worker=documents fault=%s", type(fault).__name__)
+                await asyncio.sleep(CORRECT_EVERY_S)
+        if written:
+            _log.info("worker=documents written=%d", written)
 
     async def _correct_due_times(self) -> None:
         """Make rows due now that a clock that was ahead has put off; `service status` shows it."""

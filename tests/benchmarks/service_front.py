@@ -3,9 +3,9 @@
     python tests/benchmarks/service_front.py [--rounds 7] [--seconds 1.5] [--connections 12]
 
 Get user (20 records, two links, emails, phones, addresses) and List users (a hundred of them) on an SQLite file,
-twice: *cached*, where nothing has changed since the same request (see `api/cache.py`), and *uncached*, where each response
-is queried, decrypted and encoded anew. Authentication runs in full either way. The bare handler returns a prebuilt body
-of the same size. Each side has a process of its own; this process requests from them in turn, over raw keep-alive
+twice: with the users' *documents* (see `accounts/documents.py`), and without them, so that each response to Get user is
+built from the *rows*, as after an upgrade. Authentication runs in full either way. The bare handler returns a prebuilt
+body of the same size. Each side has a process of its own; this process requests from them in turn, over raw keep-alive
 connections. Prints the median requests a second,
 the median of the rounds' ratios to the bare handler, the server's CPU time a request (the machine may be busy
 otherwise) and the latency of one request.
@@ -14,7 +14,6 @@ otherwise) and the latency of one request.
 import argparse
 import asyncio
 import json
-import os
 import select
 import socket
 import subprocess
@@ -23,10 +22,10 @@ import tempfile
 import time
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import median
 from urllib.parse import urlencode, urlsplit
 
+from sqlalchemy import delete
 from starlette.applications import Starlette
 from starlette.responses import Response
 from starlette.routing import Route
@@ -34,17 +33,16 @@ from starlette.routing import Route
 from exposurekit.service.accounts import integrators, users
 from exposurekit.service.accounts.user_items import KINDS
 from exposurekit.service.api.app import create_app
-from exposurekit.service.api.cache import ResponseCache
 from exposurekit.service.api.server import running
 from exposurekit.service.clock import Clock
 from exposurekit.service.findings.findings import Listing, Page, Site, discover_link, discover_record
+from exposurekit.service.storage import tables
 from exposurekit.service.storage.database import Database
 from exposurekit.service.storage.encryption import Vault
 
 ONCE = 2**18
 LATENCY_SAMPLES = 300  # at one request, one after another, for its latency
 PEOPLE, RECORDS, LINKS = 150, 20, 2
-TICKS_S = os.sysconf("SC_CLK_TCK")
 LISTS = {
     "aliases": [{"first_name": "Janie", "last_name": "Doe", "alias_type": ""}],
     "emails": [{"address": "jane@club.example"}, {"address": "jane.doe@mail.example"}],
@@ -100,21 +98,26 @@ async def people(database):
     }
 
 
-class NeverCached(ResponseCache):
-    def get(self, key):  # noqa: ARG002
-        return None
+def serve_documents(announce):
+    serve(announce, people)
 
 
-def serve_uncached(announce):
-    serve_cached(announce, NeverCached())
+def serve_rows(announce):
+    async def people_without_documents(database):
+        paths = await people(database)
+        async with database.writing() as work:
+            await work.run(delete(tables.user_documents))
+        return paths
+
+    serve(announce, people_without_documents)
 
 
-def serve_cached(announce, cache=None):
+def serve(announce, prepare):
     with tempfile.TemporaryDirectory() as directory:
         url = f"sqlite:///{directory}/service.db"
         database = Database(url, vault=Vault(Vault.generate_key()), clock=Clock())
-        paths = asyncio.run(people(database))
-        with running(create_app(database, cache=cache)) as base_url:
+        paths = asyncio.run(prepare(database))
+        with running(create_app(database)) as base_url:
             announce({"base_url": base_url, "paths": paths})
             sys.stdin.read()
 
@@ -130,7 +133,7 @@ def serve_bare(announce):
         sys.stdin.read()
 
 
-SIDES = {"cached": serve_cached, "uncached": serve_uncached, "bare": serve_bare}
+SIDES = {"documents": serve_documents, "rows": serve_rows, "bare": serve_bare}
 
 
 @dataclass
@@ -149,8 +152,7 @@ class Side:
         return url.hostname, url.port
 
     def cpu_s(self):
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / TICKS_S
+        return time.clock_gettime(~self.process.pid << 3 | 2)  # Linux: the clock of that process's CPU time
 
 
 @contextmanager
@@ -222,8 +224,7 @@ def load(side, request, length, seconds, connections):
         return took_s and time.perf_counter() >= began + seconds
 
     count = len(request_durations(side, request, length, is_done, connections))
-    # The system counts CPU time in ticks: a short run may have none.
-    return count / (time.perf_counter() - began), max(side.cpu_s() - cpu_s, 1 / TICKS_S) / count
+    return count / (time.perf_counter() - began), (side.cpu_s() - cpu_s) / count
 
 
 def latency_s(side, request, length):
@@ -279,7 +280,7 @@ def main():
         return
     with ExitStack() as stack:
         services = {name: stack.enter_context(started(name)) for name in SIDES if name != "bare"}
-        for title in services["cached"].announced["paths"]:
+        for title in services["documents"].announced["paths"]:
             compared(title, services, options)
 
 

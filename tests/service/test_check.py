@@ -11,6 +11,7 @@ from support.shell import Shell
 from support.small_web import Card, Folk, a_house, by_form, definition
 
 from exposurekit.errors import ConfigurationError
+from exposurekit.service.accounts import consent
 from exposurekit.service.check import Damage, check
 from exposurekit.service.clock import Clock
 from exposurekit.service.storage import tables
@@ -50,6 +51,8 @@ def test_one_damaged_row_costs_that_row(house, caplog):
     listed = json_body(house.call("GET", "/users"))
     assert listed["users"] == [{"id": one["id"], "secret": one["secret"]} for one in (first, third)]
     assert listed["count"] == 3
+    assert len(house.get(first)["user"]["records"]) == 2  # from the document, as of the last change
+    house.work(lambda work: consent.lock_user(work, first["id"]))
     assert len(house.get(first)["user"]["records"]) == 1
     assert len(house.get(first, "/records")["records"]) == 1
     assert all(one["source"]["record"]["id"] != record.id for one in house.alerts(first))
@@ -70,6 +73,7 @@ def test_a_damaged_item_can_be_written_again_or_deleted(house):
     first, second = (one["id"] for one in user["emails"])
     for item in (first, second):
         spoil(house, tables.user_items, item)
+    house.work(lambda work: consent.lock_user(work, user["id"]))
     assert house.get(user)["user"]["emails"] == []
     house.idle()
     assert not house.get(user)["user"]["is_scanning"]

@@ -4,7 +4,7 @@ import logging
 from functools import partial
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import delete, update
 from support.services import JANE, Service, a_database, a_service, at_work, in_event_loop, json_body, opened
 
 from exposurekit.contract.inputs import EmailItem
@@ -162,10 +162,11 @@ def test_logs_contain_no_personal_data_whatever_happens(tmp_path, log):
 def test_a_fault_is_logged_with_its_type_and_location(tmp_path, log):
     with a_service(tmp_path) as service:
         user = service.create()
+        service.work(lambda work: work.run(delete(tables.user_documents)))
         service.work(lambda work: work.run(update(tables.users), {"ciphertext": b"corrupt"}))
         assert service.call("GET", f"/users/{user['id']}", user).status_code == 500
     [line] = [line for line in log.lines if "fault=" in line]
-    assert "fault=DecryptionError at=exposurekit.service.storage.encryption.decrypt_all:" in line
+    assert "fault=DecryptionError at=exposurekit.service.storage.encryption.decrypt_to_json:" in line
     assert "Traceback" not in line
 
 

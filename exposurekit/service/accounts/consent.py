@@ -7,11 +7,25 @@ Each change raises `NoSuchUser` if no user has the id.
 """
 
 from datetime import datetime
+from functools import partial
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, Select, and_, bindparam, delete, func, insert, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Integer,
+    Row,
+    Select,
+    and_,
+    bindparam,
+    delete,
+    func,
+    insert,
+    select,
+    update,
+)
 
 from exposurekit.errors import ExposureError
+from exposurekit.service.accounts import documents
 from exposurekit.service.storage import leases
 from exposurekit.service.storage.database import Session
 from exposurekit.service.storage.tables import consents, records, service_history, users
@@ -24,14 +38,17 @@ class NoSuchUser(ExposureError):
     """No user has this id."""
 
 
-async def lock_user(session: Session, user_id: int) -> Row[Any]:
+async def lock_user(session: Session, user_id: int, *, changes: bool = True) -> Row[Any]:
     """Lock a user's row until the end of the transaction, so that changes to one user are serialized.
 
-    Call this before any change of what the API shows of a user; it increments the user's version.
+    Call this before any change of what the API shows of a user. It increments the user's version, which makes their
+    document out of date, and the end of the transaction writes a new one; not if the user only has to be locked.
     """
-    row = await session.first(_LOCK_USER, {"user_id": user_id})
+    row = await session.first(_LOCK_USER, {"user_id": user_id, "changes": int(changes)})
     if row is None:
         raise NoSuchUser("no user has this id")
+    if changes:
+        session.before_commit((documents.write, user_id), partial(documents.write, user_id=user_id))
     return row
 
 
@@ -112,7 +129,7 @@ async def _cancel_work(session: Session, user_id: int) -> None:
 _LOCK_USER = (
     update(users)
     .where(users.c.id == bindparam("user_id"))
-    .values(version=users.c.version + 1)
+    .values(version=users.c.version + bindparam("changes", type_=Integer))
     .returning(users.c.id, users.c.integrator_id)
 )
 

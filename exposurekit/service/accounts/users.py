@@ -1,10 +1,8 @@
 """Users: create, list, show and update the people that an integrator registered."""
 
-import hashlib
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from operator import itemgetter
+from dataclasses import replace
 from typing import Any
 
 import sqlalchemy as sql
@@ -12,39 +10,17 @@ from sqlalchemy import bindparam
 
 from exposurekit.contract.operations import LIST_LIMIT_DEFAULT
 from exposurekit.service.accounts import consent, integrators, user_items
+from exposurekit.service.accounts.documents import NAMES, PERSON, SECRET, Account
 from exposurekit.service.accounts.subject import Subject
-from exposurekit.service.accounts.user_items import KINDS
 from exposurekit.service.errors import ApiError
-from exposurekit.service.models import record_resource
 from exposurekit.service.storage import tables
-from exposurekit.service.storage.database import DAMAGED, Session
+from exposurekit.service.storage.database import Session
 
-INSTANT_FORMAT = "%Y/%m/%d %H:%M:%S +0000"
 SECRET_LOW, SECRET_HIGH = 10**17, 10**18  # spec does not say: the format of a secret; here 18 digits
 # The same message for an unknown id and a wrong secret.
 UNKNOWN_USER = "the user's id or secret is not accepted"
-_NAMES = ("first_name", "middle_name", "last_name")
-PERSON, SECRET = "users", "secrets"  # purposes of a user's ciphertexts
 
-_users, _user_items, _records = tables.users.c, tables.user_items.c, tables.records.c
-_links, _history = tables.links.c, tables.service_history.c
-
-
-@dataclass(frozen=True, slots=True)
-class Account:
-    """A user's row, encrypted except for the secret."""
-
-    id: int
-    secret: str = field(repr=False)
-    ciphertext: bytes = field(repr=False)
-    is_scanning: bool
-    identification_on_file: bool
-    version: int = 0  # counts changes of what the API shows of the user
-
-    @property
-    def cache_key(self) -> tuple[int, int, bool, bool]:
-        """Equal as long as the API shows the same of the user."""
-        return self.id, self.version, self.is_scanning, self.identification_on_file
+_users = tables.users.c
 
 
 async def create(session: Session, integrator_id: int, values: Mapping[str, Any]) -> Account:
@@ -54,7 +30,7 @@ async def create(session: Session, integrator_id: int, values: Mapping[str, Any]
     integrator was removed meanwhile.
     """
     secret = str(secrets.randbelow(SECRET_HIGH - SECRET_LOW) + SECRET_LOW)
-    person = {**{name: values.get(name, "") for name in _NAMES}, "birth_date": values.get("birth_date")}
+    person = {**{name: values.get(name, "") for name in NAMES}, "birth_date": values.get("birth_date")}
     now = session.clock.now()
     integrator = await integrators.lock(session, integrator_id)
     if integrator is None:
@@ -115,68 +91,23 @@ async def update(session: Session, account: Account, values: Mapping[str, Any]) 
     return replace(account, ciphertext=ciphertext), items_changed or changed != person
 
 
-async def page(session: Session, integrator_id: int, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return one page of an integrator's users, ordered by id."""
+async def page(session: Session, integrator_id: int, values: Mapping[str, Any]) -> bytes:
+    """Return one page of an integrator's users as JSON, ordered by id."""
     [(count,)] = await session.rows(_COUNT, {"integrator_id": integrator_id})
     rows = await session.rows(_PAGE, _bounds(integrator_id, values))
-    user_secrets = session.decrypt_readable([(SECRET, user_id, ciphertext) for user_id, ciphertext in rows])
-    users = [
-        {"id": row[0], "secret": secret}
+    user_secrets = session.readable_json([(SECRET, user_id, ciphertext) for user_id, ciphertext in rows])
+    items = [
+        b'{"id":%d,"secret":%b}' % (row[0], secret)
         for row, secret in zip(rows, user_secrets, strict=True)
-        if secret is not DAMAGED
+        if secret is not None
     ]
     # spec does not say: count or total; both are returned, and both count all users of the integrator
-    return {"count": count, "total": count, "users": users}
-
-
-async def page_cache_key(
-    session: Session, integrator_id: int, values: Mapping[str, Any]
-) -> tuple[int, bytes]:
-    """Return a key that is equal as long as the page is: the number of users, and a digest of the ids on it.
-
-    Ids are never reused, and a secret never changes. The highest id is not enough: on PostgreSQL a transaction may
-    commit a lower one later.
-    """
-    [(count, ids)] = await session.rows(_PAGE_CACHE_KEY, _bounds(integrator_id, values))
-    return count, hashlib.sha256((ids or "").encode()).digest()
+    return b'{"count":%d,"total":%d,"users":[%b]}' % (count, count, b",".join(items))
 
 
 def _bounds(integrator_id: int, values: Mapping[str, Any]) -> dict[str, int]:
     limit, offset = values.get("limit") or LIST_LIMIT_DEFAULT, values.get("offset") or 0
     return {"integrator_id": integrator_id, "limit": limit, "offset": offset}
-
-
-async def show(session: Session, account: Account, *, with_removal_fields: bool = False) -> dict[str, Any]:
-    """Return a user as the specification describes one, with all findings."""
-    lists: dict[str, list[dict[str, Any]]] = {
-        part: [] for part in (*KINDS, "records", "links", "service_history")
-    }
-    rows = sorted(await session.rows(_PROFILE_ROWS, {"user_id": account.id}), key=itemgetter(1))
-    person = session.decrypt(PERSON, account.id, account.ciphertext)
-    plaintexts = iter(
-        session.decrypt_readable([(row[0], account.id, row[-1]) for row in rows if row[-1] is not None])
-    )
-    for part, row_id, state, site, at, ciphertext in rows:
-        stored: Any = None if ciphertext is None else next(plaintexts)
-        if stored is DAMAGED:
-            continue
-        resource: dict[str, Any]
-        if part == "records":
-            resource = record_resource(row_id, site, state, stored, with_removal_fields=with_removal_fields)
-        elif part == "service_history":
-            resource = {state: at.strftime(INSTANT_FORMAT)}
-        else:
-            resource = stored if part == "links" else user_items.item_resource(part, row_id, stored)
-        lists[part].append(resource)
-    return {
-        "id": account.id,
-        "secret": account.secret,
-        "birth_date": person["birth_date"],
-        **{name: person[name] for name in _NAMES},
-        **lists,
-        "is_scanning": account.is_scanning,
-        "identification_on_file": account.identification_on_file,
-    }
 
 
 async def refresh(session: Session, account: Account) -> Account:
@@ -197,51 +128,13 @@ async def get_subject(session: Session, user_id: int) -> Subject | None:
     )
 
 
-def decrypt_secret(session: Session, user_id: int, ciphertext: bytes) -> str:
-    """Decrypt a user's secret."""
-    return str(session.decrypt(SECRET, user_id, ciphertext))
-
-
 _PERSON = sql.select(_users.ciphertext).where(_users.id == bindparam("user_id"))
 _OWN = _users.integrator_id == bindparam("integrator_id")
 _COUNT = sql.select(sql.func.count().label("users")).select_from(tables.users).where(_OWN)
-
-
-def _select_page(*columns: sql.ColumnElement[Any]) -> sql.Select[Any]:
-    page = sql.select(*columns).where(_OWN).order_by(_users.id)
-    return page.limit(bindparam("limit")).offset(bindparam("offset"))
-
-
-_PAGE = _select_page(_users.id, _users.secret_ciphertext)
-_COMMA: Any = sql.literal_column("','")
-_ON_PAGE = _select_page(_users.id).subquery()
-_PAGE_CACHE_KEY = (
-    sql.select(
-        sql.func.count(),
-        sql.select(sql.func.aggregate_strings(sql.cast(_ON_PAGE.c.id, sql.String), _COMMA)).scalar_subquery(),
-    )
-    .select_from(tables.users)
+_PAGE = (
+    sql.select(_users.id, _users.secret_ciphertext)
     .where(_OWN)
-)
-
-_NO_TEXT = sql.cast(sql.null(), sql.String)
-_NO_INSTANT = sql.cast(sql.null(), tables.Instant)
-_NO_BYTES = sql.cast(sql.null(), sql.LargeBinary)
-
-
-def _part(name: str, *columns: sql.ColumnElement[Any]) -> sql.Select[Any]:
-    owner = columns[0].table.c.user_id
-    return sql.select(sql.literal_column(f"'{name}'").label("part"), *columns).where(
-        owner == bindparam("user_id")
-    )
-
-
-# One statement for the five tables: a round trip costs more than the rows.
-_PROFILE_ROWS = sql.union_all(
-    sql.select(
-        _user_items.kind, _user_items.id, _NO_TEXT, _NO_TEXT, _NO_INSTANT, _user_items.ciphertext
-    ).where(_user_items.user_id == bindparam("user_id")),
-    _part("records", _records.id, _records.status, _records.site, _NO_INSTANT, _records.ciphertext),
-    _part("links", _links.id, _NO_TEXT, _NO_TEXT, _NO_INSTANT, _links.ciphertext),
-    _part("service_history", _history.id, _history.event, _NO_TEXT, _history.at, _NO_BYTES),
+    .order_by(_users.id)
+    .limit(bindparam("limit"))
+    .offset(bindparam("offset"))
 )

@@ -22,7 +22,6 @@ from exposurekit.contract import codec
 from exposurekit.contract.operations import OPERATIONS, PREFIX, Operation
 from exposurekit.service.accounts.integrators import API_KEY
 from exposurekit.service.api import middleware, openapi, requests, responses
-from exposurekit.service.api.cache import ResponseCache
 from exposurekit.service.api.handlers import ApiCall, ApiContext, handle
 from exposurekit.service.api.rate_limits import Limits, RateLimiter
 from exposurekit.service.api.requests import BODY_TIMEOUT_S, MEMORY_MAX
@@ -48,29 +47,26 @@ def create_app(
     body_timeout_s: float = BODY_TIMEOUT_S,
     body_memory_max: int = MEMORY_MAX,
     scan_wait_s: float = WAIT_S,
-    cache: ResponseCache | None = None,
     metrics: "Metrics | None" = None,
 ) -> Starlette:
     """Create the service's ASGI application, which opens the database at startup and closes it at shutdown.
 
-    A worker runs inside it; without one, another process must run it. Without limits, there are no rate limits. The
-    response cache is of this application alone; by default it has 16 MiB. With metrics, requests are counted.
+    A worker runs inside it; without one, another process must run it. Without limits, there are no rate limits. With
+    metrics, requests are counted.
     """
-    cache = ResponseCache() if cache is None else cache
     scans = ScanWaiter(database, worker, wait_s=scan_wait_s)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         await database.open()
         try:
-            async with _background(cache.delete_expired()), _running_worker(worker):
+            async with _running_worker(worker):
                 try:
                     yield
                 finally:
                     with suppress(*DATABASE_ERRORS):  # the leases expire by themselves
                         await scans.close()
         finally:
-            cache.clear()
             await database.close()
 
     middleware.mask_access_log()
@@ -79,7 +75,7 @@ def create_app(
         routes=list(
             _routes(
                 _Api(
-                    ApiContext(database, scans, cache),
+                    ApiContext(database, scans),
                     rate_limiter,
                     body_timeout_s,
                     MemoryBudget(body_memory_max),
@@ -122,17 +118,6 @@ async def _running_worker(worker: Worker | None) -> AsyncIterator[None]:
         task.remove_done_callback(end_the_block)
         if task.done():
             task.result()
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-
-@asynccontextmanager
-async def _background(coroutine: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """Run a coroutine for the duration of the block."""
-    task = asyncio.create_task(coroutine)
-    try:
-        yield
-    finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 

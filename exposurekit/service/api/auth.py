@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
-from sqlalchemy import and_, bindparam, select
+from sqlalchemy import Select, and_, bindparam, select
 
 from exposurekit.contract.inputs import read_integer
-from exposurekit.contract.operations import CREDENTIAL_HEADERS, OPERATIONS, Operation
-from exposurekit.service.accounts import integrators, users
-from exposurekit.service.accounts.users import Account
+from exposurekit.contract.operations import CREDENTIAL_HEADERS, GET_USER, OPERATIONS, Operation
+from exposurekit.service.accounts import documents, integrators, users
+from exposurekit.service.accounts.documents import Account
 from exposurekit.service.api import requests
 from exposurekit.service.api.parameters import USER_ID_NAMES
 from exposurekit.service.api.requests import ApiRequest, Values
@@ -44,9 +44,8 @@ async def authenticate(session: Session, request: ApiRequest) -> Principal:
     """
     user_id = _user_id(request)
     digest = session.vault.fingerprint(request.api_key, integrators.API_KEY)
-    rows = await session.rows(
-        _PRINCIPAL, {"digest": digest, "user_id": NO_USER if user_id is None else user_id}
-    )
+    query = _WITH_DOCUMENT if request.operation is GET_USER else _PRINCIPAL
+    rows = await session.rows(query, {"digest": digest, "user_id": NO_USER if user_id is None else user_id})
     row = _PrincipalRow(*rows[0]) if rows else None
     if row is None or not _equal(row.name, request.integration_name):
         raise ApiError(401, integrators.NOT_ACCEPTED)
@@ -73,19 +72,23 @@ class _PrincipalRow(NamedTuple):
     ciphertext: bytes
     is_scanning: bool
     identification_on_file: bool
-    version: int
+    document: bytes | None = None
 
 
 _integrators, _users = tables.integrators.c, tables.users.c
 _is_user = and_(_users.integrator_id == _integrators.id, _users.id == bindparam("user_id"))
-_PRINCIPAL = (
+_joined = tables.integrators.outerjoin(tables.users, _is_user)
+_PRINCIPAL: Select[Any] = (
     select(
         *(_integrators.id, _integrators.name, _integrators.api_secret_digest),
         *(_users.id, _users.secret_ciphertext, _users.ciphertext),
-        *(_users.is_scanning, _users.identification_on_file, _users.version),
+        *(_users.is_scanning, _users.identification_on_file),
     )
-    .select_from(tables.integrators.outerjoin(tables.users, _is_user))
+    .select_from(_joined)
     .where(_integrators.api_key_digest == bindparam("digest"))
+)
+_WITH_DOCUMENT = _PRINCIPAL.add_columns(tables.user_documents.c.ciphertext).select_from(
+    _joined.outerjoin(tables.user_documents, documents.IS_DOCUMENT)
 )
 
 
@@ -97,25 +100,23 @@ def _user_id(request: ApiRequest) -> int | None:
 
 
 def _credentials(operation: Operation, values: Values) -> dict[str, str]:
-    names = _CREDENTIALS[operation.name]
-    credentials = {name: _parameter(values.get(name)) for name in names}
-    if wrong := [f"{name} is {problem}" for name in names if (problem := _PROBLEMS.get(credentials[name]))]:
-        raise ApiError(400, *wrong)
+    """Return the credentials as text; the specification declares the user's secret as Integer and shows it as text."""
+    credentials: dict[str, str] = {}
+    problems: list[str] = []
+    for name in _CREDENTIALS[operation.name]:
+        value = values.get(name)
+        if value is None or value == "":
+            problems.append(f"{name} is missing")
+        elif isinstance(value, bool) or not isinstance(value, (int, str)):
+            problems.append(f"{name} is invalid")
+        else:
+            credentials[name] = str(value)
+    if problems:
+        raise ApiError(400, *problems)
     return credentials
 
 
 _CREDENTIALS = {one.name: [name for name in CREDENTIAL_HEADERS if name in one.names] for one in OPERATIONS}
-_MISSING, _INVALID = "", "\0"
-_PROBLEMS = {_MISSING: "missing", _INVALID: "invalid"}
-
-
-def _parameter(value: Any) -> str:
-    """Return a credential as text; the specification declares the user's secret as Integer and shows it as text."""
-    if value is None:
-        return _MISSING
-    if isinstance(value, bool) or not isinstance(value, (int, str)):
-        return _INVALID
-    return str(value)
 
 
 def _account(session: Session, user_id: int, secret: str, row: _PrincipalRow) -> Account:
@@ -123,10 +124,12 @@ def _account(session: Session, user_id: int, secret: str, row: _PrincipalRow) ->
     decoy = _decoy(session.vault)
     exists = row.user_id is not None
     owner, ciphertext = (user_id, row.secret_ciphertext) if exists else (NO_USER, decoy)
-    if not _equal(users.decrypt_secret(session, owner, ciphertext), secret) or not exists:
+    [stored] = session.vault.decrypt_to_json([(ciphertext, f"{documents.SECRET}:{owner}")])
+    # A secret is digits, which JSON puts in quotes.
+    if not _equal(stored.decode(), f'"{secret}"') or not exists:
         raise ApiError(401, users.UNKNOWN_USER)
     flags = row.is_scanning, row.identification_on_file
-    return Account(user_id, secret, row.ciphertext, *flags, version=row.version)
+    return Account(user_id, secret, row.ciphertext, *flags, row.document)
 
 
 _decoys: WeakKeyDictionary[Vault, bytes] = WeakKeyDictionary()
@@ -136,7 +139,7 @@ def _decoy(vault: Vault) -> bytes:
     """Return an encrypted dummy secret, to compare in constant time; created by the first request."""
     decoy = _decoys.get(vault)
     if decoy is None:
-        decoy = _decoys[vault] = vault.encrypt(_DECOY_SECRET, f"{users.SECRET}:{NO_USER}")
+        decoy = _decoys[vault] = vault.encrypt(_DECOY_SECRET, f"{documents.SECRET}:{NO_USER}")
     return decoy
 
 

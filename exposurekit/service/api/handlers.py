@@ -1,6 +1,6 @@
-"""Handlers of the eight operations. The two most frequent ones use the response cache."""
+"""Handlers of the eight operations."""
 
-from collections.abc import Awaitable, Callable, Hashable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -8,11 +8,10 @@ from typing import Any
 from starlette.requests import ClientDisconnect
 
 from exposurekit.contract import codec, operations
-from exposurekit.service.accounts import users
-from exposurekit.service.accounts.users import Account
+from exposurekit.service.accounts import documents, users
+from exposurekit.service.accounts.documents import Account
 from exposurekit.service.api import auth, parameters
 from exposurekit.service.api.auth import Principal
-from exposurekit.service.api.cache import ResponseCache
 from exposurekit.service.api.requests import ApiRequest
 from exposurekit.service.api.scan_wait import ScanWaiter
 from exposurekit.service.api.turns import Turn
@@ -21,17 +20,16 @@ from exposurekit.service.findings import findings, removals
 from exposurekit.service.storage.database import Database, Session
 
 Payload = dict[str, Any]
+JsonReadHandler = Callable[[Session, Principal, Mapping[str, Any]], Awaitable[bytes]]
 ReadHandler = Callable[[Session, Principal, Mapping[str, Any]], Awaitable[Payload]]
-CacheKeyFunction = Callable[[Session, Principal, Mapping[str, Any]], Awaitable[Hashable]]
 
 
 @dataclass(frozen=True, slots=True)
 class ApiContext:
-    """What handlers need: the database, the scan waiter and the response cache."""
+    """What handlers need: the database and the scan waiter."""
 
     database: Database
     scans: ScanWaiter
-    cache: ResponseCache
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +51,11 @@ async def handle(call: ApiCall, encoding: str) -> bytes:
     async with context.database.reading() as session:
         principal = await auth.authenticate(session, request)
         values = await parameters.validated(request.operation, principal.values)
+        if read_json := _JSON_READS.get(name):
+            body = await read_json(session, principal, values)
+            return body if encoding == "json" else codec.encode(codec.decode(body, "json"), encoding)
         if read := _READS.get(name):
-            key = None
-            if context.cache.enabled and (cache_key := _CACHE_KEYS.get(name)):
-                # In the same snapshot as authentication and the read below.
-                key = (name, encoding, await cache_key(session, principal, values))
-                if (body := context.cache.get(key)) is not None:
-                    return body
-            body = codec.encode(await read(session, principal, values), encoding)
-            if key is not None:
-                context.cache.put(key, body)
-            return body
+            return codec.encode(await read(session, principal, values), encoding)
     return codec.encode(await _WRITES[name](call, principal, values), encoding)
 
 
@@ -74,7 +66,7 @@ async def _create_user(call: ApiCall, principal: Principal, values: Mapping[str,
     if values.get("async") or not is_scanned:
         async with context.database.writing() as session:
             account = await users.create(session, principal.integrator_id, values)
-            return {"user": await users.show(session, account)}
+            return {"user": await documents.show(session, account)}
     async with AsyncExitStack() as stack:
         async with call.turn.set_aside():
             scan = await stack.enter_async_context(context.scans.turn(principal.integrator_id))
@@ -83,12 +75,12 @@ async def _create_user(call: ApiCall, principal: Principal, values: Mapping[str,
         async with context.database.writing() as session:
             account = await users.create(session, principal.integrator_id, values)
             if not account.is_scanning:
-                return {"user": await users.show(session, account)}
+                return {"user": await documents.show(session, account)}
             lease = await scan.acquire(session, account.id)
         async with call.turn.set_aside():
             await scan.wait_for(account.id, lease)
     async with context.database.reading() as session:
-        return {"user": await users.show(session, await users.refresh(session, account))}
+        return {"user": await documents.show(session, await users.refresh(session, account))}
 
 
 async def _update_user(call: ApiCall, principal: Principal, values: Mapping[str, Any]) -> Payload:
@@ -96,23 +88,15 @@ async def _update_user(call: ApiCall, principal: Principal, values: Mapping[str,
         account, changed = await users.update(session, _account(principal), values)
         if changed:  # an opt-out that lacked data or was refused may be possible now
             await removals.reconsider(session, account.id)
-        return {"user": await users.show(session, account)}
+        return {"user": await documents.show(session, account)}
 
 
-async def _list_users(session: Session, principal: Principal, values: Mapping[str, Any]) -> Payload:
+async def _list_users(session: Session, principal: Principal, values: Mapping[str, Any]) -> bytes:
     return await users.page(session, principal.integrator_id, values)
 
 
-async def _page_cache_key(session: Session, principal: Principal, values: Mapping[str, Any]) -> Hashable:
-    return principal.integrator_id, await users.page_cache_key(session, principal.integrator_id, values)
-
-
-async def _get_user(session: Session, principal: Principal, _: Mapping[str, Any]) -> Payload:
-    return {"user": await users.show(session, _account(principal), with_removal_fields=True)}
-
-
-async def _user_cache_key(_session: Session, principal: Principal, _values: Mapping[str, Any]) -> Hashable:
-    return _account(principal).cache_key
+async def _get_user(session: Session, principal: Principal, _: Mapping[str, Any]) -> bytes:
+    return await documents.get_user(session, _account(principal))
 
 
 def _list_findings(name: str, load: Callable[[Session, int], Awaitable[list[Payload]]]) -> ReadHandler:
@@ -135,18 +119,16 @@ def _account(principal: Principal) -> Account:
     return principal.account
 
 
-_READS: Mapping[str, ReadHandler] = {
+# The two most frequent operations put their JSON together from encrypted JSON.
+_JSON_READS: Mapping[str, JsonReadHandler] = {
     operations.LIST_USERS.name: _list_users,
     operations.GET_USER.name: _get_user,
+}
+_READS: Mapping[str, ReadHandler] = {
     operations.LIST_USER_RECORDS.name: _list_findings("records", findings.list_records),
     operations.GET_RECORD.name: _get_record,
     operations.LIST_USER_LINKS.name: _list_findings("links", findings.list_links),
     operations.GET_USER_ALERTS.name: _list_findings("alerts", findings.list_alerts),
-}
-# Equal keys mean equal responses: whoever changes what Get user shows locks the user, which changes the key.
-_CACHE_KEYS: Mapping[str, CacheKeyFunction] = {
-    operations.LIST_USERS.name: _page_cache_key,
-    operations.GET_USER.name: _user_cache_key,
 }
 _WRITES: Mapping[str, WriteHandler] = {
     operations.CREATE_USER.name: _create_user,

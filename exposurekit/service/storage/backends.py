@@ -69,26 +69,18 @@ class InlineConnection:
         return function(self.connection)
 
     def rows(self, query: Query, values: Mapping[str, Any]) -> Rows:
-        """Run a query through the driver."""
+        """Run a query through the driver; it must be a constant of its module, because its compiled form is cached."""
+        compiled = _compiled(query)
         try:
-            return _compiled(query).fetch(self.driver, values)
+            rows = self.driver.execute(compiled.sql, values).fetchall()
         except sqlite3.OperationalError as error:
             problem = error
+        else:
+            return compiled.converted(rows) if compiled.converters else rows
         raise OperationalError(None, None, problem, hide_parameters=True)
 
 
 AnyConnection = InlineConnection | AsyncConnection
-
-
-async def rows(connection: AnyConnection, query: Query, values: Mapping[str, Any]) -> Rows:
-    """Return every row as a plain tuple, as fast as the backend can.
-
-    The query must be a constant of its module, because its compiled form is cached. The values may be integers,
-    strings and bytes.
-    """
-    if isinstance(connection, InlineConnection):
-        return connection.rows(query, values)
-    return (await connection.execute(query, values)).all()
 
 
 def create_backend(url: URL, *, busy_timeout_s: float = BUSY_TIMEOUT_S) -> "SQLite | PostgreSQL":
@@ -130,10 +122,10 @@ class SQLite:
         os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))
         self._file_id = file_id(self._path)
 
-    def reading(self) -> "_ReadConnection":
-        """Open a read-only connection that sees one snapshot of the database."""
+    def reading(self, wrap: Callable[[InlineConnection], T]) -> "_ReadConnection[T]":
+        """Open a read-only connection that sees one snapshot of the database; yields what `wrap` makes of it."""
         self._check_file()
-        return _ReadConnection(self._readers, self._engine)
+        return _ReadConnection(self._readers, self._engine, wrap)
 
     @asynccontextmanager
     async def writing(self) -> AsyncIterator[InlineConnection]:
@@ -194,23 +186,26 @@ def _check_own(path: str) -> None:
     raise ConfigurationError(f"the database {path} {problem}")
 
 
-class _ReadConnection(AbstractAsyncContextManager[InlineConnection]):
+class _ReadConnection(AbstractAsyncContextManager[T]):
     """A read transaction of SQLite. A class, not a generator: it costs each request 2 us less."""
 
-    __slots__ = ("_engine", "_reader", "_readers")
+    __slots__ = ("_engine", "_reader", "_readers", "_wrap")
 
-    def __init__(self, readers: list[InlineConnection], engine: Engine) -> None:
+    def __init__(
+        self, readers: list[InlineConnection], engine: Engine, wrap: Callable[[InlineConnection], T]
+    ) -> None:
         self._readers = readers
         self._engine = engine
+        self._wrap = wrap
 
-    async def __aenter__(self) -> InlineConnection:
+    async def __aenter__(self) -> T:
         try:
             reader = self._readers.pop()
         except IndexError:  # not checked before: another thread could take the last one meanwhile
             reader = _inline(self._engine.connect())
         reader.driver.execute("BEGIN")
         self._reader = reader
-        return reader
+        return self._wrap(reader)
 
     async def __aexit__(self, *_: object) -> None:
         reader = self._reader
@@ -236,9 +231,11 @@ class PostgreSQL:
     def ensure_exists(self) -> None:
         """Do nothing: the operator creates the database."""
 
-    def reading(self) -> AbstractAsyncContextManager[AsyncConnection]:
-        """Open a read-only connection."""
-        return self._engine.execution_options(isolation_level="REPEATABLE READ").connect()
+    @asynccontextmanager
+    async def reading(self, wrap: Callable[[AsyncConnection], T]) -> AsyncIterator[T]:
+        """Open a read-only connection; yields what `wrap` makes of it."""
+        async with self._engine.execution_options(isolation_level="REPEATABLE READ").connect() as connection:
+            yield wrap(connection)
 
     def writing(self) -> AbstractAsyncContextManager[AsyncConnection]:
         """Open a transaction."""
@@ -284,16 +281,15 @@ class _CompiledQuery:
     sql: str
     converters: tuple[tuple[int, Callable[[Any], Any]], ...]
 
-    def fetch(self, driver: sqlite3.Connection, values: Mapping[str, Any]) -> Rows:
-        rows = driver.execute(self.sql, values).fetchall()
-        return [self._converted(row) for row in rows] if self.converters else rows
-
-    def _converted(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
-        cells = list(row)
-        for index, convert in self.converters:
-            if cells[index] is not None:
-                cells[index] = convert(cells[index])
-        return tuple(cells)
+    def converted(self, rows: Rows) -> Rows:
+        converted = []
+        for row in rows:
+            cells = list(row)
+            for index, convert in self.converters:
+                if cells[index] is not None:
+                    cells[index] = convert(cells[index])
+            converted.append(tuple(cells))
+        return converted
 
 
 _DIALECT = sqlite.dialect(paramstyle="named")

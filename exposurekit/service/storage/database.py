@@ -1,13 +1,13 @@
 """The service's database: read and write sessions, migrations, and the check of the encryption key."""
 
 import logging
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
+from pydantic_core import from_json
 from sqlalchemy import URL, Executable, Insert, Row, insert, make_url, select
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
@@ -18,10 +18,10 @@ from exposurekit.service.storage.backends import (
     BUSY_TIMEOUT_S,
     UNSUPPORTED_URL,
     AnyConnection,
+    InlineConnection,
     Query,
     Rows,
     create_backend,
-    rows,
 )
 from exposurekit.service.storage.encryption import DecryptionError, Vault
 
@@ -38,6 +38,15 @@ class Session:
     connection: AnyConnection = field(repr=False)
     vault: Vault
     clock: Clock
+    _before_commit: dict[Hashable, Callable[["Session"], Awaitable[None]]] | None = field(
+        default=None, repr=False
+    )
+
+    def before_commit(self, key: Hashable, action: Callable[["Session"], Awaitable[None]]) -> None:
+        """Call an action once at the end of this write transaction, before it is committed; equal keys are one action."""
+        if self._before_commit is None:
+            raise LookupError("a read session commits nothing")
+        self._before_commit.setdefault(key, action)
 
     def encrypt(self, part: str, user_id: int, value: Any) -> bytes:
         """Encrypt a value for one part of a user's data; it decrypts for no other part or user."""
@@ -61,12 +70,24 @@ class Session:
         except DecryptionError:
             return [self._readable(*one) for one in ciphertexts]
 
-    def _readable(self, part: str, user_id: int, ciphertext: bytes) -> Any:
+    def readable_json(self, ciphertexts: Sequence[tuple[str, int, bytes]]) -> list[bytes | None]:
+        """Decrypt many values as `decrypt_readable` does, each to its JSON; None: it is damaged."""
+        purposes = [(one, f"{part}:{user_id}") for part, user_id, one in ciphertexts]
         try:
-            return self.decrypt(part, user_id, ciphertext)
+            return [*self.vault.decrypt_to_json(purposes)]
+        except DecryptionError:
+            return [self._readable_json(*one) for one in ciphertexts]
+
+    def _readable(self, part: str, user_id: int, ciphertext: bytes) -> Any:
+        text = self._readable_json(part, user_id, ciphertext)
+        return DAMAGED if text is None else from_json(text)
+
+    def _readable_json(self, part: str, user_id: int, ciphertext: bytes) -> bytes | None:
+        try:
+            return self.vault.decrypt_to_json([(ciphertext, f"{part}:{user_id}")])[0]
         except DecryptionError:
             _log.error("damaged=%s user=%d: exposurekit service check names the row", part, user_id)
-            return DAMAGED
+            return None
 
     async def all(self, statement: Executable, values: Values = None) -> Sequence[Row[Any]]:
         """Return every row."""
@@ -77,8 +98,13 @@ class Session:
         return (await self.connection.execute(statement, values)).first()
 
     async def rows(self, query: Query, values: Mapping[str, Any]) -> Rows:
-        """Return every row as a plain tuple; for the queries that every request makes, see `backends.rows`."""
-        return await rows(self.connection, query, values)
+        """Return every row as a plain tuple, as fast as the backend can; for the queries that every request makes.
+
+        The query must be a constant of its module. The values may be integers, strings and bytes.
+        """
+        if isinstance(self.connection, InlineConnection):
+            return self.connection.rows(query, values)
+        return (await self.connection.execute(query, values)).all()
 
     async def run(self, statement: Executable, values: Values = None) -> int:
         """Change rows. Return how many."""
@@ -156,34 +182,20 @@ class Database:
 
     def reading(self) -> AbstractAsyncContextManager[Session]:
         """Open a read session, in which all statements see one snapshot."""
-        return _ReadSession(self._backend.reading(), self.vault, self.clock)
+        return self._backend.reading(self._session)
+
+    def _session(self, connection: AnyConnection) -> Session:
+        return Session(connection, self.vault, self.clock)
 
     @asynccontextmanager
     async def writing(self) -> AsyncIterator[Session]:
         """Open a write session: committed at the end, rolled back after an exception. Do not nest."""
         async with self._backend.writing() as connection:
-            yield Session(connection, self.vault, self.clock)
-
-
-class _ReadSession(AbstractAsyncContextManager[Session]):
-    """A read session. A class, not a generator, because every request opens one."""
-
-    __slots__ = ("_clock", "_connecting", "_vault")
-
-    def __init__(
-        self, connecting: AbstractAsyncContextManager[AnyConnection], vault: Vault, clock: Clock
-    ) -> None:
-        self._connecting = connecting
-        self._vault = vault
-        self._clock = clock
-
-    async def __aenter__(self) -> Session:
-        return Session(await self._connecting.__aenter__(), self._vault, self._clock)
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._connecting.__aexit__(kind, fault, trace)
+            actions: dict[Hashable, Callable[[Session], Awaitable[None]]] = {}
+            session = Session(connection, self.vault, self.clock, actions)
+            yield session
+            for action in actions.values():
+                await action(session)
 
 
 def exists(url: str) -> bool | None:

@@ -8,6 +8,7 @@ import hmac
 import os
 import secrets
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -65,25 +66,27 @@ class Vault:
 
     def decrypt_all(self, ciphertexts: Sequence[tuple[bytes, str]]) -> list[Any]:
         """Decrypt many values, each given as ciphertext and purpose; in the same order."""
-        values = self._decrypted(ciphertexts)
-        if values is None:
-            raise DecryptionError(_NOT_DECRYPTABLE)
-        return values
+        # `encrypt` wrote this JSON, so it needs none of the guards for foreign input: 1 us a record instead of 6, and
+        # less as one list. Only keys are cached: a cached value would outlive its request.
+        texts = self.decrypt_to_json(ciphertexts)
+        with suppress(ValueError):
+            values: list[Any] = from_json(b"[%b]" % b",".join(texts), cache_strings="keys")
+            if len(values) == len(texts):
+                return values
+        raise DecryptionError(_NOT_DECRYPTABLE)
 
-    def _decrypted(self, ciphertexts: Sequence[tuple[bytes, str]]) -> list[Any] | None:
+    def decrypt_to_json(self, ciphertexts: Sequence[tuple[bytes, str]]) -> list[bytes]:
+        """Decrypt many values as `decrypt_all` does, each to its JSON."""
         decrypt = self._cipher.decrypt
-        try:
+        with suppress(InvalidTag, ValueError):
             texts = [
                 decrypt(one[1:_HEAD_BYTES], one[_HEAD_BYTES:], purpose.encode())
                 for one, purpose in ciphertexts
                 if one[:1] == _VERSION
             ]
-            # `encrypt` wrote this JSON, so it needs none of the guards for foreign input: 1 us a record instead of 6, and
-            # less as one list. Only keys are cached: a cached value would outlive its request.
-            values = from_json(b"[%b]" % b",".join(texts), cache_strings="keys")
-        except (InvalidTag, ValueError):
-            return None
-        return values if len(values) == len(ciphertexts) else None
+            if len(texts) == len(ciphertexts):
+                return texts
+        raise DecryptionError(_NOT_DECRYPTABLE)
 
     def fingerprint(self, text: str, domain: str) -> bytes:
         """Return 32 bytes that are equal for equal text and domain, and cannot be computed without the key."""

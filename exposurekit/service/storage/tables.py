@@ -110,6 +110,15 @@ users = _table(
     Index("users_of_integrator", "integrator_id", "id"),
     Index("users_due_of_integrator", "integrator_id", "due_at", "id"),
 )
+user_documents = Table(  # see `accounts.documents`
+    "user_documents",
+    metadata,
+    Column("id", ID, _owner("users"), primary_key=True, autoincrement=False),
+    Column(
+        "version", Integer, nullable=False
+    ),  # the user's version that it is of; otherwise it is out of date
+    Column("ciphertext", LargeBinary, nullable=False),  # the response to Get user
+)
 user_items = _table(
     "user_items",
     _user(index=True),

@@ -78,7 +78,8 @@ async def prepare(session: Session, lease: Lease) -> PreparedDelivery:
     """Prepare a due delivery: close its window if it is open, and decrypt its body and callback."""
     if (owner := await session.first(_DELIVERY, {"delivery_id": lease.row_id})) is not None:
         with suppress(consent.NoSuchUser):  # erased just now, with the delivery
-            await consent.lock_user(session, owner.user_id)  # wait for whoever is adding to the window
+            # Wait for whoever is adding to the window.
+            await consent.lock_user(session, owner.user_id, changes=False)
     row = await locked_delivery(session, lease)
     ciphertext = row.body_ciphertext or await _close_window(session, row.id, row.user_id)
     body: str = session.decrypt(BODY, row.user_id, ciphertext)

@@ -13,7 +13,7 @@ from support.services import LISTING, PAGE, SITE, json_body
 from exposurekit.service.accounts import consent as accounts_consent
 from exposurekit.service.accounts import integrators
 from exposurekit.service.accounts.consent import ACTIVATED, DEACTIVATED, NoSuchUser
-from exposurekit.service.accounts.users import INSTANT_FORMAT
+from exposurekit.service.accounts.documents import INSTANT_FORMAT
 from exposurekit.service.findings import candidates
 from exposurekit.service.findings.candidates import Assessment
 from exposurekit.service.findings.findings import discover_link, discover_record
@@ -275,7 +275,7 @@ def about(rows, user):
     for table, some in rows.items():
         if "user_id" in table.c:
             rows_by_table[table.name] = [row for row in some if row.user_id == user["id"]]
-        elif table is tables.users:
+        elif table in {tables.users, tables.user_documents}:
             rows_by_table[table.name] = [row for row in some if row.id == user["id"]]
         elif table is tables.attempts:
             rows_by_table[table.name] = [row for row in some if row.delivery_id in owned]
@@ -284,7 +284,7 @@ def about(rows, user):
 
 PERSONAL = {
     *("users", "user_items", "records", "links", "alerts", "service_history", "consents", "candidates"),
-    *("deliveries", "events", "attempts"),
+    *("deliveries", "events", "attempts", "user_documents"),
 }
 FULL = {
     "aliases": [{"first_name": "Janie", "last_name": "Doe"}],

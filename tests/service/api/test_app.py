@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager
 from urllib.parse import urlencode, urlsplit
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import delete, update
 from support.services import JANE, a_service, json_body, stored_in
 
 from exposurekit.contract import codec
@@ -367,6 +367,7 @@ def test_an_internal_error_is_a_500_without_details(tmp_path):
 
         async def spoil(work):
             await work.run(update(tables.users), {"ciphertext": b"spoiled"})
+            await work.run(delete(tables.user_documents))
 
         service.work(spoil)
         broken = service.call("GET", f"/users/{user['id']}", user)

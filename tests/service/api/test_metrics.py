@@ -8,7 +8,7 @@ from datetime import timedelta
 import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from sqlalchemy import event, update
+from sqlalchemy import delete, event, update
 from support import postgres
 from support.services import JANE, LISTING, PAGE, SITE, START, a_database, a_service, at_work, opened
 from support.shell import eventually
@@ -92,6 +92,7 @@ def test_refusals_of_limits_and_faults_are_told_apart(store, tmp_path):
         user = service.create()
         for _ in range(2):
             service.call("GET", "/users", params={"api_secret": "wrong"})
+        at_work(service.database, lambda work: work.run(delete(tables.user_documents)))
         at_work(service.database, lambda work: work.run(update(tables.users), {"ciphertext": b"damaged"}))
         assert service.call("GET", f"/users/{user['id']}", user).status_code == 500
         (tmp_path / "service.db").rename(tmp_path / "moved.db")

@@ -3,6 +3,7 @@
 import asyncio
 import importlib
 import importlib.util
+import json
 import shutil
 import sqlite3
 import subprocess
@@ -286,7 +287,7 @@ def test_the_service_decrypts_values_of_earlier_versions(url):
 
     async def read(work):
         subject = await users.get_subject(work, 7)
-        [user] = (await users.page(work, 3, {}))["users"]
+        [user] = json.loads(await users.page(work, 3, {}))["users"]
         [candidate] = await candidates.all(work)
         lease = await leases.acquire_one(work, tables.deliveries, 12, duration=timedelta(minutes=1))
         delivery = await outbox.prepare(work, lease)

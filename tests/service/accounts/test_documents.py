@@ -1,28 +1,28 @@
-"""Cached responses are never out of date, and never sent without authentication."""
+"""Get user responds from a document, byte for byte as it would from the rows, and never without authentication."""
 
 import asyncio
 import random
-import sys
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import partial
 
 import pytest
-from sqlalchemy import insert, select, update
+from sqlalchemy import delete, func, insert, select, update
 from support.services import LISTING, PAGE, SITE, a_service, at_work, json_body
 
+from exposurekit.contract import codec
 from exposurekit.errors import ExposureError
-from exposurekit.service.accounts import consent, integrators
+from exposurekit.service.accounts import consent, documents, integrators
+from exposurekit.service.accounts.documents import Account
 from exposurekit.service.api.app import create_app
-from exposurekit.service.api.cache import AGE_MAX_S, ResponseCache
 from exposurekit.service.api.server import running
+from exposurekit.service.check import Damage, check
 from exposurekit.service.findings import removals
 from exposurekit.service.findings.findings import discover_link, discover_record
 from exposurekit.service.storage import tables
 from exposurekit.service.storage.database import Database
+from exposurekit.service.worker import create_worker
 
-KIB = 1024
+USERS, DOCUMENTS = tables.users, tables.user_documents
 
 
 @contextmanager
@@ -40,37 +40,49 @@ def second_process(service):
         yield process
 
 
-@pytest.fixture(scope="module")
-def uncached(service):
-    with beside(service, cache=ResponseCache(0)) as uncached:
-        yield uncached
-
-
-def response_of(service, user, path="", **params):
-    response = service.call("GET", f"/users/{user['id']}{path}", user, params=params)
-    return response.status_code, response.headers["content-type"], response.content
+def response_of(service, user, suffix=""):
+    response = service.call("GET", f"/users/{user['id']}{suffix}", user)
+    return response.status_code, response.content
 
 
 def status_of(service, user):
     return response_of(service, user)[0]
 
 
+def built(service, user, suffix=""):
+    """What the response must be: built from the rows, without a document."""
+
+    async def build(work):
+        row = await work.first(select(USERS).where(USERS.c.id == user["id"]))
+        flags = row.is_scanning, row.identification_on_file
+        account = Account(user["id"], user["secret"], row.ciphertext, *flags)
+        body = {"user": await documents.show(work, account, with_removal_fields=True)}
+        return codec.encode(body, suffix.strip(".") or "json")
+
+    return 200, service.work(build)
+
+
+def missing(service):
+    return service.work(lambda work: documents.missing(work, after=0, limit=1000))
+
+
+def version_of(service, table, user):
+    return service.work(lambda work: work.first(select(table.c.version).where(table.c.id == user["id"])))
+
+
+def with_findings(service):
+    user = service.create(emails="jane@club.example")
+
+    async def discover(work):
+        await discover_record(work, user["id"], LISTING, SITE)
+        await discover_link(work, user["id"], PAGE)
+
+    service.work(discover)
+    return user
+
+
 def listed(service, suffix="", **params):
     return service.call("GET", f"/users{suffix}", params=params).content
-
-
-def test_an_unchanged_body_comes_from_the_cache(service):
-    cache = ResponseCache()
-    with beside(service, cache=cache) as cached:
-        user = cached.create()
-        for size in (1, 1):
-            assert response_of(cached, user) == response_of(cached, user, ".json")
-            assert len(cache) == size
-        [key] = cache._bodies
-        cache.put(key, b"from the cache")
-        assert response_of(cached, user)[2] == b"from the cache"
-        listed(cached, limit=3)
-        assert len(cache) == 2
 
 
 class Life:
@@ -126,7 +138,7 @@ def of_record(function, **options):
 
 
 def flag(name):
-    """As a scan does at its end: the version of the row is unchanged."""
+    """As a scan does at its end: the document stays as it is."""
 
     def event(life, user):
         row = update(tables.users).where(tables.users.c.id == user["id"])
@@ -163,37 +175,132 @@ EVENTS = {
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_any_change_is_in_the_next_response_of_every_process(service, second_process, uncached, seed):
-    """A service that caches responds, byte for byte, as one that does not."""
+def test_any_change_is_in_the_next_response_of_every_process(service, second_process, seed):
     rng = random.Random(seed)  # noqa: S311
     life = Life(rng, [service, second_process])
     for _ in range(20):
         life.step(rng.choice((*EVENTS, "discover", "verify")))
-        for user in [*life.people[-2:], *life.purged[-1:]]:
+        for user in life.people[-2:]:
             suffix = rng.choice(("", ".json", ".xml"))
-            responses = [response_of(one, user, suffix) for one in (service, second_process, uncached)]
-            assert len(set(responses)) == 1
-            assert responses[0][0] == (401 if user in life.purged else 200)
-        bounds = {"limit": rng.choice((1, 3, 1000)), "offset": rng.choice((0, 1, 10**6))}
-        pages = {listed(process, suffix, **bounds) for process in (service, second_process, uncached)}
-        assert len(pages) == 1
+            expected = built(service, user, suffix)
+            assert [response_of(one, user, suffix) for one in (service, second_process)] == [expected] * 2
+        for user in life.purged[-1:]:
+            assert status_of(service, user) == status_of(second_process, user) == 401
+        assert missing(service) == []  # each response was one document
 
 
 @pytest.mark.parametrize("event", EVENTS)
-def test_each_change_is_in_the_next_response(service, second_process, uncached, event):
-    """The same for one kind of event and one person, whom both processes have cached."""
+def test_each_change_is_in_the_next_response(service, second_process, event):
+    """The same for one kind of event and one person."""
     life = Life(random.Random(7), [service])  # noqa: S311
     user = life.people[0]
     life.people = [user]
     life.step("discover")
     for _ in range(2):
-        for process in (service, second_process):
-            assert response_of(process, user) == response_of(process, user)
         life.step(event)
-        for process in (service, second_process):
-            assert response_of(process, user) == response_of(uncached, user)
         if life.purged:
             return
+        for process in (service, second_process):
+            assert response_of(process, user) == built(service, user)
+        assert missing(service) == []
+
+
+def test_a_document_of_another_version_is_not_used(service):
+    """As one that was written by a transaction which overlapped."""
+    user, other = with_findings(service), service.create(first_name="Other")
+
+    async def swap(work):
+        statement = select(DOCUMENTS.c.ciphertext).where(DOCUMENTS.c.id == other["id"])
+        wrong = (await work.first(statement)).ciphertext
+        of_user = update(DOCUMENTS).where(DOCUMENTS.c.id == user["id"])
+        await work.run(of_user.values(version=DOCUMENTS.c.version - 1, ciphertext=wrong))
+
+    service.work(swap)
+    assert missing(service) == [user["id"]]
+    assert response_of(service, user) == built(service, user)
+    service.update(user, first_name="Janet")
+    assert missing(service) == []
+    assert response_of(service, user) == built(service, user)
+
+
+def test_a_damaged_document_costs_nobody_a_response(store, tmp_path, caplog):
+    with a_service(tmp_path) as service:
+        user = with_findings(service)
+        before = response_of(service, user)
+        damaged = update(DOCUMENTS).values(ciphertext=b"\x01" + bytes(40))
+        service.work(lambda work: work.run(damaged))
+        assert response_of(service, user) == before
+        assert "damaged=documents" in caplog.text
+        problem = "ciphertext cannot be read"
+        assert service.work(check)[1] == [Damage("user_documents", user["id"], user["id"], problem)]
+
+
+def test_a_damaged_row_lets_its_user_change(store, tmp_path):
+    """Their name cannot be read, so nobody can write their document: the one of before is out of date."""
+    with a_service(tmp_path) as service:
+        user = with_findings(service)
+        damaged = update(USERS).values(ciphertext=b"\x01" + bytes(40))
+        service.work(lambda work: work.run(damaged))
+        service.work(lambda work: discover_link(work, user["id"], replace(PAGE, url="https://new.example")))
+        assert len(service.get(user, "/links")["links"]) == 2
+        assert missing(service) == [user["id"]]
+        assert status_of(service, user) == 500
+
+
+def test_a_change_that_fails_leaves_the_document_as_it_was(service):
+    user = with_findings(service)
+    before = response_of(service, user)
+
+    async def fail(work):
+        await discover_record(work, user["id"], replace(LISTING, reference_id="2"), SITE)
+        raise LookupError
+
+    with pytest.raises(LookupError):
+        service.work(fail)
+    assert missing(service) == []
+    assert response_of(service, user) == before == built(service, user)
+
+
+def test_a_worker_writes_missing_documents(store, tmp_path):
+    """As after an upgrade from a version without documents."""
+    with a_service(tmp_path) as service:
+        users = [with_findings(service) for _ in range(3)] + [service.create() for _ in range(40)]
+        before = [response_of(service, user) for user in users]
+        service.work(lambda work: work.run(delete(DOCUMENTS)))
+        assert len(missing(service)) == 43
+        assert [response_of(service, user) for user in users] == before
+
+        async def run_worker():
+            running_worker = asyncio.create_task(create_worker(service.database).run())
+            try:
+                async with asyncio.timeout(60):
+                    while True:
+                        async with service.database.reading() as work:
+                            if not await documents.missing(work, after=0, limit=1):
+                                return
+                        await asyncio.sleep(0)
+            finally:
+                running_worker.cancel()
+                await asyncio.gather(running_worker, return_exceptions=True)
+
+        asyncio.run(run_worker())
+        assert [response_of(service, user) for user in users] == before
+
+
+def test_a_purged_user_leaves_no_document(service):
+    user = with_findings(service)
+    of_user = select(func.count().label("rows")).where(DOCUMENTS.c.id == user["id"])
+    assert service.work(lambda work: work.first(of_user)).rows == 1
+    service.work(lambda work: consent.purge(work, user["id"]))
+    assert service.work(lambda work: work.first(of_user)).rows == 0
+
+
+def test_a_lock_without_a_change_keeps_the_document(service):
+    user = with_findings(service)
+    before = version_of(service, USERS, user)
+    assert version_of(service, DOCUMENTS, user) == before
+    service.work(lambda work: consent.lock_user(work, user["id"], changes=False))
+    assert version_of(service, USERS, user) == version_of(service, DOCUMENTS, user) == before
 
 
 def test_a_purged_user_is_unauthorized_and_unlisted_at_once(service, second_process):
@@ -207,7 +314,7 @@ def test_a_purged_user_is_unauthorized_and_unlisted_at_once(service, second_proc
         assert user["secret"].encode() not in listed(process, limit=1000)
 
 
-def test_a_cached_user_requires_the_right_credentials(service):
+def test_a_document_requires_the_right_credentials(service):
     other = at_work(service.database, lambda work: integrators.add(work, "another"))
     user = service.create()
     assert status_of(service, user) == 200
@@ -253,109 +360,3 @@ def test_a_lower_id_committed_late_is_listed(store, tmp_path):
         assert json_body(service.call("GET", "/users"))["users"] == [
             {"id": user["id"], "secret": user["secret"]} for user in (late, last)
         ]
-
-
-class Late(ResponseCache):
-    """Calls a function after the lookup and before the body is read."""
-
-    event = None
-
-    def get(self, key):
-        body = super().get(key)
-        if self.event:
-            event, self.event = self.event, None
-            event()
-        return body
-
-
-def test_a_change_during_a_request_is_in_the_next_response(service, uncached):
-    """The cache key was read in the same transaction as the body."""
-    user, cache = service.create(), Late()
-    before = response_of(uncached, user)
-
-    def change():
-        with ThreadPoolExecutor() as pool:
-            discover = partial(discover_record, user_id=user["id"], listing=LISTING, site=SITE)
-            pool.submit(at_work, service.database, discover).result()
-
-    with beside(service, cache=cache) as cached:
-        cache.event = change
-        assert response_of(cached, user) == before
-        assert cache.event is None
-        assert response_of(cached, user) == response_of(uncached, user) != before
-
-
-def test_the_cache_stays_within_its_size():
-    """Small bodies count with their keys."""
-    cache = ResponseCache(64 * KIB)
-    for number in range(200):
-        cache.put(number, b"x" * 3 * KIB)
-        assert cache.size <= 64 * KIB
-    assert (cache.get(199), cache.get(0)) == (b"x" * 3 * KIB, None)
-    for number in range(1000):
-        cache.put(number, b"")
-    assert len(cache) < 128
-
-
-def test_the_least_recently_used_body_is_deleted_first():
-    cache = ResponseCache(16 * KIB)
-    for number in range(10):
-        cache.put(number, b"x" * 400)
-    cache.put("used", b"y")
-    for number in range(100):
-        cache.put(("more", number), b"x" * 400)
-        assert cache.get("used") == b"y"
-    assert cache.get(0) is None
-
-
-def test_a_body_that_would_displace_many_others_is_not_cached():
-    cache = ResponseCache(64 * KIB)
-    cache.put("small", b"x")
-    cache.put("large", b"x" * 4 * KIB)
-    assert (cache.get("large"), cache.get("small")) == (None, b"x")
-
-
-async def delete_expired(cache):
-    task = asyncio.create_task(cache.delete_expired(every_s=0))
-    for _ in range(10):
-        await asyncio.sleep(0)
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
-
-
-def test_an_expired_body_is_deleted_even_if_unused():
-    now = 0.0
-    caches = [ResponseCache(clock=lambda: now) for _ in range(2)]
-    body = bytes(100)
-    references = sys.getrefcount(body)
-    caches[0].put("a", b"x")
-    caches[1].put("a", body)
-    now = AGE_MAX_S - 1
-    asyncio.run(delete_expired(caches[1]))
-    assert sys.getrefcount(body) > references
-    assert caches[0].get("a") == b"x"
-    now = AGE_MAX_S + 1
-    assert caches[0].get("a") is None
-    asyncio.run(delete_expired(caches[1]))
-    assert sys.getrefcount(body) == references
-
-
-def test_a_cache_of_size_zero_is_disabled():
-    cache = ResponseCache(0)
-    assert not cache.enabled
-    cache.put("a", b"x")
-    assert (cache.get("a"), len(cache)) == (None, 0)
-
-
-def test_no_repr_contains_a_cached_body():
-    cache = ResponseCache()
-    cache.put(("canary", 7), b"canary")
-    assert "canary" not in f"{cache!r} {cache}"
-
-
-def test_the_cache_is_empty_after_the_service_stops(store, tmp_path):
-    cache = ResponseCache()
-    with a_service(tmp_path, cache=cache) as service:
-        response_of(service, service.create())
-        assert len(cache) == 1
-    assert cache.size == len(cache) == 0
