@@ -78,6 +78,12 @@ _RECENT = """
 _WITHIN = "AND bucket BETWEEN $low AND $high"
 _OF_BUCKETS = f"AND {within_buckets('$low', '$high')}"
 _STATE_COLUMNS = ("seq", "seen_at", "site", "status", "prev_status", "episode", "episode_at", "left_censored")
+# What `state` reads of each table.
+STATE_OF: dict[str, tuple[str, ...]] = {
+    "checkpoint": ("kind", "user_id", "key", "hash", *_STATE_COLUMNS, "bucket"),
+    "changes": ("kind", "user_id", "key", *_STATE_COLUMNS, "bucket"),
+    **dict.fromkeys(CONTENT_OF.values(), ("seq", "user_id", "key", "hash", "bucket")),
+}
 
 
 def state(kind: str) -> str:

@@ -189,7 +189,7 @@ class _Ingester:
         previous = self._store.snapshot("people") | maintenance.state_files(self._store, checkpointed)
         loaded = {f"staged_{kind}": self._staged.files(kind) for kind in (PEOPLE, *KINDS)}
         with (
-            DuckDB(memory_limit=maintenance.MEMORY, as_written=True) as engine,
+            DuckDB(memory_limit=maintenance.MEMORY, as_written=True, keeps_small=True) as engine,
             engine.views(previous | loaded) as cursor,
         ):
             cursor.execute(change_detection.LOADED_USERS, self._bind(change_detection.LOADED_USERS))

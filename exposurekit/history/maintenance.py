@@ -192,8 +192,9 @@ def checkpoint(store: Store, seq: int) -> None:
 
 
 def state_files(store: Store, after: int) -> dict[str, Files]:
-    """Return the files of the current state: the checkpoint and everything newer."""
-    return store.snapshot("checkpoint") | {name: store.since(name, after) for name in READ_SINCE}
+    """Return the files of the current state: the checkpoint and everything newer, with the columns that it needs."""
+    files = store.snapshot("checkpoint") | {name: store.since(name, after) for name in READ_SINCE}
+    return {name: files[name].select(columns) for name, columns in change_detection.STATE_OF.items()}
 
 
 def select_users(cursor: Any, tables: Mapping[str, Files], low: int, high: int) -> None:
@@ -398,7 +399,7 @@ INVARIANTS = {
 
 def violations(store: Store) -> dict[str, int]:
     """Return the violated invariants with the number of rows; empty if all hold."""
-    with DuckDB() as engine:
+    with DuckDB(keeps_small=True) as engine:
         unreadable = [name for name in TABLES if not _is_readable(engine, store, name)]
         violated = {f"the files of {name} are there and can be read": 1 for name in unreadable}
         for name in TABLES:

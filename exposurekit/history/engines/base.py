@@ -78,6 +78,14 @@ class Files:
         chosen = {-1, *range(first, last + 1)}  # -1: files of all buckets
         return replace(self, uris=[uri for uri, match in pairs if match and int(match[1]) in chosen])
 
+    def select(self, names: Sequence[str]) -> "Files":
+        """Return the same files with some of their columns; the others are not read.
+
+        >>> Files(["/t/a.parquet"], pa.schema({"a": pa.int64(), "b": pa.int64()})).select(["b"]).schema.names
+        ['b']
+        """
+        return replace(self, schema=pa.schema([self.schema.field(name) for name in names]))
+
 
 class Engine(Protocol):
     """Runs queries: `DuckDB`, `Spark`, or your own."""

@@ -64,6 +64,8 @@ _INTERRUPTED = re.compile("Query interrupted|KeyboardInterrupt")  # how DuckDB s
 _HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 # Small tables are read once and stay in memory: to open and bind a file takes longer than to query it.
 SMALL_BYTES, _SMALL_TABLES = 1_000_000, 32
+# Threads and reading ahead cost more than they save there.
+_PARQUET = pyarrow.dataset.ParquetFileFormat(pre_buffer=False)
 
 
 class DuckDB:
@@ -266,7 +268,9 @@ def _read_small(uris: tuple[str, ...], schema: pa.Schema) -> pa.Table | None:
     by = pa.dataset.partitioning(pa.schema([kinds.field(name) for name in within]), flavor="hive")
     with contextlib.suppress(OSError, pa.ArrowException):
         if sum(Path(path).stat().st_size for path in paths) <= SMALL_BYTES:
-            return pa.dataset.dataset(paths, kinds, format="parquet", partitioning=by).to_table()
+            return pa.dataset.dataset(paths, kinds, format=_PARQUET, partitioning=by).to_table(
+                use_threads=False
+            )
     return None
 
 
