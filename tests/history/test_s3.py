@@ -3,13 +3,13 @@
 import socket
 import subprocess
 import sys
-import time
 from contextlib import closing
 
 import httpx
 import pytest
 from support.histories import Person, Service, a_link, a_record, seen_through
 from support.notification_receivers import a_mailbox
+from support.shell import eventually
 
 from exposurekit.errors import ConfigurationError
 from exposurekit.history import History
@@ -21,7 +21,6 @@ from exposurekit.reports.weekly import WeeklyReports
 from exposurekit.system.file_store import FileStore
 
 pytestmark = pytest.mark.long
-DEADLINE_S = 60
 
 
 @pytest.fixture(scope="module")
@@ -32,10 +31,9 @@ def bucket():
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
         try:
-            until = time.monotonic() + DEADLINE_S
-            while not _is_ready(port):
-                assert server.poll() is None
-                assert time.monotonic() < until
+            with httpx.Client(base_url=f"http://127.0.0.1:{port}") as http:
+                eventually(lambda: server.poll() is not None or _is_ready(http))
+            assert server.poll() is None
             yield {
                 "AWS_ACCESS_KEY_ID": "key",
                 "AWS_SECRET_ACCESS_KEY": "secret",
@@ -47,9 +45,9 @@ def bucket():
             server.kill()
 
 
-def _is_ready(port):
+def _is_ready(http):
     try:
-        return httpx.put(f"http://127.0.0.1:{port}/bucket").is_success
+        return http.put("/bucket").is_success
     except httpx.TransportError:
         return False
 
