@@ -19,7 +19,8 @@ from exposurekit.sandbox.world.webhook_receiver import Integrator
 long = pytest.mark.long  # days are simulated
 TODAY = date(2030, 1, 31)
 PARAMETERS = {"people": "10", "days": "6", "seed": "3", "version": "0.1.0", "digest": "0" * 64}
-SMALLEST = {"people": 10, "days": 5, "seed": 8}  # smaller demos are not cached
+LIMIT = "exposurekit.sandbox.cache.MIN_PERSON_DAYS"
+SMALL = {"people": 7, "days": 6, "seed": 8}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -30,10 +31,17 @@ def cache(tmp_path_factory):
         yield directory / "exposurekit" / "demos"
 
 
+def cached_demo():
+    """A demo that is cached although it is small."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(LIMIT, 1)
+        return ek.demo(**SMALL)
+
+
 @pytest.fixture(scope="module")
 def demos(cache):
     """A new demo, its copy from the cache, and the state of the new one before any time passes."""
-    with ek.demo(**SMALLEST) as original, ek.demo(**SMALLEST) as copied:
+    with cached_demo() as original, cached_demo() as copied:
         yield original, copied, state_of(original)
 
 
@@ -81,12 +89,12 @@ def test_a_cached_demo_continues_as_the_original_does(demos, cache):
     [file] = cache.iterdir()
     content, [*_, last] = file.read_bytes(), times_of(original)
     for one in (original, copied):
-        one.advance(days=3)  # includes a weekly scan
+        one.advance(days=2)  # includes a weekly scan
     after = state_of(original)
     assert (state_of(copied), times_of(copied)) == (after, times_of(original))
     assert len(after["changes"]) > len(before["changes"])
     assert len(after["opt-outs"]) > len(before["opt-outs"])
-    assert original.world.clock.now() - last == timedelta(days=3)
+    assert original.world.clock.now() - last == timedelta(days=2)
     assert copied.integrator.refused == 0
     assert copied.agreement_by_day()["wrong"].tolist() == [0] * 9
     assert copied.history.verify() == {}
@@ -100,9 +108,9 @@ def test_a_damaged_entry_is_replaced_by_an_equal_demo(demos, cache):
     [file] = cache.iterdir()
     content = file.read_bytes()
     file.write_bytes(content[: len(content) // 2])
-    with ek.demo(**SMALLEST) as new:
+    with cached_demo() as new:
         assert new.connection["api_key"] != original.connection["api_key"]
-        assert len(new.history.runs()) == 6
+        assert len(new.history.runs()) == 7
         # Which of two sister sites is asked to remove both listings depends on which is scanned first.
         assert state_of(new)["records"] == state["records"]
     [file] = cache.iterdir()
@@ -112,7 +120,9 @@ def test_a_damaged_entry_is_replaced_by_an_equal_demo(demos, cache):
 
 CREATE = """
 import exposurekit as ek
-with ek.demo(people=10, days=5, seed=4) as demo:
+from exposurekit.sandbox import cache
+cache.MIN_PERSON_DAYS = 1
+with ek.demo(people=2, days=1, seed=4) as demo:
     print(len(demo.history.runs()), demo.history.verify())
 """
 
@@ -124,7 +134,7 @@ def test_two_processes_may_create_the_same_demo_concurrently(tmp_path):
     running = [
         subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) for _ in range(2)
     ]
-    assert [process.communicate()[0] for process in running] == ["6 {}\n"] * 2
+    assert [process.communicate()[0] for process in running] == ["2 {}\n"] * 2
     [file] = (tmp_path / "exposurekit" / "demos").iterdir()
     assert file.stat().st_mode & 0o777 == 0o600
 
