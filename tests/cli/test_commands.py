@@ -4,6 +4,7 @@ import json
 import logging
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -23,10 +24,10 @@ ATTESTED = ("--attested-by", "Jo Doe")
 
 @pytest.fixture(scope="module")
 def demo_run(tmp_path_factory):
-    """Two demos with the same seed; the second replaces the history of the first."""
+    """Two demos with the same seed; the second, a process of its own, replaces the history of the first."""
     shell = Shell(tmp_path_factory.mktemp("demo"))
     words = ("demo", "--people", "3", "--days", "2", "--history", "the demo's", "--json")
-    runs = [shell(*words) for _ in range(2)]
+    runs = [run(*words) for run in (shell.here, shell)]
     assert [run.returncode for run in runs] == [0, 0], runs[0].stderr
     return shell, *(run.stdout for run in runs)
 
@@ -56,13 +57,13 @@ def test_the_same_seed_gives_the_same_demo(demo_run, shell):
         return re.sub(r"127\.0\.0\.1:\d+", "", output.partition("by_site(")[2].partition("\nWrote ")[0])
 
     _, first, second = demo_run
-    other = shell("demo", "--people", "3", "--days", "2", "--seed", "4").stdout
+    other = shell.here("demo", "--people", "3", "--days", "2", "--seed", "4").stdout
     assert figures(first) == figures(second) != figures(other)
 
 
 @pytest.mark.long
 def test_a_demo_without_people_is_a_demo(shell):
-    run = shell("demo", "--people", "0", "--days", "1")
+    run = shell.here("demo", "--people", "0", "--days", "1")
     assert run.returncode == 0, run.stderr
     assert "users(): 0 rows" in run.stdout
 
@@ -104,6 +105,20 @@ def in_a_shell(shell, lines):
     return [int(code) for code in re.findall(r"code=(\d+)", run.stdout)], run.stdout + run.stderr
 
 
+def in_this_process(shell, lines):
+    """As `in_a_shell`, without a process for each line: these export a variable, or run the command."""
+    there = Shell(shell.directory, **shell.environment | {"BROWSER": "true"})
+    runs = []
+    for command, *words in map(shlex.split, lines):
+        if command == "export":
+            there.environment |= dict(word.split("=", 1) for word in words)
+        else:
+            assert Path(command).name == "exposurekit"
+            # What starts a browser does not wait for it, as a process of its own may.
+            runs.append(there(*words) if words[0] == "open" else there.here(*words))
+    return [run.returncode for run in runs], "".join(run.stdout + run.stderr for run in runs)
+
+
 @pytest.mark.long
 def test_the_commands_that_the_demo_prints_run(demo_run):
     shell, _, output = demo_run
@@ -125,7 +140,8 @@ def test_other_commands_use_a_demo_that_serves(shell):
     with shell.started("demo", "--people", "2", "--days", "1", "--serve") as process:
         output = "".join(read_until(process, "ek.connect(", "stdout"))
         commands = [*printed(output, "Then try"), "exposurekit export users --out users.csv"]
-        codes, log = in_a_shell(shell, [*printed(output, "Run these lines in another shell"), *commands])
+        exports = printed(output, "Run these lines in another shell")
+        codes, log = in_this_process(shell, [*exports, *commands])
         ended(process)
     assert {*codes} <= {0, 3}, log
     assert any(" collect" in line for line in commands)
