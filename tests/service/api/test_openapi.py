@@ -24,7 +24,8 @@ NAMES = (
 )
 
 
-DESCRIBED = schemathesis.openapi.from_dict(openapi.document())
+# What a path with .json returns is part of what is described without a suffix, as a test below states.
+DESCRIBED = schemathesis.openapi.from_dict(openapi.document()).exclude(path_regex=r"\.json$")
 
 
 def test_the_service_serves_the_document(service):
@@ -57,6 +58,24 @@ def test_each_operation_has_a_path_with_each_suffix():
         for suffix in ("", ".json", ".xml"):
             assert operation.method.lower() in paths[PREFIX + operation.path + suffix]
     assert sum(len(methods) for methods in paths.values()) == 3 * len(OPERATIONS)
+
+
+def test_a_path_with_json_returns_the_json_of_the_bare_path():
+    paths = openapi.document()["paths"]
+    for operation in OPERATIONS:
+        bare, as_json = (
+            paths[PREFIX + operation.path + suffix][operation.method.lower()] for suffix in ("", ".json")
+        )
+        assert json_of(bare["responses"]) == json_of(as_json["responses"]) == as_json["responses"]
+        differing = {"operationId": None, "responses": None}
+        assert bare | differing == as_json | differing
+
+
+def json_of(responses):
+    return {
+        status: response | {"content": {"application/json": response["content"]["application/json"]}}
+        for status, response in responses.items()
+    }
 
 
 @pytest.mark.parametrize(
