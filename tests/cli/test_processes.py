@@ -108,7 +108,8 @@ def test_a_worker_scans_for_a_service_without_one(operator):
     assert "the address is forbidden" in seekfolk["last_reason"]
 
 
-def test_serve_includes_a_worker_and_reports_missing_sites(operator):
+def test_serve_includes_a_worker_and_reports_missing_sites(file_operator):
+    operator = file_operator
     credentials = added(operator)
     with operator.started("serve", "--port", "0") as front:
         assert "--sites DIRECTORY" in line_with(front, "no site definitions")
@@ -141,7 +142,8 @@ def test_a_service_and_a_worker_together_deliver_each_event_once(operator):
     assert [one["attempts"] for one in sent] == [1] * 5
 
 
-def test_a_callback_in_a_closed_network_is_not_visited(operator):
+def test_a_callback_in_a_closed_network_is_not_visited(file_operator):
+    operator = file_operator
     credentials = added(operator)
     inbox = Inbox()
     with running(inbox.app) as hook, operator.started("serve", "--port", "0", "--no-worker") as front:
