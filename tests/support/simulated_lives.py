@@ -2,12 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import numpy as np
 import pandas as pd
 
 AT = datetime(2026, 6, 30, 23, 59, 59, 999_999, tzinfo=UTC)  # the end of a history's last day
+_RUN_BEFORE_MIDNIGHT = np.timedelta64(576, "m")  # of a day's run
 LAST = 220  # days that a world lasts; its first run is at the end of day 0
 _FLOW = ["site", "days", "flow", "left_censored"]
 Draw = Callable[[np.random.Generator, np.ndarray], np.ndarray]
@@ -193,9 +194,8 @@ class Life:
         return records, flows, self._back(age, turns, met_gone), watched, runs
 
     def _instants(self, age, day):
-        return pd.to_datetime([AT - timedelta(days=float(age - one) + 0.4) for one in day], utc=True).as_unit(
-            "us"
-        )
+        ago = (age - np.asarray(day, "int64")) * np.timedelta64(1, "D") + _RUN_BEFORE_MIDNIGHT
+        return pd.DatetimeIndex(np.datetime64(AT.replace(tzinfo=None), "us") - ago).tz_localize("UTC")
 
     def _flows(self, age, site, turns, vanishes, baseline):
         begun, ended = turns[:, :-1:2], turns[:, 1::2]
@@ -213,9 +213,11 @@ class Life:
                 "n": 1,
             }
         )
-        table = pd.concat([left.assign(days=0, flow="entered"), left])
-        table = table.assign(site=[f"site {one}" for one in table["site"]])
-        return table.groupby(_FLOW, as_index=False)["n"].sum().astype({"flow": "str", "n": "int64"})
+        table = (
+            pd.concat([left.assign(days=0, flow="entered"), left]).groupby(_FLOW, as_index=False)["n"].sum()
+        )
+        table["site"] = [f"site {one}" for one in table["site"]]
+        return table.astype({"site": "str", "flow": "str", "n": "int64"})
 
     def _back(self, age, turns, met_gone):
         gone, again = turns[:, 1:-1:2], turns[:, 2::2]
