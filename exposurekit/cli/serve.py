@@ -163,8 +163,8 @@ def worker(
     if database.url.startswith("sqlite"):
         _log.warning("on SQLite, serve already includes a worker; the two take turns writing")
     metrics = _metrics(database, metrics_port)
-    with contextlib.nullcontext() if metrics is None else metrics.serving(metrics_port or 0):
-        asyncio.run(_run_until_signal(opened, background_worker))
+    serving = contextlib.nullcontext() if metrics is None else metrics.serving(metrics_port or 0)
+    asyncio.run(_run_until_signal(opened, background_worker, serving))
 
 
 def _metrics(database: ServiceDatabase, port: int | None, *, create: bool = False) -> Any:
@@ -191,14 +191,16 @@ def _worker(database: Any, sites: Path | None, search_engine: str | None, networ
     )
 
 
-async def _run_until_signal(database: Any, worker: Any) -> None:
+async def _run_until_signal(
+    database: Any, worker: Any, serving_metrics: contextlib.AbstractContextManager[Any]
+) -> None:
     """Run a worker until a signal arrives, or it crashes; then release its jobs."""
     from exposurekit.service.worker import supervise
 
     await database.open()
     stopping = asyncio.Event()
     try:
-        with _on_signals(stopping.set):
+        with _on_signals(stopping.set), serving_metrics:
             tasks = [asyncio.create_task(supervise(worker)), asyncio.create_task(stopping.wait())]
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in tasks:

@@ -204,6 +204,14 @@ def test_metrics_are_served_on_a_loopback_port(file_operator, words):
 
 
 @pytest.mark.parametrize("words", [["serve", "--port", "0"], ["worker"]], ids=" ".join)
+def test_a_signal_ends_a_process_that_has_just_started(file_operator, words):
+    added(file_operator)
+    with file_operator.started(*words, "--metrics-port", "0") as process:
+        read_until(process, "metrics=")
+        ended(process, signal.SIGTERM)
+
+
+@pytest.mark.parametrize("words", [["serve", "--port", "0"], ["worker"]], ids=" ".join)
 def test_a_json_log_has_one_object_a_line(file_operator, words):
     operator = file_operator
     added(operator)

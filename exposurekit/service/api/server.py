@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
+from starlette.types import ASGIApp, Receive, Scope, Send
+
 from exposurekit.service import log_setup
 from exposurekit.service.api.app import create_app
 from exposurekit.service.api.rate_limits import Limits
@@ -38,5 +40,15 @@ def serve(
     """
     log_setup.to_stderr(log_format)
     app = create_app(database, worker=worker, limits=limits, metrics=metrics)
-    with nullcontext() if metrics is None else metrics.serving(metrics_port):
-        asgi_server.serve(app, host, port, trusted_proxies=trusted_proxies)
+    measured = app if metrics is None else _serving_metrics(app, metrics, metrics_port)
+    asgi_server.serve(measured, host, port, trusted_proxies=trusted_proxies)
+
+
+def _serving_metrics(app: ASGIApp, metrics: "Metrics", port: int) -> ASGIApp:
+    """Serve metrics while the application runs; from when signals are handled."""
+
+    async def run(scope: Scope, receive: Receive, send: Send) -> None:
+        with metrics.serving(port) if scope["type"] == "lifespan" else nullcontext():
+            await app(scope, receive, send)
+
+    return run
