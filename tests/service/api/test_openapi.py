@@ -60,7 +60,7 @@ def test_each_operation_has_a_path_with_each_suffix():
     assert sum(len(methods) for methods in paths.values()) == 3 * len(OPERATIONS)
 
 
-def test_a_path_with_json_returns_the_json_of_the_bare_path():
+def test_a_json_path_returns_the_json_of_the_bare_path():
     paths = openapi.document()["paths"]
     for operation in OPERATIONS:
         bare, as_json = (
