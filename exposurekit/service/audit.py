@@ -80,7 +80,8 @@ def operator() -> str:
     except KeyError:  # in a container
         name = f"uid {os.geteuid()}"
     invoker = os.environ.get("SUDO_USER")
-    return (f"{invoker} as {name}" if invoker else name)[:ACTOR_MAX]
+    who = f"{invoker} as {name}" if invoker else name
+    return who.encode("utf-8", "replace").decode()[:ACTOR_MAX]  # an environment may hold any bytes
 
 
 async def append(session: Session, action: Action, *, actor: str) -> Entry:

@@ -1,6 +1,8 @@
 """The audit log: one chain, whoever writes; any change of it is found, and the first changed entry is named."""
 
 import asyncio
+import os
+import pwd
 from dataclasses import replace
 from datetime import timedelta
 
@@ -226,6 +228,17 @@ def test_values_of_other_types_are_found(store, log, column, value):
     change(log, text(f"UPDATE audit_entries SET {column} = {value} WHERE id = 3"))  # noqa: S608  of this test
     result = verify(log)
     assert (result.checked, result.entry) == (2, 3)
+
+
+def test_the_operator_is_the_user_and_who_became_it(monkeypatch):
+    monkeypatch.delenv("SUDO_USER", raising=False)
+    name = audit.operator()
+    assert name == pwd.getpwuid(os.geteuid()).pw_name
+    monkeypatch.setenv("SUDO_USER", "jo")
+    assert audit.operator() == f"jo as {name}"
+    monkeypatch.setenv("SUDO_USER", "j\udcff" * 300)
+    assert audit.operator().startswith("j?j?")
+    assert len(audit.operator()) == audit.ACTOR_MAX
 
 
 def test_more_entries_than_a_page_are_verified(log, monkeypatch):
