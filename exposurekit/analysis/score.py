@@ -116,6 +116,35 @@ def score_changes(
     return table.assign(score=table["points"].cumsum())
 
 
+def total_score(
+    records: pd.DataFrame, links: pd.DataFrame, *, weights: Mapping[str, float] | None = None
+) -> float:
+    """Return the sum of all people's scores from how many items went from which status to which, ever.
+
+    Args:
+        records: ``prev_status`` (missing: observed for the first time), ``status`` and ``n``, of records.
+        links: Likewise, of links.
+        weights: As in `score`.
+
+    Returns:
+        Points.
+
+    Raises:
+        InvalidArgument: As for `score`.
+
+    >>> moves = pd.DataFrame({"prev_status": [None, "discovered"], "status": ["discovered", "removed"], "n": [5, 2]})
+    >>> total_score(moves, moves.head(0))
+    9.0
+    """
+    all_weights, total = check_weights(weights), 0.0
+    for transitions, page in ((records, False), (links, True)):
+        for side, sign in (("status", 1), ("prev_status", -1)):
+            statuses = transitions[side].astype("str")
+            points = _points(statuses, all_weights, page=page).where(statuses.notna(), 0.0)
+            total += sign * float((points * transitions["n"]).sum())
+    return total
+
+
 def _first_to_last(changes: pd.DataFrame) -> pd.DataFrame:
     """Merge each item's changes into one, from its first status to its last, if the table names items."""
     if not {*changes.columns} >= _ITEM:

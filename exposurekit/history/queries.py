@@ -12,6 +12,7 @@ from exposurekit import analysis, frames
 from exposurekit.analysis import tasks
 from exposurekit.analysis.forecast import ARRIVALS_DAYS, HORIZONS
 from exposurekit.analysis.grouping import Ints
+from exposurekit.analysis.score import total_score
 from exposurekit.analysis.selection import UserIds
 from exposurekit.analysis.status_over_time import Every
 from exposurekit.analysis.work_queue import stalled_sites
@@ -296,7 +297,11 @@ class HistoryQueries:
         >>> history.score().columns.tolist()
         ['user_id', 'listings', 'pages', 'of_listings', 'of_pages', 'score']
         """
-        return analysis.score(self.reader.records(as_of), self.reader.links(as_of), weights=weights)
+        latest = self.reader.latest()
+        at, columns = self.reader.instant(as_of, latest), ("user_id", "status")
+        # Statuses are enough: what was listed, such as names and pages, is most of a history.
+        records, links = (self.reader.last_changes(kind, at, latest, columns) for kind in ("record", "link"))
+        return analysis.score(records, links.rename(columns={"status": "presence"}), weights=weights)
 
     def score_changes(
         self, a: When, b: When = None, *, weights: Mapping[str, float] | None = None
@@ -316,7 +321,12 @@ class HistoryQueries:
         ['cause', 'points', 'score']
         """
         records, links = (self.diff(a, b, kind=kind).changes for kind in ("record", "link"))
-        before = float(self.score(a, weights=weights)["score"].sum())
+        latest = self.reader.latest()
+        after = self.reader.instant(a, latest)
+        moves = (
+            self.reader.transitions(kind, (), "", latest.upto, until=after) for kind in ("record", "link")
+        )
+        before = total_score(*moves, weights=weights)
         return analysis.score_changes(records, links, score_before=before, weights=weights)
 
     def forecast(

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from support.histories import Clock, Person, a_delivery, a_link, a_record, an_alert
 
+from exposurekit import analysis
 from exposurekit.errors import InvalidArgument, NotFound
 from exposurekit.history import History, ReceivedDelivery
 from exposurekit.history.storage.schema import TABLES
@@ -585,3 +586,22 @@ def test_an_unreadable_status_changes_nothing(collection):
     assert statuses_of(collection.history) == {1: "pending removal", 2: "removed", 3: "vanished", 4: "listed"}
     collection.collect(2, one=[a_record(4)])
     assert statuses_of(collection.history)[4] == "discovered"
+
+
+def test_scores_are_those_of_the_listed_records_and_links(collection):
+    service = collection.service
+    service.people[1] = Person([a_record(11), a_record(12, "on hold")], [a_link("https://page.example/1")])
+    collection.collect(0, two=[a_record(13, "removed")])
+    service.people[1] = Person([a_record(11, "pending removal")], [])
+    collection.collect(1, three=[a_record(14)])
+    service.people[1] = Person([a_record(11)], [a_link(f"https://page.example/{n}") for n in (1, 2)])
+    collection.collect(3, three=[])
+    history = collection.history
+    weights = {"page": 0.5, "discovered": 2}
+    for at in history.runs()["finished_at"]:
+        expected = analysis.score(history.records(at), history.links(at), weights=weights)
+        pd.testing.assert_frame_equal(history.score(at, weights=weights), expected)
+    first, last = history.runs()["finished_at"].iloc[[0, -1]]
+    causes = history.score_changes(first, last, weights=weights).set_index("cause")["score"]
+    assert causes["score before"] == history.score(first, weights=weights)["score"].sum() > 0
+    assert causes["score after"] == history.score(last, weights=weights)["score"].sum() > 0
