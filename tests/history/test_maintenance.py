@@ -121,6 +121,13 @@ def test_few_rows_are_written_to_one_file(served_exposure, tmp_path, rows, bucke
     assert history.records()["user_id"].tolist() == [1, 2]
 
 
+@pytest.mark.parametrize(("rows", "buckets"), [(0, {1, 2}), (1, {SHARED})])
+def test_a_small_checkpoint_is_one_file(history, rows, buckets):
+    history._store.shared_rows = rows
+    history.compact()
+    assert {bucket for bucket, _ in history._store.file_sizes("checkpoint")} == buckets
+
+
 def test_shared_files_have_a_limited_size(history, served_exposure, monkeypatch):
     _, exposure = served_exposure
     shared = dict(history._store.file_sizes("changes"))

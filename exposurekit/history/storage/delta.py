@@ -31,6 +31,7 @@ _WRITER = WriterProperties(compression="ZSTD", compression_level=3, max_row_grou
 _COMPACTOR = WriterProperties(compression="ZSTD", compression_level=3, max_row_group_size=131_072)
 MAX_TRIES = 5
 SHARED_ROWS, SHARED_BYTES = 20_000, 16 << 20  # small writes share files until a table has so much of them
+_WRITES_A_TABLE = 8  # a whole small table counts as so many of them
 # A log is read from its last checkpoint on. Readers list the files anew for each query, so they need no older versions.
 _LOG = {
     "delta.checkpointInterval": "16",
@@ -304,7 +305,8 @@ class Store(Location):
 
     def _is_shared(self, name: str, count: int, *, overwrite: bool) -> bool:
         """Return whether so many new rows go into the partition that all buckets share."""
-        if not TABLES[name].bucketed or count > self.shared_rows or self.format() not in (None, FORMAT):
+        most = self.shared_rows * (_WRITES_A_TABLE if overwrite else 1)
+        if not TABLES[name].bucketed or count > most or self.format() not in (None, FORMAT):
             return False
         return overwrite or sum(size for at, size in self.file_sizes(name) if at == SHARED) < SHARED_BYTES
 
