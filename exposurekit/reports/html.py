@@ -95,6 +95,7 @@ _CELL_KINDS = {
 }
 _SIGNED = {"change"}
 _NO_COUNTS = {"user_id", "record_id", "rank", "episode"}
+_BREAK = re.compile(r"[\s-]")  # where a line may end
 _META = re.compile(r'<meta name="(generator|description)" content="([^"]*)">')
 _UNBROKEN = re.compile(r"\d{4}-\d{2}-\d{2}|\(n = [\d,]+\)\.?")
 _LEFT = ' class="left"'
@@ -341,6 +342,7 @@ def _cell(kind: str, is_text: bool, text: str) -> str:  # noqa: FBT001
     if kind == "link":
         return f'<td class="left link">{link_with_path(text)}</td>'
     is_short = len(text) <= _UNBROKEN_MAX and (kind == "name" or text[:1].isdigit())
+    is_short = is_short and _BREAK.search(text) is not None
     names = [*(["unbroken"] if is_short else []), *(["left"] if is_text else [])]
     classes = f' class="{" ".join(names)}"' if names else ""
     return f"<td{classes}>{content}</td>"

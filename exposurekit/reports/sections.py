@@ -50,7 +50,7 @@ _ACTIONS = 3
 _NOT_IN_KEY = re.compile(r"[^a-z0-9]+")
 _FINISHED = {DONE: "done", UNABLE: "marked unable"}
 _USER = re.compile(r"\buser (\d+)\b")
-_ROWS_NOTE = "Left out: it has one row per listing or person, and this report shows totals only."
+_ROWS_NOTE = "The list has one row per listing or person, so it is left out: this report shows totals only."
 _NO_PROFILES = (
     "this report was made from a history, which does not store what people have on file. A report that is made while "
     "connected to the service has it."

@@ -24,7 +24,7 @@ from exposurekit.history import History
 from exposurekit.reports import pdf as reports_pdf
 
 pytestmark = pytest.mark.long
-KINDS = {"fleet": 5, "person": 2, "changes": 3, "sites": 4}  # at least so many charts
+KINDS = {"fleet": 5, "person": 2, "changes": 3, "sites": 2}  # at least so many charts
 VIEWS = {
     "wide": {},
     "dark and narrow": {"dark": True, "width": 390},
@@ -154,7 +154,7 @@ def assert_printable(page, paper):
     assert page.locator(".chart svg.main-svg").first.bounding_box()["width"] == screen_width
     paper_text = "".join(pages)
     assert len(heads) > 5
-    assert [name for name in heads if words(name) not in paper_text] == []
+    assert [name for name in heads if words(name).casefold() not in paper_text.casefold()] == []
     assert sum(map(len, charts)) > 5
     assert [chart for chart in charts if not _on_one_page(pages, chart)] == []
     # Lines of a title may alternate with those of the column beside it.
@@ -246,7 +246,7 @@ def test_long_table_has_its_header_on_each_page(reports):
     with opened(reports / "changes.html") as (page, _):
         [head] = page.locator("#diff thead").all_text_contents()
         pages, _ = on_paper(page.pdf(width="10cm", height="6cm"))
-    assert sum(words(head) in text for text in pages) > 1
+    assert sum(words(head).casefold() in text.casefold() for text in pages) > 1
 
 
 def test_pdf_has_charts_and_manual_work_on_numbered_pages(pdf):
@@ -329,7 +329,8 @@ def test_table_is_sorted_filtered_and_downloaded(fleet):
     with opened(fleet) as (page, observed):
         numbers = page.locator("#by_site .numbers")
         numbers.locator("summary").click()
-        totals = numbers.locator("tbody tr td:nth-child(6)")
+        heads = [head.text_content() for head in numbers.locator("th button").all()]
+        totals = numbers.locator(f"tbody tr td:nth-child({heads.index('total') + 1})")
         values = [int(text) for text in totals.all_inner_texts()]
         for descending in (False, True):
             numbers.get_by_role("button", name="total", exact=True).click()
