@@ -56,12 +56,12 @@ class Operation:
     reply: type[Reply]
     about: str
 
-    @property
+    @cached_property
     def name(self) -> str:
         """Its title as an identifier, such as ``create_user``."""
         return self.title.lower().replace(" ", "_")
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """The names of its parameters, in the specification's order."""
         return tuple(parameter.name for parameter in self.parameters)

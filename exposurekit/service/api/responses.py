@@ -1,5 +1,7 @@
 """HTTP responses in the encoding that the request asks for."""
 
+from collections.abc import Sequence
+
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -44,6 +46,11 @@ def api_error(scope: Scope, refusal: ApiError) -> Response:
     if refusal.retry_after_s is not None:
         headers["retry-after"] = str(refusal.retry_after_s)
     return error(scope, refusal.status, str(refusal), headers)
+
+
+def wrong_method(scope: Scope, methods: Sequence[str]) -> Response:
+    """Return the response to a method that the path does not take."""
+    return error(scope, 405, _MESSAGES[405], {"allow": ", ".join(methods)})
 
 
 async def unrouted(request: Request, problem: Exception) -> Response:
