@@ -62,7 +62,7 @@ async def may_scan(session: Session, user_id: int) -> bool:
 async def counts(session: Session) -> dict[str, int]:
     """Count users: registered, active, with consent, and those who may be scanned."""
     [row] = await session.all(_COUNTS)
-    return dict(row._mapping)  # noqa: SLF001  the public name of a row's columns
+    return row._asdict()
 
 
 async def consent(session: Session, user_id: int, *, granted_by: str) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Row, delete, insert, select, update
+from sqlalchemy import Row, and_, bindparam, delete, insert, select, update
 
 from exposurekit.errors import ConfigurationError
 from exposurekit.service.findings import findings
@@ -52,19 +52,18 @@ async def save(session: Session, user_id: int, site: str, listing: Listing, asse
         "observed_at": session.clock.now(),
     }
     key = _key(session, user_id, site, listing)
-    if not await session.run(update(candidates).filter_by(**key).values(**row)):
-        await session.add(insert(candidates), row | key)
+    if not await session.run(_CHANGE, row | key):
+        await session.add(_ADD, row | {name.removeprefix("of_"): value for name, value in key.items()})
 
 
 async def is_rejected(session: Session, user_id: int, site: str, listing: Listing) -> bool:
     """Return whether an operator rejected this listing for this user."""
-    key = select(candidates.c.id).filter_by(**_key(session, user_id, site, listing), verdict=REJECTED)
-    return await session.first(key) is not None
+    return await session.first(_REJECTED, _key(session, user_id, site, listing)) is not None
 
 
 async def discard(session: Session, user_id: int, site: str, listing: Listing) -> None:
     """Delete the candidate, if there is one."""
-    await session.run(delete(candidates).filter_by(**_key(session, user_id, site, listing)))
+    await session.run(_DELETE, _key(session, user_id, site, listing))
 
 
 async def all(  # noqa: A001  read as candidates.all
@@ -108,9 +107,19 @@ def _not_found() -> ConfigurationError:
     return ConfigurationError("no candidate has this id: exposurekit users candidates shows them")
 
 
+# Other names than the columns': SQLAlchemy would take those for columns to change.
+_IS_KEY = and_(
+    *(candidates.c[name] == bindparam(f"of_{name}") for name in ("user_id", "site", "reference_digest"))
+)
+_ADD = insert(candidates)
+_CHANGE = update(candidates).where(_IS_KEY)
+_DELETE = delete(candidates).where(_IS_KEY)
+_REJECTED = select(candidates.c.id).where(_IS_KEY, candidates.c.verdict == REJECTED)
+
+
 def _key(session: Session, user_id: int, site: str, listing: Listing) -> dict[str, Any]:
     digest = findings.reference_digest(session, user_id, site, listing.reference_id)
-    return {"user_id": user_id, "site": site, "reference_digest": digest}
+    return {"of_user_id": user_id, "of_site": site, "of_reference_digest": digest}
 
 
 def _candidate(session: Session, row: Row[Any]) -> Candidate:

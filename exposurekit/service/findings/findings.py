@@ -30,7 +30,7 @@ async def discover_record(session: Session, user_id: int, listing: Listing, site
     await consent.lock_user(session, user_id)
     digest = reference_digest(session, user_id, site.name, listing.reference_id)
     key = {"user_id": user_id, "site": site.name, "reference_digest": digest}
-    existing = await session.first(select(tables.records).filter_by(**key))
+    existing = await session.first(_EXISTING_RECORD, key)
     if existing is None:
         return await _add_record(session, user_id, digest, listing, site)
     now, ciphertext = session.clock.now(), session.encrypt("records", user_id, listing.stored(site))
@@ -39,7 +39,7 @@ async def discover_record(session: Session, user_id: int, listing: Listing, site
         changes |= {"status": DISCOVERED, "changed_at": now, "refused_at": None, "opt_out_attempts": 0}
     if _opt_out_is_due(existing, site):
         changes |= {"due_at": now}
-    await session.run(update(tables.records).filter_by(id=existing.id), changes)
+    await session.run(_CHANGE_RECORD, changes | {"record_id": existing.id})
     if existing.status == REMOVED:
         record = _discovered(existing.id, listing, site)
         await alerts.add_record_alert(session, Event.LISTED_AGAIN, user_id, record, site)
@@ -52,12 +52,12 @@ async def discover_link(session: Session, user_id: int, page: Page) -> int:
     digest = session.vault.fingerprint(f"{user_id}\0{page.url}", "url")
     ciphertext = session.encrypt("links", user_id, page.resource())
     key = {"user_id": user_id, "url_digest": digest}
-    existing = await session.first(select(_links.id).filter_by(**key))
+    existing = await session.first(_EXISTING_LINK, key)
     if existing is not None:
-        await session.run(update(tables.links).filter_by(id=existing.id), {"ciphertext": ciphertext})
+        await session.run(_CHANGE_LINK, {"ciphertext": ciphertext, "link_id": existing.id})
         return int(existing.id)
     row = key | {"ciphertext": ciphertext, "created_at": session.clock.now()}
-    link_id = await session.add(insert(tables.links), row)
+    link_id = await session.add(_ADD_LINK, row)
     await alerts.add_link_alert(session, user_id, link_id, page)
     return link_id
 
@@ -112,6 +112,19 @@ async def list_alerts(session: Session, user_id: int) -> list[dict[str, Any]]:
     ]
 
 
+_of_user = bindparam("user_id", type_=tables.ID)
+_EXISTING_RECORD = select(tables.records).where(
+    _records.user_id == _of_user,
+    _records.site == bindparam("site"),
+    _records.reference_digest == bindparam("reference_digest"),
+)
+_ADD_RECORD = insert(tables.records)
+_CHANGE_RECORD = update(tables.records).where(_records.id == bindparam("record_id"))
+_EXISTING_LINK = select(_links.id).where(
+    _links.user_id == _of_user, _links.url_digest == bindparam("url_digest")
+)
+_ADD_LINK = insert(tables.links)
+_CHANGE_LINK = update(tables.links).where(_links.id == bindparam("link_id"))
 _RECORDS: Select[Any] = (
     select(_records.id, _records.site, _records.status, _records.ciphertext)
     .where(_records.user_id == bindparam("user_id"))
@@ -147,7 +160,7 @@ async def _add_record(session: Session, user_id: int, digest: bytes, listing: Li
         "changed_at": now,
         "due_at": now if site.removed_by_us else None,
     }
-    record_id = await session.add(insert(tables.records), row)
+    record_id = await session.add(_ADD_RECORD, row)
     await alerts.add_record_alert(
         session, Event.NEW_RECORD, user_id, _discovered(record_id, listing, site), site
     )

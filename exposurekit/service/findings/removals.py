@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import and_, select, update
+from sqlalchemy import and_, bindparam, select, update
 
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
 from exposurekit.errors import ExposureError
@@ -88,6 +88,12 @@ async def reconsider(session: Session, user_id: int) -> None:
     await session.run(update(records).where(is_stuck).values(**again))
 
 
+_is_record = records.c.id == bindparam("record_id")
+_OWNER = select(records.c.user_id).where(_is_record, records.c.site == bindparam("site"))
+_RECORD = select(records).where(_is_record)
+_CHANGE = update(records).where(_is_record)
+
+
 @dataclass(frozen=True, slots=True)
 class _Record:
     id: int
@@ -100,11 +106,11 @@ class _Record:
 async def _lock_record(
     session: Session, record_id: int, site: Site, statuses: frozenset[str] | set[str], step: str
 ) -> _Record:
-    owner = await session.first(select(records.c.user_id).filter_by(id=record_id, site=site.name))
+    owner = await session.first(_OWNER, {"record_id": record_id, "site": site.name})
     if owner is None:
         raise NoSuchRecord("no record on that site has this id")
     await consent.lock_user(session, owner.user_id)  # always the user first, so that locks cannot deadlock
-    [row] = await session.all(select(records).filter_by(id=record_id))
+    [row] = await session.all(_RECORD, {"record_id": record_id})
     if row.status not in statuses:
         expected = " or ".join(sorted(statuses))
         raise WrongStatus(f"a record that is {row.status} cannot be {step}: it must be {expected}")
@@ -116,7 +122,7 @@ async def _change(session: Session, record: _Record, *, status: str, absences: i
     changed: dict[str, Any] = {"status": status, "absences": absences, **more}
     if status != record.status:
         changed["changed_at"] = session.clock.now()
-    await session.run(update(records).filter_by(id=record.id), changed)
+    await session.run(_CHANGE, changed | {"record_id": record.id})
 
 
 async def _add_alert(session: Session, event: Event, record: _Record, site: Site, status: str) -> None:

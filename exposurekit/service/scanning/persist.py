@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from datetime import date, timedelta
 from typing import Any
 
-from sqlalchemy import Row, Select, select
+from sqlalchemy import Row, Select, bindparam, select
 
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
 from exposurekit.service.accounts import users
@@ -27,20 +27,26 @@ from exposurekit.service.storage.tables import records
 RECORDS_MAX = 50  # of one person on one site, ever; further listings become candidates
 
 
+_of_user = records.c.user_id == bindparam("user_id")
+_LISTED = select(records.c.site, records.c.ciphertext).where(_of_user, records.c.status != REMOVED)
+_OF_SITE = select(records).where(_of_user, records.c.site == bindparam("site"))
+
+
 async def known_listings(session: Session, user_id: int) -> dict[str, list[Listing]]:
     """Return the listings of a person by site, without the removed ones."""
     listings: dict[str, list[Listing]] = {}
-    listed = select(records.c.site, records.c.ciphertext).filter_by(user_id=user_id)
-    for row, stored in await _readable(session, user_id, listed.where(records.c.status != REMOVED)):
+    for row, stored in await _readable(session, _LISTED, {"user_id": user_id}):
         listings.setdefault(row.site, []).append(Listing.from_stored(stored))
     return listings
 
 
-async def _readable(session: Session, user_id: int, query: Select[Any]) -> list[tuple[Row[Any], Any]]:
-    """Return readable rows with their values. Damaged ones are skipped; a scan that matches the listing restores them."""
-    rows = await session.all(query)
-    values = session.decrypt_readable([("records", user_id, row.ciphertext) for row in rows])
-    return [(row, stored) for row, stored in zip(rows, values, strict=True) if stored is not DAMAGED]
+async def _readable(
+    session: Session, query: Select[Any], values: Mapping[str, Any]
+) -> list[tuple[Row[Any], Any]]:
+    """Return a user's readable rows with their content. Damaged ones are skipped; a scan that matches the listing restores them."""
+    rows = await session.all(query, values)
+    contents = session.decrypt_readable([("records", values["user_id"], row.ciphertext) for row in rows])
+    return [(row, stored) for row, stored in zip(rows, contents, strict=True) if stored is not DAMAGED]
 
 
 async def match_listings(subject: Subject, result: SiteResult, on: date) -> dict[str, Match]:
@@ -70,8 +76,7 @@ async def save_result(
     subject = await users.get_subject(session, user_id)
     if subject is None:
         return
-    of_site = select(records).filter_by(user_id=user_id, site=site.name)
-    rows = [row for row, _ in await _readable(session, user_id, of_site)]
+    rows = [row for row, _ in await _readable(session, _OF_SITE, {"user_id": user_id, "site": site.name})]
     absent, added = {bytes(row.reference_digest): row for row in rows}, 0
     for listing in result.listings:
         digest = findings.reference_digest(session, user_id, site.name, listing.reference_id)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Row, select
+from sqlalchemy import Row, bindparam, select
 
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL
 from exposurekit.service.accounts import consent, users
@@ -30,6 +30,13 @@ SISTER_DELAY = timedelta(minutes=5)  # about the time that an opt-out takes
 _log = logging.getLogger("exposurekit.service")
 
 
+_RECORD = select(records).where(records.c.id == bindparam("record_id"))
+_STILL_DUE = _RECORD.where(records.c.due_at <= bindparam("now")).with_only_columns(
+    records.c.status, records.c.changed_at
+)
+_STILL_DISCOVERED = _RECORD.where(records.c.status == DISCOVERED).with_only_columns(records.c.id)
+
+
 @dataclass(frozen=True, slots=True)
 class _Job:
     lease: Lease
@@ -44,7 +51,7 @@ class _Job:
 async def remove(context: ScanContext, lease: Lease) -> None:
     """Run the step that is due for the record of the lease; raises `LeaseLost` as a scan does."""
     async with context.database.reading() as session:
-        row = await session.first(select(records).filter_by(id=lease.row_id))
+        row = await session.first(_RECORD, {"record_id": lease.row_id})
         subject = None
         if row is not None and await consent.may_scan(session, row.user_id):
             subject = await users.get_subject(session, row.user_id)
@@ -73,8 +80,7 @@ async def _verify(context: ScanContext, job: _Job) -> None:
         await _assert_held(session, job.user_id, job.lease)
         await save_result(session, job.user_id, job.site, result, matches, lease=job.lease)
         now, record_id = session.clock.now(), job.lease.row_id
-        still_due = select(records.c.status, records.c.changed_at).filter_by(id=record_id)
-        row = await session.first(still_due.where(records.c.due_at <= now))
+        row = await session.first(_STILL_DUE, {"record_id": record_id, "now": now})
         if row is None:
             await leases.clear(session, records, records.c.id == record_id)
             return
@@ -98,8 +104,7 @@ async def _submit(context: ScanContext, job: _Job) -> None:
     async with context.database.writing() as session:
         await _assert_held(session, job.user_id, job.lease)
         record_id, now = job.lease.row_id, session.clock.now()
-        still_discovered = select(records.c.id).filter_by(id=record_id, status=DISCOVERED)
-        if await session.first(still_discovered) is None:
+        if await session.first(_STILL_DISCOVERED, {"record_id": record_id}) is None:
             # A sister site's opt-out removed it meanwhile.
             await leases.clear(session, records, records.c.id == record_id)
             return
@@ -157,7 +162,7 @@ async def _submit_sisters(session: Session, context: ScanContext, job: _Job) -> 
 async def _finish(context: ScanContext, lease: Lease) -> None:
     """Release a record without a step: no consent, a manual removal, or a site that this worker lacks."""
     async with context.database.writing() as session:
-        row = await session.first(select(records).filter_by(id=lease.row_id))
+        row = await session.first(_RECORD, {"record_id": lease.row_id})
         if row is None or not await consent.may_scan(session, row.user_id):
             await leases.complete(session, records, lease, due_at=None)
             return

@@ -46,7 +46,7 @@ async def record_scan(session: Session, site: str, *, reason: str | None, truste
         "last_good_scan_at": now if good else row.last_good_scan_at,
         "last_reason": None if reason is None else reason[:REASON_MAX],
     }
-    await session.run(_CHANGE.values(**changes), {"site": site})
+    await session.run(_CHANGE, changes | {"site": site})
 
 
 async def reserve(session: Session, site: str, *, delay: timedelta) -> datetime:
@@ -56,7 +56,7 @@ async def reserve(session: Session, site: str, *, delay: timedelta) -> datetime:
     at = row.next_request_at or now
     if not now <= at <= now + RESERVED_MAX:
         at = now  # nothing is reserved, or by a clock that was ahead
-    await session.run(_CHANGE.values(next_request_at=at + delay), {"site": site})
+    await session.run(_CHANGE, {"next_request_at": at + delay, "site": site})
     return at
 
 

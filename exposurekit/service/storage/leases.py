@@ -17,6 +17,7 @@ from sqlalchemy import (
     ColumnElement,
     Select,
     Table,
+    Update,
     and_,
     bindparam,
     case,
@@ -116,7 +117,7 @@ async def acquire_one(session: Session, table: Table, row_id: int, *, duration: 
     """Acquire one row, due or not; for the transaction that has just created it."""
     token = secrets.token_hex(16)
     lease = {"lease": token, "lease_until": session.clock.now() + duration}
-    await session.run(update(table).where(table.c.id == row_id).values(**lease))
+    await session.run(_change(table), lease | {"row_id": row_id})
     return Lease(row_id, token)
 
 
@@ -127,8 +128,7 @@ async def is_current(session: Session, table: Table, lease: Lease) -> bool:
 
 async def assert_held(session: Session, table: Table, lease: Lease) -> None:
     """Lock the row of the lease until the end of the transaction; raises `LeaseLost` if it is no longer held."""
-    row = _lease_row(table).with_for_update()
-    if await session.first(row, {"row_id": lease.row_id, "token": lease.token}) is None:
+    if await session.first(_lock_lease(table), {"row_id": lease.row_id, "token": lease.token}) is None:
         raise LeaseLost("the lease expired: another worker has the row")
 
 
@@ -137,7 +137,8 @@ async def complete(
 ) -> None:
     """Release the row after the job, with changes and the time of the next one (None: never)."""
     await assert_held(session, table, lease)
-    await clear(session, table, table.c.id == lease.row_id, due_at=due_at, **changes)
+    released = {"lease": None, "lease_until": None, "due_at": due_at, **changes}
+    await session.run(_change(table), released | {"row_id": lease.row_id})
 
 
 async def abandon(session: Session, table: Table, lease: Lease) -> None:
@@ -195,16 +196,14 @@ class Bounds:
 
 async def any_due(session: Session, table: Table) -> bool:
     """Return whether a row can be acquired."""
-    return await session.first(_due(table, session.clock.now()).limit(1)) is not None
+    return await session.first(_any_due(table), {"now": session.clock.now()}) is not None
 
 
 async def next_due(session: Session, tables: Sequence[Table]) -> datetime | None:
     """Return when a row can be acquired next (a leased one, when its lease expires); None: never."""
     instants: list[datetime] = []
     for table in tables:
-        leased_longer = and_(table.c.lease_until.is_not(None), table.c.lease_until > table.c.due_at)
-        free_at = case((leased_longer, table.c.lease_until), else_=table.c.due_at)
-        row = await session.first(select(func.min(free_at, type_=Instant)).where(table.c.due_at.is_not(None)))
+        row = await session.first(_next_due(table))
         if row is not None and row[0] is not None:
             instants.append(row[0])
     return min(instants, default=None)
@@ -235,6 +234,28 @@ def _lease_row(table: Table) -> Select[int]:
     return select(table.c.id).where(table.c.id == bindparam("row_id"), table.c.lease == bindparam("token"))
 
 
-def _due(table: Table, now: datetime) -> Select[Any]:
+@cache
+def _lock_lease(table: Table) -> Select[int]:
+    return _lease_row(table).with_for_update()
+
+
+@cache
+def _change(table: Table) -> Update:
+    return update(table).where(table.c.id == bindparam("row_id"))
+
+
+@cache  # asked after every job
+def _any_due(table: Table) -> Select[Any]:
+    return _due(table, bindparam("now", type_=Instant)).limit(1)
+
+
+@cache
+def _next_due(table: Table) -> Select[Any]:
+    leased_longer = and_(table.c.lease_until.is_not(None), table.c.lease_until > table.c.due_at)
+    free_at = case((leased_longer, table.c.lease_until), else_=table.c.due_at)
+    return select(func.min(free_at, type_=Instant)).where(table.c.due_at.is_not(None))
+
+
+def _due(table: Table, now: datetime | ColumnElement[datetime]) -> Select[Any]:
     free = or_(table.c.lease_until.is_(None), table.c.lease_until <= now)
     return select(table.c.id).where(table.c.due_at <= now, free)

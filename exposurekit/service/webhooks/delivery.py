@@ -21,6 +21,7 @@ from exposurekit.service.webhooks.endpoints import Callback
 from exposurekit.service.webhooks.states import DEAD, DELIVERED, PENDING
 
 ATTEMPT_S = 15  # spec does not say: how long an integrator may take
+_INSERT_ATTEMPT = insert(attempts)
 _log = logging.getLogger("exposurekit.service")
 
 
@@ -53,7 +54,7 @@ async def record_attempt(session: Session, lease: Lease, *, status: int | None, 
     row = await outbox.locked_delivery(session, lease)
     now = session.clock.now()
     attempt = {"delivery_id": row.id, "at": now, "status": status, "outcome": outcome}
-    await session.add(insert(attempts), attempt)
+    await session.add(_INSERT_ATTEMPT, attempt)
     if status is not None and 200 <= status < 300:  # noqa: PLR2004  spec does not say: what counts as success
         await leases.complete(session, deliveries, lease, due_at=None, state=DELIVERED, ended_at=now)
         return DELIVERED

@@ -146,13 +146,12 @@ async def _open_window(session: Session, user_id: int, now: datetime) -> int:
         "opened_at": now,
         "due_at": now + GROUPING_WINDOW,
     }
-    return await session.add(insert(deliveries), delivery)
+    return await session.add(_INSERT_DELIVERY, delivery)
 
 
 async def _close_window(session: Session, delivery_id: int, user_id: int) -> bytes:
     groups: dict[str, list[Any]] = {}
-    rows = select(events.c.kind, events.c.ciphertext).filter_by(delivery_id=delivery_id).order_by(events.c.id)
-    stored = await session.all(rows)
+    stored = await session.all(_EVENTS, {"delivery_id": delivery_id})
     items = session.decrypt_readable([(EVENT, user_id, row.ciphertext) for row in stored])
     for row, item in zip(stored, items, strict=True):
         if item is not DAMAGED:
@@ -161,11 +160,17 @@ async def _close_window(session: Session, delivery_id: int, user_id: int) -> byt
     body = {"user_id": user_id, "events": names, **{name: groups[name] for name in names}}
     ciphertext = session.encrypt(BODY, user_id, codec.encode(body, "json").decode())
     changes = {"state": PENDING, "body_ciphertext": ciphertext}
-    await session.run(update(deliveries).where(deliveries.c.id == delivery_id).values(**changes))
+    await session.run(_CHANGE_DELIVERY, changes | {"delivery_id": delivery_id})
     return ciphertext
 
 
-_INSERT_EVENT = insert(events)
+_INSERT_EVENT, _INSERT_DELIVERY = insert(events), insert(deliveries)
+_CHANGE_DELIVERY = update(deliveries).where(deliveries.c.id == bindparam("delivery_id"))
+_EVENTS = (
+    select(events.c.kind, events.c.ciphertext)
+    .where(events.c.delivery_id == bindparam("delivery_id"))
+    .order_by(events.c.id)
+)
 _HAS_CALLBACK = (
     select(users.c.id)
     .join(integrators)

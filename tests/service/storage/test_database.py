@@ -4,16 +4,17 @@ import asyncio
 import stat
 
 import pytest
-from sqlalchemy import Executable, insert, text
+from sqlalchemy import Executable, bindparam, insert, select, text, update
 from sqlalchemy.dialects import postgresql
-from sqlalchemy.exc import StatementError
+from sqlalchemy.exc import IntegrityError, StatementError
 from support.services import JANE, START, a_database, a_service, in_event_loop, opened, stored_in, url_of
 
 from exposurekit.errors import ConfigurationError
 from exposurekit.service.accounts import consent, integrators, user_items, users
 from exposurekit.service.api import auth
 from exposurekit.service.clock import FrozenClock
-from exposurekit.service.findings import alerts, findings
+from exposurekit.service.findings import alerts, candidates, findings, removals
+from exposurekit.service.scanning import persist, removal_job
 from exposurekit.service.sites import statistics
 from exposurekit.service.storage import tables
 from exposurekit.service.storage.database import Database
@@ -169,8 +170,45 @@ async def test_a_datetime_without_a_zone_is_rejected(tmp_path):
             await work.run(insert(tables.integrators), row)
 
 
+@in_event_loop
+async def test_a_repeated_statement_has_the_same_effect_each_time(tmp_path):
+    columns = tables.users.c
+    add, change = insert(tables.users), update(tables.users).where(columns.id == bindparam("user_id"))
+    every = select(columns.is_scanning, columns.version, columns.scanned_at, columns.ciphertext)
+    async with opened(a_database(tmp_path)) as database, database.writing() as work:
+        await integrators.add(work, "acme")
+        [integrator] = await integrators.all(work)
+        for number in (1, 2, 3):
+            user = {"integrator_id": integrator.id, "ciphertext": b"", "created_at": START}
+            assert await work.add(add, user | {"secret_ciphertext": b"%d" % number}) == number
+            changes = {"is_scanning": True, "scanned_at": START, "ciphertext": b"\0", "user_id": number}
+            assert await work.run(change, changes) == 1
+        for _ in range(3):
+            rows = await work.all(every)
+            assert [row._asdict() for row in rows] == [
+                {"is_scanning": True, "version": 0, "scanned_at": START, "ciphertext": b"\0"}
+            ] * 3
+            assert await work.first(every) == rows[0]
+
+
+@in_event_loop
+async def test_a_repeated_statement_that_fails_raises_the_same_error(tmp_path):
+    row = {"name": "x", "api_key_digest": b"1", "api_secret_digest": b"2", "created_at": START}
+    add = insert(tables.integrators)
+    async with opened(a_database(tmp_path)) as database:
+        async with database.writing() as work:
+            await work.add(add, row)
+        for _ in range(3):
+            with pytest.raises(IntegrityError) as error:
+                async with database.writing() as work:
+                    await work.add(add, row)
+            assert "b'1'" not in str(error.value)
+        assert await names_in(database) == ["x"]
+
+
 def test_every_statement_of_the_service_compiles_for_postgresql():
-    modules = (alerts, auth, consent, findings, outbox, statistics, user_items, users)
+    modules = (alerts, auth, candidates, consent, findings, outbox, persist, removals, statistics)
+    modules += (removal_job, user_items, users)
     values = [value for module in modules for value in vars(module).values()]
     statements = [value for value in values if isinstance(value, Executable)]
     assert len(statements) > 25
