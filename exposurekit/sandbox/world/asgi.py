@@ -5,11 +5,9 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import parse_qsl
 
-from starlette.applications import Starlette
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response as HttpResponse
 from starlette.responses import StreamingResponse
-from starlette.routing import Mount, request_response
 
 from exposurekit.system.asgi_server import Receive, Scope, Send
 
@@ -71,7 +69,6 @@ class AsgiTransport:
     def __init__(self, respond: Callable[[Request], Response]) -> None:
         self._respond = respond
         self._closed = False
-        self._app = Starlette(routes=[Mount("/", request_response(self._handle))])
 
     def close(self) -> None:
         """End the responses that are still being sent."""
@@ -79,9 +76,15 @@ class AsgiTransport:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request, or the server's lifespan events."""
-        await self._app(scope, receive, send)
+        if scope["type"] == "lifespan":
+            for event in ("startup", "shutdown"):
+                await receive()
+                await send({"type": f"lifespan.{event}.complete"})
+            return
+        response = await self._response(HttpRequest(scope, receive, send))
+        await response(scope, receive, send)
 
-    async def _handle(self, request: HttpRequest) -> HttpResponse:
+    async def _response(self, request: HttpRequest) -> HttpResponse:
         response = self._respond(await _parsed(request))
         until = asyncio.get_running_loop().time() + response.delay_s
         while (remaining := until - asyncio.get_running_loop().time()) > 0 and not self._closed:

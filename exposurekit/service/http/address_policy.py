@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
 from exposurekit.errors import ConfigurationError, ExposureError
@@ -101,6 +102,8 @@ def check_host(host: str) -> None:
 
 def literal(host: str) -> IPv4Address | IPv6Address | None:
     """Parse a host as an IP address; None for a name."""
+    if ":" not in host and not host[-1:].isdigit():  # a quick answer for most names
+        return None
     try:
         return ip_address(host)
     except ValueError:
@@ -111,7 +114,7 @@ def check_addresses(addresses: Sequence[str], allowed_networks: Sequence[Network
     """Check that every address of a host may be visited; raises `NotPublic` otherwise."""
     for address in addresses:
         parsed = literal(address)
-        if parsed is None or not _is_allowed(parsed, allowed_networks):
+        if parsed is None or not _is_allowed(parsed, tuple(allowed_networks)):
             raise NotPublic(
                 "the address is forbidden: it is neither in a public network nor in an allowed one"
             )
@@ -126,7 +129,8 @@ def all_allowed(addresses: Sequence[str], allowed_networks: Sequence[Network]) -
     )
 
 
-def _is_allowed(address: IPv4Address | IPv6Address, allowed_networks: Sequence[Network]) -> bool:
+@lru_cache(maxsize=1_000)
+def _is_allowed(address: IPv4Address | IPv6Address, allowed_networks: tuple[Network, ...]) -> bool:
     if getattr(address, "scope_id", None) is not None:
         return False
     target = _embedded_ipv4(address) or address

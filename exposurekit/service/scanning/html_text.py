@@ -36,6 +36,7 @@ _TAG = re.compile(
 _ATTRIBUTE = re.compile(
     r"""([^\s/>=][^\s/>=]*+)(?:\s*+=\s*+(?:"([^"]*+)"?|'([^']*+)'?|([^\s>"'][^\s>]*+))?)?""", re.DOTALL
 )
+_PLAIN_ATTRIBUTES = re.compile(r"""(?: [a-zA-Z-]++="[^"]*+"){0,8}+""")  # few, written as they are rewritten
 _ATTRIBUTE_NAME = re.compile(r"[\w:.@-]+")
 _FORMATTING = frozenset({"b", "big", "code", "em", "font", "i", "s", "small", "strike", "strong", "tt", "u"})
 # Only the first is kept: a parser would merge the attributes of later ones into it.
@@ -80,6 +81,8 @@ class _Sanitizer:
 
 
 def _attributes(source: str) -> str:
+    if _PLAIN_ATTRIBUTES.fullmatch(source):
+        return source
     attributes: list[str] = []
     for match in _ATTRIBUTE.finditer(source):
         if _ATTRIBUTE_NAME.fullmatch(match[1]):

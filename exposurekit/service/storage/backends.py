@@ -18,7 +18,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from urllib.parse import quote
 from weakref import WeakKeyDictionary
 
@@ -36,10 +36,12 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.exc import DBAPIError, OperationalError
-from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 
 from exposurekit.errors import ConfigurationError
 from exposurekit.system.atomic_files import file_id
+
+if TYPE_CHECKING:  # with it comes SQLAlchemy's object mapper, which takes a tenth of a second
+    from sqlalchemy.ext.asyncio import AsyncConnection
 
 BUSY_TIMEOUT_S = 10  # for the lock in this process, and again for the file's lock
 UNSUPPORTED_URL = (
@@ -104,7 +106,7 @@ class InlineConnection:
         self.driver.rollback()
 
 
-AnyConnection = InlineConnection | AsyncConnection
+AnyConnection: TypeAlias = "InlineConnection | AsyncConnection"
 
 
 def create_backend(url: URL, *, busy_timeout_s: float = BUSY_TIMEOUT_S) -> "SQLite | PostgreSQL":
@@ -257,6 +259,8 @@ class PostgreSQL:
     """PostgreSQL, through psycopg's asynchronous connections."""
 
     def __init__(self, url: URL) -> None:
+        from sqlalchemy.ext.asyncio import create_async_engine
+
         try:
             self._engine = create_async_engine(
                 url.set(drivername="postgresql+psycopg"), hide_parameters=True, pool_pre_ping=True
@@ -270,12 +274,12 @@ class PostgreSQL:
         """Do nothing: the operator creates the database."""
 
     @asynccontextmanager
-    async def reading(self, wrap: Callable[[AsyncConnection], T]) -> AsyncIterator[T]:
+    async def reading(self, wrap: "Callable[[AsyncConnection], T]") -> AsyncIterator[T]:
         """Open a read-only connection; yields what `wrap` makes of it."""
         async with self._engine.execution_options(isolation_level="REPEATABLE READ").connect() as connection:
             yield wrap(connection)
 
-    def writing(self) -> AbstractAsyncContextManager[AsyncConnection]:
+    def writing(self) -> "AbstractAsyncContextManager[AsyncConnection]":
         """Open a transaction."""
         return self._engine.begin()
 
