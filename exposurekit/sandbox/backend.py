@@ -155,7 +155,7 @@ def _create_worker(database: Any, world: Any) -> Any:
 
     http = HttpClient(allowed_networks=LOOPBACK, resolve=world.resolve)
     unlimited = Politeness(delay_s=0, concurrency=16, robots_txt=False)
-    engine = Engine(world.search_engine, politeness=unlimited, timeout_s=1.5)
+    engine = Engine(world.search_engine, politeness=unlimited, timeout_s=BUSY_TIMEOUT_S)
     # The clock does not move during a scan, so a delay between requests would only reserve instants.
     no_delay = {"politeness": Politeness(delay_s=0, concurrency=16)}
     definitions = {name: site.model_copy(update=no_delay) for name, site in world.definitions.items()}

@@ -8,6 +8,7 @@ from exposurekit.text.us_addresses import LATIN_TO_ASCII
 _TRANSLITERATION = str.maketrans(LATIN_TO_ASCII)
 _APOSTROPHES = re.compile("(?<=\\w)['`\u00b4\u02b9\u02bb\u02bc\u2018\u2019](?=\\w)")
 _NON_WORD = re.compile(r"[\W_]+")
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
 
 
 def fold_case(text: str) -> str:
@@ -16,9 +17,12 @@ def fold_case(text: str) -> str:
         return text.lower()
     # Twice: case folding can add accents, as for the dotted capital I.
     for _ in range(2):
-        decomposed = unicodedata.normalize("NFKD", text).casefold()
-        text = "".join(char for char in decomposed if not unicodedata.combining(char))
+        text = _NOT_ASCII.sub(_without_marks, unicodedata.normalize("NFKD", text).casefold())
     return text.translate(_TRANSLITERATION)
+
+
+def _without_marks(match: re.Match[str]) -> str:
+    return "".join(char for char in match[0] if not unicodedata.combining(char))
 
 
 def words(text: str) -> list[str]:
