@@ -103,6 +103,8 @@ def integrator_attest(*, name: str, attested_by: str | None, revoke: bool, datab
 def integrator_list(*, database: ServiceDatabase, as_json: bool) -> None:
     """List integrators and how many people each has.
 
+    Logs name an integrator by its id.
+
     Example: exposurekit integrator list --json
     """
     from exposurekit.service.accounts import integrators
@@ -111,7 +113,7 @@ def integrator_list(*, database: ServiceDatabase, as_json: bool) -> None:
     if as_json:
         output.print_json(
             [
-                {"integration_name": one.name, "users": one.users, "since": one.created_at}
+                {"id": one.id, "integration_name": one.name, "users": one.users, "since": one.created_at}
                 | output.fields(one, "attested_by", "quota", "has_callback")
                 for one in registered
             ]
@@ -121,7 +123,9 @@ def integrator_list(*, database: ServiceDatabase, as_json: bool) -> None:
         attested = f"attested by {plain(one.attested_by)}" if one.attested_by else "no attestation"
         callback = "has a callback" if one.has_callback else "no callback"
         users = f"{one.users} users" if one.quota is None else f"{one.users} of at most {one.quota} users"
-        click.echo(f"{one.name}  {users}  since {one.created_at:%Y-%m-%d}  {attested}  {callback}")
+        click.echo(
+            f"{one.name}  id {one.id}  {users}  since {one.created_at:%Y-%m-%d}  {attested}  {callback}"
+        )
     if not registered:
         click.echo("No integrators. exposurekit integrator add NAME registers one.", err=True)
 

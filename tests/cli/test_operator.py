@@ -70,6 +70,7 @@ def test_an_attestation_is_stored_revoked_and_renewed(operator):
     assert (listed["attested_by"], listed["has_callback"]) == ("Jo Doe", False)
     assert datetime.fromisoformat(listed["since"]).tzinfo == UTC
     assert "attested by Jo Doe  no callback" in ok(operator.here("integrator", "list"))
+    assert f"acme  id {listed['id']}  0 users" in ok(operator.here("integrator", "list"))
     run = operator.here("integrator", "attest", "acme", "--revoke")
     assert "only after their consent is recorded" in run.stderr
     assert integrator(operator)["attested_by"] is None

@@ -1,6 +1,7 @@
 """Database files and logs, even at DEBUG, contain no personal data and no secrets."""
 
 import logging
+import re
 from functools import partial
 
 import pytest
@@ -168,6 +169,19 @@ def test_a_fault_is_logged_with_its_type_and_location(tmp_path, log):
     [line] = [line for line in log.lines if "fault=" in line]
     assert "fault=DecryptionError at=exposurekit.service.storage.encryption.decrypt_to_json:" in line
     assert "Traceback" not in line
+
+
+def test_a_request_is_logged_with_its_integrator(tmp_path, log):
+    """By its id, if name and key are valid; the secret may be wrong."""
+    with a_service(tmp_path) as service:
+        service.call("GET", "/users")
+        service.call("GET", "/users", params={"api_secret": "wrong"})
+        service.http.get(service.root.replace(service.credentials.api_key, "wrong") + "/users")
+    pattern = re.compile(
+        r"exposurekit.service operation=list_users status=(\d+) ms=[\d.]+(?: integrator=(\d+))? \("
+    )
+    logged = [match.groups() for line in log.lines if (match := pattern.match(line))]
+    assert logged == [("200", "1"), ("401", "1"), ("401", None)]
 
 
 def test_the_access_log_masks_key_and_query(log):

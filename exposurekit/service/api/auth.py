@@ -16,6 +16,7 @@ from exposurekit.contract.operations import CREDENTIAL_HEADERS, GET_USER, OPERAT
 from exposurekit.service.accounts import documents, integrators, users
 from exposurekit.service.accounts.documents import Account
 from exposurekit.service.api import requests
+from exposurekit.service.api.middleware import INTEGRATOR
 from exposurekit.service.api.parameters import USER_ID_NAMES
 from exposurekit.service.api.requests import ApiRequest, Values
 from exposurekit.service.errors import ApiError
@@ -49,6 +50,7 @@ async def authenticate(session: Session, request: ApiRequest) -> Principal:
     row = _PrincipalRow(*rows[0]) if rows else None
     if row is None or not _equal(row.name, request.integration_name):
         raise ApiError(401, integrators.NOT_ACCEPTED)
+    request.scope[INTEGRATOR] = row.integrator_id  # also of a request that is refused below
     values = await requests.read(request)
     credentials = _credentials(request.operation, values)
     digest = session.vault.fingerprint(credentials["api_secret"], integrators.API_SECRET)

@@ -1,7 +1,7 @@
 """Middleware of every request: security headers, error responses and the access log.
 
-A log line has the operation, the status and the duration, and no values. An error is logged by type and location,
-because its text and traceback may hold personal data.
+A log line has the operation, the status, the duration and the integrator's id, and no values. An error is logged by type
+and location, because its text and traceback may hold personal data.
 """
 
 import logging
@@ -20,7 +20,8 @@ from exposurekit.service.api import responses
 
 RETRY_AFTER_S = 5
 UNAVAILABLE = (OperationalError, NoConnection, TimeoutError)  # locked, full or unreachable: usually temporary
-OPERATION = "exposurekit.operation"  # the key of the operation's name in the scope
+# The keys of the operation's name and of the integrator's id in the scope; the latter is there if name and key are valid.
+OPERATION, INTEGRATOR = "exposurekit.operation", "exposurekit.integrator"
 _HEADERS = [(b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff")]
 # The key's position in a path, and anything else that looks like a key, such as in a mistyped URL.
 _KEY_IN_PATH = re.compile(r"(/api/[^/?]*/)[^/?\s]*|(?<=/)[A-Za-z0-9]{32,}")
@@ -57,7 +58,11 @@ class RequestMiddleware:
             if not status:
                 await _server_error(scope, fault)(scope, receive, sending)
         took_ms = (time.perf_counter() - started) * 1000
-        _log.info("operation=%s status=%d ms=%.1f", scope.get(OPERATION, "none"), status, took_ms)
+        values = scope.get(OPERATION, "none"), status, took_ms
+        if INTEGRATOR in scope:
+            _log.info("operation=%s status=%d ms=%.1f integrator=%d", *values, scope[INTEGRATOR])
+        else:
+            _log.info("operation=%s status=%d ms=%.1f", *values)
 
 
 def _server_error(scope: Scope, fault: Exception) -> Response:

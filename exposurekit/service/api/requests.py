@@ -50,6 +50,7 @@ class ApiRequest:
     body: bytes = field(repr=False)
     problem: ApiError | None  # why the body is incomplete; raised once the key is checked
     is_disconnected: Callable[[], Awaitable[bool]] = field(repr=False)
+    scope: Scope = field(repr=False)
 
 
 async def receive(
@@ -77,7 +78,7 @@ async def receive(
         except (MemoryBudgetExceeded, TimeoutError):
             problem = _out_of_time() if reserved.is_current else _out_of_memory()
     rest = scope["headers"], scope["query_string"], body, problem, starlette_request.is_disconnected
-    return ApiRequest(operation, name, api_key, path, *rest)
+    return ApiRequest(operation, name, api_key, path, *rest, scope)
 
 
 def _out_of_time() -> ApiError:
