@@ -1,6 +1,7 @@
 """People by name or id: their labels, and who matches a typed text."""
 
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -38,7 +39,7 @@ class People:
 
     def _names(self, user_id: int) -> list[str]:
         label = _folded(self.labels[user_id])
-        full = label.removesuffix(f" (user {user_id})")
+        full = label.removesuffix(_suffix(user_id))
         return [label, full, *_without_middle(full), *map(_folded, self.aliases.get(user_id, ()))]
 
     def unique_match(self, text: str) -> tuple[int, ...]:
@@ -65,6 +66,12 @@ class People:
         more = f" and {len(labels) - _NAMES_MAX:,} more" if len(labels) > _NAMES_MAX else ""
         return ", ".join(labels[:_NAMES_MAX]) + more
 
+    def distinct_names(self, ids: Sequence[int]) -> list[str]:
+        """The name of each of these people; the label where several of them have that name."""
+        names = {one: self.labels.get(one, str(one)).removesuffix(_suffix(one)) for one in ids}
+        counts = Counter(names.values())
+        return [name if counts[name] == 1 else self.labels[one] for one, name in names.items()]
+
     def completions(self, text: str) -> list[str]:
         """Labels for the browser to offer: all if they are few, else the first that match the text."""
         labels = list(self.labels.values())
@@ -77,7 +84,7 @@ class People:
 def labels_of(users: pd.DataFrame) -> dict[int, str]:
     """The label of each user of `Exposure.users`: the full name, as `Exposure.with_people` has it, and the id, such as ``Ann Lee (user 7)``."""
     names = _joined(users, ("first_name", "middle_name", "last_name"))
-    return {user_id: f"{name} (user {user_id})" if name else str(user_id) for user_id, name in names}
+    return {user_id: f"{name}{_suffix(user_id)}" if name else str(user_id) for user_id, name in names}
 
 
 def aliases_of(aliases: pd.DataFrame) -> dict[int, list[str]]:
@@ -87,6 +94,10 @@ def aliases_of(aliases: pd.DataFrame) -> dict[int, list[str]]:
         if name:
             names.setdefault(user_id, []).append(name)
     return names
+
+
+def _suffix(user_id: int) -> str:
+    return f" (user {user_id})"
 
 
 def _joined(table: pd.DataFrame, columns: Sequence[str]) -> Iterable[tuple[int, str]]:

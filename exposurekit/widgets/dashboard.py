@@ -79,7 +79,7 @@ class Dashboard(Panel):
         self._title, self._summary = HTML(), HTML()
         self._person_note, self._metrics = HTML(), HTML()
         picks, *slider = self._controls()
-        since = [] if history is None else [with_classes(HBox([self._since]), "exposurekit-row")]
+        since = [] if history is None else [self._since]
         *fixed, chosen = self._drawn
         self._cards = [*map(ChartCard, fixed), ChartCard(chosen, *since)]
         wide = () if history is None else ("exposurekit-wide",)  # else beside the only other chart
@@ -257,7 +257,7 @@ class Dashboard(Panel):
         drawn = draw(self.question, self._scope)
         if self.question == _BY_USER:
             users = self._rows("user_id")
-            names = [escape(short(self._people.names([user]))) for user in users]
+            names = [escape(short(name)) for name in self._people.distinct_names(users)]
             others = [*(drawn.layout.yaxis.ticktext or ())][len(users) :]
             if self._scope.exposure is not None:  # a history has no names
                 drawn.update_yaxes(ticktext=[*names, *others])
@@ -369,6 +369,7 @@ class Dashboard(Panel):
         history, since = self._scope.history, self._scope.since
         if history is None:
             return
+        self._since.layout.display = None if "since" in QUESTIONS[self.question].options else "none"
         first_run = self._scope.first_day
         options = [
             _DEFAULT_SINCE,

@@ -63,6 +63,7 @@ const edge = (column, cell, widths) => {
   const handle = append("span", cell, undefined, "edge"), inner = cell.firstChild;
   handle.tabIndex = 0;
   handle.dataset.name = "width " + column;
+  handle.dataset.lmSuppressShortcuts = "true";  // a notebook has its own meaning of arrows
   for (const [name, value] of [["role", "separator"], ["aria-orientation", "vertical"], ["aria-label", "width of " + column],
     ["aria-valuemin", LEAST_PX], ["aria-valuemax", 2000]]) handle.setAttribute(name, value);
   const place = () => {

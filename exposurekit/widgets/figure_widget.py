@@ -60,10 +60,26 @@ async function followed(model, views) {
   });
   return { follower, Plotly };
 }
-// Plotly follows the window alone. A sidebar, a tab or a hidden output changes only the place of the chart.
+// Plotly follows the window alone. A sidebar, a tab or a hidden output changes only the place of the chart. And it takes
+// the height from an element that may have none yet, as its cell is not in view: the element gets that of the layout.
 function fitted(Plotly, el) {
-  const drawn = el._fullLayout?.width, width = el.clientWidth;  // no width: hidden
-  if (drawn && width && Math.abs(drawn - width) > 1) Plotly.Plots.resize(el);
+  const tall = el.layout?.height, { width: drawn, height } = el._fullLayout ?? {}, width = el.clientWidth;  // 0: hidden
+  if (tall) el.style.minHeight = `${tall}px`;
+  const isOff = Math.abs(drawn - width) > 1 || (tall && Math.abs(height - tall) > 1);
+  return drawn && width && isOff ? Plotly.Plots.resize(el) : null;
+}
+// Where a chart is narrow, Plotly cuts long labels of bars at their beginning, which tells them apart.
+function shortened(el) {
+  const { left } = el.getBoundingClientRect();
+  for (const text of el.querySelectorAll(".yaxislayer-above .ytick text")) {
+    if (text.children.length || text.getBoundingClientRect().left >= left) continue;
+    const words = text.textContent, title = document.createElementNS(text.namespaceURI, "title");
+    let length = words.length;
+    do text.textContent = `${words.slice(0, --length).trimEnd()}…`;
+    while (length > 4 && text.getBoundingClientRect().left < left);
+    title.textContent = words;
+    text.append(title);
+  }
 }
 export default () => {
   const views = new Set(), handlers = [];  // what Plotly's listener and its views listen to
@@ -91,7 +107,15 @@ export default () => {
         el.replaceChildren();
         handlers.length = 0;
         const purge = drawing.render({ model: base, el }), mine = handlers.splice(0);
-        const place = new ResizeObserver(() => fitted(Plotly, el));
+        let isFitting = false;
+        const fit = async () => {
+          if (isFitting) return;
+          isFitting = true;
+          try { await fitted(Plotly, el); } catch { /* hidden meanwhile: fitted when it is visible */ } finally { isFitting = false; }
+          shortened(el);
+        };
+        el.on?.("plotly_afterplot", fit);
+        const place = new ResizeObserver(fit);
         place.observe(el);
         end = () => { place.disconnect(); mine.forEach(([name, act]) => base.off(name, act)); purge(); };
       };

@@ -24,6 +24,7 @@ function render({ model, el }) {
     return tab;
   });
   list.append(...tabs);
+  list.dataset.lmSuppressShortcuts = "true";  // a notebook has its own meaning of arrows
   el.classList.add("exposurekit-tabs");
   el.append(list, label);
   const card = () => el.parentElement?.querySelector(".exposurekit-chart-card");

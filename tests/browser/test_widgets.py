@@ -168,6 +168,10 @@ def test_chart_changed_before_it_is_drawn_has_the_change(desk):
 
 
 CHARTS = 3  # of a dashboard with a history
+WIDE = """() => [...document.querySelectorAll(".exposurekit-panel, .exposurekit-panel *")]
+  .filter((one) => one.clientWidth && one.scrollWidth > one.clientWidth + 1)
+  .filter((one) => ["auto", "scroll"].includes(getComputedStyle(one).overflowX))
+  .map((one) => one.className)"""
 DRAWN = """() => [...document.querySelectorAll(".exposurekit-panel .js-plotly-plot .main-svg:first-child")]
   .map((one) => one.getBoundingClientRect()).every((box) => box.height > 100 && box.width > 200)"""
 
@@ -204,6 +208,120 @@ def test_charts_of_a_dashboard_fit_their_container(desk, front):
         page.evaluate(display, style)
         page.set_viewport_size({"width": width, "height": 3_000})
     page.wait_for_function(DRAWN)
+
+
+SCROLLED = (
+    "(at) => document.querySelectorAll('.jp-WindowedPanel-outer').forEach((one) => { one.scrollTop = at; })"
+)
+FILLER = ["print('line\\n' * 40)"] * 12  # more than a screen is high
+OUT_OF_VIEW = """() => [...document.querySelectorAll(".exposurekit-panel")].every((one) => {
+  const { top, bottom } = one.getBoundingClientRect();
+  return bottom <= 0 || top >= innerHeight;
+})"""
+
+
+@pytest.mark.parametrize("front_end", ["lab", "notebook"])
+def test_charts_run_out_of_view_are_as_tall_as_others(front_end, tables, tmp_path):
+    """Both front ends draw only the cells in view by default; after all cells ran, that is the last one."""
+    kit.needs_browser()
+    directory = shutil.copytree(tables, tmp_path / front_end)
+    with kit.desk(directory, front_end, windowed=True) as desk:
+        page = desk.shows(TABLES, "ek.widgets.Dashboard(history=history)", *FILLER, height=700)
+        measured_heights = []
+        for width in (1_000, 1_250):  # the window changes while the charts are away
+            page.evaluate(SCROLLED, 100_000)
+            page.wait_for_function(OUT_OF_VIEW)
+            page.set_viewport_size({"width": width, "height": 700})
+            page.evaluate(SCROLLED, 0)
+            page.locator(".js-plotly-plot .main-svg").first.wait_for()
+            measured_heights.append(_heights(page))
+        collapser = page.locator("[data-windowed-list-index='1'] .jp-OutputCollapser")
+        collapser.click()
+        page.wait_for_function(f"() => !({SETTLED})(1)")
+        page.set_viewport_size({"width": 1_100, "height": 700})
+        collapser.click()
+        measured_heights.append(_heights(page))
+    assert min(measured_heights[0]) > 100
+    assert measured_heights == [measured_heights[0]] * 3
+
+
+@in_lab
+def test_tabs_answer_questions_on_the_keyboard(desk):
+    page = desk.shows(TABLES, "ek.widgets.Dashboard(history=history)", height=3_000)
+    _heights(page)
+    panel = page.locator(".exposurekit-panel")
+    tabs, card = panel.get_by_role("tab"), panel.get_by_role("tabpanel")
+    assert tabs.count() == len(
+        ek.widgets.Dashboard(history=ek.History(desk.directory / "history"))._available
+    )
+    tabs.first.focus()
+    for key, index in (("ArrowRight", 1), ("ArrowLeft", 0), ("End", tabs.count() - 1), ("ArrowRight", 0)):
+        before = card.inner_text()
+        page.keyboard.press(key)
+        page.wait_for_function(
+            "([index, before]) => { const panel = document.querySelector('.exposurekit-panel');"
+            " const tab = panel.querySelectorAll('[role=tab]')[index], card = panel.querySelector('[role=tabpanel]');"
+            " return tab.ariaSelected === 'true' && document.activeElement === tab"
+            " && card.ariaBusy === 'false' && card.innerText !== before; }",
+            arg=[index, before],
+        )
+        label = card.get_attribute("aria-labelledby")
+        assert page.locator(f"[id='{label}']").inner_text() == tabs.nth(index).inner_text()
+    assert [one.width for one in settled(page, CHARTS) if one.width < 100] == []
+    assert violations(page, ".exposurekit-panel") == {}
+    page.set_viewport_size({"width": 640, "height": 3_000})  # 1280 pixels at 200 %
+    panel.locator(".exposurekit-tabs select").select_option(index=1)
+    page.wait_for_function(
+        "() => document.querySelectorAll('.exposurekit-panel [role=tab]')[1].ariaSelected === 'true'"
+    )
+    assert {*page.evaluate(WIDE)} <= {"exposurekit-grid-box"}
+    assert violations(page, ".exposurekit-panel") == {}
+    assert desk.sight.left == []
+
+
+ON_DISK = """
+records.drop(columns=["relations", "aliases", "locations"]).to_parquet("records.parquet")
+explorer = ek.widgets.Explorer("records.parquet")
+explorer
+"""
+
+
+@in_notebook
+def test_keyboard_alone_explores_a_file(desk):
+    page = desk.shows(TABLES, ON_DISK)
+    grid = page.locator(".exposurekit-grid")
+    grid.locator("tbody tr").first.wait_for()
+    page.get_by_label("Search").focus()
+    page.keyboard.type("removed")
+    page.keyboard.press("Enter")
+    code = page.locator(".exposurekit-panel textarea")
+    page.wait_for_function(
+        "() => document.querySelector('.exposurekit-panel textarea').value.includes('ILIKE')"
+    )
+    assert "FROM 'records.parquet'" in code.input_value()
+    grid.get_by_role("button", name="sort by site").focus()
+    page.keyboard.press("Enter")
+    grid.locator("th[aria-sort=ascending]").wait_for()
+    edge = grid.get_by_role("separator", name="width of site")
+    head = grid.locator("th .head").first
+    wide = head.bounding_box()["width"]
+    page.keyboard.press("Tab")
+    assert edge.evaluate("(one) => one === document.activeElement")
+    for _ in range(3):
+        page.keyboard.press("ArrowRight")
+    assert head.bounding_box()["width"] == pytest.approx(wide + 48, abs=2)
+    grid.get_by_role("button", name="sort by site").focus()
+    page.keyboard.press("Enter")
+    grid.locator("th[aria-sort=descending]").wait_for()
+    assert head.bounding_box()["width"] == pytest.approx(wide + 48, abs=2)  # outlives a sort
+    edge.focus()
+    page.keyboard.press("Home")
+    assert head.bounding_box()["width"] == pytest.approx(wide, abs=2)
+    grid.get_by_role("checkbox").first.focus()
+    page.keyboard.press("Space")
+    page.get_by_text("1 selected").first.wait_for()
+    assert violations(page, ".exposurekit-panel") == {}
+    assert desk.sight.left == []
 
 
 LIVING = """
@@ -258,12 +376,6 @@ def test_browser_has_one_page_of_200_000_rows(desk):
     grid.get_by_role("checkbox").first.check()
     page.get_by_text("1 selected").first.wait_for()
     assert desk.sight.left == []
-
-
-WIDE = """() => [...document.querySelectorAll(".exposurekit-panel, .exposurekit-panel *")]
-  .filter((one) => one.clientWidth && one.scrollWidth > one.clientWidth + 1)
-  .filter((one) => ["auto", "scroll"].includes(getComputedStyle(one).overflowX))
-  .map((one) => one.className)"""
 
 
 @in_notebook

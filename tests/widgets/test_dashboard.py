@@ -194,7 +194,8 @@ def test_clicks_on_bars_select_and_deselect_sites(dashboard):
 def test_clicks_on_people_add_and_remove_them(dashboard):
     chart, names = figures(dashboard)[-1], labels(dashboard)
     is_named = dashboard._scope.exposure is not None
-    first, second, third = (names[user] if is_named else f"user {user}" for user in (1, 2, 3))
+    bars = dashboard._people.distinct_names([1, 2, 3])
+    first, second, third = bars if is_named else (f"user {user}" for user in (1, 2, 3))
     for user in (second, third):
         click_bar(dashboard, chart, user)
     assert dashboard.users == (2, 3)
@@ -401,6 +402,9 @@ def test_text_matches_ids_and_names():
         "x": [],
     }
     assert {typed: people.matching(typed) for typed in matching} == matching
+    assert people.distinct_names([1, 12]) == ["José Doe", "Ann Lee"]
+    twice = People({7: "Ann Lee (user 7)", 12: "Ann Lee (user 12)", 13: "13"})
+    assert twice.distinct_names([12, 7, 13]) == ["Ann Lee (user 12)", "Ann Lee (user 7)", "13"]
     many = People({one: f"Jo Doe{one:04} (user {one})" for one in range(3 * COMPLETIONS_MAX)})
     assert len(many.completions("")) == COMPLETIONS_MAX
     assert many.completions("doe1499") == ["Jo Doe1499 (user 1499)"]
