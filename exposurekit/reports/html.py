@@ -21,6 +21,7 @@ from exposurekit.analysis.tasks import NO_VALUE_TEXTS, WHICH_NAME, step_urls
 from exposurekit.charts.embedding import drawing_js, plotly_js
 from exposurekit.charts.theme import MINUS, format_interval, interval_label
 from exposurekit.contract.types import STATUSES
+from exposurekit.questions import QUESTIONS
 from exposurekit.text import formatting
 from exposurekit.text.html_cards import copy_script, sparkline, stylesheet
 from exposurekit.text.sanitize import escaped, link, link_with_path, plain
@@ -73,7 +74,7 @@ _SECTION_HEADINGS = {
     ("blockers", "records"): "listings",
 }
 _NO_DEFINITION = {("coverage", "other")}  # defined for statuses only
-_SHARES = {"never", "never_low", "never_high"}  # shown in percent
+_SHARES = {"never", "precision"}  # shown in percent
 _INTERVALS = {"median_days": ("median_low", "median_high"), "never": ("never_low", "never_high")}
 _INTERVALS |= {"precision": ("low", "high")}  # shown beside their estimate, in one column
 _INTERVAL = "interval_of_"  # begins the names of these columns
@@ -91,7 +92,6 @@ _CELL_KINDS = {
     "status": "status",
     "href": "link",
     "url": "link",
-    "never": "share",
 }
 _SIGNED = {"change"}
 _NO_COUNTS = {"user_id", "record_id", "rank", "episode"}
@@ -223,11 +223,15 @@ def _code(value: str) -> Markup:
 
 
 def _displayed(table: pd.DataFrame, key: str) -> dict[str, Any]:
-    """What a page displays of a table: no zeros that say nothing, and intervals in one column; and a note on the zeros."""
+    """What a page displays of a table: no zeros that say nothing, and intervals in one column; and a note on the zeros.
+
+    Zeros in a table of the caller's own stay.
+    """
     numbers = table.select_dtypes("number")
     counts = [name for name in table.select_dtypes("integer") if name not in _NO_COUNTS]
     zeros = [name for name in counts if len(table) and (table[name].fillna(1) == 0).all()]
-    zeros = zeros if len(zeros) < numbers.shape[1] else []
+    is_own = key not in QUESTIONS and key not in _BARS and key not in _SPARSE
+    zeros = zeros if len(zeros) < numbers.shape[1] and not is_own else []
     table = table.drop(columns=zeros)
     if key in _SPARSE and counts:
         empty = ~numbers.any(axis=1)
@@ -286,7 +290,9 @@ def _defined(name: str) -> Markup:
 def _body(table: pd.DataFrame, key: str) -> Markup:
     """Render the rows of a table; a template loop would double the rendering time."""
     shares = {
-        name: table[name].map(_percent, na_action="ignore").astype("str") for name in _SHARES & {*table}
+        name: table[name].map(_percent, na_action="ignore").astype("str")
+        for name in _SHARES & {*table}
+        if _is_share(table[name])
     }
     cells: dict[tuple[str, bool, str], str] = {}  # cache: many cells are equal
     yes_or_no = {
@@ -314,7 +320,12 @@ def _cell_kind(column: "pd.Series[Any]", key: str) -> str:
     """How the cells of a column are displayed; ``bar`` is followed by the number that fills the cell."""
     if column.name == _BARS.get(key) and len(column) > 1 and pd.notna(most := column.max()) and most > 0:
         return f"bar {most}"
-    return _CELL_KINDS.get(str(column.name), "")
+    return "share" if _is_share(column) else _CELL_KINDS.get(str(column.name), "")
+
+
+def _is_share(column: "pd.Series[Any]") -> bool:
+    """Whether a column is displayed in percent; one of the caller's own may have the same name."""
+    return column.name in _SHARES and is_numeric_dtype(column) and bool(column.dropna().between(0, 1).all())
 
 
 def _signed(n: float) -> str:

@@ -349,7 +349,7 @@ def _with_trends(facts: Iterable[Fact], data: ReportData) -> Iterator[Fact]:
         if fact.name == REMOVED and week is not None:
             causes = dict(zip(week["cause"], week["n"].abs(), strict=True))
             removed, again = causes[REMOVED], causes[AGAIN]
-            if again and more == removed - again:  # what the section on these days says
+            if removed and again and more == removed - again:  # what the section on these days says
                 amount = f"+{removed:,}, {MINUS}{again:,} listed again"
         yield replace(fact, trend=trend, change=f"{amount} in {WEEK_DAYS} days")
 

@@ -32,6 +32,7 @@ from exposurekit.history import History
 from exposurekit.questions import QUESTIONS
 from exposurekit.reports import write
 from exposurekit.reports.data import ReportSource
+from exposurekit.reports.html import _displayed
 from exposurekit.reports.manual_steps import removals
 from exposurekit.reports.model import ROWS_MAX, Removal
 from exposurekit.reports.sections import _FAILED_TITLE, build_report, needed_tables
@@ -187,6 +188,42 @@ def test_figure_has_its_trend_and_weekly_change(tmp_path):
     assert fact.trend == tuple(n)
     assert fact.change == f"{f'{more:+}'.replace('-', MINUS) if more else 'unchanged'} in 7 days"
     assert fact.value == str(n[-1])
+
+
+def test_last_days_have_their_causes_and_sites(tmp_path):
+    for _, history in collected_history(tmp_path, kit.three_people(), days=(0, 1, 8)):
+        report = ek.report(history)
+        [site] = history.relistings()["site"]
+    week, cards = section_of(report, "week"), {fact.name: fact for fact in report.facts}
+    assert week.finding == "6 are open, 1 more than before: 1 listed again."
+    assert week.text == f"Listed again: {site} 1."
+    assert week.table[["site", "listed again"]].to_numpy().tolist() == [[site, 1]]
+    bars = [trace.name for trace in week.figure.data if trace.type == "bar"]
+    assert bars == ["open", "new, or listed again", "removed"]
+    assert (cards["listed again"].value, cards["listed again"].qualifier) == ("1", "1 of them is open now")
+    assert cards["removed"].change == f"{MINUS}1 in 7 days"
+    assert report.provenance["observed"] == "all 3 people in the last run"
+
+
+def test_young_history_has_no_section_on_the_last_days(history):
+    assert ek.report(history, sections=["week", "by_site"]).sections[0].key == "by_site"
+
+
+def test_columns_of_zeros_are_named_below_their_table():
+    zero, one = pd.array([0, 0], "Int64"), pd.array([0, 1], "Int64")
+    table = pd.DataFrame({"site": ["A", "B"], "open": one, "other": zero, "total": [pd.NA, pd.NA]})
+    table = table.astype({"total": "Int64"}).assign(precision=[0.5, 0.9], low=[0.2, None], high=[0.8, 1.0])
+    with seen_through(kit.three_people()) as exposure:
+        html, _, data = page_of(ek.report(exposure, sections=[ek.Section("Ours", table=table)]))
+    heads = re.findall('<th scope="col"[^>]*>([^<]*)</th>', html)
+    assert heads == ["site", "open", "other", "total", "precision", "interval"]  # one's own table is whole
+    displayed = _displayed(table, "by_site")
+    assert [*displayed["table"]][:4] == ["site", "open", "total", "precision"]  # missing is not zero
+    assert displayed["note"] == "Left out, because they are zero: other."
+    assert ">50%</td>" in html
+    assert ">20%\N{EN DASH}80%</td>" in html
+    assert ">up to 100%</td>" in html
+    assert "site,open,other,total,precision,low,high" in data[-1]
 
 
 def test_times_of_day_are_left_out_where_all_are_midnight(history):
@@ -642,7 +679,7 @@ def test_texts_are_left_aligned_and_flags_are_words(fleet, now):
     table = pd.DataFrame({"user_id": [1], "site": ["A"], "is_profile_field": [True], "n": [7]})
     section = replace(fleet.sections[0], table=table, rows=1)
     html = replace(fleet, sections=(section,)).to_html()
-    assert '<td class="unbroken left">A</td><td class="left">yes</td><td class="unbroken">7</td>' in html
+    assert '<td class="left">A</td><td class="left">yes</td><td>7</td>' in html
     assert re.search(r'<th scope="col" class="left"[^>]*>site</th>', html)
     assert re.search(r'<td class="unbroken left">[A-Z][a-z]+', now.to_html())
 
