@@ -1,10 +1,12 @@
 """Documents: the response to Get user, stored encrypted for each user, so that a request reads one row.
 
 The end of a transaction that locked a user writes their document (`consent.lock_user`). A document counts only while it
-has its user's version, so it is never older than the rows: any other is built anew from them, and written by a worker.
+has its user's version, so it is never older than the rows, and the format of this release: any other is built anew from
+the rows, and written by a worker when it starts.
 It is everything but the user's flags, which change with each scan and are in the user's row.
 """
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
@@ -21,6 +23,7 @@ from exposurekit.service.storage import tables
 from exposurekit.service.storage.database import DAMAGED, Session
 from exposurekit.service.storage.encryption import DecryptionError
 
+FORMAT = 1  # of documents; another one whenever `_without_flags` returns something else for the same rows
 INSTANT_FORMAT = "%Y/%m/%d %H:%M:%S +0000"
 NAMES = ("first_name", "middle_name", "last_name")
 PERSON, SECRET, DOCUMENT = "users", "secrets", "documents"  # purposes of a user's ciphertexts
@@ -28,24 +31,26 @@ PERSON, SECRET, DOCUMENT = "users", "secrets", "documents"  # purposes of a user
 _users, _user_items, _records = tables.users.c, tables.user_items.c, tables.records.c
 _links, _history, _documents = tables.links.c, tables.service_history.c, tables.user_documents.c
 
+_log = logging.getLogger("exposurekit.service")
+
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """A user's row, encrypted except for the secret, and their document, if it is up to date."""
+    """A user's row, encrypted except for the secret."""
 
     id: int
     secret: str = field(repr=False)
     ciphertext: bytes = field(repr=False)
     is_scanning: bool
     identification_on_file: bool
-    document: bytes | None = field(default=None, repr=False)
 
 
 async def get_user(session: Session, account: Account) -> bytes:
     """Return the response to Get user as JSON: from the document, or built from the rows."""
     user = None
-    if account.document is not None:
-        [user] = session.readable_json([(DOCUMENT, account.id, account.document)])
+    # Not read with the credentials: that would take longer for a user who exists.
+    if rows := await session.rows(_DOCUMENT, {"user_id": account.id}):
+        [user] = session.readable_json([(DOCUMENT, account.id, rows[0][0])])
     if user is None:
         user = codec.encode(await _without_flags(session, account, with_removal_fields=True), "json")
     return b'{"user":%b,"is_scanning":%b,"identification_on_file":%b}}' % (
@@ -62,7 +67,7 @@ async def show(session: Session, account: Account, *, with_removal_fields: bool 
 
 
 async def write(session: Session, user_id: int) -> None:
-    """Write a user's document, unless they were erased or are damaged; the user must be locked."""
+    """Write a user's document, unless they were erased or it cannot be built; the user must be locked."""
     rows = await session.rows(_ROW, {"user_id": user_id})
     if not rows:
         return
@@ -72,6 +77,9 @@ async def write(session: Session, user_id: int) -> None:
         user = await _without_flags(session, account, with_removal_fields=True)
     except DecryptionError:
         return  # `service check` names the row
+    except Exception as fault:  # noqa: BLE001  the change counts; Get user builds its response from the rows
+        _log.error("document=unwritten user=%d fault=%s", user_id, type(fault).__name__)
+        return
     document = {
         "user_id": user_id,
         "new_version": version,
@@ -126,16 +134,27 @@ async def _without_flags(session: Session, account: Account, *, with_removal_fie
     }
 
 
-IS_DOCUMENT = and_(_documents.id == _users.id, _documents.version == _users.version)  # up to date
+_is_document = and_(  # up to date
+    _documents.id == _users.id,
+    _documents.version == _users.version,
+    _documents.format == sql.literal_column(str(FORMAT)),
+)
+_DOCUMENT: sql.Select[Any] = sql.select(_documents.ciphertext).where(
+    _is_document, _users.id == bindparam("user_id")
+)
 _ROW = sql.select(_users.version, _users.secret_ciphertext, _users.ciphertext).where(
     _users.id == bindparam("user_id")
 )
-_NEW: dict[str, Any] = {"version": bindparam("new_version"), "ciphertext": bindparam("new_ciphertext")}
+_NEW: dict[str, Any] = {
+    "version": bindparam("new_version"),
+    "format": FORMAT,
+    "ciphertext": bindparam("new_ciphertext"),
+}
 _UPDATE = sql.update(tables.user_documents).where(_documents.id == bindparam("user_id")).values(_NEW)
 _INSERT = sql.insert(tables.user_documents).values(id=bindparam("user_id"), **_NEW)
 _MISSING = (
     sql.select(_users.id)
-    .select_from(tables.users.outerjoin(tables.user_documents, IS_DOCUMENT))
+    .select_from(tables.users.outerjoin(tables.user_documents, _is_document))
     .where(_documents.id.is_(None), _users.id > bindparam("after"))
     .order_by(_users.id)
     .limit(bindparam("limit"))

@@ -38,6 +38,11 @@ class Subject:
     phone_numbers: tuple[str, ...] = field(default=(), repr=False)
     places: tuple[Place, ...] = field(default=(), repr=False)
 
+    @property
+    def size(self) -> int:
+        """The number of values that a page or a listing is compared with; a comparison takes time in proportion."""
+        return len(self.names) + len(self.emails) + len(self.phone_numbers) + len(self.places)
+
     @classmethod
     def from_profile(
         cls, person: Mapping[str, Any], lists: Mapping[str, Sequence[Mapping[str, Any]]]

@@ -230,13 +230,13 @@ async def _operation_response(api: _Api, operation: Operation, scope: Scope, rec
     client_key, address = _client_identity(api.context, scope)
     if api.rate_limiter:
         api.rate_limiter.check(client_key)
-    with ExitStack() as open_request:
+    with ExitStack() as reserved:
         api_request = await requests.receive(
             scope,
             receive,
             operation,
             memory=api.memory,
-            open_request=open_request,
+            reserved=reserved,
             body_timeout_s=api.body_timeout_s,
         )
         encoding = responses.format_of(scope)

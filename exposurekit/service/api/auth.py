@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 from sqlalchemy import Select, and_, bindparam, select
 
 from exposurekit.contract.inputs import read_integer
-from exposurekit.contract.operations import CREDENTIAL_HEADERS, GET_USER, OPERATIONS, Operation
+from exposurekit.contract.operations import CREDENTIAL_HEADERS, OPERATIONS, Operation
 from exposurekit.service.accounts import documents, integrators, users
 from exposurekit.service.accounts.documents import Account
 from exposurekit.service.api import requests
@@ -45,8 +45,9 @@ async def authenticate(session: Session, request: ApiRequest) -> Principal:
     """
     user_id = _user_id(request)
     digest = session.vault.fingerprint(request.api_key, integrators.API_KEY)
-    query = _WITH_DOCUMENT if request.operation is GET_USER else _PRINCIPAL
-    rows = await session.rows(query, {"digest": digest, "user_id": NO_USER if user_id is None else user_id})
+    rows = await session.rows(
+        _PRINCIPAL, {"digest": digest, "user_id": NO_USER if user_id is None else user_id}
+    )
     row = _PrincipalRow(*rows[0]) if rows else None
     if row is None or not _equal(row.name, request.integration_name):
         raise ApiError(401, integrators.NOT_ACCEPTED)
@@ -74,23 +75,18 @@ class _PrincipalRow(NamedTuple):
     ciphertext: bytes
     is_scanning: bool
     identification_on_file: bool
-    document: bytes | None = None
 
 
 _integrators, _users = tables.integrators.c, tables.users.c
 _is_user = and_(_users.integrator_id == _integrators.id, _users.id == bindparam("user_id"))
-_joined = tables.integrators.outerjoin(tables.users, _is_user)
 _PRINCIPAL: Select[Any] = (
     select(
         *(_integrators.id, _integrators.name, _integrators.api_secret_digest),
         *(_users.id, _users.secret_ciphertext, _users.ciphertext),
         *(_users.is_scanning, _users.identification_on_file),
     )
-    .select_from(_joined)
+    .select_from(tables.integrators.outerjoin(tables.users, _is_user))
     .where(_integrators.api_key_digest == bindparam("digest"))
-)
-_WITH_DOCUMENT = _PRINCIPAL.add_columns(tables.user_documents.c.ciphertext).select_from(
-    _joined.outerjoin(tables.user_documents, documents.IS_DOCUMENT)
 )
 
 
@@ -131,7 +127,7 @@ def _account(session: Session, user_id: int, secret: str, row: _PrincipalRow) ->
     if not _equal(stored.decode(), f'"{secret}"') or not exists:
         raise ApiError(401, users.UNKNOWN_USER)
     flags = row.is_scanning, row.identification_on_file
-    return Account(user_id, secret, row.ciphertext, *flags, row.document)
+    return Account(user_id, secret, row.ciphertext, *flags)
 
 
 _decoys: WeakKeyDictionary[Vault, bytes] = WeakKeyDictionary()

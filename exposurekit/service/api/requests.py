@@ -51,6 +51,7 @@ class ApiRequest:
     problem: ApiError | None  # why the body is incomplete; raised once the key is checked
     is_disconnected: Callable[[], Awaitable[bool]] = field(repr=False)
     scope: Scope = field(repr=False)
+    reserved: ExitStack = field(repr=False)  # the memory of the body, until it is parsed
 
 
 async def receive(
@@ -59,26 +60,26 @@ async def receive(
     operation: Operation,
     *,
     memory: MemoryBudget,
-    open_request: ExitStack,
+    reserved: ExitStack,
     body_timeout_s: float = BODY_TIMEOUT_S,
 ) -> ApiRequest:
-    """Receive a request; errors of the body are kept in `problem`, and its memory is reserved until the answer."""
+    """Receive a request; errors of the body are kept in `problem`, and its memory is reserved until it is parsed."""
     path: Values = {**scope["path_params"]}
     name, api_key = path.pop("integration_name"), path["api_key"]
     body, problem, starlette_request = b"", None, Request(scope, receive)
     if _announces_body(scope):
         client, limit = scope.get("client"), asyncio.timeout(body_timeout_s)
-        reserved = open_request.enter_context(memory.reservation(client[0] if client else "", limit))
+        size = reserved.enter_context(memory.reservation(client[0] if client else "", limit))
         try:
             async with limit:
-                body = await _bounded(starlette_request.stream(), reserved)
-            reserved.is_complete = True
+                body = await _bounded(starlette_request.stream(), size)
+            size.is_complete = True
         except ApiError as refusal:
             problem = refusal
         except (MemoryBudgetExceeded, TimeoutError):
-            problem = _out_of_time() if reserved.is_current else _out_of_memory()
+            problem = _out_of_time() if size.is_current else _out_of_memory()
     rest = scope["headers"], scope["query_string"], body, problem, starlette_request.is_disconnected
-    return ApiRequest(operation, name, api_key, path, *rest, scope)
+    return ApiRequest(operation, name, api_key, path, *rest, scope, reserved)
 
 
 def _out_of_time() -> ApiError:
@@ -102,6 +103,7 @@ async def read(request: ApiRequest) -> Values:
         raise request.problem
     try:
         body = await _body(request) if request.body else {}
+        request.reserved.close()
         sources = (request.path, _fields(request.query, "query"), body, *_in_headers(request.headers))
         return _merged(sources, _NAMES[request.operation.name])
     except InvalidResponse as unreadable:

@@ -51,7 +51,8 @@ class Turns:
         self._bodies_max = bodies_max
         self._clients: dict[Hashable, _Client] = {}  # those with open requests
         self._slots = FairSlots(slots, most=slots_per_client, waiting_max=REQUESTS_MAX, rank=self._charged)
-        # The charge of the client that began last. New clients begin with it: nobody saves up idle time.
+        # The highest charge of a request that has begun, or of a client that has none left. New clients begin with it, so
+        # that nobody saves up idle time, and whoever returns at once is not ahead of those who wait.
         self._newest_charged_s = 0.0
 
     async def take(
@@ -76,6 +77,7 @@ class Turns:
             client.requests -= 1
             client.body_bytes -= body_bytes
             if not client.requests:
+                self._newest_charged_s = max(self._newest_charged_s, client.charged_s)
                 del self._clients[name]
 
     def _charged(self, name: Hashable) -> float:

@@ -24,7 +24,7 @@ from exposurekit.service.storage.database import DAMAGED, Session
 from exposurekit.service.storage.leases import Lease
 from exposurekit.service.storage.tables import records
 
-MATCHED_AT_ONCE = 10  # listings, in a few milliseconds
+MATCHED_AT_ONCE = 60  # comparisons of a listing with a person's value, in a few milliseconds
 RECORDS_MAX = 50  # of one person on one site, ever; further listings become candidates
 
 
@@ -51,12 +51,13 @@ async def _readable(
 
 
 async def match_listings(subject: Subject, result: SiteResult, on: date) -> dict[str, Match]:
-    """Match the listings of a scan with a person, by reference; in a thread if there are many: a page may have hundreds."""
+    """Match the listings of a scan with a person, by reference; in a thread if it may take long."""
 
     def matches() -> dict[str, Match]:
         return {listing.reference_id: matching.match(subject, listing, on) for listing in result.listings}
 
-    return matches() if len(result.listings) <= MATCHED_AT_ONCE else await asyncio.to_thread(matches)
+    is_quick = len(result.listings) * subject.size <= MATCHED_AT_ONCE
+    return matches() if is_quick else await asyncio.to_thread(matches)
 
 
 async def save_result(

@@ -183,7 +183,9 @@ async def _due_at(session: Session, context: ScanContext, row: Row[Any]) -> date
 
 async def _assert_held(session: Session, user_id: int, lease: Lease) -> None:
     try:
-        await consent.lock_user(session, user_id)
+        await consent.lock_user(
+            session, user_id, changes=False
+        )  # whoever changes what is shown locks them again
     except consent.NoSuchUser:
         raise LeaseLost("the person and their records were purged") from None
     await leases.assert_held(session, records, lease)

@@ -22,7 +22,7 @@ ENGINE = "search engine"  # its name in the site statistics
 RESULTS_MAX = 20
 URL_MAX, TITLE_MAX = 2000, 300
 PAGE_BYTES_MAX = 1_000_000
-READ_AT_ONCE = 20_000  # bytes, in a few milliseconds; a larger page is read in a thread
+READ_AT_ONCE = 100_000  # bytes times the person's values, in a few milliseconds; more is read in a thread
 _OK = 200
 
 
@@ -111,7 +111,7 @@ async def _read_page(
         return None
     if response.status != _OK:
         return None
-    if len(response.body) <= READ_AT_ONCE:
+    if len(response.body) * subject.size <= READ_AT_ONCE:
         return _to_page(response, url, subject)
     return await asyncio.to_thread(_to_page, response, url, subject)
 

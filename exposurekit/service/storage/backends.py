@@ -14,7 +14,7 @@ import os
 import sqlite3
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -372,5 +372,9 @@ async def _in_thread(function: Callable[[], object]) -> None:
     try:
         await asyncio.shield(task)
     except asyncio.CancelledError:
-        await asyncio.wait([task])  # the thread must finish before its connection is released
+        while (
+            not task.done()
+        ):  # the thread must finish before its connection is released, whatever else is cancelled
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([task])
         raise

@@ -114,9 +114,9 @@ user_documents = Table(  # see `accounts.documents`
     "user_documents",
     metadata,
     Column("id", ID, _owner("users"), primary_key=True, autoincrement=False),
-    Column(
-        "version", Integer, nullable=False
-    ),  # the user's version that it is of; otherwise it is out of date
+    # Out of date unless these are the user's version and the format of this release.
+    Column("version", Integer, nullable=False),
+    Column("format", Integer, nullable=False),
     Column("ciphertext", LargeBinary, nullable=False),  # the response to Get user
 )
 user_items = _table(

@@ -22,7 +22,7 @@ from exposurekit.service.storage import tables
 from exposurekit.service.storage.database import Database
 from exposurekit.service.worker import create_worker
 
-USERS, DOCUMENTS = tables.users, tables.user_documents
+USERS, DOCUMENTS, ITEMS = tables.users, tables.user_documents, tables.user_items
 
 
 @contextmanager
@@ -221,6 +221,47 @@ def test_a_document_of_another_version_is_not_used(service):
     service.update(user, first_name="Janet")
     assert missing(service) == []
     assert response_of(service, user) == built(service, user)
+
+
+def test_a_document_of_another_format_is_not_used(service):
+    """As after an upgrade to a release whose response has another form."""
+    user = with_findings(service)
+    older = update(DOCUMENTS).where(DOCUMENTS.c.id == user["id"]).values(format=documents.FORMAT - 1)
+    service.work(lambda work: work.run(older))
+    assert missing(service) == [user["id"]]
+    assert response_of(service, user) == built(service, user)
+    service.update(user, first_name="Janet")
+    assert missing(service) == []
+
+
+def test_a_document_of_another_form_has_another_format(service):
+    """Whoever changes this form counts up `documents.FORMAT`: stored documents have the form of before."""
+    user = service.get(with_findings(service))["user"]
+    assert documents.FORMAT == 1
+    assert [*user] == [
+        *("id", "secret", "birth_date", "first_name", "middle_name", "last_name"),
+        *("aliases", "emails", "phone_numbers", "addresses", "records", "links", "service_history"),
+        *("is_scanning", "identification_on_file"),
+    ]
+    assert [*user["addresses"][0]] == ["id", "address1", "address2", "city", "state", "zip"]
+    assert [*user["links"][0]] == ["url", "title", "contains"]
+    assert {*user["records"][0]} >= {"id", "site", "status", "user_fields_required_for_removal"}
+
+
+def test_a_document_that_cannot_be_built_prevents_no_change(store, tmp_path, caplog):
+    with a_service(tmp_path) as service:
+        user = with_findings(service)
+        foreign = {"neither": "of ours"}
+
+        async def write(work):
+            ciphertext = work.encrypt("addresses", user["id"], foreign)
+            await work.run(update(ITEMS).where(ITEMS.c.kind == "addresses").values(ciphertext=ciphertext))
+            await consent.deactivate(work, user["id"])
+
+        service.work(write)
+        assert missing(service) == [user["id"]]
+        assert "document=unwritten" in caplog.text
+        assert "of ours" not in caplog.text
 
 
 def test_a_damaged_document_costs_nobody_a_response(store, tmp_path, caplog):

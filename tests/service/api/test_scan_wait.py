@@ -123,6 +123,19 @@ def test_nobody_is_registered_if_no_scan_can_begin_in_time(served, town, gated):
         assert records(create(house)) == ["r1"]
 
 
+def test_a_registration_that_waits_leaves_memory_to_others(served, gated):
+    """The bodies share 4 kB, and the one that waits for its scan has 3."""
+    padding = {"unknown": "x" * 3_000}
+    with served(body_memory_max=4_000) as house, ThreadPoolExecutor(1) as waiting:
+        first = waiting.submit(create, house, **padding)
+        asyncio.run(gated.search.is_reached())
+        try:
+            second = create(house, **padding, **{"async": True})
+        finally:
+            gated.search.go.set()
+        assert {first.result()["id"], second["id"]} == {1, 2}
+
+
 def test_without_recorded_consent_nothing_is_scanned(served, town):
     town.opens("Seekfolk", Folk([HERS]))
     with served(attested_by=None) as house:

@@ -1,7 +1,9 @@
 """Requests in turn: who has been charged least is next, and a large request is no obstacle for a small one."""
 
 import asyncio
+import itertools
 import time
+from collections import Counter
 
 import httpx
 import pytest
@@ -56,6 +58,30 @@ async def test_time_without_requests_is_not_saved_up(done):
     await asyncio.gather(*costly, *newer)
     assert done[:3] == ["a0", "a1", "a2"]
     assert done.index("b1") > done.index("a4")  # in turn, though beta had been charged nothing before
+
+
+@pytest.mark.parametrize("names", ["other clients", "new names"])
+@in_event_loop
+async def test_nobody_starves_whoever_else_returns(names):
+    """Clients without requests in between, and a name that is another one in each request."""
+    turns, counts, is_over = Turns(slots=4), Counter(), asyncio.Event()
+
+    async def work(_):
+        await asyncio.sleep(0)
+
+    async def repeat(client):
+        for number in itertools.count():
+            if counts.total() > 2_000:
+                is_over.set()
+                return
+            name = client if client == "acme" or names == "other clients" else f"{client} {number}"
+            await turns.take(name, work)
+            counts[client] += 1
+
+    clients = [asyncio.create_task(repeat(name)) for name in (*["acme"] * 4, *map(str, range(24)))]
+    await is_over.wait()
+    await asyncio.gather(*clients)
+    assert counts["acme"] > sum(counts.values()) / 50  # its share is 1/25
 
 
 @in_event_loop

@@ -19,5 +19,6 @@ def upgrade(op: Operations) -> None:
             autoincrement=False,
         ),
         Column("version", Integer, nullable=False),
+        Column("format", Integer, nullable=False),
         Column("ciphertext", LargeBinary, nullable=False),
     )
