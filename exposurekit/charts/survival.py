@@ -35,7 +35,7 @@ from exposurekit.charts.theme import (
 from exposurekit.contract.types import DISCOVERED, REMOVED
 from exposurekit.text.formatting import pluralize
 
-_GONE = "days until listed again: median and range"
+_GONE = "days until listed again"
 _GONE_ROOM = 1.6  # length of the axis as a multiple of the longest range: room for the median
 _TIMES = ("n", "left_out", "median_days", "median_low", "median_high")
 _NEVER = ("never", "never_low", "never_high", "followed_days")

@@ -561,7 +561,7 @@ ALLOWED = {  # tags and attributes of a page
     *("body", "header", "nav", "main", "article", "h1", "h2", "h3", "dl", "dt", "dd", "span", "html", "details"),
     *("summary", "label", "input", "dfn", "svg", "polygon", "polyline", "progress", "em"),
     *("class", "role", "open", "type", "title", "id", "aria-labelledby", "aria-describedby", "aria-label"),
-    *("tabindex", "data-name", "data-report"),
+    *("tabindex", "data-name", "data-report", "style"),
 }  # fmt: skip
 
 
@@ -574,6 +574,8 @@ def test_text_from_outside_runs_nothing(tmp_path):
             html, running, data = page_of(ek.report(history, exposure=exposure, **options))
             assert len(running) == 3
             assert not any("<" in one for one in data)
+            # Numbers alone: the length of a bar.
+            assert all(re.fullmatch(r"--share:\d+%", one) for one in re.findall(r'<[^>]* style="([^"]*)"', html))
             read = kit.Read(html[html.index("<body ") :])
             assert {one for one in read.foreign if one not in ALLOWED and not one.startswith("#")} == set()
 

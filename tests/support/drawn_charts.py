@@ -95,7 +95,8 @@ def assert_well_drawn(drawn, count=COUNT):
     assert [one.title for one in drawn if one.types != one.drawn_types] == []
     overlapping = [(one.title, one.overlapping) for one in drawn if one.overlapping]
     assert overlapping == [], overlapping
-    assert [(one.title, one.outside) for one in drawn if one.outside] == []
+    outside = [(one.title, one.outside) for one in drawn if one.outside]
+    assert outside == [], outside
     assert [(one.title, one.repeated) for one in drawn if one.repeated] == []
 
 
