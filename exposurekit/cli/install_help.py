@@ -25,8 +25,10 @@ NEW_KEY = "head -c 32 /dev/urandom | base64 | tr '+/' '-_'"
 _PREPARATION = """# As root, once: the user, the key (keep a copy elsewhere) and the directory of the site definitions.
 # useradd --system --home-dir {state} --shell /usr/sbin/nologin {user}
 # install -d -o {user} -m 700 {state} && install -d -m 755 {settings} {sites}
-# (umask 077; {new_key} >{key_file}) && chown {user} {key_file}
+# {new_key_file}chown {user} {key_file}
 """
+# With `set -C` the shell overwrites no file: with another key, the database cannot be read.
+_NEW_KEY_FILE = "(umask 077; set -C; {new_key} >{key_file}) && "
 _ENVIRONMENT = """# --- {environment} ---
 # No secrets: the key and, for PostgreSQL, the password are in files that only {user} can read.
 EXPOSUREKIT_DATABASE={database}
@@ -95,10 +97,10 @@ ENTRYPOINT ["exposurekit"]
 """
 _COMPOSE = """# --- compose.yaml, beside it ---
 # Once, as root, beside this file: the secrets (keep a copy of service.key elsewhere) and the directory of the definitions.
-# mkdir -p sites && mkdir -m 700 secrets && umask 077
-# {new_key} >secrets/service.key
-# head -c 24 /dev/urandom | base64 | tr '+/' '-_' >secrets/postgres_password
-# echo "database:5432:exposure:exposure:$(cat secrets/postgres_password)" >secrets/pgpass
+# mkdir -p sites secrets && chmod 700 secrets && umask 077
+# (set -C; {new_key} >secrets/service.key)
+# (set -C; head -c 24 /dev/urandom | base64 | tr '+/' '-_' >secrets/postgres_password)
+# (set -C; echo "database:5432:exposure:exposure:$(cat secrets/postgres_password)" >secrets/pgpass)
 # chown {uid} secrets/service.key secrets/pgpass
 # then: docker compose up --detach --build
 # and:  docker compose run --rm serve integrator add acme --no-attestation
@@ -175,7 +177,9 @@ def install_instructions(context: click.Context) -> str:
     words = [str(program()), command, *_words(context)]
     if not options.get("no_worker"):
         words += ["--sites", sites]
-    key_file = KEY_FILE if options["key_file"] is None else str(options["key_file"].resolve())
+    key_file = Path(KEY_FILE) if options["key_file"] is None else options["key_file"].resolve()
+    quoted_key_file = shlex.quote(str(key_file))
+    new_key_file = _NEW_KEY_FILE.format(new_key=NEW_KEY, key_file=quoted_key_file)
     names = {
         "command": command,
         "summary": "API of the service" if command == "serve" else "scans, removals and webhook deliveries",
@@ -183,7 +187,8 @@ def install_instructions(context: click.Context) -> str:
         "writable": _escaped(writable),
         "program": shlex.quote(str(program())),
         "database": shlex.quote(database),
-        "key_file": shlex.quote(key_file),
+        "key_file": quoted_key_file,
+        "new_key_file": "" if _exists(key_file) else new_key_file,
         "sites": sites,
         "environment": ENVIRONMENT,
         "settings": SETTINGS,
@@ -200,6 +205,13 @@ def install_instructions(context: click.Context) -> str:
             *(text.format_map(in_a_container) for text in (_CONTAINERFILE, _COMPOSE)),
         ]
     )
+
+
+def _exists(file: Path) -> bool:
+    try:
+        return file.exists()
+    except PermissionError:  # the commands for root see it
+        return False
 
 
 def _database(url: str) -> tuple[str, str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from exposurekit.cli.install_help import KEY_FILE, NEW_KEY, SETTINGS, STATE
+from exposurekit.cli.install_help import KEY_FILE, NEW_KEY, SETTINGS, STATE, USER
 from exposurekit.cli.main import cli
 from exposurekit.cli.systemd import program
 from exposurekit.service.storage.encryption import KEY_FILE_VARIABLE, load_key
@@ -22,9 +22,10 @@ COMMANDS = ("serve", "worker")
 
 def files(shell, command, *words):
     """The printed files by name."""
+    before = [*shell.directory.iterdir()]
     run = shell.here(command, *words, "--install-help")
     assert (run.returncode, run.stderr) == (0, "")
-    assert not [*shell.directory.iterdir()]  # it only prints
+    assert [*shell.directory.iterdir()] == before  # it only prints
     parts = re.split(r"^# --- (\S+?),? .*---\n", run.stdout, flags=re.MULTILINE)
     return dict(zip(parts[1::2], parts[2::2], strict=True)) | {"first": parts[0]}
 
@@ -156,13 +157,17 @@ def test_the_containers_get_secrets_as_files(compose):
     assert url == "postgresql+psycopg://exposure@database/exposure"
 
 
-def test_the_commands_of_the_comments_create_the_secrets(compose, tmp_path):
-    """In a shell; only the change of the owner needs root."""
-    text, document = compose
-    lines = [line.removeprefix("# ") for line in text.splitlines() if line.startswith("# ")]
-    script = [line for line in lines if line.startswith(("mkdir", "head", "echo"))]
+def secrets_script(compose_file):
+    """The commands of the comments; only the change of the owner needs root."""
+    lines = [line.removeprefix("# ") for line in compose_file.splitlines() if line.startswith("# ")]
+    script = [line for line in lines if line.startswith(("mkdir", "(set"))]
     assert len(script) == 4
-    subprocess.run(["sh", "-ec", "\n".join(script)], cwd=tmp_path, check=True)
+    return "\n".join(script)
+
+
+def test_the_commands_of_the_comments_create_the_secrets(compose, tmp_path):
+    text, document = compose
+    subprocess.run(["sh", "-ec", secrets_script(text)], cwd=tmp_path, check=True)
     for secret in document["secrets"].values():
         file = tmp_path / secret["file"]
         assert file.stat().st_mode & 0o077 == 0
@@ -172,6 +177,20 @@ def test_the_commands_of_the_comments_create_the_secrets(compose, tmp_path):
     pgpass = (tmp_path / "secrets/pgpass").read_text().strip()
     assert pgpass.split(":") == ["database", "5432", "exposure", "exposure", password]
     assert len(password) == 32
+
+
+def test_repeated_commands_of_the_comments_keep_the_secrets(compose, tmp_path):
+    text, document = compose
+    files = [tmp_path / secret["file"] for secret in document["secrets"].values()]
+    written = []
+    for _ in range(2):
+        run = subprocess.run(
+            ["sh", "-c", secrets_script(text)], cwd=tmp_path, capture_output=True, check=False
+        )
+        written.append([file.read_text() for file in files])
+    assert written[0] == written[1]
+    assert len(run.stderr.splitlines()) == len(files)  # each refusal is visible
+    assert (tmp_path / "secrets").stat().st_mode & 0o077 == 0
 
 
 def test_the_image_has_the_package_and_no_secret(shell):
@@ -189,9 +208,29 @@ def test_the_image_has_the_package_and_no_secret(shell):
     assert f"chown {uid} secrets/service.key" in files(shell, "worker")["compose.yaml"]
 
 
-def test_a_key_of_the_preparation_is_accepted(shell):
-    first = files(shell, "serve")["first"]
-    assert f"(umask 077; {NEW_KEY} >{KEY_FILE})" in first
+def key_command(printed):
+    """The last command of the preparation, without the change of the owner, which needs root."""
+    creation, _, change_of_owner = printed["first"].strip().splitlines()[-1].rpartition("chown ")
+    return creation.removeprefix("# ").removesuffix(" && "), change_of_owner
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_repeated_preparations_keep_the_first_key(shell, command):
+    """Also if the commands were printed before there was a key."""
+    file = shell.directory / "service key"
+    creation, change_of_owner = key_command(files(shell, command, "--key-file", str(file)))
+    assert change_of_owner == f"{USER} '{file}'"
+    subprocess.run(["sh", "-ec", creation], check=True)
+    key = load_key(file, create=False)
+    assert len(key) == 32
+    assert file.stat().st_mode & 0o077 == 0
+    assert subprocess.run(["sh", "-ec", creation], capture_output=True, check=False).returncode
+    assert load_key(file, create=False) == key
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_no_key_is_created_beside_an_existing_one(shell, command):
+    assert NEW_KEY in key_command(files(shell, command))[0]
     file = shell.directory / "service.key"
-    subprocess.run(["sh", "-ec", f"umask 077; {NEW_KEY} >{file}"], check=True)
-    assert len(load_key(file, create=False)) == 32
+    file.write_text("a key")
+    assert key_command(files(shell, command, "--key-file", str(file))) == ("", f"{USER} {file}")
