@@ -3,10 +3,10 @@
 The files are examples to read and adapt. Secrets are in files of their own, never in the environment or on a command line.
 """
 
+import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import click
 from click.core import ParameterSource
@@ -18,6 +18,16 @@ STATE, SETTINGS = "/var/lib/exposurekit", "/etc/exposurekit"
 KEY_FILE, ENVIRONMENT = f"{SETTINGS}/service.key", f"{SETTINGS}/exposurekit.env"
 DEFAULT_DATABASE = "sqlite:///service.db"
 _SQLITE = "sqlite:///"
+# As SQLAlchemy reads it: up to the first @, whatever is before it; then what follows an @ that was not escaped.
+_PASSWORD = re.compile(r"(?<=://)([^:/@]*):[^@]*@(?:[^/?]*@)?")
+# Parameters of libpq without a secret. Others, such as sslpassword, are left out.
+_CONNECTION_PARAMETERS = {
+    *("host", "hostaddr", "port", "user", "dbname", "passfile", "application_name", "connect_timeout"),
+    *("channel_binding", "require_auth", "load_balance_hosts", "target_session_attrs", "tcp_user_timeout"),
+    *("keepalives", "keepalives_count", "keepalives_idle", "keepalives_interval"),
+    *("sslmode", "sslnegotiation", "sslrootcert", "sslcert", "sslcertmode", "sslkey", "sslcrl", "sslsni"),
+    *("ssl_min_protocol_version", "ssl_max_protocol_version", "gssencmode", "krbsrvname"),
+}
 # These are in the environment file, or belong to the first start.
 _NOT_IN_A_UNIT = {"database", "key_file", "install_help", "create", "sites_directory"}
 _CHOSEN = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)
@@ -31,6 +41,7 @@ _PREPARATION = """# As root, once: the user, the key (keep a copy elsewhere) and
 _NEW_KEY_FILE = "(umask 077; set -C; {new_key} >{key_file}) && "
 _ENVIRONMENT = """# --- {environment} ---
 # No secrets: the key and, for PostgreSQL, the password are in files that only {user} can read.
+# Parameters of the URL that may be secret are left out.
 EXPOSUREKIT_DATABASE={database}
 EXPOSUREKIT_SERVICE_KEY_FILE={key_file}
 # A line database:port:name:user:password, as libpq reads it; chmod 600.
@@ -215,18 +226,15 @@ def _exists(file: Path) -> bool:
 
 
 def _database(url: str) -> tuple[str, str]:
-    """Return the URL for the environment file, without a password, and the directory that the service writes to."""
+    """Return the URL for the environment file, without secrets, and the directory that the service writes to."""
     if url == DEFAULT_DATABASE:
         return f"{_SQLITE}{STATE}/service.db", STATE
     if url.startswith(_SQLITE):
         file = Path(url.removeprefix(_SQLITE)).resolve()
         return f"{_SQLITE}{file}", str(file.parent)
-    parts = urlsplit(url)
-    user, _, host = parts.netloc.rpartition("@")
-    name = user.partition(":")[0]
-    query = "&".join(one for one in parts.query.split("&") if not one.startswith("password="))
-    netloc = f"{name}@{host}" if name else host
-    return parts._replace(netloc=netloc, query=query).geturl(), STATE
+    address, _, query = _PASSWORD.sub(r"\1@", url).partition("?")
+    parameters = [one for one in query.split("&") if one.partition("=")[0] in _CONNECTION_PARAMETERS]
+    return "?".join([address, "&".join(parameters)]).removesuffix("?"), STATE
 
 
 def _words(context: click.Context) -> Iterator[str]:

@@ -110,11 +110,31 @@ def test_the_environment_names_variables_that_are_read(shell, command):
             STATE,
         ),
         ("postgresql+psycopg://db/x?user=jo&password=hunter2", "postgresql+psycopg://db/x?user=jo", STATE),
+        (
+            "postgresql+psycopg://jo@db/x?sslmode=verify-full&sslkey=/etc/db.key&sslpassword=hunter2&p%61ssword=hunter2",
+            "postgresql+psycopg://jo@db/x?sslmode=verify-full&sslkey=/etc/db.key",
+            STATE,
+        ),
+        ("postgresql+psycopg://jo:a/hunter2?hunter2#hunter2@db/x", "postgresql+psycopg://jo@db/x", STATE),
+        (
+            "postgresql+psycopg://jo:a@hunter2@db/x?host=/run/a@b",
+            "postgresql+psycopg://jo@db/x?host=/run/a@b",
+            STATE,
+        ),
+        ("postgresql+psycopg://jo@db/x?password=a#hunter2", "postgresql+psycopg://jo@db/x", STATE),
         ("sqlite:////srv/my data/a.db", "sqlite:////srv/my data/a.db", '"/srv/my data"'),
     ],
-    ids=["before the host", "in the query", "a file"],
+    ids=[
+        "before the host",
+        "in the query",
+        "other secrets in the query",
+        "unescaped delimiters",
+        "an unescaped @",
+        "a fragment",
+        "a file",
+    ],
 )
-def test_a_database_is_named_without_its_password(shell, url, expected, writable):
+def test_a_database_is_named_without_its_secrets(shell, url, expected, writable):
     printed = files(shell, "serve", "--database", url)
     assert f"EXPOSUREKIT_DATABASE={shlex.quote(expected)}\n" in printed[f"{SETTINGS}/exposurekit.env"]
     assert f"\nReadWritePaths={writable}\n" in unit_of(printed, "serve")
