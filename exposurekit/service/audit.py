@@ -6,11 +6,11 @@ whoever can write to the database but has no key can neither change an entry nor
 entries leaves a shorter, valid log: an operator who keeps the last hash elsewhere notices that, too.
 """
 
-import getpass
 import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import insert, select, text
@@ -22,6 +22,8 @@ from exposurekit.service.storage.tables import audit_entries
 
 NO_HASH = "0" * 64  # what the first entry has as the previous hash
 ACTOR_MAX = 200
+_LOGIN_UID = Path("/proc/self/loginuid")
+_NO_UID = 2**32 - 1
 _DOMAIN = "audit entry"
 _PAGE = 500  # rows at a time
 # Entries are appended one after another; SQLite has one writer anyway. An arbitrary lock number.
@@ -66,22 +68,41 @@ class Verification:
 
 
 def operator() -> str:
-    """Return the OS user who runs this process, and who became that user through sudo.
+    """Return the OS user who runs this process, and who logged in, if that is another user.
+
+    That is Linux's login id, which ``su`` and ``sudo`` keep and, once it is set, only root can change. Without one, as in
+    a container, ``SUDO_USER`` is a claim: anybody can set it.
 
     >>> operator() != ""
     True
     """
     try:
-        import pwd
-
-        name = pwd.getpwuid(os.geteuid()).pw_name
-    except ImportError:  # Windows
-        name = getpass.getuser()
-    except KeyError:  # in a container
-        name = f"uid {os.geteuid()}"
-    invoker = os.environ.get("SUDO_USER")
-    who = f"{invoker} as {name}" if invoker else name
+        name = _user_name(os.geteuid())
+    except AttributeError:  # Windows
+        name = os.getlogin()
+    who = name
+    if (login := _login_name()) is not None:
+        who = name if login == name else f"{login} as {name}"
+    elif claimed := os.environ.get("SUDO_USER"):
+        who = f"{name} (SUDO_USER claims {claimed})"
     return who.encode("utf-8", "replace").decode()[:ACTOR_MAX]  # an environment may hold any bytes
+
+
+def _login_name() -> str | None:
+    try:
+        uid = int(_LOGIN_UID.read_bytes())
+    except (OSError, ValueError):  # not on Linux
+        return None
+    return None if uid == _NO_UID else _user_name(uid)
+
+
+def _user_name(uid: int) -> str:
+    import pwd
+
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:  # in a container
+        return f"uid {uid}"
 
 
 async def append(session: Session, action: Action, *, actor: str) -> Entry:

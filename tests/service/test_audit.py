@@ -3,6 +3,8 @@
 import asyncio
 import os
 import pwd
+import subprocess
+import sys
 from dataclasses import replace
 from datetime import timedelta
 
@@ -230,15 +232,66 @@ def test_values_of_other_types_are_found(store, log, column, value):
     assert (result.checked, result.entry) == (2, 3)
 
 
-def test_the_operator_is_the_user_and_who_became_it(monkeypatch):
+@pytest.fixture
+def login(tmp_path, monkeypatch):
+    """Sets the login id of this process, which has none at first."""
+    file = tmp_path / "loginuid"
+    monkeypatch.setattr(audit, "_LOGIN_UID", file)
+    return lambda uid: file.write_text(str(uid))
+
+
+def test_the_operator_is_who_logged_in(login, monkeypatch):
+    """Whatever a variable says, which anybody can set."""
+    monkeypatch.setenv("SUDO_USER", "alice")
+    user, other = (
+        pwd.getpwuid(os.geteuid()),
+        next(one for one in pwd.getpwall() if one.pw_uid != os.geteuid()),
+    )
+    login(user.pw_uid)
+    assert audit.operator() == user.pw_name
+    login(other.pw_uid)
+    assert audit.operator() == f"{other.pw_name} as {user.pw_name}"
+    login(987_654_321)
+    assert audit.operator() == f"uid 987654321 as {user.pw_name}"
+
+
+@pytest.mark.parametrize("uid", [2**32 - 1, ""], ids=["not set", "unreadable"])
+def test_without_a_login_sudo_is_a_claim(login, monkeypatch, uid):
+    login(uid)
+    name = pwd.getpwuid(os.geteuid()).pw_name
     monkeypatch.delenv("SUDO_USER", raising=False)
-    name = audit.operator()
-    assert name == pwd.getpwuid(os.geteuid()).pw_name
+    assert audit.operator() == name
     monkeypatch.setenv("SUDO_USER", "jo")
-    assert audit.operator() == f"jo as {name}"
+    assert audit.operator() == f"{name} (SUDO_USER claims jo)"
     monkeypatch.setenv("SUDO_USER", "j\udcff" * 300)
-    assert audit.operator().startswith("j?j?")
+    assert audit.operator().startswith(f"{name} (SUDO_USER claims j?j?")
     assert len(audit.operator()) == audit.ACTOR_MAX
+
+
+LOGIN = """
+import os, sys
+from exposurekit.service import audit
+uid = os.geteuid()
+try:
+    with open("/proc/self/loginuid", "w") as file:
+        file.write(str(uid))
+except OSError as error:
+    sys.exit(f"not possible here: {error.strerror}")
+print(audit.operator())
+"""
+
+
+def test_the_login_is_the_one_of_the_kernel():
+    run = subprocess.run(
+        [sys.executable, "-c", LOGIN],
+        env=os.environ | {"SUDO_USER": "alice"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if run.stderr.startswith("not possible"):
+        pytest.skip(run.stderr)
+    assert run.stdout == pwd.getpwuid(os.geteuid()).pw_name + "\n"
 
 
 def test_more_entries_than_a_page_are_verified(log, monkeypatch):
