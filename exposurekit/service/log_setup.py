@@ -6,7 +6,6 @@ import re
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from types import TracebackType
 from typing import Any, Literal
 
 LogFormat = Literal["text", "json"]
@@ -14,29 +13,30 @@ _LEVELS = {
     "exposurekit": logging.INFO,
     "uvicorn.error": logging.WARNING,
     "python_multipart": logging.CRITICAL,  # it quotes malformed bodies
+    "asyncio": logging.WARNING,
+    "py.warnings": logging.WARNING,
 }
-_OTHERS = {"asyncio": logging.WARNING, "py.warnings": logging.WARNING}  # in JSON every line is an object
 _OURS = "exposurekit"
+# asyncio goes on with the arguments of a callback, the task, or the text of an exception.
+_REST = {"asyncio": re.compile(r"[\n(<].*", re.DOTALL)}
+_OTHER_LINES = re.compile(r"\n.*", re.DOTALL)
 _CONVERSION = re.compile(r"%(?:%|[-#0 +]*\d*(?:\.\d+)?[a-zA-Z])")
 _FIELD = re.compile(r"\b(\w+)=(%[-#0 +]*\d*(?:\.\d+)?[a-zA-Z]|[\w.]+)")
-_ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
 
-class _Formatter(logging.Formatter):
-    """Names the type of an exception; its text and its traceback may hold personal data."""
-
-    def formatException(self, ei: _ExcInfo) -> str:  # noqa: N802  as in `logging`
-        return f"exception={_type_of(ei)}"
-
-
-class _InUTC(_Formatter):
-    """Formats times as RFC 3339 in UTC."""
+class _AsText(logging.Formatter):
+    """Formats a record as one line, with times as RFC 3339 in UTC."""
 
     converter = staticmethod(time.gmtime)
     default_msec_format = "%s.%03dZ"
 
+    def format(self, record: logging.LogRecord) -> str:
+        line = f"at={self.formatTime(record)} level={record.levelname} {_message(record)}"
+        exception = _exception_type(record)
+        return line if exception is None else f"{line} exception={exception}"
 
-class _AsJson(_Formatter):
+
+class _AsJson(logging.Formatter):
     """Formats a record as one JSON object on one line.
 
     >>> record = logging.LogRecord("exposurekit.service", logging.INFO, "", 0, "operation=%s ms=%.1f", ("get_user", 2.04), None)
@@ -48,19 +48,16 @@ class _AsJson(_Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
-        message = record.getMessage()
-        if not record.name.startswith(_OURS):
-            message = message.partition("\n")[0]  # asyncio goes on with the text of an exception
         line: dict[str, Any] = {
             "time": at.replace("+00:00", "Z"),
             "level": record.levelname,
             "logger": record.name,
-            "message": message,
+            "message": _message(record),
         }
         if fields := dict(_fields(record)):
             line["fields"] = fields
-        if record.exc_info and record.exc_info[0] is not None:
-            line["exception"] = _type_of(record.exc_info)
+        if (exception := _exception_type(record)) is not None:
+            line["exception"] = exception
         return json.dumps(line)
 
 
@@ -71,12 +68,9 @@ def to_stderr(log_format: LogFormat = "text") -> None:
     ``name=value``; numbers stay numbers) and the type of an ``exception``.
     """
     handler = logging.StreamHandler()
-    if log_format == "json":
-        handler.setFormatter(_AsJson())
-        logging.captureWarnings(True)
-    else:
-        handler.setFormatter(_InUTC("at=%(asctime)s level=%(levelname)s %(message)s"))
-    for name, level in (_LEVELS | _OTHERS if log_format == "json" else _LEVELS).items():
+    handler.setFormatter(_AsJson() if log_format == "json" else _AsText())
+    logging.captureWarnings(True)
+    for name, level in _LEVELS.items():
         log = logging.getLogger(name)
         log.setLevel(level)
         log.handlers = [handler]
@@ -105,8 +99,19 @@ def _plain(conversion: str, value: Any) -> Any:
     return float(conversion % value) if isinstance(value, float) else conversion % (value,)
 
 
-def _type_of(ei: Any) -> str:
-    return "none" if ei[0] is None else str(ei[0].__name__)
+def _message(record: logging.LogRecord) -> str:
+    """Return the message; of another package only the start, which holds no values."""
+    message = record.getMessage()
+    if record.name.startswith(_OURS):
+        return message
+    return _REST.get(record.name, _OTHER_LINES).sub("", message).rstrip()
+
+
+def _exception_type(record: logging.LogRecord) -> str | None:
+    """Name the type of the exception; its text and its traceback may hold personal data."""
+    if not record.exc_info or record.exc_info[0] is None:
+        return None
+    return record.exc_info[0].__name__
 
 
 def _not_startup_failure(record: logging.LogRecord) -> bool:

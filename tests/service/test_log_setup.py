@@ -10,9 +10,9 @@ from datetime import datetime
 import pytest
 
 from exposurekit.service.api import middleware
-from exposurekit.service.log_setup import _AsJson, _InUTC
+from exposurekit.service.log_setup import _AsJson, _AsText
 
-FORMATTERS = [_AsJson(), _InUTC("%(message)s")]
+FORMATTERS = [_AsJson(), _AsText()]
 
 
 def line(message, *values, name="exposurekit.service", exc_info=None):
@@ -64,9 +64,10 @@ def test_an_exception_is_named_by_its_type_only(formatter):
     with pytest.raises(ValueError, match="Canaria") as error:
         int("Canaria Canarsson")
     text = formatter.format(line("it failed", exc_info=error._excinfo))
-    assert "ValueError" in text
+    assert re.search(r'exception("?: "|=)ValueError', text)
     assert "Canar" not in text
     assert "Traceback" not in text
+    assert "\n" not in text
 
 
 @pytest.mark.parametrize("formatter", FORMATTERS)
@@ -90,19 +91,36 @@ async def fail():
     raise ValueError("Canaria Canarsson")
 async def main():
     asyncio.create_task(fail())
+    asyncio.get_running_loop().call_soon(int, "Canaria Canarsson")
     await asyncio.sleep(0)
     await asyncio.sleep(0)
 asyncio.run(main())
 """
 
 
-def test_every_line_of_a_process_is_an_object():
-    """Also what asyncio and Python's warnings print, and without the text of an exception."""
-    run = subprocess.run(
-        [sys.executable, "-W", "always", "-c", PROGRAM, "json"], capture_output=True, text=True, check=True
-    )
-    logged = [json.loads(text) for text in run.stderr.splitlines()]
-    assert [one["logger"] for one in logged] == ["exposurekit.service", "py.warnings", "asyncio"]
-    assert logged[0]["fields"] == {"operation": "get_user", "status": 200}
-    assert logged[2]["exception"] == "ValueError"
+def lines_of_a_process(log_format):
+    """What it logs, without the text of an exception and the arguments of a callback."""
+    words = [sys.executable, "-W", "always", "-c", PROGRAM, log_format]
+    run = subprocess.run(words, capture_output=True, text=True, check=True)
     assert "Canar" not in run.stderr
+    return run.stderr.splitlines()
+
+
+def test_every_line_of_a_process_is_an_object():
+    """Also what asyncio and Python's warnings print."""
+    logged = [json.loads(text) for text in lines_of_a_process("json")]
+    assert [one["logger"] for one in logged] == ["exposurekit.service", "py.warnings", "asyncio", "asyncio"]
+    assert logged[0]["fields"] == {"operation": "get_user", "status": 200}
+    assert [one["exception"] for one in logged[2:]] == ["ValueError", "ValueError"]
+
+
+def test_every_line_of_text_has_a_time_and_a_level():
+    """Also what asyncio and Python's warnings print."""
+    start = re.compile(r"at=\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}Z level=(\w+) (.*)")
+    logged = [start.fullmatch(line).groups() for line in lines_of_a_process("text")]
+    assert logged.pop(1)[1].endswith("UserWarning: deprecated")
+    assert logged[0] == ("INFO", "operation=get_user status=200")
+    assert sorted(logged[1:]) == [
+        ("ERROR", "Exception in callback int exception=ValueError"),
+        ("ERROR", "Task exception was never retrieved exception=ValueError"),
+    ]
