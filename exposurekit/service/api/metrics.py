@@ -30,7 +30,7 @@ from exposurekit.service.webhooks import outbox
 from exposurekit.system.asgi_server import LOOPBACK, running
 from exposurekit.system.connections import Connections
 
-READ_S = 5.0  # after which the database counts as unavailable; Prometheus waits ten seconds
+READ_S = 5.0  # after which PostgreSQL counts as unavailable; Prometheus waits ten seconds
 CONNECTIONS_MAX = 32
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)  # seconds
 NO_OPERATION = "none"  # no operation has the path, as in the log
@@ -176,7 +176,10 @@ class RequestMetrics:
 
 
 async def _read(database: Database) -> list[Metric]:
-    """Read the database; if that fails, the only metric is that it is not up."""
+    """Read the database; if that fails, the only metric is that it is not up.
+
+    A read of SQLite does not wait for anything that could be cancelled: it ends, however long it takes.
+    """
     started = time.perf_counter()
     families: list[Metric] = []
     try:
