@@ -1,9 +1,11 @@
 """Metrics: what is counted, what is read from the database, and what no label contains."""
 
 import asyncio
+import re
 import sqlite3
 from contextlib import closing, contextmanager
 from datetime import timedelta
+from pathlib import Path
 
 import httpx
 import pytest
@@ -19,6 +21,7 @@ from exposurekit.service.api.metrics import READ_S, Metrics, _families
 from exposurekit.service.api.rate_limits import Limits
 from exposurekit.service.clock import FrozenClock
 from exposurekit.service.findings.findings import discover_link, discover_record
+from exposurekit.service.scanning.schedule import SCAN_EVERY
 from exposurekit.service.sites import statistics
 from exposurekit.service.storage import leases, tables
 from exposurekit.service.storage.database import Database
@@ -191,6 +194,13 @@ def test_names_units_and_help_follow_the_rules(measured):
         assert not family.name.endswith(("_ms", "_s", "_count", "_milliseconds"))
         if family.type == "counter":
             assert {one.name for one in family.samples} <= {f"{family.name}_total"}
+
+
+def test_the_alert_on_a_site_outlasts_a_scan_interval():
+    """Else it would fire each week for a site that works, with a single user."""
+    manual = Path(jobs.__file__).with_name("README.md").read_text()
+    [days] = re.findall(r"site_last_good_scan_timestamp_seconds\) > (\d+) \* 86400`", manual)
+    assert timedelta(days=int(days)) >= SCAN_EVERY + timedelta(days=1)
 
 
 @on_sqlite
