@@ -18,6 +18,7 @@ from support.services import a_database, url_of
 from support.shell import Shell
 
 from exposurekit.errors import ConfigurationError
+from exposurekit.service import log_setup
 from exposurekit.service.api.app import create_app
 from exposurekit.service.api.server import running, serve
 from exposurekit.service.http.client import HttpClient
@@ -141,12 +142,13 @@ def test_an_exception_does_not_hide_a_crashed_worker(tmp_path):
 @pytest.fixture
 def restored_logging():
     """Undo the logging setup of a service process."""
-    logs = [logging.getLogger(name) for name in ("exposurekit", "uvicorn.error", "python_multipart")]
+    logs = [logging.getLogger(name) for name in log_setup._LEVELS]
     before = [(log.level, log.handlers, log.propagate) for log in logs]
     yield
     for log, (level, handlers, propagate) in zip(logs, before, strict=True):
         log.setLevel(level)
         log.handlers, log.propagate = handlers, propagate
+    logging.captureWarnings(False)
 
 
 @pytest.mark.usefixtures("restored_logging")
