@@ -119,10 +119,10 @@ class Annotations:
         if self._reader.records_by != "id":
             raise InvalidArgument("Sites identify the records of this history, so it cannot rename one")
         store = self._reader.store
-        times = store.rows("site_names")["renamed_at"].to_pylist()
-        at = max([self._reader.clock(), *(time + _MICROSECOND for time in times)])
-        rows = [{"renamed_at": at, "site": old, "name": new}]
-        with resolve():
+        with resolve(), store.changing("site_names"):
+            times = store.rows("site_names")["renamed_at"].to_pylist()
+            at = max([self._reader.clock(), *(time + _MICROSECOND for time in times)])
+            rows = [{"renamed_at": at, "site": old, "name": new}]
             store.append("site_names", pa.Table.from_pylist(rows, TABLES["site_names"].schema))
 
     def labels(self) -> pd.DataFrame:
@@ -214,8 +214,9 @@ class Annotations:
             at = self._next_instant()
             columns = {"marked_at": at, "mark": annotation, "value": value, "note": note}
             rows = pa.Table.from_pylist([columns | key for key in keys], TABLES["annotations"].schema)
-            with resolve():
-                self._reader.store.append("annotations", rows)
+            store = self._reader.store
+            with resolve(), store.changing("annotations"):
+                store.append("annotations", rows)
             self._newest_at = at
         return len(keys)
 

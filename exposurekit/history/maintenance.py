@@ -264,7 +264,8 @@ def _erase(store: Store, user_id: int) -> int:
         staged.rewrite(lambda rows: rows.filter(pc.not_equal(rows["user_id"], user_id)))
     rebuild_cube(store)
     for name in TABLES:
-        store.vacuum(name, hours=0)
+        with store.changing(name):
+            store.vacuum(name, hours=0)
     store.end_erasure()
     return removed
 
@@ -273,7 +274,7 @@ def _erase_rows(store: Store, engine: DuckDB, name: str, user_id: int) -> int:
     erased = 0
     for partition in (SHARED, bucket_of(user_id)) if TABLES[name].bucketed else (None,):
         within = "true" if partition is None else f"bucket = {partition}"
-        with engine.views(store.snapshot(name)) as cursor:
+        with store.changing(name), engine.views(store.snapshot(name)) as cursor:
             text = f"SELECT count(*) FROM {name} WHERE {within} AND user_id = $user_id"
             [[rows]] = cursor.execute(text, {"user_id": user_id}).fetchall()
             if rows:

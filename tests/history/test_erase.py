@@ -1,6 +1,8 @@
 """A person is erased, and comes back if the service still lists them."""
 
 import shutil
+import subprocess
+import sys
 from datetime import timedelta
 
 import numpy as np
@@ -9,7 +11,7 @@ import pytest
 from support.histories import DAWN, Clock, Person, a_link, a_record, an_alert
 
 from exposurekit.errors import ConfigurationError, InvalidArgument
-from exposurekit.history import History
+from exposurekit.history import History, maintenance
 from exposurekit.history.storage.delta import SHARED_ROWS
 
 DAY = timedelta(days=1)
@@ -74,6 +76,53 @@ def test_integers_of_any_type_are_user_ids(erasable):
     assert history.erase(np.uint8(2)) > 0
     assert set(history.changes()["user_id"]) == {1}
     assert history.erase(np.int32(0)) == history.erase(0) == 0
+
+
+def test_what_is_written_during_an_erasure_stays(erasable):
+    """The erasure has read the tables before another process labels a record and renames a site."""
+    history, _, clock, _ = erasable
+    clock.set(DAWN + 2 * DAY)
+    other = History(history.path)
+    records = other.records().query("user_id == 1")
+    other.label(records, "unsure")
+    other.rename_site("Nosey", "Nosy")
+    with history._store.exclusive():
+        history._store.begin_erasure(clock(), 2)
+        history._store.snapshot("annotations", "site_names")
+        other.label(records, "mine")
+        other.rename_site("Peeper", "Peep")
+        maintenance.erase(history._store, 2)
+    for one in (history, other, History(history.path)):
+        assert one.labels()["value"].tolist() == ["mine"]
+        assert one.site_names()["name"].tolist() == ["Nosy", "Peep"]
+    assert not history.verify()
+
+
+ANNOTATES = """
+import sys
+from exposurekit.history import History
+history = History(sys.argv[1])
+records = history.records().query("user_id == 1")
+print(flush=True)
+for number in range(int(sys.argv[2])):
+    history.note(records, f"note {number}")
+    history.rename_site("Nosey", f"Nosy {number}")
+"""
+
+
+def test_erasures_beside_a_writing_process_lose_nothing(erasable):
+    history, _, clock, _ = erasable
+    clock.set(DAWN + 2 * DAY)
+    notes = 30
+    command = [sys.executable, "-c", ANNOTATES, history.path, str(notes)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        process.stdout.readline()
+        while process.poll() is None:
+            history.erase(2)
+        assert (process.returncode, process.stderr.read()) == (0, "")
+    assert history.notes()["note"].tolist() == [f"note {number}" for number in range(notes)]
+    assert history.site_names()["name"].tolist() == [f"Nosy {notes - 1}"]
+    assert not history.verify()
 
 
 def test_an_erased_person_comes_back_as_a_baseline(erasable):

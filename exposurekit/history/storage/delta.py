@@ -24,7 +24,7 @@ from exposurekit.errors import ExposureError
 from exposurekit.history.engines.duckdb import CorruptHistory, Files, is_running
 from exposurekit.history.storage import checksums
 from exposurekit.history.storage.location import FORMAT, Location, resolve, writing
-from exposurekit.history.storage.schema import SHARED, TABLES
+from exposurekit.history.storage.schema import ANNOTATION_TABLES, SHARED, TABLES
 
 # A writer buffers one row group per bucket: small ones, so that it never buffers a whole run.
 _WRITER = WriterProperties(compression="ZSTD", compression_level=3, max_row_group_size=8_192)
@@ -73,7 +73,7 @@ class Store(Location):
                 return None
             except DeltaError:
                 raise CorruptHistory from None
-            if self._fresh is not None:
+            if self._fresh is not None and name not in ANNOTATION_TABLES:
                 self._fresh.add(name)
             return self._opened[name]
 
@@ -261,12 +261,18 @@ class Store(Location):
         or compaction.
         """
         with self.locked("ingest"):
-            # With locks, only this process writes.
+            # With locks, only this process writes, but for annotations.
             self._fresh = set() if self.is_local else None
             try:
                 yield
             finally:
                 self._fresh = None
+
+    @contextlib.contextmanager
+    def changing(self, name: str) -> Iterator[None]:
+        """Lock a table of annotations, to which any process may write at any time; `exclusive` locks the other tables."""
+        with self.locked("annotations") if name in ANNOTATION_TABLES else contextlib.nullcontext():
+            yield
 
     @contextlib.contextmanager
     def locked(self, name: str, *, wait: bool = True) -> Iterator[None]:

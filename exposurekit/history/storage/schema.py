@@ -117,6 +117,9 @@ TABLES: dict[str, Table] = {
     "site_names": _table({"renamed_at": INSTANT, "site": TEXT, "name": TEXT}),
 }
 
+# What people write at any time, also while another process ingests or erases.
+ANNOTATION_TABLES = ("annotations", "site_names")
+
 STAGED_PEOPLE = pa.schema(
     {"part": LONG, "user_id": LONG, "outcome": TEXT}
     # Null: the start, and the end, of the run.
