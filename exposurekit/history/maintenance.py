@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from exposurekit.errors import DiskFull
+from exposurekit.errors import DiskFull, ExposureError
 from exposurekit.history import change_detection, staging
 from exposurekit.history.engines.duckdb import CorruptHistory, DuckDB, Files, StaleSnapshot, write_view
 from exposurekit.history.storage.delta import HistoryLocked, Store
@@ -67,7 +67,7 @@ class Schedule:
             number, and than the second number for each of its buckets; half as many more for each further tier.
         max_merged_bytes: How much is merged after one run, about; the rest follows after the next ones.
         keep_hours: How long readers can use the files that were merged.
-        vacuum_every: The number of runs after which files are deleted that nobody needs; those of a merge, after the next
+        vacuum_every: The number of runs after which files are deleted that nobody needs; those of a merge, with the next
             merge of the table.
     """
 
@@ -98,34 +98,51 @@ class Merge:
 def maintain_if_due(store: Store, seq: int, schedule: Schedule | None = DEFAULT_SCHEDULE) -> None:
     """After a run, write a checkpoint if many changes are newer than the last, and merge files if there are many.
 
-    The history's size decides, so that a run costs as much after years as after a week. None of this changes an answer.
-    With `None` as the schedule, nothing is done.
+    The history's size decides, so that a run costs as much after years as after a week. None of this changes an answer,
+    so an error is logged, and the run counts. With `None` as the schedule, nothing is done.
     """
     if schedule is None:
         return
+    with _errors_logged(seq):
+        _maintain(store, seq, schedule)
+
+
+@contextlib.contextmanager
+def _errors_logged(seq: int) -> Iterator[None]:
+    try:
+        yield
+    except HistoryLocked:  # another process did it: there is nothing to do
+        pass
+    except ExposureError as error:
+        _log.warning("history not compacted after run %d: %s", seq, error)
+
+
+def _maintain(store: Store, seq: int, schedule: Schedule) -> None:
     started, merged, deleted = time.perf_counter(), 0, 0
     merges = merges_due(store, schedule)
-    # Large files are read after each run if they have anything newer than the checkpoint.
-    if _is_checkpoint_due(store, schedule) or any(
-        merge.below > TIERS[0] and merge.table in READ_SINCE for merge in merges
-    ):
-        checkpoint(store, seq)
-        _log.debug("checkpoint after run %d", seq)
-    for merge in merges:
-        with contextlib.suppress(HistoryLocked):  # another process did it: there is nothing to do
-            files = store.merge_small_files(merge.table, merge.below, merge.buckets)
-            _log.debug("%s: merged %d files of at most %d kB", merge.table, files, merge.below >> 10)
-            merged += files
     is_thorough = seq % schedule.vacuum_every == 0
-    for name in TABLES if is_thorough else [merge.table for merge in merges]:
+    for name in TABLES if is_thorough else [merge.table for merge in merges]:  # first: the rest needs space
         hours = (
             min(REWRITTEN_KEEP_HOURS, schedule.keep_hours)
             if name in REWRITTEN_TABLES
             else schedule.keep_hours
         )
-        deleted += store.vacuum(name, hours=hours)
-        if is_thorough:
-            store.trim_log(name)
+        with store.changing(name):
+            deleted += store.vacuum(name, hours=hours)
+            if is_thorough:
+                store.trim_log(name)
+    # Large files are read after each run if they have anything newer than the checkpoint.
+    if _is_checkpoint_due(store, schedule) or any(
+        merge.below > TIERS[0] and merge.table in READ_SINCE for merge in merges
+    ):
+        with _errors_logged(seq):
+            checkpoint(store, seq)
+            _log.debug("checkpoint after run %d", seq)
+    for merge in merges:
+        with _errors_logged(seq):
+            files = store.merge_small_files(merge.table, merge.below, merge.buckets)
+            _log.debug("%s: merged %d files of at most %d kB", merge.table, files, merge.below >> 10)
+            merged += files
     if merged or deleted:
         seconds = time.perf_counter() - started
         _log.info("history compacted: %d files merged, %d deleted, in %.1f s", merged, deleted, seconds)
@@ -229,8 +246,9 @@ def compact(store: Store, seq: int) -> None:
         rebuild_cube(store)
     for name in TABLES:
         store.merge_small_files(name, FILE_BYTES)
-        store.vacuum(name, hours=DEFAULT_SCHEDULE.keep_hours)
-        store.trim_log(name)
+        with store.changing(name):
+            store.vacuum(name, hours=DEFAULT_SCHEDULE.keep_hours)
+            store.trim_log(name)
 
 
 def erase(store: Store, user_id: int) -> int:

@@ -15,6 +15,7 @@ from support.histories import DAWN, Clock, Person, a_record
 
 from exposurekit.errors import DiskFull
 from exposurekit.history import History
+from exposurekit.history.maintenance import Schedule
 
 pytestmark = pytest.mark.long  # processes of their own
 NO_SPACE = "No space is left where the history is stored: free some, and try again. What it has is complete"
@@ -69,6 +70,23 @@ def test_a_full_disk_is_one_plain_error(history, exposure, write):
     assert history.verify() == {}
     WRITES[write](history, exposure)
     assert history.verify() == {}
+
+
+def test_a_run_counts_though_no_space_is_left_to_merge(history, served_exposure, monkeypatch, caplog):
+    service, exposure = served_exposure
+    always = Schedule(max_files=1, files_per_bucket=1)
+    for status in ("pending removal", "discovered"):
+        service.people |= {2: Person([a_record(21, status, name=status)])}
+        history.collect(exposure, only=[2])
+    monkeypatch.setattr("exposurekit.history.maintenance.DEFAULT_SCHEDULE", always)
+    again = History(history.path, clock=history._clock)
+    service.people |= {2: Person([a_record(21, "removed", name="removed")])}
+    with file_size_limit(30_000):
+        assert again.collect(exposure, only=[2]).seq == 4
+    assert f"history not compacted after run 4: {NO_SPACE}" in caplog.messages
+    assert not again.pending_runs()
+    assert again.collect(exposure, only=[2]).seq == 5
+    assert again.verify() == {}
 
 
 FINISHES = {

@@ -11,6 +11,7 @@ from pandas.testing import assert_frame_equal
 from support.histories import DAWN, Clock, Person, a_record
 
 from exposurekit.history import History
+from exposurekit.history.engines.duckdb import CorruptHistory
 from exposurekit.history.maintenance import FILE_BYTES, TIERS, Schedule, maintain_if_due, merges_due
 from exposurekit.history.storage.delta import Store
 from exposurekit.history.storage.schema import SHARED
@@ -147,6 +148,40 @@ def test_the_log_says_what_was_merged(history, caplog):
         maintain(history._store, max_files=1, files_per_bucket=1)
     [message] = caplog.messages
     assert re.fullmatch(r"history compacted: \d+ files merged, 0 deleted, in \d+\.\d s", message)
+
+
+@pytest.mark.parametrize("damage", ["cut", "deleted"])
+def test_a_damaged_file_does_not_stop_the_next_runs(history, served_exposure, monkeypatch, caplog, damage):
+    _, exposure = served_exposure
+    history.note(history.records(), "first")
+    history.note(history.records(), "second")
+    always = Schedule(max_files=1, files_per_bucket=1, vacuum_every=1)
+    monkeypatch.setattr("exposurekit.history.maintenance.DEFAULT_SCHEDULE", always)
+    damaged = on_disk(history._store, "annotations", "*.parquet")[0]
+    if damage == "cut":
+        os.truncate(damaged, 100)
+    else:
+        damaged.unlink()
+    again = History(history.path, clock=Clock())
+    for seq in (RUNS + 1, RUNS + 2):
+        caplog.clear()
+        assert again.collect(exposure).seq == seq
+        assert not again.pending_runs()
+        [warning] = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+        assert warning.startswith(
+            f"history not compacted after run {seq}: A file of this history cannot be read"
+        )
+        assert history.path not in caplog.text
+    assert files_by_bucket(again._store) == [1]  # of other tables
+    with pytest.raises(CorruptHistory):
+        again.compact()
+
+
+def test_a_checkpoint_of_damaged_files_has_one_plain_error(history):
+    os.truncate(on_disk(history._store, "changes")[0], 100)
+    with pytest.raises(CorruptHistory) as refused:
+        history.compact()
+    assert refused.value.__suppress_context__
 
 
 def test_files_that_nobody_needs_go_after_a_day(history):

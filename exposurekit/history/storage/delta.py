@@ -152,26 +152,21 @@ class Store(Location):
         ready = self._ready(rows, declared.schema)
         if count is not None and self._is_shared(name, count, overwrite=overwrite):
             ready = _in_shared_partition(ready)
-        try:
-            with writing(DeltaError):
-                write_deltalake(
-                    self._create(name),
-                    ready,
-                    mode="overwrite" if overwrite else "append",
-                    partition_by=["bucket"] if declared.bucketed else None,
-                    writer_properties=_WRITER,
-                    commit_properties=CommitProperties(
-                        app_transactions=[Transaction(*once)] if once else None
-                    ),
-                )
-        except CommitFailedError:
-            raise HistoryLocked("Another process wrote the same at the same time: try again") from None
+        with _committing():
+            write_deltalake(
+                self._create(name),
+                ready,
+                mode="overwrite" if overwrite else "append",
+                partition_by=["bucket"] if declared.bucketed else None,
+                writer_properties=_WRITER,
+                commit_properties=CommitProperties(app_transactions=[Transaction(*once)] if once else None),
+            )
         self._note_checksums(name)
 
     def replace(self, name: str, rows: Any, bucket: int | None) -> None:
         """Replace all rows of a bucket, or of the table; the log reveals the bucket, but not the person."""
         declared = TABLES[name]
-        with writing(DeltaError):
+        with _committing():
             write_deltalake(
                 self._create(name),
                 self._ready(rows, declared.schema),
@@ -214,18 +209,16 @@ class Store(Location):
 
         Raises:
             HistoryLocked: Another process rewrote the same files at the same time; nothing was merged.
+            CorruptHistory: A file is damaged; nothing was merged.
         """
         table = self.table(name)
         if table is None:
             return 0
         within = None if buckets is None else [("bucket", "in", [str(bucket) for bucket in buckets])]
-        try:
-            with writing(DeltaError):
-                merged = table.optimize.compact(
-                    partition_filters=within, target_size=target_size, writer_properties=_COMPACTOR
-                )
-        except CommitFailedError:
-            raise HistoryLocked("Another process rewrote the same files at the same time") from None
+        with resolve(), _committing():
+            merged = table.optimize.compact(
+                partition_filters=within, target_size=target_size, writer_properties=_COMPACTOR
+            )
         self._note_checksums(name)
         return int(merged["numFilesRemoved"])
 
@@ -233,7 +226,7 @@ class Store(Location):
         """Write a checkpoint of a table's log, and delete what is older than a day; tables of earlier versions, too."""
         if (table := self.table(name)) is None:
             return
-        with writing(DeltaError):
+        with resolve(), _committing():
             if not _LOG.items() <= table.metadata().configuration.items():
                 table.alter.set_table_properties(_LOG)
             table.create_checkpoint()
@@ -248,9 +241,10 @@ class Store(Location):
         table = self.table(name)
         if table is None:
             return 0
-        deleted = table.vacuum(
-            retention_hours=hours, enforce_retention_duration=False, dry_run=False, full=True
-        )
+        with resolve(), _committing():
+            deleted = table.vacuum(
+                retention_hours=hours, enforce_retention_duration=False, dry_run=False, full=True
+            )
         return len(deleted)
 
     @contextlib.contextmanager
@@ -370,6 +364,18 @@ class Store(Location):
             partitioning=by if TABLES[name].bucketed else None,
             partition_base_dir=self.path(name),
         )
+
+
+@contextlib.contextmanager
+def _committing() -> Iterator[None]:
+    """Turn the errors of deltalake, which repeat paths, into those of a history."""
+    try:
+        with writing(DeltaError):
+            yield
+    except CommitFailedError:
+        raise HistoryLocked("Another process wrote the same at the same time: try again") from None
+    except DeltaError:  # of the files that the new rows are computed from, too
+        raise CorruptHistory from None
 
 
 def _paths(table: DeltaTable) -> list[str]:
