@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.dataset
 
 from exposurekit.errors import ExposureError
+from exposurekit.history.storage.schema import SHARED
 
 DUCKDB, SPARK = 0, 1
 # The types that a column may have, with their names in DuckDB and Spark.
@@ -75,7 +76,7 @@ class Files:
         if self.dataset is not None or not all(buckets):
             return self
         pairs = zip(self.uris, buckets, strict=True)
-        chosen = {-1, *range(first, last + 1)}  # -1: files of all buckets
+        chosen = {SHARED, *range(first, last + 1)}
         return replace(self, uris=[uri for uri, match in pairs if match and int(match[1]) in chosen])
 
     def select(self, names: Sequence[str]) -> "Files":

@@ -14,9 +14,8 @@ from exposurekit import frames
 KINDS = ("record", "link", "alert")
 BUCKETS = 64  # so that erasing a person rewrites one sixty-fourth
 BUCKET_SQL = f"(user_id % {BUCKETS})::INTEGER"  # `bucket_of`, in a query
-SHARED = (
-    -1
-)  # the partition of small writes, with users of all buckets: one file instead of one for each bucket
+# The partition of small writes, with users of all buckets: one file instead of one for each bucket.
+SHARED = -1
 
 TEXT, FLAG = pa.string(), pa.bool_()
 SMALL, INTEGER, LONG = pa.int16(), pa.int32(), pa.int64()
