@@ -154,13 +154,11 @@ def merges_due(store: Store, schedule: Schedule) -> list[Merge]:
     for name in TABLES:
         files = store.file_sizes(name)
         for tier, below in reversed([*enumerate(TIERS)]):
-            smaller = [
-                (bucket, size) for bucket, size in files if size < below // 2
-            ]  # two of them are merged
-            counts = Counter(bucket for bucket, _ in smaller)
+            # Any two files of less than half are merged, and larger ones may be merged with them.
+            counts = Counter(bucket for bucket, size in files if size < below // 2)
             limit = max(schedule.max_files, schedule.files_per_bucket * len(counts))
-            if len(smaller) > limit * (1 + tier / 2) and left > 0:
-                merge = _fullest(name, below, smaller, counts, left)
+            if counts.total() > limit * (1 + tier / 2) and left > 0:
+                merge = _fullest(name, below, files, counts, left)
                 merges.append(merge)
                 left -= merge.size
                 break
@@ -177,7 +175,7 @@ def _fullest(
     """Select the buckets with the most files, up to a number of bytes, and at least one."""
     sizes: Counter[int | None] = Counter()
     for bucket, size in files:
-        sizes[bucket] += size
+        sizes[bucket] += size if size < below else 0
     chosen: list[int | None] = []
     total = 0
     for bucket in sorted(counts, key=lambda bucket: (-counts[bucket], bucket)):

@@ -110,6 +110,14 @@ def test_one_run_merges_a_limited_number_of_bytes(tmp_path):
     assert len(merge.buckets) == 1
 
 
+def test_larger_files_of_a_merge_count_to_its_bytes(tmp_path):
+    sizes = [*[1 << 20] * 11, FILE_BYTES // 2, FILE_BYTES - 1, FILE_BYTES]
+    store = SizedStore(tmp_path, [(bucket, size) for bucket in range(64) for size in sizes])
+    [merge] = merges_due(store, Schedule())
+    assert merge.size == 2 * ((11 << 20) + FILE_BYTES // 2 + FILE_BYTES - 1)
+    assert len(merge.buckets) == 2
+
+
 @pytest.mark.parametrize(("rows", "buckets"), [(0, {1, 2}), (2, {SHARED})])
 def test_few_rows_are_written_to_one_file(served_exposure, tmp_path, rows, buckets):
     service, exposure = served_exposure
