@@ -94,7 +94,7 @@ class History(Keyed):
             InvalidArgument: An argument is invalid.
             ConfigurationError: The history was created with another ``records_by``; or the path cannot be reached, is a
                 file, or contains other files; or a newer version wrote the history.
-            HistoryLocked: The history has an older format, and a watch is running on it.
+            HistoryLocked: The history has an older format, and a watch or a collection is running on it.
         """
         if records_by not in (None, *RECORDS_BY):
             raise InvalidArgument(f"records_by is one of: {', '.join(RECORDS_BY)}")

@@ -14,6 +14,7 @@ from exposurekit.history.engines.duckdb import DuckDB, Files
 from exposurekit.history.staging import PEOPLE, StagedRun
 from exposurekit.history.storage.delta import HistoryLocked, Store
 from exposurekit.history.storage.schema import CONTENT_OF, COUNTED, KINDS, PEOPLE_COUNTED, TABLES, in_parts
+from exposurekit.history.storage.upgrade import share_files
 from exposurekit.text.html_cards import NAME_MAX, html_card, truncate
 
 
@@ -124,6 +125,7 @@ def ingest_run(
 
     Ingests that other processes began and did not complete come first. The caller holds `Store.exclusive`.
     """
+    share_files(store)
     staging.sweep(store)
     for unfinished in staging.all_staged(store):
         if unfinished.seq is not None and unfinished.run != staged.run:

@@ -218,25 +218,51 @@ def test_a_current_history_is_not_upgraded(directory):
     assert versions == {path: DeltaTable(path.parent).version() for path in directory.glob("*/_delta_log")}
 
 
-def test_format_3_is_read_as_it_is_while_watched(tmp_path):
-    with History(tmp_path / "history") as history:
-        history._store.shared_rows = 0  # as versions wrote before format 4
+def make_format_3(directory):
+    """Collect a history as versions before format 4 did, and return its changes."""
+    with History(directory) as history:
+        history._store.shared_rows = 0
         history.collect(Canned(BEFORE), progress=False)
-        rows = history.changes()
-    (tmp_path / "history/history.json").write_text('{"records_by": "id", "format": 3}')
-    with Store(tmp_path / "history").locked("watch"), History(tmp_path / "history") as history:
+        (directory / "history.json").write_text('{"records_by": "id", "format": 3}')
+        return history.changes()
+
+
+def shares_files(directory):
+    with History(directory) as history:
+        buckets = {bucket for bucket, _ in history._store.file_sizes("changes")}
+        assert manifest(directory)["format"] == (4 if SHARED in buckets else 3)
+        return SHARED in buckets
+
+
+@pytest.mark.parametrize("lock", ["watch", "collect-00000000000000ab"])
+def test_a_run_leaves_format_3_to_other_running_processes(tmp_path, lock):
+    """They may be of an older version, which would miss rows in shared files."""
+    rows = make_format_3(tmp_path / "history")
+    with Store(tmp_path / "history").locked(lock), History(tmp_path / "history") as history:
         assert history.changes().equals(rows)
         for _ in range(2):
             history.collect(Canned({}), progress=False)
         assert len(history.changes()) > len(rows)
-        assert SHARED not in {bucket for bucket, _ in history._store.file_sizes("changes")}
-        assert manifest(tmp_path / "history")["format"] == 3
+    assert not shares_files(tmp_path / "history")
     with History(tmp_path / "history") as history:
-        assert manifest(tmp_path / "history")["format"] == 4
         history.collect(Canned(BEFORE), progress=False)
-        assert SHARED in {bucket for bucket, _ in history._store.file_sizes("changes")}
         assert history.changes().head(len(rows)).equals(rows)
         assert not history.verify()
+    assert shares_files(tmp_path / "history")
+
+
+def test_only_a_run_makes_format_4_of_format_3(tmp_path):
+    rows = make_format_3(tmp_path / "history")
+    with History(tmp_path / "history") as history:
+        assert history.changes().equals(rows)
+        history.note(history.records(), "no run")
+        history.compact()
+        assert not history.verify()
+        assert not shares_files(tmp_path / "history")
+        with history.lock("watch"):  # a watch of this version
+            for _ in range(2):
+                history.collect(Canned({}), progress=False)
+        assert shares_files(tmp_path / "history")
 
 
 def test_a_history_of_a_newer_version_is_refused(directory):
@@ -257,10 +283,11 @@ def test_a_read_only_copy_has_an_error_with_advice(directory, protected):
     assert (contents(directory), manifest(directory)) == (before, {"records_by": "id"})
 
 
-def test_a_history_of_a_running_watch_is_not_upgraded(directory):
+@pytest.mark.parametrize("lock", ["watch", "collect-unnamed"])
+def test_a_history_in_use_is_not_upgraded(directory, lock):
     before = contents(directory)
-    with (directory / ".watch.lock").open("w") as file:
+    with (directory / f".{lock}.lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        with pytest.raises(HistoryLocked, match="stop the watch"):
+        with pytest.raises(HistoryLocked, match="a watch or a collection is running on it: stop it"):
             History(directory)
     assert (contents(directory), manifest(directory)) == (before, {"records_by": "id"})

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Transaction, WriterProperties, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
-from exposurekit.errors import ExposureError
+from exposurekit.errors import ConfigurationError, ExposureError
 from exposurekit.history.engines.duckdb import CorruptHistory, Files, is_running
 from exposurekit.history.storage import checksums
 from exposurekit.history.storage.location import FORMAT, Location, resolve, writing
@@ -57,6 +57,7 @@ class Store(Location):
         super().__init__(path, storage_options)
         self._opened: dict[str, DeltaTable] = {}
         self._reading = threading.Lock()
+        self._locks: set[str] = set()  # that this store has
         # Tables that no other process can have changed since they were read.
         self._fresh: set[str] | None = None
 
@@ -283,7 +284,22 @@ class Store(Location):
                 fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
             except BlockingIOError:
                 raise HistoryLocked("Another process is doing this already") from None
-            yield
+            self._locks.add(name)
+            try:
+                yield
+            finally:
+                self._locks.discard(name)
+
+    def is_locked_elsewhere(self, pattern: str) -> bool:
+        """Return whether another process, or another store of this one, may have a lock whose name matches a glob."""
+        names = {path.name[1 : -len(".lock")] for path in Path(self.root).glob(f".{pattern}.lock")}
+        try:
+            for name in names - self._locks:
+                with self.locked(name, wait=False):
+                    pass
+        except (HistoryLocked, ConfigurationError):  # a lock of another user cannot be tried
+            return True
+        return False
 
     def damaged_files(self, name: str) -> int:
         """Count the files of a table that are not as they were written, and its lost versions."""

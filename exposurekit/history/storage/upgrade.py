@@ -1,7 +1,5 @@
 """Upgrade a history of an older format in place."""
 
-import contextlib
-
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -24,8 +22,12 @@ _COLUMNS = {
 _ORIGINS = {"look": "collect"}
 _OUTCOMES = {"told": "reported"}
 _VALUES = {"runs": ("origin", _ORIGINS), "people": ("outcome", _OUTCOMES)}
-# From format 3 to 4: small writes share files. Older files stay as they are.
+# From format 3 to 4: small writes share files. Older files stay as they are, and both formats are read alike.
 _SHARES_NO_FILES = 3
+_LOCKS = ("watch", "collect-*")  # of processes that may be of an older version
+_IN_USE = (
+    "This history has an older format, and a watch or a collection is running on it: stop it, and try again"
+)
 _READ_ONLY = (
     "This history has an older format, and cannot be upgraded where it is read-only: copy it to a writable place, "
     "then open it"
@@ -36,11 +38,9 @@ def upgrade(store: Store) -> None:
     """Bring a history to the current format, if it is older.
 
     The format is noted last and each step is skipped if it was done: a killed upgrade is completed at the next opening.
-    A watch that is running on it may be of the older version.
+    A watch or a collection that is running on it may be of the older version.
     """
     if _is_current(store):
-        if store.format() == _SHARES_NO_FILES:
-            _share_files(store)
         return
     if not store.is_local:
         raise ConfigurationError(
@@ -49,6 +49,8 @@ def upgrade(store: Store) -> None:
         )
     if not store.is_writable:
         raise ConfigurationError(_READ_ONLY)
+    if store.is_locked_elsewhere("collect-*"):
+        raise HistoryLocked(_IN_USE)
     try:
         with store.locked("watch", wait=False), store.exclusive():
             if not _is_current(store):  # another process may have done it meanwhile
@@ -57,22 +59,20 @@ def upgrade(store: Store) -> None:
                 store.sync()
                 store.note_format()
     except HistoryLocked:
-        raise HistoryLocked(
-            "This history has an older format, and a watch is running on it: stop the watch, and try again"
-        ) from None
+        raise HistoryLocked(_IN_USE) from None
     except PermissionError:  # of a table: deltalake raises it, too
         raise ConfigurationError(_READ_ONLY) from None
 
 
-def _share_files(store: Store) -> None:
-    """Note that small writes may share files, unless a watch, which may be of an older version, would miss their rows."""
-    if not (store.is_local and store.is_writable):
-        return  # it can be read as it is
-    with (
-        contextlib.suppress(HistoryLocked),
-        store.locked("watch", wait=False),
-        store.locked("ingest", wait=False),
-    ):
+def share_files(store: Store) -> None:
+    """Before an ingest, note that small writes may share files from now on; the caller holds `Store.exclusive`.
+
+    Not while a watch or a collector is running that may be of an older version, which would miss their rows; and not in a
+    bucket, where there are no locks to tell.
+    """
+    if not store.is_local or store.format() != _SHARES_NO_FILES:
+        return
+    if not any(store.is_locked_elsewhere(pattern) for pattern in _LOCKS):
         store.note_format()
 
 
