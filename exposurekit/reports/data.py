@@ -22,7 +22,7 @@ from exposurekit.reports.share_safe import FEW, Sharing, sharing
 
 AHEAD_DAYS = 30  # of the forecast
 _LAST_NAME_FIRST = r"^([^,]+),\s*([^,]+)$"
-WEEK_DAYS = 7  # of the changes that each figure and the section "week" state
+WEEK_DAYS = 7  # of the changes that each figure and the section "week" state, if the history is that old
 LISTED_NAMES = "as most listings of a person show them; the names on file were not loaded"
 
 
@@ -36,6 +36,9 @@ class ReportData:
         since: The start of a report on changes.
         as_of: The instant of the newest data.
         first_run_at: The end of the first run that observed anybody; None without a history.
+        week_start: The day from whose end the figures and the section "week" count changes: the last one with an
+            observation that is at least `WEEK_DAYS` ago, or else the first; None if nobody was observed on an earlier
+            day than the last.
         runs: The number of runs; None without a history.
         people: How many people the report is about.
         incomplete: How many of them the newest run did not observe completely.
@@ -57,6 +60,7 @@ class ReportData:
     names: Mapping[int, str] = field(repr=False)
     sharing: Sharing | None = None
     has_profiles: bool = True
+    week_start: date | None = None
 
     def __getitem__(self, name: str) -> pd.DataFrame:
         """Return a declared table that the source has."""
@@ -80,6 +84,11 @@ class ReportData:
         blocked = 0 if self.sharing is not None else sum(map(bool, missing_values(waiting)))
         pages = int(waiting["site"].isna().sum())
         return len(waiting), pages, blocked, format_duration(waiting["minutes"].sum())
+
+    @property
+    def is_whole_week(self) -> bool:
+        """Whether `week_start` is `WEEK_DAYS` ago: runs may be missing, or the history be younger."""
+        return self.week_start == self.as_of.date() - timedelta(days=WEEK_DAYS)
 
     @property
     def user_label(self) -> str:
@@ -143,7 +152,7 @@ class ReportSource:
 
     A table is a question, a table of an exposure (``on_file``, ``failures``), or one of ``records``, ``links``, ``alerts``
     and ``steps`` (only what is listed), ``counts`` and ``diff_by_site`` (of a `Diff`), ``week`` and ``week_by_site`` (``why``
-    and ``by_site`` of the last `WEEK_DAYS`), ``removal_of_all`` (`History.time_to_removal` without groups), ``stalled``
+    and ``by_site`` since `ReportData.week_start`), ``removal_of_all`` (`History.time_to_removal` without groups), ``stalled``
     (`History.stalled_sites`) and ``next_forecast`` (`AHEAD_DAYS` ahead).
 
     >>> from exposurekit.reports.data import ReportSource
@@ -230,6 +239,7 @@ class ReportSource:
             names=self._names,
             sharing=self.sharing,
             has_profiles=self.exposure is not None,
+            week_start=self._week_start,
         )
 
     def table(self, name: str) -> pd.DataFrame | None:
@@ -257,11 +267,20 @@ class ReportSource:
     @cached_property
     def _week(self) -> Diff | None:
         """What changed in the last days; None if nobody was observed before them."""
+        if self.history is None or self._week_start is None:
+            return None
+        return self.history.diff(self._week_start)
+
+    @cached_property
+    def _week_start(self) -> date | None:
         if self.history is None:
             return None
         runs = self.history.runs()
-        start = runs["finished_at"].max().to_pydatetime() - timedelta(days=WEEK_DAYS)
-        return self.history.diff(start) if _first_observation(runs) <= start else None
+        last = runs["finished_at"].max().date()
+        days = [day for day in _observations(runs).dt.date if day < last]
+        return max(
+            (day for day in days if day <= last - timedelta(days=WEEK_DAYS)), default=min(days, default=None)
+        )
 
     @cached_property
     def _stalled(self) -> Mapping[str, str]:
@@ -375,10 +394,14 @@ def _listed_names(records: pd.DataFrame) -> dict[int, str]:
 
 
 def _first_observation(runs: pd.DataFrame) -> datetime:
-    """The end of the first run that listed anybody or read a delivery; of the first run if none did."""
-    has_people = (runs["listed"].fillna(0) > 0) | (runs["deliveries"].fillna(0) > 0)
-    first: pd.Timestamp = (runs[has_people] if has_people.any() else runs)["finished_at"].min()
+    first: pd.Timestamp = _observations(runs).min()
     return first.to_pydatetime()
+
+
+def _observations(runs: pd.DataFrame) -> pd.Series:
+    """The ends of the runs that listed anybody or read a delivery; of all runs if none did."""
+    has_people = (runs["listed"].fillna(0) > 0) | (runs["deliveries"].fillna(0) > 0)
+    return (runs[has_people] if has_people.any() else runs)["finished_at"]
 
 
 def _since_observed(course: pd.DataFrame) -> pd.DataFrame:

@@ -40,7 +40,8 @@ class Fact:
         value: The figure as text.
         qualifier: Its interval, base or date, in a few words.
         detail: How it is counted or estimated, if that takes more words; empty: the qualifier says it all.
-        change: How it differs from a week before, such as ``-8 in 7 days``; empty if that is unknown.
+        change: How it differs from a week before, such as ``-8 in 7 days``, or ``-8 since 2026-11-11`` if it was not
+            observed then; empty if that is unknown.
         trend: The figure at the end of each period, oldest first, to draw as a sparkline; empty if it is unknown.
     """
 

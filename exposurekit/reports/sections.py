@@ -331,17 +331,20 @@ def _followed(data: ReportData, n: int) -> str:
 
 
 def _with_trends(facts: Iterable[Fact], data: ReportData) -> Iterator[Fact]:
-    """Figures with their change in the last week, and their course, where the history has them."""
+    """Figures with their change in the last week, as its section has it, and their course, where the history has them."""
     course, week = data.tables["status_over_time"], data.tables.get("week")
+    span = f"in {WEEK_DAYS} days" if data.is_whole_week else f"since {data.week_start}"
     for fact in facts:
         column = None if data.since is not None and fact.name == REMOVED else _TREND_COLUMNS.get(fact.name)
         if course is None or column not in course or len(course) < 2:  # noqa: PLR2004  one run is no course
             yield fact
             continue
-        at, n = course["at"], course[column].astype("float64")
+        n = course[column].astype("float64")
         trend = tuple(n.iloc[-_TREND_POINTS:].tolist())
-        before = n[at <= at.iloc[-1] - pd.Timedelta(days=WEEK_DAYS)]
-        if data.since is not None or before.empty:  # a report on changes compares with its own start
+        # A report on changes compares with its own start.
+        start = data.week_start if data.since is None else None
+        before = n.iloc[:0] if start is None else n[course["period"].dt.date <= start]
+        if before.empty:
             yield replace(fact, trend=trend)
             continue
         more = int(n.iloc[-1] - before.iloc[-1])
@@ -351,7 +354,7 @@ def _with_trends(facts: Iterable[Fact], data: ReportData) -> Iterator[Fact]:
             removed, again = causes[REMOVED], causes[AGAIN]
             if removed and again and more == removed - again:  # what the section on these days says
                 amount = f"+{removed:,}, {MINUS}{again:,} listed again"
-        yield replace(fact, trend=trend, change=f"{amount} in {WEEK_DAYS} days")
+        yield replace(fact, trend=trend, change=f"{amount} {span}")
 
 
 def _actions(data: ReportData, sections: Sequence[Section]) -> list[Action]:
@@ -434,10 +437,10 @@ def _week(data: ReportData) -> Section | None:
         return None
     safe = by_site if data.sharing is None else data.sharing.table(by_site)
     changed = safe[safe[[*WHAT]].any(axis=1)]
-    start = f"since {data.as_of - pd.Timedelta(days=WEEK_DAYS):%Y-%m-%d}"
+    start = f"since {data.week_start}"
     drawn = charts.changes(_without_idle_causes(why), provenance=f"{data.source_line} · {start}")
     return Section(
-        section_type("week").title,
+        section_type("week").title if data.is_whole_week else start.capitalize(),
         key="week",
         finding=f"{drawn.layout.meta['finding']}.",
         text=" ".join(_changes_by_site(changed)),

@@ -129,8 +129,8 @@ def test_arguments_imply_the_kind(reports, kind):
 
 
 FLEET_KEYS = [
-    *("by_site", "score", "status_over_time", "time_to_removal", "relistings", "blockers"),
-    *("work_queue", "coverage"),
+    *("by_site", "week", "score", "status_over_time", "time_to_removal", "relistings"),
+    *("blockers", "work_queue", "coverage"),
 ]
 
 
@@ -205,8 +205,40 @@ def test_last_days_have_their_causes_and_sites(tmp_path):
     assert report.provenance["observed"] == "all 3 people in the last run"
 
 
-def test_young_history_has_no_section_on_the_last_days(history):
-    assert ek.report(history, sections=["week", "by_site"]).sections[0].key == "by_site"
+def growing_history(directory, *hours):
+    """A history with a run at each of these hours after dawn, which finds one more listing each time."""
+    clock, service = Clock(), Service({1: Person()})
+    history = History(directory / "history", clock=clock)
+    with seen_through(service) as exposure:
+        for hour in hours:
+            service.people[1].records.append(a_record(hour + 100))
+            clock.set(DAWN + timedelta(hours=hour))
+            history.collect(exposure.refresh(), progress=False)
+    return history
+
+
+@pytest.mark.parametrize(
+    ("hours", "change", "title"),
+    [
+        (range(-20, 24 * 9, 6), "+28 in 7 days", "The last 7 days"),  # the start day has later runs
+        ((0, 24 * 7 + 1), "+1 in 7 days", "The last 7 days"),
+        ((0, 24 * 7 - 1), "+1 in 7 days", "The last 7 days"),  # a cron job is late once
+        ((0, 24, 24 * 14, 24 * 15), "+2 since 2026-03-02", "Since 2026-03-02"),  # no run for two weeks
+        ((0, 1, 24, 48), "+2 since 2026-03-01", "Since 2026-03-01"),  # a young history
+    ],
+)
+def test_figure_and_section_count_the_same_days(tmp_path, hours, change, title):
+    report = ek.report(growing_history(tmp_path, *hours), sections=["week"])
+    [week] = report.sections
+    more = change.split()[0].lstrip("+")
+    assert (report.facts[0].change, week.title) == (change, title)
+    assert f"{more} more than before: {more} new" in week.finding
+
+
+def test_history_of_one_day_has_no_section_on_changes(tmp_path):
+    report = ek.report(growing_history(tmp_path, 0, 1), sections=["week", "by_site"])
+    assert [section.key for section in report.sections] == ["by_site"]
+    assert report.facts[0].change == ""
 
 
 def test_columns_of_zeros_are_named_below_their_table():
