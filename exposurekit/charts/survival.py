@@ -163,11 +163,11 @@ def _gone_days(sites: pd.DataFrame, names: list[str]) -> list[go.Scatter]:
     hover = [
         f"{name}<br>{_days_text(row)}" for name, row in zip(names, sites.to_dict("records"), strict=True)
     ]
-    medians = [NO_VALUE if pd.isna(days) else format_days(round(days, 1)) for days in sites["median"]]
+    labels = [NO_VALUE if pd.isna(days) else format_days(round(days, 1)) for days in sites["median"]]
     return [
         whiskers(sites["least"].tolist(), sites["most"].tolist(), **axes),
         points(sites["median"].tolist(), hover, symbol="circle", colour=BLUE, **axes),
-        annotations(medians, sites["most"].fillna(0).tolist(), **axes),
+        annotations(labels, sites["most"].fillna(0).tolist(), **axes),
     ]
 
 
