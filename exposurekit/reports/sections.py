@@ -322,12 +322,13 @@ def _history_facts(data: ReportData) -> Iterator[Fact]:
 
 
 def _followed(data: ReportData, n: int) -> str:
-    """What the number of listings that were followed is made of: the ones found, and relistings."""
-    total = len(data["records"])
-    if n < total:
-        return f"{n:,} of {total:,} found"
-    relisted = f" and {pluralize(n - total, 'relisting')}" if n > total else ""
-    return f"{total:,} found{relisted}"
+    """What the number of listings that were followed is made of: the ones found, and relistings.
+
+    Listings that were open at the first load are not followed, but their relistings are.
+    """
+    total, relisted = len(data["records"]), len(data["relistings"])
+    relistings = f", and {pluralize(relisted, 'relisting')}" if relisted else ""
+    return f"{n - relisted:,} of {total:,} found{relistings}"
 
 
 def _with_trends(facts: Iterable[Fact], data: ReportData) -> Iterator[Fact]:
@@ -512,7 +513,8 @@ def _time_to_removal(data: ReportData) -> Section | None:
     if section is None or section.figure is None:
         return section
     n = int(data["time_to_removal"]["n"].sum())
-    base = f"The n = {n:,} listings followed are {_followed(data, n)}. "
+    # The estimate is for everyone; the other tables of a report on a person are not.
+    base = f"The n = {n:,} listings followed are {_followed(data, n)}. " if data.user is None else ""
     return _add_words(section, f"{_without_removals(data)}{base}{_CENSORING_NOTE}")
 
 
@@ -732,7 +734,7 @@ _SPECIAL: dict[
 ] = {  # sections that say more than their chart and table, and the other tables they need
     "diff_by_site": (_diff_by_site,),
     "status_over_time": (_over_time,),
-    "time_to_removal": (_time_to_removal, "records"),
+    "time_to_removal": (_time_to_removal, "records", "relistings"),
     "changes": (_changes,),
     "precision": (_precision,),
     "site_health": (_site_health,),

@@ -241,6 +241,28 @@ def test_history_of_one_day_has_no_section_on_changes(tmp_path):
     assert report.facts[0].change == ""
 
 
+def test_followed_listings_are_those_found_later_and_relistings(tmp_path):
+    """Listings that were open at the first load are found, and not followed."""
+    first, later = [a_record(number) for number in range(1, 7)], [a_record(number) for number in range(7, 12)]
+    changes = [{}, {1: "removed"}, {1: "discovered", 7: "removed"}, {7: "discovered"}]
+    clock, service = Clock(), Service({1: Person()})
+    history = History(tmp_path / "history", clock=clock)
+    with seen_through(service) as exposure:
+        for day, statuses in enumerate(changes):
+            service.people[1].records = records = [*first, *(later if day else [])]
+            for record in records:
+                record |= {"status": statuses.get(record["id"], record["status"])}
+            clock.set(DAWN + timedelta(days=day))
+            history.collect(exposure.refresh(), progress=False)
+    report = ek.report(history)
+    cards, words = {fact.name: fact for fact in report.facts}, "5 of 11 found, and 2 relistings"
+    assert cards["listed again"].value == "2"
+    assert cards["half removed within"].qualifier.endswith(f"from {words}")
+    assert f"The n = 7 listings followed are {words}. " in section_of(report, "time_to_removal").text
+    person = ek.report(history, user=1, sections=["time_to_removal"])
+    assert "listings followed are" not in person.sections[0].text
+
+
 def test_columns_of_zeros_are_named_below_their_table():
     zero, one = pd.array([0, 0], "Int64"), pd.array([0, 1], "Int64")
     table = pd.DataFrame({"site": ["A", "B"], "open": one, "other": zero, "total": [pd.NA, pd.NA]})
