@@ -1,5 +1,6 @@
 """Load the tables that a report's sections declare, each once, from an exposure, a history, or both."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
@@ -21,7 +22,9 @@ from exposurekit.reports.manual_steps import open_items
 from exposurekit.reports.share_safe import FEW, Sharing, sharing
 
 AHEAD_DAYS = 30  # of the forecast
-_LAST_NAME_FIRST = r"^([^,]+),\s*([^,]+)$"
+_LAST_NAME_FIRST = re.compile(  # but not "Ann Lee, MD"
+    r"^([^,]+),(?!\s*(?:jr|sr|ii|iii|iv|md|m\.d|phd|ph\.d|esq)\.?$)\s*([^,]+)$", re.IGNORECASE
+)
 WEEK_DAYS = 7  # of the changes that each figure and the section "week" state, if the history is that old
 LISTED_NAMES = "as most listings of a person show them; the names on file were not loaded"
 

@@ -543,6 +543,15 @@ def test_without_profiles_people_have_the_name_of_their_listings(tmp_path):
     assert (link in person.title, "names" in person.provenance) == (True, True)
 
 
+def test_suffixes_of_listed_names_stay_last(tmp_path):
+    names = ("John Smith, Jr.", "Ann Lee, MD", "Bo Ray, Ph.D.", "Cy Fox, iv", "Mdivani, Ivo")
+    service = Service({number: Person([a_record(number, name=name)]) for number, name in enumerate(names, 1)})
+    with seen_through(service) as exposure, History(tmp_path / "history", clock=Clock()) as history:
+        history.collect(exposure, progress=False)
+        report = ek.report(history, sections=["score"])
+    assert set(report.figure("score").layout.yaxis.ticktext) == {*names[:4], "Ivo Mdivani"}
+
+
 def test_a_history_begins_when_somebody_was_observed(tmp_path):
     service, clock = Service(), Clock()
     with seen_through(service) as exposure, History(tmp_path / "history", clock=clock) as history:
