@@ -96,14 +96,16 @@ _CELL_KINDS = {
 _SIGNED = {"change"}
 _NO_COUNTS = {"user_id", "record_id", "rank", "episode"}
 _BREAK = re.compile(r"[\s-]")  # where a line may end
-_META = re.compile(r'<meta name="(generator|description)" content="([^"]*)">')
+_META = re.compile(r'<meta name="(generator|description|report-rule)" content="([^"]*)">')
 _UNBROKEN = re.compile(r"\d{4}-\d{2}-\d{2}|\(n = [\d,]+\)\.?")
 _LEFT = ' class="left"'
 _UNBROKEN_MAX = 24  # characters of a value that is not broken over lines
 
 
-def page(report: Any) -> str:
+def page(report: Any, *, rule_key: str = "") -> str:
     """Render a `Report` as HTML.
+
+    ``rule_key`` identifies the rule and the history of a weekly report; empty for any other.
 
     A Content-Security-Policy allows only the page's own scripts, by hash, and no requests. All text is escaped. Output is
     deterministic.
@@ -125,6 +127,7 @@ def page(report: Any) -> str:
         .get_template("report.html")
         .render(
             report=report,
+            rule_key=rule_key,
             open_max=OPEN_MAX,
             policy=policy,
             style=_style(),
@@ -148,6 +151,7 @@ class IndexEntry:
     day: str
     finding: str
     is_share_safe: bool
+    rule_key: str  # as in `page`
 
 
 def index_page(entries: Sequence[IndexEntry]) -> str:
@@ -165,7 +169,7 @@ def index_page(entries: Sequence[IndexEntry]) -> str:
 
 
 def metadata(head: str) -> dict[str, str]:
-    """Return the ``generator`` and ``description`` of a page from its beginning; empty if it has none.
+    """Return the ``generator``, ``description`` and ``report-rule`` that a page has, from its beginning.
 
     >>> from exposurekit.reports.html import metadata
     >>> metadata('<meta name="generator" content="exposurekit">')

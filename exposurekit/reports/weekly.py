@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from exposurekit.errors import ConfigurationError, DiskFull, NotFound, safe_reason
+from exposurekit.errors import ConfigurationError, DiskFull, EmptyHistory, NotFound, safe_reason
 from exposurekit.exposure import Exposure
 from exposurekit.history import History
 from exposurekit.monitor.notifications.outbox import Notification, NotificationOutbox
@@ -71,14 +71,21 @@ class WeeklyReports:
         name = self._file_name(rule, due)
         key = _key(store.uri, name)
         missing = [target for target in rule.send if not self.outbox.has(target, key)]
+        rule_key = self._rule_key(rule)
         try:
-            if store.exists(name) and not missing:
-                return False
+            if store.exists(name):
+                page_key = _metadata(store, name).get("report-rule", "")
+                if page_key in ("", rule_key) and not missing:  # earlier versions wrote no key
+                    return False
+                if page_key != rule_key:
+                    raise ConfigurationError(
+                        f"its directory has a {name} of another history: choose another directory"
+                    )
             _check_index(store)
             result = report(self.history, exposure=self.load(), share_safe=not rule.personal)
             store.make_directory(store.root)
-            store.write(store.path(name), result.to_html().encode())
-            _delete_old(store, rule)
+            store.write(store.path(name), html.page(result, rule_key=rule_key).encode())
+            _delete_old(store, rule, rule_key)
             store.write(store.path(INDEX), html.index_page(_entries(store)).encode())
         except OSError as error:
             if error.errno in NO_SPACE:
@@ -93,6 +100,16 @@ class WeeklyReports:
         )
         _log.info("weekly report: %s written", name)
         return True
+
+    def _rule_key(self, rule: ReportRule) -> str:
+        """Identify a rule and the history, also if the history moves: its first run is that of no other."""
+        runs = self.history.runs()
+        if runs.empty:
+            raise EmptyHistory("This history is empty: call collect() first")
+        first = runs.iloc[0]
+        return _key("rule", rule.weekday, str(rule.personal), str(first["started_at"]), str(first["source"]))[
+            :16
+        ]
 
     def _file_name(self, rule: ReportRule, due: datetime) -> str:
         day = due.astimezone(ZoneInfo(self.rules.time_zone)).date()
@@ -136,10 +153,11 @@ def _check_index(store: FileStore) -> None:
         raise ConfigurationError(f"its directory has an {INDEX} of something else: choose another directory")
 
 
-def _delete_old(store: FileStore, rule: ReportRule) -> None:
-    """Delete the oldest reports of a rule, beyond those that it keeps; one that cannot be deleted is logged."""
-    reports = [entry for entry in _entries(store) if entry.is_share_safe != rule.personal]
-    for entry in reports[rule.keep :]:
+def _delete_old(store: FileStore, rule: ReportRule, rule_key: str) -> None:
+    """Delete the oldest reports of a rule and history, beyond those that it keeps; one that cannot be deleted is logged."""
+    if rule.keep is None:
+        return
+    for entry in [entry for entry in _entries(store) if entry.rule_key == rule_key][rule.keep :]:
         try:
             store.files.delete_file(store.path(entry.file))
         except OSError as error:
@@ -159,6 +177,7 @@ def _entries(store: FileStore) -> list[html.IndexEntry]:
             day=match[1],
             finding=page.get("description", ""),
             is_share_safe=match[2] is None,
+            rule_key=page.get("report-rule", ""),
         )
         for match, page in metadata
         if _is_ours(page)

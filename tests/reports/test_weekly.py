@@ -13,7 +13,7 @@ from exposurekit.history import History
 from exposurekit.monitor.notifications.notifier import Notifier, check_addresses
 from exposurekit.monitor.notifications.outbox import NotificationOutbox
 from exposurekit.monitor.notifications.rules import load_rules, parse_rules
-from exposurekit.reports import weekly
+from exposurekit.reports import report, weekly
 from exposurekit.reports.weekly import WeeklyReports
 from exposurekit.service.clock import FrozenClock
 
@@ -125,16 +125,59 @@ def test_the_index_lists_the_reports_newest_first(begin):
 def test_the_newest_reports_remain_and_no_foreign_file_goes(begin):
     story = begin("keep: 2")
     story.reports_directory.mkdir()
-    confidential = "exposure-2020-01-06-confidential.html"  # of another rule
+    own, confidential = "exposure-2020-01-13.html", "exposure-2020-01-06-confidential.html"
+    for name in (own, confidential):  # by hand, and of another rule
+        report(story.history, story.reports_directory / name)
     foreign = ("exposure-2020-01-06.html", "notes.html")
     for name in foreign:
         (story.reports_directory / name).write_text("<h1>Ours</h1>")
-    (story.reports_directory / confidential).write_text('<meta name="generator" content="exposurekit">')
     assert [story.write(), story.write(DAY), story.write(WEEK)] == [1, 1, 1]
-    remaining = [SECOND, "exposure-2026-03-09.html", confidential]
+    remaining = [SECOND, "exposure-2026-03-09.html", own, confidential]
     assert story.files() == sorted([*remaining, *foreign, "index.html"])
     index = (story.reports_directory / "index.html").read_text()
     assert [name for name in (*remaining, *foreign, FIRST) if f'"{name}"' in index] == remaining
+
+
+def test_all_reports_remain_without_keep(begin):
+    story = begin()
+    story.reports_directory.mkdir()
+    for number in range(60):
+        path = story.reports_directory / f"exposure-{DAWN.date() - (number + 2) * WEEK}.html"
+        path.write_text('<meta name="generator" content="exposurekit">')
+    assert story.write() == 1
+    assert len(story.files()) == 62
+
+
+def test_reports_of_another_history_stay_as_they_are(begin, mail):
+    """Two watches write to one directory: neither deletes or overwrites what the other wrote."""
+    story = begin("send: me, keep: 1")
+    assert story.write() == 1
+    [first] = [story.reports_directory / name for name in story.files() if name == FIRST]
+    of_first = first.read_bytes()
+    with closing(NotificationOutbox(story.directory / "other.db")) as outbox:
+        instant = DAWN + MINUTE
+        other = History(story.directory / "other", clock=lambda: instant)
+        with closing(other), seen_through(story.service) as exposure:
+            other.collect(exposure, progress=False)
+            watch = WeeklyReports(story.rules, outbox, other, story.load, story.clock.now)
+            assert watch.write_due() == 0
+            [(_, failure)] = outbox.due(story.clock.now())["me"]
+            assert f"its directory has a {FIRST} of another history" in failure.line.replace("\\", "")
+            story.clock.advance(DAY)
+            assert watch.write_due() == 1
+    assert story.files() == [FIRST, SECOND, "index.html"]
+    assert first.read_bytes() == of_first
+
+
+def test_a_history_that_moves_keeps_its_reports_together(begin):
+    story = begin("keep: 1")
+    assert story.write() == 1
+    story.history.close()
+    (story.directory / "history").rename(story.directory / "moved")
+    story.history = History(story.directory / "moved")
+    story.start()
+    assert story.write(DAY) == 1
+    assert story.files() == [SECOND, "index.html"]
 
 
 @pytest.mark.parametrize("personal", [False, True])
@@ -255,6 +298,10 @@ def test_a_report_is_due_at_its_local_time(at, due):
         ("report: weekly, directory: x, send: you", "rule 1 (report): send names an address"),
         ("report: weekly, directory: x, when: new", "rule 1, when: unknown key"),
         ("report: weekly, directory: x, keep: 0", "rule 1, keep: "),
+        (
+            "report: weekly, directory: x}, {report: weekly, weekday: friday, directory: ./x/",
+            "rule 2 (report): rule 1 writes to its directory, too: give each its own",
+        ),
     ],
 )
 def test_an_invalid_report_rule_names_its_problem(rule, message):
@@ -271,6 +318,17 @@ def test_a_relative_directory_is_beside_the_rules(tmp_path, monkeypatch):
     lines = "".join(f"  - {{report: weekly, directory: '{place}'}}\n" for place in places)
     file.write_text(f"send_to: {{}}\nrules:\n{lines}")
     assert [rule.directory for rule in load_rules(file).reports] == [str(tmp_path / "reports"), *places[1:]]
+
+
+def test_one_directory_takes_one_rule_of_each_sensitivity(tmp_path):
+    file = tmp_path / "rules.yaml"
+    file.touch(mode=0o600)
+    lines = "rules:\n  - {report: weekly, directory: x}\n  - {report: weekly, directory: x, personal: true}\n"
+    file.write_text(f"send_to: {{}}\n{lines}")
+    assert len(load_rules(file).reports) == 2
+    file.write_text(f"send_to: {{}}\n{lines}  - {{report: weekly, directory: '{tmp_path}/x'}}\n")
+    with pytest.raises(ConfigurationError, match=r"rule 3 \(report\): rule 1 writes to its directory, too"):
+        load_rules(file)
 
 
 def test_an_address_that_takes_no_files_is_refused():

@@ -151,7 +151,7 @@ class ReportRule(_RulesModel):
     at: TimeOfDay = time(8)
     personal: bool = False
     attach: bool = False  # the summary has the file with it
-    keep: Annotated[int, Field(ge=1, le=_KEEP_MAX)] = 52  # how many of the newest files remain: a year
+    keep: Annotated[int, Field(ge=1, le=_KEEP_MAX)] | None = None  # how many of the newest files remain; all
 
     @property
     def title(self) -> str:
@@ -170,6 +170,24 @@ def _kind_of_rule(value: Any) -> str:
 AnyRule = Annotated[
     Annotated[Rule, Tag("when")] | Annotated[ReportRule, Tag("report")], Discriminator(_kind_of_rule)
 ]
+
+
+def _shared_directory(rules: Sequence[AnyRule]) -> str:
+    """What is wrong if two rules write reports of the same sensitivity to one directory; empty: nothing."""
+    numbers: dict[tuple[str, bool], int] = {}
+    for number, rule in enumerate(rules, 1):
+        if isinstance(rule, ReportRule):
+            first = numbers.setdefault((_normal(rule.directory), rule.personal), number)
+            if first != number:
+                return f"rule {number} (report): rule {first} writes to its directory, too: give each its own"
+    return ""
+
+
+def _normal(directory: str) -> str:
+    """A directory or address as all its spellings have it."""
+    if "://" in directory:
+        return directory.rstrip("/")
+    return os.path.normpath(os.path.expanduser(directory))  # noqa: PTH111  a Path has no normal form
 
 
 class QuietHours(_RulesModel):
@@ -207,6 +225,12 @@ class Rules(_RulesModel):
                 raise ValueError(f"rule {number} ({name}): send names an address that send_to does not have")
             if isinstance(rule, ReportRule) and rule.attach and not rule.send:
                 raise ValueError(f"rule {number} (report): attach needs send")
+        return self
+
+    @model_validator(mode="after")
+    def _check_directories(self) -> Self:
+        if problem := _shared_directory(self.rules):
+            raise ValueError(problem)
         return self
 
     @property
@@ -273,10 +297,11 @@ def load_rules(path: Path, environment: Mapping[str, str] = os.environ) -> Rules
     ``${NAME}`` in an address is replaced from the environment, and a relative directory is taken from that of the file. Raises `ConfigurationError` with the position of a
     problem, never a value.
     """
-    rules = parse_rules(_read_text(path), environment, str(path))
-    return rules.model_copy(
-        update={"rules": tuple(_from_directory(rule, path.parent) for rule in rules.rules)}
-    )
+    parsed = parse_rules(_read_text(path), environment, str(path))
+    rules = tuple(_from_directory(rule, path.parent) for rule in parsed.rules)
+    if problem := _shared_directory(rules):  # relative in one rule, and absolute in another
+        raise ConfigurationError(f"{path}: {problem}")
+    return parsed.model_copy(update={"rules": rules})
 
 
 def _from_directory(rule: AnyRule, directory: Path) -> AnyRule:
