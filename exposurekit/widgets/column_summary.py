@@ -81,7 +81,8 @@ def _heights(numbers: NDArray[Any]) -> list[float]:
     if not len(finite):
         return []
     bins = BINS if finite.max() > finite.min() else 1
-    counts = np.histogram(finite / 2, bins=bins)[0]  # halved, as the difference of the ends may overflow
+    # Halved, as the difference of the ends may overflow; from 0, as bins between large numbers may have no width.
+    counts = np.histogram(finite / 2 - finite.min() / 2, bins=bins)[0]
     return [float(n) for n in counts / counts.max()]
 
 

@@ -19,7 +19,13 @@ def test_numbers_have_a_histogram_from_the_least_to_the_greatest():
     assert (numbers["range"], numbers["missing"], numbers["is_number"]) == (["1", "10"], "20%", True)
 
 
-@pytest.mark.parametrize("values", [[7], [0.0, 0.0], [np.inf, 1.0], [np.finfo("float64").max, -1.7e308]])
+@pytest.mark.parametrize(
+    "values",
+    [
+        *([7], [0.0, 0.0], [np.inf, 1.0], [np.finfo("float64").max, -1.7e308]),
+        *([2**53 + 1, 2**53 + 1], [2**53, 2**53 + 2], [2**63 - 1, 2**63 - 2], [0.0, 5e-324]),
+    ],
+)
 def test_a_histogram_of_odd_numbers_has_a_full_bar(values):
     assert max(summary(values)["bars"]) == 1.0
 
