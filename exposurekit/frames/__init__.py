@@ -3,10 +3,12 @@
 ::
 
     schema    columns and dtypes of every table       build    build the tables
+    arrow     Arrow tables to pandas
     key_access  tables by name in brackets, with completion
     people    find people by name or id
 """
 
+from exposurekit.frames.arrow import from_arrow
 from exposurekit.frames.build import (
     EVENTS,
     OF_USER,
@@ -45,6 +47,7 @@ __all__ = [
     "flatten",
     "frame",
     "from_alerts",
+    "from_arrow",
     "from_items",
     "from_users",
     "of_rows",

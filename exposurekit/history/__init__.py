@@ -12,7 +12,7 @@
     maintenance       checkpoint, compact, erase, verify
     identity          keys of records, links and alerts
     diff              changes between two times   deliveries  webhook deliveries
-    conversion        Arrow to pandas
+    conversion        argument checks, and alerts with their listings
 """
 
 from exposurekit.history.deliveries import ReceivedDelivery

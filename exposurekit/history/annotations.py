@@ -12,8 +12,9 @@ from pydantic import BaseModel
 
 from exposurekit import frames
 from exposurekit.errors import InvalidArgument, NotFound
+from exposurekit.frames.arrow import from_arrow
 from exposurekit.history import identity, sql
-from exposurekit.history.conversion import check_choice, frame
+from exposurekit.history.conversion import check_choice
 from exposurekit.history.reader import HistoryReader
 from exposurekit.history.storage.location import resolve
 from exposurekit.history.storage.schema import KINDS, TABLES
@@ -204,7 +205,7 @@ class Annotations:
 
     def every(self, annotation: str) -> pd.DataFrame:
         """Return all annotations of a sort, oldest first."""
-        rows = frame(self._reader.query(sql.ANNOTATIONS, ("annotations",)))
+        rows = from_arrow(self._reader.query(sql.ANNOTATIONS, ("annotations",)))
         rows = rows[rows["mark"] == annotation].drop(columns="mark").reset_index(drop=True)
         return rows.rename(columns={"step": "step_number"})
 
@@ -224,7 +225,7 @@ class Annotations:
         """Now, or just after the newest annotation, so that the newest counts even if the clock was set back."""
         if self._newest_at is None:
             with suppress(NotFound):  # the first annotation may begin the history
-                times = frame(self._reader.query(sql.ANNOTATIONS, ("annotations",)))["marked_at"]
+                times = from_arrow(self._reader.query(sql.ANNOTATIONS, ("annotations",)))["marked_at"]
                 self._newest_at = None if times.empty else times.max().to_pydatetime()
         now = self._reader.clock()
         return now if self._newest_at is None else max(now, self._newest_at + _MICROSECOND)

@@ -1,10 +1,9 @@
-"""Convert between Arrow tables and pandas, and check user ids."""
+"""Check arguments, and join alerts with their listings."""
 
 from numbers import Integral
 from typing import Any
 
 import pandas as pd
-import pyarrow as pa
 
 from exposurekit.analysis import tasks
 from exposurekit.errors import InvalidArgument
@@ -24,22 +23,6 @@ def check_choice(value: Any, allowed: tuple[Any, ...], name: str) -> None:
     """Raise `InvalidArgument` if a value is not allowed."""
     if value not in allowed:
         raise InvalidArgument(f"{name} is one of: {', '.join(map(str, allowed))}")
-
-
-def frame(table: pa.Table) -> pd.DataFrame:
-    """Convert a table to pandas: text is str, missing values are NaN or NaT, integers with missing values Int64."""
-    return pd.DataFrame({name: series(table[name]) for name in table.column_names})
-
-
-def series(values: pa.ChunkedArray) -> Any:
-    """Convert one column, as `frame` does."""
-    if pa.types.is_integer(values.type) and values.null_count:
-        return values.cast(pa.int64()).to_pandas(types_mapper={pa.int64(): pd.Int64Dtype()}.get)
-    if pa.types.is_list(values.type):
-        return pd.Series(pd.arrays.ArrowExtensionArray(values))
-    if pa.types.is_string(values.type):
-        return values.to_pandas().astype("str")
-    return values.to_pandas()
 
 
 def keys_of(alerts: pd.DataFrame, names: pd.DataFrame) -> "pd.Series[Any]":

@@ -18,9 +18,10 @@ from exposurekit.analysis.status_over_time import Every
 from exposurekit.analysis.work_queue import stalled_sites
 from exposurekit.contract.types import STATUSES
 from exposurekit.errors import InvalidArgument
+from exposurekit.frames.arrow import from_arrow
 from exposurekit.history import sql
 from exposurekit.history.annotations import Annotations, PersonalData
-from exposurekit.history.conversion import check_choice, frame
+from exposurekit.history.conversion import check_choice
 from exposurekit.history.diff import Diff
 from exposurekit.history.reader import MAX_TIME, HistoryReader
 from exposurekit.history.storage.schema import KINDS
@@ -72,7 +73,7 @@ class HistoryQueries:
         reader, groups, upto = self.reader, tuple(filter(None, [by])), self.reader.latest().upto
         when = "seen_at" if every == "run" else "day"
         transitions = reader.transitions(kind, groups, when, upto, user=user)
-        runs = frame(reader.query(sql.COLLECTION_RUNS, ("runs",), {"upto": upto}))
+        runs = from_arrow(reader.query(sql.COLLECTION_RUNS, ("runs",), {"upto": upto}))
         statuses = STATUSES if kind == "record" else (analysis.LISTED,)
         table = analysis.status_over_time(
             _with_instants(transitions), runs, by=by, every=every, statuses=statuses
@@ -130,7 +131,7 @@ class HistoryQueries:
         reader, latest = self.reader, self.reader.latest()
         after, until = reader.span(a, b, latest)
         parameters = {"kind": kind, "after": after, "until": until, "upto": latest.upto}
-        changes = analysis.diff(frame(reader.query(sql.DIFF, ("changes",), parameters)))
+        changes = analysis.diff(from_arrow(reader.query(sql.DIFF, ("changes",), parameters)))
         before = self._by_site(kind, after, latest.upto)
         moves = reader.transitions(kind, (), "", latest.upto, after=after, until=until)
         why = analysis.changes(
@@ -209,7 +210,7 @@ class HistoryQueries:
         latest = self.reader.latest()
         until = min(self.reader.instant(as_of, latest), self.reader.instant(None, latest))
         parameters = {"kind": "record", "day": (until - EPOCH) // DAY, "upto": latest.upto}
-        rows = frame(self.reader.query(sql.life_table(by), ("cube",), parameters))
+        rows = from_arrow(self.reader.query(sql.life_table(by), ("cube",), parameters))
         columns = [*filter(None, [by]), "days", "flow", "left_censored", "gap_days"]
         gaps = self._gap_days(rows.pop("entry_day").fillna(-1).to_numpy("int64"))
         return rows.assign(gap_days=gaps).groupby(columns, as_index=False)[["n"]].sum()
@@ -233,7 +234,7 @@ class HistoryQueries:
         """
         reader, latest = self.reader, self.reader.latest()
         parameters = {"kind": "record", "upto": latest.upto}
-        changes = frame(reader.query(sql.RELISTED, ("changes",), parameters))
+        changes = from_arrow(reader.query(sql.RELISTED, ("changes",), parameters))
         if reader.records_by != "id":
             names = reader.record_names(MAX_TIME, latest).drop_duplicates(["user_id", "key"], keep="last")
             newest = names[["user_id", "key", "record_id"]].astype({"record_id": "Int64"})
@@ -363,7 +364,7 @@ class HistoryQueries:
             reader.last_changes("record", at, latest, _FORECAST_COLUMNS),
             self.life_table("site", as_of=as_of),
             self.relistings(as_of),
-            people=frame(reader.query(sql.WATCHED, ("load_issues", "runs"), parameters)),
+            people=from_arrow(reader.query(sql.WATCHED, ("load_issues", "runs"), parameters)),
             runs=reader.runs(),
             at=at,
             days=days,

@@ -14,8 +14,9 @@ from exposurekit import frames
 from exposurekit.analysis import LISTED
 from exposurekit.analysis.selection import UserIds, user_ids
 from exposurekit.errors import EmptyHistory, InvalidArgument, NotFound
+from exposurekit.frames.arrow import from_arrow, series
 from exposurekit.history import ingest, sql
-from exposurekit.history.conversion import frame, keys_of, series, with_listings
+from exposurekit.history.conversion import keys_of, with_listings
 from exposurekit.history.engines.duckdb import CorruptHistory, Engine, StaleSnapshot
 from exposurekit.history.ingest import Run, run_from_row
 from exposurekit.history.storage.delta import Store
@@ -68,7 +69,7 @@ class HistoryReader:
         >>> history.runs()["origin"].unique().tolist()
         ['collect']
         """
-        return frame(self.query(sql.RUNS, ("runs",)))
+        return from_arrow(self.query(sql.RUNS, ("runs",)))
 
     def collection_runs(self) -> pd.DataFrame:
         """List the runs that loaded everyone, in order: the rows of `runs` that say who is listed and who is not.
@@ -77,7 +78,7 @@ class HistoryReader:
         True
         """
         self.store.check_exists()
-        return frame(ingest.collection_runs(self.store))
+        return from_arrow(ingest.collection_runs(self.store))
 
     def last_run(self) -> Run:
         """Return the newest run.
@@ -100,7 +101,7 @@ class HistoryReader:
         >>> bool(history.people()["listed"].all())
         True
         """
-        return frame(self.query(sql.PEOPLE, ("people",)))
+        return from_arrow(self.query(sql.PEOPLE, ("people",)))
 
     def load_issues(self) -> pd.DataFrame:
         """List who was not loaded in full, or was new, per run: ``seq``, ``user_id``, ``what``, ``error``, ``reason``.
@@ -111,7 +112,7 @@ class HistoryReader:
         >>> "registered" in set(history.load_issues()["what"])
         True
         """
-        return frame(self.query(sql.LOAD_ISSUES, ("load_issues",)))
+        return from_arrow(self.query(sql.LOAD_ISSUES, ("load_issues",)))
 
     def changes(self) -> pd.DataFrame:
         """List every status change that was observed; all other tables over time derive from these rows.
@@ -123,7 +124,7 @@ class HistoryReader:
         >>> history.changes()["kind"].unique().tolist()
         ['alert', 'link', 'record']
         """
-        return frame(self.query(sql.CHANGES, ("changes",)))
+        return from_arrow(self.query(sql.CHANGES, ("changes",)))
 
     def deliveries(self) -> pd.DataFrame:
         """List every webhook delivery that was ingested: ``seen_at``, ``user_id``, ``events``, ``others`` (JSON), ...
@@ -131,7 +132,7 @@ class HistoryReader:
         >>> len(history.deliveries())
         0
         """
-        return frame(self.query(sql.DELIVERIES, ("deliveries",)))
+        return from_arrow(self.query(sql.DELIVERIES, ("deliveries",)))
 
     def site_names(self) -> pd.DataFrame:
         """List the sites that are called by another name in every answer: ``site`` (as observed) and ``name``.
@@ -142,7 +143,7 @@ class HistoryReader:
         self.store.check_exists()
         names = self._names()
         columns = {"site": pa.array(names, pa.string()), "name": pa.array(names.values(), pa.string())}
-        return frame(pa.table(columns))
+        return from_arrow(pa.table(columns))
 
     # --- records, links and alerts at an instant ---
 
@@ -206,12 +207,12 @@ class HistoryReader:
     def last_changes(self, kind: str, until: datetime, latest: AsOf, columns: Sequence[str]) -> pd.DataFrame:
         """Return the last change of every item of a kind by an instant, without the item's content."""
         parameters = {"kind": kind, "as_of": until, "upto": latest.upto}
-        return frame(self.query(sql.last_changes(columns), ("changes",), parameters))
+        return from_arrow(self.query(sql.last_changes(columns), ("changes",), parameters))
 
     def record_names(self, until: datetime, latest: AsOf) -> pd.DataFrame:
         """Return the ids, sites and pages that every record had by an instant."""
         parameters = {"as_of": until, "upto": latest.upto}
-        return frame(self.query(sql.RECORD_NAMES, ("records",), parameters))
+        return from_arrow(self.query(sql.RECORD_NAMES, ("records",), parameters))
 
     # --- transitions: how many items went from which status to which ---
 
@@ -235,12 +236,12 @@ class HistoryReader:
         if user is None and are_days and when != "seen_at" and "user_id" not in by:
             days = (MIN_DAY if after is None else _day(after), MAX_DAY if until is None else _day(until))
             parameters = {"kind": kind, "after": days[0], "until": days[1], "upto": upto}
-            return _merged(frame(self.query(sql.transitions(by, when=when), ("cube",), parameters)))
+            return _merged(from_arrow(self.query(sql.transitions(by, when=when), ("cube",), parameters)))
         inline = {} if user is None else {"selected": self._user_table(user, upto)}
         buckets = {bucket_of(one) for table in inline.values() for one in table["user_id"].to_pylist()}
         text = sql.transitions(by, table="changes", when=when, buckets=buckets)
         parameters = {"kind": kind, "after": after or MIN_TIME, "until": until or MAX_TIME, "upto": upto}
-        return _merged(frame(self.query(text, ("changes",), parameters, **inline)))
+        return _merged(from_arrow(self.query(text, ("changes",), parameters, **inline)))
 
     # --- SQL and instants ---
 

@@ -97,4 +97,5 @@ def as_csv(table: pd.DataFrame, *, header: bool = True) -> str:
 
 
 def _defused(cells: "pd.Series[Any]") -> "pd.Series[Any]":
-    return cells.map(escape_formula, na_action="ignore").astype("object")
+    # Not `map`, which rounds large integers in lists that have missing values.
+    return pd.Series([escape_formula(cell) for cell in cells], index=cells.index, dtype="object")

@@ -5,13 +5,14 @@ import secrets
 from collections.abc import Collection, Sequence
 from keyword import iskeyword
 from pathlib import Path
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
 from ipywidgets import Dropdown, HBox, Layout, Textarea
 
 from exposurekit.errors import InvalidArgument
+from exposurekit.frames.arrow import ArrowTable, from_arrow
 from exposurekit.text.formatting import as_csv, is_missing
 from exposurekit.text.sanitize import escaped, plain
 from exposurekit.widgets import static_html
@@ -26,14 +27,6 @@ from exposurekit.widgets.textbox import TextBox
 CELL_MAX = 200
 COPY_MAX = 50_000  # rows that a clipboard is given
 _COUNTING = "counting the rows …"
-
-
-@runtime_checkable
-class ArrowTable(Protocol):
-    """A table of any library that speaks Arrow."""
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """The rows, as a PyCapsule."""
 
 
 class Explorer(Panel):
@@ -138,7 +131,7 @@ class Explorer(Panel):
 
     @property
     def code(self) -> str:
-        """Code that returns the same rows in the notebook; it may need ``pd`` or ``duckdb``."""
+        """Code that returns the same rows in the notebook; it may need ``pd``, ``ek`` or ``duckdb``."""
         return self._table.code(self.filter, self._visible())
 
     def to_csv(self, path: str | os.PathLike[str]) -> Path:
@@ -328,7 +321,7 @@ def _opened(table: object, name: str) -> FrameTable | SqlTable:
     if is_relation(table):
         return SqlTable(table, name, name=name)
     is_arrow = not isinstance(table, pd.DataFrame) and isinstance(table, ArrowTable)
-    frame = pd.DataFrame.from_arrow(table) if is_arrow else table  # type: ignore[attr-defined]  # new in pandas 3
+    frame = from_arrow(cast("ArrowTable", table)) if is_arrow else table
     if not isinstance(frame, pd.DataFrame) or len({*map(str, frame.columns)}) < len(frame.columns):
         raise InvalidArgument(
             "table is a DataFrame or another table whose columns have distinct names, a DuckDB relation, or the path of a Parquet file"

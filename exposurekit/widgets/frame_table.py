@@ -77,7 +77,7 @@ class FrameTable:
         code = selection.code(name, columns=chosen, as_text=as_text)
         if not self._is_arrow:
             return code
-        table = f"pd.DataFrame.from_arrow({name})"
+        table = f"ek.frames.from_arrow({name})"
         return table if code == name else f"{table}.pipe(lambda {name}: {code})"
 
     def offered(self) -> list[Any]:

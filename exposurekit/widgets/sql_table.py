@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from exposurekit.errors import InvalidArgument, NotFound
+from exposurekit.frames.arrow import from_arrow
 from exposurekit.history.engines.duckdb import DuckDB, quoted, readable, text_literal
 from exposurekit.widgets.column_summary import ROWS_MAX, Summary, summarize
 from exposurekit.widgets.frame_table import CHOICES_MAX, LISTS, Row, no_such_value
@@ -118,7 +119,7 @@ class SqlTable:
         with readable():
             text = f"SELECT {self._list(columns)} FROM {self._ordered(selection)}"
             for batch in self._query(text).to_arrow_reader(_BATCH):
-                yield pd.DataFrame.from_arrow(batch)  # type: ignore[attr-defined]  # new in pandas 3
+                yield from_arrow(batch, is_part=True)
 
     def rows(self, numbers: Iterable[int]) -> pd.DataFrame:
         """Return the rows with these numbers."""
@@ -177,8 +178,7 @@ class SqlTable:
 
     def _arrow(self, text: str) -> pd.DataFrame:
         with readable():
-            frame: pd.DataFrame = pd.DataFrame.from_arrow(self._query(text))  # type: ignore[attr-defined]  # new in pandas 3
-            return frame
+            return from_arrow(self._query(text))
 
     def _fetch(self, text: str) -> list[Any]:
         with readable():

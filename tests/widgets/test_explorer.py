@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import controls as kit
 
+import exposurekit as ek
 from exposurekit.errors import InvalidArgument
 from exposurekit.widgets import Explorer
 from exposurekit.widgets.data_grid import PAGES
@@ -54,7 +55,7 @@ MIXED = mixed(60)
 
 def assert_same(explorer, table):
     """The code of an explorer gives the rows that it displays."""
-    evaluated = eval(explorer.code, {"pd": pd, "table": table})  # noqa: S307  what a notebook would run
+    evaluated = eval(explorer.code, {"ek": ek, "pd": pd, "table": table})  # noqa: S307  what a notebook would run
     pd.testing.assert_frame_equal(evaluated.reset_index(drop=True), explorer.frame.reset_index(drop=True))
 
 
@@ -353,12 +354,12 @@ def test_clipboard_receives_a_limited_number_of_rows(monkeypatch):
 
 
 def test_table_of_another_library_is_accepted():
-    table = pa.table({"site": ["Seekfolk", "Third"], "n": [1, 2]})
+    table = pa.table({"site": ["Seekfolk", "Third", "Third"], "n": [1, 9007199254790993, None]})
     explorer = Explorer(table, name="table")
     explorer.choose("site", "Third")
-    assert explorer.frame.to_numpy().tolist() == [["Third", 2]]
+    assert explorer.frame.to_numpy().tolist() == [["Third", 9007199254790993], ["Third", pd.NA]]
     assert explorer.code == (
-        'pd.DataFrame.from_arrow(table).pipe(lambda table: table[table["site"] == "Third"])'
+        'ek.frames.from_arrow(table).pipe(lambda table: table[table["site"] == "Third"])'
     )
     assert_same(explorer, table)
 

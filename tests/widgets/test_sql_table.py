@@ -19,7 +19,9 @@ from exposurekit.widgets import Explorer
 from exposurekit.widgets.column_summary import ROWS_MAX
 from exposurekit.widgets.frame_table import CHOICES_MAX
 from exposurekit.widgets.multi_select import MultiSelect
+from exposurekit.widgets.table_filter import Filter
 
+LARGE = 9007199254790993  # no float64 is equal
 HOSTILE = 'x"; DROP TABLE rows; --'
 TEXTS = [
     "Ann",
@@ -89,17 +91,23 @@ def values(frame):
 
 
 def plain_value(one):
-    if isinstance(one, pd.Timestamp):  # UTC has several names
+    if isinstance(one, datetime):  # UTC has several names
         return one.isoformat()
     return [*one] if hasattr(one, "tolist") else one
+
+
+def arrow_values(rows):
+    """The same of an Arrow table, without pandas."""
+    return [[*map(plain_value, row.values())] for row in rows.to_pylist()]
 
 
 def assert_code_selects(explorer, connection):
     names = {"duckdb": duckdb, "rows": None}
     if not explorer.code.startswith("duckdb."):
         names["rows"] = explorer._table._relation
-    selected = pd.DataFrame.from_arrow(eval(explorer.code, names))  # noqa: S307  what a notebook would run
-    assert sorted(map(repr, values(selected))) == sorted(map(repr, values(explorer.frame)))
+    selected = eval(explorer.code, names).to_arrow_table()  # noqa: S307  what a notebook would run
+    assert selected.column_names == [*explorer.frame.columns]
+    assert sorted(map(repr, arrow_values(selected))) == sorted(map(repr, values(explorer.frame)))
 
 
 @BOTH
@@ -130,13 +138,13 @@ def test_search_finds_texts_in_any_case_and_no_pattern(kind, wanted, file, conne
         if any(wanted.lower() in one.lower() for one in row.values() if one)
     ]
     assert len(explorer.frame) == len(matching)
-    assert values(explorer.frame) == values(pd.DataFrame.from_arrow(ROWS).iloc[matching])
+    assert values(explorer.frame) == [arrow_values(ROWS)[position] for position in matching]
     assert_code_selects(explorer, connection)
 
 
 def in_order(column, *, ascending):
     """The rows, sorted; those with the same value in the order of the file, missing ones last."""
-    rows = values(pd.DataFrame.from_arrow(ROWS))
+    rows = arrow_values(ROWS)
     at = COLUMNS.index(column)
     there = sorted(
         (row for row in rows if row[at] is not None), key=lambda row: row[at], reverse=not ascending
@@ -281,7 +289,7 @@ def test_csv_file_has_the_displayed_rows_with_formulas_escaped(kind, tmp_path, f
     explorer.choose_columns(["text", "n"])
     kit.tell(kit.grid(explorer), {"sort": "n"})
     path = explorer.to_csv(tmp_path / "rows.csv")
-    in_memory = Explorer(pd.DataFrame.from_arrow(ROWS))
+    in_memory = Explorer(ROWS)
     in_memory.choose("text", ["=cmd()", "'; DROP TABLE rows; --"])
     in_memory.choose_columns(["text", "n"])
     kit.tell(kit.grid(in_memory), {"sort": "n"})
@@ -289,6 +297,8 @@ def test_csv_file_has_the_displayed_rows_with_formulas_escaped(kind, tmp_path, f
     assert lines[0] == "text,n"
     assert len(lines) == len(explorer.frame) + 1 == 21
     assert sum(line.startswith("'=cmd()") for line in lines) == 10
+    assert path.read_bytes() == in_memory.to_csv(tmp_path / "memory.csv").read_bytes()
+    (tmp_path / "memory.csv").unlink()
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert {*tmp_path.iterdir()} == {path}
     explorer.search("no such text")
@@ -300,6 +310,28 @@ def test_a_table_of_many_batches_is_written_once_each(tmp_path):
         explorer = Explorer(connection.sql("SELECT range AS n FROM range(120_000)"), name="rows")
         lines = explorer.to_csv(tmp_path / "rows.csv").read_text().split()
     assert lines == ["n", *map(str, range(120_000))]
+
+
+def test_large_ids_next_to_missing_ones_stay_exact(tmp_path):
+    """Batches of a file differ in what is missing; their rows are written alike."""
+    ids, flags = [LARGE, None] + [LARGE] * 60_000, [None, True] + [False] * 60_000
+    rows = pa.table({"user_id": ids, "flag": flags, "all": [[LARGE, None]] * len(ids)})
+    pa.parquet.write_table(rows, tmp_path / "rows.parquet")
+    for explorer in (Explorer(tmp_path / "rows.parquet"), Explorer(rows)):
+        assert explorer.frame.dtypes[["user_id", "flag"]].map(str).tolist() == ["Int64", "boolean"]
+        assert explorer.frame["user_id"].head(3).tolist() == [LARGE, pd.NA, LARGE]
+        lines = explorer.to_csv(tmp_path / "rows.csv").read_text().splitlines()
+        assert lines[1:4] == [f'{LARGE},,"{LARGE}, None"', f',True,"{LARGE}, None"', lines[-1]]
+        assert lines[-1] == f'{LARGE},False,"{LARGE}, None"'
+
+
+def test_dtypes_of_batches_do_not_depend_on_their_rows(tmp_path):
+    ids = [*range(60_000), None]
+    pa.parquet.write_table(pa.table({"n": ids, "flag": [*[True] * 60_000, None]}), tmp_path / "rows.parquet")
+    table = Explorer(tmp_path / "rows.parquet")._table
+    dtypes = [[*map(str, batch.dtypes)] for batch in table.batches(Filter(), table.columns)]
+    assert len(dtypes) > 1
+    assert dtypes == [["Int64", "boolean"]] * len(dtypes)
 
 
 def test_code_reads_as_a_person_would_write_it(file, connection):
