@@ -31,6 +31,7 @@ _SAMPLES = 8  # runs of rows from which a large table is summarized
 _BATCH = 50_000
 _NESTED = ("list", "array", "struct", "map", "union")
 _PATTERN_SIGNS = re.compile("[%_!]")  # of ILIKE, and the sign that escapes them
+_DELTA_LOG = "_delta_log"  # the directory of a Delta table that says which of its rows are current
 _PLAIN_NAME = re.compile("[a-z_][a-z0-9_]*")
 
 
@@ -61,12 +62,12 @@ class SqlTable:
 
         Raises:
             NotFound: There is none.
-            InvalidArgument: The directory is a Delta table, or a file is damaged.
+            InvalidArgument: The files belong to a Delta table, as those of a history do, or a file is damaged.
         """
         root = Path(path)
-        if (root / "_delta_log").is_dir():
+        if _is_of_delta(root):
             raise InvalidArgument(
-                "This directory is a Delta table, whose files also hold replaced rows: pass its rows, such as history.records()"
+                "These files belong to a Delta table or a history, and also contain deleted and replaced rows: pass a table of the history, such as ek.History(path).records()"
             )
         files = [root] if root.is_file() else sorted(root.rglob("*.parquet"))
         if not files:
@@ -242,6 +243,12 @@ class SqlTable:
             "SELECT keyword_name FROM duckdb_keywords() WHERE keyword_category <> 'unreserved'"
         )
         return frozenset(name for (name,) in rows)
+
+
+def _is_of_delta(root: Path) -> bool:
+    """Return whether a path is in a Delta table, or has one in it."""
+    above = any((directory / _DELTA_LOG).is_dir() for directory in (root, *root.resolve().parents))
+    return above or any(root.rglob(_DELTA_LOG))
 
 
 def is_plain_text(text: str) -> bool:

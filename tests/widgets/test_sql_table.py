@@ -3,6 +3,7 @@
 import stat
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from pathlib import Path
 
 import duckdb
 import ipywidgets
@@ -255,11 +256,9 @@ def test_wrong_columns_and_values_raise_error(kind, choice, message, file, conne
 
 
 def test_wrong_paths_raise_error(tmp_path):
-    (tmp_path / "history" / "_delta_log").mkdir(parents=True)
     (tmp_path / "text.parquet").write_text("Odalys Fennimoor")
     for path, error, message in (
         (tmp_path / "none.parquet", NotFound, "No Parquet file there"),
-        (tmp_path / "history", InvalidArgument, "Delta table"),
         (tmp_path / "text.parquet", InvalidArgument, "DuckDB cannot read this table"),
     ):
         with pytest.raises(error, match=message) as raised:
@@ -267,6 +266,15 @@ def test_wrong_paths_raise_error(tmp_path):
         assert "Fennimoor" not in str(raised.value)
     with pytest.raises(InvalidArgument, match="create another one"):
         Explorer(_written(tmp_path)).show(pd.DataFrame())
+
+
+def test_files_of_a_history_are_refused_as_they_contain_deleted_rows(collected):
+    root = Path(collected.path)
+    file = next(root.rglob("changes/**/*.parquet"))
+    for path in (root.parent, root, root / "changes", file.parent, file):
+        with pytest.raises(InvalidArgument, match="also contain deleted and replaced rows") as raised:
+            Explorer(path)
+        assert str(root) not in str(raised.value)
 
 
 def _written(directory):
