@@ -60,7 +60,7 @@ class Explorer(Panel):
     >>> explorer = ek.widgets.Explorer("records.parquet")
     >>> explorer.choose("status", "discovered")
     >>> explorer.code.splitlines()[1:4]
-    ['SELECT *', "FROM 'records.parquet'", "WHERE status = 'discovered'"]
+    ['SELECT *', "FROM read_parquet('records.parquet', union_by_name = true)", "WHERE status = 'discovered'"]
     """
 
     def __init__(
@@ -319,7 +319,7 @@ def _opened(table: object, name: str) -> FrameTable | SqlTable:
     if isinstance(table, str | os.PathLike):
         return SqlTable.open(Path(table))
     if is_relation(table):
-        return SqlTable(table, name, name=name)
+        return SqlTable(table, name=name)
     is_arrow = not isinstance(table, pd.DataFrame) and isinstance(table, ArrowTable)
     frame = from_arrow(cast("ArrowTable", table)) if is_arrow else table
     if not isinstance(frame, pd.DataFrame) or len({*map(str, frame.columns)}) < len(frame.columns):

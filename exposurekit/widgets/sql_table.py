@@ -15,7 +15,14 @@ import pandas as pd
 
 from exposurekit.errors import InvalidArgument, NotFound
 from exposurekit.frames.arrow import from_arrow
-from exposurekit.history.engines.duckdb import DuckDB, quoted, readable, text_literal
+from exposurekit.history.engines.duckdb import (
+    DuckDB,
+    from_parquet,
+    path_pattern,
+    quoted,
+    readable,
+    text_literal,
+)
 from exposurekit.widgets.column_summary import ROWS_MAX, Summary, summarize
 from exposurekit.widgets.frame_table import CHOICES_MAX, LISTS, Row, no_such_value
 from exposurekit.widgets.table_filter import Filter, literal
@@ -40,15 +47,15 @@ class SqlTable:
 
     Args:
         relation: The rows, with the columns of `DuckDB.parquet` if they have numbers.
-        source: What the code has after FROM.
-        name: The name of the relation in the notebook; empty: the code needs none.
+        name: The name of the relation in the notebook.
+        source: What the code has after FROM, if it needs no relation.
         engine: What is to stay open.
     """
 
     def __init__(
-        self, relation: "DuckDBPyRelation", source: str, *, name: str = "", engine: DuckDB | None = None
+        self, relation: "DuckDBPyRelation", *, name: str = "", source: str = "", engine: DuckDB | None = None
     ) -> None:
-        self._relation, self._source, self._name, self._engine = relation, source, name, engine
+        self._relation, self._name, self._source, self._engine = relation, name, source, engine
         types = dict(zip(relation.columns, (kind.id for kind in relation.types), strict=True))
         self.has_row_numbers = {_FILE, _ROW} <= types.keys()
         self._types = {column: kind for column, kind in types.items() if column not in (_FILE, _ROW)}
@@ -75,9 +82,10 @@ class SqlTable:
                 "No Parquet file there: give the path of a Parquet file, or of a directory of them"
             )
         engine = DuckDB(memory_limit=MEMORY, in_order=True)
-        source = text_literal(f"{path}" if root.is_file() else f"{root}/**/*.parquet")
+        pattern = path_pattern(f"{root}") + ("" if root.is_file() else "/**/*.parquet")
         with readable():
-            return cls(engine.parquet(files, (_FILE, _ROW)), source, engine=engine)
+            relation = engine.parquet(files, (_FILE, _ROW))
+            return cls(relation, source=from_parquet(text_literal(pattern)), engine=engine)
 
     def summaries(self) -> list[Summary]:
         """Summarize each column, if there are many rows from runs of them that are evenly spread."""
@@ -135,7 +143,8 @@ class SqlTable:
     def code(self, selection: Filter, columns: Sequence[Any]) -> str:
         """Return code that selects the same rows and columns."""
         listed = "*" if [*columns] == self.columns else self._list(columns)
-        lines = [f"SELECT {listed}", f"FROM {self._source}", *self._clauses(selection)]
+        source = self._source or self._identifier(self._name)
+        lines = [f"SELECT {listed}", f"FROM {source}", *self._clauses(selection)]
         text = "\n".join(lines)
         sql = f'"""\n{text}\n"""' if is_plain_text(text) else literal(text)
         return f"{self._name}.query({literal(self._name)}, {sql})" if self._name else f"duckdb.sql({sql})"

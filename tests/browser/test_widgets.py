@@ -298,7 +298,7 @@ def test_keyboard_alone_explores_a_file(desk):
     page.wait_for_function(
         "() => document.querySelector('.exposurekit-panel textarea').value.includes('ILIKE')"
     )
-    assert "FROM 'records.parquet'" in code.input_value()
+    assert "FROM read_parquet('records.parquet', union_by_name = true)" in code.input_value()
     grid.get_by_role("button", name="sort by site").focus()
     page.keyboard.press("Enter")
     grid.locator("th[aria-sort=ascending]").wait_for()

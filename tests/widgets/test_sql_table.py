@@ -102,10 +102,8 @@ def arrow_values(rows):
     return [[*map(plain_value, row.values())] for row in rows.to_pylist()]
 
 
-def assert_code_selects(explorer, connection):
-    names = {"duckdb": duckdb, "rows": None}
-    if not explorer.code.startswith("duckdb."):
-        names["rows"] = explorer._table._relation
+def assert_code_selects(explorer):
+    names = {"duckdb": duckdb, explorer._table._name: explorer._table._relation}
     selected = eval(explorer.code, names).to_arrow_table()  # noqa: S307  what a notebook would run
     assert selected.column_names == [*explorer.frame.columns]
     assert sorted(map(repr, arrow_values(selected))) == sorted(map(repr, values(explorer.frame)))
@@ -123,7 +121,7 @@ def test_each_value_of_a_column_selects_its_rows(kind, column, file, connection)
         picker.value = (value,)
         assert explorer.error is None
         assert len(explorer.frame) == n > 0
-        assert_code_selects(explorer, connection)
+        assert_code_selects(explorer)
 
 
 @BOTH
@@ -140,7 +138,7 @@ def test_search_finds_texts_in_any_case_and_no_pattern(kind, wanted, file, conne
     ]
     assert len(explorer.frame) == len(matching)
     assert values(explorer.frame) == [arrow_values(ROWS)[position] for position in matching]
-    assert_code_selects(explorer, connection)
+    assert_code_selects(explorer)
 
 
 def in_order(column, *, ascending):
@@ -169,7 +167,7 @@ def test_pages_of_a_sorted_table_have_each_row_once(kind, column, file, connecti
         assert [cell[1] for cell in cells] == [
             "—" if row[1] is None else str(int(row[1])) for row in expected
         ]
-        assert_code_selects(explorer, connection)
+        assert_code_selects(explorer)
 
 
 def test_numbers_and_missing_values_read_as_in_the_file(file):
@@ -196,6 +194,30 @@ def test_selected_rows_of_several_files_survive_filters(tmp_path):
     assert explorer.selection["year"].tolist() == [0, 1]
     assert explorer.selection["text"].tolist() == [TEXTS[21 % len(TEXTS)], TEXTS[0]]
     assert "**/*.parquet'" in explorer.code
+    assert_code_selects(explorer)
+
+
+def test_code_reads_files_whose_columns_and_names_differ(tmp_path):
+    directory, other = tmp_path / "it's [a] {b,c} *?", tmp_path / "it's a b x1"
+    for path, rows in (
+        (directory / "1.parquet", {"n": [LARGE, None]}),
+        (directory / "deeper" / ".2.parquet", {"text": ["Ann"], "n": [2]}),
+        (other / "3.parquet", {"n": [3]}),
+        (other / "rows.pq", {"n": [4]}),
+    ):
+        path.parent.mkdir(exist_ok=True)
+        pa.parquet.write_table(pa.table(rows), path)
+    for path, expected in ((directory, [LARGE, None, 2]), (other, [3]), (other / "rows.pq", [4])):
+        explorer = Explorer(path)
+        assert explorer.frame["n"].replace({pd.NA: None}).tolist() == expected
+        assert_code_selects(explorer)
+
+
+@pytest.mark.parametrize("name", ["order", "table", "Rows", "größe", "_"])
+def test_code_quotes_the_name_of_a_relation(name, connection):
+    explorer = Explorer(connection.sql("SELECT range AS n FROM range(3)"), name=name)
+    explorer.choose("n", [1, 2])
+    assert_code_selects(explorer)
 
 
 def test_rows_of_a_relation_cannot_be_selected(file, connection):
@@ -359,7 +381,7 @@ def test_code_reads_as_a_person_would_write_it(file, connection):
         'ORDER BY "select" NULLS LAST',
         '""")',
     ]
-    assert_code_selects(explorer, connection)
+    assert_code_selects(explorer)
 
 
 def test_static_html_has_the_first_rows_and_the_code(file):

@@ -48,6 +48,8 @@ __all__ = [
     "Spark",
     "StaleSnapshot",
     "engine_of",
+    "from_parquet",
+    "path_pattern",
     "quoted",
     "readable",
     "text_literal",
@@ -151,7 +153,7 @@ class DuckDB:
         """
         # The progress bar of a query of two seconds would stay in the output of a notebook's cell.
         self._connection.execute("SET enable_progress_bar = false")
-        source = f"read_parquet([{_listed(map(str, paths))}], union_by_name = true)"
+        source = from_parquet(f"[{_listed(map(str, paths))}]")
         relation = self._connection.sql(f"SELECT * FROM {source}")
         if {"file_index", "file_row_number", *numbers} & {one.lower() for one in relation.columns}:
             return relation
@@ -308,7 +310,17 @@ def _select_from_files(table: Files) -> str:
 
 def _listed(paths: Iterable[str]) -> str:
     """Paths as texts, in which no character is a pattern."""
-    return ", ".join(text_literal(re.sub(r"[*?\[{]", r"[\g<0>]", path)) for path in paths)
+    return ", ".join(text_literal(path_pattern(path)) for path in paths)
+
+
+def path_pattern(path: str) -> str:
+    """A path as a pattern of DuckDB that nothing else matches."""
+    return re.sub(r"[*?\[{]", r"[\g<0>]", path)
+
+
+def from_parquet(paths: str) -> str:
+    """What stands after FROM to read Parquet files, whose columns may differ; `paths` is SQL."""
+    return f"read_parquet({paths}, union_by_name = true)"
 
 
 def text_literal(value: str) -> str:
