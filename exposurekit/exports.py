@@ -24,10 +24,11 @@ from exposurekit.history import History
 from exposurekit.history.identity import host
 from exposurekit.privacy import pseudonyms
 from exposurekit.privacy.redaction import redacted, with_index
-from exposurekit.reports import leak_check, write
+from exposurekit.reports import leak_check
 from exposurekit.reports.data import ReportData, ReportSource
 from exposurekit.reports.manual_steps import removals
 from exposurekit.reports.model import Removal
+from exposurekit.system.atomic_files import write_output
 from exposurekit.text import formatting
 from exposurekit.text.sanitize import coded, link_text, marked_down, plain, pointed_at
 
@@ -91,7 +92,7 @@ def export(
             raise InvalidArgument("user goes with the manual work; filter the rows of a table yourself")
         encode = _encoder(file, _TABLES, "a table")
         table = what if include_personal else _harmless(what, source)
-        write(file, encode(table, _about(table, source if include_personal else None)))
+        write_output(file, encode(table, _about(table, source if include_personal else None)))
         return file
     if not isinstance(what, Exposure | History):
         raise InvalidArgument("Pass a table; or an Exposure or a History, for its manual work")
@@ -141,7 +142,7 @@ def write_queue(
         sites = () if data.sharing is None else data.sharing.sites
         lines = re.sub(r"\r\n[ \t]", "", text).splitlines()
         leak_check.check_texts(lines, origin.exposure, origin.history, public_names=sites)
-    write(file, content)
+    write_output(file, content)
     return WrittenQueue(sum(len(one.tasks) for one in queue), omitted_kinds)
 
 

@@ -74,7 +74,7 @@ def report(
     from exposurekit.exposure import connect
     from exposurekit.reports import pdf as reports_pdf
     from exposurekit.reports import report as write_report
-    from exposurekit.reports import write
+    from exposurekit.system.atomic_files import write_output
 
     _check(kind, user, since)
     check_writable(out)
@@ -89,7 +89,7 @@ def report(
             written = write_report(opened, out, exposure=exposure, **options)
     if pdf:
         pdf_file = out.with_suffix(".pdf")
-        write(pdf_file, reports_pdf.print_pdf(written.to_html()))
+        write_output(pdf_file, reports_pdf.print_pdf(written.to_html()))
         click.echo(f"Wrote {output.label_of(pdf_file)}.", err=as_json)
     if as_json:
         output.print_json(written.data)

@@ -19,7 +19,7 @@ from dataclasses import replace
 from datetime import date, datetime
 from pathlib import Path
 
-from exposurekit.errors import ConfigurationError, DiskFull, InvalidArgument
+from exposurekit.errors import ConfigurationError, InvalidArgument
 from exposurekit.exposure import Exposure
 from exposurekit.history import History
 from exposurekit.privacy import pseudonyms
@@ -27,7 +27,7 @@ from exposurekit.reports import leak_check, pdf
 from exposurekit.reports.data import ReportSource
 from exposurekit.reports.model import Action, Fact, Removal, Report, Section
 from exposurekit.reports.sections import KINDS, build_report, needed_tables
-from exposurekit.system.atomic_files import NO_SPACE, write_file
+from exposurekit.system.atomic_files import write_output
 from exposurekit.text.sanitize import plain
 
 _SUFFIXES = (".html", ".htm", ".pdf")
@@ -120,7 +120,7 @@ def report(
         leak_check.assert_shareable(result, data.sharing, origin.exposure, origin.history)
     if path is not None:
         is_pdf = Path(path).suffix.lower() == ".pdf"
-        write(Path(path), pdf.print_pdf(result.to_html()) if is_pdf else result.to_html().encode())
+        write_output(Path(path), pdf.print_pdf(result.to_html()) if is_pdf else result.to_html().encode())
     return result
 
 
@@ -137,21 +137,6 @@ def _data_url(path: Path) -> str:
     if len(content) > _LOGO_MAX:
         raise InvalidArgument(f"logo: {plain(path)} has {len(content):,} bytes; at most {_LOGO_MAX:,}")
     return f"data:{_IMAGES[path.suffix.lower()]};base64,{base64.b64encode(content).decode()}"
-
-
-def write(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all, for its owner alone.
-
-    Raises:
-        DiskFull: No space is left for it.
-        ConfigurationError: It cannot be written.
-    """
-    try:
-        write_file(path, content)
-    except OSError as error:
-        if error.errno in NO_SPACE:
-            raise DiskFull(f"No space is left for {plain(path)}: free some, and try again") from None
-        raise ConfigurationError(f"{plain(path)} cannot be written: {error.strerror}") from None
 
 
 def _check_path(path: str | os.PathLike[str] | None) -> None:

@@ -3,22 +3,29 @@
 import errno
 import os
 import secrets
+from collections.abc import Iterable
 from pathlib import Path
+
+from exposurekit.errors import ConfigurationError, DiskFull
+from exposurekit.text.sanitize import plain
 
 NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # the disk, a quota or a limit on files refused a write
 
 
-def write_file(path: Path, content: bytes, *, overwrite: bool = True, durable: bool = False) -> bool:
+def write_file(
+    path: Path, content: bytes | Iterable[bytes], *, overwrite: bool = True, durable: bool = False
+) -> bool:
     """Write a file under a draft name, then move it into place. Return whether this content is now in the file.
 
-    With `overwrite` false, a file that is there is left: of two processes, one writes and both read the same. With
+    The content is whole, or in parts that are written one after the other. With `overwrite` false, a file that is there is left: of two processes, one writes and both read the same. With
     `durable`, the content is on the disk. If it cannot be written, no draft is left behind, also after Ctrl-C.
     """
     # Nobody else can have put a file or a link under a name that nobody can guess.
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
         with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(content)
+            for part in [content] if isinstance(content, bytes) else content:
+                file.write(part)
             if durable:
                 file.flush()
                 os.fsync(file.fileno())
@@ -31,6 +38,21 @@ def write_file(path: Path, content: bytes, *, overwrite: bool = True, durable: b
     finally:
         draft.unlink(missing_ok=True)
     return True
+
+
+def write_output(path: Path, content: bytes | Iterable[bytes]) -> None:
+    """Write a file that the user named, as `write_file` does.
+
+    Raises:
+        DiskFull: No space is left for it.
+        ConfigurationError: It cannot be written.
+    """
+    try:
+        write_file(path, content)
+    except OSError as error:
+        if error.errno in NO_SPACE:
+            raise DiskFull(f"No space is left for {plain(path)}: free some, and try again") from None
+        raise ConfigurationError(f"{plain(path)} cannot be written: {error.strerror}") from None
 
 
 def file_id(path: str | Path) -> tuple[int, int] | None:

@@ -1,8 +1,7 @@
 """Explorer: a table to filter, sort, search and page through; the browser receives one page of it."""
 
 import os
-import secrets
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from keyword import iskeyword
 from pathlib import Path
 from typing import Any, cast
@@ -13,6 +12,7 @@ from ipywidgets import Dropdown, HBox, Layout, Textarea
 
 from exposurekit.errors import InvalidArgument
 from exposurekit.frames.arrow import ArrowTable, from_arrow
+from exposurekit.system.atomic_files import write_output
 from exposurekit.text.formatting import as_csv, is_missing
 from exposurekit.text.sanitize import escaped, plain
 from exposurekit.widgets import static_html
@@ -137,29 +137,30 @@ class Explorer(Panel):
     def to_csv(self, path: str | os.PathLike[str]) -> Path:
         """Write the filtered rows with the picked columns to a CSV file, with formulas escaped.
 
-        Of a file or a relation, a part of the rows at a time is in memory. Others cannot read the file.
+        Of a file or a relation, a part of the rows at a time is in memory. Others cannot read the file. If it cannot be
+        written, nothing is.
+
+        Raises:
+            ConfigurationError: The file cannot be written.
+            DiskFull: No space is left for the file, or for temporary files.
+            InvalidArgument: A Parquet file or a relation can no longer be read.
 
         >>> explorer = ek.widgets.Explorer(exposure.records())
         >>> explorer.choose("status", "removed")
         >>> explorer.to_csv("removed.csv").name
         'removed.csv'
         """
-        target = Path(path)
-        draft = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
-        try:
-            with os.fdopen(
-                os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8", newline=""
-            ) as file:
-                header = True
-                for batch in self._table.batches(self.filter, self._visible()):
-                    file.write(as_csv(batch, header=header))
-                    header = False
-                if header:
-                    file.write(as_csv(self._table.frame(self.filter, self._visible(), limit=0)))
-            draft.replace(target)
-        finally:
-            draft.unlink(missing_ok=True)
-        return target
+        write_output(Path(path), self._csv())
+        return Path(path)
+
+    def _csv(self) -> Iterator[bytes]:
+        """The filtered rows in parts; the first has the header."""
+        header = True
+        for batch in self._table.batches(self.filter, self._visible()):
+            yield as_csv(batch, header=header).encode()
+            header = False
+        if header:
+            yield as_csv(self._table.frame(self.filter, self._visible(), limit=0)).encode()
 
     def search(self, text: str) -> None:
         """Keep the rows in which any text contains this, in any case.

@@ -30,13 +30,13 @@ from exposurekit.cli import report as report_command
 from exposurekit.errors import ConfigurationError, InvalidArgument, NotFound
 from exposurekit.history import History
 from exposurekit.questions import QUESTIONS
-from exposurekit.reports import write
 from exposurekit.reports.data import ReportSource
 from exposurekit.reports.html import _displayed
 from exposurekit.reports.manual_steps import removals
 from exposurekit.reports.model import ROWS_MAX, Removal
 from exposurekit.reports.sections import _FAILED_TITLE, build_report, needed_tables
 from exposurekit.reports.sections import KINDS as KIND_TYPES
+from exposurekit.system.atomic_files import write_output
 from exposurekit.text.sanitize import escaped
 
 FIRST = DAWN.date()
@@ -714,7 +714,7 @@ def test_interrupted_write_leaves_nothing(tmp_path, moment):
     sys.setprofile(stopping)
     try:
         with pytest.raises(KeyboardInterrupt):
-            write(file, b"Juniper")
+            write_output(file, b"Juniper")
     finally:
         sys.setprofile(before)
     assert len(files) == 1

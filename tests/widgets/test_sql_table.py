@@ -1,5 +1,6 @@
 """An explorer queries Parquet files and relations with SQL, and displays what it displays of the same table in memory."""
 
+import re
 import stat
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -14,8 +15,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support import controls as kit
+from support.full_disk import file_size_limit
 
-from exposurekit.errors import InvalidArgument, NotFound
+from exposurekit.errors import ConfigurationError, DiskFull, InvalidArgument, NotFound
 from exposurekit.widgets import Explorer
 from exposurekit.widgets.column_summary import ROWS_MAX
 from exposurekit.widgets.frame_table import CHOICES_MAX
@@ -340,6 +342,31 @@ def test_a_table_of_many_batches_is_written_once_each(tmp_path):
         explorer = Explorer(connection.sql("SELECT range AS n FROM range(120_000)"), name="rows")
         lines = explorer.to_csv(tmp_path / "rows.csv").read_text().split()
     assert lines == ["n", *map(str, range(120_000))]
+
+
+def test_csv_file_that_cannot_be_written_is_one_plain_error(tmp_path):
+    with duckdb.connect() as connection:
+        explorer = Explorer(connection.sql("SELECT range AS n FROM range(120_000)"), name="rows")
+        path = tmp_path / "rows.csv"
+        message = f"No space is left for {path}: free some, and try again"
+        with file_size_limit(300_000), pytest.raises(DiskFull, match=f"^{re.escape(message)}$"):
+            explorer.to_csv(path)
+        with pytest.raises(
+            ConfigurationError, match=r"rows.csv cannot be written: No such file or directory$"
+        ):
+            explorer.to_csv(tmp_path / "none" / "rows.csv")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_late_error_of_a_query_is_plain_and_leaves_no_file(tmp_path):
+    with duckdb.connect() as connection:
+        connection.execute("CREATE TABLE texts AS SELECT CAST(range AS VARCHAR) AS n FROM range(120_000)")
+        explorer = Explorer(connection.sql("SELECT CAST(n AS INTEGER) AS n FROM texts"), name="rows")
+        connection.execute("UPDATE texts SET n = 'Odalys Fennimoor' WHERE n = '110000'")
+        with pytest.raises(InvalidArgument, match="DuckDB cannot read this table") as raised:
+            explorer.to_csv(tmp_path / "rows.csv")
+    assert "Fennimoor" not in str(raised.value)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_large_ids_next_to_missing_ones_stay_exact(tmp_path):

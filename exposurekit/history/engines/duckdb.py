@@ -339,14 +339,14 @@ def readable() -> Iterator[None]:
     """
     try:
         yield
-    except (RuntimeError, duckdb.Error) as error:
+    except (RuntimeError, OSError, duckdb.Error) as error:  # Arrow raises an OSError in a later batch of rows
         raise _translated(error) from None
 
 
 def _translated(error: Exception) -> BaseException:
     if _INTERRUPTED.search(str(error)):
         return KeyboardInterrupt()
-    if not isinstance(error, duckdb.Error):
+    if not isinstance(error, duckdb.Error | OSError):
         return error
     if _NO_SPACE.search(str(error)):
         return DiskFull("No space is left for temporary files: free some, or set TMPDIR to another directory")
