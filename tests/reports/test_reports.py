@@ -638,7 +638,9 @@ def test_text_from_outside_runs_nothing(tmp_path):
             assert len(running) == 3
             assert not any("<" in one for one in data)
             # Numbers alone: the length of a bar.
-            assert all(re.fullmatch(r"--share:\d+%", one) for one in re.findall(r'<[^>]* style="([^"]*)"', html))
+            assert all(
+                re.fullmatch(r"--share:\d+%", one) for one in re.findall(r'<[^>]* style="([^"]*)"', html)
+            )
             read = kit.Read(html[html.index("<body ") :])
             assert {one for one in read.foreign if one not in ALLOWED and not one.startswith("#")} == set()
 

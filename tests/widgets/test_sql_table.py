@@ -292,7 +292,7 @@ def test_wrong_paths_raise_error(tmp_path):
         Explorer(_written(tmp_path)).show(pd.DataFrame())
 
 
-def test_files_of_a_history_are_refused_as_they_contain_deleted_rows(collected):
+def test_files_of_a_history_are_refused(collected):
     root = Path(collected.path)
     file = next(root.rglob("changes/**/*.parquet"))
     for path in (root.parent, root, root / "changes", file.parent, file):
@@ -358,7 +358,7 @@ def test_csv_file_that_cannot_be_written_is_one_plain_error(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_late_error_of_a_query_is_plain_and_leaves_no_file(tmp_path):
+def test_an_error_while_writing_leaves_no_file(tmp_path):
     with duckdb.connect() as connection:
         connection.execute("CREATE TABLE texts AS SELECT CAST(range AS VARCHAR) AS n FROM range(120_000)")
         explorer = Explorer(connection.sql("SELECT CAST(n AS INTEGER) AS n FROM texts"), name="rows")
