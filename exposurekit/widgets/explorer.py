@@ -87,7 +87,7 @@ class Explorer(Panel):
         self._search = TextBox(description="Search", placeholder="any text")
         self._column = Dropdown(
             description="Filter by",
-            options=[("choose a column", None), *((plain(c), c) for c in self._table.offered())],
+            options=[("choose a column", None), *((plain(c), c) for c in self._table.available())],
         )
         self._column.index = 0  # without a value, the browser would display nothing
         self._values = MultiSelect("Values", everything="all values")

@@ -80,7 +80,7 @@ class FrameTable:
         table = f"ek.frames.from_arrow({name})"
         return table if code == name else f"{table}.pipe(lambda {name}: {code})"
 
-    def offered(self) -> list[Any]:
+    def available(self) -> list[Any]:
         """Return the columns whose values can be picked."""
         return [column for column in self.columns if self._distinct(column)]
 

@@ -149,7 +149,7 @@ class SqlTable:
         sql = f'"""\n{text}\n"""' if is_plain_text(text) else literal(text)
         return f"{self._name}.query({literal(self._name)}, {sql})" if self._name else f"duckdb.sql({sql})"
 
-    def offered(self) -> list[Any]:
+    def available(self) -> list[Any]:
         """Return the columns whose values can be picked, as far as the rows of the summaries tell."""
         size = max(1, ROWS_MAX)
         candidates = [column for column, kind in self._types.items() if kind not in _NESTED]
