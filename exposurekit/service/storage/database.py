@@ -154,7 +154,8 @@ class Database:
             self._opened = True
             return self
         await self.close()
-        where = self._url.set(username=None, password=None, query={})
+        url = self._url
+        where = URL.create(url.drivername, host=url.host, port=url.port, database=url.database)
         raise ConfigurationError(
             f"the database {where} cannot be opened ({problem}): check its location and permissions"
         )
