@@ -185,6 +185,18 @@ def test_a_damaged_file_does_not_stop_the_next_runs(history, served_exposure, mo
         again.compact()
 
 
+def test_a_write_raises_the_error_of_its_rows(history):
+    def rows():
+        yield history._store.rows("people")
+        raise KeyboardInterrupt
+
+    before = history.people()
+    with history._store.exclusive(), pytest.raises(KeyboardInterrupt):
+        history._store.append("people", rows(), overwrite=True)
+    assert_frame_equal(history.people(), before)
+    assert not history.verify()
+
+
 def test_a_checkpoint_of_damaged_files_has_one_plain_error(history):
     os.truncate(on_disk(history._store, "changes")[0], 100)
     with pytest.raises(CorruptHistory) as refused:

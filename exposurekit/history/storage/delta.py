@@ -154,12 +154,11 @@ class Store(Location):
         if count is not None and self._is_shared(name, count, overwrite=overwrite):
             ready = _in_shared_partition(ready)
         with _committing():
-            write_deltalake(
+            _write(
                 self._create(name),
                 ready,
                 mode="overwrite" if overwrite else "append",
                 partition_by=["bucket"] if declared.bucketed else None,
-                writer_properties=_WRITER,
                 commit_properties=CommitProperties(app_transactions=[Transaction(*once)] if once else None),
             )
         self._note_checksums(name)
@@ -168,12 +167,11 @@ class Store(Location):
         """Replace all rows of a bucket, or of the table; the log reveals the bucket, but not the person."""
         declared = TABLES[name]
         with _committing():
-            write_deltalake(
+            _write(
                 self._create(name),
                 self._ready(rows, declared.schema),
                 mode="overwrite",
                 predicate=None if bucket is None else f"bucket = {bucket}",
-                writer_properties=_WRITER,
             )
         self._note_checksums(name)
 
@@ -392,6 +390,32 @@ def _committing() -> Iterator[None]:
         raise HistoryLocked("Another process wrote the same at the same time: try again") from None
     except DeltaError:  # of the files that the new rows are computed from, too
         raise CorruptHistory from None
+
+
+def _write(table: DeltaTable, source: Any, **options: Any) -> None:
+    """Write rows in one commit; the error of their source is raised as it was, where deltalake has only its text."""
+    errors: list[BaseException] = []
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        try:
+            yield from source
+        except BaseException as error:
+            errors.append(error)
+            raise
+
+    data = (
+        source
+        if isinstance(source, pa.Table)
+        else pa.RecordBatchReader.from_batches(source.schema, batches())
+    )
+    try:
+        write_deltalake(table, data, writer_properties=_WRITER, **options)
+    except DeltaError:
+        if not errors or isinstance(
+            errors[0], OSError | pa.ArrowException
+        ):  # DuckDB's readers have only text, too
+            raise
+        raise errors[0] from None
 
 
 def _paths(table: DeltaTable) -> list[str]:
