@@ -79,7 +79,7 @@ class WeeklyReports:
                     return False
                 if page_key != rule_key:
                     raise ConfigurationError(
-                        f"its directory has a {name} of another history: choose another directory"
+                        f"its directory has a {name} of something else: choose another directory"
                     )
             _check_index(store)
             result = report(self.history, exposure=self.load(), share_safe=not rule.personal)
@@ -106,10 +106,7 @@ class WeeklyReports:
         runs = self.history.runs()
         if runs.empty:
             raise EmptyHistory("This history is empty: call collect() first")
-        first = runs.iloc[0]
-        return _key("rule", rule.weekday, str(rule.personal), str(first["started_at"]), str(first["source"]))[
-            :16
-        ]
+        return _key("rule", rule.weekday, str(rule.personal), str(runs["started_at"].iloc[0]))[:16]
 
     def _file_name(self, rule: ReportRule, due: datetime) -> str:
         day = due.astimezone(ZoneInfo(self.rules.time_zone)).date()

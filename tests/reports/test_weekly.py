@@ -162,11 +162,22 @@ def test_reports_of_another_history_stay_as_they_are(begin, mail):
             watch = WeeklyReports(story.rules, outbox, other, story.load, story.clock.now)
             assert watch.write_due() == 0
             [(_, failure)] = outbox.due(story.clock.now())["me"]
-            assert f"its directory has a {FIRST} of another history" in failure.line.replace("\\", "")
+            assert f"its directory has a {FIRST} of something else" in failure.line.replace("\\", "")
             story.clock.advance(DAY)
             assert watch.write_due() == 1
     assert story.files() == [FIRST, SECOND, "index.html"]
     assert first.read_bytes() == of_first
+
+
+def test_a_page_made_by_hand_is_not_overwritten(begin, mail):
+    story = begin()
+    story.reports_directory.mkdir()
+    path = story.reports_directory / FIRST
+    report(story.history, path)
+    of_hand = path.read_bytes()
+    assert story.write() == 0
+    assert f"its directory has a {FIRST} of something else" in mail.mails[0][1]
+    assert path.read_bytes() == of_hand
 
 
 def test_a_history_that_moves_keeps_its_reports_together(begin):
