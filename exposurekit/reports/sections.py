@@ -328,7 +328,9 @@ def _followed(data: ReportData, n: int) -> str:
     """
     total, relisted = len(data["records"]), len(data["relistings"])
     relistings = f", and {pluralize(relisted, 'relisting')}" if relisted else ""
-    return f"{n - relisted:,} of {total:,} found{relistings}"
+    first = n - relisted
+    share = f"all {total:,}" if first == total > 1 else f"{first:,} of {total:,}"
+    return f"{share} found{relistings}"
 
 
 def _with_trends(facts: Iterable[Fact], data: ReportData) -> Iterator[Fact]:

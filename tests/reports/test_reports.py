@@ -241,10 +241,21 @@ def test_history_of_one_day_has_no_section_on_changes(tmp_path):
     assert report.facts[0].change == ""
 
 
-def test_followed_listings_are_those_found_later_and_relistings(tmp_path):
+@pytest.mark.parametrize(
+    ("n_first", "relisted_ids", "n", "words"),
+    [
+        (6, (1, 7), 7, "5 of 11 found, and 2 relistings"),
+        (6, (), 5, "5 of 11 found"),
+        (0, (7,), 6, "all 5 found, and 1 relisting"),
+    ],
+)
+def test_followed_listings_are_those_found_later_and_relistings(tmp_path, n_first, relisted_ids, n, words):
     """Listings that were open at the first load are found, and not followed."""
-    first, later = [a_record(number) for number in range(1, 7)], [a_record(number) for number in range(7, 12)]
-    changes = [{}, {1: "removed"}, {1: "discovered", 7: "removed"}, {7: "discovered"}]
+    first, later = (
+        [a_record(number) for number in range(1, n_first + 1)],
+        [a_record(number) for number in range(7, 12)],
+    )
+    changes = [{}, {}, dict.fromkeys(relisted_ids, "removed"), dict.fromkeys(relisted_ids, "discovered")]
     clock, service = Clock(), Service({1: Person()})
     history = History(tmp_path / "history", clock=clock)
     with seen_through(service) as exposure:
@@ -255,10 +266,10 @@ def test_followed_listings_are_those_found_later_and_relistings(tmp_path):
             clock.set(DAWN + timedelta(days=day))
             history.collect(exposure.refresh(), progress=False)
     report = ek.report(history)
-    cards, words = {fact.name: fact for fact in report.facts}, "5 of 11 found, and 2 relistings"
-    assert cards["listed again"].value == "2"
+    cards = {fact.name: fact for fact in report.facts}
+    assert cards["listed again"].value == str(len(relisted_ids))
     assert cards["half removed within"].qualifier.endswith(f"from {words}")
-    assert f"The n = 7 listings followed are {words}. " in section_of(report, "time_to_removal").text
+    assert f"The n = {n} listings followed are {words}. " in section_of(report, "time_to_removal").text
     person = ek.report(history, user=1, sections=["time_to_removal"])
     assert "listings followed are" not in person.sections[0].text
 
