@@ -97,5 +97,6 @@ def as_csv(table: pd.DataFrame, *, header: bool = True) -> str:
 
 
 def _defused(cells: "pd.Series[Any]") -> "pd.Series[Any]":
-    # Not `map`, which rounds large integers in lists that have missing values.
-    return pd.Series([escape_formula(cell) for cell in cells], index=cells.index, dtype="object")
+    if isinstance(cells.dtype, pd.ArrowDtype):  # its `map` rounds large integers in lists
+        return pd.Series([*map(escape_formula, cells)], index=cells.index, dtype="object")
+    return cells.map(escape_formula, na_action="ignore").astype("object")
