@@ -6,14 +6,13 @@ from typing import Any
 import anywidget
 import traitlets
 
+from exposurekit.widgets.dom import NODE
+
 CHIPS_MAX = 6
-_SCRIPT = """
+_SCRIPT = (
+    NODE
+    + """
 let count = 0;
-const node = (name, properties = {}, ...children) => {
-  const made = Object.assign(document.createElement(name), properties);
-  made.append(...children);
-  return made;
-};
 function render({ model, el }) {
   const id = `exposurekit-pick-${++count}-${Math.random().toString(36).slice(2)}`;
   const group = el.appendChild(node("div", { className: "exposurekit-pick", role: "group" }));
@@ -109,6 +108,7 @@ function render({ model, el }) {
 }
 export default { render };
 """
+)
 _STYLE = """
 .exposurekit-pick { display: flex; flex-direction: column; gap: 4px; min-width: 0; position: relative; }
 .exposurekit-chips { display: flex; flex-flow: row wrap; gap: 6px; }

@@ -6,13 +6,12 @@ from typing import Any
 import anywidget
 import traitlets
 
-_SCRIPT = """
+from exposurekit.widgets.dom import NODE
+
+_SCRIPT = (
+    NODE
+    + """
 let count = 0;
-const node = (name, properties = {}, ...children) => {
-  const made = Object.assign(document.createElement(name), properties);
-  made.append(...children);
-  return made;
-};
 function render({ model, el }) {
   const id = `exposurekit-tab-${++count}-${Math.random().toString(36).slice(2)}`, options = model.get("options");
   const list = node("div", { className: "list", role: "tablist", ariaLabel: model.get("description") });
@@ -62,6 +61,7 @@ function render({ model, el }) {
 }
 export default { render };
 """
+)
 _STYLE = """
 .exposurekit-tabs .list { display: flex; flex-flow: row wrap; gap: 4px; }
 .exposurekit-tabs [role="tab"] { padding: 7px 12px; border: 1px solid transparent; border-radius: 999px; background: transparent; color: inherit; font: 500 .8125rem/1.3 var(--font); cursor: pointer; }

@@ -6,12 +6,11 @@ from typing import Any
 import anywidget
 import traitlets
 
-_SCRIPT = """
-const node = (name, properties = {}, ...children) => {
-  const made = Object.assign(document.createElement(name), properties);
-  made.append(...children);
-  return made;
-};
+from exposurekit.widgets.dom import NODE
+
+_SCRIPT = (
+    NODE
+    + """
 function render({ model, el }) {
   const list = el.appendChild(node("div", { className: "exposurekit-list", tabIndex: 0 }));
   list.setAttribute("role", "listbox");
@@ -62,6 +61,7 @@ function render({ model, el }) {
 }
 export default { render };
 """
+)
 _STYLE = """
 .exposurekit-list { max-height: 44rem; overflow-y: auto; border: 1px solid var(--line); border-radius: 8px; position: relative; }
 .exposurekit-list .row { display: grid; grid-template-columns: minmax(0, 1fr) auto; gap: 1px 10px; padding: 9px 12px 10px; cursor: pointer; border-left: 3px solid transparent; font-size: .8125rem; line-height: 1.4; }
