@@ -17,8 +17,9 @@ def write_file(
 ) -> bool:
     """Write a file under a draft name, then move it into place. Return whether this content is now in the file.
 
-    The content is whole, or in parts that are written one after the other. With `overwrite` false, a file that is there is left: of two processes, one writes and both read the same. With
-    `durable`, the content is on the disk. If it cannot be written, no draft is left behind, also after Ctrl-C.
+    The content is whole, or in parts that are written one after the other. With `overwrite` false, a file that is there
+    is left: of two processes, one writes and both read the same. With `durable`, the content is on the disk. If it cannot
+    be written, no draft is left behind, also after Ctrl-C.
     """
     # Nobody else can have put a file or a link under a name that nobody can guess.
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
