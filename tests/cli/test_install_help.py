@@ -1,6 +1,7 @@
 """The files that --install-help prints: checked by systemd, by a YAML parser, by a shell and by the commands themselves."""
 
 import json
+import os
 import re
 import shlex
 import shutil
@@ -45,10 +46,14 @@ def options_of(words):
     return command.make_context(words[0], list(words[1:])).params
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("command", COMMANDS)
 def test_systemd_accepts_the_unit(shell, command):
-    if (analyze := shutil.which("systemd-analyze")) is None:
+    """Where the gate runs there is systemd-analyze, or this fails."""
+    analyze = shutil.which("systemd-analyze")
+    if analyze is None and not os.environ.get("CI"):
         pytest.skip("there is no systemd-analyze")
+    assert analyze is not None
     text = unit_of(files(shell, command), command)
     file = shell.directory / f"exposurekit-{command}.service"
     # The program's file may be missing here.
