@@ -76,8 +76,7 @@ _SECTION_HEADINGS = {
 _NO_DEFINITION = {("coverage", "other")}  # defined for statuses only
 _SHARES = {"never", "precision"}  # shown in percent
 _INTERVALS = {"median_days": ("median_low", "median_high"), "never": ("never_low", "never_high")}
-_INTERVALS |= {"precision": ("low", "high")}  # shown beside their estimate, in one column
-_INTERVAL = "interval_of_"  # begins the names of these columns
+_INTERVALS |= {"precision": ("low", "high")}  # shown behind their estimate
 _BARS = {"by_site": "open", "score": "score", "time_to_removal": "median_days", "work_queue": "minutes"}
 _BARS |= {
     "status_over_time": "open",
@@ -93,12 +92,16 @@ _CELL_KINDS = {
     "href": "link",
     "url": "link",
 }
+_PICKED = {"change", "field", "kind", "person", "site", "state", "status"}  # a page filters by their values
+_NEWEST_FIRST = {"status_over_time"}
 _SIGNED = {"change"}
 _NO_COUNTS = {"user_id", "record_id", "rank", "episode"}
 _BREAK = re.compile(r"[\s-]")  # where a line may end
 _META = re.compile(r'<meta name="(generator|description|report-rule)" content="([^"]*)">')
 _UNBROKEN = re.compile(r"\d{4}-\d{2}-\d{2}|\(n = [\d,]+\)\.?")
-_LEFT = ' class="left"'
+_LEFT, _ESTIMATE = ' class="left"', ' class="estimate"'
+_EN_DASH = "\N{EN DASH}"
+_SMALL = 0.1  # numbers below need more than one decimal
 _UNBROKEN_MAX = 24  # characters of a value that is not broken over lines
 
 
@@ -227,9 +230,10 @@ def _code(value: str) -> Markup:
 
 
 def _displayed(table: pd.DataFrame, key: str) -> dict[str, Any]:
-    """What a page displays of a table: no zeros that say nothing, and intervals in one column; and a note on the zeros.
+    """What a page displays of a table: no zeros that say nothing, and intervals behind their estimates; and notes on both.
 
-    Zeros in a table of the caller's own stay.
+    ``intervals`` has the texts of the intervals by the column of their estimate, and ``label`` what they are. Zeros in a
+    table of the caller's own stay.
     """
     numbers = table.select_dtypes("number")
     counts = [name for name in table.select_dtypes("integer") if name not in _NO_COUNTS]
@@ -242,44 +246,54 @@ def _displayed(table: pd.DataFrame, key: str) -> dict[str, Any]:
         zeros += [str(label) for label in table.loc[empty].iloc[:, 0]] if not empty.all() else []
         table = table[~empty] if not empty.all() else table
     label = interval_label(table)
+    intervals: dict[str, list[str]] = {}
     for estimate, (low, high) in _INTERVALS.items():
         if {estimate, low, high} <= {*table.columns}:
             as_text = _percent if estimate != "median_days" else formatting.format_value
             ends = zip(table[low].tolist(), table[high].tolist(), strict=True)
-            texts = [format_interval(*pair, as_text, label).partition(": ")[2].rstrip(")") for pair in ends]
+            texts = [format_interval(*pair, as_text, label) for pair in ends]
+            intervals[estimate] = [_within(text, label) for text in texts]
             table = table.drop(columns=[low, high])
-            position = [*table.columns].index(estimate) + 1
-            table.insert(
-                position, f"{_INTERVAL}{label}{position}", [text or formatting.MISSING for text in texts]
-            )
+    if key in _NEWEST_FIRST:
+        table = table[::-1]
     names = [_heading_words(str(name), key) for name in zeros]
-    return {"table": table, "note": f"Left out, because they are zero: {', '.join(names)}." if names else ""}
+    note = f"Left out, because they are zero: {', '.join(names)}." if names else ""
+    return {"table": table, "note": note, "intervals": intervals, "label": label}
 
 
-def _head(table: pd.DataFrame, key: str) -> Markup:
+def _within(interval: str, label: str) -> str:
+    """An interval in brackets, without its label: the heading has it."""
+    ends = interval.partition(f"{label}: ")[2]
+    return f"({ends.replace(f'%{_EN_DASH}', _EN_DASH)}" if ends else ""
+
+
+def _head(displayed: dict[str, Any], key: str) -> Markup:
     """Render the headings of a table."""
+    table = displayed["table"]
+    labels: dict[str, str] = dict.fromkeys(
+        displayed["intervals"], f' <span class="interval">({displayed["label"]})</span>'
+    )
     texts = zip(table.columns, _are_texts(table), strict=True)
-    return _SAFE("".join(_heading(str(name), key, is_text=is_text) for name, is_text in texts))
+    return _SAFE(
+        "".join(_heading(str(name), key, labels.get(name, ""), is_text=is_text) for name, is_text in texts)
+    )
 
 
 def _are_texts(table: pd.DataFrame) -> list[bool]:
     """Return which columns contain text, and are left-aligned."""
-    return [
-        not (is_numeric_dtype(column) or str(name).startswith(_INTERVAL)) or is_bool_dtype(column)
-        for name, column in table.items()
-    ]
+    return [not is_numeric_dtype(column) or is_bool_dtype(column) for _, column in table.items()]
 
 
-def _heading(name: str, key: str, *, is_text: bool = False) -> str:
+def _heading(name: str, key: str, more: str = "", *, is_text: bool = False) -> str:
     """Render a column heading, with its definition as a tooltip."""
     words = "" if (key, name) in _NO_DEFINITION else definition(name)
     title = f' title="{escaped(words)}"' if words else ""
-    return f'<th scope="col"{_LEFT if is_text else ""}{title}>{escaped(_heading_words(name, key))}</th>'
+    kind = _LEFT if is_text else _ESTIMATE if more else ""
+    pick = " data-pick" if name in _PICKED else ""
+    return f'<th scope="col"{kind}{title}{pick}>{escaped(_heading_words(name, key))}{more}</th>'
 
 
 def _heading_words(name: str, key: str) -> str:
-    if name.startswith(_INTERVAL):
-        return name.removeprefix(_INTERVAL).rstrip("0123456789")
     return _SECTION_HEADINGS.get((key, name)) or _HEADINGS.get(name) or name.replace("_", " ")
 
 
@@ -291,18 +305,22 @@ def _defined(name: str) -> Markup:
     return _SAFE(f'<dfn tabindex="0" title="{escaped(words)}" aria-label="{label}">{escaped(name)}</dfn>')
 
 
-def _body(table: pd.DataFrame, key: str) -> Markup:
+def _body(displayed: dict[str, Any], key: str) -> Markup:
     """Render the rows of a table; a template loop would double the rendering time."""
+    table: pd.DataFrame = displayed["table"]
     shares = {
-        name: table[name].map(_percent, na_action="ignore").astype("str")
+        str(name): table[name].map(_percent, na_action="ignore").astype("str")
         for name in _SHARES & {*table}
         if _is_share(table[name])
     }
-    cells: dict[tuple[str, bool, str], str] = {}  # cache: many cells are equal
+    numbers = {str(name): _with_one_precision(table[name]) for name in table.select_dtypes("float")}
+    cells: dict[tuple[str, bool, str, str], str] = {}  # cache: many cells are equal
     yes_or_no = {
         str(name): table[name].map({True: "yes", False: "no"}) for name in table.select_dtypes("bool")
     }
-    signed = {name: table[name].map(_signed, na_action="ignore").astype("str") for name in _SIGNED & {*table}}
+    signed = {
+        str(name): table[name].map(_signed, na_action="ignore").astype("str") for name in _SIGNED & {*table}
+    }
     days = {
         str(name): table[name].dt.strftime("%Y-%m-%d")
         for name in table.select_dtypes("datetimetz")
@@ -310,12 +328,15 @@ def _body(table: pd.DataFrame, key: str) -> Markup:
     }
     are_texts = _are_texts(table)
     kinds = [_cell_kind(table[name], key) for name in table]
+    none = [""] * len(table)
+    intervals = zip(*(displayed["intervals"].get(name, none) for name in table), strict=True)
+    texts = formatting.rows(table.assign(**(numbers | shares | signed | yes_or_no | days)))
     rows = [
         "".join(
             cells.get(key) or cells.setdefault(key, _cell(*key))
-            for key in zip(kinds, are_texts, row, strict=True)
+            for key in zip(kinds, are_texts, row, of_row, strict=True)
         )
-        for row in formatting.rows(table.assign(**shares, **signed, **yes_or_no, **days))
+        for row, of_row in zip(texts, intervals, strict=True)
     ]
     return _SAFE("\n".join(f"<tr>{row}</tr>" for row in rows))
 
@@ -332,6 +353,15 @@ def _is_share(column: "pd.Series[Any]") -> bool:
     return column.name in _SHARES and is_numeric_dtype(column) and bool(column.dropna().between(0, 1).all())
 
 
+def _with_one_precision(column: "pd.Series[Any]") -> "pd.Series[Any]":
+    """The numbers of a column with one decimal each, where none of them needs another number of decimals."""
+    sizes = column.dropna().abs()
+    sizes = sizes[sizes > 0]
+    if sizes.empty or sizes.min() < _SMALL or sizes.max() < 1 or (sizes == sizes.round()).all():
+        return column
+    return column.map("{:,.1f}".format, na_action="ignore").astype("str").where(column.notna())
+
+
 def _signed(n: float) -> str:
     return f"{n:+,.0f}".replace("-", MINUS) if n else "0"
 
@@ -340,16 +370,17 @@ def _percent(share: float) -> str:
     return f"{share:.0%}"
 
 
-def _cell(kind: str, is_text: bool, text: str) -> str:  # noqa: FBT001
+def _cell(kind: str, is_text: bool, text: str, interval: str) -> str:  # noqa: FBT001
     content = escaped(text)
+    more = f' <span class="interval">{escaped(interval)}</span>' if interval else ""
     if text == formatting.MISSING:
         kind = ""
     if kind == "share":
-        return f'<td class="share" style="--share:{content}">{content}</td>'
+        return f'<td class="share" style="--share:{content}">{content}{more}</td>'
     if kind.startswith("bar"):
         share = float(text.replace(",", "")) / float(kind.split()[1])
-        return f'<td class="share" style="--share:{share:.0%}">{content}</td>'
-    if text == "0":
+        return f'<td class="share" style="--share:{share:.0%}">{content}{more}</td>'
+    if text == "0" and not interval:
         return '<td class="zero">0</td>'
     if kind == "status":
         name = text.replace(" ", "-") if text in STATUSES else "other"
@@ -360,7 +391,7 @@ def _cell(kind: str, is_text: bool, text: str) -> str:  # noqa: FBT001
     is_short = is_short and _BREAK.search(text) is not None
     names = [*(["unbroken"] if is_short else []), *(["left"] if is_text else [])]
     classes = f' class="{" ".join(names)}"' if names else ""
-    return f"<td{classes}>{content}</td>"
+    return f"<td{classes}>{content}{more}</td>"
 
 
 def _sentences(parts: Iterable[str]) -> str:

@@ -114,6 +114,12 @@ class Removal:
         return preparations(self.steps)
 
     @property
+    def begin(self) -> str:
+        """The address where every item begins; empty if there is none, or several."""
+        addresses = {task.begin or "" for task in self.tasks}
+        return addresses.pop() if len(addresses) == 1 else ""
+
+    @property
     def site_host(self) -> str:
         """The host where the items of a site are opted out of; empty for web pages and if none is stated."""
         task = next(iter(self.tasks), None)

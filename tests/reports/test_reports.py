@@ -280,14 +280,14 @@ def test_columns_of_zeros_are_named_below_their_table():
     table = table.astype({"total": "Int64"}).assign(precision=[0.5, 0.9], low=[0.2, None], high=[0.8, 1.0])
     with seen_through(kit.three_people()) as exposure:
         html, _, data = page_of(ek.report(exposure, sections=[ek.Section("Ours", table=table)]))
-    heads = re.findall('<th scope="col"[^>]*>([^<]*)</th>', html)
-    assert heads == ["site", "open", "other", "total", "precision", "interval"]  # one's own table is whole
+    heads = re.findall('<th scope="col"[^>]*>([^<]*)<', html)
+    assert heads == ["site", "open", "other", "total", "precision "]  # one's own table is whole
     displayed = _displayed(table, "by_site")
     assert [*displayed["table"]][:4] == ["site", "open", "total", "precision"]  # missing is not zero
     assert displayed["note"] == "Left out, because they are zero: other."
-    assert ">50%</td>" in html
-    assert ">20%\N{EN DASH}80%</td>" in html
-    assert ">up to 100%</td>" in html
+    assert '<span class="interval">(interval)</span></th>' in html
+    assert '>50% <span class="interval">(20\N{EN DASH}80%)</span></td>' in html
+    assert '>90% <span class="interval">(up to 100%)</span></td>' in html
     assert "site,open,other,total,precision,low,high" in data[-1]
 
 
@@ -479,7 +479,7 @@ def test_item_lists_values_to_enter_and_missing_values(fleet):
     assert '<span class="label">email (use this one)</span>' in html
     assert '<span class="label">or email</span>' in html
     assert "To enter (required):" in html
-    assert "Also on file, only if the form asks:" in html
+    assert "<summary>Also on file, only if the form asks</summary>" in html
     assert '<p class="warning">differs: age 74, on file 73</p>' in html
     assert '<span class="label">phone (use this one)</span>' in html  # as in the checklist
     assert html.count('<p class="warning">Waits for a value: no email on file.') == 1

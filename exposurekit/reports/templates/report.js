@@ -2,7 +2,8 @@
 (() => {
   "use strict";
   const FEW = 5; // rows that are read faster than filtered
-  const number = /^(?:from |up to )?([-+\u2212]?[\d,]*\.?\d+)%?(?:\u2013[\d.,]+%?)?$/; // or an interval, by its lower end
+  const MANY = 12; // values that are searched rather than picked
+  const number = /^(?:from |up to )?([-+\u2212]?[\d,]*\.?\d+)%?(?:\u2013[\d.,]+%?)?(?: \(.*\))?$/; // or an interval, by its lower end
   const value = (text) => (number.test(text)
     ? parseFloat(number.exec(text)[1].replace(/,/g, "").replace("\u2212", "-")) : text.toLowerCase());
   function compared(a, b) {
@@ -33,6 +34,27 @@
     });
   }
 
+  // A column of few texts, each in several rows, is filtered by picking one; each has its number of rows.
+  function pickers(table) {
+    const rows = [...table.tBodies[0].rows];
+    return [...table.tHead.rows[0].cells].flatMap((head, column) => {
+      if (head.dataset.pick === undefined) return [];
+      const counts = new Map();
+      for (const row of rows) {
+        const text = row.cells[column]?.textContent;
+        counts.set(text, (counts.get(text) ?? 0) + 1);
+        if (counts.size > MANY) return [];
+      }
+      if (counts.size < 2 || counts.size * 2 > rows.length) return [];
+      const select = document.createElement("select");
+      const name = head.textContent;
+      select.setAttribute("aria-label", `${name} in ${table.caption.textContent}`);
+      select.append(new Option(`Every ${name}`, ""));
+      for (const [text, n] of [...counts].sort((a, b) => b[1] - a[1])) select.append(new Option(`${text} (${n})`, text));
+      return [{ column, select }];
+    });
+  }
+
   function tools(numbers) {
     const table = numbers.querySelector("table");
     const row = document.createElement("div");
@@ -45,15 +67,20 @@
     label.append(search);
     const count = document.createElement("span");
     count.setAttribute("role", "status");
-    search.addEventListener("input", () => {
+    const picks = pickers(table);
+    const filter = () => {
       const query = search.value.toLowerCase();
       let matches = 0;
       for (const row of table.tBodies[0].rows) {
-        row.hidden = !row.textContent.toLowerCase().includes(query);
+        row.hidden = !row.textContent.toLowerCase().includes(query)
+          || picks.some(({ column, select }) => select.value && row.cells[column].textContent !== select.value);
         matches += row.hidden ? 0 : 1;
       }
-      count.textContent = query ? `${matches} of ${table.tBodies[0].rows.length} rows` : "";
-    });
+      const isFiltered = query || picks.some(({ select }) => select.value);
+      count.textContent = isFiltered ? `${matches} of ${table.tBodies[0].rows.length} rows` : "";
+    };
+    search.addEventListener("input", filter);
+    for (const { select } of picks) select.addEventListener("change", filter);
     const save = document.createElement("button");
     save.type = "button";
     save.textContent = "CSV";
@@ -67,7 +94,7 @@
       URL.revokeObjectURL(link.href);
     });
     const rows = table.tBodies[0].rows.length;
-    if (rows > FEW) row.append(label, count);
+    if (rows > FEW) row.append(label, ...picks.map(({ select }) => select), count);
     row.append(save);
     numbers.querySelector(".wide").before(row);
     if (rows > 1) sorting(table);
@@ -82,11 +109,26 @@
     if (label) element.setAttribute("aria-label", label);
     return element;
   }
+  function copyIcon() {
+    const names = "http://www.w3.org/2000/svg", icon = document.createElementNS(names, "svg");
+    icon.setAttribute("viewBox", "0 0 16 16");
+    icon.setAttribute("aria-hidden", "true");
+    const path = document.createElementNS(names, "path");
+    path.setAttribute("d", "M5.5 5.5h8v8h-8zM3.5 10.5h-1v-8h8v1");
+    path.setAttribute("fill", "none");
+    path.setAttribute("stroke", "currentColor");
+    path.setAttribute("stroke-width", "1.5");
+    icon.append(path);
+    return icon;
+  }
   for (const code of document.querySelectorAll(".task code, .task a")) {
-    const press = button("Copy", `Copy ${code.previousElementSibling?.textContent ?? "link"}`);
+    const press = button("", `Copy ${code.previousElementSibling?.textContent ?? "link"}`);
+    press.className = "copy";
+    press.title = "Copy";
+    press.append(copyIcon());
     press.addEventListener("click", async () => {
       press.textContent = (await copy(code.getAttribute("href") || code.textContent)) ? "Copied" : "Select it by hand";
-      setTimeout(() => { press.textContent = "Copy"; }, 2000);
+      setTimeout(() => press.replaceChildren(copyIcon()), 2000);
     });
     code.after("\u00a0", press);
   }
