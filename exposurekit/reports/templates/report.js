@@ -130,7 +130,7 @@
       press.textContent = (await copy(code.getAttribute("href") || code.textContent)) ? "Copied" : "Select it by hand";
       setTimeout(() => press.replaceChildren(copyIcon()), 2000);
     });
-    code.after("\u00a0", press);
+    code.after(press);
   }
 
   // Ticks are saved in this browser, if it allows a page to save anything.
