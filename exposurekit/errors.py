@@ -20,7 +20,7 @@
 
 import inspect
 import warnings
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 NEEDS_SERVICE = "This needs the service: pip install 'exposurekit[service]'"
@@ -40,6 +40,12 @@ class ConfigurationError(ExposureError):
 
 class InvalidArgument(ExposureError, ValueError):
     """An argument has a value that the function does not accept; the message says which values it accepts."""
+
+    @classmethod
+    def check(cls, name: str, value: object, allowed: Collection[object]) -> None:
+        """Raise if an argument is none of the allowed values."""
+        if value not in allowed:
+            raise cls(f"{name} is one of: {', '.join(map(str, allowed))}")
 
 
 class APIStatusError(ExposureError):

@@ -168,13 +168,19 @@ class Task:
         return facts or self.person
 
 
-def with_listings(alerts: pd.DataFrame, records: pd.DataFrame, *, by: str = "record_id") -> pd.DataFrame:
-    """Add the columns `LISTING` of each alert's record, which ``user_id`` and ``by`` identify; missing for a page.
+def with_listings(
+    alerts: pd.DataFrame,
+    records: pd.DataFrame,
+    *,
+    by: str = "record_id",
+    columns: Sequence[str] = LISTING,
+) -> pd.DataFrame:
+    """Add some columns of each alert's record, which ``user_id`` and ``by`` identify; missing for a page.
 
     Where ``alerts`` has such a column, its value remains if the alert's record is not in ``records``.
     """
     MissingColumns.check("with_listings", alerts.columns, ("user_id", by))
-    MissingColumns.check("with_listings, table records,", records.columns, ("user_id", by, *LISTING))
+    MissingColumns.check("with_listings, table records,", records.columns, ("user_id", by, *columns))
     listings = records.dropna(subset=[by]).drop_duplicates(["user_id", by], keep="last")
     listings = listings.reset_index(drop=True)
     listing_keys, alert_keys = (
@@ -184,7 +190,7 @@ def with_listings(alerts: pd.DataFrame, records: pd.DataFrame, *, by: str = "rec
         for table in (listings, alerts)
     )
     rows = np.where(alerts[by].notna(), listing_keys.get_indexer(alert_keys), -1)
-    return alerts.assign(**{name: _from_listing(name, alerts, listings, rows) for name in LISTING})
+    return alerts.assign(**{name: _from_listing(name, alerts, listings, rows) for name in columns})
 
 
 def _from_listing(name: str, alerts: pd.DataFrame, listings: pd.DataFrame, rows: Any) -> Any:

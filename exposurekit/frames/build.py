@@ -1,6 +1,6 @@
 """Build Arrow tables from validated objects, and DataFrames from them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -197,8 +197,16 @@ def from_items(name: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     return _table(name, items, {"user_id": ids, "alert_number": pa.array(range(len(rows)), type=pa.int64())})
 
 
-def frame(name: str, batches: Sequence[pa.Table], *, beside: Sequence[Column] = ()) -> pd.DataFrame:
+def frame(
+    name: str,
+    batches: Sequence[pa.Table],
+    *,
+    beside: Sequence[Column] = (),
+    only: Collection[str] | None = None,
+) -> pd.DataFrame:
     """Convert a table of `TABLES` to pandas, with the same columns and dtypes even without rows.
+
+    ``beside`` are more columns; with ``only``, just those of these names are converted.
 
     Sites, statuses and source types are categories in alphabetical order; lists are Arrow lists (``explode``
     is cheap); instants are UTC; text that may be missing is NaN, numbers that may be missing ``<NA>``.
@@ -206,7 +214,7 @@ def frame(name: str, batches: Sequence[pa.Table], *, beside: Sequence[Column] = 
     >>> frames.frame("links", []).columns.tolist()
     ['user_id', 'url', 'title', 'contains']
     """
-    declared = (*TABLES[name], *beside)
+    declared = [column for column in (*TABLES[name], *beside) if only is None or column.name in only]
     table = pa.concat_tables(batches) if batches else _schema(declared).empty_table()
     columns = {column.name: _series(column, table[column.name]) for column in declared}
     return pd.DataFrame(columns, copy=False)

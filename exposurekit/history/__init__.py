@@ -12,7 +12,6 @@
     maintenance       checkpoint, compact, erase, verify
     identity          keys of records, links and alerts
     diff              changes between two times   deliveries  webhook deliveries
-    conversion        argument checks, and alerts with their listings
 """
 
 from exposurekit.history.deliveries import ReceivedDelivery

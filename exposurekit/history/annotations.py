@@ -14,7 +14,6 @@ from exposurekit import frames
 from exposurekit.errors import InvalidArgument, NotFound
 from exposurekit.frames.arrow import from_arrow
 from exposurekit.history import identity, sql
-from exposurekit.history.conversion import check_choice
 from exposurekit.history.reader import HistoryReader
 from exposurekit.history.storage.location import resolve
 from exposurekit.history.storage.schema import KINDS, TABLES
@@ -63,7 +62,7 @@ class Annotations:
         >>> history.label(history.records().iloc[0], "not mine", reason="another birth year")
         1
         """
-        check_choice(label, LABELS, "label")
+        InvalidArgument.check("label", label, LABELS)
         return self._annotate(record, LABEL, label, _text(reason, "reason"))
 
     def tick(self, step: Rows, state: str = "done", *, note: str = "") -> int:
@@ -83,7 +82,7 @@ class Annotations:
         >>> history.tick(exposure.steps().head(2))
         2
         """
-        check_choice(state, TICKS, "state")
+        InvalidArgument.check("state", state, TICKS)
         return self._annotate(step, TICK, state, _text(note, "note"))
 
     def note(self, item: Rows, text: str) -> int:
@@ -315,7 +314,7 @@ def _kind_and_key(row: Mapping[str, Any], records_by: str) -> tuple[str, int]:
     by_id = records_by == "id"
     if row.get("key") is not None and ("kind" in row or "record_id" in row):
         kind = row.get("kind", "record")
-        check_choice(kind, (*KINDS, STEP), "kind")
+        InvalidArgument.check("kind", kind, (*KINDS, STEP))
         return kind, int(row["key"])
     if "step_number" in row and "step" in row:
         source = "record_id" if by_id else "site"

@@ -4,6 +4,7 @@ import contextlib
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
+from numbers import Integral
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
@@ -17,7 +18,6 @@ from exposurekit.history import ingest, maintenance, staging
 from exposurekit.history import runs as history_runs
 from exposurekit.history.annotations import Annotations
 from exposurekit.history.collector import Source, segments
-from exposurekit.history.conversion import check_user_id
 from exposurekit.history.deliveries import ReceivedDelivery
 from exposurekit.history.engines.duckdb import CorruptHistory, engine_of
 from exposurekit.history.ingest import Run
@@ -346,7 +346,7 @@ class History(Keyed):
         >>> history.erase(999_999)
         0
         """
-        checked_id = check_user_id(user_id)
+        checked_id = _checked_id(user_id)
         self._store.check_exists()
         with self._store.exclusive():
             self._runs.complete_ingests()
@@ -366,7 +366,7 @@ class History(Keyed):
         >>> history.personal_values(999_999)
         set()
         """
-        checked_id = check_user_id(user_id)
+        checked_id = _checked_id(user_id)
         self._store.check_exists()
         return maintenance.personal_values(self._store, checked_id)
 
@@ -422,6 +422,13 @@ class History(Keyed):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _checked_id(user_id: object) -> int:
+    """Return one user id as an int; only integers of 0 or more are ids."""
+    if isinstance(user_id, Integral) and not isinstance(user_id, bool) and 0 <= int(user_id) < 2**63:
+        return int(user_id)
+    raise InvalidArgument("A user id is an integer of 0 or more, such as 12: take it from the column user_id")
 
 
 def _parse_shard(shard: str | None, run: str | None) -> tuple[int, int]:

@@ -21,7 +21,6 @@ from exposurekit.errors import InvalidArgument
 from exposurekit.frames.arrow import from_arrow
 from exposurekit.history import sql
 from exposurekit.history.annotations import Annotations, PersonalData
-from exposurekit.history.conversion import check_choice
 from exposurekit.history.diff import Diff
 from exposurekit.history.reader import MAX_TIME, HistoryReader
 from exposurekit.history.storage.schema import KINDS
@@ -68,8 +67,8 @@ class HistoryQueries:
         >>> history.status_over_time()["total"].tolist()[-1] == len(exposure.records())
         True
         """
-        check_choice(kind, KINDS, "kind")
-        check_choice(by, (None, "site", "user_id"), "by")
+        InvalidArgument.check("kind", kind, KINDS)
+        InvalidArgument.check("by", by, (None, "site", "user_id"))
         reader, groups, upto = self.reader, tuple(filter(None, [by])), self.reader.latest().upto
         when = "seen_at" if every == "run" else "day"
         transitions = reader.transitions(kind, groups, when, upto, user=user)
@@ -97,7 +96,7 @@ class HistoryQueries:
         >>> int(table["total"].sum()) == len(exposure.records())
         True
         """
-        check_choice(kind, KINDS, "kind")
+        InvalidArgument.check("kind", kind, KINDS)
         latest = self.reader.latest()
         return self._by_site(kind, self.reader.instant(as_of, latest), latest.upto)
 
@@ -127,7 +126,7 @@ class HistoryQueries:
         >>> history.diff(history.runs()["finished_at"].iloc[0]).counts.columns.tolist()
         ['what', 'n']
         """
-        check_choice(kind, KINDS, "kind")
+        InvalidArgument.check("kind", kind, KINDS)
         reader, latest = self.reader, self.reader.latest()
         after, until = reader.span(a, b, latest)
         parameters = {"kind": kind, "after": after, "until": until, "upto": latest.upto}
@@ -204,7 +203,7 @@ class HistoryQueries:
         >>> sorted(history.life_table().columns)
         ['days', 'flow', 'gap_days', 'left_censored', 'n']
         """
-        check_choice(by, (None, "site"), "by")
+        InvalidArgument.check("by", by, (None, "site"))
         if as_of is not None and not is_day(as_of):
             raise InvalidArgument("as_of must be a day, such as 2026-11-13: durations are in days")
         latest = self.reader.latest()

@@ -1,22 +1,22 @@
 """Read the tables of a history and run SQL on them, as of the newest run that was ingested."""
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from exposurekit import frames
-from exposurekit.analysis import LISTED
+from exposurekit.analysis import LISTED, tasks
 from exposurekit.analysis.selection import UserIds, user_ids
 from exposurekit.errors import EmptyHistory, InvalidArgument, NotFound
 from exposurekit.frames.arrow import from_arrow, series
 from exposurekit.history import ingest, sql
-from exposurekit.history.conversion import keys_of, with_listings
 from exposurekit.history.engines.duckdb import CorruptHistory, Engine, StaleSnapshot
 from exposurekit.history.ingest import Run, run_from_row
 from exposurekit.history.storage.delta import Store
@@ -28,6 +28,9 @@ MAX_JOIN_ROWS = 6_000_000  # joined at a time: with their content, about a gigab
 MIN_TIME, MAX_TIME = datetime(1, 1, 2, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)
 MIN_DAY, MAX_DAY = -(2**31), 2**31 - 1
 
+# The columns that identify an alert's record where ids change, the surest first.
+_RECORD_COLUMNS = (["record_id"], ["site", "href"], ["site"])
+_LISTING_COLUMNS = ("user_id", *tasks.LISTING)
 _OBSERVATION_COLUMNS = ("first_seen_at", "changed_at", "not_before", "episode", "left_censored")
 
 
@@ -197,12 +200,19 @@ class HistoryReader:
         ['listed']
         """
         latest = self.latest()
-        table = _in_service_order(self._items("alert", as_of, latest, status_column="presence"))
-        numbers = table.groupby("user_id").cumcount().astype("int64")
-        numbered = table.assign(alert_number=numbers, status=self._record_statuses(table, as_of, latest))
-        names = None if self.records_by == "id" else self.record_names(self.instant(as_of, latest), latest)
-        records = self._items("record", as_of, latest, status_column="status")
-        return with_listings(numbered, records, names)
+        alerts = _in_service_order(self._items("alert", as_of, latest, status_column="presence"))
+        numbers = alerts.groupby("user_id").cumcount().astype("int64")
+        # What an alert repeats of its record may be older than the record.
+        keyed = alerts.assign(alert_number=numbers, key=self._record_keys(alerts, as_of, latest)).drop(
+            columns="status"
+        )
+        rows = self._item_rows("record", as_of, latest, _LISTING_COLUMNS)
+        records = frames.frame("records", [rows], only=_LISTING_COLUMNS)
+        records = records.assign(key=rows["key"].to_numpy(), status=_statuses(rows))
+        listing = (*tasks.LISTING, "status")
+        table = tasks.with_listings(keyed, records, by="key", columns=listing)
+        status = table["status"].cat.remove_unused_categories()
+        return table.assign(status=status)[[*alerts.columns, *tasks.LISTING]]
 
     def last_changes(self, kind: str, until: datetime, latest: AsOf, columns: Sequence[str]) -> pd.DataFrame:
         """Return the last change of every item of a kind by an instant, without the item's content."""
@@ -324,22 +334,39 @@ class HistoryReader:
 
     def _items(self, kind: str, as_of: When, latest: AsOf, *, status_column: str) -> pd.DataFrame:
         content = CONTENT_OF[kind]
-        parameters = {"kind": kind, "as_of": self.instant(as_of, latest), "upto": latest.upto}
-        parts = [*self.query_by_buckets(sql.items(content), ("changes", content), parameters)]
-        rows, table = pa.concat_tables(parts), frames.frame(content, parts)
-        table[status_column] = rows["thing_status"].to_pandas().astype("category").array
+        rows = self._item_rows(kind, as_of, latest, [column.name for column in frames.TABLES[content]])
+        table = frames.frame(content, [rows])
+        table[status_column] = _statuses(rows)
         for name in _OBSERVATION_COLUMNS:
             table[name] = series(rows[name]).array
-        return table if len(parts) == 1 else _sorted(table, rows)
+        order = np.lexsort([rows[name].to_numpy() for name in reversed(sql.ITEM_ORDER)])
+        return table.take(order).reset_index(drop=True)
 
-    def _record_statuses(self, alerts: pd.DataFrame, as_of: When, latest: AsOf) -> Any:
-        until = self.instant(as_of, latest)
-        statuses = self.last_changes("record", until, latest, ("user_id", "key", "status"))
-        by_id = self.records_by == "id"
-        key = alerts["record_id"] if by_id else keys_of(alerts, self.record_names(until, latest))
-        keyed = alerts[["user_id"]].assign(key=key.array)
-        joined = keyed.merge(statuses.astype({"key": "Int64"}), on=["user_id", "key"], how="left")
-        return joined["status"].astype("category").array
+    def _item_rows(self, kind: str, as_of: When, latest: AsOf, columns: Iterable[str]) -> pa.Table:
+        """Return every item of a kind with some columns of its content, in no order."""
+        content = CONTENT_OF[kind]
+        parameters = {"kind": kind, "as_of": self.instant(as_of, latest), "upto": latest.upto}
+        text = sql.items(content, [f"content.{name}" for name in dict.fromkeys(("key", *columns))])
+        return pa.concat_tables(self.query_by_buckets(text, ("changes", content), parameters))
+
+    def _record_keys(self, alerts: pd.DataFrame, as_of: When, latest: AsOf) -> Any:
+        """Return the key of each alert's record; missing for a page, and where ids change and it is ambiguous.
+
+        There, it is the record with the alert's ``record_id``, else with its ``site`` and ``href``, else with its ``site``
+        alone, if just one had these by then.
+        """
+        if self.records_by == "id":
+            return alerts["record_id"].array
+        types = {"record_id": "Int64", "site": "str", "href": "str"}
+        names = self.record_names(self.instant(as_of, latest), latest).astype(types | {"key": "Int64"})
+        items = alerts[["user_id", *types]].astype(types).reset_index(drop=True)
+        keys: pd.Series[Any] = pd.Series(pd.NA, index=items.index, dtype="Int64")
+        for columns in _RECORD_COLUMNS:
+            on = ["user_id", *columns]
+            pairs = names[[*on, "key"]].dropna().drop_duplicates()
+            unambiguous = pairs.drop_duplicates(on, keep=False)
+            keys = keys.fillna(items[on].merge(unambiguous, on=on, how="left")["key"])
+        return keys.array
 
     def _user_table(self, user: UserIds, upto: int) -> pa.Table:
         selected = pa.table({"user_id": pa.array(user_ids(user), pa.int64())})
@@ -350,6 +377,11 @@ class HistoryReader:
                 "history.people() lists the ids; on the command line: exposurekit history show --group-by user_id"
             )
         return selected
+
+
+def _statuses(rows: pa.Table) -> pd.Categorical:
+    statuses: pd.Categorical = rows["thing_status"].combine_chunks().dictionary_encode().to_pandas().array
+    return statuses.set_categories(sorted(statuses.categories))
 
 
 def _merged(transitions: pd.DataFrame) -> pd.DataFrame:
@@ -369,10 +401,3 @@ def _in_service_order(alerts: pd.DataFrame) -> pd.DataFrame:
     ordered = alerts.assign(is_gone=alerts["presence"].astype("str") != LISTED)
     ordered = ordered.sort_values(["user_id", "is_gone", "first_seen_at", "alert_number"], kind="stable")
     return ordered.drop(columns="is_gone").reset_index(drop=True)
-
-
-def _sorted(table: pd.DataFrame, rows: pa.Table) -> pd.DataFrame:
-    """Rows of several parts in the order that one query gives; sorted by index, as Arrow sorts only so much text."""
-    keys = [(name, "ascending") for name in sql.ITEM_ORDER]
-    order = pc.sort_indices(rows.select(sql.ITEM_ORDER), sort_keys=keys)
-    return table.take(order.to_numpy()).reset_index(drop=True)

@@ -108,23 +108,27 @@ def last_changes(columns: Iterable[str] = ("*",), *, by_bucket: bool = False) ->
     """
 
 
-def items(table: str) -> str:
-    """Select every item of a kind in some buckets, with its status and content at an instant.
+def items(table: str, columns: Iterable[str] = ("content.*",)) -> str:
+    """Select every item of a kind in some buckets, with its status and content at an instant, in no order.
 
-    Parameters: ``kind``, ``as_of``, and the buckets ``low`` to ``high``: the content of millions of items does not fit
-    into one join, and every user is in one bucket.
+    ``columns`` are those of ``content`` and of ``item``, its last change. Parameters: ``kind``, ``as_of``, and the buckets
+    ``low`` to ``high``: the content of millions of items does not fit into one join, and every user is in one bucket.
     """
+    observed = f"seen_at <= :as_of AND {_INGESTED}"
+    # Most content never changes: to look up only what did is cheaper than to join every item with its newest content.
     return f"""
-    SELECT content.*, last_change.site AS thing_site, last_change.status AS thing_status, last_change.first_seen_at,
-        last_change.changed_at, last_change.not_before, last_change.episode, last_change.episode_at, last_change.left_censored
+    SELECT {", ".join(columns)}, item.status AS thing_status, item.first_seen_at, item.changed_at, item.not_before,
+        item.episode, item.left_censored
     FROM {table} content
     JOIN (
-        SELECT user_id, key, MAX(seq) AS seq FROM {table}
-        WHERE seen_at <= :as_of AND {_INGESTED} AND {_WITHIN} GROUP BY user_id, key
-    ) newest ON newest.user_id = content.user_id AND newest.key = content.key AND newest.seq = content.seq
-    JOIN ({last_changes(by_bucket=True)}) last_change ON last_change.user_id = content.user_id AND last_change.key = content.key
-    WHERE {within_buckets(":low", ":high", "content")}
-    ORDER BY content.user_id, last_change.first_seen_at, content.key
+        SELECT last_change.*, renewed.seq AS content_seq FROM ({last_changes(by_bucket=True)}) last_change
+        LEFT JOIN (
+            SELECT user_id, key, MAX(seq) AS seq FROM {table}
+            WHERE {observed} AND {_WITHIN} GROUP BY user_id, key HAVING COUNT(*) > 1
+        ) renewed ON renewed.user_id = last_change.user_id AND renewed.key = last_change.key
+    ) item ON item.user_id = content.user_id AND item.key = content.key
+        AND COALESCE(item.content_seq, content.seq) = content.seq
+    WHERE content.seen_at <= :as_of AND content.seq <= :upto AND {within_buckets(":low", ":high", "content")}
     """
 
 
