@@ -100,14 +100,15 @@ def _count_by(
     MissingColumns.check(question, records.columns, ("site", "status", "user_id"))
     names, group = group_codes(records, by)
     columns = [*STATUSES, OTHER, *NOT_LISTED]
-    column = column_codes(records["status"].astype("str").fillna(OTHER), columns)
+    column = column_codes(records["status"], columns)
+    column = np.where(column < 0, columns.index(OTHER), column)
     cells = np.zeros((len(names), len(columns)), "int64")
     add_counts(cells, (group, column), np.ones(len(records), "int64"))
     counts = with_total(pd.DataFrame(cells, columns=columns))
     listed = column < columns.index(NOT_LISTED[0])
     n_distinct = _count_distinct(group[listed], records.loc[listed, of_column], len(names))
     counts.insert(len(STATUSES) + 2, distinct, n_distinct)
-    is_open_now = is_open(records["status"].astype("str"))
+    is_open_now = is_open(records["status"])
     counts.insert(0, OPEN, np.bincount(group[is_open_now], minlength=len(names)).astype("int64"))
     if listed.all():
         counts = counts.drop(columns=[*NOT_LISTED])

@@ -50,12 +50,12 @@ def score(
     MissingColumns.check("score", links.columns, ("user_id",))
     all_weights = check_weights(weights)
     is_listed = is_open(links["presence"].astype("str")) if "presence" in links else np.ones(len(links), bool)
-    points = _points(records["status"].astype("str"), all_weights, page=False)
+    points = _points(records["status"], all_weights, page=False)
     listings = pd.DataFrame({"user_id": records["user_id"], "points": points})
-    open_listings = listings[is_open(records["status"].astype("str"))]
+    open_listings = listings[is_open(records["status"])]
     totals = open_listings.groupby("user_id")["points"].agg(["size", "sum"])
     pages = links.loc[is_listed, "user_id"].value_counts()
-    people = pd.Index(sorted({*records["user_id"], *links["user_id"]}), dtype="int64", name="user_id")
+    people = pd.Index(np.union1d(records["user_id"], links["user_id"]), dtype="int64", name="user_id")
     table = pd.DataFrame(index=people)
     table["listings"] = totals["size"].reindex(people, fill_value=0).astype("int64")
     table["pages"] = pages.reindex(people, fill_value=0).astype("int64")

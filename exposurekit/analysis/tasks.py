@@ -284,8 +284,21 @@ def tasks(rows: pd.DataFrame, *, as_of: date | None = None) -> list[Task]:
 
 def missing_values(rows: pd.DataFrame) -> list[tuple[str, ...]]:
     """The labels of the values that each row requires and that are not on file, as in `Task`."""
-    needed = [name for name in ("form_values", _REQUIRED) if name in rows]
-    return [_missing_labels(_entries(row)) for row in _dicts(rows[needed])] if needed else [()] * len(rows)
+    labels: list[tuple[str, ...]] = [()] * len(rows)
+    if "form_values" not in rows:
+        return labels
+    names = [name for name in ("form_values", _REQUIRED) if name in rows]
+    positions = np.flatnonzero(rows["form_values"].notna())
+    cells = (rows[name].iloc[positions].tolist() for name in names)
+    cache: dict[
+        tuple[tuple[str, ...], ...], tuple[str, ...]
+    ] = {}  # many listings of a person need the same values
+    for position, row in zip(positions.tolist(), zip(*cells, strict=True), strict=True):
+        key = tuple(tuple(_texts(cell)) for cell in row)
+        if key not in cache:
+            cache[key] = _missing_labels(_entries(dict(zip(names, key, strict=True))))
+        labels[position] = cache[key]
+    return labels
 
 
 def _missing_labels(entries: Iterable[FormValue]) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from exposurekit.analysis.statuses import CLOSED, is_open
 from exposurekit.analysis.tasks import missing_values, opt_out_url
 from exposurekit.contract.types import PENDING_REMOVAL
 from exposurekit.errors import InvalidArgument, MissingColumns
-from exposurekit.frames import DETAILS, LISTS_DTYPE
+from exposurekit.frames import DETAILS, procedures_from_steps
 
 DONE, UNABLE, TO_DO, STARTED = "done", "unable", "open", "started"
 STATES = (STARTED, TO_DO, UNABLE, DONE)
@@ -132,21 +132,13 @@ def _alerts(steps: pd.DataFrame) -> pd.DataFrame:
     )
     table = counts.merge(columns, on=alert)
     if "step" in steps:
-        table = table.merge(_procedures(steps), on=alert)
+        table = table.merge(procedures_from_steps(steps), on=alert)
     if "tick_note" in steps:
         notes = steps[tick == UNABLE].astype(dict.fromkeys(alert, "int64")).groupby(alert)["tick_note"].last()
         table = table.merge(notes.reset_index(), on=alert, how="left")
     cases = [table[UNABLE] > 0, table[DONE] == table["steps"], table[DONE] > 0]
     state = np.select(cases, [UNABLE, DONE, STARTED], default=TO_DO)
     return table.assign(state=pd.Series(state, index=table.index, dtype="str"))
-
-
-def _procedures(steps: pd.DataFrame) -> pd.DataFrame:
-    alert = ["user_id", "alert_number"]
-    ordered = steps.astype(dict.fromkeys(alert, "int64")).sort_values([*alert, "step_number"], kind="stable")
-    texts = ordered.groupby(alert)["step"].agg(list)
-    lists = pd.Series(texts.tolist(), texts.index, dtype=LISTS_DTYPE, name="opt_out_procedure")
-    return lists.reset_index()
 
 
 def _first_seen_at(alerts: pd.DataFrame) -> Instants:

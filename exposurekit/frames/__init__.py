@@ -21,6 +21,7 @@ from exposurekit.frames.build import (
     of_rows,
     pack_alerts,
     pack_users,
+    procedures_from_steps,
     steps_from_alerts,
 )
 from exposurekit.frames.schema import (
@@ -53,6 +54,7 @@ __all__ = [
     "of_rows",
     "pack_alerts",
     "pack_users",
+    "procedures_from_steps",
     "steps_from_alerts",
 ]
 

@@ -13,6 +13,7 @@ from exposurekit.errors import MissingColumns
 from exposurekit.frames.schema import (
     CATEGORY,
     DETAILS,
+    LISTS_DTYPE,
     SECONDS,
     SOURCE_RECORD,
     TABLES,
@@ -137,6 +138,31 @@ def steps_from_alerts(alerts: pd.DataFrame, *, beside: Sequence[str] = ()) -> pd
         step=steps["opt_out_procedure"].astype(TEXT_DTYPE), step_number=number.astype("int64")
     )
     return steps[[*included, *beside]].reset_index(drop=True)
+
+
+def procedures_from_steps(steps: pd.DataFrame) -> pd.DataFrame:
+    """List the steps of each alert in one cell: the opposite of `steps_from_alerts`.
+
+    Returns:
+        One row per alert, in order of ``user_id`` and ``alert_number`` (int64): these, and ``opt_out_procedure`` (a list of
+        texts).
+
+    Raises:
+        MissingColumns: ``steps`` lacks a column.
+
+    >>> frames.procedures_from_steps(exposure.steps()).columns.tolist()
+    ['user_id', 'alert_number', 'opt_out_procedure']
+    """
+    alert, order = ["user_id", "alert_number"], ["user_id", "alert_number", "step_number"]
+    MissingColumns.check("procedures_from_steps", steps.columns, [*order, "step"])
+    rows = steps[[*order, "step"]].astype(dict.fromkeys(alert, "int64")).sort_values(order, kind="stable")
+    is_first = ~rows.duplicated(alert).to_numpy()
+    offsets = np.append(np.flatnonzero(is_first), len(rows)).astype("int32")
+    lists = pa.ListArray.from_arrays(
+        offsets, pa.array(rows["step"].to_numpy("object"), pa.string(), from_pandas=True)
+    )
+    alerts = rows.loc[is_first, alert].reset_index(drop=True)
+    return alerts.assign(opt_out_procedure=pd.Series(pd.array(lists, LISTS_DTYPE), alerts.index))
 
 
 def _service_history(ids: pa.Array, lists: pa.ListArray) -> pa.Table:

@@ -7,6 +7,7 @@ from datetime import date, datetime, timedelta
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 import exposurekit
@@ -73,9 +74,9 @@ class ReportData:
 
     @cached_property
     def open_records(self) -> pd.DataFrame:
-        """The records that are open."""
+        """The site and status of each record that is open."""
         records = self["records"]
-        return records[analysis.is_open(records["status"])]
+        return records.loc[analysis.is_open(records["status"]), ["site", "status"]]
 
     @cached_property
     def manual_work(self) -> tuple[int, int, int, str]:
@@ -388,12 +389,16 @@ def _listed(table: pd.DataFrame) -> pd.DataFrame:
 
 def _listed_names(records: pd.DataFrame) -> dict[int, str]:
     """The name that most listings of each person show, first name first; on a tie, the first in alphabetical order."""
-    stripped = records["name"].str.strip().str.replace(_LAST_NAME_FIRST, r"\2 \1", regex=True)
-    names = stripped.where(stripped != "")
-    counts = records.assign(name=names).groupby("user_id")["name"].value_counts(sort=False).reset_index()
+    of_row, distinct = pd.factorize(records["name"])
+    stripped = (
+        pd.Series(distinct, dtype="str").str.strip().str.replace(_LAST_NAME_FIRST, r"\2 \1", regex=True)
+    )
+    of_distinct, names = pd.factorize(stripped.where(stripped != ""), sort=True)
+    rows = pd.DataFrame({"user_id": records["user_id"], "name": np.append(of_distinct, -1)[of_row]})
+    counts = rows[rows["name"] >= 0].value_counts(sort=False).reset_index()
     most_first = counts.sort_values(["count", "name"], ascending=[False, True], kind="stable")
     first = most_first.drop_duplicates("user_id")
-    return dict(zip(first["user_id"].tolist(), first["name"].tolist(), strict=True))
+    return dict(zip(first["user_id"].tolist(), names[first["name"]].tolist(), strict=True))
 
 
 def _first_observation(runs: pd.DataFrame) -> datetime:

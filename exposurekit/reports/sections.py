@@ -234,7 +234,7 @@ def _facts(data: ReportData) -> Iterator[Fact]:
     missed = f"{data.incomplete_text} of {data.people:,} people were not observed completely in the last run"
     observed = "" if data.incomplete else f"{complete} observed in the last run"
     yield Fact("open listings", f"{len(open_now):,}", missed if data.incomplete else of_all, detail=observed)
-    removed = int((records["status"].astype("str") == REMOVED).sum())
+    removed = int((records["status"] == REMOVED).sum())
     share = removed / len(records) if len(records) else float("nan")
     absent = int(records["status"].isin(analysis.NOT_LISTED).sum())
     besides = f"; {absent:,} vanished or are unknown" if absent else ""
@@ -266,7 +266,7 @@ def _change_facts(data: ReportData) -> Iterator[Fact]:
 
 
 def _score_sum(data: ReportData) -> str:
-    status = data.open_records["status"].astype("str")
+    status = data.open_records["status"]
     n = {name: int((status == name).sum()) for name in (DISCOVERED, PENDING_REMOVAL)}
     n |= {OTHER: len(status) - sum(n.values()), PAGE: len(data["links"])}
     words = {OTHER: "in other statuses", PAGE: "page" if n[PAGE] == 1 else "pages"}

@@ -423,6 +423,24 @@ def test_the_steps_of_an_exposure_are_accepted_unchanged():
     pd.testing.assert_frame_equal(queue[table.columns.drop("group")], table.drop(columns="group"))
 
 
+def test_the_steps_of_an_alert_return_to_one_cell():
+    """`frames.procedures_from_steps` is the opposite of `frames.steps_from_alerts`, whatever the order of the steps."""
+    page = {
+        "text": "",
+        "html": "",
+        "source_type": "link",
+        "source": {"link": {"url": None, "title": "A page"}},
+    }
+    several = [page | {"opt_out_procedure": texts} for texts in (["Open it", "Press Remove"], [], ["Write."])]
+    tables = frames.from_alerts({9: [Alert.model_validate(one) for one in several], 5: []})
+    columns = ["user_id", "alert_number", "opt_out_procedure"]
+    expected = tables["alerts"].loc[[0, 2], columns].reset_index(drop=True)
+    for steps in (tables["steps"], tables["steps"][::-1]):
+        pd.testing.assert_frame_equal(frames.procedures_from_steps(steps), expected)
+    nothing = frames.procedures_from_steps(tables["steps"].head(0))
+    assert nothing.dtypes.tolist() == expected.dtypes.tolist()
+
+
 def test_the_index_is_ignored_and_the_table_stays_unchanged():
     table = steps(
         alert(1, 0, 7, ticks=("done", None)), alert(2, 0, 8, site="B"), alert(2, 1, url="https://b.example")
