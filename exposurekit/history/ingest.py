@@ -337,7 +337,7 @@ def collection_runs(store: Store) -> pa.Table:
 
 def last_seq(store: Store) -> int:
     """Return the number of the newest run; 0 if there is none."""
-    return max(runs_table(store)["seq"].to_pylist(), default=0)
+    return pc.max(store.rows("runs")["seq"]).as_py() or 0
 
 
 def _read_rows(cursor: Any, text: str, parameters: Mapping[str, Any]) -> pa.Table:

@@ -93,10 +93,10 @@ class HistoryReader:
         0
         """
         self.store.check_exists()
-        rows = self.store.rows("runs").sort_by("seq").to_pylist()
+        rows = self.store.rows("runs").sort_by([("seq", "descending")]).slice(0, 1).to_pylist()
         if not rows:
             raise EmptyHistory("This history is empty: call collect() first")
-        return run_from_row(rows[-1])
+        return run_from_row(rows[0])
 
     def people(self) -> pd.DataFrame:
         """List all people who were ever in a run: ``user_id``, ``listed``, ``last_complete_at`` (start of the last full load), ...

@@ -35,6 +35,15 @@ def history(served_exposure, tmp_path):
     return history
 
 
+def test_a_small_table_is_read_again_only_after_a_write(history):
+    reader, writer = Store(history.path), Store(history.path)
+    rows = reader.rows("runs")
+    assert reader.rows("runs") is rows
+    assert rows.num_rows == RUNS
+    writer.append("runs", rows.slice(0, 1))
+    assert reader.rows("runs").num_rows == RUNS + 1
+
+
 def files_by_bucket(store, name="changes"):
     return [*Counter(bucket for bucket, _ in store.file_sizes(name)).values()]
 

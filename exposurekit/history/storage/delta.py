@@ -56,6 +56,7 @@ class Store(Location):
     def __init__(self, path: str | Path, storage_options: Mapping[str, str] | None = None) -> None:
         super().__init__(path, storage_options)
         self._opened: dict[str, DeltaTable] = {}
+        self._rows: dict[str, tuple[tuple[str, ...], pa.Table]] = {}  # of small tables, with their files
         self._reading = threading.Lock()
         self._locks: set[str] = set()  # that this store has
         # Tables that no other process can have changed since they were read.
@@ -87,14 +88,21 @@ class Store(Location):
         for _ in range(MAX_TRIES):
             try:
                 table = self.table(name)
-                if table is None:
-                    return TABLES[name].schema.empty_table()
-                return self._dataset(name, table).to_table()
+                return TABLES[name].schema.empty_table() if table is None else self._read(name, table)
             except FileNotFoundError:  # vacuumed since it was listed
                 continue
             except (OSError, pa.ArrowException):
                 break
         raise CorruptHistory
+
+    def _read(self, name: str, table: DeltaTable) -> pa.Table:
+        """Read a table again only if it has other files: these never change, and each run and query needs its rows."""
+        files = tuple(table.file_uris())
+        files_before, rows = self._rows.get(name, ((), None))
+        if rows is None or files != files_before:
+            rows = self._dataset(name, table).to_table()
+            self._rows[name] = (files, rows)
+        return rows
 
     def sizes(self, name: str) -> list[tuple[str, int, int]]:
         """Return the URI, number of rows and greatest seq (0: unknown) of each file of a table."""
