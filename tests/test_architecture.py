@@ -115,7 +115,6 @@ ENTRY_POINTS = {
     "phonenumbers": {"service.scanning.normalize"},
     "alembic": {"service.storage.migrations"},
     "cachetools": {"service.scanning.politeness"},
-    "limits": {"service.api.rate_limits"},
     "prometheus_client": {"service.api.metrics"},
     "protego": {"service.scanning.politeness"},
     "sqlite3": {"monitor.sqlite", "monitor.webhooks.store", "service.storage.backends"},

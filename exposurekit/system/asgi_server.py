@@ -8,8 +8,9 @@ import os
 import signal
 import socket
 import threading
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 import uvicorn
@@ -19,6 +20,11 @@ from exposurekit.system.connections import Connections, limit_repeats, raise_fil
 
 LOOPBACK = "127.0.0.1"
 KEEP_ALIVE_S, GRACE_S = 75, 10
+# uvloop accepts one connection of a listener in an iteration, so that a client behind a thousand others would wait for a
+# thousand iterations. A listener is duplicated; less if there may be few connections: of those that are accepted at once,
+# none has been read from when one has to be closed.
+ACCEPTS_MAX, CONNECTIONS_AN_ACCEPT = 16, 100
+STARTS_MAX = 8  # requests that begin in one iteration of the event loop; a refused one takes 0.2 ms
 _log = logging.getLogger("exposurekit.system.asgi_server")
 
 Scope = MutableMapping[str, Any]
@@ -44,9 +50,10 @@ def serve(
     """
     raise_files_max()
     limit_repeats()
-    with _bound_socket(host, port) as listener:
-        server = _Server(app, connections, trusted_proxies)
-        server.run([listener])
+    bounds = connections or Connections()
+    with _bound_socket(host, port) as listener, _duplicated(listener, bounds) as listeners:
+        server = _Server(app, bounds, trusted_proxies)
+        server.run(listeners)
         if server.failure is not None:
             raise server.failure
 
@@ -65,10 +72,11 @@ def running(
 
     Unless `is_announced`, the log does not say where it listens.
     """
-    with _bound_socket(host, port) as listener:
-        server = _Server(app, connections, trusted_proxies, is_announced=is_announced)
+    bounds = connections or Connections()
+    with _bound_socket(host, port) as listener, _duplicated(listener, bounds) as listeners:
+        server = _Server(app, bounds, trusted_proxies, is_announced=is_announced)
         thread = threading.Thread(
-            target=server.run_quietly, args=(listener,), name="exposurekit-serving", daemon=True
+            target=server.run_quietly, args=(listeners,), name="exposurekit-serving", daemon=True
         )
         try:
             thread.start()
@@ -82,20 +90,63 @@ def running(
                 raise server.failure
 
 
+class FairStart:
+    """Requests begin a few in each iteration of the event loop, and those of each address in turn.
+
+    So that thousands that arrive at once, as many as connections may send, do not keep another's waiting, even if each
+    of them only takes the time to be refused.
+
+    >>> asyncio.run(FairStart().wait("192.0.2.1"))
+    """
+
+    def __init__(self, starts_max: int = STARTS_MAX) -> None:
+        self._starts_max = starts_max
+        self._left = starts_max  # in this iteration
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+
+    async def wait(self, address: str) -> None:
+        """Return when a request of this address may begin."""
+        loop = asyncio.get_running_loop()
+        if self._left == self._starts_max:
+            loop.call_soon(self._renew, loop)
+        if self._left and not self._waiting:
+            self._left -= 1
+            return
+        turn = loop.create_future()
+        self._waiting.setdefault(address, deque()).append(turn)
+        await turn
+
+    def _renew(self, loop: asyncio.AbstractEventLoop) -> None:
+        """In the next iteration as many begin again; those that wait come first."""
+        self._left = self._starts_max
+        while self._left and self._waiting:
+            address = next(iter(self._waiting))
+            turns = self._waiting.pop(address)
+            turn = turns.popleft()
+            if turns:
+                self._waiting[address] = turns  # behind the other addresses
+            if not turn.done():  # otherwise it was cancelled
+                self._left -= 1
+                turn.set_result(None)
+        if self._left < self._starts_max:
+            loop.call_soon(self._renew, loop)
+
+
 class _Server(uvicorn.Server):
     """uvicorn that keeps the reason of a failed start, and exits cleanly on a signal."""
 
     def __init__(
         self,
         app: App,
-        connections: Connections | None,
+        connections: Connections,
         trusted_proxies: Sequence[str],
         *,
         is_announced: bool = True,
     ) -> None:
         self._app = app
         self._is_announced = is_announced
-        self._connections = connections or Connections()
+        self._connections = connections
+        self._starts = FairStart()
         self.ready = threading.Event()
         self.failure: BaseException | None = None
         super().__init__(
@@ -122,7 +173,7 @@ class _Server(uvicorn.Server):
         if not self.started:
             raise self.failure or ConfigurationError("the application did not start, for an unknown reason")
         self._sweeping = asyncio.create_task(self._connections.sweep())
-        for listener in sockets or ():
+        for listener in (sockets or ())[:1]:  # the others are its duplicates
             if not _is_loopback(listener.getsockname()[0]):
                 _log.warning("keys and personal data are sent unencrypted: put a proxy with TLS in front")
             if self._is_announced:
@@ -134,10 +185,10 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
         self._sweeping.cancel()
 
-    def run_quietly(self, listener: socket.socket) -> None:
+    def run_quietly(self, listeners: list[socket.socket]) -> None:
         """Run in a thread; keep an exception for the caller."""
         try:
-            self.run([listener])
+            self.run(listeners)
         except BaseException as failure:  # noqa: BLE001  raised again in the other thread
             self.failure = failure
         finally:
@@ -159,6 +210,8 @@ class _Server(uvicorn.Server):
 
     async def _record_failure(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "lifespan":
+            client = scope.get("client")
+            await self._starts.wait(client[0] if client else "")
             await self._app(scope, receive, send)
             return
 
@@ -193,6 +246,14 @@ def _bound_socket(host: str, port: int) -> Iterator[socket.socket]:
             yield listener
         return
     raise ConfigurationError(f"cannot listen on {host} port {port}: {problem}")
+
+
+@contextmanager
+def _duplicated(listener: socket.socket, connections: Connections) -> Iterator[list[socket.socket]]:
+    """Yield a listener and its duplicates."""
+    accepts = min(ACCEPTS_MAX, connections.most // CONNECTIONS_AN_ACCEPT)
+    with ExitStack() as stack:
+        yield [listener, *(stack.enter_context(listener.dup()) for _ in range(accepts - 1))]
 
 
 def _bound(host: str, port: int) -> socket.socket:

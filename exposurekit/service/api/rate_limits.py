@@ -6,23 +6,20 @@ are also counted per address, for all keys together, with ten times the limit. B
 Failures never block a request with valid credentials: otherwise anybody who sees a key in a URL could lock the
 integrator out.
 
-Each process counts for itself, in memory. Of the `limits` package's strategies, the fixed window is the one that
-forgets unused keys; across the edge of two windows it allows twice the rate.
+Each process counts for itself, in memory, in windows of a fixed length; across the edge of two windows twice the rate is
+possible. (The `limits` package starts a thread for each window, while the request waits.)
 """
 
 import math
-import time
+from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from time import monotonic
 
 from exposurekit.service.errors import ApiError
 
-if TYPE_CHECKING:
-    from limits import RateLimitItem
-
 REQUESTS_PER_SECOND = 200  # per key and address
 REFUSALS_PER_MINUTE = 20  # responses 401
-BURST_S = 10
+BURST_S, MINUTE_S = 10, 60
 KEYS_AN_ADDRESS = 10  # the limit of an address, as a multiple of a key's
 TOO_MANY, UNAUTHORIZED = 429, 401
 
@@ -39,30 +36,35 @@ class RateLimiter:
     """Counts requests and failed authentications."""
 
     def __init__(self, limits: Limits) -> None:
-        # Loaded late: it takes half a second, and --help needs only the numbers above.
-        from limits import RateLimitItemPerMinute, RateLimitItemPerSecond
-        from limits.storage import MemoryStorage
-        from limits.strategies import FixedWindowRateLimiter
-
-        self._requests = RateLimitItemPerSecond(limits.requests_per_second * BURST_S, BURST_S)
-        self._failures = RateLimitItemPerMinute(limits.refusals_per_minute)
-        self._address_failures = RateLimitItemPerMinute(limits.refusals_per_minute * KEYS_AN_ADDRESS)
-        self._window = FixedWindowRateLimiter(MemoryStorage())
+        self._requests = _Window(BURST_S, limits.requests_per_second * BURST_S)
+        self._failures = _Window(MINUTE_S, limits.refusals_per_minute)
+        self._address_failures = _Window(MINUTE_S, limits.refusals_per_minute * KEYS_AN_ADDRESS)
 
     def check(self, client_key: str) -> None:
         """Count a request; raises `ApiError` 429 with the time to wait if there are too many."""
-        if not self._window.hit(self._requests, "requests", client_key):
-            raise self._too_many_requests("too many requests", self._requests, "requests", client_key)
+        self._requests.count(client_key, "too many requests")
 
     def count_error(self, client_key: str, address: str, status: int) -> None:
         """Count an error response; raises `ApiError` 429 after too many 401s with this key, or from this address."""
-        if status != UNAUTHORIZED:
-            return
-        counters = ((self._address_failures, "address", address), (self._failures, "refusals", client_key))
-        exceeded = [counter for counter in counters if not self._window.hit(*counter)]
-        if exceeded:
-            raise self._too_many_requests("too many failed authentications", *exceeded[0])
+        if status == UNAUTHORIZED:
+            # The address first: beyond its limit, keys that it invents take no memory.
+            self._address_failures.count(address, "too many failed authentications")
+            self._failures.count(client_key, "too many failed authentications")
 
-    def _too_many_requests(self, message: str, item: "RateLimitItem", kind: str, client_key: str) -> ApiError:
-        seconds = self._window.get_window_stats(item, kind, client_key).reset_time - time.time()
-        return ApiError(TOO_MANY, message, retry_after_s=max(1, math.ceil(seconds)))
+
+class _Window:
+    """Counts by name until its time is over, then anew."""
+
+    def __init__(self, seconds: float, most: int) -> None:
+        self._seconds, self._most = seconds, most
+        self._counts = Counter[str]()
+        self._ends_at = 0.0
+
+    def count(self, name: str, message: str) -> None:
+        now = monotonic()
+        if now >= self._ends_at:
+            self._counts.clear()
+            self._ends_at = now + self._seconds
+        self._counts[name] += 1
+        if self._counts[name] > self._most:
+            raise ApiError(TOO_MANY, message, retry_after_s=max(1, math.ceil(self._ends_at - now)))
