@@ -39,8 +39,8 @@ from exposurekit.service.storage.encryption import Vault
 KEY = bytes(32)
 SEED = 5
 LARGE = {
-    "aliases": [{"first_name": "A" * 900, "last_name": "B" * 900} for _ in range(199)],
-    "addresses": [{"address1": "C" * 900, "city": "Oak", "state": "CA"} for _ in range(199)],
+    "aliases": [{"first_name": "A" * 200, "last_name": "B" * 200} for _ in range(99)],
+    "addresses": [{"address1": "C" * 200, "city": "Oak", "state": "CA"} for _ in range(99)],
 }
 ALTERED = {"aliases": "last_name", "addresses": "address1"}
 CONNECTIONS = 2_000
@@ -158,7 +158,7 @@ async def fatten(client: httpx.AsyncClient, one: Integrator) -> None:
     user_id, secret = random.choice(one.people[:20])  # noqa: S311
     path, query = f"{one.path}/{user_id}.json", one.query(secret=secret)
     person = (await client.get(path, params=query)).json()["user"]
-    text = random.choice("DEFGH") * 900  # noqa: S311
+    text = random.choice("DEFGH") * 200  # noqa: S311
     again = {
         name: [{"id": item["id"], altered: text} for item in person[name]]
         for name, altered in ALTERED.items()

@@ -1,7 +1,7 @@
 """The lists of a person, item by item: appended, updated, deleted. Reads no request."""
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -22,7 +22,8 @@ from exposurekit.service.storage.tables import user_items
 
 Fields = dict[str, str]
 T = TypeVar("T")
-_PART = 100  # items that are written before other requests have a turn
+TEXTS_MAX = 64 << 10  # spec does not say: the bytes of all texts in a user's lists
+_PART = 50  # items that are written before other requests have a turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,7 @@ async def update_items(session: Session, user_id: int, lists: Mapping[str, Seque
     """Update the lists that are in ``lists``; None clears one. Return whether anything changed.
 
     An item without id is appended, or ignored with ``_destroy``. An item with id is updated (absent fields stay), or
-    deleted with ``_destroy``. Raises `ApiError` 400 if an id is not in that list of the user, or a list gets too long.
+    deleted with ``_destroy``. Raises `ApiError` 400 if an id is not in that list of the user, or the lists get too long.
     """
     requested = {kind: lists[kind] for kind in KINDS if kind in lists}
     if not requested:
@@ -98,6 +99,7 @@ async def update_items(session: Session, user_id: int, lists: Mapping[str, Seque
         plans[kind] = _plan_changes(kind, stored[kind], items)
         if len(items or ()) > _PART:
             await asyncio.sleep(0)
+    _check_size(stored, plans)
     if problems := [problem for plan in plans.values() for problem in plan.problems]:
         raise ApiError(400, *problems)
     for kind, plan in plans.items():
@@ -111,6 +113,27 @@ class _Plan:
     updated: dict[int, Fields] = field(default_factory=dict)
     appended: list[Fields] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+
+    def applied_to(self, stored: Mapping[int, Fields]) -> Iterator[Fields]:
+        """Yield the list's items as they will be."""
+        gone = {*self.deleted}
+        yield from (self.updated.get(key, fields) for key, fields in stored.items() if key not in gone)
+        yield from self.appended
+
+
+def _check_size(stored: Mapping[str, Mapping[int, Fields]], plans: Mapping[str, _Plan]) -> None:
+    """Add a problem to each list that grows if all lists together have too much text, and more than before."""
+    before = {kind: _bytes(items.values()) for kind, items in stored.items()}
+    after = before | {kind: _bytes(plan.applied_to(stored[kind])) for kind, plan in plans.items()}
+    if sum(after.values()) <= max(TEXTS_MAX, sum(before.values())):
+        return
+    for kind, plan in plans.items():
+        if after[kind] > before[kind]:
+            plan.problems.append(f"{kind} is too long: a user's lists have at most {TEXTS_MAX:,} bytes")
+
+
+def _bytes(items: Iterable[Fields]) -> int:
+    return len("".join(text for fields in items for text in fields.values()).encode())
 
 
 def _plan_changes(kind: str, stored: Mapping[int, Fields], items: Sequence[Item] | None) -> _Plan:

@@ -7,7 +7,7 @@ import pytest
 from support.services import JANE, a_service, at_work, json_body
 
 from exposurekit.contract.models import UserPage, UserReply
-from exposurekit.service.accounts import integrators
+from exposurekit.service.accounts import integrators, user_items
 
 FULL = {
     "middle_name": "Quentin",
@@ -156,10 +156,31 @@ def test_an_update_with_an_unknown_item_changes_nothing(service, whose):
     assert service.get(other)["user"] == other
 
 
-def test_a_list_has_a_maximum_of_200_items(service):
-    user = service.create(emails=[{"address": f"{number}@x.example"} for number in range(200)])
+def test_a_list_has_a_maximum_of_100_items(service):
+    user = service.create(emails=[{"address": f"{number}@x.example"} for number in range(100)])
     response = service.call("PUT", f"/users/{user['id']}", user, json={"emails": "one@more.example"})
-    assert (response.status_code, response.json()) == (400, {"error": "emails has more than 200 items"})
+    assert (response.status_code, response.json()) == (400, {"error": "emails has more than 100 items"})
+
+
+def test_the_lists_of_a_user_have_a_maximum_of_text(service):
+    """Bytes, not characters."""
+    user = service.create(aliases=[{"first_name": "\u674e" * 250, "last_name": "Doe"} for _ in range(80)])
+    more = {"emails": [{"address": "\u674e" * 200} for _ in range(10)]}
+    response = service.call("PUT", f"/users/{user['id']}", user, json=more)
+    problem = "emails is too long: a user's lists have at most 65,536 bytes"
+    assert (response.status_code, response.json()) == (400, {"error": problem})
+    assert service.update(user, middle_name="Q")["emails"] == user["emails"]
+
+
+def test_lists_that_are_too_long_may_become_shorter(service, monkeypatch):
+    user = service.create(aliases=[{"first_name": "Janie", "last_name": "Doe"}])
+    monkeypatch.setattr(user_items, "TEXTS_MAX", 10)
+    alias = {"id": user["aliases"][0]["id"]}
+    assert service.update(user, aliases=[alias | {"first_name": "Jan"}])["aliases"][0]["first_name"] == "Jan"
+    response = service.call(
+        "PUT", f"/users/{user['id']}", user, json={"aliases": [alias | {"first_name": "Jane"}]}
+    )
+    assert response.status_code == 400
 
 
 def test_concurrent_updates_all_succeed(service):

@@ -72,7 +72,7 @@ EMAIL_LISTS = (
 FULL_NAMES = {"Janie Doe": ("Janie", "Doe"), "Mary Ann  Doe": ("Mary Ann", "Doe"), "Cher": ("Cher", "")}
 NUMBERS = {"+1 (555) 123-4567": "15551234567", "555.123.4567": "5551234567", 5551234567: "5551234567"}
 DATES = (-86_400, "-86400", "1969-12-31", "1969/12/31 00:00:00 +0000")
-UNUSUAL_TEXTS = ("a\tb\nc", "x" * 1000, "Zoë 李 🎈", "<b>&", "O'Neil")
+UNUSUAL_TEXTS = ("a\tb\nc", "x" * 255, "Zoë 李 🎈", "<b>&", "O'Neil")
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_an_invalid_phone_number_is_rejected(value):
     ("number", "is_accepted"),
     [
         *((number, True) for number in ("555 123-4567", "+1 (555) 123/45.67", "5", "", " ")),
-        *((number, False) for number in ("555-CALL", "+", "1;2", "5\x00", "5" * 1001)),
+        *((number, False) for number in ("555-CALL", "+", "1;2", "5\x00", "5" * 256)),
     ],
 )
 def test_a_phone_number_is_accepted_as_its_schema_says(number, is_accepted):
@@ -151,7 +151,7 @@ INVALID = {
     "limit": (0, -1, 1001, "1001", "ten", 1.0, True, "1_0", "0x1", [1], str(2**63)),
     "offset": (-1, 2**63, "x"),
     "first_name": (
-        *("a\x00b", "a\x1bb", "a\x7fb", "a\x85b", "\ud800", "a\ufffeb", "x" * 1001, 5, ["a"], {"a": 1}),
+        *("a\x00b", "a\x1bb", "a\x7fb", "a\x85b", "\ud800", "a\ufffeb", "x" * 256, 5, ["a"], {"a": 1}),
     ),
 }
 
@@ -174,7 +174,7 @@ def test_an_invalid_value_is_rejected(name, value):
         ([{"id": "1" * 5000}], "emails[0][id] is invalid"),
         ([{"_destroy": "perhaps"}], "emails[0][_destroy] is invalid"),
         ([5], "emails[0] is invalid"),
-        ([{"address": "a"}] * 201, "emails is invalid"),
+        ([{"address": "a"}] * 101, "emails is invalid"),
         ("[{]", "emails is invalid"),
         (7, "emails is invalid"),
     ],

@@ -15,10 +15,10 @@ from exposurekit.service.api.turns import Turns
 from exposurekit.service.errors import ApiError
 
 COSTLY_S = 0.02
-LONG = "x" * 900
+LONG = "x" * 200
 LARGE = {
-    "aliases": [{"first_name": LONG, "last_name": LONG} for _ in range(199)],
-    "addresses": [{"address1": LONG, "city": "Oak", "state": "CA"} for _ in range(199)],
+    "aliases": [{"first_name": LONG, "last_name": LONG} for _ in range(99)],
+    "addresses": [{"address1": LONG, "city": "Oak", "state": "CA"} for _ in range(99)],
 }
 
 ALTERED = {"aliases": "last_name", "addresses": "address1"}
