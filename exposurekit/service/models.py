@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+REMOVAL_FIELDS = "user_fields_required_for_removal"
 VERDICTS = "possible", "quarantined", "rejected"  # of a candidate
 
 
@@ -46,7 +47,7 @@ class Listing:
             **{name: getattr(self, name) for name in _VALUES},
             **{name: list(getattr(self, name)) for name in _LISTS},
             "query": None if self.query is None else dict(self.query),
-            "user_fields_required_for_removal": list(site.user_fields_required_for_removal),
+            REMOVAL_FIELDS: list(site.user_fields_required_for_removal),
         }
 
     @classmethod
@@ -78,5 +79,5 @@ def record_resource(
     record = {"id": record_id, "name": stored["name"], "site": site, "status": status}
     record |= {name: stored[name] for name in ("age", "href", *_LISTS, "reference_id")}
     if with_removal_fields:
-        record["user_fields_required_for_removal"] = stored["user_fields_required_for_removal"]
+        record[REMOVAL_FIELDS] = stored[REMOVAL_FIELDS]
     return record

@@ -20,11 +20,10 @@ from exposurekit.system.connections import Connections, limit_repeats, raise_fil
 
 LOOPBACK = "127.0.0.1"
 KEEP_ALIVE_S, GRACE_S = 75, 10
-# uvloop accepts one connection of a listener in an iteration, so that a client behind a thousand others would wait for a
-# thousand iterations. A listener is duplicated; less if there may be few connections: of those that are accepted at once,
-# none has been read from when one has to be closed.
-ACCEPTS_MAX, CONNECTIONS_AN_ACCEPT = 16, 100
-STARTS_MAX = 8  # requests that begin in one iteration of the event loop; a refused one takes 0.2 ms
+STARTS_MAX = 8  # requests that begin in one iteration of the event loop; a refused one takes 0.1 ms
+# uvloop accepts one connection of a listener in an iteration, so that a client behind a thousand others waits for a
+# thousand iterations: each listener is duplicated.
+ACCEPTS_MAX = 4
 _log = logging.getLogger("exposurekit.system.asgi_server")
 
 Scope = MutableMapping[str, Any]
@@ -50,9 +49,8 @@ def serve(
     """
     raise_files_max()
     limit_repeats()
-    bounds = connections or Connections()
-    with _bound_socket(host, port) as listener, _duplicated(listener, bounds) as listeners:
-        server = _Server(app, bounds, trusted_proxies)
+    with _bound_socket(host, port) as listener, _duplicated(listener) as listeners:
+        server = _Server(app, connections, trusted_proxies)
         server.run(listeners)
         if server.failure is not None:
             raise server.failure
@@ -72,9 +70,8 @@ def running(
 
     Unless `is_announced`, the log does not say where it listens.
     """
-    bounds = connections or Connections()
-    with _bound_socket(host, port) as listener, _duplicated(listener, bounds) as listeners:
-        server = _Server(app, bounds, trusted_proxies, is_announced=is_announced)
+    with _bound_socket(host, port) as listener, _duplicated(listener) as listeners:
+        server = _Server(app, connections, trusted_proxies, is_announced=is_announced)
         thread = threading.Thread(
             target=server.run_quietly, args=(listeners,), name="exposurekit-serving", daemon=True
         )
@@ -109,7 +106,7 @@ class FairStart:
         loop = asyncio.get_running_loop()
         if self._left == self._starts_max:
             loop.call_soon(self._renew, loop)
-        if self._left and not self._waiting:
+        if self._left and address not in self._waiting:
             self._left -= 1
             return
         turn = loop.create_future()
@@ -117,9 +114,9 @@ class FairStart:
         await turn
 
     def _renew(self, loop: asyncio.AbstractEventLoop) -> None:
-        """In the next iteration as many begin again; those that wait come first."""
+        """In the next iteration as many begin again; half of them may be of addresses of which none waits."""
         self._left = self._starts_max
-        while self._left and self._waiting:
+        while self._left > self._starts_max // 2 and self._waiting:
             address = next(iter(self._waiting))
             turns = self._waiting.pop(address)
             turn = turns.popleft()
@@ -138,14 +135,14 @@ class _Server(uvicorn.Server):
     def __init__(
         self,
         app: App,
-        connections: Connections,
+        connections: Connections | None,
         trusted_proxies: Sequence[str],
         *,
         is_announced: bool = True,
     ) -> None:
         self._app = app
         self._is_announced = is_announced
-        self._connections = connections
+        self._connections = connections or Connections()
         self._starts = FairStart()
         self.ready = threading.Event()
         self.failure: BaseException | None = None
@@ -249,11 +246,10 @@ def _bound_socket(host: str, port: int) -> Iterator[socket.socket]:
 
 
 @contextmanager
-def _duplicated(listener: socket.socket, connections: Connections) -> Iterator[list[socket.socket]]:
+def _duplicated(listener: socket.socket) -> Iterator[list[socket.socket]]:
     """Yield a listener and its duplicates."""
-    accepts = min(ACCEPTS_MAX, connections.most // CONNECTIONS_AN_ACCEPT)
     with ExitStack() as stack:
-        yield [listener, *(stack.enter_context(listener.dup()) for _ in range(accepts - 1))]
+        yield [listener, *(stack.enter_context(listener.dup()) for _ in range(ACCEPTS_MAX - 1))]
 
 
 def _bound(host: str, port: int) -> socket.socket:

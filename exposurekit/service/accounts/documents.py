@@ -18,7 +18,7 @@ from sqlalchemy import and_, bindparam
 from exposurekit.contract import codec
 from exposurekit.service.accounts import user_items
 from exposurekit.service.accounts.user_items import KINDS
-from exposurekit.service.models import record_resource
+from exposurekit.service.models import REMOVAL_FIELDS, record_resource
 from exposurekit.service.storage import tables
 from exposurekit.service.storage.database import DAMAGED, Session
 from exposurekit.service.storage.encryption import DecryptionError
@@ -66,20 +66,39 @@ async def show(session: Session, account: Account, *, with_removal_fields: bool 
     return user | _flags(account)
 
 
-async def write(session: Session, user_id: int) -> None:
-    """Write a user's document, unless they were erased or it cannot be built; the user must be locked."""
+async def show_changed(session: Session, account: Account) -> dict[str, Any]:
+    """Return a user as `show` does at the end of a transaction that changed them, and write their document now.
+
+    Both need every row of the user, which takes most of the time of a change.
+    """
+    user = await write(session, account.id)
+    if user is None:
+        return await show(session, account)
+    session.is_done((write, account.id))
+    records = [
+        {name: value for name, value in record.items() if name != REMOVAL_FIELDS}
+        for record in user["records"]
+    ]
+    return user | {"records": records} | _flags(account)
+
+
+async def write(session: Session, user_id: int) -> dict[str, Any] | None:
+    """Write a user's document and return it; the user must be locked.
+
+    None: they were erased, or it cannot be built.
+    """
     rows = await session.rows(_ROW, {"user_id": user_id})
     if not rows:
-        return
+        return None
     version, secret, ciphertext = rows[0]
     try:
         account = Account(user_id, session.decrypt(SECRET, user_id, secret), ciphertext, False, False)
         user = await _without_flags(session, account, with_removal_fields=True)
     except DecryptionError:
-        return  # `service check` names the row
+        return None  # `service check` names the row
     except Exception as fault:  # noqa: BLE001  the change counts; Get user builds its response from the rows
         _log.error("document=unwritten user=%d fault=%s", user_id, type(fault).__name__)
-        return
+        return None
     document = {
         "user_id": user_id,
         "new_version": version,
@@ -87,6 +106,7 @@ async def write(session: Session, user_id: int) -> None:
     }
     if not await session.run(_UPDATE, document):
         await session.run(_INSERT, document)
+    return user
 
 
 async def missing(session: Session, *, after: int, limit: int) -> Sequence[int]:

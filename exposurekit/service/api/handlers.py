@@ -64,18 +64,18 @@ async def _create_user(call: ApiCall, principal: Principal, values: Mapping[str,
     async with context.database.reading() as session:  # before it waits for a scan
         is_scanned = await users.check_may_create(session, principal.integrator_id)
     if values.get("async") or not is_scanned:
-        async with context.database.writing() as session:
+        async with call.turn.alone(), context.database.writing() as session:
             account = await users.create(session, principal.integrator_id, values)
-            return {"user": await documents.show(session, account)}
+            return {"user": await documents.show_changed(session, account)}
     async with AsyncExitStack() as stack:
         async with call.turn.set_aside():
             scan = await stack.enter_async_context(context.scans.turn(principal.integrator_id))
         if await call.request.is_disconnected():
             raise ClientDisconnect  # it may have asked again: nobody is registered twice
-        async with context.database.writing() as session:
+        async with call.turn.alone(), context.database.writing() as session:
             account = await users.create(session, principal.integrator_id, values)
             if not account.is_scanning:
-                return {"user": await documents.show(session, account)}
+                return {"user": await documents.show_changed(session, account)}
             lease = await scan.acquire(session, account.id)
         async with call.turn.set_aside():
             await scan.wait_for(account.id, lease)
@@ -84,11 +84,11 @@ async def _create_user(call: ApiCall, principal: Principal, values: Mapping[str,
 
 
 async def _update_user(call: ApiCall, principal: Principal, values: Mapping[str, Any]) -> Payload:
-    async with call.context.database.writing() as session:
+    async with call.turn.alone(), call.context.database.writing() as session:
         account, changed = await users.update(session, _account(principal), values)
         if changed:  # an opt-out that lacked data or was refused may be possible now
             await removals.reconsider(session, account.id)
-        return {"user": await documents.show(session, account)}
+        return {"user": await documents.show_changed(session, account)}
 
 
 async def _list_users(session: Session, principal: Principal, values: Mapping[str, Any]) -> bytes:

@@ -5,10 +5,11 @@ one goes to the waiting client that has been charged least. A client is charged 
 the event loop: cost counts, not number. What may take long yields between its parts with ``asyncio.sleep(0)``.
 """
 
+import asyncio
 import types
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Hashable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, TypeVar
 
@@ -28,6 +29,7 @@ class _Client:
     charged_s: float
     requests: int = 0  # open ones: in a slot, waiting or set aside
     body_bytes: int = 0  # of the open ones
+    writes: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 class Turns:
@@ -65,7 +67,7 @@ class Turns:
         client = self._clients.setdefault(name, _Client(self._newest_charged_s))
         client.requests += 1
         client.body_bytes += body_bytes
-        turn = Turn(self._slots, name)
+        turn = Turn(self._slots, name, client.writes)
         try:
             if client.requests > REQUESTS_MAX or client.body_bytes > max(body_bytes, self._bodies_max):
                 raise ApiError(503, TOO_MANY, retry_after_s=RETRY_AFTER_S)
@@ -87,8 +89,9 @@ class Turns:
 class Turn:
     """The slot of one request."""
 
-    def __init__(self, slots: FairSlots, name: Hashable) -> None:
+    def __init__(self, slots: FairSlots, name: Hashable, writes: asyncio.Lock) -> None:
         self._slots = slots
+        self._writes = writes
         self._name = name
         self._is_taken = False
 
@@ -102,6 +105,10 @@ class Turn:
         if self._is_taken:
             self._is_taken = False
             self._slots.release(self._name)
+
+    def alone(self) -> AbstractAsyncContextManager[None]:
+        """Wait for the client's other writes: of the writes that wait for the database, one is of this client."""
+        return self._writes
 
     @asynccontextmanager
     async def set_aside(self) -> AsyncIterator[None]:

@@ -38,15 +38,20 @@ class Session:
     connection: AnyConnection = field(repr=False)
     vault: Vault
     clock: Clock
-    _before_commit: dict[Hashable, Callable[["Session"], Awaitable[None]]] | None = field(
+    _before_commit: dict[Hashable, Callable[["Session"], Awaitable[object]]] | None = field(
         default=None, repr=False
     )
 
-    def before_commit(self, key: Hashable, action: Callable[["Session"], Awaitable[None]]) -> None:
+    def before_commit(self, key: Hashable, action: Callable[["Session"], Awaitable[object]]) -> None:
         """Call an action once at the end of this write transaction, before it is committed; equal keys are one action."""
         if self._before_commit is None:
             raise LookupError("a read session commits nothing")
         self._before_commit.setdefault(key, action)
+
+    def is_done(self, key: Hashable) -> None:
+        """Do not call an action at the end: what it does has been done."""
+        if self._before_commit is not None:
+            self._before_commit.pop(key, None)
 
     def encrypt(self, part: str, user_id: int, value: Any) -> bytes:
         """Encrypt a value for one part of a user's data; it decrypts for no other part or user."""
@@ -192,7 +197,7 @@ class Database:
     async def writing(self) -> AsyncIterator[Session]:
         """Open a write session: committed at the end, rolled back after an exception. Do not nest."""
         async with self._backend.writing() as connection:
-            actions: dict[Hashable, Callable[[Session], Awaitable[None]]] = {}
+            actions: dict[Hashable, Callable[[Session], Awaitable[object]]] = {}
             session = Session(connection, self.vault, self.clock, actions)
             yield session
             for action in actions.values():

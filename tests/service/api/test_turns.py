@@ -105,6 +105,22 @@ async def test_a_client_has_only_its_slots(done):
 
 
 @in_event_loop
+async def test_a_client_writes_alone_and_then_another_does(done):
+    turns, database = Turns(), asyncio.Lock()
+
+    def write(name):
+        async def handle(turn):
+            async with turn.alone(), database:
+                await asyncio.sleep(0)
+            done.append(name)
+
+        return asyncio.create_task(turns.take(name[0], handle))
+
+    await asyncio.gather(*map(write, ("a0", "a1", "b0", "b1")))
+    assert done == ["a0", "b0", "a1", "b1"]
+
+
+@in_event_loop
 async def test_a_request_set_aside_leaves_its_slot(done):
     turns, gate = Turns(slots=1), asyncio.Event()
 
