@@ -129,11 +129,12 @@ class Item(BaseModel):
     @property
     def fields(self) -> dict[str, str]:
         """The fields that the request has, without ``id`` and ``_destroy``."""
-        return {name: value for name in self.names() if (value := getattr(self, name)) is not None}
+        values = self.__dict__
+        return {name: value for name in self.names() if (value := values[name]) is not None}
 
     @model_validator(mode="after")
     def _is_not_empty(self, info: ValidationInfo) -> Self:
-        if info.context and not (self.fields or self.id or self.destroy):
+        if info.context and not (self.id or self.destroy or self.fields):
             raise ValueError("no known field")  # do not silently ignore a misspelt name
         return self
 

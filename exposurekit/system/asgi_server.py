@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import gc
 import ipaddress
 import logging
 import os
@@ -169,6 +170,8 @@ class _Server(uvicorn.Server):
             await super().startup(sockets)
         if not self.started:
             raise self.failure or ConfigurationError("the application did not start, for an unknown reason")
+        if threading.current_thread() is threading.main_thread():  # otherwise the process is somebody else's
+            gc.freeze()  # what lives as long as the process: to go through it takes 60 ms, in which nobody is served
         self._sweeping = asyncio.create_task(self._connections.sweep())
         for listener in (sockets or ())[:1]:  # the others are its duplicates
             if not _is_loopback(listener.getsockname()[0]):

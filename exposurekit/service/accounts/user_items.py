@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, TypeVar
 
 from sqlalchemy import Executable, Row, bindparam, delete, insert, select, update
@@ -123,9 +124,12 @@ class _Plan:
 
 def _check_size(stored: Mapping[str, Mapping[int, Fields]], plans: Mapping[str, _Plan]) -> None:
     """Add a problem to each list that grows if all lists together have too much text, and more than before."""
+    new = {kind: plan.applied_to(stored[kind]) for kind, plan in plans.items()}
+    after = {kind: _bytes(new.get(kind, items.values())) for kind, items in stored.items()}
+    if sum(after.values()) <= TEXTS_MAX:
+        return
     before = {kind: _bytes(items.values()) for kind, items in stored.items()}
-    after = before | {kind: _bytes(plan.applied_to(stored[kind])) for kind, plan in plans.items()}
-    if sum(after.values()) <= max(TEXTS_MAX, sum(before.values())):
+    if sum(after.values()) <= sum(before.values()):
         return
     for kind, plan in plans.items():
         if after[kind] > before[kind]:
@@ -133,7 +137,7 @@ def _check_size(stored: Mapping[str, Mapping[int, Fields]], plans: Mapping[str, 
 
 
 def _bytes(items: Iterable[Fields]) -> int:
-    return len("".join(text for fields in items for text in fields.values()).encode())
+    return len("".join(chain.from_iterable(fields.values() for fields in items)).encode())
 
 
 def _plan_changes(kind: str, stored: Mapping[int, Fields], items: Sequence[Item] | None) -> _Plan:
