@@ -227,7 +227,10 @@ def _find_path(scope: Scope) -> _OperationPath | None:
 
 async def _operation_response(api: _Api, operation: Operation, scope: Scope, receive: Receive) -> Response:
     """Handle one request; count it and its errors if there are limits."""
-    client_key, address = _client_identity(api.context, scope)
+    key_digest = api.context.database.vault.fingerprint(scope["path_params"]["api_key"], API_KEY)
+    client = scope.get("client")
+    address = str(client[0]) if client else ""
+    client_key = f"{key_digest.hex()} {address}"
     if api.rate_limiter:
         api.rate_limiter.check(client_key)
     with ExitStack() as reserved:
@@ -235,6 +238,7 @@ async def _operation_response(api: _Api, operation: Operation, scope: Scope, rec
             scope,
             receive,
             operation,
+            key_digest,
             memory=api.memory,
             reserved=reserved,
             body_timeout_s=api.body_timeout_s,
@@ -251,11 +255,3 @@ async def _operation_response(api: _Api, operation: Operation, scope: Scope, rec
                 api.rate_limiter.count_error(client_key, address, refusal.status)
             raise
         return responses.encoded(body, encoding)
-
-
-def _client_identity(context: ApiContext, scope: Scope) -> tuple[str, str]:
-    """Return an identifier of the key and address, and the address."""
-    key = context.database.vault.fingerprint(scope["path_params"]["api_key"], API_KEY).hex()
-    client = scope.get("client")
-    address = str(client[0]) if client else ""
-    return f"{key} {address}", address

@@ -44,10 +44,8 @@ async def authenticate(session: Session, request: ApiRequest) -> Principal:
     that made the request unreadable.
     """
     user_id = _user_id(request)
-    digest = session.vault.fingerprint(request.api_key, integrators.API_KEY)
-    rows = await session.rows(
-        _PRINCIPAL, {"digest": digest, "user_id": NO_USER if user_id is None else user_id}
-    )
+    key = {"digest": request.key_digest, "user_id": NO_USER if user_id is None else user_id}
+    rows = await session.rows(_PRINCIPAL, key)
     row = _PrincipalRow(*rows[0]) if rows else None
     if row is None or not _equal(row.name, request.integration_name):
         raise ApiError(401, integrators.NOT_ACCEPTED)

@@ -1,7 +1,7 @@
 """Read a request's values from path, query, body and headers."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
@@ -44,21 +44,26 @@ class ApiRequest:
 
     operation: Operation
     integration_name: str
-    api_key: str = field(repr=False)
+    key_digest: bytes = field(repr=False)  # of the API key
     path: Values = field(repr=False)
     headers: RawHeaders = field(repr=False)
     query: bytes = field(repr=False)
     body: bytes = field(repr=False)
     problem: ApiError | None  # why the body is incomplete; raised once the key is checked
-    is_disconnected: Callable[[], Awaitable[bool]] = field(repr=False)
     scope: Scope = field(repr=False)
+    receive: Receive = field(repr=False)
     reserved: ExitStack = field(repr=False)  # the memory of the body, until it is parsed
+
+    async def is_disconnected(self) -> bool:
+        """Return whether the client is gone."""
+        return await Request(self.scope, self.receive).is_disconnected()
 
 
 async def receive(
     scope: Scope,
     receive: Receive,
     operation: Operation,
+    key_digest: bytes,
     *,
     memory: MemoryBudget,
     reserved: ExitStack,
@@ -66,21 +71,21 @@ async def receive(
 ) -> ApiRequest:
     """Receive a request; errors of the body are kept in `problem`, and its memory is reserved until it is parsed."""
     path: Values = {**scope["path_params"]}
-    name, api_key = path.pop("integration_name"), path["api_key"]
-    body, problem, starlette_request = b"", None, Request(scope, receive)
+    name = path.pop("integration_name")
+    body, problem = b"", None
     if _announces_body(scope):
         client, limit = scope.get("client"), asyncio.timeout(body_timeout_s)
         size = reserved.enter_context(memory.reservation(client[0] if client else "", limit))
         try:
             async with limit:
-                body = await _bounded(starlette_request.stream(), size)
+                body = await _bounded(Request(scope, receive).stream(), size)
             size.is_complete = True
         except ApiError as refusal:
             problem = refusal
         except (MemoryBudgetExceeded, TimeoutError):
             problem = _out_of_time() if size.is_current else _out_of_memory()
-    rest = scope["headers"], scope["query_string"], body, problem, starlette_request.is_disconnected
-    return ApiRequest(operation, name, api_key, path, *rest, scope, reserved)
+    parts = path, scope["headers"], scope["query_string"], body
+    return ApiRequest(operation, name, key_digest, *parts, problem, scope, receive, reserved)
 
 
 def _out_of_time() -> ApiError:
