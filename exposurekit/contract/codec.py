@@ -13,6 +13,8 @@ from exposurekit.contract import xml
 from exposurekit.contract.schema import Shape
 from exposurekit.errors import InvalidResponse
 
+VALUES_MAX = 10_000  # of JSON in a request, or commas and brackets in its texts; four full lists have 2,300
+_BEFORE_VALUES = b",", b"[", b"{"
 _DIGITS_MAX = 4_300  # Python's own limit
 _DEPTH_MAX = 64  # ten times the depth of any field
 _OBJECTS_MAX = 100  # attempts to find an object in a body that is not JSON
@@ -37,20 +39,22 @@ def decode(
     shape: Shape | None = None,
     *,
     tolerant: bool = False,
-    is_unique: bool = False,
+    is_request: bool = False,
 ) -> Any:
     """Decode a body, whose size the caller limits, to plain values.
 
     XML has no types of its own and is read by the expected ``shape``. If ``tolerant``, JSON with half a surrogate pair, a
     byte that is not UTF-8, a number out of range or deep nesting is decoded, else it is an `InvalidResponse`. Readers reject
     such a value: the text is a `MalformedText`, the number infinite; what is nested too deeply for any field is null. With
-    ``is_unique``, JSON that gives a name two values is an `InvalidResponse`.
+    ``is_request``, JSON that gives a name two values, or has more than `VALUES_MAX`, is an `InvalidResponse`.
     """
     if format == "xml":
         return xml.read(body, shape)
     text = utf8(body)
+    if is_request and sum(map(text.count, _BEFORE_VALUES)) > VALUES_MAX:
+        raise InvalidResponse("not JSON that can be read: it has too many values")
     value = _read_json(text, tolerant=tolerant)
-    if is_unique:
+    if is_request:
         json.loads(text, object_pairs_hook=_unique, parse_int=_integer)
     return value
 

@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl, urlencode
 
 from exposurekit.errors import InvalidResponse
 
-FIELDS_MAX, DEPTH_MAX = 5_000, 8
+FIELDS_MAX, DEPTH_MAX = 2_500, 8  # four full lists have 1,900 fields
 _NESTED_OR_ESCAPED = re.compile(r"[\[\]%+]")
 _KEY = re.compile(r"([^\[\]]+)((?:\[[^\[\]]*\])*)")
 

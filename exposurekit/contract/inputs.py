@@ -192,7 +192,7 @@ def _list_of(item: type[Item], parse: Callable[[str], dict[str, str]] | None = N
         if isinstance(value, str) and value.lstrip().startswith("["):
             try:
                 value = codec.decode(
-                    value.encode("utf-8", "surrogatepass"), "json", is_unique=bool(info.context)
+                    value.encode("utf-8", "surrogatepass"), "json", is_request=bool(info.context)
                 )
             except InvalidResponse:
                 raise ValueError("not JSON") from None

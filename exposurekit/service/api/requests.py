@@ -26,7 +26,7 @@ BODY_TIMEOUT_S = 30.0
 MEMORY_MAX = 128 * BODY_MAX  # of the bodies of all requests
 RETRY_AFTER_S = 5
 TOO_MUCH = "too much is being sent at once: try again"
-ELEMENTS_MAX = 5_000  # of XML; four full lists have 2,300
+ELEMENTS_MAX = 3_000  # of XML; four full lists have 2,300
 
 JSON, FORM, MULTIPART = "application/json", "application/x-www-form-urlencoded", "multipart/form-data"
 XML = ("application/xml", "text/xml")  # treated alike
@@ -158,7 +158,7 @@ async def _body(request: ApiRequest) -> Values:
         raise ApiError(415, "the body must not be compressed: send it without Content-Encoding")
     media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type == JSON:
-        values = codec.decode(body, "json", is_unique=True)
+        values = codec.decode(body, "json", is_request=True)
     elif media_type == FORM:
         values = _fields(body, "form")
     elif media_type in XML:

@@ -265,12 +265,19 @@ INVALID_JSON = (
     *("{", "[]", '{"birth_date": NaN}', '{"birth_date": 1e999}', "[" * 100_000, '{"first_name": "\\ud800"}'),
     *('{"birth_date": ' + "9" * 100_000 + "}", '{"birth_date": "2020-01-01' + " " * 100_000 + 'x y"}'),
     b'{"first_name": "\xff"}',
+    *('{"a": [' + "[]," * 10_000 + "1]}", '{"a": [' + ("[" * 50 + "]" * 50 + ",") * 250 + "1]}"),
 )
 INVALID_XML = (
     *("<hash>", '<!DOCTYPE x [<!ENTITY a "b">]><x>&a;</x>', "<a>" * 1000 + "</a>" * 1000),
     "<hash><emails>" + "<a/>" * 30_000 + "</emails></hash>",
 )
-INVALID_FORMS = ("first_name=%FF", b"first_name=\xff", "a=1&" * 6000, "emails[][address]=a&emails=b")
+INVALID_FORMS = (
+    "first_name=%FF",
+    b"first_name=\xff",
+    "a=1&" * 6000,
+    "addresses=[" + "[]," * 10_000 + "1]",
+    "emails[][address]=a&emails=b",
+)
 PART = '--b\r\ncontent-disposition: form-data; name="{}"\r\n\r\n{}\r\n--b--\r\n'
 
 
