@@ -3,7 +3,8 @@
     python tests/load/run.py --people 5000 --seconds 60
 
 Loopback only. Prints a line for each kind of abuse: the requests, response times and errors of the two others, the ratio of
-their 95th percentile to that without abuse, and the service's memory above idle. `--postgresql` uses a PostgreSQL server of its own.
+their 95th percentile to that without abuse, the same of the CPU time that the service used meanwhile (the machine may be
+busy otherwise), and the service's memory above idle. `--postgresql` uses a PostgreSQL server of its own.
 """
 
 import argparse
@@ -61,13 +62,22 @@ class Integrator:
 
 @dataclass
 class Measured:
-    """Response times in milliseconds, and what failed."""
+    """Response times and the service's CPU times meanwhile, in milliseconds, and what failed."""
 
     times: list[float] = field(default_factory=list)
+    cpu_times: list[float] = field(default_factory=list)
     errors: Counter[str] = field(default_factory=Counter)
 
     def percentile(self, share: float) -> float:
-        return statistics.quantiles(self.times, n=1000)[round(share * 1000) - 1]
+        return percentile(self.times, share)
+
+
+def percentile(values: list[float], share: float) -> float:
+    return statistics.quantiles(values, n=1000)[round(share * 1000) - 1]
+
+
+def cpu_s(process: subprocess.Popen) -> float:
+    return time.clock_gettime(~process.pid << 3 | 2)  # Linux: the clock of that process's CPU time
 
 
 async def prepare(url: str, people: int) -> list[Integrator]:
@@ -105,7 +115,15 @@ def served(url: str, directory: Path):
         process.wait(30)
 
 
-async def honest(base_url: str, one: Integrator, address: str, until: float, measured: Measured) -> None:
+async def honest(
+    base_url: str,
+    process: subprocess.Popen,
+    one: Integrator,
+    until: float,
+    measured: Measured,
+    *,
+    address: str,
+) -> None:
     """Fifteen requests a second: Get user, List users and Update user."""
     pick = random.Random(SEED)  # noqa: S311
     headers = {"x-forwarded-for": address}
@@ -115,7 +133,7 @@ async def honest(base_url: str, one: Integrator, address: str, until: float, mea
                 return
             user_id, secret = pick.choice(one.people)
             query, path = one.query(secret=secret), f"{one.path}/{user_id}.json"
-            began = time.perf_counter()
+            began, cpu_began_s = time.perf_counter(), cpu_s(process)
             try:
                 if number % 10 == 0:
                     response = await client.get(f"{one.path}.json", params=one.query(limit=100))
@@ -129,6 +147,7 @@ async def honest(base_url: str, one: Integrator, address: str, until: float, mea
                 measured.errors[type(error).__name__] += 1
             took = time.perf_counter() - began
             measured.times.append(1000 * took)
+            measured.cpu_times.append(1000 * (cpu_s(process) - cpu_began_s))
             await asyncio.sleep(max(0, 1 / 15 - took))
 
 
@@ -220,12 +239,14 @@ def memory_mb(process: subprocess.Popen) -> float:
     return int(re.search(r"VmRSS:\s+(\d+)", status)[1]) / 1024
 
 
-async def measure(base_url: str, others: list[Integrator], seconds: float) -> Measured:
+async def measure(
+    base_url: str, process: subprocess.Popen, others: list[Integrator], seconds: float
+) -> Measured:
     measured, until = Measured(), time.monotonic() + seconds
     addresses = ("192.0.2.1", "192.0.2.2")
     await asyncio.gather(
         *(
-            honest(base_url, one, address, until, measured)
+            honest(base_url, process, one, until, measured, address=address)
             for one, address in zip(others, addresses, strict=True)
         )
     )
@@ -235,10 +256,12 @@ async def measure(base_url: str, others: list[Integrator], seconds: float) -> Me
 def report(name: str, measured: Measured, base: Measured | None, memory: float) -> None:
     p50, p95, p99 = (measured.percentile(share) for share in (0.5, 0.95, 0.99))
     ratio = "" if base is None else f"{p95 / base.percentile(0.95):6.1f}x"
+    cpu_p95 = percentile(measured.cpu_times, 0.95)
+    cpu_ratio = "" if base is None else f"{cpu_p95 / percentile(base.cpu_times, 0.95):6.1f}x"
     errors = dict(measured.errors) or "none"
     print(
         f"{name:14} {len(measured.times):6} {p50:8.1f} {p95:8.1f} {p99:8.1f} {max(measured.times):8.0f} {ratio:>7} "
-        f"{memory:7.0f}  {errors}",
+        f"{cpu_p95:8.1f} {cpu_ratio:>7} {memory:7.0f}  {errors}",
         flush=True,
     )
 
@@ -246,18 +269,19 @@ def report(name: str, measured: Measured, base: Measured | None, memory: float) 
 def run(url: str, directory: Path, people: int, seconds: float, names: list[str]) -> None:
     acme, *others = asyncio.run(prepare(url, people))
     with served(url, directory) as (base_url, process):
-        asyncio.run(measure(base_url, others, 3))
+        asyncio.run(measure(base_url, process, others, 3))
         idle = memory_mb(process)
         print(
-            f"{'abuse':14} {'n':>6} {'p50 ms':>8} {'p95 ms':>8} {'p99 ms':>8} {'max ms':>8} {'p95':>7} {'+MB':>7}  errors"
+            f"{'abuse':14} {'n':>6} {'p50 ms':>8} {'p95 ms':>8} {'p99 ms':>8} {'max ms':>8} {'p95':>7} "
+            f"{'cpu ms':>8} {'p95':>7} {'+MB':>7}  errors"
         )
-        base = asyncio.run(measure(base_url, others, seconds))
+        base = asyncio.run(measure(base_url, process, others, seconds))
         report("none", base, None, memory_mb(process) - idle)
         for name in names or abuses("", acme, 0):
             arguments = json.dumps([base_url, acme.__dict__, seconds + 2, name])
             with subprocess.Popen([sys.executable, __file__, "--abuse", arguments]) as abuser:
                 time.sleep(1.5)  # it imports
-                measured = asyncio.run(measure(base_url, others, seconds))
+                measured = asyncio.run(measure(base_url, process, others, seconds))
                 peak = memory_mb(process) - idle
                 abuser.wait(60)
             report(name, measured, base, peak)
