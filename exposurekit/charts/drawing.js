@@ -20,7 +20,8 @@ function drawing(Plotly, figureOf, paper) {
     widths.set(container, width);
     const fitted = fit(data, layout, width);
     const sized = { ...fitted.layout, ...header(fitted, width), width, font: { ...layout.font, color } };
-    if (onPaper) sized.height = paper.height(sized.height);
+    if (onPaper && !sized.xaxis?.tickangle) sized.height = paper.height(sized.height); // labels aslant need the height
+    if (sized.yaxis) sized.yaxis = { ...sized.yaxis, title: wrapTitle(sized.yaxis.title, sized.height - sized.margin.t - sized.margin.b) };
     Plotly.react(container, onPaper ? fitted.data.map(withPattern) : fitted.data, sized, config);
     resizeObserver.observe(container);
   }

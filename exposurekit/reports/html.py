@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import itertools
 import json
 import re
 from collections.abc import Iterable, Sequence
@@ -85,6 +86,13 @@ _BARS |= {
     "site_health": "open",
 }
 _SPARSE = {"coverage", "counts"}  # tables of all cases, of which most are rare
+_NARROW = {
+    "score",
+    "status_over_time",
+    "blockers",
+    "best_next_fields",
+    "coverage",
+}  # legible at half of the page
 _CELL_KINDS = {
     "person": "name",
     "site": "name",
@@ -136,6 +144,7 @@ def page(report: Any, *, rule_key: str = "") -> str:
             style=_style(),
             # The scripts follow the first chart, so that it is drawn before the tables below it are parsed.
             first=first,
+            halves=_halves([section.key for section in report.sections]),
             kinds=_KINDS,
             describe=charts.describe,
             which_name=WHICH_NAME,
@@ -144,6 +153,16 @@ def page(report: Any, *, rule_key: str = "") -> str:
         )
     )
     return html
+
+
+def _halves(keys: Sequence[str]) -> set[str]:
+    """The sections that are printed side by side, two in a row. A narrow one without a neighbour has the whole width."""
+    printed = [key for key in keys if key != "work_queue"]  # which is printed last
+    halves: set[str] = set()
+    for pair in itertools.pairwise(printed):
+        if _NARROW.issuperset(pair) and halves.isdisjoint(pair):
+            halves |= {*pair}
+    return halves
 
 
 @dataclass(frozen=True, slots=True)

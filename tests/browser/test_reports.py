@@ -4,6 +4,7 @@ import contextlib
 import ctypes
 import itertools
 import re
+from collections import Counter
 from datetime import timedelta
 
 import pandas as pd
@@ -46,9 +47,13 @@ CUT = """() => [...document.querySelectorAll(".chart")].flatMap((place) => {
     return [...place.querySelectorAll("svg.main-svg text")].filter(
         (text) => text.textContent.trim() && out(text.getBoundingClientRect())).map((text) => text.textContent);
 })"""
-OVERFLOWING = """() => [...document.querySelectorAll(".chart")].filter((place) =>
-    place.querySelector("svg.main-svg").getBoundingClientRect().right
-        > place.closest("section").getBoundingClientRect().right + 1).map((place) => place.id)"""
+# The charts that are wider than their section, or leave a part of it empty.
+MISFITS = """() => [...document.querySelectorAll(".chart")].filter((place) => {
+    const chart = place.querySelector("svg.main-svg").getBoundingClientRect();
+    const section = place.closest("section").getBoundingClientRect();
+    return chart.right > section.right + 1 || chart.width < 0.95 * section.width;
+}).map((place) => place.id)"""
+HALVES = "() => [...document.querySelectorAll('.half')].map((section) => section.getBoundingClientRect().top)"
 # The column headers that take more than one line.
 # The interval of an estimate stands in a second line.
 BROKEN_HEADS = """() => [...document.querySelectorAll("th:not(.estimate) button")].filter(
@@ -180,15 +185,13 @@ def test_each_chart_is_drawn_as_described(width, tmp_path):
         drawn(page)
         assert_well_drawn(measured(page))
         if width == 390:  # paper differs most from it
-            page.emulate_media(media="print")
-            page.set_viewport_size(PAPER)
-            page.evaluate(BEFORE_PRINT)
+            lay_out_on_paper(page)
             assert_well_drawn(measured(page))
         assert observed.errors == []
 
 
-def test_printed_charts_stay_in_their_sections(tmp_path):
-    """Paper has sections of half its width: a chart of one of them must not cover the other."""
+def test_printed_charts_fill_their_sections(tmp_path):
+    """Paper has sections of half its width, two in a row: a chart of one of them must not cover the other."""
     service, clock = controls.three_people(), Clock()
     with seen_through(service) as exposure, History(tmp_path / "history", clock=clock) as history:
         for day, status in enumerate(("discovered", "removed", "discovered")):
@@ -196,14 +199,23 @@ def test_printed_charts_stay_in_their_sections(tmp_path):
             service.people[1].records[0] |= {"status": status}
             history.collect(exposure.refresh(), progress=False)
         report = ek.report(history, tmp_path / "fleet.html", exposure=exposure)
+        write_reports(tmp_path, history, exposure, since=DAWN)
     assert "1 relisting" in section_finding(report, "relistings")
-    with opened(tmp_path / "fleet.html") as (page, _):
-        drawn(page)
-        page.emulate_media(media="print")
-        page.set_viewport_size(PAPER)
-        page.evaluate("() => { document.documentElement.style.scrollbarWidth = 'none'; }")  # paper has none
-        page.evaluate(BEFORE_PRINT)
-        page.wait_for_function(f"() => !({OVERFLOWING})().length", timeout=10_000)
+    for kind in KINDS:
+        with opened(tmp_path / f"{kind}.html") as (page, _):
+            drawn(page)
+            lay_out_on_paper(page)
+            page.wait_for_function(f"() => !({MISFITS})().length", timeout=10_000)
+            tops = Counter(page.evaluate(HALVES))
+            assert {*tops.values()} <= {2}
+            assert kind != "fleet" or tops
+
+
+def lay_out_on_paper(page):
+    page.emulate_media(media="print")
+    page.set_viewport_size(PAPER)
+    page.evaluate("() => { document.documentElement.style.scrollbarWidth = 'none'; }")  # paper has none
+    page.evaluate(BEFORE_PRINT)
 
 
 def section_finding(report, key):
