@@ -37,12 +37,13 @@ def row_chart(
         axis: The x axis.
         right: The x axis of a second panel beside the first.
         summary: As in `chart`.
-        rest: The `omitted_note` of rows that are not drawn: it ends the summary, and stands below the chart.
+        rest: What has no row, such as ``3 more people``: the last row says so, and the summary; empty: nothing.
         words: The finding and the provenance, as in `chart`.
     """
+    words["summary"] = summary + omitted_note(rest)
     if rest:
-        axis = axis | {"title": {"text": f"{axis['title']['text']} ({rest.strip(' .').lower()})"}}
-    words["summary"] = summary + rest
+        traces = [*traces, annotations([*[""] * len(labels), "not drawn"])]
+        labels = [*labels, rest]
     figure = chart(traces, height=_FRAME_PX + _ROW_PX * max(len(labels), 2), barmode="stack", **words)
     if len(labels) == 1:
         figure.update_layout(bargap=_SINGLE_GAP)
@@ -76,9 +77,14 @@ def rest_label(n: int, groups: str) -> str:
     return f"{n:,} more {groups}"
 
 
-def omitted_note(n: int, one: str, many: str) -> str:
-    """A sentence on rows that are not drawn; empty if `n` is 0 or less."""
-    return f" Not drawn: {pluralize(n, f'more {one}', f'more {many}')}." if n > 0 else ""
+def omitted(n: int, one: str, many: str) -> str:
+    """What is not drawn: ``3 more people``; empty if `n` is 0 or less."""
+    return pluralize(n, f"more {one}", f"more {many}") if n > 0 else ""
+
+
+def omitted_note(rest: str) -> str:
+    """A sentence on what is not drawn; empty if that is nothing."""
+    return f" Not drawn: {rest}." if rest else ""
 
 
 def row_labels(table: pd.DataFrame, by: str | None) -> list[str]:

@@ -17,7 +17,7 @@ from exposurekit.charts.bars import (
     group_rest,
     leaders,
     names_or_count,
-    omitted_note,
+    omitted,
     row_chart,
     row_labels,
 )
@@ -246,7 +246,7 @@ def _simple_bars(table: pd.DataFrame, by: str, n_column: str, wording: _Wording,
         count_axis(n_column, int(drawn[n_column].max())),
         finding=_most_frequent(table, by, n_column, wording),
         summary=f"{n_column.capitalize()} by {by}: {texts}.",
-        rest=omitted_note(len(table) - MAX_ROWS, by, f"{by}s"),
+        rest=omitted(len(table) - MAX_ROWS, by, f"{by}s"),
         provenance=provenance,
     )
 

@@ -14,7 +14,7 @@ from exposurekit.charts.bars import (
     bars,
     join_rows,
     names_or_count,
-    omitted_note,
+    omitted,
     points,
     row_chart,
     row_labels,
@@ -83,7 +83,7 @@ def precision(table: pd.DataFrame, *, provenance: str = "") -> Chart:
         {"title": {"text": f"precision, with {label}"}, "range": [-0.02, 1.02], "tickformat": ".0%"},
         finding=_precision_finding(table),
         summary=_precision_summary(table, label),
-        rest=omitted_note(len(table) - MAX_ROWS, "site", "sites"),
+        rest=omitted(len(table) - MAX_ROWS, "site", "sites"),
         provenance=provenance,
     )
 
@@ -219,7 +219,7 @@ def site_health(table: pd.DataFrame, *, provenance: str = "") -> Chart:
         count_axis("listings", int((drawn["open"] + drawn[VANISHED]).max())),
         finding=_health_finding(ranked),
         summary=_health_summary(ranked),
-        rest=omitted_note(len(ranked) - MAX_ROWS, "site", "sites"),
+        rest=omitted(len(ranked) - MAX_ROWS, "site", "sites"),
         provenance=provenance,
     )
 

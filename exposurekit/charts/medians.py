@@ -11,7 +11,7 @@ from exposurekit.charts.bars import (
     MAX_ROWS,
     annotations,
     join_rows,
-    omitted_note,
+    omitted,
     points,
     row_chart,
     row_labels,
@@ -51,7 +51,7 @@ def medians(table: pd.DataFrame, by: str | None, provenance: str) -> Chart:
         right=shares | {"title": {"text": "share not removed"}},
         finding=_finding(table, groups),
         summary=_summary(drawn, by),
-        rest=omitted_note(len(table) - MAX_ROWS, group, groups),
+        rest=omitted(len(table) - MAX_ROWS, group, groups),
         provenance=provenance,
     )
 

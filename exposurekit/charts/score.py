@@ -10,7 +10,7 @@ from exposurekit.charts.bars import (
     bars,
     join_rows,
     leaders,
-    omitted_note,
+    omitted,
     row_chart,
     row_labels,
 )
@@ -56,7 +56,7 @@ def score(table: pd.DataFrame, *, provenance: str = "") -> Chart:
         finding=f"{amount(table['score'].sum())} points in total; "
         + leaders(row_labels(table, "user_id"), table["score"].tolist(), "people"),
         summary=f"Points of {pluralize(len(table), 'person', 'people')}: {join_rows(texts)}",
-        rest=omitted_note(len(table) - MAX_ROWS, "person", "people"),
+        rest=omitted(len(table) - MAX_ROWS, "person", "people"),
         provenance=provenance,
     )
 

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from exposurekit.charts.bars import join_rows, names_or_count, omitted_note, row_labels
+from exposurekit.charts.bars import join_rows, names_or_count, omitted, omitted_note, row_labels
 from exposurekit.charts.theme import (
     DASHES,
     HOVER,
@@ -34,7 +34,7 @@ def curves(table: pd.DataFrame, by: str | None, provenance: str) -> Chart:
     figure = chart(
         _traces([label_text(name) for name in names], groups, label),
         finding=_finding(names, groups),
-        summary=join_rows(texts) + omitted_note(n - MAX_GROUPS, "group", "groups"),
+        summary=join_rows(texts) + omitted_note(omitted(n - MAX_GROUPS, "group", "groups")),
         provenance=provenance,
     )
     ticks = _ticks(max(int(rows["days"].iloc[-1]) for rows in groups))

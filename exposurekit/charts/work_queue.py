@@ -17,6 +17,7 @@ from exposurekit.charts.bars import (
     bars,
     join_rows,
     names_or_count,
+    omitted,
     omitted_note,
     rest_label,
     row_chart,
@@ -164,8 +165,8 @@ def _blockers_summary(fields: pd.DataFrame, people: int) -> str:
         + ("" if is_profile_field else " (may be on file)")
         for name, unlocks, records, n, is_profile_field in rows
     ]
-    omitted = omitted_note(len(fields) - MAX_ROWS, "field", "fields")
-    return f"{pluralize(people, 'person lacks', 'people lack')} a field. {join_rows(texts)}{omitted}"
+    rest = omitted_note(omitted(len(fields) - MAX_ROWS, "field", "fields"))
+    return f"{pluralize(people, 'person lacks', 'people lack')} a field. {join_rows(texts)}{rest}"
 
 
 def best_next_fields(table: pd.DataFrame, *, provenance: str = "") -> Chart:
@@ -193,7 +194,7 @@ def best_next_fields(table: pd.DataFrame, *, provenance: str = "") -> Chart:
         count_axis("removals unlocked", int(drawn["together"].max())),
         finding=_request_finding(table),
         summary=_request_summary(table),
-        rest=omitted_note(len(table) - MAX_ROWS, "request", "requests"),
+        rest=omitted(len(table) - MAX_ROWS, "request", "requests"),
         provenance=provenance,
     )
 
@@ -264,7 +265,7 @@ def work_queue(table: pd.DataFrame, *, provenance: str = "") -> Chart:
         },
         finding=_queue_finding(groups),
         summary=_queue_summary(groups, table),
-        rest=omitted_note(len(groups) - MAX_ROWS, "group", "groups"),
+        rest=omitted(len(groups) - MAX_ROWS, "group", "groups"),
         provenance=provenance,
     )
 

@@ -126,7 +126,8 @@ def test_the_quickest_site_is_first_and_marks_are_explained():
 def test_of_500_sites_the_first_are_drawn():
     table = timed(*(quick(f"Site {number:03}") for number in range(500)))
     figure = charts.time_to_removal(table)
-    assert len(figure.layout.yaxis.ticktext) == charts.MAX_ROWS
+    assert figure.layout.yaxis.ticktext[charts.MAX_ROWS :] == ("488 more sites",)
+    assert figure.data[-1].text == ("  not drawn",)
     assert "Not drawn: 488 more sites." in charts.describe(figure)
     assert "on 500 of 500 sites" in charts.describe(figure)
     assert len(charts.describe(figure)) < 2000
