@@ -398,12 +398,12 @@ class Exposure(Keyed):
 
     @property
     def origin(self) -> str:
-        """The service and the integrator, without the key.
+        """The service, by its name or its address, and the integrator; without the key.
 
         >>> exposure.origin.endswith(" · demo")
         True
         """
-        return f"{self.client.config.base_url} · {self.client.config.integration_name}"
+        return f"{self.client.config.service} · {self.client.config.integration_name}"
 
     def _load(self, only: bulk.UserFilter | None, progress: bool | None) -> Iterator[bulk.Batch]:  # noqa: FBT001
         return bulk.iter_batches(self.client, concurrency=self.concurrency, only=only, progress=progress)
@@ -431,7 +431,7 @@ def connect(
         InvalidArgument: ``concurrency`` is less than 1, or both a client and settings were given.
 
     >>> ek.connect(client=client)
-    Exposure(Client('http://127.0.0.1:...', integration_name='demo'), not loaded yet)
+    Exposure(Client('simulated service on this computer', integration_name='demo'), not loaded yet)
     """
     if client is not None and (base_url or settings):
         raise InvalidArgument("connect() takes a client or connection settings, not both")

@@ -13,6 +13,7 @@ from exposurekit.client.config import (
     Format,
     Lists,
     credentials,
+    display_name,
 )
 from exposurekit.client.retry import Result, RetryPolicy
 from exposurekit.contract.models import Reply
@@ -42,6 +43,7 @@ class Settings(TypedDict, total=False):
     body_encoding: BodyEncoding
     lists: Lists
     strict: bool
+    service_name: str | None
     timeout: float
     retries: int | RetryPolicy
     transport: "Transport | None"
@@ -62,6 +64,7 @@ class BaseClient:
         body_encoding: BodyEncoding = "json",
         lists: Lists = "objects",
         strict: bool = False,
+        service_name: str | None = None,
         timeout: float = 30.0,
         retries: int | RetryPolicy = 3,
         transport: "Transport | None" = None,
@@ -80,6 +83,8 @@ class BaseClient:
             lists: ``"objects"``, or ``"csv"``: aliases, emails and phone numbers as comma-separated strings.
             strict: Whether a response that deviates from the specification is an error. If False, a field that is
                 null, missing or of another type is dropped, and the rest is read.
+            service_name: What reports, charts and widgets call the service, instead of its address; default:
+                ``EXPOSUREKIT_SERVICE_NAME``, if the address is from the environment, too.
             timeout: Seconds that one try of a call may take. The blocking `Client` applies it to each read of the
                 response's head, and to the body as a whole.
             retries: Maximum number of retries of a call that may be repeated, or a `RetryPolicy`.
@@ -96,6 +101,7 @@ class BaseClient:
             body_encoding=body_encoding,
             lists=lists,
             strict=strict,
+            service_name=display_name(service_name, base_url),
         )
         if not isinstance(timeout, int | float) or timeout <= 0:
             raise ConfigurationError("timeout must be a number of seconds greater than 0")
@@ -113,7 +119,7 @@ class BaseClient:
 
     def __repr__(self) -> str:
         config = self.config
-        return f"{type(self).__name__}({config.base_url!r}, integration_name={config.integration_name!r})"
+        return f"{type(self).__name__}({config.service!r}, integration_name={config.integration_name!r})"
 
     def timeout_s(self, call: Call[R, T]) -> float:
         """Return the timeout of one try of this call."""

@@ -310,7 +310,7 @@ class AsyncClient(BaseClient):
 def _card(client: BaseClient) -> str:
     config = client.config
     rows = {
-        "service": config.base_url,
+        "service": config.service,
         "integration": config.integration_name,
         "format": config.format,
         "timeout per try (s)": f"{client.timeout:g}",

@@ -9,6 +9,7 @@ from urllib.parse import quote, urlsplit
 
 from exposurekit.contract.operations import FORMATS, PREFIX
 from exposurekit.errors import ConfigurationError, warn
+from exposurekit.text.sanitize import plain
 
 Format = Literal["json", "xml"]
 CredentialLocation = Literal["query", "body", "header"]
@@ -38,6 +39,7 @@ class ClientConfig:
     body_encoding: BodyEncoding = "json"
     lists: Lists = "objects"
     strict: bool = False
+    service_name: str = ""
 
     def __post_init__(self) -> None:
         for name, choices in _CHOICES.items():
@@ -53,6 +55,11 @@ class ClientConfig:
         name, key = quote(self.integration_name, safe=""), quote(self.api_key, safe="")
         return self.base_url.rstrip("/") + PREFIX.format(integration_name=name, api_key=key)
 
+    @property
+    def service(self) -> str:
+        """What texts call the service: its name, or else its address."""
+        return self.service_name or self.base_url
+
 
 def environment_settings() -> dict[str, str | None]:
     """The four connection settings from the environment or ``.env``; None for each that is not set."""
@@ -65,6 +72,13 @@ def webhook_secrets() -> tuple[str | None, tuple[str, ...]]:
         ("webhook_path_secret", "webhook_signing_secret")
     ).values()
     return path_secret or None, tuple((signing_secrets or "").split())
+
+
+def display_name(name: str | None, base_url: str | None) -> str:
+    """The name of the service; an address that is passed is not that of the service in the environment."""
+    if name is None and base_url is None:
+        [name] = _from_environment(("service_name",)).values()
+    return plain(name or "").strip()
 
 
 def _from_environment(names: Iterable[str]) -> dict[str, str | None]:

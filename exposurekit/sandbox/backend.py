@@ -14,6 +14,7 @@ from exposurekit.client.progress import progress_bar
 
 NAME = "demo"
 ATTESTED_BY = "nobody: these people are invented"
+_SERVICE_NAME = "simulated service on this computer"
 DATABASE = "service.db"
 LOOPBACK = ("127.0.0.0/8",)
 POLL_S = 0.1
@@ -59,7 +60,7 @@ class Backend:
         callback = endpoints.Callback(integrator_url + PATH, self.integrator.secret)
         base_url = stack.enter_context(running(create_app(self._database, worker=self._worker)))
         self._in_service(self._set_up_integrator(callback))
-        return {"base_url": base_url} | self._credentials
+        return {"base_url": base_url} | self._credentials | {"service_name": _SERVICE_NAME}
 
     async def _set_up_integrator(self, callback: Any) -> None:
         from exposurekit.service.accounts import integrators

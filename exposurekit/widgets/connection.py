@@ -24,7 +24,7 @@ class ConnectionPanel(Panel):
         InvalidArgument: Neither is given.
 
     >>> ek.widgets.ConnectionPanel(exposure, history)
-    ConnectionPanel: http://127.0.0.1:... · demo · as of ... people; history: ... runs...
+    ConnectionPanel: simulated service on this computer · demo · as of ... people; history: ... runs...
     """
 
     def __init__(self, exposure: Exposure | None = None, history: History | None = None) -> None:

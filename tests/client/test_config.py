@@ -9,6 +9,7 @@ import pytest
 from exposurekit.client import AsyncClient, Client
 from exposurekit.client.config import ClientConfig, credentials
 from exposurekit.errors import ConfigurationError
+from exposurekit.exposure import Exposure
 
 SETTINGS = {
     "base_url": "https://service.example",
@@ -57,6 +58,19 @@ def test_arguments_outrank_environment_and_file(empty_directory, monkeypatch):
         "api_key": "key-2",
         "api_secret": "secret-3",
     }
+
+
+def test_service_has_its_name_or_else_its_address(monkeypatch):
+    def origin(**settings):
+        with Client(**settings) as client:
+            assert "service.example" not in repr(client) or not client.config.service_name
+            return Exposure(client).origin
+
+    assert origin(**SETTINGS) == "https://service.example · acme"
+    assert origin(**SETTINGS, service_name="Acme's\u202e service\n") == "Acme's service · acme"
+    to_environment(monkeypatch, SETTINGS | {"service_name": "Acme's own"})
+    assert origin() == "Acme's own · acme"
+    assert origin(base_url="http://127.0.0.1:8642") == "http://127.0.0.1:8642 · acme"
 
 
 @pytest.mark.parametrize("missing", SETTINGS)

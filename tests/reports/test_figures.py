@@ -47,6 +47,14 @@ def first_number(text):
     return int(re.search(r"\d[\d,]*", text)[0].replace(",", ""))
 
 
+def test_reports_of_a_demo_name_its_service_and_no_address(demo, pages):
+    for report in pages.values():
+        assert report.provenance["server"] == "simulated service on this computer · demo"
+        assert "127.0.0.1" not in report.to_html()
+    for value in (demo.exposure, demo.client):
+        assert "127.0.0.1" not in repr(value) + value._repr_html_()
+
+
 def test_open_and_removed_counts_agree_everywhere(pages):
     for kind in ("fleet", "sites", "now"):
         report, cards = pages[kind], facts(pages[kind])
