@@ -202,7 +202,8 @@ def _from_listing(name: str, alerts: pd.DataFrame, listings: pd.DataFrame, rows:
 
 def with_pages(rows: pd.DataFrame, links: pd.DataFrame) -> pd.DataFrame:
     """Add ``link_contains``, the kinds of data on the page of each alert; missing without a matching link."""
-    pages = zip(links["user_id"].tolist(), links["url"].tolist(), links["contains"].tolist(), strict=True)
+    linked = links[links["url"].isin(rows["link_url"].dropna())]
+    pages = zip(linked["user_id"].tolist(), linked["url"].tolist(), linked["contains"].tolist(), strict=True)
     by_page = {(user_id, url): kinds for user_id, url, kinds in pages if not is_missing(kinds)}
     keys = zip(rows["user_id"].tolist(), rows["link_url"].tolist(), strict=True)
     return rows.assign(

@@ -191,6 +191,11 @@ def test_a_page_task_has_its_title_address_and_contents():
     )
     assert ("Contains", "email, phone") in tasks(with_pages(rows, links))[0].facts
     assert "Contains" not in dict(tasks(with_pages(rows, links.iloc[1:]))[0].facts)
+    listings, without_url = (
+        one.assign(**{name: one[name].mask(one[name].notna())})
+        for one, name in ((rows, "link_url"), (links, "url"))
+    )
+    assert with_pages(listings, without_url)["link_contains"].isna().all()
 
 
 def test_a_pages_values_begin_with_the_kinds_it_contains():
