@@ -117,7 +117,7 @@ def _count_by(
 
 def _count_distinct(group: Ints, values: "pd.Series[Any]", groups: int) -> Ints:
     codes, uniques = pd.factorize(values)
-    pairs = np.unique(group[codes >= 0] * max(len(uniques), 1) + codes[codes >= 0])
+    pairs = pd.unique(group[codes >= 0] * max(len(uniques), 1) + codes[codes >= 0])
     return np.bincount(pairs // max(len(uniques), 1), minlength=groups).astype("int64")
 
 

@@ -55,7 +55,8 @@ def score(
     open_listings = listings[is_open(records["status"])]
     totals = open_listings.groupby("user_id")["points"].agg(["size", "sum"])
     pages = links.loc[is_listed, "user_id"].value_counts()
-    people = pd.Index(np.union1d(records["user_id"], links["user_id"]), dtype="int64", name="user_id")
+    user_ids = pd.concat([records["user_id"], links["user_id"]]).astype("int64").unique()
+    people = pd.Index(np.sort(user_ids), name="user_id")
     table = pd.DataFrame(index=people)
     table["listings"] = totals["size"].reindex(people, fill_value=0).astype("int64")
     table["pages"] = pages.reindex(people, fill_value=0).astype("int64")

@@ -187,7 +187,7 @@ def growth(options, keep):
             shutil.rmtree(directory, ignore_errors=True)
             seconds, _ = timed(lambda: history_large.fill_store(History(directory)._store, changes))  # noqa: B023
             print(f"    {changes:,} changes written: {seconds:.0f} s", flush=True)
-        histories[changes] = History(directory, engine=DuckDB(memory_limit=options.memory))
+        histories[changes] = History(directory, engine=DuckDB(memory_limit=options.memory, as_written=True))
     for history in histories.values():
         counted = [
             history._reader.query(f"SELECT COUNT(*) AS n FROM {name}", (name,))["n"][0].as_py()

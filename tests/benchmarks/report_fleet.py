@@ -3,8 +3,9 @@
     .venv/bin/python tests/benchmarks/report_fleet.py [--people 5000] [--records 20] [--days 2] [--keep DIR]
 
 A loopback server answers prebuilt bodies; several runs make a history. Then, each in a process of its own: the report,
-and the same tables written by ``DataFrame.to_html``. Prints seconds and peak memory of both, their ratio, the size of the
-page, and how long Chromium takes from opening the file to its first chart. Bounds: 3 s, 600 MB, 3 MB, 1 s.
+and the same tables written by ``DataFrame.to_html``. Prints seconds, CPU and peak memory of both, their ratio, the size of
+the page, and how long Chromium takes from opening the file to its first chart. Bounds: 3 s, 600 MB, 3 MB, 1 s; with
+``--people 50000``, a million records, 10 s, 1.5 GB, 4 MB, 1 s.
 """
 
 import argparse
@@ -99,7 +100,8 @@ def main():
     options = parser.parse_args()
     if options.which:
         seconds, more = {"report": report, "by hand": by_hand}[options.which](options.keep, options.out)
-        print(json.dumps({"seconds": seconds, "peak_mb": peak_mb()} | more))
+        cpu = time.process_time()  # of the whole process, with its imports
+        print(json.dumps({"seconds": seconds, "cpu": cpu, "peak_mb": peak_mb()} | more))
         return
     with tempfile.TemporaryDirectory() as scratch:
         directory = options.keep or Path(scratch) / "history"
@@ -110,7 +112,10 @@ def main():
             for which in ("by hand", "report")
         }
         for which, figures in figures_by_side.items():
-            print(f"{which:<8} {figures['seconds']:6.2f} s  {figures['peak_mb']:5.0f} MB")
+            print(
+                f"{which:<8} {figures['seconds']:6.2f} s  {figures['cpu']:6.2f} CPU s with imports  "
+                f"{figures['peak_mb']:5.0f} MB"
+            )
         page = Path(scratch) / "report.html"
         ratio = figures_by_side["report"]["seconds"] / figures_by_side["by hand"]["seconds"]
         print(f"ratio {ratio:.2f}; the page has {page.stat().st_size / 1e6:.2f} MB")
