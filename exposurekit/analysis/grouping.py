@@ -39,8 +39,9 @@ def group_codes(table: pd.DataFrame, by: str | None) -> tuple["pd.Series[Any]", 
     if by is None:
         return pd.Series([0]), np.zeros(len(table), "int64")
     kind: Literal["int64", "str"] = "int64" if by.endswith("_id") else "str"
-    codes, names = pd.factorize(pd.Series(table[by], dtype=kind), sort=True, use_na_sentinel=False)
-    return pd.Series(names, dtype=kind, name=by), codes.astype("int64")
+    codes, uniques = pd.factorize(table[by], use_na_sentinel=False)  # each distinct value is converted once
+    ranks, names = pd.factorize(pd.Series(uniques, dtype=kind), sort=True, use_na_sentinel=False)
+    return pd.Series(names, dtype=kind, name=by), ranks.astype("int64")[codes]
 
 
 def column_codes(status: "pd.Series[Any]", columns: Sequence[str]) -> Ints:
