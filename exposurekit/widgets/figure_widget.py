@@ -68,6 +68,62 @@ function fitted(Plotly, el) {
   const isOff = Math.abs(drawn - width) > 1 || (tall && Math.abs(height - tall) > 1);
   return drawn && width && isOff ? Plotly.Plots.resize(el) : null;
 }
+// Where a chart is narrow, long labels of rows and texts behind bars take two lines, so that the plot has half of the width.
+const NARROW_PX = 420, CHARACTER_PX = 6.5, GAP_PX = 14, LABELS = 0.31, TEXTS = 0.14, TICK_PX = 11;
+function twoLines(text, room, isCut = true) {
+  const letters = (line) => line.match(/&[^;\\s]+;|./gu) ?? [];  // an escaped one is one
+  const [first, ...words] = text.trim().split(" ");
+  if (letters(text).length <= room) return text;
+  const lines = [first];
+  for (const word of words) {
+    if (lines.length < 2 && letters(`${lines[0]} ${word}`).length > room) lines.push(word);
+    else lines[lines.length - 1] += ` ${word}`;
+  }
+  const tail = lines.at(-1).match(/ ?\\([^)]*\\)$/)?.[0] ?? "";  // such as (n = 12): it is not cut
+  function cut(line) {
+    const end = line.endsWith(tail) ? tail : "", words = letters(line.slice(0, line.length - end.length));
+    const left = Math.max(room - letters(end).length, 4);
+    return isCut && words.length > left ? `${words.slice(0, left - 1).join("").trimEnd()}…${end}` : line;
+  }
+  return lines.map(cut).join("<br>");
+}
+const longest = (texts) => Math.max(0, ...texts.flatMap((text) => String(text).split("<br>")).map((line) => line.length));
+function narrowed(el, originals) {
+  const { yaxis, margin } = el.layout ?? {}, rows = yaxis?.ticktext, width = el.clientWidth, isNarrow = width < NARROW_PX;
+  if (!rows || !margin || !width) return false;
+  let changed = false;
+  // What was set last is not what came from the kernel: that is remembered, and comes back where there is room.
+  function set(holder, name, change) {
+    const known = originals.get(holder) ?? {};
+    originals.set(holder, known);
+    const state = known[name], current = JSON.stringify(holder[name]);
+    const whole = state && state.drawn === current ? state.whole : holder[name];
+    const value = isNarrow ? change(whole) : whole, drawn = JSON.stringify(value);
+    known[name] = { whole, drawn };
+    if (drawn === current) return;
+    if (value === undefined) delete holder[name]; else holder[name] = value;
+    changed = true;
+  }
+  const room = Math.max(Math.floor((LABELS * width - GAP_PX) / CHARACTER_PX), 6);
+  const behind = Math.max(Math.floor(TEXTS * width / CHARACTER_PX), 5);
+  set(yaxis, "ticktext", (whole) => whole.map((text) => twoLines(text, room)));
+  const isLong = longest(originals.get(yaxis).ticktext.whole) > room;
+  const left = Math.ceil(CHARACTER_PX * longest(yaxis.ticktext)) + GAP_PX;
+  set(yaxis, "automargin", (whole) => isLong ? false : whole);
+  set(yaxis, "tickfont", (whole) => isLong ? { ...whole, size: TICK_PX } : whole);
+  set(margin, "l", (whole) => isLong ? Math.min(left, Math.ceil(LABELS * width)) : whole);
+  const texts = (el.data ?? []).filter((trace) => Array.isArray(trace.text) && (trace.mode === "text" || trace.orientation === "h"));
+  const halved = (text) => twoLines(text, Math.max(behind, Math.ceil(text.trim().length / 2)), false);
+  const indented = (text) => text.match(/^ */)[0] + halved(text).trim().replace("<br>", "<br>" + text.match(/^ */)[0]);
+  for (const trace of texts) set(trace, "text", (whole) => whole.map((text) => text && indented(text)));
+  if (texts.length) set(margin, "r", (whole) => Math.min(whole, Math.ceil(CHARACTER_PX * Math.max(...texts.map((trace) => longest(trace.text))))));
+  const { xaxis, xaxis2 } = el.layout;
+  for (const axis of [xaxis, xaxis2].filter((one) => one?.title?.text && one.domain)) {  // of two panels
+    const share = axis.domain[1] - axis.domain[0];
+    set(axis.title, "text", (whole) => twoLines(whole, Math.floor(share * width / 2 / CHARACTER_PX), false));
+  }
+  return changed;
+}
 // Where a chart is narrow, Plotly cuts long labels of bars at their beginning, which tells them apart.
 function shortened(el) {
   const { left } = el.getBoundingClientRect();
@@ -108,10 +164,11 @@ export default () => {
         handlers.length = 0;
         const purge = drawing.render({ model: base, el }), mine = handlers.splice(0);
         let isFitting = false;
+        const originals = new WeakMap();
         const fit = async () => {
           if (isFitting) return;
           isFitting = true;
-          try { await fitted(Plotly, el); } catch { /* hidden meanwhile: fitted when it is visible */ } finally { isFitting = false; }
+          try { await fitted(Plotly, el); if (narrowed(el, originals)) await Plotly.redraw(el); } catch { /* hidden meanwhile: fitted when it is visible */ } finally { isFitting = false; }
           shortened(el);
         };
         el.on?.("plotly_afterplot", fit);

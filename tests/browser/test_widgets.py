@@ -391,6 +391,29 @@ def test_only_tables_scroll_sideways_on_a_phone(desk):
     assert page.evaluate(f"() => {panels}.every((one) => one.scrollWidth <= one.clientWidth + 1)")
 
 
+# The charts with labelled rows: their width, that of their plot, and the labels.
+ROWS = """() => [...document.querySelectorAll('.js-plotly-plot')].filter((one) => one.clientWidth && one.layout.yaxis?.ticktext)
+  .map((one) => ({ width: one.clientWidth, plot: one._fullLayout._size.w, labels: one.layout.yaxis.ticktext }))"""
+
+
+@in_notebook
+def test_plots_on_a_phone_have_half_of_the_width(desk):
+    """Long labels take two lines there, and one again where there is room."""
+    page = desk.shows(TABLES, "ek.widgets.Dashboard(history=history)", height=3_000)
+    page.locator(".js-plotly-plot .bars").first.wait_for(state="attached")
+    page.wait_for_function(f"() => ({ROWS})().length > 1")
+    whole = [one["labels"] for one in page.evaluate(ROWS)]
+    page.set_viewport_size({"width": 390, "height": 3_000})
+    page.wait_for_function(
+        f"() => {{ const rows = ({ROWS})(); return rows.every(({{ width, plot }}) => width < 390 && 2 * plot > width)"
+        " && rows.some(({ labels }) => labels.some((label) => label.includes('<br>'))); }",
+        timeout=30_000,
+    )
+    page.set_viewport_size({"width": kit.WIDTH, "height": 3_000})
+    same = f"(whole) => JSON.stringify(({ROWS})().map((one) => one.labels)) === JSON.stringify(whole)"
+    page.wait_for_function(same, arg=whole, timeout=30_000)
+
+
 THEME = """(theme) => {
   const paper = getComputedStyle(document.body).getPropertyValue("--jp-layout-color0").trim();
   return document.body.dataset.jpThemeName === theme && /^#1/.test(paper) === theme.endsWith("Dark");
