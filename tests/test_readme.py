@@ -29,6 +29,7 @@ MANUALS = {
         *(f"exposurekit/{package}/README.md" for package in PACKAGES_WITH_MANUAL),
         "exposurekit/service/ASVS.md",
         "tests/README.md",
+        "notebooks/pictures/comparison/README.md",
     )
 }
 README_LINES_MAX = 200
@@ -278,7 +279,7 @@ def test_pictures_exist_are_small_and_have_alternative_text():
         for name, text in MANUALS.items()
         for alternative, path in PICTURE.findall(text)
     }
-    assert set((ROOT / "notebooks" / "pictures").iterdir()) == set(pictures)
+    assert set((ROOT / "notebooks" / "pictures").rglob("*.png")) == set(pictures)
     for path, alternative in pictures.items():
         content = path.read_bytes()
         width, height = struct.unpack(">II", content[16:24])
