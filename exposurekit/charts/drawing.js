@@ -22,7 +22,8 @@ function drawing(Plotly, figureOf, paper) {
     const sized = { ...fitted.layout, ...header(fitted, width), width, font: { ...layout.font, color } };
     if (onPaper && !sized.xaxis?.tickangle) sized.height = paper.height(sized.height); // labels aslant need the height
     if (sized.yaxis) sized.yaxis = { ...sized.yaxis, title: wrapTitle(sized.yaxis.title, sized.height - sized.margin.t - sized.margin.b) };
-    Plotly.react(container, onPaper ? fitted.data.map(withPattern) : fitted.data, sized, config);
+    const usable = width < NARROW_PX ? { ...config, displayModeBar: false } : config; // its buttons would cover the plot
+    Plotly.react(container, onPaper ? fitted.data.map(withPattern) : fitted.data, sized, usable);
     resizeObserver.observe(container);
   }
   // Paper may have no colours.
