@@ -29,6 +29,7 @@ from exposurekit.charts.theme import (
     Chart,
     bar_marker,
     chart,
+    count_ticks,
     definition_lines,
     label_text,
     short,
@@ -46,9 +47,8 @@ _KINDS = {
 }
 _KIND = {cause: kind for kind, (_, _, causes) in _KINDS.items() for cause in causes}
 _STYLES = {kind: style for kind, (*style, _) in _KINDS.items()} | dict.fromkeys(("open", "score"), (BLUE, ""))
-_BREAK_ABOVE = 0.7  # of the height: if all values are above, the axis is broken
-_STEPS = [step * 10**power for power in range(12) for step in (1, 2, 5)]
-_MAX_TICKS = 6
+_HALF_BAR = 0.375  # of the distance of two bars
+_HIGH = 0.7  # of the highest level: if all are above, totals are lines, as bars would dwarf the changes
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,49 +72,16 @@ OPEN = Scale("open", "n", (OPEN_BEFORE, OPEN_AFTER), "are open")
 SCORE = Scale("score", "points", (SCORE_BEFORE, SCORE_AFTER), "points in total")
 
 
-@dataclass(frozen=True, slots=True)
-class _Axis:
-    """The height axis: from zero to the highest level, and broken if all levels are far above zero.
-
-    Attributes:
-        start: Heights between zero and this one are left out; 0: the axis is not broken.
-        end: The highest level.
-    """
-
-    start: int
-    end: int
-
-    @property
-    def gap(self) -> float:
-        """The height of the break."""
-        return 0.15 * (self.end - self.start) if self.start else 0
-
-    def positions(self, heights: Any) -> Any:
-        """Where heights are drawn."""
-        return np.where(heights > 0, heights - self.start + self.gap, 0)
-
-    def layout(self, title: str) -> dict[str, Any]:
-        """The layout of the axis; the title says that it is broken."""
-        span = max(self.end - self.start, 1)
-        step = next(step for step in _STEPS if span / step < _MAX_TICKS)
-        ticks = [0, *range(-(-max(self.start, 1) // step) * step, self.start + span + 1, step)]
-        broken = f" (axis broken: 0 to {self.start:,})" if self.start else ""
-        return {
-            "title_text": title + broken,
-            "range": [0, self.gap + span * 1.15],
-            "tickvals": self.positions(np.array(ticks)).tolist(),
-            "ticktext": [f"{tick:,}" for tick in ticks],
-        }
-
-
 def waterfall(table: pd.DataFrame, provenance: str, scale: Scale) -> Chart:
     """Draw the chart of `charts.changes` or `charts.score_changes` for a non-empty table."""
     level = table[scale.column].to_numpy("float64")
-    axis = _axis(level)
-    bars = _bars(table, scale, axis)
-    traces = (_bar(str(kind), rows, axis) for kind, rows in bars.groupby("kind", sort=False))
+    least, most = float(level.min()), float(level.max())
+    is_high = least > _HIGH * most
+    bars = _bars(table, scale)
+    is_line = bars["is_total"] & is_high
+    traces = [_bar(str(kind), rows) for kind, rows in bars[~is_line].groupby("kind", sort=False)]
     figure = chart(
-        [*_connectors(axis.positions(level)), *traces],
+        [*_connectors(level), *(_line(row) for row in bars[is_line].itertuples()), *traces],
         finding=_finding(table, scale),
         summary=_summary(table, scale),
         provenance=provenance,
@@ -124,17 +91,15 @@ def waterfall(table: pd.DataFrame, provenance: str, scale: Scale) -> Chart:
     figure.update_xaxes(
         range=extent, tickvals=[*bars.index], ticktext=[*map(_two_lines, bars["cause"])], showgrid=False
     )
-    figure.update_yaxes(**axis.layout(scale.column))
+    span = most - least if is_high else most
+    start = least - 0.15 * max(span, 1) if is_high else 0
+    figure.update_yaxes(
+        title_text=scale.column, range=[start, most + 0.15 * max(span, 1)], **count_ticks(span)
+    )
     return figure
 
 
-def _axis(level: Any) -> _Axis:
-    least, most = int(level.min()), int(np.ceil(level.max()))
-    is_high = least > _BREAK_ABOVE * most
-    return _Axis(max(int(least - 0.5 * max(most - least, 1)), 0) if is_high else 0, most)
-
-
-def _bars(table: pd.DataFrame, scale: Scale, axis: _Axis) -> pd.DataFrame:
+def _bars(table: pd.DataFrame, scale: Scale) -> pd.DataFrame:
     """The kind, position, label and definition of each cause's bar."""
     n, level = table[scale.change].to_numpy("float64"), table[scale.column].to_numpy("float64")
     kinds = [scale.column if cause in scale.ends else _KIND.get(cause, OTHER) for cause in table["cause"]]
@@ -147,8 +112,9 @@ def _bars(table: pd.DataFrame, scale: Scale, axis: _Axis) -> pd.DataFrame:
         {
             "kind": kinds,
             "cause": labels,
-            "low": axis.positions(np.where(is_total, 0, np.minimum(level, level - n))),
-            "high": axis.positions(np.where(is_total, level, np.maximum(level, level - n))),
+            "is_total": is_total,
+            "low": np.where(is_total, 0, np.minimum(level, level - n)),
+            "high": np.where(is_total, level, np.maximum(level, level - n)),
             "text": texts,
             "hover": [
                 f"{label}: {text}{lines}"
@@ -173,15 +139,31 @@ def signed(n: float) -> str:
     return f"{'+' if n > 0 else chr(0x2212)}{amount(abs(n))}" if n else "0"
 
 
-def _bar(kind: str, rows: pd.DataFrame, axis: _Axis) -> go.Bar:
+def _line(total: Any) -> go.Scatter:
+    """A total far above zero, as a line at its height."""
+    colour, _ = _STYLES[total.kind]
+    return go.Scatter(
+        name=total.kind,
+        x=[total.Index - _HALF_BAR, total.Index, total.Index + _HALF_BAR],
+        y=[total.high] * 3,
+        mode="lines+markers+text",
+        marker={"size": 10, "opacity": 0},  # sets the text off from the line
+        text=["", total.text, ""],
+        textposition="top center",
+        cliponaxis=False,
+        line={"color": colour, "width": 5},
+        customdata=[total.hover] * 3,
+        hovertemplate=HOVER,
+        showlegend=False,
+    )
+
+
+def _bar(kind: str, rows: pd.DataFrame) -> go.Bar:
     colour, shape = _STYLES.get(kind, (COLOURS[OTHER], PATTERNS[OTHER]))
-    if axis.start and not rows["low"].any():  # a total: in two pieces, below and above the break
-        foot = rows.assign(high=0.35 * axis.gap, text="")
-        rows = pd.concat([foot, rows.assign(low=0.65 * axis.gap)])
     return go.Bar(
         name=kind,
         x=rows.index.tolist(),
-        width=0.75,
+        width=2 * _HALF_BAR,
         base=rows["low"].tolist(),
         y=(rows["high"] - rows["low"]).tolist(),
         text=rows["text"].tolist(),

@@ -251,19 +251,20 @@ def test_vanished_is_not_removed():
     assert title(none) == "0 are open, as many as before"
 
 
-def test_a_high_waterfall_shows_zero_below_a_break():
+def test_totals_far_above_zero_are_lines_and_no_bars():
+    """A bar begins at zero: cut off, it would not be as long as what it stands for."""
     large, small = charts.changes(why(1000, 3, 0, 0, -5, 0, 0)), charts.changes(why(10, 3, 0, 0, -5, 0, 0))
-    axis = large.layout.yaxis
-    assert axis.title.text == "open (axis broken: 0 to 995)"
-    assert [axis.range[0], axis.tickvals[0], axis.ticktext[0]] == [0, 0, "0"]
-    [totals] = named(large, "open")
-    lower, upper = totals.base[0] + totals.y[0], totals.base[2]
-    assert 0 < lower < upper < axis.tickvals[1]  # the bars of the totals are broken, too
+    lines = [trace for trace in named(large, "open") if trace.type == "scatter"]
+    assert [(trace.y[1], trace.text[1]) for trace in lines] == [(1000, "1,000"), (998, "998")]
+    assert [trace for trace in named(large, "open") if trace.type == "bar"] == []
+    start, end = large.layout.yaxis.range
+    assert 990 < start < 998
+    assert 1003 < end < 1010
     [new] = named(large, "new, or listed again")
-    assert new.y[0] == pytest.approx(3)
-    assert max(axis.tickvals) / axis.range[1] > 0.5
-    assert small.layout.yaxis.title.text == "open"
-    assert [*small.layout.yaxis.tickvals] == [float(tick) for tick in small.layout.yaxis.ticktext]
+    assert (new.base[0], new.y[0]) == (1000, 3)
+    assert small.layout.yaxis.range[0] == 0
+    [totals] = named(small, "open")
+    assert [*totals.base] == [0, 0]
 
 
 def test_a_forecast_is_a_fan_that_opens_from_now():
