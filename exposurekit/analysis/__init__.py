@@ -5,7 +5,7 @@
     statuses          the statuses of a listing               counts            listings by site, user and status
     by_kind           exposed data by kind and state          status_over_time  counts per day, week or month
     diff              changes between two instants            survival          time to removal
-    relistings        listings that came back; stale data     forecast          expected number of open listings
+    relistings        listings that came back; failed ones    forecast          expected number of open listings
     bootstrap         future days, drawn from past ones       data_quality      precision, coverage, site health
     blockers          missing fields that block removals      work_queue        manual work in order of yield
     tasks             manual work, listing by listing         score             an exposure score per person
@@ -20,7 +20,7 @@ from exposurekit.analysis.data_quality import coverage, precision, site_health
 from exposurekit.analysis.definitions import DEFINITIONS
 from exposurekit.analysis.diff import changes, diff, diff_by_site, diff_counts
 from exposurekit.analysis.forecast import forecast
-from exposurekit.analysis.relistings import relistings, stale
+from exposurekit.analysis.relistings import failed_removals, relistings, stale
 from exposurekit.analysis.score import WEIGHTS, score, score_changes
 from exposurekit.analysis.status_over_time import status_over_time
 from exposurekit.analysis.statuses import (
@@ -60,6 +60,7 @@ __all__ = [
     "diff",
     "diff_by_site",
     "diff_counts",
+    "failed_removals",
     "forecast",
     "is_open",
     "on_file",

@@ -118,7 +118,7 @@ def site_health(records: pd.DataFrame, *, at: datetime) -> pd.DataFrame:
     Returns:
         One row per site, doubtful ones first, then by name: ``site`` (text), ``open``, ``vanished`` (records, int64),
         ``vanished_at_once`` (most records that vanished at one instant, int64), ``newest_at`` (first observation of the newest
-        record), ``changed_at`` (last change of any record; datetime64[us, UTC]), ``quiet_days`` (days since then,
+        record), ``changed_at`` (last change of any record; datetime64[us, UTC]), ``quiet_days`` (whole days since then,
         float64), ``is_doubtful`` (bool: five or more records vanished at one instant, and they were at least half of
         the open ones).
 
@@ -141,7 +141,8 @@ def site_health(records: pd.DataFrame, *, at: datetime) -> pd.DataFrame:
     sums = {"open": "sum", VANISHED: "sum", "newest_at": "max", "changed_at": "max"}
     counts = dict.fromkeys(("open", VANISHED, "vanished_at_once"), "int64")
     table = rows.groupby("site").agg(sums).join(_largest_drops(rows)).astype(counts)
-    table["quiet_days"] = (instant(at) - instants(table["changed_at"])) / np.timedelta64(_DAY_S, "s")
+    days = (instant(at) - instants(table["changed_at"])) / np.timedelta64(_DAY_S, "s")
+    table["quiet_days"] = np.maximum(np.floor(days), 0)
     table = table.reset_index().astype({"site": "str"})[[*_HEALTH]]
     return table.sort_values(["is_doubtful", "site"], ascending=[False, True], ignore_index=True)
 

@@ -15,6 +15,7 @@ from exposurekit.analysis.diff import (
 )
 from exposurekit.analysis.score import PAGE, SCORE_AFTER, SCORE_BEFORE, WEIGHTS
 from exposurekit.analysis.statuses import OPEN, OTHER, UNKNOWN, VANISHED
+from exposurekit.analysis.work_queue import STALLED_DAYS
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
 
 _OPEN = "listings that are discovered or pending removal, or have another status or none"
@@ -39,6 +40,9 @@ DEFINITIONS: Mapping[str, str] = {
     ENTERED_SCOPE: "already listed when monitoring of its user began or resumed; not a new listing",
     AGAIN: "open again after it was removed or had vanished",
     FAILED: "its removal was pending, and it is discovered again: the request was refused or had no effect",
+    "requested": "removals seen pending; one requested and answered between two runs is not counted",
+    "without_effect": f"pending removal for {STALLED_DAYS} days or more",
+    "came_back": "listings that were listed again after they were removed or had vanished",
     CHANGED: "changed from one open status to another",
     LEFT_SCOPE: "the service no longer lists the user, so what became of the listing is not known",
     STILL_OPEN: f"{_OPEN}; at the end of the period",
@@ -52,7 +56,8 @@ DEFINITIONS: Mapping[str, str] = {
     "first_removed": "listings that were already removed when they were first observed: they came and went between two runs",
     "median_days": "median time to removal in days: the age by which half of the listings were removed; missing if fewer were",
     "open in 30 days": "expected number of open listings if current trends continue, with a 95 % interval",
-    "never": "share of listings not removed by the longest age observed",
+    "never": "estimated share of listings that are not removed by the longest age observed (Kaplan-Meier); listings found "
+    "recently count only up to today, so it may be 0 % while some are open",
 }
 
 

@@ -1,4 +1,4 @@
-"""Relistings: listings that came back after a removal; and people whose data is stale."""
+"""Relistings: listings that came back after a removal; removals that failed; and people whose data is stale."""
 
 from datetime import datetime
 
@@ -7,7 +7,8 @@ import pandas as pd
 
 from exposurekit.analysis.grouping import UTC_INSTANT, instant, instants, utc_index
 from exposurekit.analysis.statuses import CLOSED, UNKNOWN, VANISHED, is_open
-from exposurekit.contract.types import REMOVED
+from exposurekit.analysis.work_queue import STALLED_DAYS
+from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
 from exposurekit.errors import MissingColumns
 
 _DAY_S = 86_400
@@ -66,6 +67,64 @@ def relistings(changes: pd.DataFrame) -> pd.DataFrame:
     ]  # fmt: skip
     order = ["listed_again_at", "user_id", "key", "episode"]
     return table.loc[is_relisted, columns].sort_values(order, ignore_index=True)
+
+
+def failed_removals(
+    transitions: pd.DataFrame, records: pd.DataFrame, relistings: pd.DataFrame, *, at: datetime
+) -> pd.DataFrame:
+    """Count per site the removals that were requested, and those that failed, had no effect or were undone.
+
+    A request that was made and answered between two runs is in no status that a run observed, so it is not counted.
+
+    Args:
+        transitions: Numbers of equal changes of records: ``site``, ``prev_status`` (text; missing: first observation),
+            ``status`` (text), ``n`` (int64).
+        records: A table as returned by `History.records()`: ``site``, ``status``, ``changed_at`` (UTC).
+        relistings: A table as returned by `History.relistings()`: ``site``, ``user_id``, ``key``, ``status``.
+        at: The instant to which days are counted.
+
+    Returns:
+        One row per site with a request or a relisting, most bad news first, then by name: ``site`` (text), ``requested``
+        (removals, pending when first observed included), ``failed`` (pending, then discovered again), ``without_effect``
+        (listings that have been pending removal for at least `STALLED_DAYS` days), ``relistings``, ``came_back`` (distinct
+        listings that were listed again), ``open_now`` (of these, the open ones; all int64).
+
+    Raises:
+        MissingColumns: A table lacks a column.
+
+    >>> moves = {"prev_status": [None, "pending removal"], "status": ["pending removal", "discovered"], "n": [7, 2]}
+    >>> at, transitions = pd.Timestamp("2026-03-20", tz="UTC"), pd.DataFrame(moves).assign(site="Seekfolk")
+    >>> records = pd.DataFrame({"site": ["Seekfolk"], "status": ["pending removal"]}).assign(changed_at=at)
+    >>> none = pd.DataFrame(columns=["site", "user_id", "key", "status"])
+    >>> analysis.failed_removals(transitions, records, none, at=at)[["site", "requested", "failed"]]
+           site  requested  failed
+    0  Seekfolk          7       2
+    """
+    MissingColumns.check("failed_removals", transitions.columns, ("site", "prev_status", "status", "n"))
+    MissingColumns.check("failed_removals, table records,", records.columns, ("site", "status", "changed_at"))
+    back = ("site", "user_id", "key", "status")
+    MissingColumns.check("failed_removals, table relistings,", relistings.columns, back)
+    was, now = (transitions[name].astype("str") for name in ("prev_status", "status"))
+    is_request = (now == PENDING_REMOVAL) & (was != UNKNOWN).fillna(value=True)
+    is_failure = (was == PENDING_REMOVAL) & (now == DISCOVERED)
+    days = (instant(at) - instants(records["changed_at"])) / np.timedelta64(_DAY_S, "s")
+    is_old = (records["status"].astype("str") == PENDING_REMOVAL).to_numpy("bool") & (days >= STALLED_DAYS)
+    listings = relistings.drop_duplicates(["user_id", "key"], keep="last")
+    by_site = {
+        "requested": transitions["n"].where(is_request, 0).groupby(transitions["site"].astype("str")).sum(),
+        "failed": transitions["n"].where(is_failure, 0).groupby(transitions["site"].astype("str")).sum(),
+        "without_effect": records["site"].astype("str")[is_old].value_counts(),
+        "relistings": relistings["site"].astype("str").value_counts(),
+        "came_back": listings["site"].astype("str").value_counts(),
+        "open_now": listings["site"].astype("str")[is_open(listings["status"])].value_counts(),
+    }
+    table = pd.DataFrame(by_site).fillna(0).astype("int64").rename_axis("site")
+    table = table[table[["requested", "failed", "relistings"]].any(axis=1)].reset_index()
+    table = table.astype({"site": "str"}).assign(
+        bad=table["failed"] + table["without_effect"] + table["came_back"]
+    )
+    order = ["bad", "requested", "site"]
+    return table.sort_values(order, ascending=[False, False, True], ignore_index=True).drop(columns="bad")
 
 
 def _sort(changes: pd.DataFrame) -> pd.DataFrame:

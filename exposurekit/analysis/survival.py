@@ -53,7 +53,7 @@ def time_to_removal(
 
     A listing is on average half a gap older than its first observation, and a removal is observed at the next run:
     the median lies on a straight line between two runs. Its interval allows for a curve there, so it is wider the
-    further apart the runs are.
+    further apart the runs are, and may end up to one gap after the last age.
 
     Raises:
         MissingColumns: ``life_table`` lacks a column.
@@ -244,6 +244,11 @@ def _median(ages: pd.DataFrame, gap: float, level: float) -> tuple[float | None,
         _crossing(days, low, gap, 0.5 + error),
         _crossing(days, high, gap, 0.5 - error),
     )
+    # Where the allowance for a curve hides the upper limit, the first run by which the band is below one half bounds
+    # it: listings removed by then were at most one more gap old.
+    reached = np.flatnonzero(high <= 0.5 + _ROUNDING)
+    if crossings[0] is not None and crossings[2] is None and len(reached):
+        crossings = (*crossings[:2], float(days[reached[0]]) + gap)
     return tuple(None if age is None else round(age, 1) for age in crossings)
 
 

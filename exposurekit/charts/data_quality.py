@@ -243,7 +243,9 @@ def _health_bars(table: pd.DataFrame, hover: list[str]) -> list[go.Bar]:
 
 
 def _health_text(row: dict[Any, Any]) -> str:
-    quiet = "" if pd.isna(row["quiet_days"]) else f"; no change for {row['quiet_days']:,.1f} days"
+    quiet = (
+        "" if pd.isna(row["quiet_days"]) else f"; no change for {pluralize(int(row['quiet_days']), 'day')}"
+    )
     return f"{row['open']:,} open, {row[VANISHED]:,} vanished, {row['vanished_at_once']:,} of them in one run{quiet}"
 
 

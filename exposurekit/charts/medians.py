@@ -31,6 +31,7 @@ from exposurekit.charts.theme import (
 )
 from exposurekit.text.formatting import pluralize
 
+_SHARE = "estimated share still listed"
 _CUT_AT = 2  # times the longest median: intervals beyond it end in an arrow
 _GROUPS = {"site": ("site", "sites"), "user_id": ("person", "people")}
 
@@ -48,7 +49,7 @@ def medians(table: pd.DataFrame, by: str | None, provenance: str) -> Chart:
         [*_medians(drawn, names, most), *_shares(drawn, names)],
         [f"{name} (n = {n:,})" for name, n in zip(names, drawn["n"], strict=True)],
         count_axis("median time to removal (days)", room * most),
-        right=shares | {"title": {"text": "share not removed"}},
+        right=shares | {"title": {"text": _SHARE}},
         finding=_finding(table, groups),
         summary=_summary(drawn, by),
         rest=omitted(len(table) - MAX_ROWS, group, groups),
@@ -115,19 +116,22 @@ def _shares(table: pd.DataFrame, names: list[str]) -> list[go.Scatter]:
     hover = [f"{name}<br>{_share_text(row, label)}" for name, row in zip(names, rows, strict=True)]
     axes = {"xaxis": "x2", "yaxis": "y"}
     never, low, high = (table[name].tolist() for name in ("never", "never_low", "never_high"))
-    shares = [percent(share) for share in never]
+    shares = [
+        percent(share) if pd.isna(share) else f"{percent(share)} after {days:,} d"
+        for share, days in zip(never, table["followed_days"], strict=True)
+    ]
     return [
         whiskers(low, high, **axes),
-        points(never, hover, symbol="diamond", colour=VERMILION, name="share not removed", **axes),
+        points(never, hover, symbol="diamond", colour=VERMILION, name=_SHARE, **axes),
         annotations(shares, [1.05] * len(shares), **axes),
     ]
 
 
 def _share_text(row: dict[Any, Any], label: str) -> str:
     if pd.isna(row["never"]):
-        return f"share not removed: {NO_VALUE}"
+        return f"{_SHARE}: {NO_VALUE}"
     band = format_interval(row["never_low"], row["never_high"], percent, label)
-    return f"{percent(row['never'])}{band} not removed after {pluralize(int(row['followed_days']), 'day')}"
+    return f"{percent(row['never'])}{band} estimated to be still listed after {pluralize(int(row['followed_days']), 'day')}"
 
 
 def format_days(days: float) -> str:

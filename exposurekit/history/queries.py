@@ -413,6 +413,20 @@ class HistoryQueries:
         """
         return analysis.work_queue(self.steps(as_of, exposure=exposure), stalled=self.stalled_sites(as_of))
 
+    def failed_removals(self, as_of: When = None) -> pd.DataFrame:
+        """Count per site the removals that failed, had no effect or were undone: `analysis.failed_removals`.
+
+        Args:
+            as_of: An instant, or a day (until its end, UTC); None: the end of the last run.
+
+        >>> history.failed_removals().columns.tolist()[:3]
+        ['site', 'requested', 'failed']
+        """
+        reader, latest = self.reader, self.reader.latest()
+        at = reader.instant(as_of, latest)
+        moves = reader.transitions("record", ("site",), "day", latest.upto, until=at)
+        return analysis.failed_removals(moves, reader.records(as_of), self.relistings(as_of), at=at)
+
     def stalled_sites(self, as_of: When = None) -> dict[str, str]:
         """Return the sites that remove nothing, with the reason: see `exposurekit.analysis.work_queue`.
 

@@ -34,7 +34,7 @@ NUMBERS = frozenset((
     "of_open", "of_gone", "of_new", "beyond", "left_out", "first_removed", "median_days", "median_low", "median_high", "never",
     "never_low", "never_high", "followed_days", "at_risk", "censored", "survival", "is_scanning",
     "identification_on_file", "is_profile_field", "is_doubtful", "status", "pages", "of_listings", "of_pages", "score",
-    "points", "open_before", "open_after", "change", "entered scope", "listed again", "left scope", "removal failed", "status changed",
+    "points", "open_before", "open_after", "change", "requested", "without_effect", "relistings", "came_back", "entered scope", "listed again", "left scope", "removal failed", "status changed",
 ))  # fmt: skip
 
 # Columns that hold fixed texts beside one of these columns, and possibly personal values in other tables: `state` is a count

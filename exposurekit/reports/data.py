@@ -12,8 +12,11 @@ import pandas as pd
 
 import exposurekit
 from exposurekit import analysis, frames
+from exposurekit.analysis.forecast import MIN_RATIO
 from exposurekit.analysis.tasks import missing_values, with_pages
+from exposurekit.analysis.work_queue import STALLED_DAYS
 from exposurekit.charts.theme import format_duration
+from exposurekit.contract.types import PENDING_REMOVAL
 from exposurekit.errors import InvalidArgument
 from exposurekit.exposure import Exposure
 from exposurekit.history import Diff, History
@@ -21,11 +24,16 @@ from exposurekit.privacy.pseudonyms import Pseudonyms
 from exposurekit.questions import QUESTIONS, Question
 from exposurekit.reports.manual_steps import open_items
 from exposurekit.reports.share_safe import FEW, Sharing, sharing
+from exposurekit.text.formatting import is_missing
 
 AHEAD_DAYS = 30  # of the forecast
+NEARER_HISTORY_DAYS = (
+    45  # from here on, a shorter forecast is offered: before, its interval is too narrow for mixed delays
+)
 _LAST_NAME_FIRST = re.compile(  # but not "Ann Lee, MD"
     r"^([^,]+),(?!\s*(?:jr|sr|ii|iii|iv|md|m\.d|phd|ph\.d|esq)\.?$)\s*([^,]+)$", re.IGNORECASE
 )
+_NAMES = {"first_name", "last_name"}  # everybody has these
 WEEK_DAYS = 7  # of the changes that each figure and the section "week" state, if the history is that old
 LISTED_NAMES = "as most listings of a person show them; the names on file were not loaded"
 
@@ -40,9 +48,12 @@ class ReportData:
         since: The start of a report on changes.
         as_of: The instant of the newest data.
         first_run_at: The end of the first run that observed anybody; None without a history.
+        run_gap: The median number of whole days from one run to the next; None with fewer than two runs, or more than one
+            a day.
         week_start: The day from whose end the figures and the section "week" count changes: the last one with an
             observation that is at least `WEEK_DAYS` ago, or else the first; None if nobody was observed on an earlier
             day than the last.
+        first_run: The day of the first run, which may have found nobody; None without a history.
         runs: The number of runs; None without a history.
         people: How many people the report is about.
         incomplete: How many of them the newest run did not observe completely.
@@ -65,6 +76,8 @@ class ReportData:
     sharing: Sharing | None = None
     has_profiles: bool = True
     week_start: date | None = None
+    run_gap: int | None = None
+    first_run: date | None = None
 
     def __getitem__(self, name: str) -> pd.DataFrame:
         """Return a declared table that the source has."""
@@ -88,6 +101,50 @@ class ReportData:
         blocked = 0 if self.sharing is not None else sum(map(bool, missing_values(waiting)))
         pages = int(waiting["site"].isna().sum())
         return len(waiting), pages, blocked, format_duration(waiting["minutes"].sum())
+
+    @property
+    def has_later_work(self) -> bool:
+        """Whether some manual work should wait."""
+        queue = open_items(self["work_queue"])
+        return bool("reason" in queue and queue["reason"].notna().any())
+
+    @cached_property
+    def open_parts(self) -> tuple[int, int, int, int]:
+        """The parts of the open listings: to do by hand, waiting for the service, being removed, and without effect.
+
+        A removal is without effect if it has been pending for `STALLED_DAYS` days or more.
+        """
+        columns = [name for name in ("status", "changed_at") if name in self["records"]]
+        records = self["records"].loc[analysis.is_open(self["records"]["status"]), columns]
+        is_pending = (records["status"].astype("str") == PENDING_REMOVAL).to_numpy("bool")
+        listings = open_items(self["work_queue"]).dropna(subset="site")
+        listings = (
+            listings.drop_duplicates(["user_id", "record_id"])
+            if listings["record_id"].notna().all()
+            else listings
+        )
+        by_hand = min(len(listings), int((~is_pending).sum()))
+        is_old = np.zeros(len(records), "bool")
+        if "changed_at" in records:
+            last = pd.Timestamp(self.as_of).floor("D") - timedelta(days=STALLED_DAYS - 1)
+            is_old = is_pending & (records["changed_at"] < last).to_numpy("bool")
+        pending, old = int(is_pending.sum()), int(is_old.sum())
+        return by_hand, len(records) - pending - by_hand, pending - old, old
+
+    @property
+    def has_form_values(self) -> bool:
+        """Whether it is known which required values are on file; a share-safe report does not mention them."""
+        return self.has_profiles and self.sharing is None
+
+    @cached_property
+    def unchecked_sites(self) -> frozenset[str]:
+        """The sites whose manual work requires values of which it is not known whether they are on file."""
+        waiting = open_items(self["work_queue"]).dropna(subset="site")
+        if self.has_form_values or "user_fields_required_for_removal" not in waiting:
+            return frozenset()
+        required = waiting["user_fields_required_for_removal"].tolist()
+        needs = [not is_missing(fields) and not {*fields} <= _NAMES for fields in required]
+        return frozenset(waiting.loc[needs, "site"].astype("str"))
 
     @property
     def is_whole_week(self) -> bool:
@@ -135,13 +192,26 @@ class ReportData:
         names = ("server", "as of", "runs", "people")
         return " · ".join(f"{name} {provenance[name]}" for name in names if name in provenance)
 
+    @property
+    def run_dates(self) -> str:
+        """From which day to which the runs are, and since when people were observed, if the first run found nobody."""
+        if self.first_run is None or self.first_run_at is None:
+            return ""
+        days = (
+            f", {self.first_run} to {self.as_of:%Y-%m-%d}"
+            if self.first_run < self.as_of.date()
+            else f", on {self.first_run}"
+        )
+        first = self.first_run_at.date()
+        return days if first == self.first_run else f"{days}; people were observed from {first}"
+
     def provenance(self) -> dict[str, str]:
         """The source of the data: server, instant, runs, people and filters."""
         is_shared = self.sharing is not None
         as_of = f"{self.as_of:%Y-%m-%d}" if is_shared else f"{self.as_of:%Y-%m-%d %H:%M} UTC"
         provenance = {"as of": as_of} if is_shared else {"server": self.server, "as of": as_of}
         if self.runs is not None:
-            provenance["runs"] = f"{self.runs:,}"
+            provenance["runs"] = f"{self.runs:,}{self.run_dates}"
         incomplete = f", {self.incomplete_text} not observed completely" if self.incomplete else ""
         provenance["people"] = f"{self.people:,}{incomplete}"
         provenance["observed"] = self.observed
@@ -156,8 +226,9 @@ class ReportSource:
 
     A table is a question, a table of an exposure (``on_file``, ``failures``), or one of ``records``, ``links``, ``alerts``
     and ``steps`` (only what is listed), ``counts`` and ``diff_by_site`` (of a `Diff`), ``week`` and ``week_by_site`` (``why``
-    and ``by_site`` since `ReportData.week_start`), ``removal_of_all`` (`History.time_to_removal` without groups), ``stalled``
-    (`History.stalled_sites`) and ``next_forecast`` (`AHEAD_DAYS` ahead).
+    and ``by_site`` since `ReportData.week_start`), ``week_before`` (``why`` of the same number of days before it),
+    ``week_score`` (`History.score_changes` since then), ``removal_of_all`` (`History.time_to_removal` without groups), ``stalled``
+    (`History.stalled_sites`), ``failed_removals`` and ``next_forecast`` (`AHEAD_DAYS` ahead).
 
     >>> from exposurekit.reports.data import ReportSource
     >>> {*ReportSource(history).load(["by_site", "survival"]).tables}
@@ -214,9 +285,21 @@ class ReportSource:
             "diff_by_site": lambda: self._diff.by_site,
             "week": lambda: None if self._week is None else self._week.why,
             "week_by_site": lambda: None if self._week is None else self._week.by_site,
+            "week_before": lambda: self._week_before,
+            "week_score": lambda: (
+                None
+                if self.history is None or self._week_start is None
+                else self.history.score_changes(self._week_start)
+            ),
             "stalled": lambda: pd.DataFrame(self._stalled.items(), columns=["site", "reason"], dtype="str"),
+            "failed_removals": lambda: None if self.history is None else self.history.failed_removals(),
+            # As of the report: how long ago it is read, changes nothing.
+            "coverage": lambda: (
+                None if self.history is None else analysis.coverage(self.history.people(), at=self._as_of)
+            ),
+            "site_health": lambda: None if self.history is None else self.history.site_health(self._as_of),
             "removal_of_all": lambda: None if self.history is None else self.history.time_to_removal(by=None),
-            "next_forecast": lambda: None if self.history is None else self.history.forecast([AHEAD_DAYS]),
+            "next_forecast": self._next_forecast,
         }
 
     def load(self, names: Iterable[str]) -> ReportData:
@@ -234,7 +317,7 @@ class ReportSource:
             tables,
             user=self.user,
             since=None if self._since is None else self._diff.since,
-            as_of=self._exposure.as_of if runs is None else runs["finished_at"].max().to_pydatetime(),
+            as_of=self._as_of,
             first_run_at=None if runs is None else _first_observation(runs),
             runs=None if history is None else history.last_run().seq,
             people=self._people() if self.user is None else 1,
@@ -244,6 +327,8 @@ class ReportSource:
             sharing=self.sharing,
             has_profiles=self.exposure is not None,
             week_start=self._week_start,
+            first_run=None if runs is None else runs["finished_at"].min().date(),
+            run_gap=None if runs is None else _run_gap(runs),
         )
 
     def table(self, name: str) -> pd.DataFrame | None:
@@ -275,6 +360,29 @@ class ReportSource:
             return None
         return self.history.diff(self._week_start)
 
+    def _next_forecast(self) -> pd.DataFrame | None:
+        """The forecast for `AHEAD_DAYS`, or for the longest time that the history supports below it."""
+        if self.history is None:
+            return None
+        forecast = self.history.forecast([AHEAD_DAYS])
+        observed_days = (self._as_of - _first_observation(self.history.runs())).days
+        days = observed_days // MIN_RATIO
+        if forecast["open"].notna().all() or observed_days < NEARER_HISTORY_DAYS or days >= AHEAD_DAYS:
+            return forecast
+        nearer = self.history.forecast([days])
+        return nearer if nearer["open"].notna().all() else forecast
+
+    @cached_property
+    def _week_before(self) -> pd.DataFrame | None:
+        """What changed in the `WEEK_DAYS` before the last ones; None if no runs were at both of its ends."""
+        start = self._week_start
+        if self.history is None or start is None or start != self._as_of.date() - timedelta(days=WEEK_DAYS):
+            return None
+        before = start - timedelta(days=WEEK_DAYS)
+        if before not in {*_observations(self.history.runs()).dt.date}:
+            return None
+        return self.history.diff(before, start).why
+
     @cached_property
     def _week_start(self) -> date | None:
         if self.history is None:
@@ -285,6 +393,14 @@ class ReportSource:
         return max(
             (day for day in days if day <= last - timedelta(days=WEEK_DAYS)), default=min(days, default=None)
         )
+
+    @cached_property
+    def _as_of(self) -> datetime:
+        """The instant of the newest data."""
+        if self.history is None:
+            return self._exposure.as_of
+        last: pd.Timestamp = self.history.runs()["finished_at"].max()
+        return last.to_pydatetime()
 
     @cached_property
     def _stalled(self) -> Mapping[str, str]:
@@ -331,12 +447,14 @@ class ReportSource:
         return self.history.with_ticks(steps)
 
     def _work_queue(self) -> pd.DataFrame:
-        """Return the work queue; in a share-safe report without reasons, which are personal."""
+        """Return the work queue; in a share-safe report the only reason is that a site removes nothing: others are personal."""
         steps = self._required("steps")
         if self._pseudonyms is None:
             return with_pages(analysis.work_queue(steps, stalled=self._stalled), self._required("links"))
         queue = analysis.work_queue(steps.drop(columns="form_values", errors="ignore"), stalled=self._stalled)
-        return with_pages(queue, self._required("links")).drop(columns="reason")
+        return with_pages(queue, self._required("links")).assign(
+            reason=queue["site"].map(self._stalled).astype("str")
+        )
 
     def _everyone(self, name: str) -> pd.DataFrame:
         """Return a table about everyone, loaded once; a share-safe report counts the people per site."""
@@ -404,6 +522,11 @@ def _listed_names(records: pd.DataFrame) -> dict[int, str]:
 def _first_observation(runs: pd.DataFrame) -> datetime:
     first: pd.Timestamp = _observations(runs).min()
     return first.to_pydatetime()
+
+
+def _run_gap(runs: pd.DataFrame) -> int | None:
+    gaps = _observations(runs).sort_values().diff().dropna().dt.total_seconds() / 86_400
+    return round(float(gaps.median())) or None if len(gaps) else None
 
 
 def _observations(runs: pd.DataFrame) -> pd.Series:

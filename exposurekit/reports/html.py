@@ -5,7 +5,7 @@ import hashlib
 import itertools
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -20,7 +20,7 @@ from exposurekit import charts
 from exposurekit.analysis.definitions import definition
 from exposurekit.analysis.tasks import NO_VALUE_TEXTS, WHICH_NAME, step_urls
 from exposurekit.charts.embedding import drawing_js, plotly_js
-from exposurekit.charts.theme import MINUS, format_interval, interval_label
+from exposurekit.charts.theme import MINUS, format_interval, interval_label, percent
 from exposurekit.contract.types import STATUSES
 from exposurekit.questions import QUESTIONS
 from exposurekit.text import formatting
@@ -37,9 +37,10 @@ _KINDS = {
 }
 _HEADINGS = {
     "at": "time",
+    "came_back": "came back",
     "contains": "data on the page",
     "first_removed": "removed between runs",
-    "followed_days": "days observed",
+    "followed_days": "after days",
     "gone_days": "days absent",
     "is_profile_field": "profile field",
     "left_out": "not counted",
@@ -49,9 +50,9 @@ _HEADINGS = {
     "median_high": "median, high",
     "median_low": "median, low",
     "n": "number",
-    "never": "not removed",
-    "never_high": "not removed, high",
-    "never_low": "not removed, low",
+    "never": "estimated share still listed",
+    "never_high": "still listed, high",
+    "never_low": "still listed, low",
     "of_listings": "points for listings",
     "of_pages": "points for pages",
     "title": "page title",
@@ -61,11 +62,14 @@ _HEADINGS = {
     "unlocks": "removals with it alone",
     "unseen": "people not observed",
     "url": "page address",
+    "without_effect": "without effect",
     "user_id": "user",
 }
 _SECTION_HEADINGS = {
     ("coverage", "last_complete_load"): "last complete observation",
     ("coverage", "whole"): "complete",
+    ("failed_removals", "open_now"): "of these open now",
+    ("failed_removals", "relistings"): "relistings",
     ("relistings", "episode"): "times listed",
     ("relistings", "listed_again_at"): "listed again",
     ("relistings", "removed_at"): "removed",
@@ -85,6 +89,7 @@ _BARS |= {
     "diff_by_site": "open_after",
     "site_health": "open",
 }
+_BARS |= {"failed_removals": "requested"}
 _SPARSE = {"coverage", "counts"}  # tables of all cases, of which most are rare
 _NARROW = {
     "score",
@@ -219,6 +224,7 @@ def _environment() -> Environment:
         "code": _code,
         "body": _body,
         "head": _head,
+        "totals": _totals,
         "displayed": _displayed,
         "defined": _defined,
         "sparkline": lambda values: _SAFE(sparkline(values)),
@@ -268,7 +274,7 @@ def _displayed(table: pd.DataFrame, key: str) -> dict[str, Any]:
     intervals: dict[str, list[str]] = {}
     for estimate, (low, high) in _INTERVALS.items():
         if {estimate, low, high} <= {*table.columns}:
-            as_text = _percent if estimate != "median_days" else formatting.format_value
+            as_text = percent if estimate != "median_days" else formatting.format_value
             ends = zip(table[low].tolist(), table[high].tolist(), strict=True)
             texts = [format_interval(*pair, as_text, label) for pair in ends]
             intervals[estimate] = [_within(text, label) for text in texts]
@@ -296,6 +302,18 @@ def _head(displayed: dict[str, Any], key: str) -> Markup:
     return _SAFE(
         "".join(_heading(str(name), key, labels.get(name, ""), is_text=is_text) for name, is_text in texts)
     )
+
+
+def _totals(table: pd.DataFrame, totals: Mapping[str, int]) -> Markup:
+    """Render the last row of a table: the sums of some columns."""
+    _, *names = [str(name) for name in table]
+    cells = [
+        f"<td>{_signed(totals[name]) if name in _SIGNED else format(totals[name], ',')}</td>"
+        if name in totals
+        else "<td></td>"
+        for name in names
+    ]
+    return _SAFE("".join(['<th scope="row" class="left">total</th>', *cells]))
 
 
 def _are_texts(table: pd.DataFrame) -> list[bool]:
@@ -328,7 +346,7 @@ def _body(displayed: dict[str, Any], key: str) -> Markup:
     """Render the rows of a table; a template loop would double the rendering time."""
     table: pd.DataFrame = displayed["table"]
     shares = {
-        str(name): table[name].map(_percent, na_action="ignore").astype("str")
+        str(name): table[name].map(percent, na_action="ignore").astype("str")
         for name in _SHARES & {*table}
         if _is_share(table[name])
     }
@@ -385,17 +403,14 @@ def _signed(n: float) -> str:
     return f"{n:+,.0f}".replace("-", MINUS) if n else "0"
 
 
-def _percent(share: float) -> str:
-    return f"{share:.0%}"
-
-
 def _cell(kind: str, is_text: bool, text: str, interval: str) -> str:  # noqa: FBT001
     content = escaped(text)
     more = f' <span class="interval">{escaped(interval)}</span>' if interval else ""
     if text == formatting.MISSING:
         kind = ""
     if kind == "share":
-        return f'<td class="share" style="--share:{content}">{content}{more}</td>'
+        bar = content.rpartition(" ")[2]  # of "under 1%"
+        return f'<td class="share" style="--share:{bar}">{content}{more}</td>'
     if kind.startswith("bar"):
         share = float(text.replace(",", "")) / float(kind.split()[1])
         return f'<td class="share" style="--share:{share:.0%}">{content}{more}</td>'

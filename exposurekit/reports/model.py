@@ -168,6 +168,7 @@ class Section:
         finding: The main result in one sentence, which stands in the heading.
         key: Its name in data, file names and links; empty: made from the title.
         rows: The number of rows of the whole table.
+        totals: The sums of columns, for the last row of the table; empty: it has none.
         removals: The manual work.
 
     >>> section = ek.Section("Our targets", text="Half of all listings are removed by June.")
@@ -182,6 +183,7 @@ class Section:
     finding: str = field(default="", kw_only=True)
     key: str = field(default="", kw_only=True)
     rows: int = field(default=0, kw_only=True)
+    totals: Mapping[str, int] = field(default_factory=dict, kw_only=True)
     removals: tuple[Removal, ...] = field(default=(), kw_only=True)
 
 
@@ -310,6 +312,8 @@ def _plain(section: Section) -> dict[str, Any]:
         values["chart"] = describe(section.figure)
     if section.table is not None:
         values |= {"rows": section.rows, "table": _rows(section.table)}
+    if section.totals:
+        values["totals"] = dict(section.totals)
     if section.removals:
         values["removals"] = to_jsonable_python([asdict(removal) for removal in section.removals])
     return values

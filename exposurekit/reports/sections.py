@@ -17,8 +17,8 @@ from exposurekit.analysis.definitions import definition
 from exposurekit.analysis.diff import AGAIN, ENDED, NEW, OPENED, WHAT
 from exposurekit.analysis.score import PAGE
 from exposurekit.analysis.statuses import OPEN, OTHER, VANISHED
-from exposurekit.analysis.work_queue import DONE, STEP_MINUTES, UNABLE, VISIT_MINUTES
-from exposurekit.charts.bars import names_or_count
+from exposurekit.analysis.work_queue import DONE, STALLED_DAYS, STEP_MINUTES, UNABLE, VISIT_MINUTES
+from exposurekit.charts.medians import format_days
 from exposurekit.charts.theme import (
     MINUS,
     adopt_figure,
@@ -31,7 +31,7 @@ from exposurekit.charts.theme import (
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
 from exposurekit.errors import InvalidArgument
 from exposurekit.questions import QUESTIONS
-from exposurekit.reports.data import AHEAD_DAYS, LISTED_NAMES, WEEK_DAYS, ReportData
+from exposurekit.reports.data import LISTED_NAMES, WEEK_DAYS, ReportData
 from exposurekit.reports.manual_steps import removals
 from exposurekit.reports.model import ROWS_MAX, TASKS_MAX, Action, Fact, Removal, Report, Section
 from exposurekit.reports.share_safe import FEW
@@ -41,12 +41,14 @@ from exposurekit.text.times import format_time
 ASKS = 2  # rows of `best_next_fields`
 _ASSUMED = f"estimated at {VISIT_MINUTES:g} minutes per site and {STEP_MINUTES:g} per step"
 MANY_SITES = 5  # more are counted, not named
-_CENSORING_NOTE = "Listings that are still open are included up to their last observation."
+_CENSORING_NOTE = "Listings found recently count only up to today, so the estimated share still listed may be 0% while some are open."
 _CHANGES_NAMED = 3  # sites of each kind of change; others are counted
 _NO_SINGLE_BAR = {"blockers", "best_next_fields"}  # a sentence says it
 _TREND_COLUMNS = {"open listings": OPEN, "removed": REMOVED}  # of `status_over_time`, by the name of a figure
 _TREND_POINTS = 60
 _ACTIONS = 3
+_EXCEPT = ", except what should wait: it is marked (later), with the reason"
+_UNCHECKED = "required values not checked"
 _NOT_IN_KEY = re.compile(r"[^a-z0-9]+")
 _FINISHED = {DONE: "done", UNABLE: "marked unable"}
 _USER = re.compile(r"\buser (\d+)\b")
@@ -55,12 +57,12 @@ _NO_PROFILES = (
     "this report was made from a history, which does not store what people have on file. A report that is made while "
     "connected to the service has it."
 )
-_FAILED_TITLE = "Removals that failed or were undone"
 _POINTS_NOTE = "Each listing counts once, by its first and its last status: one that was found and removed in between has no points."
 _TABLES = {  # that are no questions: the heading, and the columns to display
     "records": ("Listings", ("site", "status", "first_seen_at", "changed_at", "age", "states", "href")),
     "links": ("Web pages", ("title", "url", "contains")),
     "failures": ("Who was observed", ("user_id", "operation", "error", "status")),
+    "failed_removals": ("Removals that failed or were undone", ()),
     "counts": ("Changes by kind", ()),
     "diff_by_site": ("Changes by site", ()),
     "week": (f"The last {WEEK_DAYS} days", ()),
@@ -156,7 +158,7 @@ def build_report(
     built = []
     for one in sections or form.sections:
         section = own_section(one, keys) if isinstance(one, Section) else section_type(one).make(data)
-        if section is not None:
+        if section is not None and (sections or not _is_idle(section)):
             keys.add(section.key)
             built.append(section)
     since = {} if data.since is None else {"since": _since(data)}
@@ -170,6 +172,12 @@ def build_report(
         data.provenance() | since,
         actions=tuple(_actions(data, parts)),
     )
+
+
+def _is_idle(section: Section) -> bool:
+    """Whether a section has nothing but a reason why it is empty."""
+    has_content = section.figure is not None or section.table is not None or bool(section.removals)
+    return not has_content and (not section.finding or section.key == "relistings")
 
 
 def own_section(section: Section, keys: AbstractSet[str] = frozenset()) -> Section:
@@ -219,12 +227,18 @@ def _finding(data: ReportData) -> str:
     are = "is" if len(open_now) == 1 else "are"
     if open_now.empty:
         return f"No listing is open, of {len(data['records']):,} that were found."
-    counts = open_now["site"].astype("str").value_counts()
-    first = counts.index[counts == counts.iloc[0]]
-    names = [short(site) for site in first if data.can_name(site)]
-    each = f"{counts.iloc[0]:,}{' each' if len(first) > 1 else ''}"
-    where = f"; most on {names_or_count(names, 'sites')} ({each})" if len(names) == len(first) else ""
-    return f"{len(open_now):,} of {pluralize(total, 'listing')} found {are} still open{where}."
+    by_hand, waits, being_removed, no_effect = data.open_parts
+    parts = [
+        f"{n:,} {one if n == 1 else many}"
+        for n, one, many in (
+            (by_hand, "needs manual work", "need manual work"),
+            (waits, "waits for the service", "wait for the service"),
+            (being_removed, "is being removed", "are being removed"),
+            (no_effect, "request has had no effect", "requests have had no effect"),
+        )
+        if n
+    ]
+    return f"{len(open_now):,} of {pluralize(total, 'listing')} found {are} still open: {', '.join(parts)}."
 
 
 def _facts(data: ReportData) -> Iterator[Fact]:
@@ -246,7 +260,13 @@ def _facts(data: ReportData) -> Iterator[Fact]:
 
 
 def _fleet_facts(data: ReportData) -> Iterator[Fact]:
-    yield from _facts(data)
+    points = data.tables["week_score"]
+    for fact in _facts(data):
+        if fact.name == "score" and points is not None:
+            more = int(points["score"].iloc[-1] - points["score"].iloc[0])
+            yield replace(fact, change=_change(more, data))
+        else:
+            yield fact
     if data.runs is not None:
         yield from _history_facts(data)
 
@@ -280,11 +300,14 @@ def _manual_fact(data: ReportData) -> Fact:
     """The number of pending manual removals, for listings and web pages."""
     waiting, pages, blocked, duration = data.manual_work
     reason = f"; {blocked:,} of them cannot start: a required value is not on file" if blocked else ""
+    short_reason = f"; {blocked:,} of them cannot start" if blocked else ""
+    if data.unchecked_sites:
+        reason = short_reason = f"; {_UNCHECKED}"
     items = f"{pluralize(waiting - pages, 'listing')}, {pluralize(pages, 'web page')}"
     return Fact(
         "to do by hand",
         f"{waiting:,}",
-        f"{items}; about {duration}{f'; {blocked:,} of them cannot start' if blocked else ''}",
+        f"{items}; about {duration}{short_reason}",
         detail=f"about {duration} for {items}, {_ASSUMED}{reason}",
     )
 
@@ -302,23 +325,28 @@ def _history_facts(data: ReportData) -> Iterator[Fact]:
             f"from {followed}" if pd.isna(median) else f"{band.strip(' ()')}; from {followed}",
             detail=f"estimated over {removal['n']:,} listings followed, {followed}, recent ones included "
             f"({removal['n'] - removal['first_removed']:,} seen open, {removal['first_removed']:,} first seen removed): "
-            f"{percent(removal['never'])} not removed within {removal['followed_days']:,} days "
+            f"{percent(removal['never'])} estimated to be still listed after {removal['followed_days']:,} days "
             f"(95 % interval: {percent(removal['never_low'])}\N{EN DASH}{percent(removal['never_high'])})",
         )
     relistings = data["relistings"]
-    open_again = int(analysis.is_open(relistings["status"]).sum())
-    n_open = f"{open_again:,} of them {'is' if open_again == 1 else 'are'} open now"
-    nothing = "no removed listing came back"
-    yield Fact(AGAIN, f"{len(relistings):,}", n_open if len(relistings) else nothing)
+    again = _relisted(data).partition(" ")[2] if len(relistings) else "no removed listing came back"
+    yield Fact(AGAIN, f"{len(relistings):,}", again)
+    yield _forecast_fact(data)
+
+
+def _forecast_fact(data: ReportData) -> Fact:
+    """The expected number of open listings; without a forecast, those that stay open until somebody acts."""
     forecast = data["next_forecast"].to_dict("records")[0]
+    name = f"open in {forecast['days']:,} days"
     reason = "" if pd.isna(forecast["reason"]) else f"; {forecast['reason']}"
-    interval = f"95 % interval: {forecast['low']:,.0f}\N{EN DASH}{forecast['high']:,.0f}"
-    expected, band = (
-        ("\N{EM DASH}", "no forecast yet")
-        if pd.isna(forecast["open"])
-        else (f"{forecast['open']:,.0f}", interval)
-    )
-    yield Fact(f"open in {AHEAD_DAYS} days", expected, band + reason)
+    if not pd.isna(forecast["open"]):
+        interval = f"95 % interval: {forecast['low']:,.0f}\N{EN DASH}{forecast['high']:,.0f}"
+        return Fact(name, f"{forecast['open']:,.0f}", f"{interval}{reason}")
+    by_hand = data.open_parts[0]
+    if not by_hand:
+        return Fact(name, "\N{EM DASH}", f"no forecast yet{reason}")
+    stay = f"{pluralize(by_hand, 'listing stays', 'listings stay')} open until done by hand"
+    return Fact(name, f"at least {by_hand:,}", f"{stay}; no forecast yet{reason}")
 
 
 def _followed(data: ReportData, n: int) -> str:
@@ -336,7 +364,6 @@ def _followed(data: ReportData, n: int) -> str:
 def _with_trends(facts: Iterable[Fact], data: ReportData) -> Iterator[Fact]:
     """Figures with their change in the last week, as its section has it, and their course, where the history has them."""
     course, week = data.tables["status_over_time"], data.tables.get("week")
-    span = f"in {WEEK_DAYS} days" if data.is_whole_week else f"since {data.week_start}"
     for fact in facts:
         column = None if data.since is not None and fact.name == REMOVED else _TREND_COLUMNS.get(fact.name)
         if course is None or column not in course or len(course) < 2:  # noqa: PLR2004  one run is no course
@@ -351,29 +378,48 @@ def _with_trends(facts: Iterable[Fact], data: ReportData) -> Iterator[Fact]:
             yield replace(fact, trend=trend)
             continue
         more = int(n.iloc[-1] - before.iloc[-1])
-        amount = f"{'+' if more > 0 else MINUS}{abs(more):,}" if more else "unchanged"
+        amount = before_that = ""
         if fact.name == REMOVED and week is not None:
             causes = dict(zip(week["cause"], week["n"].abs(), strict=True))
             removed, again = causes[REMOVED], causes[AGAIN]
             if removed and again and more == removed - again:  # what the section on these days says
                 amount = f"+{removed:,}, {MINUS}{again:,} listed again"
-        yield replace(fact, trend=trend, change=f"{amount} {span}")
+            earlier = data.tables.get("week_before")
+            if earlier is not None:
+                n_earlier = int(earlier.loc[earlier["cause"] == REMOVED, "n"].abs().sum())
+                before_that = f" ({n_earlier:,} in the {WEEK_DAYS} days before)"
+        yield replace(fact, trend=trend, change=f"{_change(more, data, amount)}{before_that}")
+
+
+def _change(more: int, data: ReportData, amount: str = "") -> str:
+    """How much a figure has changed since the start of the week; other words for it, if they are given."""
+    span = f"in {WEEK_DAYS} days" if data.is_whole_week else f"since {data.week_start}"
+    words = f"{'+' if more > 0 else MINUS}{abs(more):,}" if more else "unchanged"
+    return f"{amount or words} {span}"
 
 
 def _actions(data: ReportData, sections: Sequence[Section]) -> list[Action]:
-    """The first things to do: the first groups of manual work, and the request for data that unlocks most removals."""
+    """The first things to do: manual work that can start, the request for data that unlocks most, and work for later."""
     by_key = {section.key: section for section in sections}
-    work = by_key["work_queue"].removals if "work_queue" in by_key else ()
-    sites = [_removal_action(one, data, at) for at, one in enumerate(work, 1) if one.site is not None]
-    pages = {at: one.listings for at, one in enumerate(work, 1) if one.site is None and one.listings}
-    actions = [action for action in sites if action is not None][:_ACTIONS]
+    work = [*enumerate(by_key["work_queue"].removals if "work_queue" in by_key else (), 1)]
+    now, later = (
+        [
+            action
+            for at, one in work
+            if one.site is not None and bool(one.reason) == is_later
+            if (action := _removal_action(one, data, at)) is not None
+        ]
+        for is_later in (False, True)
+    )
+    actions = now[:_ACTIONS]
     if "blockers" in by_key and (request := _request(data)) is not None:
         actions = [*actions[: _ACTIONS - 1], request]
+    pages = {at: one.listings for at, one in work if one.site is None and one.listings}
     if pages:
         effect = "they have no opt-out form"
         n_pages = pluralize(sum(pages.values()), "web page")
         actions.append(Action(f"Write to the owners of {n_pages}", effect, f"work_queue-{min(pages)}"))
-    return actions[:_ACTIONS]
+    return [*actions, *later][:_ACTIONS]
 
 
 def _removal_action(removal: Removal, data: ReportData, at: int) -> Action | None:
@@ -385,9 +431,14 @@ def _removal_action(removal: Removal, data: ReportData, at: int) -> Action | Non
     # The others may lack a value, which a shared report does not mention.
     of_site = n if data.sharing is not None else int((data.open_records["site"] == removal.site).sum())
     listings = f"{n:,} of {of_site:,} open listings" if of_site > n else pluralize(n, "listing")
+    is_unchecked = removal.site in data.unchecked_sites and n > 1
+    notes = [f"reason to wait: {removal.reason}"] if removal.reason else []
+    notes += [_UNCHECKED] if is_unchecked else []
+    effect = f"{'up to ' if is_unchecked else ''}{share} of what is open, in about {format_duration(removal.minutes)}"
     return Action(
-        f"Remove {listings} on {short(removal.site)} by hand",
-        f"{share} of what is open, in about {format_duration(removal.minutes)}",
+        f"Remove {'up to ' if is_unchecked else ''}{listings} on {short(removal.site)} by hand"
+        f"{' (later)' if removal.reason else ''}",
+        "; ".join([effect, *notes]),
         f"work_queue-{at}",
     )
 
@@ -438,19 +489,54 @@ def _week(data: ReportData) -> Section | None:
     why, by_site = data.tables["week"], data.tables["week_by_site"]
     if why is None or by_site is None or data.user is not None:
         return None
-    safe = by_site if data.sharing is None else data.sharing.table(by_site)
-    changed = safe[safe[[*WHAT]].any(axis=1)]
+    safe = by_site if data.sharing is None else data.sharing.with_other_sites(by_site)
+    is_changed = safe[[*WHAT]].any(axis=1)
+    changed, idle = safe[is_changed], safe[~is_changed]
+    counts = list(safe.select_dtypes("number"))
+    table = changed
+    if len(changed) and len(idle):
+        rest = pd.DataFrame([{"site": f"unchanged: {pluralize(len(idle), 'site')}", **idle[counts].sum()}])
+        table = pd.concat([changed, rest.astype(changed.dtypes[rest.columns])])
     start = f"since {data.week_start}"
     drawn = charts.changes(_without_idle_causes(why), provenance=f"{data.source_line} · {start}")
+    earlier = data.tables["week_before"]
+    before = "" if earlier is None else f"In the {WEEK_DAYS} days before: {_totals_of(earlier)}."
+    dates = f"{data.week_start} to {data.as_of:%Y-%m-%d}."
     return Section(
         section_type("week").title if data.is_whole_week else start.capitalize(),
         key="week",
         finding=f"{drawn.layout.meta['finding']}.",
-        text=" ".join(_changes_by_site(changed)),
+        text=" ".join(filter(None, [dates, *_changes_by_site(changed), before])),
         figure=drawn,
-        table=changed.reset_index(drop=True) if len(changed) else None,
-        rows=len(changed),
+        table=table.reset_index(drop=True) if len(table) else None,
+        rows=len(table),
+        totals=_sums(table),
     )
+
+
+def _totals_of(why: pd.DataFrame) -> str:
+    """What opened and ended listings, as in a waterfall of causes."""
+    counts = [
+        (abs(int(n)), cause) for cause, n in zip(why["cause"], why["n"], strict=True) if cause in WHAT and n
+    ]
+    return ", ".join(f"{n:,} {cause}" for n, cause in counts) or "no change"
+
+
+def _sums(table: pd.DataFrame) -> dict[str, int]:
+    """The sum of each count of a table with one row per site; people may be on several sites, so they have none."""
+    counts = [str(name) for name in table.select_dtypes("number") if name != "people"]
+    return {name: int(table[name].sum()) for name in counts} if len(table) > 1 else {}
+
+
+def _with_totals(section: Section | None) -> Section | None:
+    """Add the sums of the rows, unless some rows are left out."""
+    if section is None or section.table is None or len(section.table) < section.rows:
+        return section
+    return replace(section, totals=_sums(section.table))
+
+
+def _by_site(data: ReportData) -> Section | None:
+    return _with_totals(_section(data, "by_site"))
 
 
 def _without_idle_causes(why: pd.DataFrame) -> pd.DataFrame:
@@ -499,15 +585,65 @@ def _site_health(data: ReportData) -> Section | None:
     return replace(section, figure=None)
 
 
-def _relistings(data: ReportData) -> Section | None:
-    """Relistings, and the sites that remove nothing."""
-    section, stalled = _section(data, "relistings"), data.tables["stalled"]
-    if section is None or stalled is None:
-        return section
+def _failed_removals(data: ReportData) -> Section | None:
+    """Removals that failed, had no effect or were undone, by site; and the sites that remove nothing."""
+    table, stalled = data.tables["failed_removals"], data.tables["stalled"]
+    if table is None or stalled is None or data.user is not None:
+        return None
+    section = _by_named_site(data, "failed_removals", table)
     rows = zip(stalled["site"], stalled["reason"], strict=True)
     sites = [f"{short(site)} ({reason})" for site, reason in rows if data.can_name(site)]
-    words = f"Without effect so far: {'; '.join(sites)}." if sites and data.user is None else ""
-    return replace(section, title=_FAILED_TITLE, text=f"{section.text} {words}".strip())
+    words = f"No removal so far: {'; '.join(sites)}." if sites else ""
+    if data.week_start is None:  # nothing can change within one run
+        return replace(
+            section, finding="", text="Not known yet: people were observed on one day only.", table=None
+        )
+    return replace(section, finding=_failures(data, table), text=words)
+
+
+def _failures(data: ReportData, table: pd.DataFrame) -> str:
+    """The bad news in one sentence."""
+    parts = []
+    for column, nouns, did in (
+        ("failed", ("removal", "removals"), "failed"),
+        ("without_effect", ("request", "requests"), f"had no effect in {STALLED_DAYS} days or more"),
+    ):
+        if n := int(table[column].sum()):
+            parts.append(f"{pluralize(n, *nouns)} {did}{_where(data, table, column)}")
+    if len(data["relistings"]):
+        parts.append(_relisted(data))
+    return f"{'; '.join(parts)}." if parts else "No removal failed or was undone, as far as observed."
+
+
+def _where(data: ReportData, table: pd.DataFrame, column: str) -> str:
+    """On which site all of them are, or most; empty if it may not be named, or several have as many."""
+    n = table.set_index("site")[column].sort_values(ascending=False, kind="stable")
+    n = n[n > 0]
+    if not data.can_name(str(n.index[0])) or (len(n) > 1 and n.iloc[0] == n.iloc[1]):
+        return ""
+    first = short(str(n.index[0]))
+    return f" on {first}" if len(n) == 1 else f", most on {first} ({n.iloc[0]:,})"
+
+
+def _relisted(data: ReportData) -> str:
+    """How often listings came back, how many these are, and how many of them are open."""
+    table = data["relistings"]
+    listings = table.drop_duplicates(["user_id", "key"], keep="last")
+    n_open = int(analysis.is_open(listings["status"]).sum())
+    is_open = f"{n_open:,} {'is' if n_open == 1 else 'are'} open now"
+    return (
+        f"{pluralize(len(table), 'relisting')} of {pluralize(len(listings), 'listing')}, of which {is_open}"
+    )
+
+
+def _relistings(data: ReportData) -> Section | None:
+    """Each relisting; the status now stands in the last row of a listing."""
+    table = data.tables["relistings"]
+    if table is None:
+        return None
+    is_last = ~table.duplicated(["user_id", "key"], keep="last")
+    section = _section(data, "relistings", table.assign(status=table["status"].where(is_last)))
+    return section and replace(section, finding=f"{_relisted(data)}." if len(table) else section.finding)
 
 
 def _time_to_removal(data: ReportData) -> Section | None:
@@ -517,15 +653,46 @@ def _time_to_removal(data: ReportData) -> Section | None:
     n = int(data["time_to_removal"]["n"].sum())
     # The estimate is for everyone; the other tables of a report on a person are not.
     base = f"The n = {n:,} listings followed are {_followed(data, n)}. " if data.user is None else ""
-    return _add_words(section, f"{_without_removals(data)}{base}{_CENSORING_NOTE}")
+    if finding := _speeds(data):
+        section = replace(section, finding=finding)
+    return _add_words(
+        section, f"{_without_removals(data)}{base}{_CENSORING_NOTE} {_resolution(data)}".strip()
+    )
+
+
+def _speeds(data: ReportData) -> str:
+    """The fastest and the slowest site, and how many remove nothing; empty if they have no median, or no name."""
+    table = data["time_to_removal"]
+    if "site" not in table:
+        return ""
+    medians = table.dropna(subset="median_days").sort_values(["median_days", "site"])
+    names = [short(str(site)) for site in medians["site"] if data.can_name(str(site))]
+    if len(names) < len(medians) or len(medians) < 2:  # noqa: PLR2004  one site is neither
+        return ""
+    first, last = medians.iloc[0], medians.iloc[-1]
+    band = format_interval(first["median_low"], first["median_high"], "{:,g}".format, "").replace("(: ", "(")
+    fastest = f"{names[0]} removes fastest ({format_days(first['median_days'])}, {band.strip(' ()')})"
+    idle = int(((table["removed"] == 0) & table["never"].notna()).sum())
+    nothing = f"; {pluralize(idle, 'site')} removed nothing" if idle else ""
+    return f"{fastest}, {names[-1]} slowest ({format_days(last['median_days'])}){nothing}."
+
+
+def _resolution(data: ReportData) -> str:
+    """How exact the times are: an end of an interval may lie after the longest age observed."""
+    if data.run_gap is None:
+        return ""
+    gap = "a day" if data.run_gap == 1 else pluralize(data.run_gap, "day")
+    return (
+        f"Runs are {gap} apart: a listing is up to {gap} older than its first observation, so an interval may end "
+        "that long after the days observed."
+    )
 
 
 def _without_removals(data: ReportData) -> str:
     table = data["time_to_removal"]
     if "site" not in table:
         return ""
-    removed = table["removed"] + table["first_removed"]
-    sites = table.loc[(removed == 0) & table["never"].notna(), "site"].astype("str")
+    sites = table.loc[(table["removed"] == 0) & table["never"].notna(), "site"].astype("str")
     names = [short(site) for site in sites if data.can_name(site)]
     if not names or len(names) < len(sites):
         return ""
@@ -542,7 +709,24 @@ def _diff_by_site(data: ReportData) -> Section | None:
     """Changes by site; kinds of change that did not occur are dropped."""
     table = data["diff_by_site"]
     idle = [what for what in WHAT if not table[what].any() and what not in (NEW, REMOVED)]
-    return _section(data, "diff_by_site", table.drop(columns=idle))
+    return _by_named_site(data, "diff_by_site", table.drop(columns=idle))
+
+
+def _by_named_site(data: ReportData, name: str, table: pd.DataFrame) -> Section:
+    """A table with one row per site, and its sums; in a share-safe report, small sites are one row."""
+    safe = table if data.sharing is None else data.sharing.with_other_sites(table)
+    section = Section(section_type(name).title, key=name, text="None.")
+    return (
+        section
+        if safe.empty
+        else replace(
+            section,
+            text="",
+            table=safe.head(ROWS_MAX).reset_index(drop=True),
+            rows=len(safe),
+            totals=_sums(safe) if len(safe) <= ROWS_MAX else {},
+        )
+    )
 
 
 def _blockers(data: ReportData) -> Section | None:
@@ -608,11 +792,14 @@ def _amount(data: ReportData) -> str:
     words = (
         f"{pluralize(waiting, 'item')} in all: {pluralize(waiting - pages, 'listing')} on people-search "
         f"sites and {pluralize(pages, 'web page')}; about {duration}. Listings come before pages; what clears most "
-        "per minute comes first."
+        f"per minute comes first{_EXCEPT if data.has_later_work else ''}."
     )
     if blocked:
         waits = "waits" if blocked == 1 else "wait"
         words += f" {blocked:,} {waits} for a value that is not on file: see the end of the list."
+    if data.unchecked_sites:
+        state = "left out" if data.sharing is not None else "not known"
+        words += f" Whether the values that sites require are on file is {state}."
     return words
 
 
@@ -730,19 +917,21 @@ def _with_names(chart: charts.Chart, names: Mapping[int, str]) -> charts.Chart:
 
 
 _FACT_NEEDS = ("records", "links", "score", "work_queue", "status_over_time")
-_FLEET_NEEDS = (*_FACT_NEEDS, "removal_of_all", "relistings", "next_forecast")
+_FLEET_NEEDS = (*_FACT_NEEDS, "week_score", "removal_of_all", "relistings", "next_forecast")
 _SPECIAL: dict[
     str, Any
 ] = {  # sections that say more than their chart and table, and the other tables they need
+    "by_site": (_by_site,),
     "diff_by_site": (_diff_by_site,),
     "status_over_time": (_over_time,),
     "time_to_removal": (_time_to_removal, "records", "relistings"),
     "changes": (_changes,),
     "precision": (_precision,),
     "site_health": (_site_health,),
-    "week": (_week, "week_by_site"),
+    "week": (_week, "week_by_site", "week_before"),
     "score": (_score,),
-    "relistings": (_relistings, "stalled"),
+    "failed_removals": (_failed_removals, "stalled", "relistings"),
+    "relistings": (_relistings,),
     "score_changes": (_score_changes,),
     "blockers": (_blockers, "best_next_fields"),
     "best_next_fields": (_best_next_fields, "blockers"),
@@ -752,8 +941,8 @@ _SPECIAL: dict[
 KINDS = {
     "fleet": Kind(
         (
-            *("by_site", "week", "score", "status_over_time", "time_to_removal", "relistings"),
-            *("blockers", "work_queue", "coverage"),
+            *("by_site", "week", "score", "status_over_time", "time_to_removal", "failed_removals"),
+            *("relistings", "blockers", "work_queue", "coverage"),
         ),
         _fleet_title,
         _finding,
@@ -775,7 +964,7 @@ KINDS = {
         ("records", "links", "work_queue", "changes", "score_changes", "status_over_time"),
     ),
     "sites": Kind(
-        ("by_site", "time_to_removal", "relistings", "site_health", "precision"),
+        ("by_site", "time_to_removal", "failed_removals", "relistings", "site_health", "precision"),
         lambda _: "Sites",
         _finding,
         _fleet_facts,

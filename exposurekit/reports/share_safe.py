@@ -86,6 +86,11 @@ class Sharing:
             safe = safe[~suppressed].reset_index(drop=True)
         return self._without_small_sites(_days(safe))
 
+    def with_other_sites(self, table: pd.DataFrame) -> pd.DataFrame:
+        """Merge the rows of small sites of a table with one row per site into one, so that the rows add up to totals."""
+        is_small = ~table["site"].astype("str").isin(self.sites)
+        return _merge_small_sites(table, is_small)
+
     def removals(self, removals: tuple[Removal, ...], user: int | None) -> tuple[Removal, ...]:
         """Return the manual work that may be shared: for each item only the site and a pseudonym.
 
@@ -255,8 +260,10 @@ def _merge_small_sites(table: pd.DataFrame, is_small: "pd.Series[bool]") -> pd.D
         return table
     counts = {name: int(rest[name].sum()) for name in rest.select_dtypes("number") if name != "people"}
     # One person may be on several of these sites, so people cannot be summed.
-    row = pd.DataFrame([{"site": FEW_SITES, **counts, "people": pd.NA}])
-    large = table[~is_small].astype({"site": "str", "people": "Int64"})
+    row = pd.DataFrame([{"site": FEW_SITES, **counts}])
+    large = table[~is_small].astype({"site": "str"})
+    if "people" in table:
+        row, large = row.assign(people=None), large.astype({"people": "Int64"})
     return pd.concat([large, row.astype(large.dtypes[row.columns])], ignore_index=True)[table.columns]
 
 

@@ -74,6 +74,15 @@ QUESTIONS = {
         [CHANGES],
         ["kind user_id key site seen_at status prev_status episode"],
     ),
+    "failed_removals": (
+        partial(analysis.failed_removals, at=NOW),
+        [
+            transitions(),
+            records(),
+            relistings().assign(user_id=1, key=range(len(relistings())), status="discovered"),
+        ],
+        ["site prev_status status n", "site status changed_at", "site user_id key status"],
+    ),
     "forecast": (
         partial(analysis.forecast, at=NOW),
         [records().assign(episode=1, left_censored=False), flows(), relistings()],

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.tables import shape
 
-from exposurekit.analysis import relistings, stale
+from exposurekit.analysis import failed_removals, relistings, stale
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 INSTANT = "datetime64[us, UTC]"
@@ -188,3 +188,40 @@ def test_a_load_after_now_counts_unless_later_ones_failed():
     overdue = stale(table, since=day(5), until=day(8))
     assert overdue["user_id"].tolist() == [4, 2, 3]
     assert overdue["days"].fillna(-1).tolist() == [-1, -1, 4.0]
+
+
+def a_failed_removals_table():
+    """One site with a request that failed, one that has had no effect for 14 days, and one listing that came back twice."""
+    transitions = pd.DataFrame(
+        {
+            "site": ["Wall", "Wall", "Wall", "Wall", "Door"],
+            "prev_status": [None, "discovered", "pending removal", "unknown", "pending removal"],
+            "status": ["pending removal", "pending removal", "discovered", "pending removal", "removed"],
+            "n": [2, 3, 1, 9, 4],
+        }
+    )
+    changed_at = [START - timedelta(days=14), START - timedelta(days=13), START - timedelta(days=40)]
+    records = pd.DataFrame({"site": "Wall", "status": ["pending removal"] * 2 + ["discovered"]})
+    relistings = pd.DataFrame(
+        {"site": "Door", "user_id": [1, 1, 2], "key": [5, 5, 6], "status": ["discovered"] * 2 + ["removed"]}
+    )
+    return failed_removals(
+        transitions, records.assign(changed_at=changed_at), relistings, at=START
+    ).set_index("site")
+
+
+def test_requests_that_failed_or_had_no_effect_are_counted():
+    wall = a_failed_removals_table().loc["Wall"]
+    assert wall.to_dict() == {
+        "requested": 5,
+        "failed": 1,
+        "without_effect": 1,
+        "relistings": 0,
+        "came_back": 0,
+        "open_now": 0,
+    }
+
+
+def test_listing_that_came_back_twice_counts_once():
+    door = a_failed_removals_table().loc["Door"]
+    assert (door["relistings"], door["came_back"], door["open_now"]) == (3, 2, 1)

@@ -100,6 +100,20 @@ def test_the_median_has_the_interval_of_brookmeyer_and_crowley():
     assert (row["never_low"], row["never_high"]) == pytest.approx((0.1881, 0.6801), abs=0.0001)
 
 
+@pytest.mark.parametrize("n", [7, 10])
+def test_removed_listings_give_the_median_an_upper_limit(n):
+    """All are removed between the runs of two days, so half are removed at most one gap after them."""
+    life_table = whole((7, "removed", n - 1), (8, "removed", 1)).assign(gap_days=1.0)
+    [row] = time_to_removal(life_table).to_dict("records")
+    assert row["median_days"] < row["median_high"] <= 8 + 1
+
+
+def test_median_of_too_few_removed_has_no_upper_limit():
+    life_table = whole((7, "removed", 6), (9, "open", 5)).assign(gap_days=1.0)
+    [row] = time_to_removal(life_table).to_dict("records")
+    assert (row["median_days"] > 6, pd.isna(row["median_high"])) == (True, True)
+
+
 def by_hand(episodes, level_z=Z):
     """Yield the estimate, episode by episode: (age, at risk, removed, censored, share, low, high)."""
     watched = [(age, age + days, end) for _, age, days, end, _, n in episodes for _ in range(n)]

@@ -84,7 +84,7 @@ def test_few_listings_have_no_arrow_and_no_share():
     drawn = [dots(figure, symbol).keys() for symbol in ("circle", "triangle-right", "diamond")]
     assert drawn == [{0}, set(), {0}]
     assert "fewer than 5 listings" in words(figure)
-    assert "Few: fewer than 5 listings, share not removed: " in charts.describe(figure)
+    assert "Few: fewer than 5 listings, estimated share still listed: " in charts.describe(figure)
 
 
 def test_the_share_never_removed_is_drawn_beside_it():
@@ -92,7 +92,7 @@ def test_the_share_never_removed_is_drawn_beside_it():
     never = dots(figure, "diamond")
     assert never[0] == pytest.approx(0.25)
     assert never[1] == pytest.approx(0.9)
-    assert {"25%", "90%"} <= set(words(figure))
+    assert {"25% after 9 d", "90% after 20 d"} <= set(words(figure))
     assert figure.layout.yaxis.ticktext == ("Near (n = 40)", "Far (n = 10)")
 
 
@@ -118,7 +118,12 @@ def test_the_quickest_site_is_first_and_marks_are_explained():
     figure = charts.time_to_removal(table)
     assert figure.layout.yaxis.ticktext == ("Near (n = 40)", "Far (n = 10)", "Farther (n = 100)")
     legend = [trace.name for trace in figure.data if trace.showlegend]
-    assert legend == ["95 % interval", "not reached, or off the axis", "median", "share not removed"]
+    assert legend == [
+        "95 % interval",
+        "not reached, or off the axis",
+        "median",
+        "estimated share still listed",
+    ]
     unreached = charts.time_to_removal(timed(slow("Far")))
     assert [trace.name for trace in unreached.data if trace.showlegend] == legend[:2] + legend[3:]
 

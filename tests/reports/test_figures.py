@@ -1,17 +1,21 @@
 """A figure in several parts of a report is the same in all of them, or the page explains the difference."""
 
 import re
+from dataclasses import replace
 from datetime import timedelta
 from html.parser import HTMLParser
 
+import pandas as pd
 import pytest
-from support.histories import DAWN, Clock, Person, Service, a_record, seen_through
+from support.histories import DAWN, Clock, Person, Service, a_record, an_alert, seen_through
 
 import exposurekit as ek
 from exposurekit.analysis import DEFINITIONS
 from exposurekit.charts.theme import percent
 from exposurekit.history import History
-from exposurekit.reports.html import _displayed, _heading
+from exposurekit.reports.data import ReportSource
+from exposurekit.reports.html import _body, _displayed, _heading
+from exposurekit.reports.sections import build_report, needed_tables
 
 
 @pytest.fixture(scope="module")
@@ -161,6 +165,185 @@ def test_reports_on_each_person_add_up_to_the_fleet(demo, pages):
         assert sum(one[name] for one in cards) == facts(pages["now"])[name], name
 
 
+LATER = "6 removals requested 14 or more days ago, none removed"
+
+
+@pytest.fixture(scope="module")
+def stalled(tmp_path_factory):
+    """Reports of one history, with and without a live exposure: one site waits, and one removal lacks an email."""
+    service, clock = Service(), Clock()
+    for number in range(1, 8):
+        emails = [] if number == 1 else [{"id": number, "address": f"p{number}@mail.example"}]
+        quick = a_record(number, site="Quick", user_fields_required_for_removal=["first_name", "email"])
+        slow = a_record(10 + number, "pending removal", site="Slow", user_fields_required_for_removal=[])
+        service.people[number] = Person(
+            [quick, slow],
+            alerts=[an_alert("Listed", quick), an_alert("Refused", slow)],
+            profile={"emails": emails},
+        )
+    with seen_through(service) as exposure:
+        history = History(tmp_path_factory.mktemp("stalled") / "history", clock=clock)
+        for day in (0, 15):
+            clock.set(DAWN + timedelta(days=day))
+            for person in service.people.values():
+                person.records[1]["status"] = "discovered" if day else "pending removal"
+            history.collect(exposure.refresh(), progress=False)
+        yield {
+            "live": ek.report(history, exposure=exposure.refresh()),
+            "history": ek.report(history),
+            "shared": ek.report(history, exposure=exposure, share_safe=True),
+            "changes": ek.report(history, since=DAWN),
+        }
+
+
+def test_actions_on_one_history_agree(stalled):
+    texts = {kind: [action.text for action in report.actions] for kind, report in stalled.items()}
+    assert texts["live"][0] == "Remove 6 of 7 open listings on Quick by hand"
+    assert texts["history"][0] == texts["shared"][0] == "Remove up to 7 listings on Quick by hand"
+    for kind in ("history", "shared", "changes"):
+        assert stalled[kind].actions[0].effect.endswith("; required values not checked")
+    cards = {
+        kind: next(fact for fact in one.facts if fact.name == "to do by hand")
+        for kind, one in stalled.items()
+    }
+    assert cards["live"].qualifier.endswith("; 1 of them cannot start")
+    assert cards["history"].qualifier.endswith("; required values not checked")
+
+
+def test_action_on_a_site_to_do_later_has_the_reason(stalled):
+    for kind, report in stalled.items():
+        later = [action for action in report.actions if "Slow" in action.text]
+        assert all(
+            "(later)" in one.text and f"reason to wait: 7{LATER[1:]}" in one.effect for one in later
+        ), kind
+        assert later == [report.actions[-1]], (kind, report.actions)
+        [work] = [section.removals for section in report.sections if section.key == "work_queue"]
+        assert [one.reason for one in work if one.site == "Slow"] == [f"7{LATER[1:]}"], kind
+
+
+def test_failed_and_undone_removals_agree_everywhere(tmp_path):
+    """One removal fails, one is undone twice, one has no effect for 15 days."""
+    pending, found, gone = "pending removal", "discovered", "removed"
+    steps = [(pending, pending, pending), (found, gone, pending), (found, found, pending)]
+    steps += [(found, gone, pending), (found, found, pending)]
+    service, clock = Service(), Clock()
+    with seen_through(service) as exposure, History(tmp_path / "history", clock=clock) as history:
+        for number, statuses in zip((0, 1, 2, 3, 15), steps, strict=True):
+            records = [a_record(one, status) for one, status in enumerate(statuses, 10)]
+            service.people = {1: Person(records)}
+            clock.set(DAWN + timedelta(days=number))
+            history.collect(exposure.refresh(), progress=False)
+        report = ek.report(history)
+    [row] = tables(report)["failed_removals"].to_dict("records")
+    counts = {
+        "requested": 3,
+        "failed": 1,
+        "without_effect": 1,
+        "relistings": 2,
+        "came_back": 1,
+        "open_now": 1,
+    }
+    assert row == {"site": "PeepFinder"} | counts
+    again = "2 relistings of 1 listing, of which 1 is open now"
+    assert finding(report, "failed_removals") == (
+        "1 removal failed on PeepFinder; 1 request had no effect in 14 days or more on PeepFinder; "
+        + again
+        + "."
+    )
+    card = next(fact for fact in report.facts if fact.name == "listed again")
+    assert f"{card.value} {card.qualifier}" == again
+    status = tables(report)["relistings"]["status"]
+    assert (status.isna().tolist(), status.iloc[-1]) == ([True, False], found)
+
+
+def test_quiet_history_says_that_no_removal_failed(pages):
+    assert finding(pages["fleet"], "failed_removals").startswith("No removal failed or was undone")
+    assert "relistings" not in tables(pages["fleet"])
+
+
+def test_parts_of_the_lead_sentence_add_up(pages, stalled):
+    for report in (*pages.values(), *stalled.values()):
+        if report.kind != "changes":
+            parts = [
+                int(n) for n in re.findall(r"[:,] (\d+) (?:needs?|waits?|is|are|requests?) ", report.finding)
+            ]
+            assert sum(parts) == facts(report)["open listings"] > 0
+    assert stalled["shared"].finding == stalled["history"].finding
+
+
+def test_removals_without_effect_are_a_part_of_the_open_ones(tmp_path):
+    service, clock = Service({1: Person([a_record(1, "pending removal"), a_record(2)])}), Clock()
+    with seen_through(service) as exposure, History(tmp_path / "history", clock=clock) as history:
+        for day in (0, 14):
+            service.people[1].records.append(a_record(3 + day, "pending removal"))
+            clock.set(DAWN + timedelta(days=day))
+            history.collect(exposure.refresh(), progress=False)
+        finding = ek.report(history).finding
+    parts = "1 waits for the service, 1 is being removed, 2 requests have had no effect"
+    assert finding == f"4 of 4 listings found are still open: {parts}."
+
+
+def test_rows_of_the_last_days_add_up_to_the_heading(tmp_path):
+    """A site without a change is counted in the last row; the sums are those of the heading."""
+    service, clock = Service({1: Person([a_record(1), a_record(2, site="Idle")])}), Clock()
+    with seen_through(service) as exposure, History(tmp_path / "history", clock=clock) as history:
+        for day in range(0, 22, 7):
+            service.people[1].records[0]["status"] = "removed" if day == 21 else "discovered"
+            service.people[1].records.append(a_record(10 + day))
+            clock.set(DAWN + timedelta(days=day))
+            history.collect(exposure.refresh(), progress=False)
+        report = ek.report(history)
+    [week] = [section for section in report.sections if section.key == "week"]
+    assert week.table["site"].tolist() == ["PeepFinder", "unchanged: 1 site"]
+    assert week.totals["open_after"] == facts(report)["open listings"] == first_number(week.finding)
+    assert (week.totals["open_before"], week.totals["new"], week.totals["removed"]) == (5, 1, 1)
+    assert week.text.startswith("2026-03-15 to 2026-03-22.")
+    assert week.text.endswith("In the 7 days before: 1 new.")
+    changes = {fact.name: fact.change for fact in report.facts}
+    assert changes["removed"] == "+1 in 7 days (0 in the 7 days before)"
+    assert changes["score"] == "unchanged in 7 days"
+    assert "<tfoot>" in report.to_html()
+
+
+def test_total_rows_are_the_sums_of_their_table(pages):
+    for report in pages.values():
+        for section in report.sections:
+            for name, total in section.totals.items():
+                assert total == section.table[name].sum()
+    [by_site] = [section for section in pages["fleet"].sections if section.key == "by_site"]
+    assert by_site.totals["open"] == facts(pages["fleet"])["open listings"]
+    assert "people" not in by_site.totals
+
+
+def test_runs_have_their_dates_and_the_first_observation(tmp_path):
+    service, clock = Service(), Clock()
+    with seen_through(service) as exposure, History(tmp_path / "history", clock=clock) as history:
+        for day, people in enumerate([{}, {1: Person([a_record(1)])}, {1: Person([a_record(1)])}]):
+            service.people = people
+            clock.set(DAWN + timedelta(days=day))
+            history.collect(exposure.refresh(), progress=False)
+        runs = ek.report(history).provenance["runs"]
+    assert runs == "3, 2026-03-01 to 2026-03-03; people were observed from 2026-03-02"
+
+
+def test_without_a_forecast_the_manual_work_is_a_floor(stalled):
+    card = next(fact for fact in stalled["history"].facts if fact.name == "open in 30 days")
+    assert card.value == "at least 14"
+    assert card.qualifier.startswith("14 listings stay open until done by hand; no forecast yet; ")
+
+
+def test_days_count_to_the_last_run(tmp_path):
+    service, clock = Service({1: Person([a_record(1)])}), Clock()
+    with seen_through(service) as exposure, History(tmp_path / "history", clock=clock) as history:
+        for hours in (0, 60):
+            clock.set(DAWN + timedelta(hours=hours))
+            history.collect(exposure.refresh(), progress=False)
+        clock.set(DAWN + timedelta(days=90))  # the report is made much later
+        report = ek.report(history, sections=["site_health", "coverage"])
+    assert tables(report)["site_health"]["quiet_days"].tolist() == [2]
+    assert tables(report)["coverage"]["people"].tolist() == [1, 0, 0, 0, 0]
+
+
 class Titles(HTMLParser):
     """The text that is displayed on hover, by the text of its element."""
 
@@ -221,7 +404,7 @@ def test_no_heading_is_a_raw_column_name(pages):
         for name in (*table, *_displayed(table, key)["table"])
     ]
     assert [heading for heading in headings if "_" in heading] == []
-    assert heading_of("time_to_removal", "never") == "not removed"
+    assert heading_of("time_to_removal", "never") == "estimated share still listed"
     assert "title=" not in _heading("other", "coverage")  # that definition is about statuses
 
 
@@ -230,3 +413,26 @@ def test_shares_are_percentages(pages):
     table = tables(pages["fleet"])["time_to_removal"]
     assert table["never"].dropna().between(0, 1).all()
     assert f"{table['never'].iloc[0]:.0%} <span" in html
+
+
+def test_heading_of_times_names_the_fastest_and_slowest_site(demo):
+    flows = {"flow": ["entered", "removed"] * 2 + ["entered", "open"], "n": 9, "gap_days": 1.0}
+    life_table = pd.DataFrame(
+        {"site": [*"AABBCC"], "days": [0, 2, 0, 9, 0, 14], "left_censored": False} | flows
+    )
+    data = ReportSource(demo.history).load(needed_tables("sites"))
+    times = {"time_to_removal": ek.analysis.time_to_removal(life_table)}
+    report = build_report("sites", replace(data, tables={**data.tables, **times}, run_gap=1))
+    [section] = [section for section in report.sections if section.key == "time_to_removal"]
+    fastest = "A removes fastest \\(2 days, [\\d.]+\N{EN DASH}[\\d.]+\\)"
+    assert re.fullmatch(fastest + r", B slowest \(9 days\); 1 site removed nothing\.", section.finding)
+    assert "Runs are a day apart" in section.text
+    assert "count only up to today" in section.text
+
+
+def test_small_share_is_the_same_in_table_and_sentence():
+    table = pd.DataFrame({"site": ["A"], "never": [0.06], "never_low": [0.004], "never_high": [0.25]})
+    table.attrs["level"] = 0.95
+    assert _displayed(table, "time_to_removal")["intervals"] == {"never": ["(under 1\N{EN DASH}25%)"]}
+    body = _body(_displayed(table.assign(never=0.004), "time_to_removal"), "time_to_removal")
+    assert 'style="--share:1%">under 1% <span' in body
