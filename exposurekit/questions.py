@@ -89,7 +89,7 @@ _QUEUE_COLUMNS = (
     "reason",
 )
 _RELISTING_COLUMNS = ("user_id", "site", "removed_at", "listed_again_at", "gone_days", "episode", "status")
-_DIFF_COLUMNS = ("user_id", "site", "before", "after", "what")
+_DIFF_COLUMNS = ("changed_at", "what", "user_id", "site", "before", "after")
 _DIFF_OPTIONS = ("since", "until", "kind")
 
 QUESTIONS = {

@@ -18,12 +18,12 @@ from exposurekit.analysis.statuses import OPEN, OTHER, UNKNOWN, VANISHED
 from exposurekit.analysis.work_queue import STALLED_DAYS
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
 
-_OPEN = "listings that are discovered or pending removal, or have another status or none"
+_OPEN = "listings that are discovered or pending removal, or in a status outside the specification"
 _POINTS = (
     f"points: {WEIGHTS[DISCOVERED]:g} per discovered listing, {WEIGHTS[PENDING_REMOVAL]:g} per pending removal, "
     f"{WEIGHTS[OTHER]:g} per listing in another open status, {WEIGHTS[PAGE]:g} per page; removed listings have none"
 )
-_MANUAL = "alerts with manual steps that are still to be done; one listing may have several alerts"
+_MANUAL = "listings and web pages with manual steps that are still to be done; each counts once, however many alerts it has"
 DEFINITIONS: Mapping[str, str] = {
     OPEN: _OPEN,
     "open listings": _OPEN,

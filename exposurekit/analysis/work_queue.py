@@ -20,6 +20,7 @@ STATES = (STARTED, TO_DO, UNABLE, DONE)
 VISIT_MINUTES, STEP_MINUTES = 3.0, 2.0
 STALLED_REMOVALS, STALLED_DAYS = 3, 14  # so many requests, so long ago, and nothing removed
 LISTING, PAGE = "listing", "page"
+_WAITING = r"(?i)^\s*(?:please\s+|then\s+)?(?:wait|await)\b"  # a step that only waits
 _HOST = r"(?i)^\s*https?://(?:[^/\\?#@\s]*@)*(?:www\.)?(\[[^\]\s]*\]|[^/\\:?#@\s]+)"
 
 
@@ -44,7 +45,7 @@ def work_queue(
             ``unable``, ``open``; without it every step is open), ``tick_note`` and ``first_seen_at``. Steps for listings that are
             removed, pending removal, no longer listed, or labelled ``not mine`` (column ``label``) are ignored.
         visit_minutes: Assumed minutes per group before its first step; an estimate, not measured.
-        step_minutes: Assumed minutes per step.
+        step_minutes: Assumed minutes per step; a step that begins with "wait" takes none.
         stalled: The sites that do not remove, with the reason: see `stalled_sites`.
 
     Returns:
@@ -76,7 +77,7 @@ def work_queue(
             "invalid visit_minutes or step_minutes: pass finite minutes, zero or more, and not both zero"
         )
     alerts = _newest(_alerts(_actionable(steps)))
-    n_open = alerts["steps"] - alerts["done"] - alerts["unable"]
+    n_open = alerts["steps"] - alerts["done"] - alerts["unable"] - alerts.pop("waiting")
     minutes = (n_open * step_minutes).astype("float64")
     alerts["minutes"] = minutes.where(alerts["state"].isin((TO_DO, STARTED)), 0)
     table = _rank(alerts, visit_minutes, stalled or {})
@@ -115,7 +116,10 @@ def _alerts(steps: pd.DataFrame) -> pd.DataFrame:
     tick = steps["tick"].astype("str").to_numpy() if "tick" in steps else np.full(len(steps), "")
     alert = ["user_id", "alert_number"]
     rows = steps[alert].astype("int64")
-    counts = rows.assign(steps=1, done=tick == DONE, unable=tick == UNABLE).groupby(alert).sum()
+    is_waiting = steps["step"].astype("str").str.contains(_WAITING, na=False) if "step" in steps else False
+    is_open = (tick != DONE) & (tick != UNABLE)
+    flags = {"done": tick == DONE, "unable": tick == UNABLE, "waiting": is_open & is_waiting}
+    counts = rows.assign(steps=1, **flags).groupby(alert).sum()
     counts = counts.astype("int64").reset_index()
     first = steps[~rows.duplicated().to_numpy()]  # columns of an alert repeat on each of its steps
     columns = pd.DataFrame(

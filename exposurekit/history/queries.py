@@ -425,7 +425,8 @@ class HistoryQueries:
         reader, latest = self.reader, self.reader.latest()
         at = reader.instant(as_of, latest)
         moves = reader.transitions("record", ("site",), "day", latest.upto, until=at)
-        return analysis.failed_removals(moves, reader.records(as_of), self.relistings(as_of), at=at)
+        records = reader.last_changes("record", at, latest, ("site", "status", "changed_at"))
+        return analysis.failed_removals(moves, records, self.relistings(as_of), at=at)
 
     def stalled_sites(self, as_of: When = None) -> dict[str, str]:
         """Return the sites that remove nothing, with the reason: see `exposurekit.analysis.work_queue`.

@@ -57,6 +57,7 @@ class ReportData:
         runs: The number of runs; None without a history.
         people: How many people the report is about.
         incomplete: How many of them the newest run did not observe completely.
+        unchecked: The open listings of these people.
         server: The service that was loaded last.
         names: Names by user id; empty for a share-safe report.
         has_profiles: Whether the names are those on file; without an exposure they are read from the listings.
@@ -78,6 +79,7 @@ class ReportData:
     week_start: date | None = None
     run_gap: int | None = None
     first_run: date | None = None
+    unchecked: int = 0
 
     def __getitem__(self, name: str) -> pd.DataFrame:
         """Return a declared table that the source has."""
@@ -321,7 +323,8 @@ class ReportSource:
             first_run_at=None if runs is None else _first_observation(runs),
             runs=None if history is None else history.last_run().seq,
             people=self._people() if self.user is None else 1,
-            incomplete=self._incomplete(),
+            incomplete=len(self._incomplete),
+            unchecked=self._unchecked(),
             server=_server(runs) if self.exposure is None and runs is not None else self._exposure.origin,
             names=self._names,
             sharing=self.sharing,
@@ -447,13 +450,18 @@ class ReportSource:
         return self.history.with_ticks(steps)
 
     def _work_queue(self) -> pd.DataFrame:
-        """Return the work queue; in a share-safe report the only reason is that a site removes nothing: others are personal."""
+        """Return the work queue; reasons about a site say that they count everybody.
+
+        In a share-safe report the only reason is that a site removes nothing: others are personal.
+        """
         steps = self._required("steps")
+        of_all = "" if self.user is None else "of all people, "
+        stalled = {site: f"{of_all}{reason}" for site, reason in self._stalled.items()}
         if self._pseudonyms is None:
-            return with_pages(analysis.work_queue(steps, stalled=self._stalled), self._required("links"))
-        queue = analysis.work_queue(steps.drop(columns="form_values", errors="ignore"), stalled=self._stalled)
+            return with_pages(analysis.work_queue(steps, stalled=stalled), self._required("links"))
+        queue = analysis.work_queue(steps.drop(columns="form_values", errors="ignore"), stalled=stalled)
         return with_pages(queue, self._required("links")).assign(
-            reason=queue["site"].map(self._stalled).astype("str")
+            reason=queue["site"].map(stalled).astype("str")
         )
 
     def _everyone(self, name: str) -> pd.DataFrame:
@@ -480,10 +488,18 @@ class ReportSource:
         listed = self.history.collection_runs()["listed"]
         return int(listed.iloc[-1]) if len(listed) else len(self.history.people())
 
-    def _incomplete(self) -> int:
+    @cached_property
+    def _incomplete(self) -> set[int]:
+        """The people whom the newest run did not observe completely."""
         if self.history is not None:
-            return len(self._required("stale"))
-        return 0 if self.user is not None else self._exposure.failures()["user_id"].nunique()
+            return {*self._required("stale")["user_id"].tolist()}
+        return set() if self.user is not None else {*self._exposure.failures()["user_id"].dropna().tolist()}
+
+    def _unchecked(self) -> int:
+        """Count the open listings of people whom the newest run did not observe completely."""
+        records = self._required("records")
+        is_unchecked = records["user_id"].isin(self._incomplete) & analysis.is_open(records["status"])
+        return int(is_unchecked.sum()) if self._incomplete else 0
 
     @cached_property
     def _names(self) -> dict[int, str]:

@@ -41,7 +41,9 @@ _HEADINGS = {
     "contains": "data on the page",
     "first_removed": "removed between runs",
     "followed_days": "after days",
+    "group": "opt-out host",
     "gone_days": "days absent",
+    "is_doubtful": "looks broken",
     "is_profile_field": "profile field",
     "left_out": "not counted",
     "href": "link",
@@ -50,6 +52,9 @@ _HEADINGS = {
     "median_high": "median, high",
     "median_low": "median, low",
     "n": "number",
+    "newest_at": "newest listing",
+    "quiet_days": "days without a change",
+    "record_id": "record",
     "never": "estimated share still listed",
     "never_high": "still listed, high",
     "never_low": "still listed, low",
@@ -318,7 +323,10 @@ def _totals(table: pd.DataFrame, totals: Mapping[str, int]) -> Markup:
 
 def _are_texts(table: pd.DataFrame) -> list[bool]:
     """Return which columns contain text, and are left-aligned."""
-    return [not is_numeric_dtype(column) or is_bool_dtype(column) for _, column in table.items()]
+    return [  # a user is a number or a pseudonym
+        not is_numeric_dtype(column) or is_bool_dtype(column) or name == "user_id"
+        for name, column in table.items()
+    ]
 
 
 def _heading(name: str, key: str, more: str = "", *, is_text: bool = False) -> str:

@@ -14,9 +14,9 @@ import pandas as pd
 from exposurekit import analysis, charts
 from exposurekit.analysis.data_quality import OUTCOMES
 from exposurekit.analysis.definitions import definition
-from exposurekit.analysis.diff import AGAIN, ENDED, NEW, OPENED, WHAT
+from exposurekit.analysis.diff import AGAIN, ENDED, NEW, OPENED, STILL_OPEN, WHAT
 from exposurekit.analysis.score import PAGE
-from exposurekit.analysis.statuses import OPEN, OTHER, VANISHED
+from exposurekit.analysis.statuses import OPEN, OTHER, UNKNOWN, VANISHED
 from exposurekit.analysis.work_queue import DONE, STALLED_DAYS, STEP_MINUTES, UNABLE, VISIT_MINUTES
 from exposurekit.charts.medians import format_days
 from exposurekit.charts.theme import (
@@ -39,7 +39,12 @@ from exposurekit.text.formatting import pluralize
 from exposurekit.text.times import format_time
 
 ASKS = 2  # rows of `best_next_fields`
-_ASSUMED = f"estimated at {VISIT_MINUTES:g} minutes per site and {STEP_MINUTES:g} per step"
+_ASSUMED = f"estimated at {VISIT_MINUTES:g} minutes per site and {STEP_MINUTES:g} per step, none for steps that only wait"
+_UNKNOWN_TITLE = "What is not known"
+_UNSEARCHED = (
+    "The service does not say which sites it searched: a site without a listing is not named here, and may not have "
+    "been searched."
+)
 MANY_SITES = 5  # more are counted, not named
 _CENSORING_NOTE = "Listings found recently count only up to today, so the estimated share still listed may be 0% while some are open."
 _CHANGES_NAMED = 3  # sites of each kind of change; others are counted
@@ -61,7 +66,7 @@ _POINTS_NOTE = "Each listing counts once, by its first and its last status: one 
 _TABLES = {  # that are no questions: the heading, and the columns to display
     "records": ("Listings", ("site", "status", "first_seen_at", "changed_at", "age", "states", "href")),
     "links": ("Web pages", ("title", "url", "contains")),
-    "failures": ("Who was observed", ("user_id", "operation", "error", "status")),
+    "failures": ("What is not known", ("user_id", "operation", "error", "status")),
     "failed_removals": ("Removals that failed or were undone", ()),
     "counts": ("Changes by kind", ()),
     "diff_by_site": ("Changes by site", ()),
@@ -170,14 +175,15 @@ def build_report(
         tuple(_with_trends(form.facts(data), data)),
         parts,
         data.provenance() | since,
-        actions=tuple(_actions(data, parts)),
+        actions=tuple(_actions(data, parts, kind)),
     )
 
 
 def _is_idle(section: Section) -> bool:
     """Whether a section has nothing but a reason why it is empty."""
     has_content = section.figure is not None or section.table is not None or bool(section.removals)
-    return not has_content and (not section.finding or section.key == "relistings")
+    has_result = bool(section.finding) or section.key in ("coverage", "failures")
+    return not has_content and (not has_result or section.key == "relistings")
 
 
 def own_section(section: Section, keys: AbstractSet[str] = frozenset()) -> Section:
@@ -210,10 +216,18 @@ def own_section(section: Section, keys: AbstractSet[str] = frozenset()) -> Secti
 
 
 def _fleet_title(data: ReportData) -> str:
+    return f"Exposure of {pluralize(data.people, 'person', 'people')}{_dates(data)}"
+
+
+def _dates(data: ReportData) -> str:
     last = f"{data.as_of:%Y-%m-%d}"
     first = last if data.first_run_at is None else f"{data.first_run_at:%Y-%m-%d}"
-    dates = f", {last}" if first == last else f", {first} to {last}"
-    return f"Exposure of {pluralize(data.people, 'person', 'people')}{dates}"
+    return f", {last}" if first == last else f", {first} to {last}"
+
+
+def _sites_title(data: ReportData) -> str:
+    sites = data["records"]["site"].nunique()
+    return f"Exposure on {pluralize(sites, 'site')}{_dates(data)}"
 
 
 def _since(data: ReportData) -> str:
@@ -257,6 +271,8 @@ def _facts(data: ReportData) -> Iterator[Fact]:
     yield Fact("web pages", f"{len(data['links']):,}", "with personal data and no opt-out form")
     score = data["score"]["score"].sum()
     yield Fact("score", f"{score:,.0f}", "points for what is open", detail=_score_sum(data))
+    if data.incomplete and data.user is None and _names_unobserved(data):
+        yield Fact("not known", f"{data.unchecked:,}", _unobserved(data))
 
 
 def _fleet_facts(data: ReportData) -> Iterator[Fact]:
@@ -269,6 +285,17 @@ def _fleet_facts(data: ReportData) -> Iterator[Fact]:
             yield fact
     if data.runs is not None:
         yield from _history_facts(data)
+
+
+def _site_facts(data: ReportData) -> Iterator[Fact]:
+    """The figures of everyone that say something about sites, and how many sites list anybody."""
+    sites = data["records"]["site"].nunique()
+    for fact in _fleet_facts(data):
+        if fact.name not in ("score", "web pages") and not fact.name.startswith("open in "):
+            yield fact
+        if fact.name == "open listings":
+            n_open = data.open_records["site"].nunique()
+            yield Fact("sites with open listings", f"{n_open:,}", f"of {sites:,} with listings")
 
 
 def _change_facts(data: ReportData) -> Iterator[Fact]:
@@ -398,9 +425,14 @@ def _change(more: int, data: ReportData, amount: str = "") -> str:
     return f"{amount or words} {span}"
 
 
-def _actions(data: ReportData, sections: Sequence[Section]) -> list[Action]:
+def _actions(data: ReportData, sections: Sequence[Section], kind: str) -> list[Action]:
     """The first things to do: manual work that can start, the request for data that unlocks most, and work for later."""
     by_key = {section.key: section for section in sections}
+    if kind == "sites" and "work_queue" not in by_key and "by_site" in by_key:
+        sites = [one for one in _removals(data) if one.site is not None]
+        sites.sort(key=lambda one: bool(one.reason))
+        by_hand = [action for one in sites if (action := _removal_action(one, data, 0)) is not None]
+        return [replace(action, section="by_site") for action in by_hand][:_ACTIONS]
     work = [*enumerate(by_key["work_queue"].removals if "work_queue" in by_key else (), 1)]
     now, later = (
         [
@@ -431,13 +463,13 @@ def _removal_action(removal: Removal, data: ReportData, at: int) -> Action | Non
     # The others may lack a value, which a shared report does not mention.
     of_site = n if data.sharing is not None else int((data.open_records["site"] == removal.site).sum())
     listings = f"{n:,} of {of_site:,} open listings" if of_site > n else pluralize(n, "listing")
-    is_unchecked = removal.site in data.unchecked_sites and n > 1
+    is_unchecked = removal.site in data.unchecked_sites
+    at_most = "up to " if is_unchecked and n > 1 else ""
     notes = [f"reason to wait: {removal.reason}"] if removal.reason else []
     notes += [_UNCHECKED] if is_unchecked else []
-    effect = f"{'up to ' if is_unchecked else ''}{share} of what is open, in about {format_duration(removal.minutes)}"
+    effect = f"{at_most}{share} of what is open, in about {format_duration(removal.minutes)}"
     return Action(
-        f"Remove {'up to ' if is_unchecked else ''}{listings} on {short(removal.site)} by hand"
-        f"{' (later)' if removal.reason else ''}",
+        f"Remove {at_most}{listings} on {short(removal.site)} by hand{' (later)' if removal.reason else ''}",
         "; ".join([effect, *notes]),
         f"work_queue-{at}",
     )
@@ -478,7 +510,12 @@ def _change_finding(data: ReportData) -> str:
 
 
 def _over_time(data: ReportData) -> Section | None:
-    section = _section(data, "status_over_time")
+    course = data.tables["status_over_time"]
+    if (
+        course is not None and data.user is not None
+    ):  # how many people a run loaded is no figure of one person
+        course = course.drop(columns="unseen", errors="ignore")
+    section = _section(data, "status_over_time", course)
     if section is not None and section.table is not None:
         section = replace(section, table=section.table.drop(columns="at"))  # the same day as the period
     return section
@@ -560,6 +597,8 @@ def _score(data: ReportData) -> Section | None:
     """Who is most exposed, what a point is, and where the names are from."""
     names = "" if data.has_profiles or not data.names else f" Names are {LISTED_NAMES}."
     section, points = _section(data, "score"), definition("score").partition("; ")[0]
+    if data.open_records["status"].isin([DISCOVERED, PENDING_REMOVAL]).all():
+        points = ", ".join(part for part in points.split(", ") if "another open status" not in part)
     if section is None or section.figure is None:
         return section
     return _add_words(section, f"{points.capitalize()}.{names}")
@@ -619,7 +658,7 @@ def _where(data: ReportData, table: pd.DataFrame, column: str) -> str:
     """On which site all of them are, or most; empty if it may not be named, or several have as many."""
     n = table.set_index("site")[column].sort_values(ascending=False, kind="stable")
     n = n[n > 0]
-    if not data.can_name(str(n.index[0])) or (len(n) > 1 and n.iloc[0] == n.iloc[1]):
+    if n.empty or not data.can_name(str(n.index[0])) or (len(n) > 1 and n.iloc[0] == n.iloc[1]):
         return ""
     first = short(str(n.index[0]))
     return f" on {first}" if len(n) == 1 else f", most on {first} ({n.iloc[0]:,})"
@@ -705,11 +744,69 @@ def _score_changes(data: ReportData) -> Section | None:
     return _add_words(_section(data, "score_changes"), _POINTS_NOTE)
 
 
+def _counts(data: ReportData) -> Section | None:
+    """Changes by kind, which the heading names."""
+    return _with_finding(_section(data, "counts"), f"{_what(data['counts'])}.")
+
+
+def _what(counts: pd.DataFrame) -> str:
+    """How many changes of each kind there were: those that occurred, or that there were none."""
+    n = dict(zip(counts["what"], counts["n"], strict=True))
+    still = n.pop(STILL_OPEN)
+    parts = [f"{number:,} {what}" for what, number in n.items() if number]
+    return f"{', '.join(parts) or 'Nothing changed'}; {still:,} still open"
+
+
+def _diff(data: ReportData) -> Section | None:
+    """Each change, new listings first, then the newest change first."""
+    table = data.tables["diff"]
+    if table is None:
+        return None
+    order = table["what"].map({what: at for at, what in enumerate(WHAT)})
+    newest_first = table.assign(order=order).sort_values(
+        ["order", "changed_at"], ascending=[True, False], kind="stable", ignore_index=True
+    )
+    n = newest_first["what"].value_counts(sort=False)
+    kinds = ", ".join(f"{count:,} {what}" for what, count in n.items())
+    finding = f"{pluralize(len(table), 'change')}: {kinds}." if len(table) else "No listing changed."
+    return _with_finding(_section(data, "diff", newest_first.drop(columns="order")), finding)
+
+
+def _records(data: ReportData) -> Section | None:
+    """The listings, open ones first."""
+    table = data["records"]
+    is_open = pd.Series(analysis.is_open(table["status"]), table.index)
+    ordered = table.loc[(~is_open).sort_values(kind="stable").index].reset_index(drop=True)
+    n = int(is_open.sum())
+    finding = f"{n:,} of {pluralize(len(table), 'listing')} {'is' if n == 1 else 'are'} open."
+    return _with_finding(_section(data, "records", ordered), finding)
+
+
+def _links(data: ReportData) -> Section | None:
+    """The web pages, and the kinds of data on most of them."""
+    table = data["links"]
+    kinds = Counter(kind for cell in table["contains"].dropna() for kind in cell).most_common(_CHANGES_NAMED)
+    named = ", ".join(f"{label_text(kind)} on {n:,}" for kind, n in kinds)
+    shows = f" with personal data: {named}" if named else " without a stated kind of data"
+    return _with_finding(_section(data, "links"), f"{pluralize(len(table), 'web page')}{shows}.")
+
+
+def _with_finding(section: Section | None, finding: str) -> Section | None:
+    """Put the main result into the heading, if there is a table."""
+    return section and (section if section.table is None else replace(section, finding=finding))
+
+
 def _diff_by_site(data: ReportData) -> Section | None:
     """Changes by site; kinds of change that did not occur are dropped."""
     table = data["diff_by_site"]
     idle = [what for what in WHAT if not table[what].any() and what not in (NEW, REMOVED)]
-    return _by_named_site(data, "diff_by_site", table.drop(columns=idle))
+    section = _by_named_site(data, "diff_by_site", table.drop(columns=idle))
+    n = int(table[[*WHAT]].any(axis=1).sum())
+    most = (
+        f"; most removed{_where(data, table, REMOVED).removeprefix(', most')}" if table[REMOVED].any() else ""
+    )
+    changed = f"Listings changed on {n:,} of {pluralize(len(table), 'site')}{most}."
+    return _with_finding(section, changed)
 
 
 def _by_named_site(data: ReportData, name: str, table: pd.DataFrame) -> Section:
@@ -768,7 +865,7 @@ def _work_queue(data: ReportData) -> Section | None:
     queue = data["work_queue"]
     section = _section(data, "work_queue")
     assert section is not None  # noqa: S101  every source has steps
-    work = removals(queue, limit=TASKS_MAX, as_of=data.as_of.date())
+    work = _removals(data)
     words = section.text
     if section.figure is not None or (data.omits_rows(queue) and len(queue)):
         words += f" {_amount(data)}"
@@ -776,8 +873,13 @@ def _work_queue(data: ReportData) -> Section | None:
         words += _finished_rows(queue)
     if data.sharing is None and any(task.note for one in work for task in one.tasks):
         words += f" Names on file and the values to enter are missing: {_NO_PROFILES}"
-    shared = work if data.sharing is None else data.sharing.removals(work, data.user)
-    return replace(section, text=words.strip(), removals=shared)
+    return replace(section, text=words.strip(), removals=work)
+
+
+def _removals(data: ReportData) -> tuple[Removal, ...]:
+    """The manual work by steps; in a share-safe report, what may be shared of it."""
+    work = removals(data["work_queue"], limit=TASKS_MAX, as_of=data.as_of.date())
+    return work if data.sharing is None else data.sharing.removals(work, data.user)
 
 
 def _finished_rows(queue: pd.DataFrame) -> str:
@@ -808,11 +910,40 @@ def _coverage(data: ReportData) -> Section | None:
     if table is not None:
         section = _section(data, "coverage")
         is_one_bar = np.count_nonzero(table[[*OUTCOMES]]) == 1
-        return replace(section, figure=None) if section and is_one_bar else section
+        section = replace(section, figure=None) if section and is_one_bar else section
+        return _add_words(section and replace(section, title=_UNKNOWN_TITLE), " ".join(_unknowns(data)))
     issues = data["failures"]
     section = _section(data, "failures", issues)
     missing = f"{pluralize(len(issues), 'request')} failed; these people are missing or incomplete above."
-    return section and replace(section, text="All people were loaded." if issues.empty else missing)
+    words = "All people were loaded." if issues.empty else missing
+    return section and replace(section, text=" ".join([words, *_unknowns(data)]))
+
+
+def _unknowns(data: ReportData) -> Iterator[str]:
+    """What nobody can tell from the data, a sentence each."""
+    if data.incomplete and _names_unobserved(data):
+        yield f"{_unobserved(data)}."
+    yield _UNSEARCHED
+    records, labels = data["records"], data.tables["precision"]
+    gone = int((records["status"].astype("str") == UNKNOWN).sum())
+    if gone:
+        are = "listing is" if gone == 1 else "listings are"
+        yield f"{gone:,} {are} of people whom the service no longer lists."
+    if labels is not None and (unlabelled := int(labels["unlabelled"].sum())):
+        yield f"Whether it is the person's is not labelled for {unlabelled:,} of {pluralize(len(records), 'listing')}."
+    if not data.has_profiles:
+        yield f"Which required values are on file is not known: {_NO_PROFILES}"
+
+
+def _names_unobserved(data: ReportData) -> bool:
+    """Whether the report may count the listings of the people that the newest run did not observe completely."""
+    return data.sharing is None or data.incomplete >= FEW
+
+
+def _unobserved(data: ReportData) -> str:
+    listings = f"{pluralize(data.unchecked, 'open listing keeps its', 'open listings keep their')} last observed status"
+    people = pluralize(data.incomplete, "person was", "people were")
+    return f"{people} not observed completely in the last run: {listings}"
 
 
 def _section(data: ReportData, name: str, table: pd.DataFrame | None = None) -> Section | None:
@@ -851,6 +982,8 @@ def _section(data: ReportData, name: str, table: pd.DataFrame | None = None) -> 
         text = drawn.layout.meta["summary"] if name == "status_over_time" else ""
     text = f"{text} {hidden}".strip()
     selected = safe[[one for one in columns if one in safe]] if columns else safe
+    if name == "work_queue":
+        selected = selected.assign(minutes=selected["minutes"].round().astype("int64"))
     if data.user is None:
         selected = _with_people(selected, data.names)
     is_single = name in _NO_SINGLE_BAR and len(safe) == 1
@@ -922,6 +1055,10 @@ _SPECIAL: dict[
     str, Any
 ] = {  # sections that say more than their chart and table, and the other tables they need
     "by_site": (_by_site,),
+    "counts": (_counts,),
+    "diff": (_diff,),
+    "links": (_links,),
+    "records": (_records,),
     "diff_by_site": (_diff_by_site,),
     "status_over_time": (_over_time,),
     "time_to_removal": (_time_to_removal, "records", "relistings"),
@@ -936,7 +1073,7 @@ _SPECIAL: dict[
     "blockers": (_blockers, "best_next_fields"),
     "best_next_fields": (_best_next_fields, "blockers"),
     "work_queue": (_work_queue,),
-    "coverage": (_coverage, "failures"),
+    "coverage": (_coverage, "failures", "records", "precision"),
 }
 KINDS = {
     "fleet": Kind(
@@ -965,9 +1102,9 @@ KINDS = {
     ),
     "sites": Kind(
         ("by_site", "time_to_removal", "failed_removals", "relistings", "site_health", "precision"),
-        lambda _: "Sites",
+        _sites_title,
         _finding,
-        _fleet_facts,
+        _site_facts,
         _FLEET_NEEDS,
     ),
 }

@@ -195,6 +195,15 @@ def test_the_first_step_that_names_a_host_names_the_group():
     assert cells(work_queue(table), "group") == [("first.example",)]
 
 
+def test_steps_that_only_wait_take_no_minutes():
+    """Reading an email takes time; waiting for one does not, unless the step says more first."""
+    texts = ["Open first.example/a.", "Wait for the second email.", "Open the email and wait."]
+    table = steps(alert(1, 0, 7, ticks=(None,) * 3), step=texts)
+    assert cells(work_queue(table), "steps", "minutes") == [(3, 3.0 + 2 * 2.0)]
+    waited = steps(alert(1, 0, 7, ticks=(None, "done", None)), step=texts)
+    assert cells(work_queue(waited), "done", "minutes") == [(1, 3.0 + 2 * 2.0)]
+
+
 def test_sister_sites_are_grouped_and_share_one_visit():
     out = "Open https://optout.example/"
     table = work_queue(

@@ -31,7 +31,7 @@ def shell(collected, tmp_path):
 
 @pytest.mark.parametrize(
     ("words", "title"),
-    [((), "Exposure"), (("--user", "2"), "Exposure of user 2"), (("--kind", "sites"), "Sites")],
+    [((), "Exposure"), (("--user", "2"), "Exposure of user 2"), (("--kind", "sites"), "Exposure on ")],
     ids=str,
 )
 def test_a_report_is_written_and_its_finding_printed(shell, tmp_path, words, title):

@@ -11,6 +11,7 @@ from support.histories import DAWN, Clock, Person, Service, a_record, an_alert, 
 
 import exposurekit as ek
 from exposurekit.analysis import DEFINITIONS
+from exposurekit.analysis.diff import WHAT
 from exposurekit.charts.theme import percent
 from exposurekit.history import History
 from exposurekit.reports.data import ReportSource
@@ -74,14 +75,14 @@ def test_open_and_removed_counts_agree_everywhere(pages):
 
 
 def test_cards_add_up_to_their_parts(pages):
-    for kind, report in pages.items():
+    for report in pages.values():
         cards = {fact.name: fact for fact in report.facts}
         by_hand, score = cards["to do by hand"], cards.get("score")
         counts = re.match(r"(\d+) listings?, (\d+) web pages?", by_hand.qualifier).groups()
         assert sum(map(int, counts)) == int(by_hand.value) > 0
         if "work_queue" in tables(report):
             assert len(tables(report)["work_queue"]) == int(by_hand.value)
-        if kind != "sites":
+        if score is not None:
             parts = re.findall(r"(\d+) [a-z ]+ \u00d7 (\d+)", score.detail)
             assert sum(int(n) * int(points) for n, points in parts) == int(score.value) > 0
 
@@ -97,7 +98,8 @@ def test_time_to_removal_states_its_interval_and_listings(demo, pages):
 
 def test_kinds_of_report_agree(pages):
     for name in ("open listings", "score", "to do by hand"):
-        assert len({facts(pages[kind])[name] for kind in ("fleet", "changes", "sites", "now")}) == 1, name
+        cards = [facts(pages[kind]) for kind in ("fleet", "changes", "sites", "now")]
+        assert len({one[name] for one in cards if name in one}) == 1, name
     assert tables(pages["fleet"])["by_site"].equals(tables(pages["sites"])["by_site"])
 
 
@@ -344,6 +346,59 @@ def test_days_count_to_the_last_run(tmp_path):
     assert tables(report)["coverage"]["people"].tolist() == [1, 0, 0, 0, 0]
 
 
+def test_unobserved_people_and_their_listings_are_not_known(tmp_path):
+    service, clock = (
+        Service({1: Person([a_record(1)]), 2: Person([a_record(2), a_record(3, "removed")])}),
+        Clock(),
+    )
+    with seen_through(service) as exposure, History(tmp_path / "history", clock=clock) as history:
+        for day in (0, 1):
+            service.broken = {2: "no user"} if day else {}
+            clock.set(DAWN + timedelta(days=day))
+            history.collect(exposure.refresh(), progress=False)
+        report = ek.report(history)
+    card = next(fact for fact in report.facts if fact.name == "not known")
+    words = (
+        "1 person was not observed completely in the last run: 1 open listing keeps its last observed status"
+    )
+    assert (card.value, card.qualifier) == ("1", words)
+    [section] = [section for section in report.sections if section.key == "coverage"]
+    assert section.title == "What is not known"
+    assert f"{words}. The service does not say which sites it searched" in section.text
+    assert "not labelled for 3 of 3 listings" in section.text
+    assert "Which required values are on file is not known" in section.text
+
+
+def test_headings_of_changes_count_the_rows_of_their_tables(pages):
+    report, by_key = pages["changes"], tables(pages["changes"])
+    assert first_number(finding(report, "diff")) == len(by_key["diff"])
+    rows = by_key["diff"]
+    assert rows["what"].map(WHAT.index).is_monotonic_increasing
+    assert all(same["changed_at"].is_monotonic_decreasing for _, same in rows.groupby("what"))
+    still_open = facts(report)["open listings"]
+    assert finding(report, "counts").endswith(f"; {still_open} still open.")
+    changed = by_key["diff_by_site"].drop(columns=["site", "open_before", "open_after", "change"]).any(axis=1)
+    assert f"changed on {changed.sum()} of {len(changed)} sites" in finding(report, "diff_by_site")
+
+
+def test_report_on_a_person_states_the_figures_of_that_person(pages):
+    report, cards = pages["person"], facts(pages["person"])
+    listings = tables(report)["records"]
+    assert finding(report, "records").startswith(f"{cards['open listings']} of {len(listings)} listings ")
+    is_open = ek.analysis.is_open(listings["status"])
+    assert [*is_open] == sorted(is_open, reverse=True)
+    [course] = [section for section in report.sections if section.key == "status_over_time"]
+    assert "The last run loaded" not in course.text
+
+
+def test_report_on_sites_has_actions_and_figures_of_sites(pages):
+    report, cards = pages["sites"], facts(pages["sites"])
+    assert report.title.startswith(f"Exposure on {len(tables(report)['by_site'])} sites, ")
+    assert cards["sites with open listings"] == (tables(report)["by_site"]["open"] > 0).sum()
+    assert report.actions
+    assert {action.section for action in report.actions} == {"by_site"}
+
+
 class Titles(HTMLParser):
     """The text that is displayed on hover, by the text of its element."""
 
@@ -373,7 +428,7 @@ def test_each_figure_has_its_definition_on_hover(pages):
         }
         assert {*figures} == defined
         assert {*figures.values()} <= {*DEFINITIONS.values()}
-        assert {"open listings", "removed", "score", "to do by hand"} <= {*figures}
+        assert {"open listings", "removed", "to do by hand"} <= {*figures}
         definitions = [fact["definition"] for fact in report.data["facts"]]
         assert definitions == [DEFINITIONS.get(fact.name, "") for fact in report.facts]
 

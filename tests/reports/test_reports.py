@@ -196,11 +196,13 @@ def test_last_days_have_their_causes_and_sites(tmp_path):
         [site] = history.relistings()["site"]
     week, cards = section_of(report, "week"), {fact.name: fact for fact in report.facts}
     assert week.finding == "6 are open, 1 more than before: 1 listed again."
-    assert week.text == f"Listed again: {site} 1."
-    assert week.table[["site", "listed again"]].to_numpy().tolist() == [[site, 1]]
+    assert week.text == f"2026-03-02 to 2026-03-09. Listed again: {site} 1."
+    rows = [[site, 1], ["unchanged: 2 sites", 0]]
+    assert week.table[["site", "listed again"]].to_numpy().tolist() == rows
     bars = [trace.name for trace in week.figure.data if trace.type == "bar"]
     assert bars == ["open", "new, or listed again", "removed"]
-    assert (cards["listed again"].value, cards["listed again"].qualifier) == ("1", "1 of them is open now")
+    again = "relisting of 1 listing, of which 1 is open now"
+    assert (cards["listed again"].value, cards["listed again"].qualifier) == ("1", again)
     assert cards["removed"].change == f"{MINUS}1 in 7 days"
     assert report.provenance["observed"] == "all 3 people in the last run"
 
@@ -399,9 +401,8 @@ def test_changes_count_from_an_instant(history):
 def test_sections_are_limited_to_what_the_source_knows(now, fleet):
     keys = {section.key for section in now.sections}
     assert keys == {"by_site", "score", "blockers", "work_queue", "failures"}
-    blockers = section_of(fleet, "blockers")
-    assert "does not store what people have on file" in blockers.text
-    assert blockers.table is None
+    assert "blockers" not in {section.key for section in fleet.sections}
+    assert "does not store what people have on file" in section_of(fleet, "coverage").text
     assert "Names on file and the values to enter are missing" in page_of(fleet)[0]
 
 
@@ -800,7 +801,7 @@ def test_every_question_is_a_section(exposure, history, since):
     names = [name for name, question in QUESTIONS.items() if bool(question.required) == bool(since)]
     report = ek.report(history, exposure=exposure, since=since, sections=names)
     assert [section.key for section in report.sections] == names
-    titles = {name: QUESTIONS[name].title for name in QUESTIONS}
+    titles = {name: QUESTIONS[name].title for name in QUESTIONS} | {"coverage": "What is not known"}
     assert [section.title for section in report.sections] == [titles[name] for name in names]
     page = report.to_html()
     assert all(f'id="{name}"' in page for name in names)

@@ -287,8 +287,8 @@ def test_only_steps_for_many_people_are_listed(shared):
     assert not any(task.facts or task.entries or task.address or task.begin or task.user_id for task in tasks)
 
 
-def test_field_that_few_people_lack_is_not_named(shared):
-    blockers = section_of(shared, "blockers")
+def test_field_that_few_people_lack_is_not_named(exposure):
+    [blockers] = ek.report(exposure, share_safe=True, sections=["blockers"]).sections
     if blockers.table is None:
         assert blockers.text == f"Not shown: fewer than {FEW} people lack the same field."
     else:
@@ -434,6 +434,17 @@ def test_combined_row_of_few_people_has_at_least_five():
     table = boundary_of(records).table(ek.analysis.by_site(records))
     assert table["site"].tolist() == ["Teapot", FEW_SITES]
     assert table["total"].tolist() == [7, 8]
+
+
+def test_sums_of_a_table_reveal_no_hidden_site():
+    """Small sites are one row, of at least two sites and five people, so a sum less the rows reveals no site."""
+    users = {"Larder": range(6), "Teapot": range(7), "Kettle": [6], "Bramble": [7]}
+    rows = [(user_id, site, "discovered") for site, ids in users.items() for user_id in ids]
+    boundary = boundary_of(pd.DataFrame(rows, columns=["user_id", "site", "status"]))
+    sites = pd.DataFrame({"site": [*users], "failed": [1, 2, 3, 4], "requested": [9, 9, 8, 7]})
+    table = boundary.with_other_sites(sites)
+    assert table.to_numpy().tolist() == [["Teapot", 2, 9], [FEW_SITES, 8, 24]]
+    assert table["failed"].sum() == sites["failed"].sum()
 
 
 def test_rows_of_people_are_left_out_by_default(exposure, shared, without_rows):

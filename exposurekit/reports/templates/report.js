@@ -3,7 +3,7 @@
   "use strict";
   const FEW = 5; // rows that are read faster than filtered
   const MANY = 12; // values that are searched rather than picked
-  const number = /^(?:from |up to )?([-+\u2212]?[\d,]*\.?\d+)%?(?:\u2013[\d.,]+%?)?(?: \(.*\))?$/; // or an interval, by its lower end
+  const number = /^(?:from |up to |under |over )?([-+\u2212]?[\d,]*\.?\d+)%?(?:\u2013[\d.,]+%?)?(?: \(.*\))?$/; // or an interval, by its lower end
   const value = (text) => (number.test(text)
     ? parseFloat(number.exec(text)[1].replace(/,/g, "").replace("\u2212", "-")) : text.toLowerCase());
   function compared(a, b) {
