@@ -116,10 +116,7 @@ def _shares(table: pd.DataFrame, names: list[str]) -> list[go.Scatter]:
     hover = [f"{name}<br>{_share_text(row, label)}" for name, row in zip(names, rows, strict=True)]
     axes = {"xaxis": "x2", "yaxis": "y"}
     never, low, high = (table[name].tolist() for name in ("never", "never_low", "never_high"))
-    shares = [
-        percent(share) if pd.isna(share) else f"{percent(share)} after {days:,} d"
-        for share, days in zip(never, table["followed_days"], strict=True)
-    ]
+    shares = [percent(share) for share in never]
     return [
         whiskers(low, high, **axes),
         points(never, hover, symbol="diamond", colour=VERMILION, name=_SHARE, **axes),
