@@ -11,8 +11,8 @@ from exposurekit import analysis, charts
 from exposurekit.charts.theme import INK, MIME, PAPER
 from exposurekit.errors import MissingColumns
 
-# Without a chart of the same name: they make tables for other questions, or are a list of people.
-NOT_DRAWN = {"counts", "diff", "diff_by_site", "diff_counts", "is_open", "on_file", "stale"}
+# Without a chart of the same name: they make tables for other questions, or are a list.
+NOT_DRAWN = {"counts", "diff", "diff_by_site", "diff_counts", "failed_removals", "is_open", "on_file", "stale"}
 QUESTIONS = {name for name in analysis.__all__ if inspect.isfunction(getattr(analysis, name))} - NOT_DRAWN
 
 

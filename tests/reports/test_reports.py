@@ -200,7 +200,7 @@ def test_last_days_have_their_causes_and_sites(tmp_path):
     rows = [[site, 1], ["unchanged: 2 sites", 0]]
     assert week.table[["site", "listed again"]].to_numpy().tolist() == rows
     bars = [trace.name for trace in week.figure.data if trace.type == "bar"]
-    assert bars == ["open", "new, or listed again", "removed"]
+    assert bars == ["new, or listed again", "removed"]
     again = "relisting of 1 listing, of which 1 is open now"
     assert (cards["listed again"].value, cards["listed again"].qualifier) == ("1", again)
     assert cards["removed"].change == f"{MINUS}1 in 7 days"
