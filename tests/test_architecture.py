@@ -83,6 +83,7 @@ ENTRY_POINTS = {
         "service.api.parameters",
         "service.sites.definition",
         "service.sites.loader",
+        "service.mail.settings",
         "sandbox.world.data_files",
         "sandbox.world.opt_outs",
     },
@@ -103,6 +104,9 @@ ENTRY_POINTS = {
     "uvicorn": {"system.asgi_server", "system.connections"},
     "sqlalchemy": {"service"},
     "cryptography": {"service.storage.encryption"},
+    "dkim": {"service.mail.dkim_signature"},
+    "dns": {"service.mail.dkim_signature"},
+    "imaplib": {"service.mail.mailboxes"},
     "xml": {"contract.xml"},
     "yaml": {"text.plain_yaml"},
     "apprise": {"monitor.notifications.notifier"},
@@ -191,6 +195,35 @@ def package_of(path):
 
 def test_every_package_has_a_layer():
     assert {package_of(path) for path in modules()} - {TOP} == {*LAYERS}
+
+
+# Inside the service, likewise; a part without a number may be imported anywhere in it.
+SERVICE_LAYERS = {
+    "storage": 1,
+    "accounts": 2,
+    "http": 2,
+    "webhooks": 3,
+    "findings": 4,
+    "sites": 5,
+    "mail": 6,
+    "scanning": 7,
+    "worker": 8,
+    "api": 9,
+}
+
+
+def test_imports_in_the_service_go_down():
+    for path in modules():
+        package, _, part = dotted(path).partition(".")
+        layer = SERVICE_LAYERS.get(part.split(".")[0])
+        if package != "service" or layer is None:
+            continue
+        for name, line in imports(path):
+            imported = name.removeprefix("exposurekit.service.").split(".")[0]
+            if name.startswith("exposurekit.service.") and imported != part.split(".")[0]:
+                assert SERVICE_LAYERS.get(imported, 0) < layer, (
+                    f"{path}:{line}: {part} is not above {imported}"
+                )
 
 
 def test_imports_go_down():
@@ -306,8 +339,7 @@ IDEAS = {
     "notebook.magic": "registration in IPython",
     "privacy.vocabulary": "words that are no personal data",
     "sandbox.collector": "collects the sandbox's past",
-    "service.check": "a command, on every table",
-    "service.http.request": "an outgoing request",
+    "service.mail.confirmation": "which link of a message may be followed",
     "service.webhooks.delivery": "one attempt to send a delivery",
     "widgets.connection": "a widget",
     "widgets.copy_button": "a table of values to copy, with its script",

@@ -13,7 +13,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 from support import jupyter, postgres
+from support.imap_server import an_imap_server
 from support.ipython import Notebook
 from support.notification_receivers import a_receiver
 from support.shell import Shell, read_until
@@ -47,6 +49,8 @@ PYTHON, YAML, IPYTHON = blocks("python"), blocks("yaml"), blocks("ipython")
 SHELL = [line for block in blocks("sh") for line in block.splitlines()]
 [SITE] = [block for block in YAML if "listings:" in block]
 [RULES] = [block for block in YAML if "send_to:" in block]
+[MAIL] = [block for block in YAML if "imap:" in block]
+[CONFIRMED] = [block for block in YAML if "confirm:" in block]
 # Run by the gate: each makes an environment of its own.
 INSTALLS = "python -m venv .venv && .venv/bin/pip install -e "
 # Minutes each: that they exist and have help is tested, their results are in the README.
@@ -160,10 +164,21 @@ class Reader(Shell):
             self.failed[line] = error
 
 
+def _own_mail(server):
+    """The settings of the manual, with another server."""
+    mail = yaml.safe_load(MAIL)
+    files = {
+        "password_file": str(server.directory / "password"),
+        "ca_file": str(server.directory / "cert.pem"),
+    }
+    return mail | {"imap": mail["imap"] | files | {"host": "127.0.0.1", "port": server.port}}
+
+
 @pytest.mark.long
 def test_the_shell_lines_run(working_directory, demo):
     jupyter.needs_browser()  # a report is printed as a PDF
-    with postgres.a_server() as server, a_receiver() as receiver:
+    with postgres.a_server() as server, a_receiver() as receiver, an_imap_server() as imap_server:
+        (working_directory / "mail.yaml").write_text(yaml.safe_dump(_own_mail(imap_server)))
         rules = re.sub(r"(me|chat): \S+", rf"\1: {receiver.url}", RULES)
         (working_directory / "rules.yaml").write_text(rules)
         (working_directory / "rules.yaml").chmod(0o600)
@@ -244,6 +259,17 @@ def test_the_site_definition_is_valid():
     from exposurekit.service.sites.loader import parsed
 
     assert parsed(SITE).name == "Seekfolk"
+
+
+def test_the_mail_settings_and_the_confirmation_are_valid(tmp_path):
+    from exposurekit.service.mail.settings import load
+    from exposurekit.service.sites.loader import parsed
+
+    (tmp_path / "mail.yaml").write_text(MAIL)
+    assert load(tmp_path / "mail.yaml").imap.password_file == tmp_path / "mail-password"
+    before, _, after = SITE.partition("removal:\n")
+    rest = re.sub(r"\A(  .*\n)+", "", after)
+    assert parsed(f"{before}{CONFIRMED}\n{rest}").needs_mailbox
 
 
 def test_the_rules_are_valid():

@@ -17,6 +17,7 @@ from exposurekit.cli import (
     history,
     inbox,
     integrator,
+    mail,
     notifications,
     report,
     serve,
@@ -34,7 +35,7 @@ from exposurekit.text.sanitize import plain
 SERVICE_PACKAGES = (
     *("starlette", "uvicorn", "sqlalchemy", "cryptography", "python_multipart", "alembic", "limits", "yaml"),
     *("apprise", "selectolax", "jmespath", "protego", "rapidfuzz", "nameparser", "nicknames", "phonenumbers"),
-    "prometheus_client",
+    *("prometheus_client", "dkim", "dns"),
 )
 
 SECTIONS = {
@@ -46,7 +47,7 @@ SECTIONS = {
     ),
     "Operate the service": (
         *(serve.serve, serve.worker, service.service, sites.sites),
-        *(integrator.integrator, users.users, webhooks.webhooks),
+        *(integrator.integrator, users.users, mail.mail, webhooks.webhooks),
     ),
 }
 

@@ -51,6 +51,16 @@ sites_option = click.option(
     help="The directory of the site definitions, one YAML file each. Default: exposurekit/sites in the "
     "configuration directory, if it exists; else no sites.",
 )
+mail_option = click.option(
+    "--mail",
+    "mail_file",
+    metavar="FILE",
+    type=click.Path(path_type=Path, dir_okay=False, resolve_path=True),
+    envvar="EXPOSUREKIT_MAIL",
+    show_envvar=True,
+    help="The settings of the mailbox for messages of sites. Default: exposurekit/mail.yaml in the configuration "
+    "directory, if it exists; else no mailbox.",
+)
 search_engine_option = click.option(
     "--search-engine",
     metavar="URL",

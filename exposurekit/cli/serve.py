@@ -13,7 +13,7 @@ import click
 
 from exposurekit.cli import session
 from exposurekit.cli.install_help import install_help_option, install_instructions
-from exposurekit.cli.options import callback_network_option, search_engine_option, sites_option
+from exposurekit.cli.options import callback_network_option, mail_option, search_engine_option, sites_option
 from exposurekit.cli.session import ServiceDatabase, service_options
 from exposurekit.errors import ConfigurationError
 from exposurekit.service.api.rate_limits import REQUESTS_PER_SECOND
@@ -51,6 +51,7 @@ log_format_option = click.option(
 @sites_option
 @search_engine_option
 @callback_network_option
+@mail_option
 @click.option(
     "--trusted-proxy",
     "trusted_proxies",
@@ -88,6 +89,7 @@ def serve(
     sites_directory: Path | None,
     search_engine: str | None,
     callback_networks: tuple[str, ...],
+    mail_file: Path | None,
     trusted_proxies: tuple[str, ...],
     create: bool,
     no_worker: bool,
@@ -110,7 +112,9 @@ def serve(
     from exposurekit.service.api.server import serve as serve_database
 
     opened = database.unopened(create=create)
-    worker = None if no_worker else _worker(opened, sites_directory, search_engine, callback_networks)
+    worker = (
+        None if no_worker else _worker(opened, sites_directory, search_engine, callback_networks, mail_file)
+    )
     limits = Limits(requests_per_second=requests_per_second) if requests_per_second else None
     serve_database(
         opened,
@@ -130,6 +134,7 @@ def serve(
 @sites_option
 @search_engine_option
 @callback_network_option
+@mail_option
 @metrics_port_option
 @log_format_option
 @install_help_option
@@ -139,6 +144,7 @@ def worker(
     sites_directory: Path | None,
     search_engine: str | None,
     callback_networks: tuple[str, ...],
+    mail_file: Path | None,
     metrics_port: int | None,
     log_format: Any,
     install_help: bool,
@@ -158,7 +164,7 @@ def worker(
     from exposurekit.service import log_setup
 
     opened = database.unopened()
-    background_worker = _worker(opened, sites_directory, search_engine, callback_networks)
+    background_worker = _worker(opened, sites_directory, search_engine, callback_networks, mail_file)
     log_setup.to_stderr(log_format)
     if database.url.startswith("sqlite"):
         _log.warning("on SQLite, serve already includes a worker; the two take turns writing")
@@ -176,7 +182,9 @@ def _metrics(database: ServiceDatabase, port: int | None, *, create: bool = Fals
     return Metrics(database.unopened(create=create))
 
 
-def _worker(database: Any, sites: Path | None, search_engine: str | None, networks: tuple[str, ...]) -> Any:
+def _worker(
+    database: Any, sites: Path | None, search_engine: str | None, networks: tuple[str, ...], mail: Path | None
+) -> Any:
     from exposurekit.service.worker import create_worker
 
     if search_engine and not search_engine.startswith(("http://", "https://")):
@@ -188,6 +196,7 @@ def _worker(database: Any, sites: Path | None, search_engine: str | None, networ
         definitions=session.definitions(sites),
         search_engine=search_engine,
         callback_networks=networks,
+        mail=session.mail_settings(mail),
     )
 
 

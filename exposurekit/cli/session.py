@@ -1,4 +1,4 @@
-"""The service's database and site definitions, as a command's options name them."""
+"""The service's database, site definitions and mailbox, as a command's options name them."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -96,6 +96,17 @@ def definitions(directory: Path | None) -> dict[str, Any]:
         return loader.directory(directory)
     default = paths.config_dir() / "sites"
     return loader.directory(default) if default.is_dir() else {}
+
+
+def mail_settings(file: Path | None) -> Any:
+    """Load the settings of the mailbox; default: ``mail.yaml`` in the configuration directory, if it exists; else None."""
+    from exposurekit.service.mail import settings
+    from exposurekit.system import paths
+
+    if file is not None:
+        return settings.load(file)
+    default = paths.config_dir() / "mail.yaml"
+    return settings.load(default) if default.is_file() else None
 
 
 def _audited(change: Change[T]) -> Task[T]:

@@ -6,15 +6,16 @@ A check sends no opt-outs; it searches only for the site's known person and for 
 import asyncio
 import sys
 import tempfile
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import click
 
 from exposurekit.cli import output, session
-from exposurekit.cli.options import json_option, sites_option
+from exposurekit.cli.options import json_option, mail_option, sites_option
 from exposurekit.cli.sections import Group
 from exposurekit.cli.service import NO_SCANS, site_health
 from exposurekit.cli.session import ServiceDatabase, service_options
@@ -26,6 +27,8 @@ NOT_LISTED = (
     "the person of controls.listed is not listed: correct the search or the selectors, or name another person"
 )
 LISTS_ANYBODY = "an invented person is listed: scans of a site that lists anybody are not trusted"
+NO_MAILBOX = "removal.confirm needs a mailbox, and none is configured: name its settings with --mail"
+OTHER_HOST = "removal.confirm.link_host is a host of neither removal.url nor removal.confirm.from: compare it with a real message"
 # Reasons of an inconclusive scan in an operator's words; others explain themselves.
 _EXPLANATIONS = {
     "blocked": "the site blocks requests",
@@ -77,16 +80,28 @@ def sites() -> None:
     multiple=True,
     help="Allow requests to this network though it is not public, such as 127.0.0.0/8: for sites in a test network.",
 )
+@mail_option
 @json_option
-def sites_check(*, files: tuple[Path, ...], offline: bool, networks: tuple[str, ...], as_json: bool) -> None:
+def sites_check(
+    *,
+    files: tuple[Path, ...],
+    offline: bool,
+    networks: tuple[str, ...],
+    mail_file: Path | None,
+    as_json: bool,
+) -> None:
     """Validate definitions and run their controls on the sites.
 
     The known person must be listed and an invented person must not. The check obeys robots.txt and each definition's
-    politeness. Exits with 1 if a definition has problems.
+    politeness. An opt-out that is confirmed by mail needs a mailbox. Exits with 1 if a definition has problems.
 
     Example: exposurekit sites check sites/seekfolk.yaml
     """
-    checks = asyncio.run(_check_files(files, networks, offline=offline))
+    checks = asyncio.run(
+        _check_files(
+            files, networks, has_mailbox=session.mail_settings(mail_file) is not None, offline=offline
+        )
+    )
     if as_json:
         output.print_json([one.as_dict() for one in checks])
     else:
@@ -127,7 +142,9 @@ def sites_health(*, database: ServiceDatabase, as_json: bool) -> None:
     output.print_rows(database.read(site_health), as_json=as_json, none=NO_SCANS)
 
 
-async def _check_files(files: Iterable[Path], networks: tuple[str, ...], *, offline: bool) -> list[SiteCheck]:
+async def _check_files(
+    files: Iterable[Path], networks: tuple[str, ...], *, has_mailbox: bool, offline: bool
+) -> list[SiteCheck]:
     from exposurekit.service.clock import Clock
     from exposurekit.service.http.client import HttpClient
     from exposurekit.service.scanning.politeness import PoliteFetcher
@@ -140,22 +157,50 @@ async def _check_files(files: Iterable[Path], networks: tuple[str, ...], *, offl
         database = await Database(url, vault=Vault(Vault.generate_key()), clock=Clock()).open()
         try:
             fetcher = None if offline else PoliteFetcher(http, database)
-            return [await _check(file, fetcher) for file in files]
+            return [await _check(file, fetcher, has_mailbox=has_mailbox) for file in files]
         finally:
             await http.close()
             await database.close()
 
 
-async def _check(file: Path, fetcher: Any) -> SiteCheck:
+async def _check(file: Path, fetcher: Any, *, has_mailbox: bool) -> SiteCheck:
     from exposurekit.service.sites import loader
 
     try:
         site = loader.read(file)
     except ConfigurationError as error:
         return SiteCheck(str(file), problems=tuple(str(error).splitlines()))
+    problems: tuple[str, ...] = () if has_mailbox or not site.needs_mailbox else (NO_MAILBOX,)
     if fetcher is None:
-        return SiteCheck(str(file), site.name)
-    return await _run_controls(file, site, fetcher)
+        return SiteCheck(str(file), site.name, problems, tuple(_mail_notes(site)))
+    problems += await _link_problems(site, fetcher)
+    check = await _run_controls(file, site, fetcher)
+    return replace(check, problems=problems + check.problems, notes=(*_mail_notes(site), *check.notes))
+
+
+def _mail_notes(site: Any) -> Iterator[str]:
+    """Yield what is unusual in how the site confirms an opt-out."""
+    if (confirm := site.removal.confirm) is None:
+        return
+    own = {_organization(urlsplit(site.removal.url).hostname or ""), _organization(confirm.sender_domain)}
+    if _organization(confirm.link_host) not in own:
+        yield OTHER_HOST
+
+
+def _organization(host: str) -> str:
+    return ".".join(host.split(".")[-2:])
+
+
+async def _link_problems(site: Any, fetcher: Any) -> tuple[str, ...]:
+    from exposurekit.service.scanning.politeness import FETCH_FAILURES, failure_reason
+
+    if (confirm := site.removal.confirm) is None:
+        return ()
+    try:
+        await fetcher.check_encrypted(f"https://{confirm.link_host}/")
+    except FETCH_FAILURES as error:
+        return (f"no link to removal.confirm.link_host can be followed: {failure_reason(error)}",)
+    return ()
 
 
 async def _run_controls(file: Path, site: Any, fetcher: Any) -> SiteCheck:

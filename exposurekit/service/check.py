@@ -3,11 +3,13 @@
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Column, Select, Table, literal, select, text
+from sqlalchemy import Column, ColumnElement, Select, Table, func, literal, select, text
 from sqlalchemy.exc import DBAPIError
 
 from exposurekit.service.accounts.documents import DOCUMENT, PERSON, SECRET
 from exposurekit.service.findings.candidates import CANDIDATE
+from exposurekit.service.mail.mail_requests import REQUEST
+from exposurekit.service.mail.messages import MESSAGE
 from exposurekit.service.storage import tables
 from exposurekit.service.storage.database import DAMAGED, Session
 from exposurekit.service.webhooks.endpoints import CALLBACK
@@ -28,7 +30,7 @@ class Damage:
     problem: str
 
 
-def _encrypted() -> list[tuple[Table, Column[bytes], Column[int], str | Column[str]]]:
+def _encrypted() -> list[tuple[Table, Column[bytes], ColumnElement[int], str | Column[str]]]:
     """Each encrypted column, with the column of its owner's id and the purpose of its values."""
     return [
         (tables.integrators, tables.integrators.c.callback_ciphertext, tables.integrators.c.id, CALLBACK),
@@ -41,6 +43,12 @@ def _encrypted() -> list[tuple[Table, Column[bytes], Column[int], str | Column[s
             DOCUMENT,
         ),
         (tables.deliveries, tables.deliveries.c.body_ciphertext, tables.deliveries.c.user_id, BODY),
+        (
+            tables.mail_messages,
+            tables.mail_messages.c.ciphertext,
+            func.coalesce(tables.mail_messages.c.user_id, 0),
+            MESSAGE,
+        ),
         *(
             (table, table.c.ciphertext, table.c.user_id, purpose)
             for table, purpose in (
@@ -50,6 +58,7 @@ def _encrypted() -> list[tuple[Table, Column[bytes], Column[int], str | Column[s
                 (tables.alerts, "alerts"),
                 (tables.candidates, CANDIDATE),
                 (tables.events, EVENT),
+                (tables.mail_requests, REQUEST),
             )
         ),
     ]
@@ -74,7 +83,7 @@ async def check(session: Session) -> tuple[int, list[Damage]]:
             values = session.decrypt_readable([(row[2], row[1], row[3]) for row in map(tuple, page)])
             for row, value in zip(map(tuple, page), values, strict=True):
                 if value is DAMAGED:
-                    user_id = None if table is tables.integrators else row[1]
+                    user_id = None if table is tables.integrators else row[1] or None  # 0: nobody's message
                     damage.append(Damage(table.name, row[0], user_id, f"{column.name} {_UNREADABLE}"))
             checked += len(page)
             if len(page) < _ROWS:

@@ -12,7 +12,13 @@ from exposurekit.service.storage.database import Session
 from exposurekit.service.storage.leases import Correction
 from exposurekit.service.storage.tables import service_metadata
 
-KINDS = {"scans": tables.users, "removals": tables.records, "deliveries": tables.deliveries}
+KINDS = {
+    "scans": tables.users,
+    "removals": tables.records,
+    "deliveries": tables.deliveries,
+    "mailboxes": tables.mailboxes,
+    "messages": tables.mail_messages,
+}
 _CORRECTION = "clock correction: "  # and the kind: a row of the metadata
 
 

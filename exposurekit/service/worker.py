@@ -1,4 +1,4 @@
-"""Background worker: runs due scans, removals and webhook deliveries.
+"""Background worker: runs due scans, removals and webhook deliveries, and reads the mailbox.
 
 A worker can be stopped or killed at any moment: its jobs are acquired again when their leases expire. Several workers
 can share a PostgreSQL database; with SQLite the service runs one inside its own process.
@@ -21,6 +21,9 @@ from exposurekit.errors import ExposureError
 from exposurekit.service import jobs
 from exposurekit.service.accounts import consent, documents
 from exposurekit.service.http.client import HttpClient
+from exposurekit.service.mail import messages
+from exposurekit.service.mail.settings import MailSettings
+from exposurekit.service.scanning.mail_job import check_mailbox, process_message, register_mailbox
 from exposurekit.service.scanning.politeness import PoliteFetcher
 from exposurekit.service.scanning.removal_job import remove
 from exposurekit.service.scanning.scan import ScanContext, scan
@@ -37,6 +40,7 @@ CLOCK_MARGIN = timedelta(minutes=1)  # by which a clock may be set back without 
 FILL_AFTER_S = 0.2
 DOCUMENTS_AT_ONCE = 5  # in one transaction, which others wait for
 AFTER_FAULT = timedelta(hours=6)
+CHECKED_WITHIN = timedelta(days=1)  # the longest that the settings of a mailbox may say
 EVERYWHERE = ("0.0.0.0/0", "::/0")
 _log = logging.getLogger("exposurekit.service")
 
@@ -52,9 +56,11 @@ class WorkerConfig:
     scans: int = 8
     removals: int = 8
     deliveries: int = 32
+    messages: int = 4
     scan_s: float = 600
     removal_s: float = 600
     delivery_s: float = delivery.ATTEMPT_S + 5
+    mail_s: float = 300  # of a check of the mailbox, or of one message
     idle_s: float = 1.0
     lease_margin: timedelta = timedelta(seconds=30)  # by which a lease outlasts its job
 
@@ -78,21 +84,28 @@ def create_worker(
     definitions: Mapping[str, Definition] | None = None,
     search_engine: str | None = None,
     callback_networks: Iterable[str] = (),
+    mail: MailSettings | None = None,
     config: WorkerConfig | None = None,
 ) -> "Worker":
     """Create a worker from an operator's settings.
 
     `search_engine` is the search URL of a SearXNG instance; without it, no links are found. `callback_networks` are
-    networks in CIDR form that callbacks may be in, though they are not public.
+    networks in CIDR form that callbacks may be in, though they are not public. Without the mailbox in `mail`, opt-outs that
+    are confirmed by mail are left to a person.
     """
+    sites = definitions or {}
+    if mail is None and (waiting := [name for name, site in sites.items() if site.needs_mailbox]):
+        _log.warning("no mailbox: removals are manual that a message confirms: sites=%d", len(waiting))
+        sites = {name: site.manual() if site.needs_mailbox else site for name, site in sites.items()}
     engine = Engine(search_engine) if search_engine else None
     context = ScanContext(
         database,
-        definitions or {},
+        sites,
         PoliteFetcher(HttpClient(), database),
         engine,
         # The operator chooses the search engine, which usually runs beside the service.
         PoliteFetcher(HttpClient(allowed_networks=EVERYWHERE), database),
+        mail,
     )
     return Worker(context, HttpClient(allowed_networks=callback_networks), config=config)
 
@@ -108,7 +121,7 @@ class Worker:
         self._loop: asyncio.AbstractEventLoop | None = None
         p = self._config
         deliver = partial(delivery.deliver, context.database, http)
-        self._job_types = (
+        self._job_types: tuple[_JobType, ...] = (
             _JobType(
                 "scan", tables.users, p.scans, p.scan_s, partial(scan, context), SCAN_EVERY, is_shared=True
             ),
@@ -124,6 +137,12 @@ class Worker:
                 max(*RETRY_DELAYS, AFTER_FAULT),
             ),
         )
+        if context.mail is not None:
+            check, process = partial(check_mailbox, context), partial(process_message, context)
+            self._job_types += (
+                _JobType("mailbox", tables.mailboxes, 1, p.mail_s, check, CHECKED_WITHIN),
+                _JobType("message", tables.mail_messages, p.messages, p.mail_s, process, AFTER_FAULT),
+            )
 
     async def run(self) -> None:
         """Run due jobs until cancelled. Errors are logged."""
@@ -135,11 +154,13 @@ class Worker:
         async with asyncio.TaskGroup() as loops:
             loops.create_task(self._run_loop(until_idle=False))
             loops.create_task(self._write_missing_documents())
-            loops.create_task(self._repeat("tidy", TIDY_EVERY_S, self._delete_old_deliveries))
+            loops.create_task(self._repeat("tidy", TIDY_EVERY_S, self._delete_old_rows))
+            loops.create_task(self._repeat("mailbox", CORRECT_EVERY_S, self._register_mailbox))
             loops.create_task(self._repeat("clock", CORRECT_EVERY_S, self._correct_due_times))
 
     async def run_until_idle(self) -> int:
         """Run every due job, and the jobs that they make due. Return how many."""
+        await self._register_mailbox()
         return await self._run_loop(until_idle=True)
 
     async def wait_idle(self) -> None:
@@ -284,9 +305,14 @@ class Worker:
                 later = session.clock.now() + AFTER_FAULT
                 await leases.complete(session, job_type.table, lease, due_at=later)
 
-    async def _delete_old_deliveries(self) -> None:
+    async def _register_mailbox(self) -> None:
+        if self.context.mail is not None:
+            await register_mailbox(self.context.database, self.context.mail)
+
+    async def _delete_old_rows(self) -> None:
         async with self.context.database.writing() as session:
             await outbox.delete_delivered(session)
+            await messages.delete_old(session)
 
     async def _write_missing_documents(self) -> None:
         """Write the documents of users who have none that is up to date, as after an upgrade."""

@@ -35,11 +35,12 @@ CHANGES = {
         "users reject",
         "users withdraw",
         "webhooks replay",
+        "mail discard",
     ),
 }
 READS = {
     *("integrator list", "service status", "service audit show", "service audit verify", "sites health"),
-    *("users candidates", "webhooks list"),
+    *("users candidates", "webhooks list", "mail list", "mail show"),
 }
 PROCESSES = {"serve", "worker"}
 
@@ -99,6 +100,7 @@ def test_each_change_is_recorded_once_with_ids_only(operator):
         ("users", "reject", "2"),
         ("webhooks", "replay", "msg_1"),
         ("webhooks", "replay", "--all"),
+        ("mail", "discard", "--all"),
         ("users", "withdraw", "1", "--by", "Jane Canarsson"),
         ("users", "deactivate", "1"),
         ("service", "check"),
@@ -107,11 +109,11 @@ def test_each_change_is_recorded_once_with_ids_only(operator):
         ("integrator", "remove", "acme"),
     ):
         run(*words)
-    for words in READS - {"sites health"}:
+    for words in READS - {"sites health", "mail show"}:
         ok(operator.here(*words.split()))
     log = shown(operator)
     entries = [(one["command"], one["target"], one["details"]) for one in log["entries"]]
-    checked = entries[13][2].pop("checked")
+    checked = entries[14][2].pop("checked")
     assert checked > 0
     assert entries == [
         ("integrator add", "integrator 1", {"attested": True}),
@@ -125,6 +127,7 @@ def test_each_change_is_recorded_once_with_ids_only(operator):
         ("users reject", "user 1", {"candidate": 2}),
         ("webhooks replay", None, {"webhook_ids": ["msg_1"]}),
         ("webhooks replay", None, {"deliveries": 1}),
+        ("mail discard", None, {"messages": 0}),
         ("users withdraw", "user 1", {"withdrawn": 1}),
         ("users deactivate", "user 1", {}),
         ("service check", None, {"damaged": 0}),

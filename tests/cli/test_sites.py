@@ -178,3 +178,41 @@ def test_an_invalid_definition_stops_commands_that_need_it(shell, command):
     assert run.returncode == 1
     error = "Error: bad.yaml, line 2: serch is not a known key; did you mean search?"
     assert error in run.stderr.splitlines()
+
+
+CONFIRMED = """removal:
+  method: form
+  url: {url}/opt-out
+  fields: {{email: "{{request_email}}"}}
+  accepted: Thank you
+  confirm: {{from: no-reply@seekfolk.example, subject: Confirm, link_host: {host}, accepted: Done}}
+"""
+
+
+@pytest.fixture
+def confirmed(shell, site):
+    """A definition with a confirmation, and settings of a mailbox."""
+
+    def write(host):
+        text = re.sub("removal: .*\n", CONFIRMED.format(url=site, host=host), definition(site))
+        (shell.directory / "good.yaml").write_text(text)
+
+    (shell.directory / "mail").mkdir()
+    (shell.directory / "mail.yaml").write_text("{address: optout@privacy.example, directory: mail}")
+    return write
+
+
+def test_a_confirmation_without_a_mailbox_is_a_problem(shell, confirmed):
+    confirmed("seekfolk.example")
+    run = shell.here("sites", "check", "good.yaml", "--offline")
+    assert run.returncode == 1
+    assert "removal.confirm needs a mailbox" in error_of(run)
+    assert shell.here("sites", "check", "good.yaml", "--offline", "--mail", "mail.yaml").returncode == 0
+
+
+def test_links_to_a_host_that_is_nowhere_are_a_problem(shell, confirmed):
+    confirmed("confirm.invalid")
+    run = shell.here("sites", "check", "good.yaml", *LOOPBACK, "--mail", "mail.yaml", "--json")
+    [check] = json.loads(run.stdout)
+    assert check["problems"] == ["no link to removal.confirm.link_host can be followed: unreachable"]
+    assert "removal.confirm.link_host is a host of neither" in check["notes"][0]

@@ -5,7 +5,7 @@ import json
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,8 @@ from exposurekit.service.api.app import create_app
 from exposurekit.service.api.server import running
 from exposurekit.service.clock import FrozenClock
 from exposurekit.service.http.client import HttpClient
+from exposurekit.service.mail.dkim_signature import ResolveTxt, system_txt
+from exposurekit.service.mail.settings import MailSettings
 from exposurekit.service.scanning.politeness import PoliteFetcher
 from exposurekit.service.scanning.scan import ScanContext
 from exposurekit.service.scanning.websearch import Engine
@@ -334,6 +336,8 @@ class House(Service):
     resolve: Any
     definitions: dict[str, Definition]
     engine: Engine | None = None
+    mail: MailSettings | None = None
+    resolve_txt: ResolveTxt = system_txt
 
     def clear(self) -> None:
         """Delete all users and sites."""
@@ -370,7 +374,8 @@ class House(Service):
         return self.behind(worked)
 
     def worker(self, database: Database, *, config: WorkerConfig | None = None) -> Worker:
-        return a_worker(database, self.resolve, self.definitions, engine=self.engine, config=config)
+        mail = {"mail": self.mail, "resolve_txt": self.resolve_txt}
+        return a_worker(database, self.resolve, self.definitions, engine=self.engine, config=config, **mail)
 
     def idle(self) -> int:
         """Do all work that is due now."""
@@ -426,9 +431,12 @@ def a_worker(
     *,
     engine: Engine | None = None,
     config: WorkerConfig | None = None,
+    mail: MailSettings | None = None,
+    resolve_txt: ResolveTxt = system_txt,
 ) -> Worker:
     http = HttpClient(allowed_networks=LOOPBACK, resolve=resolve)
-    web = ScanContext(database, definitions, PoliteFetcher(http, database), engine)
+    fetcher = PoliteFetcher(http, database)
+    web = ScanContext(database, definitions, fetcher, engine, mail=mail, resolve_txt=resolve_txt)
     return Worker(web, HttpClient(allowed_networks=LOOPBACK), config=config)
 
 
@@ -442,6 +450,8 @@ def a_house(
     attested_by: str | None = "the operator",
     works: bool = False,
     config: WorkerConfig = QUICK,
+    mail: MailSettings | None = None,
+    resolve_txt: ResolveTxt = system_txt,
     **options: Any,
 ) -> Iterator[House]:
     """A service with one integrator, who attests every consent; with `works`, a worker inside."""
@@ -459,7 +469,10 @@ def a_house(
     if works:
         options["worker"] = a_worker(database, resolve, sites, engine=searched, config=config)
     with running(create_app(database, **options)) as base_url, httpx.Client(timeout=30) as http:
-        yield House(base_url, database, credentials, http, clock, directory, resolve, sites, engine=searched)
+        house = House(
+            base_url, database, credentials, http, clock, directory, resolve, sites, engine=searched
+        )
+        yield replace(house, mail=mail, resolve_txt=resolve_txt)
 
 
 def without_delay(site: Definition) -> Definition:

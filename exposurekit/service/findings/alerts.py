@@ -24,6 +24,7 @@ class Event(StrEnum):
     OPT_OUT_REFUSED = "opt-out refused"
     OPT_OUT_IGNORED = "opt-out ignored"
     OPT_OUT_UNANSWERED = "opt-out unanswered"
+    OPT_OUT_UNCONFIRMED = "opt-out unconfirmed"
     EXPOSURE_FOUND = "exposure found"
 
 
@@ -35,6 +36,8 @@ _SENTENCES = {
     Event.OPT_OUT_REFUSED: "{site_name} did not accept the removal of {subject}. It can be done by hand:",
     Event.OPT_OUT_IGNORED: "{site_name} has not acted on the removal of {subject}. It can be done by hand:",
     Event.OPT_OUT_UNANSWERED: "{site_name} could not be asked to remove {subject}. It can be done by hand:",
+    Event.OPT_OUT_UNCONFIRMED: "{site_name} sent no message with which the removal of {subject} could be confirmed. It can be "
+    "done by hand:",
     Event.EXPOSURE_FOUND: "the page \u201c{site_name}\u201d shows personal data: {subject}.",
 }
 # Unlike a site, a page has no opt-out of its own.
@@ -46,7 +49,7 @@ _PAGE_STEP = "Write to whoever runs the page (look for Contact, About or Imprint
 # No steps where nobody has to act: the removal is under way, done, or about to be sent by the service.
 _NOTHING_TO_DO = {Event.OPT_OUT_SUBMITTED, Event.REMOVAL_VERIFIED}
 _DISCOVERIES = {Event.NEW_RECORD, Event.LISTED_AGAIN}
-_MANUAL = {Event.OPT_OUT_REFUSED, Event.OPT_OUT_IGNORED, Event.OPT_OUT_UNANSWERED}
+_MANUAL = {Event.OPT_OUT_REFUSED, Event.OPT_OUT_IGNORED, Event.OPT_OUT_UNANSWERED, Event.OPT_OUT_UNCONFIRMED}
 # spec does not say: whether a relisted record is reported as discovered; here only its alert reports it
 _GROUP_OF = {Event.NEW_RECORD: DISCOVERED_RECORDS, Event.REMOVAL_VERIFIED: REMOVED_RECORDS}
 _INSERT = insert(tables.alerts)

@@ -72,6 +72,14 @@ async def verify_removal(
     return REMOVED
 
 
+async def schedule_verification(
+    session: Session, record_id: int, site: Site, *, next_scan_at: datetime
+) -> None:
+    """Set when a record that is ``pending removal`` is scanned for next."""
+    record = await _lock_record(session, record_id, site, {PENDING_REMOVAL}, "scheduled for verification")
+    await _change(session, record, status=PENDING_REMOVAL, due_at=next_scan_at)
+
+
 async def refuse_removal(
     session: Session, record_id: int, site: Site, *, event: Event = Event.OPT_OUT_REFUSED
 ) -> None:

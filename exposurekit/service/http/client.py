@@ -21,6 +21,7 @@ from yarl import URL
 from exposurekit.errors import ConfigurationError, ExposureError
 from exposurekit.service.http.address_policy import (
     ForbiddenAddress,
+    all_allowed,
     check_addresses,
     check_host,
     literal,
@@ -172,6 +173,12 @@ class HttpClient(_Fetcher):
             pass
         raise FetchError("unreachable")
 
+    async def check_encrypted(self, url: str) -> None:
+        """Check a URL as `check` does, and that it is https, unless it leads into a network that the operator allowed."""
+        addresses = await self.check(url)
+        if parse_url(url).scheme != "https" and not self._resolver.are_allowed_networks(addresses):
+            raise ForbiddenAddress("the address is forbidden: http is unencrypted")
+
     @asynccontextmanager
     async def session(self) -> AsyncIterator[HttpSession]:
         """Share cookies for the duration of the block, as forms require."""
@@ -230,6 +237,9 @@ class _VettingResolver(AbstractResolver):
         check_host(host)
         if literal(host) is not None:
             check_addresses([host], self._allowed_networks)
+
+    def are_allowed_networks(self, addresses: Sequence[str]) -> bool:
+        return all_allowed(addresses, self._allowed_networks)
 
     async def vet(self, url: URL) -> tuple[str, ...]:
         self.check(url)

@@ -1,6 +1,7 @@
 """Opt-outs by form: submit a site's form and interpret the response."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 from urllib.parse import urljoin
 
@@ -14,7 +15,7 @@ from exposurekit.service.scanning.politeness import (
     failure_reason,
 )
 from exposurekit.service.scanning.site_scan import PAGE_BYTES_MAX
-from exposurekit.service.sites.definition import Definition
+from exposurekit.service.sites.definition import LISTING_FIELDS, REQUEST_EMAIL, Definition
 
 OptOutResult = Literal["accepted", "refused", "unclear"]
 _HIDDEN_MAX = 50
@@ -27,9 +28,10 @@ async def send(
     record: Mapping[str, Any],
     fetcher: PoliteFetcher,
     *,
+    request_email: str = "",
     cancel_check: CancelCheck | None = None,
 ) -> tuple[OptOutResult, str]:
-    """Submit an opt-out; return the result and the reason for it.
+    """Submit an opt-out; return the result and the reason for it. `request_email` is the address of this request.
 
     The site's `removal.method` must be `form`, and the subject must have every field that the form requires. A response
     without any of the definition's marks is unclear, and so is none: the site may have accepted, and the opt-out may be
@@ -37,7 +39,7 @@ async def send(
     """
     try:
         async with fetcher.session(site.name, site.politeness, cancel_check=cancel_check) as session:
-            return await _submit(site, _form_fields(site, subject, record), session)
+            return await _submit(site, _form_fields(site, subject, record, request_email), session)
     except FETCH_FAILURES as error:
         return "unclear", failure_reason(error)
 
@@ -53,12 +55,15 @@ async def _submit(
             return "unclear", f"the form's page: status {page.status}"
         form = _hidden_fields(page.text, page.url, site.removal.url or "") | form
     response = await session.fetch(site.removal.url or "", method="POST", form=form, **limits)
-    return _interpret(site, response.status, response.text)
+    marks = Marks(site.removal.accepted, site.removal.refused, site.search.blocked)
+    return interpret(marks, response.status, response.text)
 
 
-def _form_fields(site: Definition, subject: Subject, record: Mapping[str, Any]) -> dict[str, str]:
-    listing = {name: record[name] or "" for name in ("reference_id", "href", "name")}
-    values = subject.values(place=_matching_place(subject, record)) | listing
+def _form_fields(
+    site: Definition, subject: Subject, record: Mapping[str, Any], request_email: str
+) -> dict[str, str]:
+    listing = {name: record[name] or "" for name in LISTING_FIELDS}
+    values = subject.values(place=_matching_place(subject, record)) | listing | {REQUEST_EMAIL: request_email}
     return {name: template.format_map(values) for name, template in site.removal.fields.items()}
 
 
@@ -89,16 +94,26 @@ def _join(url: str, action: str) -> str:
         return ""
 
 
-def _interpret(site: Definition, status: int, text: str) -> tuple[OptOutResult, str]:
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """Texts that show what a page means."""
+
+    accepted: Sequence[str]
+    refused: Sequence[str]
+    blocked: Sequence[str]
+
+
+def interpret(marks: Marks, status: int, text: str) -> tuple[OptOutResult, str]:
+    """Return what a response means, and the reason; case is ignored."""
     page = text.casefold()
-    if _contains(page, site.search.blocked):
+    if _contains(page, marks.blocked):
         return "unclear", "blocked"
-    if _contains(page, site.removal.refused):
+    if _contains(page, marks.refused):
         return "refused", "the site refused"
-    if status == _OK and _contains(page, site.removal.accepted):
+    if status == _OK and _contains(page, marks.accepted):
         return "accepted", "the site accepted"
     return "unclear", f"status {status}, and none of the definition's marks"
 
 
-def _contains(page: str, marks: tuple[str, ...]) -> bool:
+def _contains(page: str, marks: Sequence[str]) -> bool:
     return any(mark.casefold() in page for mark in marks)

@@ -79,6 +79,10 @@ class PoliteFetcher:
         async with slots, self._http.session() as http_session:
             yield SiteSession(self, site, politeness, http_session, cancel_check, self.now())
 
+    async def check_encrypted(self, url: str) -> None:
+        """Check a URL as `HttpClient.check_encrypted` does; raises one of `FETCH_FAILURES`."""
+        await self._http.check_encrypted(url)
+
     async def reserve(self, site: str, delay: timedelta) -> datetime:
         """Reserve the next time at which a request to the site may be sent."""
         async with self._database.writing() as session:

@@ -13,6 +13,8 @@ from exposurekit.service.accounts import consent, users
 from exposurekit.service.accounts.subject import Subject
 from exposurekit.service.findings import removals
 from exposurekit.service.findings.alerts import Event
+from exposurekit.service.mail import mail_requests
+from exposurekit.service.mail.mail_requests import MailRequest
 from exposurekit.service.models import Listing
 from exposurekit.service.scanning import optouts, schedule
 from exposurekit.service.scanning.persist import known_listings, match_listings, save_result
@@ -63,11 +65,34 @@ async def remove(context: ScanContext, lease: Lease) -> None:
         return
     job = _Job(lease, row.user_id, site, subject, record, listings.get(row.site, []), row.opt_out_attempts)
     if row.status == PENDING_REMOVAL or row.absences:
-        await _verify(context, job)
+        if not await _waits_for_mail(context, job):
+            await _verify(context, job)
     elif row.status == DISCOVERED and row.refused_at is None and site.site(subject).removed_by_us:
         await _submit(context, job)
     else:
         await _finish(context, lease)
+
+
+async def _waits_for_mail(context: ScanContext, job: _Job) -> bool:
+    """Return whether the record's opt-out is not confirmed yet; after its time, the removal is left to a person."""
+    if job.site.removal.confirm is None:
+        return False
+    async with context.database.writing() as session:
+        await _assert_held(session, job.user_id, job.lease)
+        record_id, now = job.lease.row_id, session.clock.now()
+        request = await mail_requests.open_request(session, record_id)
+        if request is None:
+            return False
+        if request.state == mail_requests.FOLLOWING or request.answer_by > now:
+            due_at = max(request.answer_by, now + schedule.MIN_VERIFICATION_DELAY)
+            await leases.complete(session, records, job.lease, due_at=due_at)
+            return True
+        await mail_requests.change_state(session, request.id, mail_requests.EXPIRED, before=request.state)
+        await leases.complete(session, records, job.lease, due_at=None)
+        await removals.refuse_removal(
+            session, record_id, job.site.site(job.subject), event=Event.OPT_OUT_UNCONFIRMED
+        )
+        return True
 
 
 async def _verify(context: ScanContext, job: _Job) -> None:
@@ -96,16 +121,18 @@ async def _verify(context: ScanContext, job: _Job) -> None:
 async def _submit(context: ScanContext, job: _Job) -> None:
     if await _waits_for_sister(context, job):
         return
+    request = await _issue_request(context, job)
     check = lease_check(context.database, records, job.lease)
+    email = "" if request is None or context.mail is None else context.mail.request_address(request.token)
     answer, reason = await optouts.send(
-        job.site, job.subject, job.record, context.fetcher, cancel_check=check
+        job.site, job.subject, job.record, context.fetcher, request_email=email, cancel_check=check
     )
     _log.info("opt_out=%r record=%d answer=%s reason=%r", job.site.name, job.lease.row_id, answer, reason)
     async with context.database.writing() as session:
         await _assert_held(session, job.user_id, job.lease)
         record_id, now = job.lease.row_id, session.clock.now()
         if await session.first(_STILL_DISCOVERED, {"record_id": record_id}) is None:
-            # A sister site's opt-out removed it meanwhile.
+            # A sister site's opt-out removed it meanwhile, or the site's message was quicker than its answer.
             await leases.clear(session, records, records.c.id == record_id)
             return
         if answer == "unclear" and job.opt_out_attempts < len(RETRY_AFTER):
@@ -114,11 +141,19 @@ async def _submit(context: ScanContext, job: _Job) -> None:
             return
         await leases.complete(session, records, job.lease, due_at=None)
         description = job.site.site(job.subject)
-        if answer == "accepted":
+        if answer == "accepted" and request is not None:
+            answer_by = now + schedule.confirmed_within(job.site)
+            await mail_requests.extend(session, request.id, answer_by)
+            await removals.submit_removal(session, record_id, description, next_scan_at=answer_by)
+        elif answer == "accepted":
             scan_at = schedule.first_verification_at(now, job.site)
             await removals.submit_removal(session, record_id, description, next_scan_at=scan_at)
-            await _submit_sisters(session, context, job)
+            await submit_sisters(session, context, job.site, job.user_id, job.subject)
         else:
+            if request is not None:
+                await mail_requests.change_state(
+                    session, request.id, mail_requests.ENDED, before=mail_requests.WAITING
+                )
             event = Event.OPT_OUT_REFUSED if answer == "refused" else Event.OPT_OUT_UNANSWERED
             await removals.refuse_removal(session, record_id, description, event=event)
 
@@ -147,16 +182,28 @@ async def _waits_for_sister(context: ScanContext, job: _Job) -> bool:
         return True
 
 
-async def _submit_sisters(session: Session, context: ScanContext, job: _Job) -> None:
+async def _issue_request(context: ScanContext, job: _Job) -> MailRequest | None:
+    """Return the request whose address stands in the form; None: the site sends no message."""
+    if job.site.removal.confirm is None:
+        return None
+    async with context.database.writing() as session:
+        await _assert_held(session, job.user_id, job.lease)
+        within = schedule.confirmed_within(job.site)
+        return await mail_requests.issue(session, job.user_id, job.lease.row_id, job.site.name, within=within)
+
+
+async def submit_sisters(
+    session: Session, context: ScanContext, site: Definition, user_id: int, subject: Subject
+) -> None:
     """Mark the person's listings on the sister sites as submitted: the same opt-out removes them."""
-    for name in job.site.removal.also_removes:
+    for name in site.removal.also_removes:
         sister = context.definitions.get(name)
         if sister is None:
             continue
-        scan_at = schedule.first_verification_at(session.clock.now(), job.site)
-        discovered = select(records.c.id).filter_by(user_id=job.user_id, site=name, status=DISCOVERED)
+        scan_at = schedule.first_verification_at(session.clock.now(), site)
+        discovered = select(records.c.id).filter_by(user_id=user_id, site=name, status=DISCOVERED)
         for row in await session.all(discovered):
-            await removals.submit_removal(session, row.id, sister.site(job.subject), next_scan_at=scan_at)
+            await removals.submit_removal(session, row.id, sister.site(subject), next_scan_at=scan_at)
 
 
 async def _finish(context: ScanContext, lease: Lease) -> None:

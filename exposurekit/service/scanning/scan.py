@@ -16,6 +16,8 @@ from sqlalchemy import Table
 from exposurekit.service.accounts import consent, users
 from exposurekit.service.accounts.subject import Subject
 from exposurekit.service.findings import findings
+from exposurekit.service.mail.dkim_signature import ResolveTxt, system_txt
+from exposurekit.service.mail.settings import MailSettings
 from exposurekit.service.models import Listing
 from exposurekit.service.scanning import websearch
 from exposurekit.service.scanning.persist import known_listings, match_listings, save_result
@@ -38,13 +40,15 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ScanContext:
-    """What a scan needs: the database, the sites by name, and the search engine."""
+    """What a scan or a removal needs: the database, the sites by name, the search engine, and the mailbox."""
 
     database: Database
     definitions: Mapping[str, Definition]
     fetcher: PoliteFetcher  # for sites and pages
     engine: Engine | None = None  # None: no links are found
     engine_fetcher: PoliteFetcher | None = None  # None: the same fetcher
+    mail: MailSettings | None = None  # None: no opt-out is confirmed by mail
+    resolve_txt: ResolveTxt = system_txt
 
     @property
     def hosts(self) -> frozenset[str]:

@@ -15,7 +15,12 @@ _RETRIED_WITHIN = timedelta(days=3)  # of an opt-out that failed
 def verified_within(site: Definition) -> timedelta:
     """Return the longest time until a record of a site is due."""
     days = (site.removal.processing_days, site.verification.after_days or 0, site.verification.every_days)
-    return max(timedelta(days=max(days)), _RETRIED_WITHIN)
+    return max(timedelta(days=max(days)), confirmed_within(site), _RETRIED_WITHIN)
+
+
+def confirmed_within(site: Definition) -> timedelta:
+    """Return how long an opt-out waits for the site's message."""
+    return timedelta(days=0 if site.removal.confirm is None else site.removal.confirm.within_days)
 
 
 def next_scan_at(now: datetime, *, scanned: bool) -> datetime:

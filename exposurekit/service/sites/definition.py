@@ -4,9 +4,10 @@
 has fifteen examples.
 """
 
+import re
 import string
 from collections.abc import Mapping
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -16,6 +17,12 @@ from exposurekit.service.findings.removals import CONFIRMING_ABSENCES
 from exposurekit.service.models import Site
 
 LISTING_FIELDS = frozenset({"reference_id", "href", "name"})  # that an opt-out form may contain
+REQUEST_EMAIL = "request_email"  # the address of one opt-out request, at which the site's message is expected
+_FORM_FIELDS = LISTING_FIELDS | {REQUEST_EMAIL}
+_HOST = re.compile(
+    r"(?=.{1,253}\Z)(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\.)+[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?"
+)
+_LOCAL_PART = re.compile(r"[a-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}")
 
 
 def _listed(value: object) -> object:
@@ -43,8 +50,8 @@ def _template(text: str) -> str:
     if any(spec or conversion for _, _, spec, conversion in parts):
         raise ValueError("has a format specification; write only the field's name in braces")
     fields = {name or "" for _, name, _, _ in parts}
-    if unknown := fields - USER_FIELDS - LISTING_FIELDS:
-        valid = ", ".join(sorted(USER_FIELDS | LISTING_FIELDS))
+    if unknown := fields - USER_FIELDS - _FORM_FIELDS:
+        valid = ", ".join(sorted(USER_FIELDS | _FORM_FIELDS))
         raise ValueError(f"has unknown fields: {', '.join(sorted(unknown))}. Valid fields: {valid}")
     return text
 
@@ -52,7 +59,30 @@ def _template(text: str) -> str:
 def _search_template(text: str) -> str:
     if any(f"{{{name}}}" in text for name in LISTING_FIELDS):
         raise ValueError("has a field of the listing, which a search does not know yet")
+    if f"{{{REQUEST_EMAIL}}}" in text:
+        raise ValueError(f"has the field {REQUEST_EMAIL}, which only an opt-out form may contain")
     return _template(text)
+
+
+def _host(text: str) -> str:
+    if not _HOST.fullmatch(text):
+        raise ValueError(
+            "is not a host name in lower case, such as www.seekfolk.example, without scheme or path"
+        )
+    return text
+
+
+def _sender(text: str) -> str:
+    local, at, domain = text.rpartition("@")
+    if not at or not _HOST.fullmatch(domain) or (local and not _LOCAL_PART.fullmatch(local)):
+        raise ValueError("is not an email address in lower case, or @ and a domain")
+    return text
+
+
+def _path(text: str) -> str:
+    if not text.startswith("/") or not text.isprintable() or set(text) & set(" ?#"):
+        raise ValueError("is not the beginning of a path, such as /opt-out/confirm")
+    return text
 
 
 Url = Annotated[str, AfterValidator(_url)]
@@ -62,6 +92,9 @@ Texts = Annotated[tuple[Text, ...], BeforeValidator(_listed)]
 SomeTexts = Annotated[tuple[Text, ...], BeforeValidator(_listed), Field(min_length=1)]
 Template = Annotated[str, AfterValidator(_template)]
 SearchTemplate = Annotated[str, AfterValidator(_search_template)]
+Host = Annotated[str, AfterValidator(_host)]
+Sender = Annotated[str, AfterValidator(_sender)]
+PathPrefix = Annotated[str, AfterValidator(_path)]
 UserField = Literal[
     "first_name", "middle_name", "last_name", "birth_date", "email", "phone_number",
     "address1", "address2", "city", "state", "zip",
@@ -130,8 +163,48 @@ class Controls(_Part):
     listed: Control | None = None
 
 
+class Confirmation(_Part):
+    """The message by which the site asks to confirm an opt-out, and the link in it, which is followed once.
+
+    ``from`` is an address, or ``@`` and a domain for any address there. The subject contains one of ``subject``; case is
+    ignored. The message must have a valid DKIM signature of ``signed_by``: the domain of ``from``, unless the definition
+    names one below or above it. The link is the only one with the host ``link_host`` and a path that begins with
+    ``link_path``. ``accepted`` and ``refused`` are texts of the page that it leads to.
+    """
+
+    sender: Sender = Field(alias="from")
+    subject: SomeTexts
+    link_host: Host
+    link_path: PathPrefix = "/"
+    accepted: SomeTexts
+    refused: Texts = ()
+    signed_by: Host = ""  # validated below; blank: the domain of `from`
+    within_days: Annotated[float, Field(gt=0, le=90)] = 7  # no message by then: a person must act
+
+    @model_validator(mode="after")
+    def _signature_aligns(self) -> Self:
+        one, other = self.sender_domain, self.signing_domain
+        if one != other and not one.endswith(f".{other}") and not other.endswith(f".{one}"):
+            raise ValueError("signed_by is neither the domain of from, nor below or above it")
+        return self
+
+    @property
+    def sender_domain(self) -> str:
+        """The domain that the message comes from."""
+        return self.sender.rpartition("@")[2]
+
+    @property
+    def signing_domain(self) -> str:
+        """The domain that signs the message."""
+        return self.signed_by or self.sender_domain
+
+
 class Removal(_Part):
-    """How to remove a listing: with a form that the service submits, or manually."""
+    """How to remove a listing: with a form that the service submits, or manually.
+
+    A form whose field is ``{request_email}`` gets an address of its own for each request. With ``confirm``, the removal
+    counts once the link in the site's message to that address was followed.
+    """
 
     method: Literal["form", "manual"]
     user_fields_required: tuple[UserField, ...] = ()
@@ -140,6 +213,7 @@ class Removal(_Part):
     fields: Mapping[str, Template] = {}
     accepted: Texts = ()
     refused: Texts = ()
+    confirm: Confirmation | None = None
     processing_days: Annotated[float, Field(ge=0, le=365)] = 7
     give_up_days: Annotated[float, Field(gt=0, le=365)] = 45  # still listed then: a person must act
     also_removes: tuple[str, ...] = ()  # sister sites that the same request removes from
@@ -148,6 +222,10 @@ class Removal(_Part):
     def _form_is_complete(self) -> Self:
         if self.method == "form" and not (self.url and self.accepted):
             raise ValueError("method form requires url and accepted")
+        if self.confirm and self.method != "form":
+            raise ValueError("confirm requires method form")
+        if (self.confirm is not None) != any(f"{{{REQUEST_EMAIL}}}" in one for one in self.fields.values()):
+            raise ValueError("confirm and a field {request_email} require each other")
         return self
 
 
@@ -185,6 +263,16 @@ class Definition(_Part):
         """Return the user fields that a removal requires and the person lacks."""
         values = subject.values()
         return tuple(name for name in self.removal.user_fields_required if not values[name].strip())
+
+    @property
+    def needs_mailbox(self) -> bool:
+        """Whether an opt-out works only with a mailbox in which the site's message arrives."""
+        return self.removal.confirm is not None
+
+    def manual(self) -> Self:
+        """Return the site with removals left to a person, as without a mailbox."""
+        changed: dict[str, Any] = {"method": "manual", "confirm": None, "fields": {}}
+        return self.model_copy(update={"removal": self.removal.model_copy(update=changed)})
 
     def site(self, subject: Subject) -> Site:
         """Return the site's description for a listing of this person."""

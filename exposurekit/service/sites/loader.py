@@ -164,10 +164,10 @@ def _fields(loc: Position) -> Collection[str]:
     """Return the valid keys at a location in a definition."""
     model: Any = Definition
     for step in loc:
-        annotation = model.model_fields[str(step)].annotation
+        annotation = model.model_fields[str(step)].annotation  # a part has no alias
         types = [part for part in (annotation, *get_args(annotation)) if isinstance(part, type)]
         model = next(part for part in types if issubclass(part, BaseModel))
-    return list(model.model_fields)
+    return [field.alias or name for name, field in model.model_fields.items()]
 
 
 def _path(loc: Position) -> str:

@@ -229,6 +229,40 @@ sites = Table(
     Column("last_good_scan_at", Instant),
     Column("last_reason", String(80)),  # why the last site scan was inconclusive; null: it was not
 )
+# Opt-out requests that wait for mail: each has an address of its own, in which a random token stands.
+mail_requests = _table(
+    "mail_requests",
+    _user(index=True),
+    Column("record_id", ID, _owner("records"), nullable=False, index=True),
+    Column("site", String(200), nullable=False),
+    Column(
+        "state", String(20), nullable=False
+    ),  # waiting, following, confirmed, refused, unclear, expired, ended
+    Column("token_digest", LargeBinary(32), nullable=False, unique=True),
+    Column("ciphertext", LargeBinary, nullable=False),  # the token
+    Column("created_at", Instant, nullable=False),
+    Column("answer_by", Instant, nullable=False),
+    Column("changed_at", Instant, nullable=False),
+)
+mailboxes = _table(
+    "mailboxes",
+    Column("address", String(320), nullable=False, unique=True),  # the operator's
+    Column("checked_at", Instant),  # the last check that worked
+    Column("problem", String(80)),  # why the last check failed; null: it did not
+    *_due("mailboxes"),  # the next check
+)
+mail_messages = _table(
+    "mail_messages",
+    # Null: no request has the address that it was sent to.
+    Column("user_id", ID, _owner("users"), index=True),
+    Column("request_id", ID, _owner("mail_requests"), index=True),
+    Column("digest", LargeBinary(32), nullable=False, unique=True),
+    Column("state", String(20), nullable=False),  # received, following, confirmed, rejected
+    Column("reason", String(200)),  # why it is for a person to judge
+    Column("ciphertext", LargeBinary),  # the message; null once it is confirmed
+    Column("received_at", Instant, nullable=False),
+    *_due("mail_messages"),  # received: now, or after a failed try
+)
 # Only appended to; ids are consecutive. Times and hashes are text, because a hash covers what is stored.
 audit_entries = Table(
     "audit_entries",

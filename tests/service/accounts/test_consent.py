@@ -17,6 +17,10 @@ from exposurekit.service.accounts.documents import INSTANT_FORMAT
 from exposurekit.service.findings import candidates
 from exposurekit.service.findings.candidates import Assessment
 from exposurekit.service.findings.findings import discover_link, discover_record
+from exposurekit.service.mail import mail_requests, messages
+from exposurekit.service.mail.mailboxes import RawMessage
+from exposurekit.service.mail.messages import Arrival
+from exposurekit.service.mail.settings import MailSettings
 from exposurekit.service.storage import leases, tables
 from exposurekit.service.storage.leases import LeaseLost
 from exposurekit.service.webhooks import delivery, endpoints, outbox
@@ -255,6 +259,11 @@ def fill(service, user):
         await outbox.prepare(work, lease)
         await delivery.record_attempt(work, lease, status=500, outcome="status 500")
         await discover_record(work, user_id, dataclasses.replace(listing, reference_id="3"), SITE)
+        request = await mail_requests.issue(work, user_id, record_id, SITE.name, within=LASTS)
+        mailbox = MailSettings(address="optout@privacy.example", directory=Path())
+        address = mailbox.request_address(request.token)
+        raw = RawMessage("key", f"To: {address}\r\n\r\nHello".encode())
+        await messages.store(work, Arrival(raw, [address]), mailbox)
         await accounts_consent.deactivate(work, user_id)
         return record_id
 
@@ -285,6 +294,7 @@ def about(rows, user):
 PERSONAL = {
     *("users", "user_items", "records", "links", "alerts", "service_history", "consents", "candidates"),
     *("deliveries", "events", "attempts", "user_documents"),
+    *("mail_requests", "mail_messages"),
 }
 FULL = {
     "aliases": [{"first_name": "Janie", "last_name": "Doe"}],
@@ -322,6 +332,7 @@ def test_every_table_about_users_is_purged_by_cascade():
     assert {table.name for table in tables.metadata.sorted_tables} - PERSONAL == {
         "audit_entries",  # names people by id
         "integrators",
+        "mailboxes",  # the operator's
         "metadata",
         "sites",
     }

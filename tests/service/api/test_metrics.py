@@ -173,7 +173,7 @@ def test_no_label_names_anybody(measured):
     expected = {
         "operation": operations,
         "status": {"2xx", "4xx", "5xx"},
-        "kind": {"scans", "removals", "deliveries"},
+        "kind": {"scans", "removals", "deliveries", "mailboxes", "messages"},
         "state": {"waiting", "due", "leased", "open", "pending", "delivered", "dead"},
         "site": {"Seekfolk", "Peoplemap"},
     }

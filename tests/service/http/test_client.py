@@ -882,3 +882,29 @@ async def test_a_closed_client_sends_no_request():
         with pytest.raises(FetchError, match="unreachable"):
             await http.check("http://localhost/")
         assert site.connections == 0
+
+
+@pytest.mark.parametrize(
+    ("url", "address", "networks", "is_allowed"),
+    [
+        ("https://seekfolk.example/", "93.184.216.34", (), True),
+        ("http://seekfolk.example/", "93.184.216.34", (), False),
+        ("http://seekfolk.example/", "93.184.216.34", LOOPBACK, False),
+        ("http://seekfolk.example/", "127.0.0.1", LOOPBACK, True),
+        ("http://seekfolk.example/", "127.0.0.1", (), False),
+        ("https://seekfolk.example/", "127.0.0.1", (), False),
+        ("https://seekfolk.example/", "169.254.169.254", LOOPBACK, False),
+    ],
+)
+@in_event_loop
+async def test_only_allowed_networks_are_visited_without_tls(url, address, networks, is_allowed):
+    async def resolve(_host, port):
+        return [(address, port)]
+
+    http = HttpClient(allowed_networks=networks, resolve=resolve)
+    try:
+        await http.check_encrypted(url)
+    except ForbiddenAddress:
+        assert not is_allowed
+    else:
+        assert is_allowed

@@ -99,6 +99,89 @@ def test_a_problem_is_reported_with_its_line(text, line, reason):
     assert [one for one in problems_of(text) if one.startswith(problem)]
 
 
+CONFIRMED = """  method: form
+  url: https://seekfolk.example/opt-out
+  fields: {email: "{request_email}"}
+  accepted: Thank you
+  confirm:
+    from: no-reply@seekfolk.example
+    subject: Confirm your opt-out
+    link_host: seekfolk.example
+    accepted: It is confirmed
+"""
+
+
+def confirmed(before="", after=""):
+    return edited("  method: manual\n", CONFIRMED.replace(before, after) if before else CONFIRMED)
+
+
+def test_a_form_may_be_confirmed_by_mail():
+    confirm = parsed(confirmed()).removal.confirm
+    assert (confirm.sender, confirm.signing_domain) == ("no-reply@seekfolk.example", "seekfolk.example")
+    assert (confirm.link_path, confirm.within_days, confirm.subject) == ("/", 7, ("Confirm your opt-out",))
+    signed_by = parsed(
+        confirmed("    from: ", "    signed_by: mail.seekfolk.example\n    from: ")
+    ).removal.confirm
+    assert signed_by.signing_domain == "mail.seekfolk.example"
+    anybody = parsed(
+        confirmed("from: no-reply@seekfolk", "from: '@seekfolk").replace(
+            "folk.example\n    subject", "folk.example'\n    subject"
+        )
+    )
+    assert anybody.removal.confirm.sender == "@seekfolk.example"
+    assert parsed(confirmed()).manual().needs_mailbox is False
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "reason"),
+    [
+        (
+            "seekfolk.example\n    acc",
+            "https://seekfolk.example/\n    acc",
+            "link_host: is not a host name in lower case",
+        ),
+        (
+            "seekfolk.example\n    acc",
+            "Seekfolk.example\n    acc",
+            "link_host: is not a host name in lower case",
+        ),
+        (
+            "seekfolk.example\n    acc",
+            "seekfolk.example:8443\n    acc",
+            "link_host: is not a host name in lower case",
+        ),
+        ("seekfolk.example\n    acc", "127.0.0.1\n    acc", "link_host: is not a host name in lower case"),
+        (
+            "no-reply@seekfolk.example",
+            "Seekfolk <no-reply@seekfolk.example>",
+            "from: is not an email address in lower",
+        ),
+        (
+            "no-reply@seekfolk.example",
+            "seekfolk.example",
+            "from: is not an email address in lower case, or @ and",
+        ),
+        ("    from:", "    signed_by: evil.example\n    from:", ": signed_by is neither the domain of from"),
+        ("    from:", "    link_path: confirm\n    from:", "link_path: is not the beginning of a path"),
+        ("    from:", "    within_days: 0\n    from:", "within_days: should be greater than 0"),
+        ("    subject: Confirm your opt-out\n", "", "subject is missing"),
+        ("    from:", "    frm:", "frm is not a known key; did you mean from?"),
+        ("{request_email}", "{email}", ": confirm and a field {request_email} require each other"),
+    ],
+)
+def test_a_confirmation_that_cannot_work_is_rejected(before, after, reason):
+    assert [one for one in problems_of(confirmed(before, after)) if reason in one]
+
+
+def test_only_a_form_has_the_address_of_its_request():
+    unconfirmed = CONFIRMED.partition("  confirm:")[0]
+    assert [
+        one for one in problems_of(edited("  method: manual\n", unconfirmed)) if "require each other" in one
+    ]
+    [problem] = problems_of(edited("{last_name}", "{request_email}"))
+    assert "which only an opt-out form may contain" in problem
+
+
 def test_a_selector_for_json_is_jmespath():
     text = edited("  url:", "  answer: json\n  url:")
     assert problems_of(text) == [

@@ -1,0 +1,129 @@
+"""Read a message: its addresses, subject and texts. A message is outside text: whatever is odd in it makes it unreadable."""
+
+import email
+import re
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from email import policy
+from email.headerregistry import AddressHeader
+from email.message import EmailMessage
+from typing import cast
+
+from exposurekit.errors import ExposureError
+from exposurekit.text.sanitize import unescaped
+
+# Parsing takes more than linear time, so what is parsed is short.
+_HEADER_MAX, _PARTS_MAX = 4_000, 50
+_PARSED_HEADERS = frozenset(
+    {
+        "from",
+        "to",
+        "cc",
+        "subject",
+        "return-path",
+        "auto-submitted",
+        "in-reply-to",
+        "references",
+        "message-id",
+    }
+    | {"content-type", "content-disposition", "content-transfer-encoding", "mime-version", "date"}
+)
+SINGLE_HEADERS = frozenset({"from", "to", "subject"})
+_MAIL_SYSTEM = frozenset({"mailer-daemon", "postmaster"})
+_URL = re.compile(r"https?://[^\s<>\"']+", re.IGNORECASE)
+_URL_MAX = 2_000
+_AFTER_URL = ".,;:!?)]}*_"  # that end a sentence, not a URL
+_HREF = re.compile(
+    r"""<a\s[^<>]*?\bhref\s*+=\s*+(?:"([^"<>]*+)"|'([^'<>]*+)'|([^\s"'<>]++))""", re.IGNORECASE
+)
+
+
+class UnreadableMessage(ExposureError):
+    """The message is damaged, or too unusual to be read safely."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mail:
+    """A message. Addresses are in lower case."""
+
+    senders: tuple[str, ...] = field(repr=False)
+    recipients: tuple[str, ...] = field(repr=False)  # To
+    subject: str = field(repr=False)
+    date: str = field(repr=False)
+    is_bounce: bool
+    repeated: frozenset[str]  # headers that must occur once and do not, by name
+    text: str = field(repr=False)
+    html: str = field(repr=False)
+
+    def links(self) -> tuple[str, ...]:
+        """Return the different links: of the HTML text, or of the plain text if there is none in it."""
+        targets = [unescaped(next(filter(None, match), "")).strip() for match in _HREF.findall(self.html)]
+        links = [link for link in targets if link.lower().startswith(("http://", "https://"))]
+        links = links or [match.rstrip(_AFTER_URL) for match in _URL.findall(self.text)]
+        return tuple(dict.fromkeys(link for link in links if len(link) <= _URL_MAX))
+
+
+def parse(content: bytes) -> Mail:
+    """Read a message; raises `UnreadableMessage`."""
+    try:
+        message = email.message_from_bytes(content, policy=policy.default)
+        headers = Counter(name.lower() for name, _ in message.raw_items())
+        _check_headers(message)
+        parts = list(_parts(message))
+        senders = _addresses(message, "from")
+        is_from_system = any(sender.partition("@")[0] in _MAIL_SYSTEM for sender in senders)
+        return Mail(
+            senders=senders,
+            recipients=_addresses(message, "to"),
+            subject=str(message.get("subject", "")),
+            date=str(message.get("date", "")),
+            is_bounce=message.get_content_type() == "multipart/report" or is_from_system,
+            repeated=frozenset(name for name in SINGLE_HEADERS if headers[name] != 1),
+            text="\n".join(_text(part) for part in parts if part.get_content_type() == "text/plain"),
+            html="\n".join(_text(part) for part in parts if part.get_content_type() == "text/html"),
+        )
+    except UnreadableMessage:
+        raise
+    except Exception:  # noqa: BLE001, S110  the parser raises many kinds, whose texts hold the message
+        pass
+    raise UnreadableMessage("unreadable")
+
+
+def _check_headers(message: EmailMessage) -> None:
+    if any(
+        name.lower() in _PARSED_HEADERS and len(str(value)) > _HEADER_MAX
+        for name, value in message.raw_items()
+    ):
+        raise UnreadableMessage("a header is too long")
+
+
+def _parts(message: EmailMessage) -> Iterator[EmailMessage]:
+    """The parts that a person reads: neither attachments nor messages within the message."""
+    waiting, count = [message], 0
+    while waiting:
+        part = waiting.pop(0)
+        count += 1
+        if count > _PARTS_MAX:
+            raise UnreadableMessage("it has too many parts")
+        _check_headers(part)
+        if part.get_content_maintype() == "multipart":
+            waiting += cast("list[EmailMessage]", list(part.iter_parts()))
+        elif part.get_content_maintype() == "text" and not part.is_attachment():
+            yield part
+
+
+def _text(part: EmailMessage) -> str:
+    content = part.get_payload(decode=True)
+    data = content if isinstance(content, bytes) else b""
+    with suppress(LookupError):
+        return data.decode(part.get_content_charset("utf-8"), "replace")
+    return data.decode("utf-8", "replace")
+
+
+def _addresses(message: EmailMessage, name: str) -> tuple[str, ...]:
+    header = message.get(name)
+    if not isinstance(header, AddressHeader):
+        return ()
+    return tuple(address.addr_spec.lower() for address in header.addresses)

@@ -1,0 +1,157 @@
+"""Settings of the operator's mailbox, from a YAML file; its password is in a file of its own or in the environment."""
+
+import os
+import re
+import secrets
+import stat
+from pathlib import Path
+from typing import Annotated, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from exposurekit.errors import ConfigurationError
+from exposurekit.text import plain_yaml
+from exposurekit.text.plain_yaml import InvalidYaml
+from exposurekit.text.sanitize import plain
+
+PASSWORD_VARIABLE = "EXPOSUREKIT_MAIL_PASSWORD"  # noqa: S105  the variable's name
+SIZE_MAX = 20_000
+TOKEN_BYTES = 16
+LOCAL_PART_MAX = 64 - 1 - 2 * TOKEN_BYTES  # with "+" and a token it is at most 64 characters long
+_ADDRESS = re.compile(
+    r"([a-z0-9][a-z0-9._-]*)@((?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)+[a-z][a-z0-9-]*[a-z0-9])"
+)
+_TOKEN = re.compile(f"[0-9a-f]{{{2 * TOKEN_BYTES}}}")
+
+
+def _own_address(text: str) -> str:
+    match = _ADDRESS.fullmatch(text)
+    if not match or len(text) > 200:  # noqa: PLR2004
+        raise ValueError("is not an email address in lower case without a plus sign")
+    if len(match[1]) > LOCAL_PART_MAX:
+        raise ValueError(
+            f"has more than {LOCAL_PART_MAX} characters before the @, which leaves no room for a token"
+        )
+    return text
+
+
+OwnAddress = Annotated[str, AfterValidator(_own_address)]
+Port = Annotated[int, Field(ge=1, le=65535)]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Login(_Part):
+    """A mail server, with TLS from the first byte, and the login there."""
+
+    host: Annotated[str, Field(min_length=1)]
+    port: Port
+    user: Annotated[str, Field(min_length=1)]
+    password_file: Path | None = None
+    ca_file: Path | None = None  # certificates of authorities beyond the system's
+
+    def password(self) -> str:
+        """Return the password; raises `ConfigurationError` if there is none, or if others can read its file."""
+        if password := os.environ.get(PASSWORD_VARIABLE):
+            return password
+        if self.password_file is None:
+            raise ConfigurationError(
+                f"no password for the mail server: set password_file or {PASSWORD_VARIABLE}"
+            )
+        try:
+            if os.name == "posix" and stat.S_IMODE(self.password_file.stat().st_mode) & 0o077:
+                raise ConfigurationError(
+                    "the mail server's password file is readable by others: run chmod 600 on it"
+                )
+            return self.password_file.read_text().strip()
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or "it is not UTF-8"
+        raise ConfigurationError(f"the mail server's password file cannot be read: {reason}")
+
+
+class Imap(Login):
+    """An IMAP server and the folder that messages arrive in."""
+
+    port: Port = 993
+    folder: str = "INBOX"
+
+
+class MailSettings(_Part):
+    """The operator's mailbox: its address, and where its messages are.
+
+    Each opt-out request gets an address of its own: with a plus sign and a token before the @.
+    """
+
+    address: OwnAddress
+    imap: Imap | None = None
+    directory: Path | None = None  # .eml files, or a Maildir
+    check_every_s: Annotated[int, Field(ge=10, le=86_400)] = 120
+
+    @model_validator(mode="after")
+    def _has_one_mailbox(self) -> Self:
+        if (self.imap is None) == (self.directory is None):
+            raise ValueError("name either imap or directory")
+        return self
+
+    def request_address(self, token: str) -> str:
+        """Return the address of the request with a token."""
+        local, _, domain = self.address.partition("@")
+        return f"{local}+{token}@{domain}"
+
+    def token_in(self, address: str) -> str | None:
+        """Return the token in an address; None: it is no request's."""
+        local, _, domain = self.address.partition("@")
+        text = address.lower()
+        token = text.removeprefix(f"{local}+").removesuffix(f"@{domain}")
+        return token if _TOKEN.fullmatch(token) and text == self.request_address(token) else None
+
+
+def new_token() -> str:
+    """Return a new random token."""
+    return secrets.token_hex(TOKEN_BYTES)
+
+
+def load(path: Path) -> MailSettings:
+    """Load the settings in a file; paths in it are relative to its directory.
+
+    Raises:
+        ConfigurationError: The file cannot be read or is invalid; the message has a line for each problem, never a value.
+    """
+    try:
+        with path.open("rb") as file:
+            text = file.read(SIZE_MAX + 1).decode()
+    except OSError as error:
+        raise ConfigurationError(f"{plain(path)}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ConfigurationError(f"{plain(path)}: is not UTF-8") from None
+    try:
+        document = plain_yaml.read(text[:SIZE_MAX])
+        settings = MailSettings.model_validate(document.value)
+    except InvalidYaml as error:
+        raise ConfigurationError(f"{plain(path)}, line {error.line}: {error.reason}") from None
+    except ValidationError as error:
+        problems = [_problem(document, one) for one in error.errors(include_url=False, include_input=False)]
+        raise ConfigurationError("\n".join(f"{plain(path)}, {problem}" for problem in problems)) from None
+    return _resolved(settings, path.parent)
+
+
+def _problem(document: plain_yaml.Document, error: object) -> str:
+    details = dict(error)  # type: ignore[call-overload]
+    position = details["loc"]
+    line = document.line(position) if isinstance(document.value, dict) else 1
+    name = plain(".".join(map(str, position)))[:100] or "the file"
+    reason = re.sub(r"^(Value error, )?(Input )?", "", details["msg"])
+    return f"line {line}: {name}: {reason}"
+
+
+def _resolved(settings: MailSettings, directory: Path) -> MailSettings:
+    def resolved(path: Path | None) -> Path | None:
+        return None if path is None else directory / path.expanduser()
+
+    imap = settings.imap
+    if imap is not None:
+        files = {"password_file": resolved(imap.password_file), "ca_file": resolved(imap.ca_file)}
+        imap = imap.model_copy(update=files)
+    return settings.model_copy(update={"imap": imap, "directory": resolved(settings.directory)})

@@ -1,0 +1,295 @@
+"""Jobs on mail: store what is in the mailbox, and follow the link that confirms an opt-out.
+
+A message is deleted in the mailbox only after it was stored. Its link is followed at most once: the request's state says so
+before the link is requested, in a transaction of its own. After a kill in between nobody knows whether the site got the
+request; a person then sees the message, and scans show whether the listing goes.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from sqlalchemy import bindparam, select, update
+
+from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL
+from exposurekit.errors import ConfigurationError
+from exposurekit.service.accounts import consent, users
+from exposurekit.service.findings import removals
+from exposurekit.service.findings.alerts import Event
+from exposurekit.service.mail import confirmation, dkim_signature, mail_requests, mailboxes, messages, mime
+from exposurekit.service.mail.confirmation import NotFollowed
+from exposurekit.service.mail.dkim_signature import DnsUnavailable
+from exposurekit.service.mail.mail_requests import MailRequest
+from exposurekit.service.mail.mailboxes import MailboxUnavailable, RawMessage
+from exposurekit.service.mail.messages import Arrival
+from exposurekit.service.mail.mime import UnreadableMessage
+from exposurekit.service.mail.settings import MailSettings
+from exposurekit.service.scanning import schedule
+from exposurekit.service.scanning.optouts import Marks, OptOutResult, interpret
+from exposurekit.service.scanning.politeness import FETCH_FAILURES, failure_reason
+from exposurekit.service.scanning.removal_job import submit_sisters
+from exposurekit.service.scanning.scan import ScanContext
+from exposurekit.service.scanning.site_scan import PAGE_BYTES_MAX
+from exposurekit.service.sites.definition import Confirmation, Definition
+from exposurekit.service.storage import leases
+from exposurekit.service.storage.database import Database, Session
+from exposurekit.service.storage.leases import Lease, LeaseLost
+from exposurekit.service.storage.tables import mail_messages, records
+from exposurekit.service.storage.tables import mailboxes as _mailboxes
+
+RETRY_AFTER = timedelta(minutes=15)  # when DNS or the link's host cannot be reached
+BATCH = 20  # messages in one transaction
+INTERRUPTED = "the worker stopped while it followed the link: the site may have got it"
+_MAILBOX = select(_mailboxes).where(_mailboxes.c.address == bindparam("address"))
+_RECORD = select(records.c.status).where(records.c.id == bindparam("record_id"))
+_log = logging.getLogger("exposurekit.service")
+
+
+async def register_mailbox(database: Database, settings: MailSettings) -> None:
+    """Make checks of the mailbox due, unless they are."""
+    async with database.reading() as session:
+        row = await session.first(_MAILBOX, {"address": settings.address})
+    if row is not None and row.due_at is not None:
+        return
+    async with database.writing() as session:
+        row = await session.first(_MAILBOX, {"address": settings.address})
+        due = {"due_at": session.clock.now()}
+        if row is None:
+            await session.add(_mailboxes.insert(), {"address": settings.address} | due)
+        else:
+            await session.run(update(_mailboxes).filter_by(id=row.id).values(**due))
+
+
+async def check_mailbox(context: ScanContext, lease: Lease) -> None:
+    """Store the messages in the mailbox of the lease, delete them there, and schedule the next check."""
+    async with context.database.reading() as session:
+        address = (await session.all(select(_mailboxes.c.address).filter_by(id=lease.row_id)))[0].address
+    if context.mail is None or context.mail.address != address:
+        async with context.database.writing() as session:
+            await leases.complete(session, _mailboxes, lease, due_at=None)
+        return
+    problem = None
+    try:
+        await _store_all(context, context.mail, lease)
+    except (MailboxUnavailable, ConfigurationError) as error:
+        problem = str(error)[:80]
+        _log.error("mailbox=unavailable reason=%r", problem)
+    async with context.database.writing() as session:
+        now = session.clock.now()
+        due_at = now + timedelta(seconds=context.mail.check_every_s)
+        checked = {"problem": problem} if problem else {"problem": None, "checked_at": now}
+        await leases.complete(session, _mailboxes, lease, due_at=due_at, **checked)
+
+
+async def _store_all(context: ScanContext, settings: MailSettings, lease: Lease) -> None:
+    # One thread at a time uses the connection.
+    opening = mailboxes.opened(settings)
+    mailbox = await asyncio.to_thread(opening.__enter__)
+    try:
+        while batch := await asyncio.to_thread(mailbox.fetch, BATCH):
+            arrivals = await asyncio.to_thread(_arrivals, batch)
+            async with context.database.writing() as session:
+                await leases.assert_held(session, _mailboxes, lease)
+                for arrival in arrivals:
+                    await messages.store(session, arrival, settings)
+            await asyncio.to_thread(mailbox.delete, [raw.key for raw in batch])
+    finally:
+        await asyncio.to_thread(opening.__exit__, None, None, None)
+
+
+def _arrivals(raws: Sequence[RawMessage]) -> list[Arrival]:
+    return [_arrival(raw) for raw in raws]
+
+
+def _arrival(raw: RawMessage) -> Arrival:
+    try:
+        return Arrival(raw, mime.parse(raw.content).recipients)
+    except UnreadableMessage:
+        return Arrival(raw, None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    lease: Lease
+    request: MailRequest
+    site: Definition
+    expected: Confirmation
+    content: bytes = field(repr=False)
+
+
+async def process_message(context: ScanContext, lease: Lease) -> None:
+    """Follow the link in the message of the lease, if it confirms an opt-out; else leave the message to a person.
+
+    Raises:
+        LeaseLost: Another worker has the message, or the person was purged.
+    """
+    try:
+        job = await _load(context, lease)
+        link = await _link(context, job)
+        answer, reason = await _follow(context, job, link)
+    except NotFollowed as error:
+        await _reject(context, lease, str(error))
+    except DnsUnavailable:
+        async with context.database.writing() as session:
+            await leases.complete(session, mail_messages, lease, due_at=session.clock.now() + RETRY_AFTER)
+    else:
+        _log.info(
+            "confirmation=%r record=%d answer=%s reason=%r",
+            job.site.name,
+            job.request.record_id,
+            answer,
+            reason,
+        )
+        await _save(context, job, answer, reason)
+
+
+async def _load(context: ScanContext, lease: Lease) -> _Job:
+    async with context.database.reading() as session:
+        row = await messages.row_of(session, lease.row_id)
+        if row is None:
+            raise LeaseLost("the message and its user were purged")
+        request = None if row.request_id is None else await mail_requests.get(session, row.request_id)
+        if request is None:
+            raise NotFollowed(messages.NO_REQUEST)
+        if row.state == messages.FOLLOWING:
+            raise NotFollowed(INTERRUPTED)
+        await _check_request(session, request)
+        content = messages.content_of(session, row)
+    site = context.definitions.get(request.site)
+    if site is None or site.removal.confirm is None:
+        raise NotFollowed("no definition says what the site's message looks like")
+    return _Job(lease, request, site, site.removal.confirm, content)
+
+
+async def _check_request(session: Session, request: MailRequest) -> None:
+    """Check that a request still waits, and that its person may be scanned; raises `NotFollowed`."""
+    if request.state != mail_requests.WAITING:
+        raise NotFollowed(f"its request does not wait any more: it is {request.state}")
+    if request.answer_by <= session.clock.now():
+        raise NotFollowed("it came too late")
+    if not await consent.may_scan(session, request.user_id):
+        raise NotFollowed("the person's consent was withdrawn, or the service is not active for them")
+    record = await session.first(_RECORD, {"record_id": request.record_id})
+    if record is None or record.status not in {DISCOVERED, PENDING_REMOVAL}:
+        raise NotFollowed("the listing is gone already")
+
+
+async def _link(context: ScanContext, job: _Job) -> str:
+    """Return the link of a message that is what the definition describes; raises `NotFollowed`."""
+    if context.mail is None:
+        raise NotFollowed("no mailbox is configured")
+    address = context.mail.request_address(job.request.token)
+    try:
+        mail = await asyncio.to_thread(mime.parse, job.content)
+    except UnreadableMessage as error:
+        raise NotFollowed(f"it cannot be read: {error}") from None
+    confirmation.check_headers(mail, job.expected, address)
+    domain = job.expected.signing_domain
+    if not await asyncio.to_thread(dkim_signature.is_signed, job.content, domain, context.resolve_txt):
+        raise NotFollowed(f"it has no valid DKIM signature of {domain}")
+    return confirmation.confirmation_link(mail, job.expected)
+
+
+async def _follow(context: ScanContext, job: _Job, link: str) -> tuple[OptOutResult, str]:
+    """Follow a link once; raises `NotFollowed` if it was not requested."""
+    claimed = False
+
+    async def claim() -> None:
+        nonlocal claimed
+        if not claimed:  # not again for a redirect
+            await _claim(context, job)
+            claimed = True
+
+    try:
+        await context.fetcher.check_encrypted(link)
+        async with context.fetcher.session(job.site.name, job.site.politeness, cancel_check=claim) as session:
+            response = await session.fetch(
+                link, timeout_s=job.site.search.timeout_s, bytes_max=PAGE_BYTES_MAX
+            )
+    except FETCH_FAILURES as error:
+        if not claimed:
+            raise NotFollowed(f"the link was not requested: {failure_reason(error)}") from None
+        return "unclear", failure_reason(error)
+    marks = Marks(job.expected.accepted, job.expected.refused, job.site.search.blocked)
+    return interpret(marks, response.status, response.text)
+
+
+async def _claim(context: ScanContext, job: _Job) -> None:
+    """Record that the link is being followed, just before it is requested; raises `NotFollowed` if it may not be."""
+    async with context.database.writing() as session:
+        await _assert_held(session, job)
+        request = await mail_requests.get(session, job.request.id)
+        if request is None:
+            raise LeaseLost("the request was purged")
+        await _check_request(session, request)
+        await mail_requests.change_state(
+            session, request.id, mail_requests.FOLLOWING, before=mail_requests.WAITING
+        )
+        await messages.change_state(session, job.lease.row_id, messages.FOLLOWING)
+
+
+async def _save(context: ScanContext, job: _Job, answer: OptOutResult, reason: str) -> None:
+    state = mail_requests.CONFIRMED if answer == "accepted" else answer
+    async with context.database.writing() as session:
+        await _assert_held(session, job)
+        await mail_requests.change_state(session, job.request.id, state, before=mail_requests.FOLLOWING)
+        await leases.complete(session, mail_messages, job.lease, due_at=None)
+        if answer == "accepted":
+            await messages.change_state(session, job.lease.row_id, messages.CONFIRMED)
+        else:
+            text = f"its link was followed: {reason}"
+            await messages.change_state(session, job.lease.row_id, messages.REJECTED, reason=text)
+        await _change_record(session, context, job.site, job.request, answer)
+
+
+async def _change_record(
+    session: Session, context: ScanContext, site: Definition, request: MailRequest, answer: OptOutResult
+) -> None:
+    """Change the status of the record whose link was followed. An unclear answer is for the scans to clear up."""
+    record = await session.first(_RECORD, {"record_id": request.record_id})
+    subject = await users.get_subject(session, request.user_id)
+    if record is None or subject is None or record.status not in {DISCOVERED, PENDING_REMOVAL}:
+        return
+    description, scan_at = site.site(subject), schedule.first_verification_at(session.clock.now(), site)
+    if answer == "refused":
+        await removals.refuse_removal(session, request.record_id, description, event=Event.OPT_OUT_REFUSED)
+        return
+    if record.status == PENDING_REMOVAL:
+        await removals.schedule_verification(session, request.record_id, description, next_scan_at=scan_at)
+    elif answer == "accepted":  # the form's answer was unclear, or is not saved yet
+        await removals.submit_removal(session, request.record_id, description, next_scan_at=scan_at)
+    if answer == "accepted":
+        await submit_sisters(session, context, site, request.user_id, subject)
+
+
+async def _reject(context: ScanContext, lease: Lease, reason: str) -> None:
+    """Leave a message to a person."""
+    async with context.database.writing() as session:
+        row = await messages.row_of(session, lease.row_id)
+        if row is None:
+            raise LeaseLost("the message and its user were purged")
+        request = None if row.request_id is None else await mail_requests.get(session, row.request_id)
+        if request is not None:
+            try:
+                await consent.lock_user(session, request.user_id, changes=False)
+            except consent.NoSuchUser:
+                raise LeaseLost("the person was purged") from None
+        await leases.complete(session, mail_messages, lease, due_at=None)
+        await messages.change_state(session, lease.row_id, messages.REJECTED, reason=reason)
+        if request is not None and row.state == messages.FOLLOWING:
+            await mail_requests.change_state(
+                session, request.id, mail_requests.UNCLEAR, before=mail_requests.FOLLOWING
+            )
+            if (site := context.definitions.get(request.site)) is not None:
+                await _change_record(session, context, site, request, "unclear")
+    _log.info("message=%d rejected=%r", lease.row_id, reason)
+
+
+async def _assert_held(session: Session, job: _Job) -> None:
+    try:
+        await consent.lock_user(session, job.request.user_id, changes=False)
+    except consent.NoSuchUser:
+        raise LeaseLost("the person was purged") from None
+    await leases.assert_held(session, mail_messages, job.lease)
