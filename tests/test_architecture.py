@@ -107,6 +107,7 @@ ENTRY_POINTS = {
     "dkim": {"service.mail.dkim_signature"},
     "dns": {"service.mail.dkim_signature"},
     "imaplib": {"service.mail.mailboxes"},
+    "smtplib": {"service.mail.smtp"},
     "xml": {"contract.xml"},
     "yaml": {"text.plain_yaml"},
     "apprise": {"monitor.notifications.notifier"},

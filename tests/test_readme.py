@@ -49,8 +49,8 @@ PYTHON, YAML, IPYTHON = blocks("python"), blocks("yaml"), blocks("ipython")
 SHELL = [line for block in blocks("sh") for line in block.splitlines()]
 [SITE] = [block for block in YAML if "listings:" in block]
 [RULES] = [block for block in YAML if "send_to:" in block]
-[MAIL] = [block for block in YAML if "imap:" in block]
-[CONFIRMED] = [block for block in YAML if "confirm:" in block]
+MAILBOX, MAIL = (block for block in YAML if "imap:" in block)  # without and with a server for sending
+OPT_OUTS = [block for block in YAML if "confirm:" in block or "method: email" in block]
 # Run by the gate: each makes an environment of its own.
 INSTALLS = "python -m venv .venv && .venv/bin/pip install -e "
 # Minutes each: that they exist and have help is tested, their results are in the README.
@@ -166,7 +166,7 @@ class Reader(Shell):
 
 def _own_mail(server):
     """The settings of the manual, with another server."""
-    mail = yaml.safe_load(MAIL)
+    mail = yaml.safe_load(MAILBOX)
     files = {
         "password_file": str(server.directory / "password"),
         "ca_file": str(server.directory / "cert.pem"),
@@ -261,15 +261,20 @@ def test_the_site_definition_is_valid():
     assert parsed(SITE).name == "Seekfolk"
 
 
-def test_the_mail_settings_and_the_confirmation_are_valid(tmp_path):
-    from exposurekit.service.mail.settings import load
+def test_the_mail_settings_and_opt_outs_are_valid(tmp_path):
+    from exposurekit.service.mail.settings import load, supports
     from exposurekit.service.sites.loader import parsed
 
-    (tmp_path / "mail.yaml").write_text(MAIL)
-    assert load(tmp_path / "mail.yaml").imap.password_file == tmp_path / "mail-password"
+    for text in (MAILBOX, MAIL):
+        (tmp_path / "mail.yaml").write_text(text)
+        settings = load(tmp_path / "mail.yaml")
+        assert settings.imap.password_file == tmp_path / "mail-password"
+    assert settings.smtp.requires_approval
     before, _, after = SITE.partition("removal:\n")
     rest = re.sub(r"\A(  .*\n)+", "", after)
-    assert parsed(f"{before}{CONFIRMED}\n{rest}").needs_mailbox
+    assert len(OPT_OUTS) == 2
+    assert all(supports(settings, parsed(f"{before}{text}\n{rest}")) for text in OPT_OUTS)
+    assert not any(supports(None, parsed(f"{before}{text}\n{rest}")) for text in OPT_OUTS)
 
 
 def test_the_rules_are_valid():

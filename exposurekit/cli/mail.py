@@ -1,4 +1,4 @@
-"""`exposurekit mail`: messages that the service did not act on, and a check of the mailbox."""
+"""`exposurekit mail`: messages for a person to read, opt-outs by email for a person to approve, and a check of the mailbox."""
 
 import sys
 from pathlib import Path
@@ -7,18 +7,19 @@ from typing import Any
 import click
 
 from exposurekit.cli import output, session
-from exposurekit.cli.options import ID, json_option, limit_option, mail_option
+from exposurekit.cli.options import ID, json_option, limit_option, mail_option, sites_option
 from exposurekit.cli.sections import Group
 from exposurekit.cli.session import ServiceDatabase, service_options
 from exposurekit.errors import ConfigurationError
 from exposurekit.text.sanitize import plain
 
-_LINES_MAX = 500
+EMAIL_STATES = ("draft", "approved", "sending", "sent", "answered", "returned", "ended")
+_LINES_MAX, _APPROVED_AT_A_TIME = 500, 1_000
 
 
 @click.group(cls=Group)
 def mail() -> None:
-    """Show messages that were not acted on; try the mailbox."""
+    """Show messages; approve opt-outs by email; try the mailbox."""
 
 
 @mail.command("list")
@@ -27,16 +28,16 @@ def mail() -> None:
 @service_options
 @json_option
 def mail_list(*, every_state: bool, limit: int, database: ServiceDatabase, as_json: bool) -> None:
-    """List the newest messages whose link was not followed, and why.
+    """List the newest messages for a person, and why.
 
-    Without their content, which mail show prints.
+    Their link was not followed, or they answer an opt-out by email. Without their content, which mail show prints.
 
     Example: exposurekit mail list --limit 20
     """
     from exposurekit.service.mail import messages
 
-    state = None if every_state else messages.REJECTED
-    listed = database.read(lambda db: messages.newest(db, state=state, limit=limit))
+    states = messages.STATES if every_state else messages.TO_READ
+    listed = database.read(lambda db: messages.newest(db, states=states, limit=limit))
     names = ("id", "received_at", "user_id", "record_id", "site", "state", "reason")
     output.print_rows([output.fields(one, *names) for one in listed], as_json=as_json, none="No messages.")
 
@@ -107,30 +108,134 @@ def mail_discard(*, message_ids: tuple[int, ...], discard_all: bool, database: S
 def mail_check(*, mail_file: Path | None, as_json: bool) -> None:
     """Try the mailbox, and count the messages in it.
 
-    Nothing is changed there. Exits with 1 if it cannot be read.
+    Also the login at the server for sending, if there is one. Nothing is changed or sent. Exits with 1 if a server
+    cannot be used.
 
     Example: exposurekit mail check --mail mail.yaml
     """
-    from exposurekit.service.mail import mailboxes
+    from exposurekit.service.mail import mailboxes, smtp
 
     settings = session.mail_settings(mail_file)
     if settings is None:
         raise ConfigurationError("no mailbox is configured: name the settings with --mail")
+    count, problem = 0, None
     try:
         with mailboxes.opened(settings) as mailbox:
             count = mailbox.count()
+        if settings.smtp is not None:
+            smtp.check(settings.smtp)
     except mailboxes.MailboxUnavailable as error:
         problem = f"the mailbox cannot be read: {error}"
-    else:
-        if as_json:
-            output.print_json({"address": settings.address, "messages": count})
-        else:
-            click.echo(f"ok: the mailbox of {plain(settings.address)} has {count:,} messages.")
-        return
+    except smtp.NotSent as error:
+        problem = f"nothing can be sent: {error}"
     if as_json:
-        output.print_json({"address": settings.address, "problem": problem})
-        sys.exit(1)
-    raise ConfigurationError(problem)
+        output.print_json({"address": settings.address, "messages": count, "problem": problem})
+        sys.exit(1 if problem else 0)
+    if problem:
+        raise ConfigurationError(problem)
+    sending = "" if settings.smtp is None else ", and the server for sending accepts the login"
+    click.echo(f"ok: the mailbox of {plain(settings.address)} has {count:,} messages{sending}.")
+
+
+@mail.command("emails")
+@click.option("--state", type=click.Choice(EMAIL_STATES), help="Only those in this state.")
+@click.option("--overdue", is_flag=True, help="Only those without an answer in time.")
+@limit_option
+@service_options
+@json_option
+def mail_emails(
+    *, state: str | None, overdue: bool, limit: int, database: ServiceDatabase, as_json: bool
+) -> None:
+    """List the newest opt-outs by email.
+
+    A draft waits for mail approve. One that was being sent when the worker stopped is a draft again.
+
+    Example: exposurekit mail emails --overdue
+    """
+    from exposurekit.service.mail import mail_requests
+
+    async def read(db: Any) -> list[dict[str, Any]]:
+        names = ("id", "user_id", "record_id", "site", "state", "created_at", "sent_at", "answer_by")
+        listed = await mail_requests.emails(db, state=state, overdue=overdue, limit=limit)
+        now = db.clock.now()
+        return [
+            output.fields(one, *names) | {"overdue": "yes" if one.is_overdue(now) else "no"} for one in listed
+        ]
+
+    output.print_rows(database.read(read), as_json=as_json, none="No opt-outs by email.")
+
+
+@mail.command("preview")
+@click.argument("request_id", metavar="ID", type=ID)
+@mail_option
+@sites_option
+@service_options
+def mail_preview(
+    *, request_id: int, mail_file: Path | None, sites_directory: Path | None, database: ServiceDatabase
+) -> None:
+    """Print an opt-out by email as it is sent.
+
+    The output contains personal data.
+
+    Example: exposurekit mail preview 4 --mail mail.yaml --sites ./sites
+    """
+    from exposurekit.service.mail import emails
+
+    settings, definitions = session.mail_settings(mail_file), session.definitions(sites_directory)
+    if settings is None:
+        raise ConfigurationError("no mailbox is configured: name the settings with --mail")
+    message = database.read(lambda db: emails.preview(db, request_id, settings, definitions))
+    for name in ("From", "To", "Reply-To", "Subject"):
+        click.echo(f"{name}: {plain(message[name])}")
+    click.echo()
+    _print_text(message.get_content())
+
+
+@mail.command("approve")
+@click.argument("request_ids", metavar="[ID]...", nargs=-1, type=ID)
+@click.option("--all", "approve_all", is_flag=True, help="Approve every draft.")
+@service_options
+def mail_approve(*, request_ids: tuple[int, ...], approve_all: bool, database: ServiceDatabase) -> None:
+    """Approve opt-outs by email.
+
+    They are sent within the limits of the settings. If one of them cannot be approved, none is.
+
+    Example: exposurekit mail approve 4 5
+    """
+    from exposurekit.service.audit import Action
+    from exposurekit.service.mail import emails, mail_requests
+
+    if bool(request_ids) is approve_all:
+        raise click.UsageError("name the opt-outs, or use --all")
+
+    async def approve(db: Any) -> tuple[int, Action]:
+        ids = [*dict.fromkeys(request_ids)]
+        if approve_all:
+            drafts = await mail_requests.emails(db, state=mail_requests.DRAFT, limit=_APPROVED_AT_A_TIME)
+            ids = [one.id for one in drafts]
+        for one in ids:
+            await emails.approve(db, one)
+        return len(ids), Action("mail approve", details={"request_ids": ids})
+
+    click.echo(f"Opt-outs approved: {database.write(approve):,}.")
+
+
+@mail.command("complaint")
+@click.argument("request_id", metavar="ID", type=ID)
+@sites_option
+@service_options
+def mail_complaint(*, request_id: int, sites_directory: Path | None, database: ServiceDatabase) -> None:
+    """Draft a complaint about a site that did not answer in time.
+
+    The text is for the person to check, sign and send; nothing is sent. It contains personal data.
+
+    Example: exposurekit mail complaint 4 --sites ./sites
+    """
+    from exposurekit.service.mail import emails
+
+    definitions = session.definitions(sites_directory)
+    text = database.read(lambda db: emails.complaint(db, request_id, definitions))
+    _print_text(text)
 
 
 def _print_text(text: str) -> None:

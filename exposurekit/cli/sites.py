@@ -27,7 +27,8 @@ NOT_LISTED = (
     "the person of controls.listed is not listed: correct the search or the selectors, or name another person"
 )
 LISTS_ANYBODY = "an invented person is listed: scans of a site that lists anybody are not trusted"
-NO_MAILBOX = "removal.confirm needs a mailbox, and none is configured: name its settings with --mail"
+NO_MAILBOX = "an opt-out by mail needs a mailbox, and none is configured: name its settings with --mail"
+NO_SMTP = "removal.email needs a server for sending: add the block smtp to the settings of the mailbox"
 OTHER_HOST = "removal.confirm.link_host is a host of neither removal.url nor removal.confirm.from: compare it with a real message"
 # Reasons of an inconclusive scan in an operator's words; others explain themselves.
 _EXPLANATIONS = {
@@ -93,14 +94,12 @@ def sites_check(
     """Validate definitions and run their controls on the sites.
 
     The known person must be listed and an invented person must not. The check obeys robots.txt and each definition's
-    politeness. An opt-out that is confirmed by mail needs a mailbox. Exits with 1 if a definition has problems.
+    politeness. An opt-out by mail needs a mailbox. Exits with 1 if a definition has problems.
 
     Example: exposurekit sites check sites/seekfolk.yaml
     """
     checks = asyncio.run(
-        _check_files(
-            files, networks, has_mailbox=session.mail_settings(mail_file) is not None, offline=offline
-        )
+        _check_files(files, networks, mail=session.mail_settings(mail_file), offline=offline)
     )
     if as_json:
         output.print_json([one.as_dict() for one in checks])
@@ -143,7 +142,7 @@ def sites_health(*, database: ServiceDatabase, as_json: bool) -> None:
 
 
 async def _check_files(
-    files: Iterable[Path], networks: tuple[str, ...], *, has_mailbox: bool, offline: bool
+    files: Iterable[Path], networks: tuple[str, ...], *, mail: Any, offline: bool
 ) -> list[SiteCheck]:
     from exposurekit.service.clock import Clock
     from exposurekit.service.http.client import HttpClient
@@ -157,20 +156,21 @@ async def _check_files(
         database = await Database(url, vault=Vault(Vault.generate_key()), clock=Clock()).open()
         try:
             fetcher = None if offline else PoliteFetcher(http, database)
-            return [await _check(file, fetcher, has_mailbox=has_mailbox) for file in files]
+            return [await _check(file, fetcher, mail=mail) for file in files]
         finally:
             await http.close()
             await database.close()
 
 
-async def _check(file: Path, fetcher: Any, *, has_mailbox: bool) -> SiteCheck:
+async def _check(file: Path, fetcher: Any, *, mail: Any) -> SiteCheck:
+    from exposurekit.service.mail.settings import supports
     from exposurekit.service.sites import loader
 
     try:
         site = loader.read(file)
     except ConfigurationError as error:
         return SiteCheck(str(file), problems=tuple(str(error).splitlines()))
-    problems: tuple[str, ...] = () if has_mailbox or not site.needs_mailbox else (NO_MAILBOX,)
+    problems: tuple[str, ...] = () if supports(mail, site) else (NO_MAILBOX if mail is None else NO_SMTP,)
     if fetcher is None:
         return SiteCheck(str(file), site.name, problems, tuple(_mail_notes(site)))
     problems += await _link_problems(site, fetcher)

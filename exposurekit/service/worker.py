@@ -22,7 +22,7 @@ from exposurekit.service import jobs
 from exposurekit.service.accounts import consent, documents
 from exposurekit.service.http.client import HttpClient
 from exposurekit.service.mail import messages
-from exposurekit.service.mail.settings import MailSettings
+from exposurekit.service.mail.settings import MailSettings, supports
 from exposurekit.service.scanning.mail_job import check_mailbox, process_message, register_mailbox
 from exposurekit.service.scanning.politeness import PoliteFetcher
 from exposurekit.service.scanning.removal_job import remove
@@ -90,13 +90,15 @@ def create_worker(
     """Create a worker from an operator's settings.
 
     `search_engine` is the search URL of a SearXNG instance; without it, no links are found. `callback_networks` are
-    networks in CIDR form that callbacks may be in, though they are not public. Without the mailbox in `mail`, opt-outs that
-    are confirmed by mail are left to a person.
+    networks in CIDR form that callbacks may be in, though they are not public. Without the mailbox in `mail`, opt-outs by
+    mail, or confirmed by mail, are left to a person.
     """
     sites = definitions or {}
-    if mail is None and (waiting := [name for name, site in sites.items() if site.needs_mailbox]):
-        _log.warning("no mailbox: removals are manual that a message confirms: sites=%d", len(waiting))
-        sites = {name: site.manual() if site.needs_mailbox else site for name, site in sites.items()}
+    if waiting := [name for name, site in sites.items() if not supports(mail, site)]:
+        _log.warning(
+            "no mailbox, or no server for sending: removals that need it are manual: sites=%d", len(waiting)
+        )
+        sites = {name: site if supports(mail, site) else site.manual() for name, site in sites.items()}
     engine = Engine(search_engine) if search_engine else None
     context = ScanContext(
         database,

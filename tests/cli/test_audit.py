@@ -35,12 +35,14 @@ CHANGES = {
         "users reject",
         "users withdraw",
         "webhooks replay",
+        "mail approve",
         "mail discard",
     ),
 }
 READS = {
     *("integrator list", "service status", "service audit show", "service audit verify", "sites health"),
-    *("users candidates", "webhooks list", "mail list", "mail show"),
+    *("users candidates", "webhooks list", "mail list", "mail show", "mail emails"),
+    *("mail preview", "mail complaint"),
 }
 PROCESSES = {"serve", "worker"}
 
@@ -101,6 +103,7 @@ def test_each_change_is_recorded_once_with_ids_only(operator):
         ("webhooks", "replay", "msg_1"),
         ("webhooks", "replay", "--all"),
         ("mail", "discard", "--all"),
+        ("mail", "approve", "--all"),
         ("users", "withdraw", "1", "--by", "Jane Canarsson"),
         ("users", "deactivate", "1"),
         ("service", "check"),
@@ -109,11 +112,11 @@ def test_each_change_is_recorded_once_with_ids_only(operator):
         ("integrator", "remove", "acme"),
     ):
         run(*words)
-    for words in READS - {"sites health", "mail show"}:
+    for words in READS - {"sites health", "mail show", "mail preview", "mail complaint"}:
         ok(operator.here(*words.split()))
     log = shown(operator)
     entries = [(one["command"], one["target"], one["details"]) for one in log["entries"]]
-    checked = entries[14][2].pop("checked")
+    checked = entries[15][2].pop("checked")
     assert checked > 0
     assert entries == [
         ("integrator add", "integrator 1", {"attested": True}),
@@ -128,6 +131,7 @@ def test_each_change_is_recorded_once_with_ids_only(operator):
         ("webhooks replay", None, {"webhook_ids": ["msg_1"]}),
         ("webhooks replay", None, {"deliveries": 1}),
         ("mail discard", None, {"messages": 0}),
+        ("mail approve", None, {"request_ids": []}),
         ("users withdraw", "user 1", {"withdrawn": 1}),
         ("users deactivate", "user 1", {}),
         ("service check", None, {"damaged": 0}),

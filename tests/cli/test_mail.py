@@ -1,13 +1,19 @@
 """The mail commands: what a person sees of a message, and the check of the mailbox."""
 
 import json
+from datetime import timedelta
 
 import pytest
 from sqlalchemy import select
 from support.mail import MAILBOX, Drop, unsigned
+from support.services import JANE, LISTING, SITE
 from support.shell import error_of
+from support.smtp_server import an_smtp_server
 
-from exposurekit.service.mail import messages
+from exposurekit.contract.inputs import AddressItem
+from exposurekit.service.accounts import consent, integrators, users
+from exposurekit.service.findings.findings import discover_record
+from exposurekit.service.mail import mail_requests, messages
 from exposurekit.service.mail.mailboxes import RawMessage
 from exposurekit.service.mail.messages import Arrival
 from exposurekit.service.storage import tables
@@ -104,7 +110,7 @@ def test_a_mailbox_is_checked(office):
     Drop(office.directory / "mail").deliver(message())
     run = office.here("mail", "check", "--mail", "mail.yaml")
     assert run.stdout == "ok: the mailbox of optout@privacy.example has 1 messages.\n"
-    assert json.loads(office.here("mail", "check", "--mail", "mail.yaml", "--json").stdout)["messages"] == 1
+    assert json.loads(office.here("mail", "check", "--mail", "mail.yaml", "--json").stdout)["problem"] is None
     assert len(Drop(office.directory / "mail").left()) == 1
     assert "no mailbox is configured" in error_of(office.here("mail", "check"))
 
@@ -118,3 +124,91 @@ def test_a_service_check_reads_every_message(office):
 
     office.work(spoil)
     assert "mail_messages" in office.here("service", "check").stdout
+
+
+# --- opt-outs by email ----------------------------------------------------------------------------------
+
+SITES = """name: People & Places
+guide: Lists people.
+opt_out_procedure: [Write to them.]
+opt_out_url: https://places.example/opt-out
+search: {url: https://places.example/search, no_results: Nobody}
+listings: {item: li, name: b, reference_id: "@id"}
+removal:
+  method: email
+  email: {to: privacy@places.example, template: gdpr}
+"""
+
+
+@pytest.fixture
+def drafted(office):
+    """An office with the draft of an opt-out."""
+    (office.directory / "sites").mkdir()
+    (office.directory / "sites" / "places.yaml").write_text(SITES)
+    (office.directory / "mail.yaml").write_text("{address: optout@privacy.example, directory: mail}")
+
+    async def draft(db):
+        acme = await integrators.find(db, "acme")
+        address = AddressItem(city="Oakmere", state="CA", address1="", address2="", zip="")
+        user = await users.create(db, acme.id, JANE | {"addresses": [address]})
+        await consent.consent(db, user.id, granted_by="Jane, in writing")
+        record_id = await discover_record(db, user.id, LISTING, SITE)
+        await mail_requests.issue_email(db, user.id, record_id, SITE.name, requires_approval=True)
+
+    office.work(draft)
+    return office
+
+
+def emails(office, *words):
+    return json.loads(office.here("mail", "emails", "--json", *words).stdout)
+
+
+def test_an_opt_out_is_previewed_and_approved(drafted):
+    [row] = emails(drafted)
+    assert (row["id"], row["state"], row["site"], row["overdue"]) == (1, "draft", SITE.name, "no")
+    run = drafted.here("mail", "preview", "1", "--mail", "mail.yaml", "--sites", "sites")
+    assert "To: privacy@places.example\nReply-To: optout+" in run.stdout
+    assert "Jane Q. Doe, https://places.example/jane" in run.stdout
+    assert "our record of it names Jo." in run.stdout
+    assert drafted.here("mail", "approve", "1").stdout == "Opt-outs approved: 1.\n"
+    assert [one["state"] for one in emails(drafted)] == ["approved"]
+    assert emails(drafted, "--state", "draft") == emails(drafted, "--overdue") == []
+    assert "request 1 is approved: only a draft can be approved" in error_of(
+        drafted.here("mail", "approve", "1")
+    )
+
+
+def test_a_complaint_is_drafted_once_the_answer_is_overdue(drafted):
+    run = drafted.here("mail", "complaint", "1", "--sites", "sites")
+    assert (run.returncode, error_of(run)) == (1, "Error: request 1 is draft, and its answer is not overdue")
+
+    async def sent(db):
+        request = await mail_requests.get(db, 1)
+        await mail_requests.change_state(db, request.id, "sending", before="draft")
+        await mail_requests.record_sent(db, request.id, answer_by=db.clock.now() - timedelta(days=1))
+
+    drafted.work(sent)
+    assert [one["overdue"] for one in emails(drafted, "--overdue")] == ["yes"]
+    text = drafted.here("mail", "complaint", "1", "--sites", "sites").stdout
+    assert text.startswith("To the data protection authority in charge:\n")
+    assert "Article 17" in text
+
+
+def test_an_unknown_opt_out_is_an_error(office):
+    run = office.here("mail", "approve", "9")
+    assert error_of(run) == "Error: no opt-out by email has the id 9"
+    assert office.here("mail", "approve").returncode == 2
+
+
+def test_the_server_for_sending_is_checked_too(office):
+    (office.directory / "mail").mkdir()
+    with an_smtp_server(office.directory) as server:
+        login = {"host": "127.0.0.1", "port": server.port, "user": "optout", "ca_file": "cert.pem"}
+        values = {"address": MAILBOX, "directory": "mail", "smtp": login | {"password_file": "password"}}
+        (office.directory / "mail.yaml").write_text(json.dumps(values))
+        run = office.here("mail", "check", "--mail", "mail.yaml")
+        assert "0 messages, and the server for sending accepts the login." in run.stdout
+        (office.directory / "password").write_text("wr0ng")
+        run = office.here("mail", "check", "--mail", "mail.yaml")
+        assert error_of(run) == "Error: nothing can be sent: the server refused the login"
+        assert server.envelopes == []

@@ -206,7 +206,17 @@ def test_a_confirmation_without_a_mailbox_is_a_problem(shell, confirmed):
     confirmed("seekfolk.example")
     run = shell.here("sites", "check", "good.yaml", "--offline")
     assert run.returncode == 1
-    assert "removal.confirm needs a mailbox" in error_of(run)
+    assert "an opt-out by mail needs a mailbox" in error_of(run)
+    assert shell.here("sites", "check", "good.yaml", "--offline", "--mail", "mail.yaml").returncode == 0
+
+
+def test_an_opt_out_by_email_needs_a_server_for_sending(shell, site, confirmed):
+    block = "removal: {method: email, email: {to: privacy@seekfolk.example, template: ccpa}}\n"
+    (shell.directory / "good.yaml").write_text(re.sub("removal: .*\n", block, definition(site)))
+    run = shell.here("sites", "check", "good.yaml", "--offline", "--mail", "mail.yaml")
+    assert "removal.email needs a server for sending" in error_of(run)
+    settings = "{address: a@privacy.example, directory: mail, smtp: {host: smtp.privacy.example, user: a}}"
+    (shell.directory / "mail.yaml").write_text(settings)
     assert shell.here("sites", "check", "good.yaml", "--offline", "--mail", "mail.yaml").returncode == 0
 
 

@@ -59,6 +59,11 @@ async def may_scan(session: Session, user_id: int) -> bool:
     return last is not None and last.event == ACTIVATED and consent is not None
 
 
+async def in_force(session: Session, user_id: int) -> Row[Any] | None:
+    """Return when the consent in force was granted and by whom; None: there is none."""
+    return await session.first(_GRANT, {"user_id": user_id})
+
+
 async def counts(session: Session) -> dict[str, int]:
     """Count users: registered, active, with consent, and those who may be scanned."""
     [row] = await session.all(_COUNTS)
@@ -145,6 +150,7 @@ def _in_force(user_id: ColumnElement[int]) -> Select[int]:
     )
 
 
+_GRANT = _in_force(bindparam("user_id")).with_only_columns(consents.c.granted_at, consents.c.granted_by)
 _LAST_EVENT, _IN_FORCE = _last_event(bindparam("user_id")), _in_force(bindparam("user_id"))
 _is_active = _last_event(users.c.id).scalar_subquery() == ACTIVATED
 _has_consent = _in_force(users.c.id).exists()

@@ -1,16 +1,23 @@
 """Opt-out requests that wait for mail: each has an address of its own, and its message is answered once.
 
-States::
+States of a request whose form is confirmed by mail::
 
     waiting --its link is about to be followed--> following --> confirmed, refused, unclear
        |--> expired: no message came in time
        +--> ended: the opt-out was refused or given up before
+
+States of an opt-out by email::
+
+    draft --a person approves it--> approved --> sending --> sent --> answered
+      ^---it may have been sent, or not---------------+        +--> returned: it was not delivered
+    and from each of the first three: ended
 """
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Any
 
-from sqlalchemy import bindparam, insert, select, update
+from sqlalchemy import Row, and_, bindparam, func, insert, or_, select, text, update
 
 from exposurekit.service.mail.settings import new_token
 from exposurekit.service.storage.database import Session
@@ -18,6 +25,12 @@ from exposurekit.service.storage.tables import mail_requests
 
 WAITING, FOLLOWING, CONFIRMED, REFUSED = "waiting", "following", "confirmed", "refused"
 UNCLEAR, EXPIRED, ENDED = "unclear", "expired", "ended"
+DRAFT, APPROVED, SENDING, SENT = "draft", "approved", "sending", "sent"
+REPLIED, RETURNED = "answered", "returned"
+CONFIRMATION, EMAIL = "confirmation", "email"  # kinds
+_OPEN_STATES = (WAITING, FOLLOWING, DRAFT, APPROVED, SENDING)
+_DAY = timedelta(days=1)
+_ONE_AT_A_TIME = text("SELECT pg_advisory_xact_lock(6190382754)")  # an arbitrary lock number
 REQUEST = "mail requests"  # the purpose of a request's ciphertext
 _DOMAIN = "mail token"
 _ROW = select(mail_requests).where(mail_requests.c.id == bindparam("request_id"))
@@ -26,9 +39,7 @@ _OF_TOKEN = select(mail_requests.c.id, mail_requests.c.user_id).where(
 )
 _OPEN = (
     select(mail_requests.c.id)
-    .where(
-        mail_requests.c.record_id == bindparam("record_id"), mail_requests.c.state.in_((WAITING, FOLLOWING))
-    )
+    .where(mail_requests.c.record_id == bindparam("record_id"), mail_requests.c.state.in_(_OPEN_STATES))
     .order_by(mail_requests.c.id.desc())
     .limit(1)
 )
@@ -42,47 +53,119 @@ class MailRequest:
     user_id: int
     record_id: int
     site: str
+    kind: str
     state: str
     token: str = field(repr=False)
-    answer_by: datetime
+    created_at: datetime
+    sent_at: datetime | None
+    answer_by: datetime | None
+
+    def is_overdue(self, now: datetime) -> bool:
+        """Return whether an opt-out that was sent got no answer in time."""
+        return self.state == SENT and self.answer_by is not None and self.answer_by <= now
 
 
 async def issue(
     session: Session, user_id: int, record_id: int, site: str, *, within: timedelta
 ) -> MailRequest:
-    """Return the open request of a record, or create one. The caller has locked the user."""
+    """Return the waiting request of a record, or create one. The caller has locked the user."""
     request = await open_request(session, record_id)
-    now = session.clock.now()
+    answer_by = session.clock.now() + within
     if request is not None and request.state == WAITING:
-        await extend(session, request.id, now + within)
+        await extend(session, request.id, answer_by)
         return request
-    token = new_token()
+    return await _add(session, user_id, record_id, site, answer_by=answer_by)
+
+
+async def issue_email(
+    session: Session, user_id: int, record_id: int, site: str, *, requires_approval: bool
+) -> MailRequest:
+    """Return the open opt-out by email of a record, or create one. The caller has locked the user."""
+    request = await open_request(session, record_id)
+    if request is not None and request.kind == EMAIL:
+        return request
+    state = DRAFT if requires_approval else APPROVED
+    return await _add(session, user_id, record_id, site, kind=EMAIL, state=state)
+
+
+async def _add(
+    session: Session,
+    user_id: int,
+    record_id: int,
+    site: str,
+    *,
+    kind: str = CONFIRMATION,
+    state: str = WAITING,
+    answer_by: datetime | None = None,
+) -> MailRequest:
+    now, token = session.clock.now(), new_token()
     row = {
         "user_id": user_id,
         "record_id": record_id,
         "site": site,
-        "state": WAITING,
+        "kind": kind,
+        "state": state,
         "token_digest": session.vault.fingerprint(token, _DOMAIN),
         "ciphertext": session.encrypt(REQUEST, user_id, {"token": token}),
         "created_at": now,
-        "answer_by": now + within,
+        "answer_by": answer_by,
         "changed_at": now,
     }
     request_id = await session.add(insert(mail_requests), row)
-    return MailRequest(request_id, user_id, record_id, site, WAITING, token, now + within)
+    return MailRequest(request_id, user_id, record_id, site, kind, state, token, now, None, answer_by)
 
 
 async def get(session: Session, request_id: int) -> MailRequest | None:
     """Return a request; None: there is none with this id."""
     row = await session.first(_ROW, {"request_id": request_id})
-    if row is None:
-        return None
+    return None if row is None else _request(session, row)
+
+
+def _request(session: Session, row: Row[Any]) -> MailRequest:
     token = session.decrypt(REQUEST, row.user_id, row.ciphertext)["token"]
-    return MailRequest(row.id, row.user_id, row.record_id, row.site, row.state, token, row.answer_by)
+    times = (row.created_at, row.sent_at, row.answer_by)
+    return MailRequest(row.id, row.user_id, row.record_id, row.site, row.kind, row.state, token, *times)
+
+
+async def emails(
+    session: Session, *, state: str | None = None, overdue: bool = False, limit: int
+) -> list[MailRequest]:
+    """Return the newest opt-outs by email: all, those in a state, or those whose answer is overdue."""
+    conditions = [mail_requests.c.kind == EMAIL]
+    if state is not None:
+        conditions.append(mail_requests.c.state == state)
+    if overdue:
+        conditions += [mail_requests.c.state == SENT, mail_requests.c.answer_by <= session.clock.now()]
+    query = select(mail_requests).where(*conditions).order_by(mail_requests.c.id.desc()).limit(limit)
+    return [_request(session, row) for row in await session.all(query)]
+
+
+async def begin_sending(
+    session: Session, request: MailRequest, *, per_day: int, per_site_per_day: int
+) -> bool:
+    """Mark an approved opt-out as being sent, unless as many as allowed were sent in a day; return whether it is."""
+    if await session.connection.run_sync(lambda connection: connection.dialect.name) == "postgresql":
+        await session.first(_ONE_AT_A_TIME)
+    recent = and_(
+        mail_requests.c.kind == EMAIL,
+        or_(mail_requests.c.sent_at > session.clock.now() - _DAY, mail_requests.c.state == SENDING),
+    )
+    of_site = func.count().filter(mail_requests.c.site == request.site)
+    [row] = await session.all(select(func.count().label("n"), of_site.label("n_of_site")).where(recent))
+    if row.n >= per_day or row.n_of_site >= per_site_per_day:
+        return False
+    return await change_state(session, request.id, SENDING, before=APPROVED)
+
+
+async def record_sent(session: Session, request_id: int, *, answer_by: datetime) -> None:
+    """Record that an opt-out was sent."""
+    sent = {"sent_at": session.clock.now(), "answer_by": answer_by}
+    await session.run(update(mail_requests).filter_by(id=request_id).values(**sent))
+    await change_state(session, request_id, SENT, before=SENDING)
 
 
 async def open_request(session: Session, record_id: int) -> MailRequest | None:
-    """Return the request of a record that waits or whose link is being followed; None: there is none."""
+    """Return the request of a record that is not decided yet; None: there is none."""
     row = await session.first(_OPEN, {"record_id": record_id})
     return None if row is None else await get(session, row.id)
 

@@ -1,7 +1,7 @@
 """Messages that arrived: stored encrypted, processed once, and bounded in number.
 
-States: ``received`` (to be processed), ``following`` (its link is being followed), ``confirmed`` (without its content), and
-``rejected`` (a person may read it, and its link was not followed).
+States: ``received`` (to be processed), ``following`` (its link is being followed), ``confirmed`` (without its content),
+``rejected`` (a person may read it, and its link was not followed), and ``answer`` (to an opt-out by email; for a person).
 """
 
 from collections.abc import Sequence
@@ -20,8 +20,10 @@ from exposurekit.service.storage.tables import mail_messages
 from exposurekit.service.storage.tables import mail_requests as _requests
 
 RECEIVED, FOLLOWING, CONFIRMED, REJECTED = "received", "following", "confirmed", "rejected"
-STATES = (RECEIVED, FOLLOWING, CONFIRMED, REJECTED)
-UNADDRESSED_MAX, OF_REQUEST_MAX = 500, 10  # rejected messages; the oldest of more are deleted
+ANSWER = "answer"
+STATES = (RECEIVED, FOLLOWING, CONFIRMED, REJECTED, ANSWER)
+TO_READ = (REJECTED, ANSWER)  # by a person
+UNADDRESSED_MAX, OF_REQUEST_MAX = 500, 10  # messages for a person; the oldest of more are deleted
 RETENTION = timedelta(days=90)
 NO_REQUEST = "no request has the address that it was sent to"
 TOO_LARGE = "it is larger than 1 MB; only its beginning is stored"
@@ -50,10 +52,11 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A message in the mailbox, and the addresses that it was sent to; None: it cannot be read."""
+    """A message in the mailbox, the addresses that it was sent to, and the Message-IDs of those that it answers."""
 
     raw: RawMessage
-    recipients: Sequence[str] | None = field(repr=False)
+    recipients: Sequence[str] = field(default=(), repr=False)
+    references: Sequence[str] = field(default=(), repr=False)
 
 
 async def store(session: Session, arrival: Arrival, settings: MailSettings) -> None:
@@ -61,7 +64,8 @@ async def store(session: Session, arrival: Arrival, settings: MailSettings) -> N
     digest = session.vault.fingerprint(arrival.raw.content.decode("latin-1"), _DOMAIN)
     if await session.first(_OF_DIGEST, {"digest": digest}) is not None:
         return
-    tokens = {token for one in arrival.recipients or () if (token := settings.token_in(one))}
+    tokens = {token for one in arrival.recipients if (token := settings.token_in(one))}
+    tokens = tokens or {token for one in arrival.references if (token := settings.token_of_reference(one))}
     owner = await mail_requests.owner_of_token(session, tokens.pop()) if len(tokens) == 1 else None
     request_id, user_id = owner or (None, None)
     reason = None if owner else NO_REQUEST
@@ -83,13 +87,13 @@ async def store(session: Session, arrival: Arrival, settings: MailSettings) -> N
 
 
 async def _delete_oldest(session: Session, request_id: int | None) -> None:
-    """Delete the oldest rejected messages of a request, or of no request, beyond their number."""
+    """Delete the oldest messages for a person of a request, or of no request, beyond their number."""
     limit = UNADDRESSED_MAX if request_id is None else OF_REQUEST_MAX
-    is_rejected = and_(
-        mail_messages.c.request_id.is_not_distinct_from(request_id), mail_messages.c.state == REJECTED
+    is_readable = and_(
+        mail_messages.c.request_id.is_not_distinct_from(request_id), mail_messages.c.state.in_(TO_READ)
     )
-    newest = select(mail_messages.c.id).where(is_rejected).order_by(mail_messages.c.id.desc()).limit(limit)
-    await session.run(delete(mail_messages).where(is_rejected, mail_messages.c.id.not_in(newest)))
+    newest = select(mail_messages.c.id).where(is_readable).order_by(mail_messages.c.id.desc()).limit(limit)
+    await session.run(delete(mail_messages).where(is_readable, mail_messages.c.id.not_in(newest)))
 
 
 async def row_of(session: Session, message_id: int) -> Row[Any] | None:
@@ -109,16 +113,14 @@ async def change_state(session: Session, message_id: int, state: str, *, reason:
     if state == CONFIRMED:
         changes["ciphertext"] = None
     await session.run(update(mail_messages).filter_by(id=message_id).values(**changes))
-    if state == REJECTED:
+    if state in TO_READ:
         row = await row_of(session, message_id)
         await _delete_oldest(session, None if row is None else row.request_id)
 
 
-async def newest(session: Session, *, state: str | None = REJECTED, limit: int) -> list[Message]:
-    """Return the newest messages, in one state or in all."""
-    return await _messages(
-        session, *(() if state is None else (mail_messages.c.state == state,)), limit=limit
-    )
+async def newest(session: Session, *, states: Sequence[str] = TO_READ, limit: int) -> list[Message]:
+    """Return the newest messages in some states."""
+    return await _messages(session, mail_messages.c.state.in_(states), limit=limit)
 
 
 async def find(session: Session, message_id: int) -> tuple[Message, bytes | None]:
@@ -131,26 +133,26 @@ async def find(session: Session, message_id: int) -> tuple[Message, bytes | None
 
 
 async def discard(session: Session, message_ids: Sequence[int]) -> None:
-    """Delete rejected messages; raises `ConfigurationError` if one of them is in another state or is not there."""
+    """Delete messages for a person; raises `ConfigurationError` if one of them is in another state or is not there."""
     for message_id in message_ids:
         message, _ = await find(session, message_id)
-        if message.state != REJECTED:
+        if message.state not in TO_READ:
             raise ConfigurationError(
-                f"message {message_id} is {message.state}: only a rejected one can be discarded"
+                f"message {message_id} is {message.state}: only one to read can be discarded"
             )
     await session.run(delete(mail_messages).where(mail_messages.c.id.in_(message_ids)))
 
 
 async def discard_all(session: Session) -> int:
-    """Delete every rejected message. Return how many."""
-    return await session.run(delete(mail_messages).where(mail_messages.c.state == REJECTED))
+    """Delete every message for a person. Return how many."""
+    return await session.run(delete(mail_messages).where(mail_messages.c.state.in_(TO_READ)))
 
 
 async def delete_old(session: Session) -> int:
     """Delete messages that were processed 90 days ago. Return how many."""
     is_old = mail_messages.c.received_at < session.clock.now() - RETENTION
     return await session.run(
-        delete(mail_messages).where(is_old, mail_messages.c.state.in_((CONFIRMED, REJECTED)))
+        delete(mail_messages).where(is_old, mail_messages.c.state.in_((CONFIRMED, *TO_READ)))
     )
 
 

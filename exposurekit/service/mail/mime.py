@@ -16,6 +16,7 @@ from exposurekit.text.sanitize import unescaped
 
 # Parsing takes more than linear time, so what is parsed is short.
 _HEADER_MAX, _PARTS_MAX = 4_000, 50
+_TYPES_MAX = 200  # parts within parts, of which the parser reads each line again
 _PARSED_HEADERS = frozenset(
     {
         "from",
@@ -33,6 +34,7 @@ _PARSED_HEADERS = frozenset(
 SINGLE_HEADERS = frozenset({"from", "to", "subject"})
 _MAIL_SYSTEM = frozenset({"mailer-daemon", "postmaster"})
 _URL = re.compile(r"https?://[^\s<>\"']+", re.IGNORECASE)
+_MESSAGE_ID = re.compile(r"<[^<>\s]{3,200}>")
 _URL_MAX = 2_000
 _AFTER_URL = ".,;:!?)]}*_"  # that end a sentence, not a URL
 _HREF = re.compile(
@@ -50,6 +52,7 @@ class Mail:
 
     senders: tuple[str, ...] = field(repr=False)
     recipients: tuple[str, ...] = field(repr=False)  # To
+    references: tuple[str, ...] = field(repr=False)  # Message-IDs of those that it answers
     subject: str = field(repr=False)
     date: str = field(repr=False)
     is_bounce: bool
@@ -67,6 +70,8 @@ class Mail:
 
 def parse(content: bytes) -> Mail:
     """Read a message; raises `UnreadableMessage`."""
+    if content.lower().count(b"content-type:") > _TYPES_MAX:
+        raise UnreadableMessage("it has too many parts")
     try:
         message = email.message_from_bytes(content, policy=policy.default)
         headers = Counter(name.lower() for name, _ in message.raw_items())
@@ -77,6 +82,9 @@ def parse(content: bytes) -> Mail:
         return Mail(
             senders=senders,
             recipients=_addresses(message, "to"),
+            references=tuple(
+                _MESSAGE_ID.findall(f"{message.get('in-reply-to', '')} {message.get('references', '')}")
+            ),
             subject=str(message.get("subject", "")),
             date=str(message.get("date", "")),
             is_bounce=message.get_content_type() == "multipart/report" or is_from_system,

@@ -10,6 +10,7 @@ from typing import Annotated, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from exposurekit.errors import ConfigurationError
+from exposurekit.service.sites.definition import Definition
 from exposurekit.text import plain_yaml
 from exposurekit.text.plain_yaml import InvalidYaml
 from exposurekit.text.sanitize import plain
@@ -78,6 +79,16 @@ class Imap(Login):
     folder: str = "INBOX"
 
 
+class Smtp(Login):
+    """An SMTP server that opt-outs by email are sent with, and how many."""
+
+    port: Port = 465
+    starttls: bool = False  # true: TLS begins after the connection, as on port 587
+    requires_approval: bool = True  # false: opt-outs are sent without a person's approval
+    per_day: Annotated[int, Field(ge=1, le=10_000)] = 20
+    per_site_per_day: Annotated[int, Field(ge=1, le=10_000)] = 5
+
+
 class MailSettings(_Part):
     """The operator's mailbox: its address, and where its messages are.
 
@@ -87,6 +98,7 @@ class MailSettings(_Part):
     address: OwnAddress
     imap: Imap | None = None
     directory: Path | None = None  # .eml files, or a Maildir
+    smtp: Smtp | None = None  # None: no opt-out is sent by email
     check_every_s: Annotated[int, Field(ge=10, le=86_400)] = 120
 
     @model_validator(mode="after")
@@ -100,12 +112,28 @@ class MailSettings(_Part):
         local, _, domain = self.address.partition("@")
         return f"{local}+{token}@{domain}"
 
+    def message_id(self, token: str) -> str:
+        """Return the Message-ID of the opt-out with a token."""
+        return f"<{token}@{self.address.partition('@')[2]}>"
+
+    def token_of_reference(self, message_id: str) -> str | None:
+        """Return the token in a Message-ID; None: it is none of ours."""
+        token = message_id.removeprefix("<").partition("@")[0]
+        return token if _TOKEN.fullmatch(token) and message_id == self.message_id(token) else None
+
     def token_in(self, address: str) -> str | None:
         """Return the token in an address; None: it is no request's."""
         local, _, domain = self.address.partition("@")
         text = address.lower()
         token = text.removeprefix(f"{local}+").removesuffix(f"@{domain}")
         return token if _TOKEN.fullmatch(token) and text == self.request_address(token) else None
+
+
+def supports(mail: MailSettings | None, site: Definition) -> bool:
+    """Return whether there is the mailbox, and the server for sending, that a site's opt-out needs; None: no settings."""
+    if mail is None:
+        return not site.needs_mailbox
+    return mail.smtp is not None or not site.sends_email
 
 
 def new_token() -> str:
@@ -150,8 +178,9 @@ def _resolved(settings: MailSettings, directory: Path) -> MailSettings:
     def resolved(path: Path | None) -> Path | None:
         return None if path is None else directory / path.expanduser()
 
-    imap = settings.imap
-    if imap is not None:
-        files = {"password_file": resolved(imap.password_file), "ca_file": resolved(imap.ca_file)}
-        imap = imap.model_copy(update=files)
-    return settings.model_copy(update={"imap": imap, "directory": resolved(settings.directory)})
+    changed: dict[str, object] = {"directory": resolved(settings.directory)}
+    for name, login in (("imap", settings.imap), ("smtp", settings.smtp)):
+        if login is not None:
+            files = {"password_file": resolved(login.password_file), "ca_file": resolved(login.ca_file)}
+            changed[name] = login.model_copy(update=files)
+    return settings.model_copy(update=changed)

@@ -105,9 +105,10 @@ def _arrivals(raws: Sequence[RawMessage]) -> list[Arrival]:
 
 def _arrival(raw: RawMessage) -> Arrival:
     try:
-        return Arrival(raw, mime.parse(raw.content).recipients)
+        mail = mime.parse(raw.content)
     except UnreadableMessage:
-        return Arrival(raw, None)
+        return Arrival(raw)
+    return Arrival(raw, mail.recipients, mail.references)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +126,8 @@ async def process_message(context: ScanContext, lease: Lease) -> None:
     Raises:
         LeaseLost: Another worker has the message, or the person was purged.
     """
+    if await _save_answer(context, lease):
+        return
     try:
         job = await _load(context, lease)
         link = await _link(context, job)
@@ -143,6 +146,48 @@ async def process_message(context: ScanContext, lease: Lease) -> None:
             reason,
         )
         await _save(context, job, answer, reason)
+
+
+async def _save_answer(context: ScanContext, lease: Lease) -> bool:
+    """Record an answer to an opt-out by email, or that it was not delivered; return False for any other message."""
+    async with context.database.reading() as session:
+        row = await messages.row_of(session, lease.row_id)
+        request = (
+            None
+            if row is None or row.request_id is None
+            else await mail_requests.get(session, row.request_id)
+        )
+        if row is None or request is None or request.kind != mail_requests.EMAIL:
+            return False
+        content = messages.content_of(session, row)
+    try:
+        is_bounce = (await asyncio.to_thread(mime.parse, content)).is_bounce
+    except UnreadableMessage:
+        is_bounce = False
+    state = mail_requests.RETURNED if is_bounce else mail_requests.REPLIED
+    reason = "an opt-out by email was not delivered" if is_bounce else "it answers an opt-out by email"
+    async with context.database.writing() as session:
+        await _lock(session, request.user_id)
+        await leases.complete(session, mail_messages, lease, due_at=None)
+        await messages.change_state(session, lease.row_id, messages.ANSWER, reason=reason)
+        is_first = await mail_requests.change_state(session, request.id, state, before=mail_requests.SENT)
+        site, record = (
+            context.definitions.get(request.site),
+            await session.first(_RECORD, {"record_id": request.record_id}),
+        )
+        subject = await users.get_subject(session, request.user_id)
+        if (
+            is_first
+            and is_bounce
+            and site
+            and subject
+            and record is not None
+            and record.status == PENDING_REMOVAL
+        ):
+            description = site.site(subject)
+            event = Event.OPT_OUT_UNANSWERED
+            await removals.refuse_removal(session, request.record_id, description, event=event)
+    return True
 
 
 async def _load(context: ScanContext, lease: Lease) -> _Job:
@@ -167,7 +212,7 @@ async def _check_request(session: Session, request: MailRequest) -> None:
     """Check that a request still waits, and that its person may be scanned; raises `NotFollowed`."""
     if request.state != mail_requests.WAITING:
         raise NotFollowed(f"its request does not wait any more: it is {request.state}")
-    if request.answer_by <= session.clock.now():
+    if request.answer_by is None or request.answer_by <= session.clock.now():
         raise NotFollowed("it came too late")
     if not await consent.may_scan(session, request.user_id):
         raise NotFollowed("the person's consent was withdrawn, or the service is not active for them")
@@ -272,10 +317,7 @@ async def _reject(context: ScanContext, lease: Lease, reason: str) -> None:
             raise LeaseLost("the message and its user were purged")
         request = None if row.request_id is None else await mail_requests.get(session, row.request_id)
         if request is not None:
-            try:
-                await consent.lock_user(session, request.user_id, changes=False)
-            except consent.NoSuchUser:
-                raise LeaseLost("the person was purged") from None
+            await _lock(session, request.user_id)
         await leases.complete(session, mail_messages, lease, due_at=None)
         await messages.change_state(session, lease.row_id, messages.REJECTED, reason=reason)
         if request is not None and row.state == messages.FOLLOWING:
@@ -288,8 +330,12 @@ async def _reject(context: ScanContext, lease: Lease, reason: str) -> None:
 
 
 async def _assert_held(session: Session, job: _Job) -> None:
+    await _lock(session, job.request.user_id)
+    await leases.assert_held(session, mail_messages, job.lease)
+
+
+async def _lock(session: Session, user_id: int) -> None:
     try:
-        await consent.lock_user(session, job.request.user_id, changes=False)
+        await consent.lock_user(session, user_id, changes=False)
     except consent.NoSuchUser:
         raise LeaseLost("the person was purged") from None
-    await leases.assert_held(session, mail_messages, job.lease)

@@ -1,5 +1,6 @@
 """The step of a removal that is due: submit the opt-out, or scan for the listing."""
 
+import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,18 +10,20 @@ from typing import Any
 from sqlalchemy import Row, bindparam, select
 
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL
+from exposurekit.errors import ConfigurationError
 from exposurekit.service.accounts import consent, users
 from exposurekit.service.accounts.subject import Subject
 from exposurekit.service.findings import removals
 from exposurekit.service.findings.alerts import Event
-from exposurekit.service.mail import mail_requests
+from exposurekit.service.mail import emails, mail_requests, smtp
 from exposurekit.service.mail.mail_requests import MailRequest
+from exposurekit.service.mail.smtp import NotSent, PerhapsSent
 from exposurekit.service.models import Listing
 from exposurekit.service.scanning import optouts, schedule
 from exposurekit.service.scanning.persist import known_listings, match_listings, save_result
 from exposurekit.service.scanning.scan import ScanContext, lease_check
 from exposurekit.service.scanning.site_scan import scan_site
-from exposurekit.service.sites.definition import Definition
+from exposurekit.service.sites.definition import Definition, EmailOptOut
 from exposurekit.service.storage import leases
 from exposurekit.service.storage.database import Session
 from exposurekit.service.storage.leases import Lease, LeaseLost
@@ -83,8 +86,9 @@ async def _waits_for_mail(context: ScanContext, job: _Job) -> bool:
         request = await mail_requests.open_request(session, record_id)
         if request is None:
             return False
-        if request.state == mail_requests.FOLLOWING or request.answer_by > now:
-            due_at = max(request.answer_by, now + schedule.MIN_VERIFICATION_DELAY)
+        answer_by = request.answer_by or now
+        if request.state == mail_requests.FOLLOWING or answer_by > now:
+            due_at = max(answer_by, now + schedule.MIN_VERIFICATION_DELAY)
             await leases.complete(session, records, job.lease, due_at=due_at)
             return True
         await mail_requests.change_state(session, request.id, mail_requests.EXPIRED, before=request.state)
@@ -120,6 +124,9 @@ async def _verify(context: ScanContext, job: _Job) -> None:
 
 async def _submit(context: ScanContext, job: _Job) -> None:
     if await _waits_for_sister(context, job):
+        return
+    if job.site.removal.email is not None:
+        await _submit_by_email(context, job, job.site.removal.email)
         return
     request = await _issue_request(context, job)
     check = lease_check(context.database, records, job.lease)
@@ -180,6 +187,82 @@ async def _waits_for_sister(context: ScanContext, job: _Job) -> bool:
             return False
         await leases.complete(session, records, job.lease, due_at=now + SISTER_DELAY)
         return True
+
+
+async def _submit_by_email(context: ScanContext, job: _Job, email: EmailOptOut) -> None:
+    """Send an approved opt-out once. After a kill nobody knows whether it was sent, so a person has to approve it again."""
+    request = await _begin_sending(context, job)
+    if request is None or context.mail is None or context.mail.smtp is None:
+        return
+    async with context.database.reading() as session:
+        message = await emails.message(
+            session, context.mail, request, job.site, subject=job.subject, record=job.record
+        )
+    sender = context.mail.request_address(request.token)
+    result = "sent"
+    try:
+        await asyncio.to_thread(smtp.send, context.mail.smtp, message, envelope_sender=sender, to=email.to)
+    except (NotSent, ConfigurationError) as error:
+        result, reason = "failed", str(error)
+    except PerhapsSent as error:
+        result, reason = "unclear", str(error)
+    else:
+        reason = "the server accepted it"
+    _log.info("email=%r record=%d result=%s reason=%r", job.site.name, job.lease.row_id, result, reason)
+    async with context.database.writing() as session:
+        await _assert_held(session, job.user_id, job.lease)
+        await _save_sending(session, context, job, request, result)
+
+
+async def _begin_sending(context: ScanContext, job: _Job) -> MailRequest | None:
+    """Return the opt-out that may be sent now; None: a person has to approve it, or it has to wait."""
+    settings = None if context.mail is None else context.mail.smtp
+    if settings is None:
+        await _finish(context, job.lease)
+        return None
+    async with context.database.writing() as session:
+        await _assert_held(session, job.user_id, job.lease)
+        record_id, name = job.lease.row_id, job.site.name
+        request = await mail_requests.issue_email(
+            session, job.user_id, record_id, name, requires_approval=settings.requires_approval
+        )
+        if request.state == mail_requests.SENDING:
+            await mail_requests.change_state(
+                session, request.id, mail_requests.DRAFT, before=mail_requests.SENDING
+            )
+        if request.state != mail_requests.APPROVED:
+            await leases.complete(session, records, job.lease, due_at=None)
+            return None
+        limits = {"per_day": settings.per_day, "per_site_per_day": settings.per_site_per_day}
+        if not await mail_requests.begin_sending(session, request, **limits):
+            await leases.complete(session, records, job.lease, due_at=session.clock.now() + RETRY_AFTER[0])
+            return None
+    return request
+
+
+async def _save_sending(
+    session: Session, context: ScanContext, job: _Job, request: MailRequest, result: str
+) -> None:
+    now, record_id, before = session.clock.now(), job.lease.row_id, mail_requests.SENDING
+    description = job.site.site(job.subject)
+    if result == "failed" and job.opt_out_attempts < len(RETRY_AFTER):
+        await mail_requests.change_state(session, request.id, mail_requests.APPROVED, before=before)
+        due_at, attempts = now + RETRY_AFTER[job.opt_out_attempts], job.opt_out_attempts + 1
+        await leases.complete(session, records, job.lease, due_at=due_at, opt_out_attempts=attempts)
+        return
+    await leases.complete(session, records, job.lease, due_at=None)
+    if result == "sent" and (email := job.site.removal.email) is not None:
+        answer_by = now + timedelta(days=email.answer_days)
+        await mail_requests.record_sent(session, request.id, answer_by=answer_by)
+        if await session.first(_STILL_DISCOVERED, {"record_id": record_id}) is not None:
+            scan_at = schedule.first_verification_at(now, job.site)
+            await removals.submit_removal(session, record_id, description, next_scan_at=scan_at)
+            await submit_sisters(session, context, job.site, job.user_id, job.subject)
+    elif result == "unclear":
+        await mail_requests.change_state(session, request.id, mail_requests.DRAFT, before=before)
+    else:
+        await mail_requests.change_state(session, request.id, mail_requests.ENDED, before=before)
+        await removals.refuse_removal(session, record_id, description, event=Event.OPT_OUT_UNANSWERED)
 
 
 async def _issue_request(context: ScanContext, job: _Job) -> MailRequest | None:

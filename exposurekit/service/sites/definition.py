@@ -16,6 +16,8 @@ from exposurekit.service.accounts.subject import USER_FIELDS, Subject
 from exposurekit.service.findings.removals import CONFIRMING_ABSENCES
 from exposurekit.service.models import Site
 
+TemplateName = Literal["ccpa", "gdpr", "neutral"]  # of an opt-out by email
+ANSWER_WITHIN_DAYS: Mapping[TemplateName, float] = {"ccpa": 45, "gdpr": 30, "neutral": 30}
 LISTING_FIELDS = frozenset({"reference_id", "href", "name"})  # that an opt-out form may contain
 REQUEST_EMAIL = "request_email"  # the address of one opt-out request, at which the site's message is expected
 _FORM_FIELDS = LISTING_FIELDS | {REQUEST_EMAIL}
@@ -79,6 +81,12 @@ def _sender(text: str) -> str:
     return text
 
 
+def _address(text: str) -> str:
+    if _sender(text).startswith("@"):
+        raise ValueError("is not an email address in lower case")
+    return text
+
+
 def _path(text: str) -> str:
     if not text.startswith("/") or not text.isprintable() or set(text) & set(" ?#"):
         raise ValueError("is not the beginning of a path, such as /opt-out/confirm")
@@ -93,6 +101,7 @@ SomeTexts = Annotated[tuple[Text, ...], BeforeValidator(_listed), Field(min_leng
 Template = Annotated[str, AfterValidator(_template)]
 SearchTemplate = Annotated[str, AfterValidator(_search_template)]
 Host = Annotated[str, AfterValidator(_host)]
+Address = Annotated[str, AfterValidator(_address)]
 Sender = Annotated[str, AfterValidator(_sender)]
 PathPrefix = Annotated[str, AfterValidator(_path)]
 UserField = Literal[
@@ -199,14 +208,27 @@ class Confirmation(_Part):
         return self.signed_by or self.sender_domain
 
 
+class EmailOptOut(_Part):
+    """An opt-out that is sent by email: to one address, and with one of the templates."""
+
+    to: Address
+    template: TemplateName
+    answer_within_days: Annotated[float, Field(gt=0, le=365)] | None = None  # default: as the template says
+
+    @property
+    def answer_days(self) -> float:
+        """Within how many days the site has to answer."""
+        return self.answer_within_days or ANSWER_WITHIN_DAYS[self.template]
+
+
 class Removal(_Part):
-    """How to remove a listing: with a form that the service submits, or manually.
+    """How to remove a listing: with a form that the service submits, by email, or manually.
 
     A form whose field is ``{request_email}`` gets an address of its own for each request. With ``confirm``, the removal
     counts once the link in the site's message to that address was followed.
     """
 
-    method: Literal["form", "manual"]
+    method: Literal["form", "email", "manual"]
     user_fields_required: tuple[UserField, ...] = ()
     url: Url | None = None  # where the form is submitted
     page: Url | None = None  # the page with the form, if its hidden fields are required
@@ -214,6 +236,7 @@ class Removal(_Part):
     accepted: Texts = ()
     refused: Texts = ()
     confirm: Confirmation | None = None
+    email: EmailOptOut | None = None
     processing_days: Annotated[float, Field(ge=0, le=365)] = 7
     give_up_days: Annotated[float, Field(gt=0, le=365)] = 45  # still listed then: a person must act
     also_removes: tuple[str, ...] = ()  # sister sites that the same request removes from
@@ -222,6 +245,8 @@ class Removal(_Part):
     def _form_is_complete(self) -> Self:
         if self.method == "form" and not (self.url and self.accepted):
             raise ValueError("method form requires url and accepted")
+        if (self.method == "email") != (self.email is not None):
+            raise ValueError("method email and the block email require each other")
         if self.confirm and self.method != "form":
             raise ValueError("confirm requires method form")
         if (self.confirm is not None) != any(f"{{{REQUEST_EMAIL}}}" in one for one in self.fields.values()):
@@ -267,11 +292,16 @@ class Definition(_Part):
     @property
     def needs_mailbox(self) -> bool:
         """Whether an opt-out works only with a mailbox in which the site's message arrives."""
-        return self.removal.confirm is not None
+        return self.removal.confirm is not None or self.sends_email
+
+    @property
+    def sends_email(self) -> bool:
+        """Whether an opt-out is sent by email."""
+        return self.removal.method == "email"
 
     def manual(self) -> Self:
         """Return the site with removals left to a person, as without a mailbox."""
-        changed: dict[str, Any] = {"method": "manual", "confirm": None, "fields": {}}
+        changed: dict[str, Any] = {"method": "manual", "confirm": None, "email": None, "fields": {}}
         return self.model_copy(update={"removal": self.removal.model_copy(update=changed)})
 
     def site(self, subject: Subject) -> Site:
@@ -282,5 +312,5 @@ class Definition(_Part):
             opt_out_procedure=self.opt_out_procedure,
             opt_out_url=self.opt_out_url,
             user_fields_required_for_removal=self.removal.user_fields_required,
-            removed_by_us=self.removal.method == "form" and not self.missing(subject),
+            removed_by_us=self.removal.method != "manual" and not self.missing(subject),
         )

@@ -235,13 +235,13 @@ mail_requests = _table(
     _user(index=True),
     Column("record_id", ID, _owner("records"), nullable=False, index=True),
     Column("site", String(200), nullable=False),
-    Column(
-        "state", String(20), nullable=False
-    ),  # waiting, following, confirmed, refused, unclear, expired, ended
+    Column("kind", String(20), nullable=False),  # confirmation, email
+    Column("state", String(20), nullable=False),  # see `mail.mail_requests`
     Column("token_digest", LargeBinary(32), nullable=False, unique=True),
     Column("ciphertext", LargeBinary, nullable=False),  # the token
     Column("created_at", Instant, nullable=False),
-    Column("answer_by", Instant, nullable=False),
+    Column("sent_at", Instant),  # of an opt-out by email
+    Column("answer_by", Instant),  # null: it is not sent yet
     Column("changed_at", Instant, nullable=False),
 )
 mailboxes = _table(
@@ -257,7 +257,7 @@ mail_messages = _table(
     Column("user_id", ID, _owner("users"), index=True),
     Column("request_id", ID, _owner("mail_requests"), index=True),
     Column("digest", LargeBinary(32), nullable=False, unique=True),
-    Column("state", String(20), nullable=False),  # received, following, confirmed, rejected
+    Column("state", String(20), nullable=False),  # received, following, confirmed, rejected, answer
     Column("reason", String(200)),  # why it is for a person to judge
     Column("ciphertext", LargeBinary),  # the message; null once it is confirmed
     Column("received_at", Instant, nullable=False),

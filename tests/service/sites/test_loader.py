@@ -58,7 +58,11 @@ def test_a_definition_is_read_with_its_defaults():
         (edited("  url:", "  methd: a\n  url:"), 8, "search.methd is not a known key; did you mean method?"),
         (WHOLE + "serch: {}\n", 19, "serch is not a known key; did you mean search?"),
         (WHOLE + "zzz: {}\n", 19, "zzz is not a known key"),
-        (edited("  method: manual", "  method: robot"), 18, "removal.method: should be 'form' or 'manual'"),
+        (
+            edited("  method: manual", "  method: robot"),
+            18,
+            "removal.method: should be 'form', 'email' or 'manual'",
+        ),
         (edited("  method: manual", "  also_removes: []"), 17, "removal.method is missing"),
         (edited("guide: A free directory.\n", ""), 1, "guide is missing"),
         (edited("guide: A free", "guide: 7\nguide: A free"), 3, "guide is repeated"),
@@ -171,6 +175,23 @@ def test_a_form_may_be_confirmed_by_mail():
 )
 def test_a_confirmation_that_cannot_work_is_rejected(before, after, reason):
     assert [one for one in problems_of(confirmed(before, after)) if reason in one]
+
+
+def test_an_opt_out_may_be_sent_by_email():
+    block = "  method: email\n  email: {to: privacy@seekfolk.example, template: gdpr}\n"
+    site = parsed(edited("  method: manual\n", block))
+    assert (site.removal.email.to, site.removal.email.answer_days) == ("privacy@seekfolk.example", 30)
+    assert site.sends_email
+    assert not site.manual().sends_email
+    for before, after in (
+        ("to: privacy", "to: "),
+        ("gdpr", "angry"),
+        ("privacy@", "a@b.example, privacy@"),
+        ("email: {", "mail: {"),
+    ):
+        assert problems_of(edited("  method: manual\n", block.replace(before, after)))
+    assert problems_of(edited("  method: manual\n", "  method: email\n"))
+    assert problems_of(edited("  method: manual\n", block.replace("method: email", "method: manual")))
 
 
 def test_only_a_form_has_the_address_of_its_request():

@@ -1,0 +1,137 @@
+"""Opt-outs by email: their messages, a person's approval, and complaints about those without an answer."""
+
+from collections.abc import Mapping
+from email.message import EmailMessage
+from typing import Any
+
+from sqlalchemy import select, update
+
+from exposurekit.contract.types import DISCOVERED, REMOVED
+from exposurekit.errors import ConfigurationError
+from exposurekit.service.accounts import consent, users
+from exposurekit.service.accounts.subject import Subject
+from exposurekit.service.mail import mail_requests, smtp, wording
+from exposurekit.service.mail.mail_requests import MailRequest
+from exposurekit.service.mail.settings import MailSettings
+from exposurekit.service.mail.wording import Consent, Listing
+from exposurekit.service.sites.definition import Definition, EmailOptOut
+from exposurekit.service.storage.database import Session
+from exposurekit.service.storage.tables import records
+
+_NAMES = ("first_name", "middle_name", "last_name")
+
+
+async def message(
+    session: Session,
+    settings: MailSettings,
+    request: MailRequest,
+    site: Definition,
+    *,
+    subject: Subject,
+    record: Mapping[str, Any],
+) -> EmailMessage:
+    """Return the message of an opt-out; raises `ConfigurationError` if there is no consent on record."""
+    email = _email(site)
+    grant = await consent.in_force(session, request.user_id)
+    if grant is None:
+        raise ConfigurationError("no consent of the person is on record")
+    text = wording.opt_out(
+        email.template,
+        _listing(site, record),
+        _person(site, subject),
+        Consent(granted_at=grant.granted_at, granted_by=grant.granted_by),
+        answer_within_days=email.answer_days,
+    )
+    return smtp.compose(
+        sender=settings.address,
+        reply_to=settings.request_address(request.token),
+        to=email.to,
+        subject=wording.SUBJECT.format(reference=f"{request.id:04}"),
+        message_id=settings.message_id(request.token),
+        text=text,
+    )
+
+
+async def approve(session: Session, request_id: int) -> MailRequest:
+    """Approve a draft, which makes it due; raises `ConfigurationError` unless it is one and its person has consented."""
+    request = await find(session, request_id)
+    await consent.lock_user(session, request.user_id, changes=False)
+    if not await consent.may_scan(session, request.user_id):
+        raise ConfigurationError(
+            f"request {request_id}: the person's consent was withdrawn, or the service is not active"
+        )
+    if not await mail_requests.change_state(
+        session, request_id, mail_requests.APPROVED, before=mail_requests.DRAFT
+    ):
+        raise ConfigurationError(f"request {request_id} is {request.state}: only a draft can be approved")
+    is_open = (records.c.id == request.record_id) & (records.c.status == DISCOVERED)
+    due = {"due_at": session.clock.now(), "opt_out_attempts": 0}
+    await session.run(update(records).where(is_open).values(**due))
+    return request
+
+
+async def find(session: Session, request_id: int) -> MailRequest:
+    """Return an opt-out by email; raises `ConfigurationError` if none has this id."""
+    request = await mail_requests.get(session, request_id)
+    if request is None or request.kind != mail_requests.EMAIL:
+        raise ConfigurationError(f"no opt-out by email has the id {request_id}")
+    return request
+
+
+async def preview(
+    session: Session, request_id: int, settings: MailSettings, definitions: Mapping[str, Definition]
+) -> EmailMessage:
+    """Return the message of an opt-out by email as it is, or would be, sent."""
+    request = await find(session, request_id)
+    site, subject, record, _ = await _context(session, request, definitions)
+    return await message(session, settings, request, site, subject=subject, record=record)
+
+
+async def complaint(session: Session, request_id: int, definitions: Mapping[str, Definition]) -> str:
+    """Return a draft of a complaint; raises `ConfigurationError` unless the answer is overdue."""
+    request = await find(session, request_id)
+    if not request.is_overdue(session.clock.now()) or request.sent_at is None or request.answer_by is None:
+        raise ConfigurationError(f"request {request_id} is {request.state}, and its answer is not overdue")
+    site, subject, record, status = await _context(session, request, definitions)
+    email = _email(site)
+    return wording.complaint(
+        email.template,
+        _listing(site, record),
+        _person(site, subject),
+        to=email.to,
+        sent_at=request.sent_at,
+        answer_by=request.answer_by,
+        is_removed=status == REMOVED,
+    )
+
+
+async def _context(
+    session: Session, request: MailRequest, definitions: Mapping[str, Definition]
+) -> tuple[Definition, Subject, Mapping[str, Any], str]:
+    site, subject = definitions.get(request.site), await users.get_subject(session, request.user_id)
+    if site is None or site.removal.email is None:
+        raise ConfigurationError(
+            "the site has no definition with a block email: name the directory with --sites"
+        )
+    [row] = await session.all(select(records.c.ciphertext, records.c.status).filter_by(id=request.record_id))
+    if subject is None:
+        raise ConfigurationError("the person's data cannot be read")
+    return site, subject, session.decrypt("records", request.user_id, row.ciphertext), row.status
+
+
+def _email(site: Definition) -> EmailOptOut:
+    if site.removal.email is None:
+        raise ConfigurationError("the site's definition has no block email")
+    return site.removal.email
+
+
+def _listing(site: Definition, record: Mapping[str, Any]) -> Listing:
+    return Listing(
+        site=site.name, name=record["name"], href=record["href"], reference_id=record["reference_id"]
+    )
+
+
+def _person(site: Definition, subject: Subject) -> dict[str, str]:
+    """The person's name, and what else the site requires."""
+    values = subject.values()
+    return {name: values[name] for name in dict.fromkeys((*_NAMES, *site.removal.user_fields_required))}

@@ -1,0 +1,81 @@
+"""Sending by SMTP with TLS: one message to one address. All functions here block."""
+
+import smtplib
+import ssl
+from contextlib import suppress
+from email.message import EmailMessage
+from email.policy import SMTP
+
+from exposurekit.errors import ExposureError
+from exposurekit.service.mail.settings import Smtp
+
+_TIMEOUT_S = 60
+
+
+class NotSent(ExposureError):
+    """The server did not accept the message; the text is the reason, without a value."""
+
+
+class PerhapsSent(ExposureError):
+    """The connection ended while the message was sent: nobody knows whether the server accepted it."""
+
+
+def compose(*, sender: str, reply_to: str, to: str, subject: str, message_id: str, text: str) -> EmailMessage:
+    """Return a message of plain text."""
+    message = EmailMessage(policy=SMTP)
+    message["From"], message["Reply-To"], message["To"] = sender, reply_to, to
+    message["Subject"], message["Message-ID"] = subject, message_id
+    message.set_content(text)
+    return message
+
+
+def send(smtp: Smtp, message: EmailMessage, *, envelope_sender: str, to: str) -> None:
+    """Send a message to one address; raises `NotSent` or `PerhapsSent`."""
+    client = _connected(smtp)
+    try:
+        client.send_message(message, envelope_sender, [to])
+    except smtplib.SMTPResponseException as error:  # an answer: it was not accepted
+        reason = f"the server answered {error.smtp_code}"
+    except smtplib.SMTPRecipientsRefused:
+        reason = "the server refused the recipient"
+    except (OSError, smtplib.SMTPException):
+        raise PerhapsSent("the connection ended while the message was sent") from None
+    else:
+        return
+    finally:
+        with suppress(OSError, smtplib.SMTPException):
+            client.quit()
+    raise NotSent(reason)
+
+
+def check(smtp: Smtp) -> None:
+    """Connect and log in, and send nothing; raises `NotSent`."""
+    client = _connected(smtp)
+    with suppress(OSError, smtplib.SMTPException):
+        client.quit()
+
+
+def _connected(smtp: Smtp) -> smtplib.SMTP:
+    context = ssl.create_default_context(cafile=None if smtp.ca_file is None else str(smtp.ca_file))
+    password = smtp.password()
+    client: smtplib.SMTP | None = None
+    try:
+        if smtp.starttls:
+            client = smtplib.SMTP(smtp.host, smtp.port, timeout=_TIMEOUT_S)
+            client.starttls(context=context)
+        else:
+            client = smtplib.SMTP_SSL(smtp.host, smtp.port, timeout=_TIMEOUT_S, context=context)
+        client.login(smtp.user, password)
+    except smtplib.SMTPAuthenticationError:
+        reason = "the server refused the login"
+    except ssl.SSLError:
+        reason = "the server's certificate or its TLS is not valid"
+    except TimeoutError:
+        reason = "the server did not answer in time"
+    except (OSError, smtplib.SMTPException):
+        reason = "the server cannot be reached, or refused a command"
+    else:
+        return client
+    if client is not None:
+        client.close()
+    raise NotSent(reason)

@@ -1,0 +1,356 @@
+"""Opt-outs by email: approved, sent once to the site's address alone, answered in time or complained about."""
+
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import update
+from support.mail import MAILBOX, Drop, unsigned
+from support.services import START
+from support.small_web import Card, Folk, a_house, definition
+from support.smtp_server import an_smtp_server
+
+from exposurekit.errors import ConfigurationError
+from exposurekit.service.accounts import consent, users
+from exposurekit.service.findings.findings import discover_record
+from exposurekit.service.mail import emails, mail_requests, smtp
+from exposurekit.service.models import Listing
+from exposurekit.service.storage import leases, tables
+
+TO = "privacy@seekfolk.example"
+
+
+def by_email(name="Seekfolk", **changed):
+    email = {"to": f"privacy@{name.lower()}.example", "template": "ccpa"}
+    return {
+        "method": "email",
+        "email": email | changed,
+        "user_fields_required": ["city"],
+        "processing_days": 2,
+    }
+
+
+@pytest.fixture(scope="module")
+def running_server(tmp_path_factory):
+    with an_smtp_server(tmp_path_factory.mktemp("smtp")) as server:
+        yield server
+
+
+@pytest.fixture
+def server(running_server):
+    running_server.envelopes.clear()
+    running_server.answer_to_recipient = running_server.answer_to_message = "250 OK"
+    return running_server
+
+
+@pytest.fixture
+def drop(tmp_path):
+    (tmp_path / "mail").mkdir()
+    return Drop(tmp_path / "mail")
+
+
+@pytest.fixture
+def site(town):
+    return town.opens("Seekfolk", Folk([Card("r1")]))
+
+
+@pytest.fixture
+def settings(drop, server):
+    """Change what the settings say of sending."""
+
+    def changed(**values):
+        return drop.settings.model_copy(update={"smtp": server.settings(**values)})
+
+    return changed
+
+
+@pytest.fixture
+def open_house(town, tmp_path, site):
+    def opened(mail, **changed):
+        return a_house(tmp_path, town.resolve, definition(removal=by_email(**changed)), mail=mail)
+
+    return opened
+
+
+@pytest.fixture
+def house(open_house, settings):
+    with open_house(settings()) as house:
+        yield house
+
+
+@pytest.fixture
+def juniper(house):
+    """A user whose opt-out waits for approval."""
+    return house.scanned_juniper()
+
+
+def approve(house):
+    """Approve every draft, and do what is due."""
+
+    async def approved(work):
+        for one in await mail_requests.emails(work, state="draft", limit=100):
+            await emails.approve(work, one.id)
+
+    house.work(approved)
+    house.idle()
+
+
+def states(house):
+    return [row.state for row in house.rows(tables.mail_requests)]
+
+
+def arrives(house, drop, *messages):
+    drop.deliver(*(message.as_bytes() for message in messages))
+    house.work(lambda work: work.run(update(tables.mailboxes).values(due_at=house.clock.now())))
+    house.idle()
+
+
+def test_an_opt_out_is_sent_once_a_person_approves_it(house, server, site, juniper):
+    house.advance(days=1)
+    assert (server.recipients, states(house)) == ([], ["draft"])
+    assert house.statuses(juniper) == {"r1": "discovered"}
+    approve(house)
+    assert (server.recipients, states(house)) == ([TO], ["sent"])
+    assert house.statuses(juniper) == {"r1": "pending removal"}
+    site.cards.clear()
+    house.advance(days=3.1)
+    assert house.statuses(juniper) == {"r1": "removed"}
+    house.advance(days=8)
+    assert server.recipients == [TO]
+    assert house.alert_titles(juniper) == ["New record", "Opt-out submitted", "Removal verified"]
+
+
+def test_a_message_says_who_asks_for_what_with_whose_consent(house, server, juniper):
+    approve(house)
+    [message], [envelope] = server.messages, server.envelopes
+    assert (message["From"], message["To"], message["Cc"], message["Bcc"]) == (MAILBOX, TO, None, None)
+    assert envelope.mail_from == message["Reply-To"]
+    assert message["Reply-To"].startswith("optout+")
+    assert "Juniper" not in message["Subject"]
+    text = message.get_content().replace("\r\n", "\n")
+    assert message.get_content_type() == "text/plain"
+    assert "California Consumer Privacy Act" in text
+    assert "Juniper Quillfeather, number r1" in text
+    assert "City: Oakmere\n" in text
+    assert f"agreed on {START.day} January 2026" in text
+    assert "names the operator" in text
+    for value in ("12 Acorn Street", "95999", "6095550123", "juniper@example.com", "1983"):
+        assert value not in text  # only what the definition requires
+
+
+@pytest.mark.parametrize(("template", "words"), [("gdpr", "Article 17"), ("neutral", "did not ask for that")])
+def test_each_template_has_words_of_its_own(open_house, settings, server, template, words):
+    with open_house(settings(requires_approval=False), template=template) as house:
+        house.scanned_juniper()
+        [message] = server.messages
+        assert words in " ".join(message.get_content().split())
+        assert "California" not in message.get_content()
+
+
+def test_without_approval_opt_outs_are_sent_within_limits(open_house, settings, server, site):
+    site.cards[:] = [Card(f"r{number}") for number in range(5)]
+    with open_house(settings(requires_approval=False, per_site_per_day=2)) as house:
+        house.scanned_juniper()
+        house.advance(hours=23)
+        assert len(server.recipients) == 2
+        house.advance(days=1)
+        assert len(server.recipients) == 4
+        house.advance(days=1)
+        assert server.recipients == [TO] * 5
+
+
+def test_the_limit_of_a_day_is_for_all_sites(open_house, settings, server, town):
+    town.opens("Other", Folk([Card("o1")]))
+    with open_house(settings(requires_approval=False, per_day=1)) as house:
+        house.definitions["Other"] = definition("Other", removal=by_email("Other"))
+        house.scanned_juniper()
+        assert len(server.recipients) == 1
+        house.advance(days=1.1)
+        assert sorted(server.recipients) == ["privacy@other.example", TO]
+
+
+def test_nothing_is_sent_without_consent(house, server, juniper):
+    house.work(lambda work: consent.withdraw(work, juniper["id"], withdrawn_by="her"))
+    with pytest.raises(ConfigurationError, match="consent was withdrawn"):
+        approve(house)
+    house.advance(days=1)
+    assert server.recipients == []
+
+
+def test_consent_withdrawn_after_approval_stops_the_sending(house, server, juniper):
+    async def approved_and_withdrawn(work):
+        await emails.approve(work, 1)
+        await consent.withdraw(work, juniper["id"], withdrawn_by="her")
+
+    house.work(approved_and_withdrawn)
+    house.advance(days=1)
+    assert server.recipients == []
+
+
+@pytest.mark.parametrize(
+    "person",
+    [
+        {"first_name": "Juniper\r\nBcc: evil@evil.example\r\n"},
+        {"last_name": "Quillfeather\nTo: evil@evil.example"},
+        {"addresses": [{"city": "Oakmere\r\n.\r\nRCPT TO:<evil@evil.example>", "state": "CA"}]},
+        {"emails": [{"address": "evil@evil.example, other@evil.example"}]},
+    ],
+)
+def test_no_data_of_a_person_adds_a_recipient(open_house, settings, server, person):
+    with open_house(settings(requires_approval=False)) as house:
+        user = house.juniper(**person)
+
+        async def discover(work):
+            subject = await users.get_subject(work, user["id"])
+            described = house.definitions["Seekfolk"].site(subject)
+            listing = Listing(
+                name="Juniper\r\nBcc: evil@evil.example", reference_id="r9", href="x\r\nTo: e@evil.example"
+            )
+            await discover_record(work, user["id"], listing, described)
+
+        house.work(discover)
+        house.idle()
+        assert {*server.recipients} == {TO}
+        for message in server.messages:
+            assert (message["To"], message["Bcc"], message["Cc"]) == (TO, None, None)
+
+
+# --- failures -------------------------------------------------------------------------------------------
+
+
+def test_a_refused_message_is_tried_again_and_then_needs_somebody(house, server, juniper):
+    server.answer_to_message = "554 no"
+    approve(house)
+    assert (len(server.envelopes), states(house)) == (1, ["approved"])
+    house.advance(days=6)
+    assert (len(server.envelopes), states(house)) == (5, ["ended"])
+    assert house.alert_titles(juniper)[-1] == "Opt-out unanswered"
+    assert house.statuses(juniper) == {"r1": "discovered"}
+
+
+def test_a_refused_recipient_is_no_reason_to_try_another(house, server, juniper):
+    server.answer_to_recipient = "550 nobody"
+    approve(house)
+    house.advance(days=6)
+    assert (server.envelopes, states(house)) == ([], ["ended"])
+
+
+def test_what_may_have_been_sent_is_not_sent_again(house, server, juniper):
+    server.answer_to_message = None
+    approve(house)
+    assert (len(server.envelopes), states(house)) == (1, ["draft"])
+    house.advance(days=10)
+    assert len(server.envelopes) == 1
+    server.answer_to_message = "250 OK"
+    approve(house)
+    assert (len(server.envelopes), states(house)) == (2, ["sent"])
+
+
+def test_a_kill_while_sending_makes_it_a_draft(house, server, juniper):
+    async def killed(work):
+        await emails.approve(work, 1)
+        request = await mail_requests.get(work, 1)
+        assert await mail_requests.begin_sending(work, request, per_day=1, per_site_per_day=1)
+        await leases.acquire_one(work, tables.records, request.record_id, duration=mail_requests._DAY / 24)
+
+    house.work(killed)
+    house.advance(hours=2)
+    assert (server.envelopes, states(house)) == ([], ["draft"])
+    approve(house)
+    assert (server.recipients, states(house)) == ([TO], ["sent"])
+
+
+# --- answers, deadlines, complaints ---------------------------------------------------------------------
+
+
+def messages(house):
+    return [(row.state, row.reason) for row in house.rows(tables.mail_messages)]
+
+
+@pytest.mark.parametrize("way", ["address", "reference"])
+def test_an_answer_is_recorded_and_left_to_a_person(house, server, drop, juniper, way):
+    approve(house)
+    [sent] = server.messages
+    headers = {"In-Reply-To": sent["Message-ID"]} if way == "reference" else {}
+    to = sent["Reply-To"] if way == "address" else MAILBOX
+    arrives(house, drop, unsigned(to, sender=TO, subject="Re: your request", headers=headers))
+    assert states(house) == ["answered"]
+    assert messages(house) == [("answer", "it answers an opt-out by email")]
+    house.clock.advance(timedelta(days=50))
+    assert house.work(lambda work: mail_requests.emails(work, overdue=True, limit=9)) == []
+
+
+def test_a_bounce_needs_a_person(house, server, drop, juniper):
+    approve(house)
+    [sent] = server.messages
+    arrives(
+        house,
+        drop,
+        unsigned(sent["Reply-To"], sender="mailer-daemon@privacy.example", subject="Undeliverable"),
+    )
+    assert states(house) == ["returned"]
+    assert house.statuses(juniper) == {"r1": "discovered"}
+    assert house.alert_titles(juniper)[-1] == "Opt-out unanswered"
+
+
+def test_an_overdue_answer_can_be_complained_about(house, server, juniper):
+    definitions = house.definitions
+
+    def complaint():
+        return house.work(lambda work: emails.complaint(work, 1, definitions))
+
+    with pytest.raises(ConfigurationError, match="request 1 is draft, and its answer is not overdue"):
+        complaint()
+    approve(house)
+    house.clock.advance(timedelta(days=44))
+    with pytest.raises(ConfigurationError, match="is not overdue"):
+        complaint()
+    house.clock.advance(timedelta(days=2))
+    assert [one.id for one in house.work(lambda work: mail_requests.emails(work, overdue=True, limit=9))] == [
+        1
+    ]
+    text = complaint()
+    for words in (
+        "California Privacy Protection Agency",
+        TO,
+        "Juniper Quillfeather",
+        "2 January 2026",
+        "16 February",
+    ):
+        assert words in text
+    assert len(server.envelopes) == 1
+
+
+# --- the connection -------------------------------------------------------------------------------------
+
+
+def message():
+    return smtp.compose(
+        sender=MAILBOX, reply_to=MAILBOX, to=TO, subject="x", message_id="<a@b.example>", text="Hello"
+    )
+
+
+def test_a_message_is_sent_over_starttls(tmp_path):
+    with an_smtp_server(tmp_path, starttls=True) as server:
+        smtp.send(server.settings(starttls=True), message(), envelope_sender=MAILBOX, to=TO)
+        assert server.recipients == [TO]
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"ca_file": None}, "certificate"),
+        ({"host": "localhost"}, "certificate"),
+        ({"user": "other"}, "the login"),
+        ({"port": 9}, "cannot be reached"),
+    ],
+)
+def test_nothing_is_sent_over_a_connection_that_is_not_safe(server, changed, reason):
+    with pytest.raises(smtp.NotSent, match=reason):
+        smtp.send(server.settings(**changed), message(), envelope_sender=MAILBOX, to=TO)
+    assert server.envelopes == []
+
+
+def test_a_server_without_starttls_gets_no_password(server, monkeypatch):
+    monkeypatch.setattr(smtp, "_TIMEOUT_S", 0.5)
+    with pytest.raises(smtp.NotSent):
+        smtp.send(server.settings(starttls=True), message(), envelope_sender=MAILBOX, to=TO)
