@@ -34,6 +34,11 @@ ON_POSTGRESQL = (
     *("service/webhooks/", "service/test_audit", "service/test_worker", "service/api/test_app"),
     *("service/api/test_reference_model", "service/api/test_metrics"),
     "service/scanning/test_scan.py::test_a_month_in_the_world",
+    "service/scanning/test_mail_job.py::test_a_confirmed_opt_out_is_verified",
+    "service/scanning/test_mail_job.py::test_a_second_message",
+    "service/scanning/test_mail_job.py::test_a_kill_neither",
+    "service/scanning/test_email_opt_outs.py::test_without_approval",
+    "service/scanning/test_email_opt_outs.py::test_an_answer",
 )
 
 # How long an example takes is the machine's affair, and no test's.

@@ -43,7 +43,7 @@ def server(running_server):
 
 
 @pytest.fixture
-def drop(tmp_path):
+def drop(store, tmp_path):
     (tmp_path / "mail").mkdir()
     return Drop(tmp_path / "mail")
 

@@ -36,7 +36,7 @@ def confirming(name="Seekfolk", **changed):
 
 
 @pytest.fixture
-def drop(tmp_path):
+def drop(store, tmp_path):
     (tmp_path / "mail").mkdir()
     return Drop(tmp_path / "mail")
 
