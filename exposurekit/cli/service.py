@@ -57,6 +57,13 @@ def service_status(*, database: ServiceDatabase, as_json: bool) -> None:
             f"{one['at']:%Y-%m-%dT%H:%M:%SZ}: the clock had been ahead by at least {timedelta(seconds=one['ahead_s'])}; "
             f"{one['jobs']:,} {one['kind']} that it had put off were made due."
         )
+    if status["mailboxes"]:
+        click.echo(
+            "Messages: "
+            + ", ".join(f"{count} {state}" for state, count in status["messages"].items())
+            + ".\n"
+        )
+        output.print_columns(status["mailboxes"])
     click.echo()
     output.print_rows(status["sites"], as_json=False, none=NO_SCANS)
 
@@ -182,6 +189,7 @@ class DamagedDatabase(ExposureError):
 async def _status(db: Any) -> dict[str, Any]:
     from exposurekit.service import jobs
     from exposurekit.service.accounts import consent
+    from exposurekit.service.mail import messages
     from exposurekit.service.webhooks import outbox
 
     return {
@@ -189,6 +197,10 @@ async def _status(db: Any) -> dict[str, Any]:
         "work": {kind: queue.as_dict() for kind, queue in (await jobs.queues(db)).items()},
         "clock_corrections": [one.as_dict() for one in await jobs.clock_corrections(db)],
         "deliveries": await outbox.counts(db),
+        "mailboxes": [
+            output.fields(one, "address", "checked_at", "problem") for one in await messages.mailboxes(db)
+        ],
+        "messages": await messages.counts(db),
         "sites": await site_health(db),
     }
 

@@ -1,6 +1,7 @@
 """The mail commands: what a person sees of a message, and the check of the mailbox."""
 
 import json
+import re
 from datetime import timedelta
 
 import pytest
@@ -124,6 +125,16 @@ def test_a_service_check_reads_every_message(office):
 
     office.work(spoil)
     assert "mail_messages" in office.here("service", "check").stdout
+
+
+def test_the_status_shows_whether_the_mailbox_is_read(office):
+    assert "Messages:" not in office.here("service", "status").stdout
+    row = {"address": MAILBOX, "problem": "the server did not answer in time"}
+    office.work(lambda db: db.run(tables.mailboxes.insert(), row))
+    store(office, message())
+    output = office.here("service", "status").stdout
+    assert "Messages: 0 received, 0 following, 0 confirmed, 1 rejected, 0 answer.\n" in output
+    assert re.search(rf"{MAILBOX} +- +the server did not answer in time\n", output)
 
 
 # --- opt-outs by email ----------------------------------------------------------------------------------

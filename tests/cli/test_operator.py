@@ -25,7 +25,7 @@ from exposurekit.service.webhooks import delivery, endpoints, outbox
 HOOK = "https://93.184.216.34/hook"  # a bare address: nothing is resolved
 ADDRESS = AddressItem(city="Oakmere", state="CA", address1="", address2="", zip="")
 SOON = timedelta(minutes=11)  # when a window has closed
-STATUS = ["people", "work", "clock_corrections", "deliveries", "sites"]
+STATUS = ["people", "work", "clock_corrections", "deliveries", "mailboxes", "messages", "sites"]
 
 
 def jane(operator, *, attested=True, url=None, clock=None):

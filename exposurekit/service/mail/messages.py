@@ -18,6 +18,7 @@ from exposurekit.service.mail.settings import MailSettings
 from exposurekit.service.storage.database import Session
 from exposurekit.service.storage.tables import mail_messages
 from exposurekit.service.storage.tables import mail_requests as _requests
+from exposurekit.service.storage.tables import mailboxes as _mailboxes
 
 RECEIVED, FOLLOWING, CONFIRMED, REJECTED = "received", "following", "confirmed", "rejected"
 ANSWER = "answer"
@@ -48,6 +49,15 @@ class Message:
     state: str
     reason: str | None
     received_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class MailboxCheck:
+    """When a mailbox was last read, and why a later check failed, if one did."""
+
+    address: str
+    checked_at: datetime | None
+    problem: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +171,14 @@ async def counts(session: Session) -> dict[str, int]:
     counting = select(mail_messages.c.state, func.count().label("n")).group_by(mail_messages.c.state)
     counted = {row.state: row.n for row in await session.all(counting)}
     return {state: counted.get(state, 0) for state in STATES}
+
+
+async def mailboxes(session: Session) -> list[MailboxCheck]:
+    """Return the last check of each mailbox that a worker has read."""
+    columns = (_mailboxes.c.address, _mailboxes.c.checked_at, _mailboxes.c.problem)
+    return [
+        MailboxCheck(**row._asdict()) for row in await session.all(select(*columns).order_by(_mailboxes.c.id))
+    ]
 
 
 async def _messages(session: Session, *conditions: ColumnElement[bool], limit: int) -> list[Message]:
