@@ -15,7 +15,7 @@ from exposurekit.contract.inputs import AddressItem
 from exposurekit.service.accounts import consent, integrators, users
 from exposurekit.service.findings.findings import discover_record
 from exposurekit.service.mail import mail_requests, messages
-from exposurekit.service.mail.mailboxes import RawMessage
+from exposurekit.service.mail.mailboxes import HEAD_BYTES, RawMessage
 from exposurekit.service.mail.messages import Arrival
 from exposurekit.service.storage import tables
 
@@ -98,6 +98,12 @@ def test_the_number_of_messages_to_nobody_is_limited(office, monkeypatch):
     numbers = store(office, *(message(f"number {number}") for number in range(5)))
     assert len(numbers) == 3
     assert min(numbers) == 3
+
+
+def test_only_the_beginning_is_stored_of_messages_to_nobody(office):
+    [number] = store(office, message("x\n" * 100_000))
+    _, content = office.work(lambda db: messages.find(db, number))
+    assert len(content) == HEAD_BYTES
 
 
 def test_a_mailbox_is_checked(office):

@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, Row, and_, bindparam, delete, func, insert
 
 from exposurekit.errors import ConfigurationError
 from exposurekit.service.mail import mail_requests
-from exposurekit.service.mail.mailboxes import RawMessage
+from exposurekit.service.mail.mailboxes import HEAD_BYTES, RawMessage
 from exposurekit.service.mail.settings import MailSettings
 from exposurekit.service.storage.database import Session
 from exposurekit.service.storage.tables import mail_messages
@@ -25,6 +25,7 @@ ANSWER = "answer"
 STATES = (RECEIVED, FOLLOWING, CONFIRMED, REJECTED, ANSWER)
 TO_READ = (REJECTED, ANSWER)  # by a person
 UNADDRESSED_MAX, OF_REQUEST_MAX = 500, 10  # messages for a person; the oldest of more are deleted
+REASON_MAX = 200  # characters
 RETENTION = timedelta(days=90)
 NO_REQUEST = "no request has the address that it was sent to"
 TOO_LARGE = "it is larger than 1 MB; only its beginning is stored"
@@ -76,9 +77,11 @@ async def store(session: Session, arrival: Arrival, settings: MailSettings) -> N
         return
     tokens = {token for one in arrival.recipients if (token := settings.token_in(one))}
     tokens = tokens or {token for one in arrival.references if (token := settings.token_of_reference(one))}
+    # Anybody can write to the mailbox, so less is stored of what no request waits for.
     owner = await mail_requests.owner_of_token(session, tokens.pop()) if len(tokens) == 1 else None
     request_id, user_id = owner or (None, None)
     reason = None if owner else NO_REQUEST
+    content = arrival.raw.content if owner else arrival.raw.content[:HEAD_BYTES]
     if arrival.raw.is_cut:
         reason = TOO_LARGE
     now = session.clock.now()
@@ -88,7 +91,7 @@ async def store(session: Session, arrival: Arrival, settings: MailSettings) -> N
         "digest": digest,
         "state": REJECTED if reason else RECEIVED,
         "reason": reason,
-        "ciphertext": session.encrypt(MESSAGE, user_id or 0, arrival.raw.content.decode("latin-1")),
+        "ciphertext": session.encrypt(MESSAGE, user_id or 0, content.decode("latin-1")),
         "received_at": now,
         "due_at": None if reason else now,
     }
@@ -119,7 +122,7 @@ def content_of(session: Session, row: Row[Any]) -> bytes:
 
 async def change_state(session: Session, message_id: int, state: str, *, reason: str | None = None) -> None:
     """Set a message's state. The content of a confirmed one is deleted."""
-    changes: dict[str, Any] = {"state": state, "reason": reason}
+    changes: dict[str, Any] = {"state": state, "reason": reason and reason[:REASON_MAX]}
     if state == CONFIRMED:
         changes["ciphertext"] = None
     await session.run(update(mail_messages).filter_by(id=message_id).values(**changes))

@@ -38,7 +38,7 @@ _MESSAGE_ID = re.compile(r"<[^<>\s]{3,200}>")
 _URL_MAX = 2_000
 _AFTER_URL = ".,;:!?)]}*_"  # that end a sentence, not a URL
 _HREF = re.compile(
-    r"""<a\s[^<>]*?\bhref\s*+=\s*+(?:"([^"<>]*+)"|'([^'<>]*+)'|([^\s"'<>]++))""", re.IGNORECASE
+    r"""<a\s[^<>]*?(?<![\w-])href\s*+=\s*+(?:"([^"<>]*+)"|'([^'<>]*+)'|([^\s"'<>]++))""", re.IGNORECASE
 )
 
 

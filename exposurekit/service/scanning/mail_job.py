@@ -40,7 +40,7 @@ from exposurekit.service.storage.tables import mail_messages, records
 from exposurekit.service.storage.tables import mailboxes as _mailboxes
 
 RETRY_AFTER = timedelta(minutes=15)  # when DNS or the link's host cannot be reached
-BATCH = 20  # messages in one transaction
+BATCH, BATCHES_MAX = 20, 20  # messages in one transaction, and transactions in one job
 INTERRUPTED = "the worker stopped while it followed the link: the site may have got it"
 _MAILBOX = select(_mailboxes).where(_mailboxes.c.address == bindparam("address"))
 _RECORD = select(records.c.status).where(records.c.id == bindparam("record_id"))
@@ -70,31 +70,36 @@ async def check_mailbox(context: ScanContext, lease: Lease) -> None:
         async with context.database.writing() as session:
             await leases.complete(session, _mailboxes, lease, due_at=None)
         return
-    problem = None
+    problem, is_empty = None, True
     try:
-        await _store_all(context, context.mail, lease)
+        is_empty = await _store_some(context, context.mail, lease)
     except (MailboxUnavailable, ConfigurationError) as error:
         problem = str(error)[:80]
         _log.error("mailbox=unavailable reason=%r", problem)
     async with context.database.writing() as session:
         now = session.clock.now()
-        due_at = now + timedelta(seconds=context.mail.check_every_s)
+        due_at = now + timedelta(seconds=context.mail.check_every_s if is_empty else 0)
         checked = {"problem": problem} if problem else {"problem": None, "checked_at": now}
         await leases.complete(session, _mailboxes, lease, due_at=due_at, **checked)
 
 
-async def _store_all(context: ScanContext, settings: MailSettings, lease: Lease) -> None:
+async def _store_some(context: ScanContext, settings: MailSettings, lease: Lease) -> bool:
+    """Store messages, as many as the lease leaves time for. Return whether the mailbox is empty now."""
     # One thread at a time uses the connection.
     opening = mailboxes.opened(settings)
     mailbox = await asyncio.to_thread(opening.__enter__)
     try:
-        while batch := await asyncio.to_thread(mailbox.fetch, BATCH):
+        for _ in range(BATCHES_MAX):
+            batch = await asyncio.to_thread(mailbox.fetch, BATCH)
+            if not batch:
+                return True
             arrivals = await asyncio.to_thread(_arrivals, batch)
             async with context.database.writing() as session:
                 await leases.assert_held(session, _mailboxes, lease)
                 for arrival in arrivals:
                     await messages.store(session, arrival, settings)
             await asyncio.to_thread(mailbox.delete, [raw.key for raw in batch])
+        return False
     finally:
         await asyncio.to_thread(opening.__exit__, None, None, None)
 

@@ -32,6 +32,7 @@ def test_a_link_ends_before_the_sentence_does(text):
         f"<A class=b HREF = '{URL}'>x</A>",
         f"<a\nhref={URL}>",
         f'<a href=" {URL} "><img></a><a href="/help">?</a><a href="mailto:x@y.example">?</a>',
+        f'<a data-href="https://other.example/" href="{URL}">x</a>',
         '<a href="https://seekfolk.example/c?t&#61;1">x</a>',
     ],
 )

@@ -286,6 +286,15 @@ def test_a_mailbox_that_fails_is_checked_again(house, town, drop, juniper):
     assert house.rows(tables.mailboxes)[0].problem is None
 
 
+def test_a_flood_is_stored_in_several_jobs(house, town, drop, juniper, monkeypatch):
+    monkeypatch.setattr(mail_job, "BATCH", 2)
+    monkeypatch.setattr(mail_job, "BATCHES_MAX", 1)
+    drop.deliver(*(f"Subject: {number}\r\n\r\n".encode() for number in range(9)))
+    drop.deliver(signed(unsigned(addresses(town)[0], LINK)))
+    poll(house)
+    assert (drop.left(), len(mailed(house)), requests(house)) == ([], 10, ["confirmed"])
+
+
 async def _lost(*_args):
     """A killed worker releases no lease."""
 
