@@ -187,7 +187,7 @@ class Confirmation(_Part):
     link_path: PathPrefix = "/"
     accepted: SomeTexts
     refused: Texts = ()
-    signed_by: Host = ""  # validated below; blank: the domain of `from`
+    signed_by: Host | None = None  # None: the domain of `from`
     within_days: Annotated[float, Field(gt=0, le=90)] = 7  # no message by then: a person must act
 
     @model_validator(mode="after")

@@ -1,16 +1,22 @@
 """Opt-outs that a message confirms: honest ones are followed once, forged ones never."""
 
 import asyncio
+import json
 import re
+import subprocess
+import sys
+from datetime import timedelta
+from pathlib import Path
 
 import pytest
+import support.mail
 from sqlalchemy import update
 from support.forged_mail import forgeries
 from support.imap_server import an_imap_server
 from support.mail import Drop, Zone, key_of, signed, unsigned
-from support.small_web import Card, Folk, a_house, by_form, definition
+from support.small_web import KEY, Card, Folk, a_house, by_form, definition
 
-from exposurekit.sandbox.world.asgi import Response, html, redirect
+from exposurekit.sandbox.world.asgi import HTML, Response, html, redirect
 from exposurekit.service.accounts import consent
 from exposurekit.service.mail import messages
 from exposurekit.service.scanning import mail_job
@@ -364,6 +370,61 @@ def test_a_message_in_a_real_mailbox_confirms_an_opt_out(town, tmp_path, site, z
             poll(house)
             assert (len(followed(town)), requests(house), server.left("optout")) == (1, ["confirmed"], 0)
             assert sorted(mailed(house))[1] == ("rejected", messages.NO_REQUEST)
+
+
+WORKER = Path(support.mail.__file__).parent / "mail_worker.py"
+
+
+@pytest.mark.long
+def test_killed_processes_follow_each_link_at_most_once(town, site, drop, tmp_path):
+    """SIGKILL at any moment: no message is lost, and none is followed twice."""
+    n = 12
+    site.cards[:] = [Card(f"r{number}") for number in range(n)]
+    site.others["/confirm"] = lambda _: Response(html(DONE).body, kind=HTML, delay_s=0.05)
+    with a_house(tmp_path, town.resolve, definition(removal=confirming()), mail=drop.settings) as house:
+        house.scanned_juniper()
+    # From here on only the processes that are killed have the database open.
+    for number, address in enumerate(addresses(town)):
+        drop.deliver(signed(unsigned(address, f"{LINK}-{number}")))
+    due(house)
+    settings = {
+        "url": f"sqlite:///{house.directory / 'service.db'}",
+        "key": KEY.hex(),
+        "directory": str(drop.directory),
+        "definition": house.definitions["Seekfolk"].model_dump(mode="json", by_alias=True),
+        "records": {"s1._domainkey.seekfolk.example": key_of("seekfolk.example")[1].decode()},
+        "port": town.port,
+    }
+    kills = 0
+    while True:
+        process = subprocess.Popen(
+            [sys.executable, WORKER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        process.stdin.write(json.dumps(settings | {"now": house.clock.now().isoformat()}))
+        process.stdin.close()
+        assert process.stdout.readline() == "ready\n"
+        try:
+            assert process.wait(timeout=0.06 * kills) == 0
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            kills += 1
+        process.stdout.close()
+        if process.returncode == 0:
+            break
+        assert kills < 100
+        house.clock.advance(timedelta(minutes=6))  # its leases expire
+        due(house)
+    assert kills > 0
+    tokens = [one["t"] for one in followed(town)]
+    assert len({*tokens}) == len(tokens)
+    assert drop.left() == []
+    states = [state for state, _ in mailed(house)]
+    assert len(states) == n
+    assert {*states} <= {"confirmed", "rejected"}
+    assert {reason for state, reason in mailed(house) if state == "rejected"} <= {mail_job.INTERRUPTED}
+    assert {*requests(house)} <= {"confirmed", "unclear"}
+    assert states.count("confirmed") == requests(house).count("confirmed") > 0
 
 
 # --- forged and honest messages -------------------------------------------------------------------------
