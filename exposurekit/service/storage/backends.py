@@ -146,7 +146,10 @@ class SQLite:
         Raises `ConfigurationError` if there is a file that is not a service's database; it stays unchanged.
         """
         _check_own(self._path)
-        os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))
+        # An existing file is not opened here: closing it would drop the locks of this process's other connections to it,
+        # and another process that closes the database would then delete its log (POSIX).
+        if not Path(self._path).exists():
+            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))
         self._file_id = file_id(self._path)
 
     def reading(self, wrap: Callable[[InlineConnection], T]) -> "_ReadConnection[T]":

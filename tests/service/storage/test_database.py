@@ -2,6 +2,8 @@
 
 import asyncio
 import stat
+import subprocess
+import sys
 
 import pytest
 from sqlalchemy import Executable, bindparam, insert, select, text, update
@@ -38,6 +40,36 @@ async def test_written_rows_exist_after_reopening(tmp_path):
     async with opened(a_database(tmp_path, key=key)) as database, database.reading() as work:
         [integrator] = await integrators.all(work)
     assert (integrator.name, integrator.created_at) == ("acme", START)
+
+
+IN_ANOTHER_PROCESS = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1])
+print(connection.execute("SELECT count(*) FROM integrators").fetchone()[0])
+connection.close()
+"""
+
+
+@pytest.mark.usefixtures("on_sqlite")
+@in_event_loop
+async def test_a_process_may_open_a_database_twice(tmp_path):
+    """As for the metrics: another process that closes the database must not delete the log of this one."""
+    key, words = (
+        Vault.generate_key(),
+        [sys.executable, "-c", IN_ANOTHER_PROCESS, str(tmp_path / "service.db")],
+    )
+    async with opened(a_database(tmp_path, key=key)) as first:
+        async with first.writing() as work:
+            await integrators.add(work, "acme")
+        async with opened(a_database(tmp_path, key=key)):
+            for n in (1, 2):
+                run = await asyncio.to_thread(
+                    subprocess.run, words, capture_output=True, text=True, check=True
+                )
+                assert int(run.stdout) == n
+                assert (tmp_path / "service.db-wal").exists()
+                async with first.writing() as work:
+                    await integrators.add(work, f"acme{n}")
 
 
 @in_event_loop
