@@ -214,5 +214,5 @@ async def site_health(db: Any) -> list[dict[str, Any]]:
         | {"inconclusive_rate": None if one.inconclusive_rate is None else round(one.inconclusive_rate, 3)}
         | output.fields(one, "untrusted_scans", "last_scan_at", "last_good_scan_at", "last_reason")
         for one in await statistics.all(db)
-        if one.scans
+        if one.scans or one.last_reason
     ]

@@ -24,6 +24,7 @@ from exposurekit.service.scanning.persist import known_listings, match_listings,
 from exposurekit.service.scanning.scan import ScanContext, lease_check
 from exposurekit.service.scanning.site_scan import scan_site
 from exposurekit.service.sites.definition import Definition, EmailOptOut
+from exposurekit.service.sites.statistics import WAITS_FOR_PERSON
 from exposurekit.service.storage import leases
 from exposurekit.service.storage.database import Session
 from exposurekit.service.storage.leases import Lease, LeaseLost
@@ -113,8 +114,9 @@ async def _verify(context: ScanContext, job: _Job) -> None:
         if row is None:
             await leases.clear(session, records, records.c.id == record_id)
             return
-        # The scan was inconclusive for this record: try again, but not for ever.
-        due_at = schedule.next_verification_at(now, job.site)
+        # The scan was inconclusive for this record: try again, but not for ever. A saved page counts whenever it comes.
+        waits = result.inconclusive == WAITS_FOR_PERSON
+        due_at = None if waits else schedule.next_verification_at(now, job.site)
         await leases.complete(session, records, job.lease, due_at=due_at)
         expired = row.changed_at + timedelta(days=job.site.removal.give_up_days) <= now
         if expired and row.status == PENDING_REMOVAL:

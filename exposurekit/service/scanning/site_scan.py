@@ -22,6 +22,7 @@ from exposurekit.service.scanning.politeness import (
     failure_reason,
 )
 from exposurekit.service.sites.definition import Definition
+from exposurekit.service.sites.statistics import WAITS_FOR_PERSON
 
 QUERIES_MAX = 6  # for the names and places of a person; as many again for their previous listings
 PAIRS_MAX = 200  # pairs of a name and a place tried for different queries
@@ -61,8 +62,10 @@ async def scan_site(
     """Search a site for an invented person, then for the subject.
 
     The queries of previous listings are repeated. If one of these is missing, the control person is searched for too: a
-    site that does not find them confirms no removal.
+    site that does not find them confirms no removal. A site whose search only a person can open gets no request.
     """
+    if site.search.method == "person":
+        return SiteResult(inconclusive=WAITS_FOR_PERSON)
     async with fetcher.session(site.name, site.politeness, cancel_check=cancel_check) as session:
         decoy = decoy_subject(subject.places[0] if subject.places else Place())
         control = await _search(site, _queries(site, decoy), session)
@@ -71,7 +74,7 @@ async def scan_site(
             return SiteResult(result.listings, result.inconclusive, trusted=False)
         if control.inconclusive is not None:
             return SiteResult(inconclusive=control.inconclusive)
-        result = await _search(site, _all_queries(site, subject, previous), session)
+        result = await _search(site, search_queries(site, subject, previous), session)
         reference_ids = {listing.reference_id for listing in result.listings}
         missing = any(listing.reference_id not in reference_ids for listing in previous)
         if missing and result.inconclusive is None and not await _lists_control(site, session):
@@ -83,6 +86,8 @@ async def scan_control(site: Definition, fetcher: PoliteFetcher) -> SiteResult |
     """Search a site for its control person; None if its definition has none."""
     if site.controls.listed is None:
         return None
+    if site.search.method == "person":
+        return SiteResult(inconclusive=WAITS_FOR_PERSON)
     async with fetcher.session(site.name, site.politeness) as session:
         return await _search(site, _queries(site, site.controls.listed.subject()), session)
 
@@ -139,8 +144,8 @@ async def _first_page(site: Definition, query: Query, session: SiteSession) -> R
     )
 
 
-def _all_queries(site: Definition, subject: Subject, previous: Sequence[Listing]) -> list[Query]:
-    """The queries that found the previous listings, if the site still has these fields, then the current ones."""
+def search_queries(site: Definition, subject: Subject, previous: Sequence[Listing] = ()) -> list[Query]:
+    """Return the queries that found the previous listings, if the site still has these fields, then the current ones."""
     fields = site.search.fields.keys()
     earlier = [listing.query for listing in previous if listing.query and listing.query.keys() == fields]
     return _unique([*_unique(earlier)[:QUERIES_MAX], *_queries(site, subject)])

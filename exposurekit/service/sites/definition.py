@@ -119,11 +119,12 @@ class Search(_Part):
 
     ``fields`` are sent as the query (``get``) or as a form (``post``); each value is a template such as
     ``{first_name} {last_name}``. A search with an address field is sent once per address of the person.
+    ``person``: the service sends the site no search; a person saves the results in a browser.
     ``no_results`` and ``blocked`` are texts that the page contains in that case; case is ignored.
     """
 
     url: Url
-    method: Literal["get", "post"] = "get"
+    method: Literal["get", "post", "person"] = "get"
     fields: Mapping[str, SearchTemplate] = {}
     answer: Literal["html", "json"] = "html"
     next: Texts = ()  # selector of the next page's URL

@@ -190,6 +190,14 @@ def _semantic_problems(document: Document) -> Iterator[_Problem]:
         for at, mark in _texts(_within(data, *loc)):
             if not mark.strip():  # every page would match it
                 yield _Problem(document.line((*loc, at)), f"{_path(loc)} is blank")
+    if _within(data, "search", "method") == "person":
+        if _within(data, "removal", "method") == "form":
+            yield _Problem(
+                document.line(("removal", "method")),
+                "removal.method form sends requests to a site whose search.method is person; write manual",
+            )
+        if answer == "json":
+            yield _Problem(document.line(("search", "answer")), "search.answer of a saved page is html")
     if _within(data, "search", "no_results") == []:
         yield _Problem(document.line(("search", "no_results")), "search.no_results is empty")
 

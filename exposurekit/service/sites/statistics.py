@@ -10,6 +10,7 @@ from exposurekit.service.storage.database import Session
 from exposurekit.service.storage.tables import sites
 
 REASON_MAX = 80
+WAITS_FOR_PERSON = "waits for a person"  # who saves the page of results: not a scan
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +35,14 @@ RESERVED_MAX = timedelta(hours=6)  # a later reservation is taken for an error o
 
 
 async def record_scan(session: Session, site: str, *, reason: str | None, trusted: bool) -> None:
-    """Count a scan; ``reason`` says why it was inconclusive, None that it was conclusive."""
+    """Count a scan; ``reason`` says why it was inconclusive, None that it was conclusive.
+
+    A site that waits for a person was not scanned: that is recorded as the reason, and counted as no scan.
+    """
     row = await _lock_site(session, site)
+    if reason == WAITS_FOR_PERSON:
+        await session.run(_CHANGE, {"last_reason": reason, "site": site})
+        return
     now = session.clock.now()
     good = reason is None and trusted
     changes = {

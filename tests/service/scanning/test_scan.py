@@ -622,3 +622,19 @@ def test_a_worker_without_sites_marks_no_user_as_scanned(house, town):
     town.opens("Seekfolk", Folk([HERS]))
     house.advance(hours=1)
     assert house.statuses(juniper) == {"r1": "discovered"}
+
+
+def test_a_site_that_waits_for_a_person_gets_no_request(house, town):
+    """Its scan is neither failed nor an absence, and an absence that is due is not scanned for either."""
+    site, juniper = scanned(house, town)
+    site.cards.clear()
+    house.advance(days=7)
+    assert [row.absences for row in house.rows()] == [1]
+    town.requests.clear()
+    house.has(definition(search={"method": "person"}))
+    house.advance(days=30)
+    assert town.requests == []
+    assert house.statuses(juniper) == {"r1": "discovered"}
+    assert [(row.absences, row.due_at) for row in house.rows()] == [(1, None)]
+    health = house.health()["Seekfolk"]
+    assert (health.scans, health.inconclusive_scans, health.last_reason) == (2, 0, "waits for a person")

@@ -64,6 +64,16 @@ def test_a_definition_is_read_with_its_defaults():
             "removal.method: should be 'form', 'email' or 'manual'",
         ),
         (edited("  method: manual", "  also_removes: []"), 17, "removal.method is missing"),
+        (
+            edited("  url:", "  method: person\n  url:").replace("method: manual", "method: form"),
+            19,
+            "removal.method form sends requests to a site whose search.method is person",
+        ),
+        (
+            edited("  url:", "  method: person\n  answer: json\n  url:"),
+            9,
+            "search.answer of a saved page is html",
+        ),
         (edited("guide: A free directory.\n", ""), 1, "guide is missing"),
         (edited("guide: A free", "guide: 7\nguide: A free"), 3, "guide is repeated"),
         (edited("  url:", "  answer: html\n  answer: json\n  url:"), 9, "search.answer is repeated"),
