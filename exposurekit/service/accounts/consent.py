@@ -64,6 +64,11 @@ async def in_force(session: Session, user_id: int) -> Row[Any] | None:
     return await session.first(_GRANT, {"user_id": user_id})
 
 
+async def scannable(session: Session) -> list[int]:
+    """Return the ids of the users who may be scanned."""
+    return [row.id for row in await session.all(_SCANNABLE)]
+
+
 async def counts(session: Session) -> dict[str, int]:
     """Count users: registered, active, with consent, and those who may be scanned."""
     [row] = await session.all(_COUNTS)
@@ -154,6 +159,7 @@ _GRANT = _in_force(bindparam("user_id")).with_only_columns(consents.c.granted_at
 _LAST_EVENT, _IN_FORCE = _last_event(bindparam("user_id")), _in_force(bindparam("user_id"))
 _is_active = _last_event(users.c.id).scalar_subquery() == ACTIVATED
 _has_consent = _in_force(users.c.id).exists()
+_SCANNABLE = select(users.c.id).where(_is_active, _has_consent).order_by(users.c.id)
 _COUNTS = select(
     func.count().label("registered"),
     func.count().filter(_is_active).label("active"),
