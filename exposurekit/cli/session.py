@@ -1,7 +1,7 @@
 """The service's database, site definitions and mailbox, as a command's options name them."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import wraps
@@ -107,6 +107,26 @@ def mail_settings(file: Path | None) -> Any:
         return settings.load(file)
     default = paths.config_dir() / "mail.yaml"
     return settings.load(default) if default.is_file() else None
+
+
+def saved_pages(site: Any, files: Sequence[Path]) -> list[Any]:
+    """Read saved pages; errors number them, since a file's name often contains the person's."""
+    from exposurekit.service.scanning import saved_pages as pages
+
+    def content(number: int, file: Path) -> bytes:
+        try:
+            with file.open("rb") as opened:
+                return opened.read(pages.FILE_BYTES_MAX + 1)
+        except OSError as error:
+            raise ConfigurationError(f"page {number}: cannot be read: {error.strerror}") from None
+
+    def page(number: int, file: Path) -> Any:
+        try:
+            return pages.read(site, content(number, file))
+        except pages.UnusablePage as error:
+            raise pages.UnusablePage(f"page {number}: {error}") from None
+
+    return [page(number, file) for number, file in enumerate(files, 1)]
 
 
 def _audited(change: Change[T]) -> Task[T]:

@@ -19,10 +19,11 @@ from exposurekit.cli.options import json_option, mail_option, sites_option
 from exposurekit.cli.sections import Group
 from exposurekit.cli.service import NO_SCANS, site_health
 from exposurekit.cli.session import ServiceDatabase, service_options
-from exposurekit.errors import ConfigurationError
+from exposurekit.errors import ConfigurationError, InvalidArgument
 from exposurekit.text.sanitize import plain
 
 NO_CONTROL = "controls.listed is missing, so the check cannot tell whether the site finds anybody"
+NO_PAGE = "search.method is person: save the results for controls.listed in a browser, and check them with --page FILE"
 NOT_LISTED = (
     "the person of controls.listed is not listed: correct the search or the selectors, or name another person"
 )
@@ -81,6 +82,14 @@ def sites() -> None:
     multiple=True,
     help="Allow requests to this network though it is not public, such as 127.0.0.0/8: for sites in a test network.",
 )
+@click.option(
+    "--page",
+    "pages",
+    metavar="PAGE",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Check this saved page of the known person instead of the site; repeat for several.",
+)
 @mail_option
 @json_option
 def sites_check(
@@ -88,6 +97,7 @@ def sites_check(
     files: tuple[Path, ...],
     offline: bool,
     networks: tuple[str, ...],
+    pages: tuple[Path, ...],
     mail_file: Path | None,
     as_json: bool,
 ) -> None:
@@ -98,9 +108,10 @@ def sites_check(
 
     Example: exposurekit sites check sites/seekfolk.yaml
     """
-    checks = asyncio.run(
-        _check_files(files, networks, mail=session.mail_settings(mail_file), offline=offline)
-    )
+    if pages and len(files) > 1:
+        raise click.UsageError("--page is for one definition")
+    mail = session.mail_settings(mail_file)
+    checks = asyncio.run(_check_files(files, networks, pages, mail=mail, offline=offline))
     if as_json:
         output.print_json([one.as_dict() for one in checks])
     else:
@@ -142,7 +153,7 @@ def sites_health(*, database: ServiceDatabase, as_json: bool) -> None:
 
 
 async def _check_files(
-    files: Iterable[Path], networks: tuple[str, ...], *, mail: Any, offline: bool
+    files: Iterable[Path], networks: tuple[str, ...], pages: tuple[Path, ...], *, mail: Any, offline: bool
 ) -> list[SiteCheck]:
     from exposurekit.service.clock import Clock
     from exposurekit.service.http.client import HttpClient
@@ -156,13 +167,13 @@ async def _check_files(
         database = await Database(url, vault=Vault(Vault.generate_key()), clock=Clock()).open()
         try:
             fetcher = None if offline else PoliteFetcher(http, database)
-            return [await _check(file, fetcher, mail=mail) for file in files]
+            return [await _check(file, fetcher, pages, mail=mail) for file in files]
         finally:
             await http.close()
             await database.close()
 
 
-async def _check(file: Path, fetcher: Any, *, mail: Any) -> SiteCheck:
+async def _check(file: Path, fetcher: Any, pages: tuple[Path, ...], *, mail: Any) -> SiteCheck:
     from exposurekit.service.mail.settings import supports
     from exposurekit.service.sites import loader
 
@@ -171,10 +182,16 @@ async def _check(file: Path, fetcher: Any, *, mail: Any) -> SiteCheck:
     except ConfigurationError as error:
         return SiteCheck(str(file), problems=tuple(str(error).splitlines()))
     problems: tuple[str, ...] = () if supports(mail, site) else (NO_MAILBOX if mail is None else NO_SMTP,)
-    if fetcher is None:
-        return SiteCheck(str(file), site.name, problems, tuple(_mail_notes(site)))
-    problems += await _link_problems(site, fetcher)
-    check = await _run_controls(file, site, fetcher)
+    if fetcher is not None:
+        problems += await _link_problems(site, fetcher)
+    if pages:
+        check = _check_pages(file, site, pages)
+    elif fetcher is None:
+        check = SiteCheck(str(file), site.name)
+    elif site.search.method == "person":
+        check = SiteCheck(str(file), site.name, notes=(NO_PAGE,))
+    else:
+        check = await _run_controls(file, site, fetcher)
     return replace(check, problems=problems + check.problems, notes=(*_mail_notes(site), *check.notes))
 
 
@@ -222,6 +239,22 @@ async def _run_controls(file: Path, site: Any, fetcher: Any) -> SiteCheck:
     return SiteCheck(str(file), site.name, tuple(dict.fromkeys(problems)), notes)
 
 
+def _check_pages(file: Path, site: Any, pages: tuple[Path, ...]) -> SiteCheck:
+    """Check saved pages of the control person; they say nothing of an invented one."""
+    from exposurekit.service.scanning import matching
+
+    listed = site.controls.listed
+    if listed is None:
+        return SiteCheck(str(file), site.name, notes=(NO_CONTROL,))
+    try:
+        saved = session.saved_pages(site, pages)
+    except (ConfigurationError, InvalidArgument) as error:
+        return SiteCheck(str(file), site.name, problems=(str(error),))
+    listings = [listing for page in saved for listing in page.result.listings]
+    is_listed = any(matching.name_fits(listed.subject(), listing) for listing in listings)
+    return SiteCheck(str(file), site.name, problems=() if is_listed else (NOT_LISTED,))
+
+
 def _explain(reason: str | None) -> str:
     return _EXPLANATIONS.get(reason, reason) if reason else ""
 
@@ -233,5 +266,5 @@ def _print_check(check: SiteCheck, *, offline: bool) -> None:
     for note in check.notes:
         click.echo(plain(f"{check.file}: {check.site}: {note}"), err=True)
     if not check.problems:
-        outcome = "is valid" if offline else "works"
+        outcome = "is valid" if offline or NO_PAGE in check.notes else "works"
         click.echo(plain(f"ok: {check.file}: {check.site} {outcome}."))

@@ -1,4 +1,4 @@
-"""`exposurekit users`: consent, activation, candidates and deletion of one person."""
+"""`exposurekit users`: consent, activation, saved pages, candidates and deletion of one person."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,12 +15,13 @@ from exposurekit.text.sanitize import plain
 if TYPE_CHECKING:
     from exposurekit.service.audit import Action
 
+_COMPLETE = "Save every page of the search as MHTML, which contains its address, and give all of them."
 _user_argument = click.argument("user_id", metavar="ID", type=ID)
 
 
 @click.group(cls=Group)
 def users() -> None:
-    """Manage one person: consent, activation, candidates, purge."""
+    """Manage one person: consent, saved pages, candidates, purge."""
 
 
 @users.command("consent")
@@ -135,6 +136,85 @@ def users_purge(*, user_id: int, yes: bool, database: ServiceDatabase) -> None:
             "PostgreSQL until the next VACUUM.",
             err=True,
         )
+
+
+@users.command("queue")
+@click.argument("user_id", metavar="[ID]", type=ID, required=False)
+@limit_option
+@sites_option
+@service_options
+@json_option
+def users_queue(
+    *,
+    user_id: int | None,
+    limit: int,
+    sites_directory: Path | None,
+    database: ServiceDatabase,
+    as_json: bool,
+) -> None:
+    """List the searches to open in a browser and save.
+
+    For one person or everyone, on sites whose search.method is person; those never saved come first. The output
+    contains personal data: names and places in the addresses.
+
+    Example: exposurekit users queue --sites ./sites
+    """
+    from exposurekit.service.scanning import saved_pages
+
+    sites = list(session.definitions(sites_directory).values())
+    entries = database.read(lambda db: saved_pages.queue(db, sites, user_id=user_id, limit=limit))
+    rows = [output.fields(one, "user_id", "site", "last_saved_at", "address") for one in entries]
+    output.print_rows(rows, as_json=as_json, none="No search waits for a person.")
+
+
+@users.command("scan")
+@_user_argument
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--site", "site_name", metavar="NAME", required=True, help="The site whose results these are.")
+@sites_option
+@service_options
+@json_option
+def users_scan(
+    *,
+    user_id: int,
+    files: tuple[Path, ...],
+    site_name: str,
+    sites_directory: Path | None,
+    database: ServiceDatabase,
+    as_json: bool,
+) -> None:
+    """Scan saved pages of a site's results for a person.
+
+    The files are HTML, or MHTML as Chromium saves a page. Give all pages of a search: otherwise no absence counts. No
+    request is sent.
+
+    Example: exposurekit users scan 12 --site Seekfolk one.mhtml two.mhtml
+    """
+    from exposurekit.service.audit import Action
+    from exposurekit.service.scanning import saved_pages
+
+    definitions = session.definitions(sites_directory)
+    if (site := definitions.get(site_name)) is None:
+        raise click.UsageError(
+            "there is no definition of this site: check --site, and name its directory with --sites"
+        )
+    pages = session.saved_pages(site, files)
+
+    async def scan(db: Any) -> tuple[Any, "Action"]:
+        result = await saved_pages.scan_saved(db, user_id, site, pages)
+        counts = {"pages": len(pages), "new_records": result.new_records, "removed": result.removed}
+        return result, Action(saved_pages.SCAN_COMMAND, f"user {user_id}", {"site": site.name} | counts)
+
+    result = database.write(scan)
+    if as_json:
+        output.print_json(result.as_dict())
+        return
+    click.echo(
+        f"{plain(site.name)}, {user_id}: {result.listings} listings on the pages, {result.new_records} new records, "
+        f"{result.records_on_pages} records confirmed, {result.absences} absences counted, {result.removed} removed."
+    )
+    if result.incomplete:
+        click.echo(f"No absence counts: {result.incomplete}. {_COMPLETE}", err=True)
 
 
 @users.command("candidates")

@@ -12,7 +12,16 @@ from exposurekit.charts.theme import INK, MIME, PAPER
 from exposurekit.errors import MissingColumns
 
 # Without a chart of the same name: they make tables for other questions, or are a list.
-NOT_DRAWN = {"counts", "diff", "diff_by_site", "diff_counts", "failed_removals", "is_open", "on_file", "stale"}
+NOT_DRAWN = {
+    "counts",
+    "diff",
+    "diff_by_site",
+    "diff_counts",
+    "failed_removals",
+    "is_open",
+    "on_file",
+    "stale",
+}
 QUESTIONS = {name for name in analysis.__all__ if inspect.isfunction(getattr(analysis, name))} - NOT_DRAWN
 
 

@@ -18,6 +18,18 @@ from exposurekit.service.findings.candidates import Assessment
 from exposurekit.service.findings.findings import discover_link
 from exposurekit.service.storage import tables
 
+SITE_FILE = """\
+name: Seekfolk
+guide: A free directory.
+opt_out_procedure: [Open the form.]
+opt_out_url: https://seekfolk.example/opt-out
+search:
+  url: https://seekfolk.example/search
+  fields: {name: "{first_name} {last_name}"}
+  no_results: Nobody of that name
+listings: {item: li, name: h2, reference_id: "@id"}
+removal: {method: manual}
+"""
 HOOK = "https://93.184.216.34/hook"
 CHANGES = {
     *(
@@ -33,6 +45,7 @@ CHANGES = {
         "users deactivate",
         "users purge",
         "users reject",
+        "users scan",
         "users withdraw",
         "webhooks replay",
         "mail approve",
@@ -41,7 +54,7 @@ CHANGES = {
 }
 READS = {
     *("integrator list", "service status", "service audit show", "service audit verify", "sites health"),
-    *("users candidates", "webhooks list", "mail list", "mail show", "mail emails"),
+    *("users candidates", "users queue", "webhooks list", "mail list", "mail show", "mail emails"),
     *("mail preview", "mail complaint"),
 }
 PROCESSES = {"serve", "worker"}
@@ -91,6 +104,8 @@ def test_each_change_is_recorded_once_with_ids_only(operator):
 
     run("integrator", "add", "acme", "--attested-by", "Jo Attester")
     operator.work(_register)
+    (operator.directory / "seekfolk.yaml").write_text(SITE_FILE)
+    (operator.directory / "Canarsson.html").write_text("<html>Jane Doe: Nobody of that name</html>")
     for words in (
         ("integrator", "attest", "acme", "--revoke"),
         ("integrator", "set-quota", "acme", "500"),
@@ -100,6 +115,7 @@ def test_each_change_is_recorded_once_with_ids_only(operator):
         ("users", "activate", "1"),
         ("users", "accept", "1"),
         ("users", "reject", "2"),
+        ("users", "scan", "1", "--site", "Seekfolk", "--sites", ".", "Canarsson.html"),
         ("webhooks", "replay", "msg_1"),
         ("webhooks", "replay", "--all"),
         ("mail", "discard", "--all"),
@@ -116,7 +132,7 @@ def test_each_change_is_recorded_once_with_ids_only(operator):
         ok(operator.here(*words.split()))
     log = shown(operator)
     entries = [(one["command"], one["target"], one["details"]) for one in log["entries"]]
-    checked = entries[15][2].pop("checked")
+    checked = entries[16][2].pop("checked")
     assert checked > 0
     assert entries == [
         ("integrator add", "integrator 1", {"attested": True}),
@@ -128,6 +144,7 @@ def test_each_change_is_recorded_once_with_ids_only(operator):
         ("users activate", "user 1", {}),
         ("users accept", "user 1", {"candidate": 1, "record": 1}),
         ("users reject", "user 1", {"candidate": 2}),
+        ("users scan", "user 1", {"site": "Seekfolk", "pages": 1, "new_records": 0, "removed": 0}),
         ("webhooks replay", None, {"webhook_ids": ["msg_1"]}),
         ("webhooks replay", None, {"deliveries": 1}),
         ("mail discard", None, {"messages": 0}),

@@ -1,0 +1,138 @@
+"""The commands that list searches for a person to open, and scan the pages that they saved."""
+
+import json
+import re
+import textwrap
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from support.shell import error_of
+
+import exposurekit
+from exposurekit.contract.inputs import AddressItem, EmailItem
+from exposurekit.service.accounts import integrators, users
+from exposurekit.service.findings import findings
+
+MANUAL = (Path(exposurekit.__file__).parent / "service" / "README.md").read_text()
+SECTION = MANUAL.partition("## Saved pages\n")[2].partition("\n## ")[0]
+SEARCH = textwrap.dedent(re.search(r"```yaml\n(.*?)```", SECTION, re.DOTALL)[1])
+DEFINITION = f"""\
+name: Seekfolk
+guide: A free directory.
+opt_out_procedure: [Open the form.]
+opt_out_url: https://seekfolk.example/opt-out
+{SEARCH.rstrip()}
+  next: a.next@href
+  blocked: Are you a robot?
+listings: {{item: li, name: h2, reference_id: "@id", locations: .town, emails: .email}}
+controls: {{listed: {{first_name: Jane, last_name: Doe}}}}
+removal: {{method: manual}}
+"""
+COMMANDS = re.findall(r"^ +(exposurekit .+)", SECTION, re.MULTILINE)
+LISTED = "<li id=r7><h2>Jane Doe</h2><i class=town>Oakmere, CA</i><i class=email>jane@example.com</i></li>"
+ADDRESS = "https://seekfolk.example/search?name=Jane+Doe&state=CA"
+
+
+def saved(text, address=ADDRESS):
+    """A page as Chromium saves it as a single file."""
+    lines = [
+        *("From: <Saved by Blink>", f"Snapshot-Content-Location: {address}"),
+        'Content-Type: multipart/related; type="text/html"; boundary="--a1"',
+        *("", "", "----a1", "Content-Type: text/html", f"Content-Location: {address}", ""),
+        *(f"<html><body>{text}</body></html>", "----a1--", ""),
+    ]
+    return "\r\n".join(lines)
+
+
+@pytest.fixture
+def jane(operator):
+    """The id of Jane, who may be scanned; a directory has a site whose search a person opens."""
+
+    async def register(work):
+        await integrators.add(work, "globex", attested_by="Jo Doe")
+        globex = await integrators.find(work, "globex")
+        address = AddressItem(city="Oakmere", state="CA", address1="", address2="", zip="")
+        items = {"addresses": [address], "emails": [EmailItem(address="jane@example.com")]}
+        return (await users.create(work, globex.id, {"first_name": "Jane", "last_name": "Doe"} | items)).id
+
+    assert operator.here("integrator", "add", "acme", "--no-attestation").returncode == 0
+    (operator.directory / "sites").mkdir()
+    (operator.directory / "sites" / "seekfolk.yaml").write_text(DEFINITION)
+    return operator.work(register)
+
+
+def written(operator, *texts):
+    for name, text in zip(("one.mhtml", "two.mhtml"), texts, strict=False):
+        (operator.directory / name).write_text(text, newline="")
+
+
+def run(operator, command, user_id):
+    return operator.here(*command.replace(" 12 ", f" {user_id} ").split()[1:])
+
+
+def test_the_steps_of_the_manual_scan_a_saved_page(operator, jane):
+    queue, scan = COMMANDS
+    listed = json.loads(run(operator, f"{queue} --json", jane).stdout)
+    assert listed == [{"user_id": jane, "site": "Seekfolk", "last_saved_at": None, "address": ADDRESS}]
+    following = saved(f'{LISTED}<a class=next href="{ADDRESS}&amp;page=2">more</a>')
+    written(operator, following, saved("<li id=r9><h2>Jane Other</h2></li>", f"{ADDRESS}&page=2"))
+    done = run(operator, scan, jane)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == (
+        f"Seekfolk, {jane}: 2 listings on the pages, 1 new records, 0 records confirmed, 0 absences counted, 0 removed.\n"
+    )
+    [listed] = json.loads(run(operator, f"{queue} --json", jane).stdout)
+    assert datetime.now(UTC) - datetime.fromisoformat(listed["last_saved_at"]) < timedelta(minutes=5)
+    [record] = operator.work(lambda work: findings.list_records(work, jane))
+    assert (record["record"]["reference_id"], record["record"]["status"]) == ("r7", "discovered")
+    done = operator.here(*scan.replace(" 12 ", f" {jane} ").replace("two.mhtml", "--json").split()[1:])
+    assert json.loads(done.stdout)["incomplete"] == "pages are missing"
+
+
+@pytest.mark.parametrize(
+    ("texts", "error"),
+    [
+        ([saved(LISTED)], "Error: page 2: cannot be read: No such file or directory"),
+        (
+            [saved(LISTED), saved("Are you a robot?")],
+            (
+                "Error: page 2: the page is the site's bot check and not its results. Pass it in your browser, then save the "
+                "results"
+            ),
+        ),
+        (
+            [saved(LISTED), saved(LISTED, ADDRESS.replace("Jane", "John"))],
+            (
+                "Error: page 2: it does not show the results of a search for this person. Open the address that `exposurekit "
+                "users queue` lists, and save that page"
+            ),
+        ),
+    ],
+    ids=["no file", "bot check", "another person"],
+)
+def test_a_refused_page_is_named_by_its_number(operator, jane, texts, error):
+    """The name of a file often contains the person's."""
+    written(operator, *texts)
+    refused = run(operator, COMMANDS[1], jane)
+    assert (refused.returncode, refused.stdout, error_of(refused)) == (1, "", error)
+    assert operator.work(lambda work: findings.list_records(work, jane)) == []
+
+
+def test_a_site_without_a_definition_is_a_usage_error(operator, jane):
+    wrong = run(operator, COMMANDS[1].replace("Seekfolk", "Nosyfolk"), jane)
+    assert wrong.returncode == 2
+    assert "there is no definition of this site" in wrong.stderr
+
+
+def test_pages_of_the_control_check_a_definition(operator, jane):
+    file = "sites/seekfolk.yaml"
+    unsaved = operator.here("sites", "check", file)
+    assert (unsaved.returncode, unsaved.stdout) == (0, f"ok: {file}: Seekfolk is valid.\n")
+    assert "check them with --page FILE" in error_of(unsaved)
+    written(operator, saved(LISTED), saved("Nobody of that name"))
+    works = operator.here("sites", "check", file, "--page", "one.mhtml")
+    assert (works.returncode, works.stdout) == (0, f"ok: {file}: Seekfolk works.\n")
+    fails = operator.here("sites", "check", file, "--page", "two.mhtml")
+    assert (fails.returncode, "is not listed" in error_of(fails)) == (1, True)
+    assert operator.here("sites", "check", file, file, "--page", "one.mhtml").returncode == 2
