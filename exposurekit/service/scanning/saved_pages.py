@@ -306,7 +306,7 @@ def _is_in_text(query: Query, text: str) -> bool:
 
 def _is_complete(site: Definition, pages: Sequence[SavedPage]) -> bool:
     """Return whether the pages of one search are all of them: the first one, and each that another links to."""
-    if any(page.result.outcome == "no results" for page in pages) or not site.search.next:
+    if not site.search.next:
         return True
     addresses = {_comparable(page.address) for page in pages if page.address}
     following = [page.result.next for page in pages if page.result.next]

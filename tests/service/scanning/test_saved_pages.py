@@ -126,6 +126,7 @@ def test_absences_count_if_all_pages_of_a_search_are_saved(house, juniper):
         [second],
         [first, paged(3, SOMEBODY)],
         [first, first],
+        [mhtml(nobody(), f"{ADDRESS}&page=9")],  # beyond the last page
         [html(results_page(Card("r9", locations=("Elsewhere, NV",))))],
     ]
     for pages in incomplete:
