@@ -202,7 +202,7 @@ def users_scan(
 
     async def scan(db: Any) -> tuple[Any, "Action"]:
         result = await saved_pages.scan_saved(db, user_id, site, pages)
-        counts = {"pages": len(pages), "new_records": result.new_records, "removed": result.removed}
+        counts = {"pages": len(pages), "discovered": result.discovered, "removed": result.removed}
         return result, Action(saved_pages.SCAN_COMMAND, f"user {user_id}", {"site": site.name} | counts)
 
     result = database.write(scan)
@@ -210,8 +210,9 @@ def users_scan(
         output.print_json(result.as_dict())
         return
     click.echo(
-        f"{plain(site.name)}, {user_id}: {result.listings} listings on the pages, {result.new_records} new records, "
-        f"{result.records_on_pages} records confirmed, {result.absences} absences counted, {result.removed} removed."
+        f"{plain(site.name)}, person {user_id}: listings {result.listings}, records discovered {result.discovered}, "
+        f"confirmed {result.confirmed}, missing {result.missing}, absences counted {result.absences}, "
+        f"removed {result.removed}."
     )
     if result.incomplete:
         click.echo(f"No absence counts: {result.incomplete}. {_COMPLETE}", err=True)

@@ -144,7 +144,7 @@ def test_each_change_is_recorded_once_with_ids_only(operator):
         ("users activate", "user 1", {}),
         ("users accept", "user 1", {"candidate": 1, "record": 1}),
         ("users reject", "user 1", {"candidate": 2}),
-        ("users scan", "user 1", {"site": "Seekfolk", "pages": 1, "new_records": 0, "removed": 0}),
+        ("users scan", "user 1", {"site": "Seekfolk", "pages": 1, "discovered": 0, "removed": 0}),
         ("webhooks replay", None, {"webhook_ids": ["msg_1"]}),
         ("webhooks replay", None, {"deliveries": 1}),
         ("mail discard", None, {"messages": 0}),

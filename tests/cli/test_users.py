@@ -80,7 +80,7 @@ def test_the_steps_of_the_manual_scan_a_saved_page(operator, jane):
     done = run(operator, scan, jane)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == (
-        f"Seekfolk, {jane}: 2 listings on the pages, 1 new records, 0 records confirmed, 0 absences counted, 0 removed.\n"
+        f"Seekfolk, person {jane}: listings 2, records discovered 1, confirmed 0, missing 0, absences counted 0, removed 0.\n"
     )
     [listed] = json.loads(run(operator, f"{queue} --json", jane).stdout)
     assert datetime.now(UTC) - datetime.fromisoformat(listed["last_saved_at"]) < timedelta(minutes=5)

@@ -68,9 +68,10 @@ class SavedScan:
     """What a scan of saved pages changed; ``incomplete`` says why no absence counts, None that they count."""
 
     listings: int  # on the pages, of anybody
-    new_records: int
-    records_on_pages: int  # of the person's earlier records
-    absences: int  # counted by this scan
+    discovered: int  # records, new or listed again
+    confirmed: int  # earlier records that are on the pages
+    missing: int  # earlier records that are not
+    absences: int  # that count: one a day, from complete results of the search that found the record
     removed: int
     incomplete: str | None
 
@@ -166,10 +167,13 @@ async def scan_saved(
     await save_result(session, user_id, site, result, matches)
     after = await _records(session, user_id, site)
     reference_ids = {listing.reference_id for listing in result.listings}
+    confirmed = sum(listing.reference_id in reference_ids for listing in previous)
+    listed_again = sum(row.status == REMOVED != after[one].status for one, row in before.items())
     return SavedScan(
         listings=len(result.listings),
-        new_records=len(after.keys() - before.keys()),
-        records_on_pages=sum(listing.reference_id in reference_ids for listing in previous),
+        discovered=len(after.keys() - before.keys()) + listed_again,
+        confirmed=confirmed,
+        missing=len(previous) - confirmed,
         absences=sum(after[one].absences > row.absences for one, row in before.items()),
         removed=sum(row.status != REMOVED == after[one].status for one, row in before.items()),
         incomplete=result.inconclusive,
@@ -289,14 +293,17 @@ def _words(markup: str) -> str:
 def _query_index(site: Definition, queries: Sequence[Query], page: SavedPage) -> int | None:
     """Return which of the person's queries a page is the result of; None: of none, or that is not clear."""
     parameters = _parameters(page.address)
-    if site.search.fields and site.search.fields.keys() <= parameters.keys():
-        return next((index for index, query in enumerate(queries) if _is_same(query, parameters)), None)
-    fits = [index for index, query in enumerate(queries) if _is_in_text(query, page.text)]
-    return fits[0] if len(fits) == 1 else None
+    is_whole = bool(site.search.fields) and site.search.fields.keys() <= parameters.keys()
+    fits = [
+        index
+        for index, query in enumerate(queries)
+        if _agrees(query, parameters) and (is_whole or _is_in_text(query, page.text))
+    ]
+    return fits[0] if len(fits) == 1 or (fits and is_whole) else None
 
 
-def _is_same(query: Query, parameters: Mapping[str, str]) -> bool:
-    return all(words(parameters[name]) == words(value) for name, value in query.items())
+def _agrees(query: Query, parameters: Mapping[str, str]) -> bool:
+    return all(words(parameters[name]) == words(value) for name, value in query.items() if name in parameters)
 
 
 def _is_in_text(query: Query, text: str) -> bool:
@@ -308,14 +315,10 @@ def _is_complete(site: Definition, pages: Sequence[SavedPage]) -> bool:
     """Return whether the pages of one search are all of them: the first one, and each that another links to."""
     if not site.search.next:
         return True
-    addresses = {_comparable(page.address) for page in pages if page.address}
-    following = [page.result.next for page in pages if page.result.next]
-    first = [page for page in pages if _is_first(site, page)]
-    return (
-        bool(first)
-        and all(_comparable(url) in addresses for url in following)
-        and len(following) == len(pages) - 1
-    )
+    by_address = {_comparable(page.address): page for page in pages if page.address}
+    following = {_comparable(page.result.next) for page in pages if page.result.next}
+    has_first = any(_is_first(site, page) for page in pages)
+    return has_first and following <= by_address.keys() and len(following) == len(by_address) - 1
 
 
 def _is_first(site: Definition, page: SavedPage) -> bool:

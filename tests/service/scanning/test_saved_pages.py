@@ -71,11 +71,11 @@ def juniper(house, town):
 def test_a_listing_is_discovered_on_a_saved_page(house, town, juniper, saved):
     """Get user shows the record, with an alert, as after a scan."""
     result = scan(house, juniper, saved(results_page(HERS, SOMEBODY)))
-    assert (result.listings, result.new_records, result.absences) == (2, 1, 0)
+    assert (result.listings, result.discovered, result.absences) == (2, 1, 0)
     [record] = house.get(juniper)["user"]["records"]
     assert (record["reference_id"], record["status"]) == ("r1", "discovered")
     assert house.alert_titles(juniper) == ["New record"]
-    assert scan(house, juniper, saved(results_page(HERS))).records_on_pages == 1
+    assert scan(house, juniper, saved(results_page(HERS))).confirmed == 1
     assert house.statuses(juniper) == {"r1": "discovered"}
     assert town.requests == []
 
@@ -88,16 +88,19 @@ def test_two_absences_on_different_days_remove_a_record(house, town, juniper, sa
     house.work(lambda work: submit_removal(work, row.id, SITE.site(Subject(names=()))))
     assert scan(house, juniper, saved(nobody())).absences == 1
     house.advance(hours=9)
-    assert scan(house, juniper, saved(nobody())).absences == 0
+    second = scan(house, juniper, saved(nobody()))
+    assert (second.missing, second.absences) == (1, 0)
     assert house.statuses(juniper) == {"r1": "pending removal"}
     house.advance(days=3)
-    assert scan(house, juniper, saved(results_page(HERS))).records_on_pages == 1
+    assert scan(house, juniper, saved(results_page(HERS))).confirmed == 1
     assert house.rows()[0].absences == 0
     for removed in (0, 1):
         house.advance(days=1.5)
         assert scan(house, juniper, saved(results_page(SOMEBODY))).removed == removed
     assert house.get(juniper)["user"]["records"][0]["status"] == "removed"
-    assert house.alert_titles(juniper) == ["New record", "Opt-out submitted", "Removal verified"]
+    assert scan(house, juniper, saved(results_page(HERS))).discovered == 1
+    titles = ["New record", "Opt-out submitted", "Removal verified", "Listed again"]
+    assert house.alert_titles(juniper) == titles
     assert town.requests == []
 
 
@@ -133,7 +136,7 @@ def test_absences_count_if_all_pages_of_a_search_are_saved(house, juniper):
         result = scan(house, juniper, *pages)
         assert (result.incomplete, result.absences) == ("pages are missing", 0)
     assert house.rows()[0].absences == 0
-    assert scan(house, juniper, second, first).absences == 1
+    assert scan(house, juniper, second, first, first).absences == 1
 
 
 def test_a_listing_counts_as_absent_from_its_own_search_only(house, juniper):
@@ -149,6 +152,13 @@ OTHERS = "http://seekfolk.example/search?first=Somebody&last=Otherwick"
 REFUSED = {
     "another person": (mhtml(nobody(), OTHERS), "does not show the results of a search for this person"),
     "another person's listings": (html(results_page(SOMEBODY)), "search for this person"),
+    "another first name": (
+        mhtml(
+            html(b"Juniper Quillfeather: " + nobody().body),
+            ADDRESS.partition("&")[0].replace("Juniper", "John"),
+        ),
+        "search for this person",
+    ),
     "nobody in particular": (html(nobody()), "search for this person"),
     "bot check": (mhtml(results_page(HERS, beside=BLOCKED)), "the site's bot check"),
     "another site": (
@@ -188,7 +198,7 @@ def test_a_site_of_any_method_can_be_saved(house, town):
     site = definition(removal=by_form())
     house.has(site)
     juniper = house.juniper()
-    assert scan(house, juniper, mhtml(results_page(HERS)), site=site).new_records == 1
+    assert scan(house, juniper, mhtml(results_page(HERS)), site=site).discovered == 1
 
 
 @pytest.mark.parametrize(
