@@ -82,6 +82,7 @@ ENTRY_POINTS = {
         "service.api.openapi",
         "service.api.parameters",
         "service.sites.definition",
+        "service.sites.duckduckgo",
         "service.sites.loader",
         "service.mail.settings",
         "sandbox.world.data_files",

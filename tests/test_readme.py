@@ -48,6 +48,7 @@ def blocks(kind):
 PYTHON, YAML, IPYTHON = blocks("python"), blocks("yaml"), blocks("ipython")
 SHELL = [line for block in blocks("sh") for line in block.splitlines()]
 [SITE] = [block for block in YAML if "listings:" in block]
+[BROKER] = blocks("json")
 [RULES] = [block for block in YAML if "send_to:" in block]
 MAILBOX, MAIL = (block for block in YAML if "imap:" in block)  # without and with a server for sending
 OPT_OUTS = [block for block in YAML if "confirm:" in block or "method: email" in block]
@@ -86,6 +87,7 @@ def working_directory(demo, monkeypatch, tmp_path):
     shutil.copytree(demo.history.path, tmp_path / "exposure-history")
     (tmp_path / "sites").mkdir()
     (tmp_path / "sites" / "seekfolk.yaml").write_text(SITE)
+    (tmp_path / "seekfolk.example.json").write_text(BROKER)
     return tmp_path
 
 
@@ -275,6 +277,16 @@ def test_the_mail_settings_and_opt_outs_are_valid(tmp_path):
     assert len(OPT_OUTS) == 2
     assert all(supports(settings, parsed(f"{before}{text}\n{rest}")) for text in OPT_OUTS)
     assert not any(supports(None, parsed(f"{before}{text}\n{rest}")) for text in OPT_OUTS)
+
+
+def test_the_broker_file_becomes_a_draft(tmp_path):
+    from exposurekit.service.sites.import_formats import read
+
+    file = tmp_path / "seekfolk.example.json"
+    file.write_text(BROKER)
+    [draft] = read(file)
+    assert (draft.name, draft.method, draft.to_write) == ("Seekfolk", "manual", ())
+    assert [one.field for one in draft.lost] == ["scan.navigate.url age", "optOut.selectors"]
 
 
 def test_the_rules_are_valid():

@@ -1,4 +1,4 @@
-"""`exposurekit sites`: check site definitions against the sites, list them, and show site health.
+"""`exposurekit sites`: import site definitions, check them against the sites, list them, and show site health.
 
 A check sends no opt-outs; it searches only for the site's known person and for an invented one.
 """
@@ -31,6 +31,7 @@ LISTS_ANYBODY = "an invented person is listed: scans of a site that lists anybod
 NO_MAILBOX = "an opt-out by mail needs a mailbox, and none is configured: name its settings with --mail"
 NO_SMTP = "removal.email needs a server for sending: add the block smtp to the settings of the mailbox"
 OTHER_HOST = "removal.confirm.link_host is a host of neither removal.url nor removal.confirm.from: compare it with a real message"
+TO_WRITE = "is a placeholder of a draft: write it"
 # Reasons of an inconclusive scan in an operator's words; others explain themselves.
 _EXPLANATIONS = {
     "blocked": "the site blocks requests",
@@ -63,7 +64,7 @@ class SiteCheck:
 
 @click.group(cls=Group)
 def sites() -> None:
-    """Check and list site definitions; show the health of sites."""
+    """Import, check and list site definitions; show site health."""
 
 
 @sites.command("check")
@@ -118,6 +119,47 @@ def sites_check(
         for one in checks:
             _print_check(one, offline=offline)
     if any(one.problems for one in checks):
+        sys.exit(1)
+
+
+@sites.command("import")
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option(
+    "--out",
+    "directory",
+    metavar="DIR",
+    required=True,
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Write the drafts into this directory, one YAML file per site.",
+)
+@click.option("--force", is_flag=True, help="Replace drafts that exist.")
+@json_option
+def sites_import(*, files: tuple[Path, ...], directory: Path, force: bool, as_json: bool) -> None:
+    """Turn files of other projects into drafts of site definitions.
+
+    Reads the broker files of DuckDuckGo's removal browser (JSON), California's data broker registry and other lists of
+    brokers with their opt-out addresses (CSV). A draft names its source, what you must write and what was lost. Exits
+    with 1 if a file could not be read or a draft was not written because its file exists.
+
+    Example: exposurekit sites import brokers/seekfolk.example.json --out drafts
+    """
+    from exposurekit.service.sites import import_formats
+
+    results, problems = [], []
+    for file in files:
+        try:
+            results += import_formats.read(file)
+        except ConfigurationError as error:
+            problems.append(str(error))
+    sites = import_formats.save(results, directory, overwrite=force)
+    output.print_rows([_as_row(one, as_json=as_json) for one in sites], as_json=as_json, none="No drafts.")
+    for problem in problems:
+        click.echo(f"Error: {plain(problem)}", err=True)
+    if not as_json:
+        count = sum(one.file is not None for one in sites)
+        summary = f"{count} of {len(sites)} sites are drafted in {output.label_of(directory)}."
+        click.echo(f"{summary} Complete each draft, then run: exposurekit sites check FILE", err=True)
+    if problems or any(one.exists for one in sites):
         sys.exit(1)
 
 
@@ -176,15 +218,21 @@ async def _check_files(
 async def _check(file: Path, fetcher: Any, pages: tuple[Path, ...], *, mail: Any) -> SiteCheck:
     from exposurekit.service.mail.settings import supports
     from exposurekit.service.sites import loader
+    from exposurekit.service.sites.drafts import to_write
 
     try:
         site = loader.read(file)
     except ConfigurationError as error:
         return SiteCheck(str(file), problems=tuple(str(error).splitlines()))
     problems: tuple[str, ...] = () if supports(mail, site) else (NO_MAILBOX if mail is None else NO_SMTP,)
-    if fetcher is not None:
+    unwritten = tuple(f"{key} {TO_WRITE}" for key in to_write(site.model_dump()))
+    if fetcher is not None and not unwritten:
         problems += await _link_problems(site, fetcher)
-    if pages:
+    if unwritten and fetcher is None:
+        check = SiteCheck(str(file), site.name, notes=unwritten)
+    elif unwritten:
+        check = SiteCheck(str(file), site.name, unwritten)
+    elif pages:
         check = _check_pages(file, site, pages)
     elif fetcher is None:
         check = SiteCheck(str(file), site.name)
@@ -253,6 +301,12 @@ def _check_pages(file: Path, site: Any, pages: tuple[Path, ...]) -> SiteCheck:
     listings = [listing for page in saved for listing in page.result.listings]
     is_listed = any(matching.name_fits(listed.subject(), listing) for listing in listings)
     return SiteCheck(str(file), site.name, problems=() if is_listed else (NOT_LISTED,))
+
+
+def _as_row(site: Any, *, as_json: bool) -> dict[str, Any]:
+    lost = [output.fields(one, "field", "reason") if as_json else one.field for one in site.lost]
+    row = output.fields(site, "site", "file", "method", "to_write")
+    return row | {"lost": lost, "not_drafted": site.reason}
 
 
 def _explain(reason: str | None) -> str:

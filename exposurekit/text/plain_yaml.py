@@ -124,3 +124,14 @@ def _scalar(node: yaml.Node) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         raise InvalidYaml(node.start_mark.line + 1, "a number is not finite")
     return value
+
+
+def dump(value: Any) -> str:
+    """Return plain data as YAML that `read` returns as it was; keys keep their order.
+
+    >>> print(dump({"name": "no", "cities": ["Oakmere"]}), end="")
+    name: 'no'
+    cities:
+    - Oakmere
+    """
+    return str(yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=110))

@@ -145,6 +145,52 @@ def test_offline_files_are_read_without_requests(shell, word):
     assert all(line.startswith("Error: bad.yaml, line ") for line in lines)
 
 
+REGISTRY = """Data broker name:,Data broker primary website:,Data broker primary contact email address:
+Acme Data,https://acme.example,privacy@acme.example
+By Post,,post@acme.example
+"""
+
+
+def test_a_registry_becomes_drafts_and_a_table(shell):
+    (shell.directory / "registry.csv").write_text(REGISTRY)
+    run = shell.here("sites", "import", "registry.csv", "--out", "drafts")
+    assert run.returncode == 0
+    assert error_of(run).startswith("1 of 2 sites are drafted in drafts.")
+    headings, drafted, skipped = (re.split("  +", line) for line in run.stdout.splitlines())
+    assert headings == ["site", "file", "method", "to write", "lost", "not drafted"]
+    assert drafted[:3] == ["Acme Data", "acme-data.yaml", "manual"]
+    assert skipped == ["By Post", *"----", "line 3 has no web address"]
+    run = shell.here("sites", "check", "--offline", "drafts/acme-data.yaml")
+    assert (run.returncode, run.stdout) == (0, "ok: drafts/acme-data.yaml: Acme Data is valid.\n")
+
+
+def test_a_draft_is_not_tried_before_it_is_written(shell):
+    (shell.directory / "registry.csv").write_text(REGISTRY)
+    shell.here("sites", "import", "registry.csv", "--out", ".")
+    run = shell.here("sites", "check", "acme-data.yaml", "--json")
+    [check] = json.loads(run.stdout)
+    assert run.returncode == 1
+    assert "search.no_results is a placeholder of a draft: write it" in check["problems"]
+    assert len(check["problems"]) == 4
+
+
+def test_an_import_reports_unreadable_files_and_existing_drafts(shell):
+    (shell.directory / "registry.csv").write_text(REGISTRY)
+    (shell.directory / "bad\x1b.json").write_text("{}")
+    run = shell.here("sites", "import", "registry.csv", "bad\x1b.json", "none.csv", "--out", "a/b", "--json")
+    assert run.returncode == 1
+    known, unknown = run.stderr.splitlines()
+    assert known.startswith("Error: bad.json: is of no known format")
+    assert unknown == "Error: none.csv: cannot be read: No such file or directory"
+    assert json.loads(run.stdout)[0]["lost"] == [
+        {"field": "opt_out_url", "reason": "the row has none, so the website stands for it"}
+    ]
+    again = shell.here("sites", "import", "registry.csv", "--out", "a/b")
+    assert again.returncode == 1
+    assert "acme-data.yaml exists; --force replaces it" in again.stdout
+    assert shell.here("sites", "import", "registry.csv", "--out", "a/b", "--force").returncode == 0
+
+
 def test_the_sites_of_a_directory_are_listed(shell):
     written(shell, "http://seekfolk.example", "good", "changed")
     run = shell.here("sites", "list", "--sites", ".", "--json")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from exposurekit.text.plain_yaml import InvalidYaml, read
+from exposurekit.text.plain_yaml import InvalidYaml, dump, read
 
 TEXT = """\
 name: Seekfolk
@@ -26,6 +26,14 @@ def test_values_are_plain_and_dates_are_text():
         "sites": ["a", {"b": True}],
     }
     assert read("").value is None
+
+
+@pytest.mark.parametrize(
+    "text", ["no", "3", "1e3", "a: b", "# x", "- x", "&x", "*x", "!!x", "'", '"', "", "2026-11-13", "é\n"]
+)
+def test_a_text_that_is_written_is_read_as_it_was(text):
+    value = {text: [text, {"a": text}]}
+    assert read(dump(value)).value == value
 
 
 @pytest.mark.parametrize(
