@@ -32,7 +32,7 @@ class Source:
     """Where a draft comes from: the file, and the terms under which its content may be used."""
 
     origin: str
-    licence: str
+    terms: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Draft:
         comments = [
             "Draft of a site definition. Complete it, then try it with `exposurekit sites check`.",
             f"Source: {self.source.origin}",
-            f"License: {self.source.licence}",
+            f"License: {self.source.terms}",
             *(f"To write: {key}" for key in self.to_write),
             *(f"Lost: {text}" for text in lost),
         ]

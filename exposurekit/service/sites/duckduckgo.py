@@ -27,7 +27,7 @@ from exposurekit.service.sites.drafts import (
 )
 from exposurekit.service.sites.selectors import compiles, from_xpath, is_xpath
 
-LICENCE = "Apache-2.0, DuckDuckGo"
+LICENSE = "Apache-2.0, DuckDuckGo"
 _CONFIRM_DAYS_MAX = 365
 _MARK_MIN = 8  # characters of a text that shows that nobody is listed
 _TEMPLATE = re.compile(r"\$\{([^{}]*)\}")
@@ -220,7 +220,7 @@ class _Reader:
         )
         return Draft(
             definition,
-            Source(one_line(origin + added), LICENCE),
+            Source(one_line(origin + added), LICENSE),
             tuple(Lost(key, reason) for key, reason in self.lost.items()),
             host=_host(self.site_url),
             parent=_host(web_address(broker.parent or "") or ""),
@@ -240,6 +240,8 @@ class _Reader:
         blocked: list[str] = []
         for action in scan:
             kind = action.action_type
+            if kind in {"navigate", "extract"} and sum(one.action_type == kind for one in scan) > 1:
+                self._lose(f"scan.{kind}", "only the first is used")
             if kind == "navigate":
                 self._note_others(action, "scan.navigate.", "id", "ageRange")
             elif kind == "expectation":
@@ -279,13 +281,11 @@ class _Reader:
                 self._lose(
                     f"scan.navigate.url {one_line(name, 40)}", "a search has no such field of a person"
                 )
+                is_complete = is_complete and "Name" not in value  # a wider search is complete without an age
             else:
                 fields[one_line(name, 60)] = field
-        return (
-            url,
-            fields,
-            is_complete and any("{first_name}" in f or "{last_name}" in f for f in fields.values()),
-        )
+        has_name = any("{first_name}" in field or "{last_name}" in field for field in fields.values())
+        return url, fields, is_complete and has_name
 
     def _field(self, value: str) -> str | None:
         """Return a template of the service for one of the source, or None if it has other fields."""

@@ -5,6 +5,7 @@ opt-out addresses (CSV), such as California's registry and Optery's directory.
 """
 
 import csv
+import io
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -187,8 +188,7 @@ def _is_shallow(data: Any) -> bool:
 
 
 def _rows(text: str, where: str) -> Iterator[Draft | Skipped]:
-    lines = text.splitlines(keepends=True)
-    rows = csv.reader(lines, strict=True)
+    rows = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
         headings = _headings(rows, where)
         columns = _columns(headings)
@@ -259,6 +259,11 @@ def _row(
     procedure += [text for cell in cells("opt_out") if " " in (text := one_line(cell))]
     days = next((int(cell) for cell in cells("days") if re.fullmatch("[0-9]{1,3}", cell)), 0)
     lost = [*_lost(headings, columns, row)]
+    lost += [
+        Lost(kind, "only the first address is used")
+        for kind in ("website", "email")
+        if any(len(_AT.sub("@", cell).split()) > 1 for cell in cells(kind)) or len(cells(kind)) > 1
+    ]
     if opt_out_url is None:
         lost.append(Lost("opt_out_url", "the row has none, so the website stands for it"))
     definition = manual_definition(

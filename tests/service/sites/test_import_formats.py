@@ -213,6 +213,10 @@ def test_a_draft_names_its_source_and_license(draft):
             "scan.fillForm",
         ),
         ([navigate(SEARCH_URL), {"actionType": "solveCaptcha", "selector": "#c"}], "scan.solveCaptcha"),
+        (
+            [navigate("https://seekfolk.example/?f=${firstName}&l=${lastName|hyphenated}")],
+            "scan.navigate.url l",
+        ),
         ([navigate("javascript:alert(1)")], "scan.navigate.url"),
         ([navigate("https://${firstName}.example/?q=${lastName}")], "scan.navigate.url"),
         ([], "scan.navigate.url"),
@@ -245,6 +249,14 @@ def test_a_challenge_that_is_waited_out_is_a_block(draft):
     wait = {"actionType": "expectation", "expectations": [{"type": "element", "selector": selector}]}
     definition = loader.parsed(draft(broker(navigate(SEARCH_URL), wait, extract())).text())
     assert definition.search.blocked == ("/challenge-platform/",)
+
+
+def test_only_the_first_of_several_searches_is_used(draft):
+    result = draft(
+        broker(navigate(SEARCH_URL), extract(), navigate("https://seekfolk.example/more"), extract())
+    )
+    assert result.to_write == ()
+    assert lost(result)["scan.navigate"] == lost(result)["scan.extract"] == "only the first is used"
 
 
 def test_listings_without_a_link_need_a_reference(draft):
@@ -339,6 +351,22 @@ def test_a_row_of_a_directory_becomes_a_draft(draft):
         "opt_out_url": "the row has none, so the website stands for it",
     }
     assert "# License: free for education and research; attribute it to Optery\n" in result.text()
+
+
+def test_further_addresses_of_a_row_are_named_as_lost(draft):
+    row = [
+        "Acme\u2028Data",
+        "",
+        "acme.example;\nb.example",
+        "a@acme.example, b@acme.example",
+        "",
+        "",
+        RIGHTS_URL,
+    ]
+    result = draft(table(row))
+    definition = loader.parsed(result.text())
+    assert (definition.name, definition.search.url) == ("Acme Data", "https://acme.example")
+    assert lost(result) == dict.fromkeys(("website", "email"), "only the first address is used")
 
 
 @pytest.mark.parametrize(
