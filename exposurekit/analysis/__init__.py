@@ -11,6 +11,7 @@
     tasks             manual work, listing by listing         score             an exposure score per person
     definitions       what each figure means                  selection         rows of some sites or statuses
     grouping          group codes and counts                  removal_warnings  checks before a manual removal
+    plan              what to do by hand in half an hour
 """
 
 from exposurekit.analysis.blockers import best_next_fields, blockers, on_file
@@ -20,6 +21,7 @@ from exposurekit.analysis.data_quality import coverage, precision, site_health
 from exposurekit.analysis.definitions import DEFINITIONS
 from exposurekit.analysis.diff import changes, diff, diff_by_site, diff_counts
 from exposurekit.analysis.forecast import forecast
+from exposurekit.analysis.plan import plan
 from exposurekit.analysis.relistings import failed_removals, relistings, stale
 from exposurekit.analysis.score import WEIGHTS, score, score_changes
 from exposurekit.analysis.status_over_time import status_over_time
@@ -64,6 +66,7 @@ __all__ = [
     "forecast",
     "is_open",
     "on_file",
+    "plan",
     "precision",
     "relistings",
     "score",

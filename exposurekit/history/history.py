@@ -183,6 +183,7 @@ class History(Keyed):
     with_ticks = _delegate("_annotations", Annotations.with_ticks)
     with_labels = _delegate("_annotations", Annotations.with_labels)
     work_queue = _delegate("_queries", HistoryQueries.work_queue)
+    plan = _delegate("_queries", HistoryQueries.plan)
     failed_removals = _delegate("_queries", HistoryQueries.failed_removals)
     stalled_sites = _delegate("_queries", HistoryQueries.stalled_sites)
     precision = _delegate("_queries", HistoryQueries.precision)

@@ -12,6 +12,7 @@ from exposurekit import analysis, frames
 from exposurekit.analysis import tasks
 from exposurekit.analysis.forecast import ARRIVALS_DAYS, HORIZONS
 from exposurekit.analysis.grouping import Ints
+from exposurekit.analysis.plan import PLAN_MINUTES
 from exposurekit.analysis.score import total_score
 from exposurekit.analysis.selection import UserIds
 from exposurekit.analysis.status_over_time import Every
@@ -412,6 +413,25 @@ class HistoryQueries:
         True
         """
         return analysis.work_queue(self.steps(as_of, exposure=exposure), stalled=self.stalled_sites(as_of))
+
+    def plan(
+        self,
+        minutes: float = PLAN_MINUTES,
+        as_of: When = None,
+        *,
+        exposure: PersonalData | None = None,
+    ) -> pd.DataFrame:
+        """Choose the manual removals that clear the most listings within some minutes: `analysis.plan`.
+
+        Args:
+            minutes: The time there is.
+            as_of: As in `work_queue`.
+            exposure: As in `work_queue`; with it, alerts that lack a required value are left out.
+
+        >>> history.plan(minutes=30)["minutes"].sum() <= 30
+        np.True_
+        """
+        return analysis.plan(self.work_queue(as_of, exposure=exposure), minutes)
 
     def failed_removals(self, as_of: When = None) -> pd.DataFrame:
         """Count per site the removals that failed, had no effect or were undone: `analysis.failed_removals`.

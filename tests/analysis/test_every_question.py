@@ -98,7 +98,7 @@ each = pytest.mark.parametrize("name", QUESTIONS)
 
 def test_no_question_is_omitted():
     functions = {name for name in analysis.__all__ if callable(getattr(analysis, name))}
-    assert functions - {*QUESTIONS} == {"is_open", "on_file", "diff_by_site"}
+    assert functions - {*QUESTIONS} == {"is_open", "on_file", "diff_by_site", "plan"}
 
 
 @each

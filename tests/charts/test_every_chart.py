@@ -20,6 +20,7 @@ NOT_DRAWN = {
     "failed_removals",
     "is_open",
     "on_file",
+    "plan",
     "stale",
 }
 QUESTIONS = {name for name in analysis.__all__ if inspect.isfunction(getattr(analysis, name))} - NOT_DRAWN

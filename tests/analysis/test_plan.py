@@ -1,0 +1,118 @@
+"""A plan for some minutes, compared with every other choice of alerts."""
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+from support.histories import Person, Service, a_record, an_alert, seen_through
+
+from exposurekit import analysis
+from exposurekit.errors import InvalidArgument, MissingColumns
+from exposurekit.history import History
+
+VISIT = 3.0
+
+
+def queue_of(*alerts):
+    """A work queue: kind, group, minutes of the steps, and why the alert should wait."""
+    table = pd.DataFrame(alerts, columns=["kind", "group", "own", "reason"])
+    table = table.astype({"kind": "str", "group": "str", "reason": "str", "own": "float64"})
+    items = table.groupby(["kind", "group"], dropna=False)["own"].transform("size").astype("int64")
+    return table.assign(state="open", items=items, minutes=table["own"] + VISIT / items)
+
+
+def random_queue(seed):
+    rng = np.random.default_rng(seed)
+    return queue_of(
+        *(
+            (
+                rng.choice(["listing", "listing", "page"]),
+                rng.choice(["a.example", "b.example", "c.example", "d.example", None]),
+                2.0 * rng.integers(0, 8),
+                rng.choice([None, None, None, None, "email is not on file"]),
+            )
+            for _ in range(rng.integers(1, 11))
+        )
+    )
+
+
+def cost(rows):
+    return rows["own"].sum() + VISIT * len(rows[["kind", "group"]].drop_duplicates())
+
+
+def yields(rows):
+    return (rows["kind"] == "listing").sum(), (rows["kind"] == "page").sum()
+
+
+def best_yields(queue, minutes):
+    """The most listings, then the most pages, over all choices."""
+    ready = [*queue[queue["reason"].isna()][["kind", "group", "own"]].itertuples(index=False, name=None)]
+    best = (0, 0)
+    for n in range(len(ready) + 1):
+        for chosen in itertools.combinations(ready, n):
+            visits = {(kind, "" if pd.isna(group) else group) for kind, group, _ in chosen}
+            if sum(own for _, _, own in chosen) + VISIT * len(visits) <= minutes:
+                kinds = [kind for kind, _, _ in chosen]
+                best = max(best, (kinds.count("listing"), kinds.count("page")))
+    return best
+
+
+@pytest.mark.parametrize("seed", range(0, 200, 50))
+def test_no_choice_clears_more_in_the_same_time(seed):
+    for number in range(seed, seed + 50):
+        queue, minutes = random_queue(number), float(np.random.default_rng(number).integers(1, 45))
+        plan = analysis.plan(queue, minutes)
+        assert plan["reason"].isna().all()
+        assert plan["minutes"].sum() == pytest.approx(cost(plan))
+        assert cost(plan) <= minutes + 1e-6
+        assert yields(plan) == best_yields(queue, minutes)
+
+
+def test_one_visit_serves_all_alerts_of_a_group():
+    queue = queue_of(*[("listing", "a.example", 4, None)] * 3, ("listing", "b.example", 2, None))
+    plan = analysis.plan(queue, 15)
+    assert plan["group"].tolist() == ["a.example"] * 3
+    assert plan["minutes"].tolist() == [5, 5, 5]
+    assert plan["minutes_until"].tolist() == [5, 10, 15]
+    assert analysis.plan(queue, 4.9).empty
+    assert analysis.plan(queue, 5)["group"].tolist() == ["b.example"]
+
+
+def test_the_queue_is_not_changed_and_its_index_is_ignored():
+    queue = random_queue(3)
+    queue.index = [7] * len(queue)
+    before = queue.copy()
+    plan = analysis.plan(queue, 30)
+    pd.testing.assert_frame_equal(queue, before)
+    pd.testing.assert_frame_equal(plan, analysis.plan(queue.reset_index(drop=True), 30))
+
+
+def test_columns_stay_in_an_empty_plan():
+    queue = queue_of(("listing", "a.example", 4, "the form is blocked"))
+    plan = analysis.plan(queue, 60)
+    assert [*plan] == ["kind", "group", "own", "reason", "state", "items", "minutes", "minutes_until"]
+    assert plan.empty
+
+
+@pytest.mark.parametrize("minutes", [0, -1, float("nan"), float("inf")])
+def test_time_that_is_no_positive_number_raises_error(minutes):
+    with pytest.raises(InvalidArgument, match="invalid minutes"):
+        analysis.plan(random_queue(1), minutes)
+    with pytest.raises(MissingColumns, match="group"):
+        analysis.plan(pd.DataFrame({"kind": []}))
+
+
+def test_a_history_plans_its_own_queue(tmp_path):
+    procedure = {"opt_out_procedure": [f"Do part {number}" for number in range(4)]}
+    records = {number: a_record(number, site="Nosy Heron") for number in range(1, 7)}
+    people = {
+        number: Person([record], alerts=[an_alert("Remove it", record) | procedure])
+        for number, record in records.items()
+    }
+    with seen_through(Service(people)) as exposure, History(tmp_path / "history") as history:
+        history.collect(exposure, progress=False)
+        plan, queue = history.plan(minutes=30), history.work_queue()
+    assert (len(queue), len(plan)) == (6, 3)  # three times eight minutes, and a visit of three
+    assert plan["minutes"].sum() == 27
+    assert plan["user_id"].tolist() == queue["user_id"].head(3).tolist()
