@@ -708,12 +708,20 @@ def _speeds(data: ReportData) -> str:
     names = [short(str(site)) for site in medians["site"] if data.can_name(str(site))]
     if len(names) < len(medians) or len(medians) < 2:  # noqa: PLR2004  one site is neither
         return ""
-    first, last = medians.iloc[0], medians.iloc[-1]
-    band = format_interval(first["median_low"], first["median_high"], "{:,g}".format, "").replace("(: ", "(")
-    fastest = f"{names[0]} removes fastest ({format_days(first['median_days'])}, {band.strip(' ()')})"
     idle = int(((table["removed"] == 0) & table["never"].notna()).sum())
     nothing = f"; {pluralize(idle, 'site')} removed nothing" if idle else ""
-    return f"{fastest}, {names[-1]} slowest ({format_days(last['median_days'])}){nothing}."
+    fastest, slowest = _speed(medians.iloc[0]), _speed(medians.iloc[-1])
+    return (
+        f"Of the sites that removed listings, {names[0]} is fastest ({fastest}) and {names[-1]} slowest ({slowest})"
+        f"{nothing}."
+    )
+
+
+def _speed(row: "pd.Series[Any]") -> str:
+    """A median with its interval, if it has one."""
+    band = format_interval(row["median_low"], row["median_high"], "{:,g}".format, "")
+    ends = band.removeprefix(" (: ").removesuffix(")") if ": " in band else ""
+    return ", ".join(filter(None, (format_days(row["median_days"]), ends)))
 
 
 def _resolution(data: ReportData) -> str:

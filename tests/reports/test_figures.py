@@ -479,8 +479,11 @@ def test_heading_of_times_names_the_fastest_and_slowest_site(demo):
     times = {"time_to_removal": ek.analysis.time_to_removal(life_table)}
     report = build_report("sites", replace(data, tables={**data.tables, **times}, run_gap=1))
     [section] = [section for section in report.sections if section.key == "time_to_removal"]
-    fastest = "A removes fastest \\(2 days, [\\d.]+\N{EN DASH}[\\d.]+\\)"
-    assert re.fullmatch(fastest + r", B slowest \(9 days\); 1 site removed nothing\.", section.finding)
+    band = "[\\d.]+\N{EN DASH}[\\d.]+"
+    words = (
+        rf"Of the sites that removed listings, A is fastest \(2 days, {band}\) and B slowest \(9 days, .+\); "
+    )
+    assert re.fullmatch(words + r"1 site removed nothing\.", section.finding)
     assert "Runs are a day apart" in section.text
     assert "count only up to today" in section.text
 
