@@ -634,9 +634,9 @@ def test_policy_names_each_script_by_its_hash(page):
 
 ALLOWED = {  # tags and attributes of a page
     *("body", "header", "nav", "main", "article", "h1", "h2", "h3", "dl", "dt", "dd", "span", "html", "details"),
-    *("summary", "label", "input", "dfn", "svg", "polygon", "polyline", "progress", "em"),
+    *("summary", "label", "input", "dfn", "svg", "polygon", "polyline", "progress", "em", "tfoot"),
     *("class", "role", "open", "type", "title", "id", "aria-labelledby", "aria-describedby", "aria-label"),
-    *("tabindex", "data-name", "data-report", "style"),
+    *("tabindex", "data-name", "data-report", "data-pick", "style"),
 }  # fmt: skip
 
 
