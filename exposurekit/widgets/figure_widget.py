@@ -71,18 +71,18 @@ function fitted(Plotly, el) {
 // Where a chart is narrow, long labels of rows and texts behind bars take two lines, so that the plot has half of the width.
 const NARROW_PX = 420, CHARACTER_PX = 6.5, GAP_PX = 14, LABELS = 0.31, TEXTS = 0.14, TICK_PX = 11;
 function twoLines(text, room, isCut = true) {
-  const letters = (line) => line.match(/&[^;\\s]+;|./gu) ?? [];  // an escaped one is one
+  const characters = (line) => line.match(/&[^;\\s]+;|./gu) ?? [];  // an escaped one is one
   const [first, ...words] = text.trim().split(" ");
-  if (letters(text).length <= room) return text;
+  if (characters(text).length <= room) return text;
   const lines = [first];
   for (const word of words) {
-    if (lines.length < 2 && letters(`${lines[0]} ${word}`).length > room) lines.push(word);
+    if (lines.length < 2 && characters(`${lines[0]} ${word}`).length > room) lines.push(word);
     else lines[lines.length - 1] += ` ${word}`;
   }
   const tail = lines.at(-1).match(/ ?\\([^)]*\\)$/)?.[0] ?? "";  // such as (n = 12): it is not cut
   function cut(line) {
-    const end = line.endsWith(tail) ? tail : "", words = letters(line.slice(0, line.length - end.length));
-    const left = Math.max(room - letters(end).length, 4);
+    const end = line.endsWith(tail) ? tail : "", words = characters(line.slice(0, line.length - end.length));
+    const left = Math.max(room - characters(end).length, 4);
     return isCut && words.length > left ? `${words.slice(0, left - 1).join("").trimEnd()}…${end}` : line;
   }
   return lines.map(cut).join("<br>");
@@ -94,12 +94,12 @@ function narrowed(el, originals) {
   let changed = false;
   // What was set last is not what came from the kernel: that is remembered, and comes back where there is room.
   function set(holder, name, change) {
-    const known = originals.get(holder) ?? {};
-    originals.set(holder, known);
-    const state = known[name], current = JSON.stringify(holder[name]);
+    const states = originals.get(holder) ?? {};
+    originals.set(holder, states);
+    const state = states[name], current = JSON.stringify(holder[name]);
     const whole = state && state.drawn === current ? state.whole : holder[name];
     const value = isNarrow ? change(whole) : whole, drawn = JSON.stringify(value);
-    known[name] = { whole, drawn };
+    states[name] = { whole, drawn };
     if (drawn === current) return;
     if (value === undefined) delete holder[name]; else holder[name] = value;
     changed = true;
