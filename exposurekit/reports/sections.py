@@ -637,6 +637,10 @@ def _failed_removals(data: ReportData) -> Section | None:
         return replace(
             section, finding="", text="Not known yet: people were observed on one day only.", table=None
         )
+    if (
+        not table[["failed", "without_effect", "relistings"]].to_numpy().any()
+    ):  # then the table has requests alone
+        section = replace(section, table=None, totals={}, rows=0)
     return replace(section, finding=_failures(data, table), text=words)
 
 

@@ -261,7 +261,7 @@ def on_paper(pdf):
 def test_long_table_has_its_header_on_each_page(reports):
     with opened(reports / "changes.html") as (page, _):
         heads = [words(head).casefold() for head in page.locator("#diff thead th").all_text_contents()]
-        pages, _ = on_paper(page.pdf(width="20cm", height="6cm"))
+        pages, _ = on_paper(page.pdf(width="10cm", height="6cm"))
     assert sum(all(head in text.casefold() for head in heads) for text in pages) > 1
 
 
