@@ -36,7 +36,7 @@ VIEWS = {
 PAPERS = {"wide": "A4", "dark and narrow": "Letter"}
 PAPER = {"width": 720, "height": 1050}  # A4 within its margins, in CSS pixels
 LAST_HEADS = ("Manualwork", "Datasource")
-PAGES_MAX = 6  # of the fleet report
+PAGES_MAX = 5  # of the fleet report
 FOOT_PT = 40  # of a page: its number is below
 BEFORE_PRINT = "() => dispatchEvent(new Event('beforeprint'))"
 

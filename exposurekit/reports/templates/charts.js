@@ -2,7 +2,7 @@
 // The size that fits A4 and Letter at the zoom used in print, whatever the size of the window.
 const paper = {
   width: (place) => Number(getComputedStyle(place).getPropertyValue("--paper-width")),
-  height: (described) => Math.max(0.66 * described, 150),
+  height: (described) => Math.max(0.7 * described, 155),
 };
 const { draw } = drawing(Plotly, (place) => JSON.parse(place.nextElementSibling.textContent), paper);
 const places = () => [...document.querySelectorAll(".chart")];
