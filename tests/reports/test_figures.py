@@ -317,17 +317,6 @@ def test_total_rows_are_the_sums_of_their_table(pages):
     assert "people" not in by_site.totals
 
 
-def test_runs_have_their_dates_and_the_first_observation(tmp_path):
-    service, clock = Service(), Clock()
-    with seen_through(service) as exposure, History(tmp_path / "history", clock=clock) as history:
-        for day, people in enumerate([{}, {1: Person([a_record(1)])}, {1: Person([a_record(1)])}]):
-            service.people = people
-            clock.set(DAWN + timedelta(days=day))
-            history.collect(exposure.refresh(), progress=False)
-        runs = ek.report(history).provenance["runs"]
-    assert runs == "3, 2026-03-01 to 2026-03-03; people were observed from 2026-03-02"
-
-
 def test_without_a_forecast_the_manual_work_is_a_floor(stalled):
     card = next(fact for fact in stalled["history"].facts if fact.name == "open in 30 days")
     assert card.value == "at least 14"

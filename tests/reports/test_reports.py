@@ -573,6 +573,8 @@ def test_a_history_begins_when_somebody_was_observed(tmp_path):
             history.collect(exposure.refresh(), progress=False)
         report = ek.report(history)
     assert report.title == "Exposure of 1 person, 2026-03-02 to 2026-03-03"
+    runs = "3, 2026-03-01 to 2026-03-03; people were observed from 2026-03-02"
+    assert report.provenance["runs"] == runs
     assert len(report.table("status_over_time")) == len(report.facts[0].trend) == 2
 
 
