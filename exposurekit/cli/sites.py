@@ -30,7 +30,7 @@ NOT_LISTED = (
 LISTS_ANYBODY = "an invented person is listed: scans of a site that lists anybody are not trusted"
 NO_MAILBOX = "an opt-out by mail needs a mailbox, and none is configured: name its settings with --mail"
 NO_SMTP = "removal.email needs a server for sending: add the block smtp to the settings of the mailbox"
-OTHER_HOST = "removal.confirm.link_host is a host of neither removal.url nor removal.confirm.from: compare it with a real message"
+OTHER_HOST = "removal.confirm.link_host is a host of neither the form nor removal.confirm.from: compare it with a real message"
 TO_WRITE = "is a placeholder of a draft: write it"
 # Reasons of an inconclusive scan in an operator's words; others explain themselves.
 _EXPLANATIONS = {
@@ -247,7 +247,8 @@ def _mail_notes(site: Any) -> Iterator[str]:
     """Yield what is unusual in how the site confirms an opt-out."""
     if (confirm := site.removal.confirm) is None:
         return
-    own = {_organization(urlsplit(site.removal.url).hostname or ""), _organization(confirm.sender_domain)}
+    form = site.removal.url or site.opt_out_url
+    own = {_organization(urlsplit(form).hostname or ""), _organization(confirm.sender_domain)}
     if _organization(confirm.link_host) not in own:
         yield OTHER_HOST
 

@@ -1,4 +1,4 @@
-"""`exposurekit users`: consent, activation, saved pages, candidates and deletion of one person."""
+"""`exposurekit users`: consent, activation, saved pages, assisted opt-outs, candidates and deletion of one person."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from exposurekit.cli import output, session
-from exposurekit.cli.options import ID, by_option, json_option, limit_option, on_a_terminal, sites_option
+from exposurekit.cli.options import (
+    ID,
+    by_option,
+    json_option,
+    limit_option,
+    mail_option,
+    on_a_terminal,
+    sites_option,
+)
 from exposurekit.cli.sections import Group
 from exposurekit.cli.session import ServiceDatabase, service_options
 from exposurekit.service.models import VERDICTS
@@ -21,7 +29,7 @@ _user_argument = click.argument("user_id", metavar="ID", type=ID)
 
 @click.group(cls=Group)
 def users() -> None:
-    """Manage one person: consent, saved pages, candidates, purge."""
+    """Manage one person: consent, pages, opt-outs, purge."""
 
 
 @users.command("consent")
@@ -216,6 +224,124 @@ def users_scan(
     )
     if result.incomplete:
         click.echo(f"No absence counts: {result.incomplete}. {_COMPLETE}", err=True)
+
+
+@users.command("opt-outs")
+@click.argument("user_id", metavar="[ID]", type=ID, required=False)
+@limit_option
+@sites_option
+@mail_option
+@service_options
+@json_option
+def users_opt_outs(
+    *,
+    user_id: int | None,
+    limit: int,
+    sites_directory: Path | None,
+    mail_file: Path | None,
+    database: ServiceDatabase,
+    as_json: bool,
+) -> None:
+    """List the opt-outs to send in a browser: what to open and to type.
+
+    For one person or everyone, on sites whose removal.method is assisted. Those that clear most listings per minute come
+    first, those that failed before later. Report each with users sent or users failed. The output contains personal data.
+
+    Example: exposurekit users opt-outs --sites ./sites --mail mail.yaml
+    """
+    from exposurekit.service.scanning import assisted
+
+    definitions, settings = session.definitions(sites_directory), session.mail_settings(mail_file)
+    queue = database.read(
+        lambda db: assisted.queue(db, definitions, mail=settings, user_id=user_id, limit=limit)
+    )
+    if as_json:
+        output.print_json([one.as_dict() for one in queue.opt_outs])
+    else:
+        for one in queue.opt_outs:
+            _print_opt_out(one)
+        if not queue.opt_outs:
+            click.echo("No opt-out waits for a person.", err=True)
+    if queue.unprepared:
+        why = (
+            "name the mailbox with --mail" if settings is None else "a worker with the mailbox prepares them"
+        )
+        click.echo(f"{queue.unprepared:,} listings are not in this list yet: {why}.", err=True)
+
+
+def _print_opt_out(opt_out: Any) -> None:
+    also = f", also from {', '.join(map(plain, opt_out.also_removes))}" if opt_out.also_removes else ""
+    click.echo(
+        f"{opt_out.id}  {plain(opt_out.site)}: person {opt_out.user_id}, listings {opt_out.listings}{also}, "
+        f"about {opt_out.minutes:g} minutes"
+    )
+    for reason in (opt_out.reason, *(f"{plain(name)} is not on file" for name in opt_out.missing)):
+        if reason:
+            click.echo(f"    But: {reason}")
+    click.echo(f"    Listing: {plain(opt_out.listing)}")
+    click.echo(f"    Open: {plain(opt_out.url)}")
+    for label, value in opt_out.values.items():
+        click.echo(f"    Type: {plain(label)} = {plain(value)}")
+    for number, step in enumerate(opt_out.steps, 1):
+        click.echo(f"    {number}. {plain(step)}")
+
+
+_records_argument = click.argument("record_ids", metavar="ID...", nargs=-1, required=True, type=ID)
+
+
+@users.command("sent")
+@_records_argument
+@sites_option
+@service_options
+def users_sent(
+    *, record_ids: tuple[int, ...], sites_directory: Path | None, database: ServiceDatabase
+) -> None:
+    """Report opt-outs that you sent in a browser.
+
+    The IDs are those that users opt-outs lists. The service then waits for the site's message, if the definition says
+    that there is one, and scans until the listing is gone. If one of them cannot be reported, none is.
+
+    Example: exposurekit users sent 31 --sites ./sites
+    """
+    from exposurekit.service.audit import Action
+    from exposurekit.service.scanning import assisted
+
+    definitions = session.definitions(sites_directory)
+
+    async def report(db: Any) -> tuple[int, Action]:
+        ids = [*dict.fromkeys(record_ids)]
+        pending = sum([await assisted.report_sent(db, one, definitions) for one in ids])
+        return pending, Action("users sent", details={"record_ids": ids})
+
+    click.echo(f"Listings pending removal: {database.write(report):,}.")
+
+
+@users.command("failed")
+@_records_argument
+@click.option("--refused", is_flag=True, help="The site refused. Without this: the form could not be sent.")
+@sites_option
+@service_options
+def users_failed(
+    *, record_ids: tuple[int, ...], refused: bool, sites_directory: Path | None, database: ServiceDatabase
+) -> None:
+    """Report opt-outs that failed or were refused.
+
+    They are listed again, after the others and with the reason. If one of them cannot be reported, none is.
+
+    Example: exposurekit users failed 31 --refused --sites ./sites
+    """
+    from exposurekit.service.audit import Action
+    from exposurekit.service.scanning import assisted
+
+    definitions = session.definitions(sites_directory)
+
+    async def report(db: Any) -> tuple[int, Action]:
+        ids = [*dict.fromkeys(record_ids)]
+        for one in ids:
+            await assisted.report_failed(db, one, definitions, refused=refused)
+        return len(ids), Action("users failed", details={"record_ids": ids, "refused": refused})
+
+    click.echo(f"Opt-outs reported as failed: {database.write(report):,}.")
 
 
 @users.command("candidates")

@@ -18,6 +18,7 @@ class Site:
     opt_out_url: str | None = None
     user_fields_required_for_removal: tuple[str, ...] = ()
     removed_by_us: bool = False  # the service can send this user's opt-out itself
+    prepared_by_us: bool = False  # a person sends it, with an address that the service has to issue before
 
 
 _VALUES, _LISTS = ("name", "reference_id", "age", "href"), ("relations", "aliases", "locations")

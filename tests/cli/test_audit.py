@@ -45,7 +45,9 @@ CHANGES = {
         "users deactivate",
         "users purge",
         "users reject",
+        "users failed",
         "users scan",
+        "users sent",
         "users withdraw",
         "webhooks replay",
         "mail approve",
@@ -54,7 +56,15 @@ CHANGES = {
 }
 READS = {
     *("integrator list", "service status", "service audit show", "service audit verify", "sites health"),
-    *("users candidates", "users queue", "webhooks list", "mail list", "mail show", "mail emails"),
+    *(
+        "users candidates",
+        "users opt-outs",
+        "users queue",
+        "webhooks list",
+        "mail list",
+        "mail show",
+        "mail emails",
+    ),
     *("mail preview", "mail complaint"),
 }
 PROCESSES = {"serve", "worker"}
@@ -105,6 +115,8 @@ def test_each_change_is_recorded_once_with_ids_only(operator):
     run("integrator", "add", "acme", "--attested-by", "Jo Attester")
     operator.work(_register)
     (operator.directory / "seekfolk.yaml").write_text(SITE_FILE)
+    assisted = SITE_FILE.replace("method: manual", "method: assisted")
+    (operator.directory / "place.yaml").write_text(assisted.replace("name: Seekfolk", f"name: {SITE.name}"))
     (operator.directory / "Canarsson.html").write_text("<html>Jane Doe: Nobody of that name</html>")
     for words in (
         ("integrator", "attest", "acme", "--revoke"),
@@ -115,6 +127,8 @@ def test_each_change_is_recorded_once_with_ids_only(operator):
         ("users", "activate", "1"),
         ("users", "accept", "1"),
         ("users", "reject", "2"),
+        ("users", "sent", "1", "--sites", "."),
+        ("users", "failed", "1", "--refused", "--sites", "."),
         ("users", "scan", "1", "--site", "Seekfolk", "--sites", ".", "Canarsson.html"),
         ("webhooks", "replay", "msg_1"),
         ("webhooks", "replay", "--all"),
@@ -132,7 +146,7 @@ def test_each_change_is_recorded_once_with_ids_only(operator):
         ok(operator.here(*words.split()))
     log = shown(operator)
     entries = [(one["command"], one["target"], one["details"]) for one in log["entries"]]
-    checked = entries[16][2].pop("checked")
+    checked = entries[18][2].pop("checked")
     assert checked > 0
     assert entries == [
         ("integrator add", "integrator 1", {"attested": True}),
@@ -144,6 +158,8 @@ def test_each_change_is_recorded_once_with_ids_only(operator):
         ("users activate", "user 1", {}),
         ("users accept", "user 1", {"candidate": 1, "record": 1}),
         ("users reject", "user 1", {"candidate": 2}),
+        ("users sent", None, {"record_ids": [1]}),
+        ("users failed", None, {"record_ids": [1], "refused": True}),
         ("users scan", "user 1", {"site": "Seekfolk", "pages": 1, "discovered": 0, "removed": 0}),
         ("webhooks replay", None, {"webhook_ids": ["msg_1"]}),
         ("webhooks replay", None, {"deliveries": 1}),

@@ -1,4 +1,4 @@
-"""The commands that list searches for a person to open, and scan the pages that they saved."""
+"""The commands for a person with a browser: searches to open and pages that they saved, forms to send and what came of them."""
 
 import json
 import re
@@ -12,7 +12,10 @@ from support.shell import error_of
 import exposurekit
 from exposurekit.contract.inputs import AddressItem, EmailItem
 from exposurekit.service.accounts import integrators, users
+from exposurekit.service.accounts.subject import Subject
 from exposurekit.service.findings import findings
+from exposurekit.service.models import Listing
+from exposurekit.service.sites.loader import directory
 
 MANUAL = (Path(exposurekit.__file__).parent / "service" / "README.md").read_text()
 SECTION = MANUAL.partition("## Saved pages\n")[2].partition("\n## ")[0]
@@ -136,3 +139,82 @@ def test_pages_of_the_control_check_a_definition(operator, jane):
     fails = operator.here("sites", "check", file, "--page", "two.mhtml")
     assert (fails.returncode, "is not listed" in error_of(fails)) == (1, True)
     assert operator.here("sites", "check", file, file, "--page", "one.mhtml").returncode == 2
+
+
+# --- assisted opt-outs ------------------------------------------------------------------------------------
+
+ASSISTED = MANUAL.partition("## Assisted opt-outs\n")[2].partition("\n## ")[0]
+REMOVAL = textwrap.dedent(re.search(r"```yaml\n(.*?)```", ASSISTED, re.DOTALL)[1])
+OPT_OUTS, SENT, FAILED = re.findall(r"^ +(exposurekit .+)", ASSISTED, re.MULTILINE)
+CONFIRMED = """\
+  confirm: {from: no-reply@seekfolk.example, subject: Confirm, link_host: seekfolk.example, accepted: Done}
+"""
+
+
+@pytest.fixture
+def listed(operator, jane):
+    """The ids of Jane's records on two sites, of which the first has the removal of the manual."""
+    assisted = DEFINITION.replace("removal: {method: manual}\n", REMOVAL)
+    (operator.directory / "sites" / "seekfolk.yaml").write_text(assisted)
+    (operator.directory / "sites" / "peepfolk.yaml").write_text(DEFINITION.replace("Seekfolk", "Peepfolk"))
+
+    async def discover(work):
+        return [
+            await findings.discover_record(
+                work, jane, Listing(name="Jane Doe", reference_id="r7"), definition.site(Subject(names=()))
+            )
+            for definition in directory(operator.directory / "sites").values()
+        ][::-1]
+
+    return operator.work(discover)
+
+
+def statuses(operator, user_id):
+    records = operator.work(lambda work: findings.list_records(work, user_id))
+    return [one["record"]["status"] for one in records]
+
+
+def reported(operator, command, record_id):
+    return operator.here(*re.sub(r"\d+", str(record_id), command).split()[1:])
+
+
+def test_the_steps_of_the_manual_send_an_opt_out(operator, jane, listed):
+    number = listed[0]
+    offered = operator.here(*OPT_OUTS.split()[1:])
+    assert (offered.returncode, offered.stderr) == (0, "")
+    assert offered.stdout == (
+        f"{number}  Seekfolk: person {jane}, listings 2, also from Peepfolk, about 3 minutes\n"
+        "    Listing: r7\n"
+        "    Open: https://seekfolk.example/opt-out\n"
+        "    Type: State = CA\n"
+        "    1. Open the form.\n"
+    )
+    done = reported(operator, SENT, number)
+    assert (done.returncode, done.stdout) == (0, "Listings pending removal: 2.\n")
+    assert statuses(operator, jane) == ["pending removal"] * 2
+    assert "No opt-out waits" in operator.here(*OPT_OUTS.split()[1:]).stderr
+    done = reported(operator, FAILED, number)
+    assert (done.returncode, done.stdout) == (0, "Opt-outs reported as failed: 1.\n")
+    [again] = json.loads(operator.here(*OPT_OUTS.split()[1:], "--json").stdout)
+    assert (again["id"], again["failures"], again["values"]) == (number, 1, {"State": "CA"})
+    assert "    But: the site refused it\n" in operator.here(*OPT_OUTS.split()[1:]).stdout
+
+
+def test_a_report_is_all_or_nothing(operator, jane, listed):
+    number, other = listed
+    wrong = operator.here("users", "sent", str(number), str(other), "--sites", "sites")
+    assert (wrong.returncode, "no definition with removal.method assisted" in error_of(wrong)) == (1, True)
+    assert statuses(operator, jane) == ["discovered"] * 2
+
+
+def test_a_mailbox_is_needed_where_the_site_sends_mail(operator, listed):
+    file = operator.directory / "sites" / "seekfolk.yaml"
+    text = file.read_text().replace('{href}"', '{request_email}"')
+    file.write_text(text + CONFIRMED)
+    offered = operator.here(*OPT_OUTS.split()[1:])
+    assert offered.returncode == 0
+    assert "1 listings are not in this list yet: name the mailbox with --mail." in offered.stderr
+    checked = operator.here("sites", "check", "--offline", str(file))
+    assert (checked.returncode, "needs a mailbox" in error_of(checked)) == (1, True)
+    unprepared = reported(operator, SENT, listed[0])
+    assert (unprepared.returncode, "has prepared its opt-out yet" in error_of(unprepared)) == (1, True)

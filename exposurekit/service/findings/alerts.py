@@ -49,7 +49,7 @@ _PAGE_STEP = "Write to whoever runs the page (look for Contact, About or Imprint
 # No steps where nobody has to act: the removal is under way, done, or about to be sent by the service.
 _NOTHING_TO_DO = {Event.OPT_OUT_SUBMITTED, Event.REMOVAL_VERIFIED}
 _DISCOVERIES = {Event.NEW_RECORD, Event.LISTED_AGAIN}
-_MANUAL = {Event.OPT_OUT_REFUSED, Event.OPT_OUT_IGNORED, Event.OPT_OUT_UNANSWERED, Event.OPT_OUT_UNCONFIRMED}
+FAILURES = {Event.OPT_OUT_REFUSED, Event.OPT_OUT_IGNORED, Event.OPT_OUT_UNANSWERED, Event.OPT_OUT_UNCONFIRMED}
 # spec does not say: whether a relisted record is reported as discovered; here only its alert reports it
 _GROUP_OF = {Event.NEW_RECORD: DISCOVERED_RECORDS, Event.REMOVAL_VERIFIED: REMOVED_RECORDS}
 _INSERT = insert(tables.alerts)
@@ -62,7 +62,7 @@ async def add_record_alert(
     name, href = record["name"], record["href"]
     needs_no_steps = event in _NOTHING_TO_DO or (site.removed_by_us and event in _DISCOVERIES)
     steps = () if needs_no_steps else site.opt_out_procedure
-    is_manual = event in _MANUAL
+    is_manual = event in FAILURES
     url = site.opt_out_url or href if is_manual else href or site.opt_out_url
     text_steps = steps if is_manual else ()
     content = {

@@ -25,7 +25,7 @@ async def discover_record(session: Session, user_id: int, listing: Listing, site
     """Save a listing as a record. Return the record's id.
 
     A new record gets an alert. An existing one is updated, and its count of absences is reset. A removed one becomes
-    ``discovered`` again, with an alert. If the service can send the opt-out itself, that is due at once.
+    ``discovered`` again, with an alert. If the service can send the opt-out itself, or has to prepare it, that is due at once.
     """
     await consent.lock_user(session, user_id)
     digest = reference_digest(session, user_id, site.name, listing.reference_id)
@@ -145,7 +145,7 @@ _ALERTS = (
 def _opt_out_is_due(existing: Row[Any], site: Site) -> bool:
     relisted = existing.status == REMOVED
     waiting = existing.status == DISCOVERED and existing.due_at is None and existing.refused_at is None
-    return site.removed_by_us and (relisted or waiting)
+    return (site.removed_by_us or site.prepared_by_us) and (relisted or waiting)
 
 
 async def _add_record(session: Session, user_id: int, digest: bytes, listing: Listing, site: Site) -> int:
@@ -158,7 +158,7 @@ async def _add_record(session: Session, user_id: int, digest: bytes, listing: Li
         "ciphertext": session.encrypt("records", user_id, listing.stored(site)),
         "created_at": now,
         "changed_at": now,
-        "due_at": now if site.removed_by_us else None,
+        "due_at": now if site.removed_by_us or site.prepared_by_us else None,
     }
     record_id = await session.add(_ADD_RECORD, row)
     await alerts.add_record_alert(

@@ -83,9 +83,14 @@ async def schedule_verification(
 async def refuse_removal(
     session: Session, record_id: int, site: Site, *, event: Event = Event.OPT_OUT_REFUSED
 ) -> None:
-    """Record a failed opt-out: the record is ``discovered``, with an alert that has the reason and the manual steps."""
+    """Record a failed opt-out: the record is ``discovered``, with an alert that has the reason and the manual steps.
+
+    If a person sends opt-outs that the service prepares, another one is due.
+    """
     record = await _lock_record(session, record_id, site, _LISTED, "refused")
-    await _change(session, record, status=DISCOVERED, due_at=None, refused_at=session.clock.now())
+    now = session.clock.now()
+    due_at = now if site.prepared_by_us else None
+    await _change(session, record, status=DISCOVERED, due_at=due_at, refused_at=now)
     await _add_alert(session, event, record, site, DISCOVERED)
 
 

@@ -1,6 +1,7 @@
 """Opt-out requests that wait for mail: each has an address of its own, and its message is answered once.
 
-States of a request whose form is confirmed by mail::
+A request whose form a person sends waits from when it is prepared, without a limit until the person reports that they
+sent it. States of a request whose form is confirmed by mail::
 
     waiting --its link is about to be followed--> following --> confirmed, refused, unclear
        |--> expired: no message came in time
@@ -66,15 +67,19 @@ class MailRequest:
 
 
 async def issue(
-    session: Session, user_id: int, record_id: int, site: str, *, within: timedelta
+    session: Session, user_id: int, record_id: int, site: str, *, within: timedelta | None
 ) -> MailRequest:
-    """Return the waiting request of a record, or create one. The caller has locked the user."""
+    """Return the waiting request of a record, or create one. The caller has locked the user.
+
+    `within` is how long it waits; None: without a limit, until a person has sent the form.
+    """
     request = await open_request(session, record_id)
-    answer_by = session.clock.now() + within
-    if request is not None and request.state == WAITING:
+    answer_by = None if within is None else session.clock.now() + within
+    if request is None or request.state != WAITING:
+        return await _add(session, user_id, record_id, site, answer_by=answer_by)
+    if answer_by is not None:
         await extend(session, request.id, answer_by)
-        return request
-    return await _add(session, user_id, record_id, site, answer_by=answer_by)
+    return request
 
 
 async def issue_email(
@@ -162,6 +167,25 @@ async def record_sent(session: Session, request_id: int, *, answer_by: datetime)
     sent = {"sent_at": session.clock.now(), "answer_by": answer_by}
     await session.run(update(mail_requests).filter_by(id=request_id).values(**sent))
     await change_state(session, request_id, SENT, before=SENDING)
+
+
+async def open_confirmations(session: Session) -> dict[int, MailRequest]:
+    """Return the requests that wait for a message, by record; not those that a person has yet to approve."""
+    is_open = (mail_requests.c.kind == CONFIRMATION) & mail_requests.c.state.in_((WAITING, FOLLOWING))
+    rows = await session.all(select(mail_requests).where(is_open).order_by(mail_requests.c.id))
+    return {row.record_id: _request(session, row) for row in rows}
+
+
+async def end(session: Session, record_id: int, *, unsent: bool = False) -> None:
+    """End the requests of a record that wait for a message; with `unsent`, only those that nobody has sent."""
+    is_waiting = and_(
+        mail_requests.c.record_id == record_id,
+        mail_requests.c.kind == CONFIRMATION,
+        mail_requests.c.state == WAITING,
+        *([mail_requests.c.answer_by.is_(None)] if unsent else []),
+    )
+    ended = {"state": ENDED, "changed_at": session.clock.now()}
+    await session.run(update(mail_requests).where(is_waiting).values(**ended))
 
 
 async def open_request(session: Session, record_id: int) -> MailRequest | None:

@@ -217,7 +217,7 @@ async def _check_request(session: Session, request: MailRequest) -> None:
     """Check that a request still waits, and that its person may be scanned; raises `NotFollowed`."""
     if request.state != mail_requests.WAITING:
         raise NotFollowed(f"its request does not wait any more: it is {request.state}")
-    if request.answer_by is None or request.answer_by <= session.clock.now():
+    if request.answer_by is not None and request.answer_by <= session.clock.now():
         raise NotFollowed("it came too late")
     if not await consent.may_scan(session, request.user_id):
         raise NotFollowed("the person's consent was withdrawn, or the service is not active for them")
@@ -308,10 +308,12 @@ async def _change_record(
         return
     if record.status == PENDING_REMOVAL:
         await removals.schedule_verification(session, request.record_id, description, next_scan_at=scan_at)
-    elif answer == "accepted":  # the form's answer was unclear, or is not saved yet
+    elif (
+        answer == "accepted"
+    ):  # the form's answer was unclear or is not saved yet, or nobody has reported the form
         await removals.submit_removal(session, request.record_id, description, next_scan_at=scan_at)
     if answer == "accepted":
-        await submit_sisters(session, context, site, request.user_id, subject)
+        await submit_sisters(session, context.definitions, site, request.user_id, subject)
 
 
 async def _reject(context: ScanContext, lease: Lease, reason: str) -> None:

@@ -39,7 +39,7 @@ async def send(
     """
     try:
         async with fetcher.session(site.name, site.politeness, cancel_check=cancel_check) as session:
-            return await _submit(site, _form_fields(site, subject, record, request_email), session)
+            return await _submit(site, form_values(site, subject, record, request_email), session)
     except FETCH_FAILURES as error:
         return "unclear", failure_reason(error)
 
@@ -59,9 +59,10 @@ async def _submit(
     return interpret(marks, response.status, response.text)
 
 
-def _form_fields(
+def form_values(
     site: Definition, subject: Subject, record: Mapping[str, Any], request_email: str
 ) -> dict[str, str]:
+    """Return what to enter into the form's fields, by name."""
     listing = {name: record[name] or "" for name in LISTING_FIELDS}
     values = subject.values(place=_matching_place(subject, record)) | listing | {REQUEST_EMAIL: request_email}
     return {name: template.format_map(values) for name, template in site.removal.fields.items()}

@@ -1,4 +1,4 @@
-"""The step of a removal that is due: submit the opt-out, or scan for the listing."""
+"""The step of a removal that is due: submit the opt-out or prepare it for a person, or scan for the listing."""
 
 import asyncio
 import logging
@@ -73,6 +73,8 @@ async def remove(context: ScanContext, lease: Lease) -> None:
             await _verify(context, job)
     elif row.status == DISCOVERED and row.refused_at is None and site.site(subject).removed_by_us:
         await _submit(context, job)
+    elif row.status == DISCOVERED and site.site(subject).prepared_by_us:
+        await _prepare(context, job)
     else:
         await _finish(context, lease)
 
@@ -85,9 +87,9 @@ async def _waits_for_mail(context: ScanContext, job: _Job) -> bool:
         await _assert_held(session, job.user_id, job.lease)
         record_id, now = job.lease.row_id, session.clock.now()
         request = await mail_requests.open_request(session, record_id)
-        if request is None:
+        if request is None or request.answer_by is None:
             return False
-        answer_by = request.answer_by or now
+        answer_by = request.answer_by
         if request.state == mail_requests.FOLLOWING or answer_by > now:
             due_at = max(answer_by, now + schedule.MIN_VERIFICATION_DELAY)
             await leases.complete(session, records, job.lease, due_at=due_at)
@@ -157,7 +159,7 @@ async def _submit(context: ScanContext, job: _Job) -> None:
         elif answer == "accepted":
             scan_at = schedule.first_verification_at(now, job.site)
             await removals.submit_removal(session, record_id, description, next_scan_at=scan_at)
-            await submit_sisters(session, context, job.site, job.user_id, job.subject)
+            await submit_sisters(session, context.definitions, job.site, job.user_id, job.subject)
         else:
             if request is not None:
                 await mail_requests.change_state(
@@ -165,6 +167,18 @@ async def _submit(context: ScanContext, job: _Job) -> None:
                 )
             event = Event.OPT_OUT_REFUSED if answer == "refused" else Event.OPT_OUT_UNANSWERED
             await removals.refuse_removal(session, record_id, description, event=event)
+
+
+async def _prepare(context: ScanContext, job: _Job) -> None:
+    """Issue the address with which a person sends the opt-out."""
+    async with context.database.writing() as session:
+        await _assert_held(session, job.user_id, job.lease)
+        record_id = job.lease.row_id
+        if await session.first(_STILL_DISCOVERED, {"record_id": record_id}) is not None:
+            await mail_requests.issue(session, job.user_id, record_id, job.site.name, within=None)
+            await leases.complete(session, records, job.lease, due_at=None)
+        else:  # a sister site's opt-out removes it
+            await leases.clear(session, records, records.c.id == record_id)
 
 
 async def _waits_for_sister(context: ScanContext, job: _Job) -> bool:
@@ -259,7 +273,7 @@ async def _save_sending(
         if await session.first(_STILL_DISCOVERED, {"record_id": record_id}) is not None:
             scan_at = schedule.first_verification_at(now, job.site)
             await removals.submit_removal(session, record_id, description, next_scan_at=scan_at)
-            await submit_sisters(session, context, job.site, job.user_id, job.subject)
+            await submit_sisters(session, context.definitions, job.site, job.user_id, job.subject)
     elif result == "unclear":
         await mail_requests.change_state(session, request.id, mail_requests.DRAFT, before=before)
     else:
@@ -278,17 +292,23 @@ async def _issue_request(context: ScanContext, job: _Job) -> MailRequest | None:
 
 
 async def submit_sisters(
-    session: Session, context: ScanContext, site: Definition, user_id: int, subject: Subject
-) -> None:
-    """Mark the person's listings on the sister sites as submitted: the same opt-out removes them."""
-    for name in site.removal.also_removes:
-        sister = context.definitions.get(name)
-        if sister is None:
+    session: Session,
+    definitions: Mapping[str, Definition],
+    site: Definition,
+    user_id: int,
+    subject: Subject,
+) -> int:
+    """Mark the person's other listings that the same opt-out removes as submitted. Return how many."""
+    scan_at, submitted = schedule.first_verification_at(session.clock.now(), site), 0
+    for name, sister in definitions.items():
+        if not site.clears(name):
             continue
-        scan_at = schedule.first_verification_at(session.clock.now(), site)
         discovered = select(records.c.id).filter_by(user_id=user_id, site=name, status=DISCOVERED)
         for row in await session.all(discovered):
+            await mail_requests.end(session, row.id, unsent=True)
             await removals.submit_removal(session, row.id, sister.site(subject), next_scan_at=scan_at)
+            submitted += 1
+    return submitted
 
 
 async def _finish(context: ScanContext, lease: Lease) -> None:

@@ -223,13 +223,16 @@ class EmailOptOut(_Part):
 
 
 class Removal(_Part):
-    """How to remove a listing: with a form that the service submits, by email, or manually.
+    """How to remove a listing: with a form that the service submits, by email, by a person with its help, or manually.
 
     A form whose field is ``{request_email}`` gets an address of its own for each request. With ``confirm``, the removal
     counts once the link in the site's message to that address was followed.
+
+    ``assisted``: a person opens the site's ``opt_out_url`` and types the values of ``fields``, which have the form's own
+    labels; that takes about ``minutes``. A request of ``one_request_per: person`` removes all of the person's listings.
     """
 
-    method: Literal["form", "email", "manual"]
+    method: Literal["form", "email", "assisted", "manual"]
     user_fields_required: tuple[UserField, ...] = ()
     url: Url | None = None  # where the form is submitted
     page: Url | None = None  # the page with the form, if its hidden fields are required
@@ -237,6 +240,8 @@ class Removal(_Part):
     accepted: Texts = ()
     refused: Texts = ()
     confirm: Confirmation | None = None
+    minutes: Annotated[float, Field(gt=0, le=240)] = 5  # of a person's time, for one request
+    one_request_per: Literal["listing", "person"] = "listing"
     email: EmailOptOut | None = None
     processing_days: Annotated[float, Field(ge=0, le=365)] = 7
     give_up_days: Annotated[float, Field(gt=0, le=365)] = 45  # still listed then: a person must act
@@ -248,8 +253,15 @@ class Removal(_Part):
             raise ValueError("method form requires url and accepted")
         if (self.method == "email") != (self.email is not None):
             raise ValueError("method email and the block email require each other")
-        if self.confirm and self.method != "form":
-            raise ValueError("confirm requires method form")
+        if self.confirm and self.method not in {"form", "assisted"}:
+            raise ValueError("confirm requires method form or assisted")
+        if self.method == "assisted":
+            if self.url or self.page or self.accepted or self.refused:
+                raise ValueError(
+                    "method assisted has no url, page, accepted or refused: a person opens opt_out_url, and reads the answer"
+                )
+        elif self.model_fields_set & {"minutes", "one_request_per"}:
+            raise ValueError("minutes and one_request_per require method assisted")
         if (self.confirm is not None) != any(f"{{{REQUEST_EMAIL}}}" in one for one in self.fields.values()):
             raise ValueError("confirm and a field {request_email} require each other")
         return self
@@ -300,6 +312,11 @@ class Definition(_Part):
         """Whether an opt-out is sent by email."""
         return self.removal.method == "email"
 
+    def clears(self, site: str) -> bool:
+        """Return whether an opt-out for one listing also removes the person's other listings on a site."""
+        removal = self.removal
+        return site in removal.also_removes or (site == self.name and removal.one_request_per == "person")
+
     def manual(self) -> Self:
         """Return the site with removals left to a person, as without a mailbox."""
         changed: dict[str, Any] = {"method": "manual", "confirm": None, "email": None, "fields": {}}
@@ -313,5 +330,6 @@ class Definition(_Part):
             opt_out_procedure=self.opt_out_procedure,
             opt_out_url=self.opt_out_url,
             user_fields_required_for_removal=self.removal.user_fields_required,
-            removed_by_us=self.removal.method != "manual" and not self.missing(subject),
+            removed_by_us=self.removal.method in {"form", "email"} and not self.missing(subject),
+            prepared_by_us=self.removal.method == "assisted" and self.needs_mailbox,
         )

@@ -194,7 +194,8 @@ def _semantic_problems(document: Document) -> Iterator[_Problem]:
         if _within(data, "removal", "method") == "form":
             yield _Problem(
                 document.line(("removal", "method")),
-                "removal.method form sends requests to a site whose search.method is person; write manual",
+                "removal.method form sends requests to a site whose search.method is person; write assisted or "
+                "manual",
             )
         if answer == "json":
             yield _Problem(document.line(("search", "answer")), "search.answer of a saved page is html")

@@ -61,13 +61,29 @@ def test_a_definition_is_read_with_its_defaults():
         (
             edited("  method: manual", "  method: robot"),
             18,
-            "removal.method: should be 'form', 'email' or 'manual'",
+            "removal.method: should be 'form', 'email', 'assisted' or 'manual'",
         ),
         (edited("  method: manual", "  also_removes: []"), 17, "removal.method is missing"),
+        *(
+            (edited("  method: manual", f"  method: {text}"), 17, f"removal: {problem}")
+            for text, problem in (
+                ("assisted\n  accepted: Thanks", "method assisted has no url, page, accepted or refused"),
+                ("manual\n  minutes: 3", "minutes and one_request_per require method assisted"),
+                (
+                    'assisted\n  fields: {a: "{request_email}"}',
+                    "confirm and a field {request_email} require each",
+                ),
+            )
+        ),
+        (
+            edited("method: manual", "method: assisted\n  one_request_per: site"),
+            19,
+            "removal.one_request_per: should be 'listing' or 'person'",
+        ),
         (
             edited("  url:", "  method: person\n  url:").replace("method: manual", "method: form"),
             19,
-            "removal.method form sends requests to a site whose search.method is person",
+            "removal.method form sends requests to a site whose search.method is person; write assisted or manual",
         ),
         (
             edited("  url:", "  method: person\n  answer: json\n  url:"),

@@ -1,0 +1,281 @@
+"""Assisted opt-outs: the forms for a person to send, with what to type, and what the person reports of them.
+
+The service sends nothing here, and passes no puzzle. A form is offered while its listing is ``discovered``. Once a person
+reports it as sent, the removal goes on as after any other opt-out: the site's message, then the scans. If it fails, it is
+offered again, with the reason.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import Row, bindparam, select
+
+from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
+from exposurekit.errors import InvalidArgument
+from exposurekit.service.accounts import consent, users
+from exposurekit.service.accounts.subject import Subject
+from exposurekit.service.findings import removals
+from exposurekit.service.findings.alerts import FAILURES, Event
+from exposurekit.service.mail import mail_requests
+from exposurekit.service.mail.mail_requests import MailRequest
+from exposurekit.service.mail.settings import MailSettings
+from exposurekit.service.scanning import schedule
+from exposurekit.service.scanning.optouts import form_values
+from exposurekit.service.scanning.removal_job import submit_sisters
+from exposurekit.service.sites.definition import Definition
+from exposurekit.service.storage.database import DAMAGED, Session
+from exposurekit.service.storage.tables import alerts, records
+
+_REASONS: Mapping[str, str] = {
+    Event.OPT_OUT_REFUSED: "the site refused it",
+    Event.OPT_OUT_IGNORED: "the site did not remove the listing in time",
+    Event.OPT_OUT_UNANSWERED: "it could not be sent",
+    Event.OPT_OUT_UNCONFIRMED: "the site sent no message in time",
+}
+_LISTED = select(records).where(records.c.status != REMOVED).order_by(records.c.id)
+_RECORD = select(records).where(records.c.id == bindparam("record_id"))
+
+
+class NotAssisted(InvalidArgument):
+    """A record has no opt-out that a person may send now; nothing was changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class AssistedOptOut:
+    """A form for a person to send; ``id`` is the record of the listing that it names.
+
+    One request also removes the person's listings on ``also_removes``. ``minutes`` is what it takes, as the definition
+    says. ``missing`` are the user fields that the site requires and that are not on file: it cannot be sent without them.
+    ``failures`` counts the requests in vain since the listing appeared, and ``reason`` says why the last one was.
+    """
+
+    id: int
+    user_id: int
+    site: str
+    listings: int
+    also_removes: tuple[str, ...]
+    minutes: float
+    url: str
+    listing: str = field(repr=False)  # its address, or its number
+    values: Mapping[str, str] = field(repr=False)  # what to type, by the label of the form's field
+    steps: tuple[str, ...]
+    missing: tuple[str, ...]
+    failures: int
+    reason: str | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields for JSON."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """The opt-outs for a person to send, and how many listings wait until theirs can be sent."""
+
+    opt_outs: tuple[AssistedOptOut, ...]
+    unprepared: int  # no worker has issued the address yet, or the settings of the mailbox are not given
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """A request that may be sent for a listing, and the listings that it removes beyond those of better requests."""
+
+    record: Row[Any]
+    removes: tuple[Row[Any], ...]
+    minutes: float
+    failures: int
+    reason: str | None
+
+    @property
+    def order(self) -> tuple[int, float, int]:
+        """What failed before comes later; then most listings per minute first."""
+        return self.failures, -len(self.removes) / self.minutes, self.record.id
+
+
+async def queue(
+    session: Session,
+    definitions: Mapping[str, Definition],
+    *,
+    mail: MailSettings | None = None,
+    user_id: int | None = None,
+    limit: int,
+) -> Queue:
+    """Return the forms to send: those that clear most listings per minute first, failed ones later.
+
+    A listing is in one of them at most, and in none while a request that removes it is on its way. Forms for which
+    something is not on file come last. The values are personal data.
+    """
+    people = {one for one in await consent.scannable(session) if user_id in (None, one)}
+    listed: dict[int, list[Row[Any]]] = defaultdict(list)
+    for row in await session.all(_LISTED):
+        if row.user_id in people and row.site in definitions:
+            listed[row.user_id].append(row)
+    confirmations = await mail_requests.open_confirmations(session)
+    failures = await _failures(session)
+    requests: list[_Request] = []
+    unprepared = 0
+    for rows in listed.values():
+        own, waiting = _plan(rows, definitions, confirmations, failures, mail)
+        requests += own
+        unprepared += waiting
+    opt_outs: list[AssistedOptOut] = []
+    for request in sorted(requests, key=lambda one: one.order):
+        site, confirmation = definitions[request.record.site], confirmations.get(request.record.id)
+        email = mail.request_address(confirmation.token) if mail and confirmation else ""
+        opt_out = await _opt_out(session, request, site, email)
+        if opt_out is not None:
+            opt_outs.append(opt_out)
+        if sum(not one.missing for one in opt_outs) >= limit:
+            break
+    return Queue(tuple(sorted(opt_outs, key=lambda one: bool(one.missing))[:limit]), unprepared)
+
+
+async def report_sent(session: Session, record_id: int, definitions: Mapping[str, Definition]) -> int:
+    """Record that a person sent the form for a record. Return how many listings are ``pending removal`` because of it.
+
+    None are, if its message came before the report. Those on other sites follow when the site's message was answered.
+
+    Raises:
+        NotAssisted: Nobody can send it: the record is removed, or is not of such a site, or is not prepared.
+    """
+    site, subject, row = await _locked(session, record_id, definitions)
+    if row.status == PENDING_REMOVAL:
+        return 0
+    description, now = site.site(subject), session.clock.now()
+    if description.prepared_by_us:
+        request = await mail_requests.open_request(session, record_id)
+        if request is None:
+            raise NotAssisted(f"record {record_id}: no worker with a mailbox has prepared its opt-out yet")
+        answer_by = now + schedule.confirmed_within(site)
+        await mail_requests.extend(session, request.id, answer_by)
+        await removals.submit_removal(session, record_id, description, next_scan_at=answer_by)
+        return 1
+    scan_at = schedule.first_verification_at(now, site)
+    await removals.submit_removal(session, record_id, description, next_scan_at=scan_at)
+    return 1 + await submit_sisters(session, definitions, site, row.user_id, subject)
+
+
+async def report_failed(
+    session: Session, record_id: int, definitions: Mapping[str, Definition], *, refused: bool
+) -> None:
+    """Record that a form could not be sent, or that the site refused it; it is offered again, with the reason.
+
+    Raises:
+        NotAssisted: The record is removed, or is not of a site whose opt-outs a person sends.
+    """
+    site, subject, _ = await _locked(session, record_id, definitions)
+    await mail_requests.end(session, record_id)
+    event = Event.OPT_OUT_REFUSED if refused else Event.OPT_OUT_UNANSWERED
+    await removals.refuse_removal(session, record_id, site.site(subject), event=event)
+
+
+async def _locked(
+    session: Session, record_id: int, definitions: Mapping[str, Definition]
+) -> tuple[Definition, Subject, Row[Any]]:
+    """Lock the user of a record; return the record's site, the user's data, and its row."""
+    row = await session.first(_RECORD, {"record_id": record_id})
+    if row is None:
+        raise NotAssisted(f"no record has the id {record_id}")
+    site = definitions.get(row.site)
+    if site is None or site.removal.method != "assisted":
+        raise NotAssisted(
+            f"record {record_id}: its site has no definition with removal.method assisted: name the directory with --sites"
+        )
+    await consent.lock_user(session, row.user_id, changes=False)  # whoever changes what is shown locks again
+    [row] = await session.all(_RECORD, {"record_id": record_id})
+    subject = await users.get_subject(session, row.user_id)
+    if subject is None or not await consent.may_scan(session, row.user_id):
+        raise NotAssisted(
+            f"record {record_id}: the person's consent is not recorded, or the service is not active for them"
+        )
+    if row.status not in {DISCOVERED, PENDING_REMOVAL}:
+        raise NotAssisted(f"record {record_id} is {row.status}")
+    return site, subject, row
+
+
+async def _failures(session: Session) -> dict[int, list[str]]:
+    """Return the reasons of the opt-outs in vain of each record, the oldest first, since it was last listed."""
+    kinds = [*FAILURES, Event.LISTED_AGAIN]
+    query = select(alerts.c.record_id, alerts.c.kind).where(alerts.c.kind.in_(kinds)).order_by(alerts.c.id)
+    reasons: dict[int, list[str]] = defaultdict(list)
+    for row in await session.all(query):
+        if row.kind == Event.LISTED_AGAIN:
+            reasons[row.record_id].clear()
+        else:
+            reasons[row.record_id].append(_REASONS[row.kind])
+    return reasons
+
+
+def _plan(
+    rows: Sequence[Row[Any]],
+    definitions: Mapping[str, Definition],
+    confirmations: Mapping[int, MailRequest],
+    failures: Mapping[int, Sequence[str]],
+    mail: MailSettings | None,
+) -> tuple[list[_Request], int]:
+    """Return the requests that remove a person's listings, and how many listings wait until theirs can be sent.
+
+    The best request is chosen first; what it removes counts for no other.
+    """
+    under_way = [row for row in rows if _is_under_way(row, definitions[row.site], confirmations)]
+    left = {
+        row.id: row
+        for row in rows
+        if row.status == DISCOVERED
+        and not row.absences  # somebody else removes it
+        and not any(definitions[one.site].clears(row.site) for one in under_way)
+    }
+    assisted = [row for row in left.values() if definitions[row.site].removal.method == "assisted"]
+    leads = [
+        row
+        for row in assisted
+        if not definitions[row.site].needs_mailbox or (mail is not None and row.id in confirmations)
+    ]
+
+    def request(lead: Row[Any]) -> _Request:
+        site = definitions[lead.site]
+        removes = tuple(row for row in left.values() if row.id == lead.id or site.clears(row.site))
+        reasons = max((failures.get(row.id, ()) for row in removes), key=len, default=())
+        return _Request(lead, removes, site.removal.minutes, len(reasons), reasons[-1] if reasons else None)
+
+    requests: list[_Request] = []
+    while possible := [one for one in map(request, leads) if one.removes]:
+        best = min(possible, key=lambda one: one.order)
+        requests.append(best)
+        for row in best.removes:
+            del left[row.id]
+    return requests, sum(row.id in left for row in assisted)
+
+
+def _is_under_way(row: Row[Any], site: Definition, confirmations: Mapping[int, MailRequest]) -> bool:
+    """Return whether a request for a listing is on its way, whose sister sites' listings are still ``discovered``."""
+    if row.status == PENDING_REMOVAL:
+        return row.id in confirmations
+    return row.due_at is not None and site.removal.method in {"form", "email"}
+
+
+async def _opt_out(
+    session: Session, request: _Request, site: Definition, email: str
+) -> AssistedOptOut | None:
+    row, subject = request.record, await users.get_subject(session, request.record.user_id)
+    [record] = session.decrypt_readable([("records", row.user_id, row.ciphertext)])
+    if subject is None or record is DAMAGED:
+        return None
+    values = form_values(site, subject, record, email)
+    return AssistedOptOut(
+        id=row.id,
+        user_id=row.user_id,
+        site=site.name,
+        listings=len(request.removes),
+        also_removes=tuple(dict.fromkeys(one.site for one in request.removes if one.site != site.name)),
+        minutes=request.minutes,
+        url=site.opt_out_url,
+        listing=record["href"] or record["reference_id"],
+        values={label: value for label, value in values.items() if value},
+        steps=site.opt_out_procedure,
+        missing=site.missing(subject),
+        failures=request.failures,
+        reason=request.reason,
+    )

@@ -1,0 +1,241 @@
+"""Assisted opt-outs: what a person is told to send, in which order, and what follows their report."""
+
+import pytest
+from support.mail import Drop, Zone, signed, unsigned
+from support.small_web import Card, Folk, a_house, by_form, definition
+
+from exposurekit.sandbox.world.asgi import html
+from exposurekit.service.accounts import consent
+from exposurekit.service.scanning import assisted
+from exposurekit.service.scanning.assisted import NotAssisted
+from exposurekit.service.storage import tables
+
+LINK = "http://seekfolk.example/confirm?t=8f1e"
+CONFIRM = {
+    "from": "no-reply@seekfolk.example",
+    "subject": "confirm your opt-out",
+    "link_host": "seekfolk.example",
+    "link_path": "/confirm",
+    "accepted": "Your removal is confirmed",
+}
+
+
+def by_person(*also_removes, confirmed=False, **changed):
+    """The removal of a site whose form a person sends."""
+    fields = {"Your listing": "{reference_id}", "State": "{state}"}
+    if confirmed:
+        fields |= {"Email": "{request_email}"}
+        changed |= {"confirm": CONFIRM}
+    removal = {
+        "method": "assisted",
+        "fields": fields,
+        "user_fields_required": ["state"],
+        "processing_days": 2,
+    }
+    return removal | {"also_removes": also_removes} | changed
+
+
+@pytest.fixture
+def drop(store, tmp_path):
+    (tmp_path / "mail").mkdir()
+    return Drop(tmp_path / "mail")
+
+
+@pytest.fixture
+def house(town, tmp_path, drop):
+    with a_house(tmp_path, town.resolve, mail=drop.settings, resolve_txt=Zone()) as house:
+        yield house
+
+
+@pytest.fixture
+def open_sites(house, town):
+    """Open sites with these removals; each lists Juniper once, unless it is given the listings."""
+
+    def opened(cards=None, **removals):
+        folks = {}
+        for name in removals:
+            listed = (cards or {}).get(name, [Card(f"{name}-1")])
+            folks[name] = town.opens(name, Folk(listed))
+        house.has(*(definition(name, removal=removal) for name, removal in removals.items()))
+        return folks
+
+    return opened
+
+
+def queued(house, limit=100, **options):
+    options = {"mail": house.mail} | options
+    return house.work(lambda work: assisted.queue(work, house.definitions, limit=limit, **options))
+
+
+def offered(house):
+    """The site of each form, and how many listings it clears."""
+    return [(one.site, one.listings) for one in queued(house).opt_outs]
+
+
+def sent(house, record_id):
+    return house.work(lambda work: assisted.report_sent(work, record_id, house.definitions))
+
+
+def failed(house, record_id, *, refused=False):
+    house.work(lambda work: assisted.report_failed(work, record_id, house.definitions, refused=refused))
+
+
+def test_a_reported_opt_out_is_verified_and_removed(house, town, open_sites):
+    folks = open_sites(Seekfolk=by_person("Peepfolk"), Peepfolk={"method": "manual"})
+    juniper = house.scanned_juniper()
+    [alert, _] = house.alerts(juniper)
+    assert alert["opt_out_procedure"] == ["Open the form.", "Press Remove."]
+    [one] = queued(house).opt_outs
+    assert (one.site, one.listings, one.also_removes) == ("Seekfolk", 2, ("Peepfolk",))
+    assert (one.url, one.steps) == ("http://seekfolk.example/opt-out", ("Open the form.", "Press Remove."))
+    assert (one.listing, one.values) == ("Seekfolk-1", {"Your listing": "Seekfolk-1", "State": "CA"})
+    assert (one.minutes, one.failures, one.reason, one.missing) == (5, 0, None, ())
+    assert "CA" not in repr(one)
+    assert sent(house, one.id) == 2
+    assert set(house.statuses(juniper).values()) == {"pending removal"}
+    assert (queued(house).opt_outs, sent(house, one.id)) == ((), 0)
+    for folk in folks.values():
+        folk.cards.clear()
+    house.advance(days=3.1)
+    assert set(house.statuses(juniper).values()) == {"removed"}
+    assert town.of("Seekfolk", "/opt-out") == []
+    with pytest.raises(NotAssisted, match="is removed"):
+        sent(house, one.id)
+
+
+def test_the_service_waits_for_the_message(house, town, open_sites, drop):
+    """The sister's listing is pending only once the message was answered, and is not offered meanwhile."""
+    folks = open_sites(Seekfolk=by_person("Peepfolk", confirmed=True), Peepfolk=by_person())
+    folks["Seekfolk"].others["/confirm"] = lambda _: html("Your removal is confirmed")
+    juniper = house.scanned_juniper()
+    assert (queued(house, mail=None).unprepared, offered(house)) == (1, [("Seekfolk", 2)])
+    [one] = queued(house).opt_outs
+    assert sent(house, one.id) == 1
+    assert (house.statuses(juniper)["Seekfolk-1"], offered(house)) == ("pending removal", [])
+    drop.deliver(signed(unsigned(one.values["Email"], LINK)))
+    house.advance(days=1.1)
+    assert len(town.of("Seekfolk", "/confirm")) == 1
+    assert set(house.statuses(juniper).values()) == {"pending removal"}
+    for folk in folks.values():
+        folk.cards.clear()
+    house.advance(days=3)
+    assert set(house.statuses(juniper).values()) == {"removed"}
+
+
+def test_the_message_counts_without_a_report(house, town, open_sites, drop):
+    folks = open_sites(Seekfolk=by_person(confirmed=True))
+    folks["Seekfolk"].others["/confirm"] = lambda _: html("Your removal is confirmed")
+    juniper = house.scanned_juniper()
+    house.advance(days=40)  # an address that was issued does not expire
+    [one] = queued(house).opt_outs
+    drop.deliver(signed(unsigned(one.values["Email"], LINK)))
+    house.advance(days=1.1)
+    assert house.statuses(juniper) == {"Seekfolk-1": "pending removal"}
+    assert sent(house, one.id) == 0
+
+
+def test_without_a_message_it_is_offered_again(house, open_sites):
+    open_sites(Seekfolk=by_person(confirmed=True))
+    juniper = house.scanned_juniper()
+    [one] = queued(house).opt_outs
+    sent(house, one.id)
+    house.advance(days=7.1)
+    assert house.alert_titles(juniper)[-1] == "Opt-out unconfirmed"
+    [again] = queued(house).opt_outs
+    assert (again.id, again.failures, again.reason) == (one.id, 1, "the site sent no message in time")
+    assert again.values["Email"] != one.values["Email"]
+
+
+def test_a_site_that_does_not_act_is_offered_again(house, open_sites):
+    open_sites(Seekfolk=by_person(give_up_days=10))
+    juniper = house.scanned_juniper()
+    sent(house, queued(house).opt_outs[0].id)
+    house.advance(days=11.1)
+    assert house.statuses(juniper) == {"Seekfolk-1": "discovered"}
+    assert queued(house).opt_outs[0].reason == "the site did not remove the listing in time"
+
+
+def test_a_failed_opt_out_comes_after_the_others(house, open_sites):
+    open_sites(Seekfolk=by_person("Peepfolk", confirmed=True), Peepfolk=by_person(), Nosyfolk=by_person())
+    juniper = house.scanned_juniper()
+    best = queued(house).opt_outs[0]
+    assert [best.site, *best.also_removes] == ["Seekfolk", "Peepfolk"]
+    failed(house, best.id, refused=True)
+    house.idle()
+    assert house.alerts(juniper)[-1]["text"].startswith("Opt-out refused: Seekfolk did not accept")
+    assert sorted(offered(house)) == [("Nosyfolk", 1), ("Peepfolk", 1), ("Seekfolk", 1)]
+    [*_, last] = queued(house).opt_outs
+    assert (last.failures, last.reason) == (1, "the site refused it")
+    assert last.values["Email"] != best.values["Email"]
+    failed(house, last.id)
+    house.idle()
+    assert [one.reason for one in queued(house).opt_outs][-1] == "it could not be sent"
+
+
+def test_most_listings_per_minute_come_first(house, open_sites):
+    """One request per person counts once, and a sister's listing is in the better request alone."""
+    cards = {"Seekfolk": [Card("a"), Card("b"), Card("c")], "Nosyfolk": [Card("n")]}
+    open_sites(
+        cards,
+        Nosyfolk=by_person(minutes=2),
+        Peepfolk=by_person("Seekfolk", minutes=30),
+        Seekfolk=by_person("Peepfolk", one_request_per="person", minutes=4),
+    )
+    juniper = house.scanned_juniper()
+    assert offered(house) == [("Seekfolk", 4), ("Nosyfolk", 1)]
+    assert [one.site for one in queued(house, limit=1).opt_outs] == ["Seekfolk"]
+    assert queued(house, user_id=juniper["id"] + 1).opt_outs == ()
+    assert sent(house, queued(house).opt_outs[0].id) == 4
+    assert offered(house) == [("Nosyfolk", 1)]
+
+
+def test_a_form_of_the_service_comes_before_a_person(house, open_sites):
+    """What the service is about to remove by itself is no work for a person."""
+    folks = open_sites(Seekfolk=by_form(also_removes=["Peepfolk"]), Peepfolk=by_person())
+    folks["Seekfolk"].opt_out = lambda _: html("busy", 503)
+    house.scanned_juniper()
+    assert offered(house) == []
+    house.advance(days=6)  # the last attempt was in vain
+    assert offered(house) == [("Peepfolk", 1)]
+
+
+def test_what_cannot_be_sent_comes_last(house, open_sites):
+    open_sites(Seekfolk=by_person(user_fields_required=["middle_name"], minutes=1), Nosyfolk=by_person())
+    house.scanned_juniper()
+    assert [(one.site, one.missing) for one in queued(house).opt_outs] == [
+        ("Nosyfolk", ()),
+        ("Seekfolk", ("middle_name",)),
+    ]
+    assert [one.site for one in queued(house, limit=1).opt_outs] == ["Nosyfolk"]
+
+
+def test_without_consent_nothing_is_offered_or_reported(house, open_sites):
+    open_sites(Seekfolk=by_person(confirmed=True))
+    juniper = house.scanned_juniper()
+    [one] = queued(house).opt_outs
+    house.work(lambda work: consent.withdraw(work, juniper["id"], withdrawn_by="Juniper"))
+    assert queued(house).opt_outs == ()
+    with pytest.raises(NotAssisted, match="consent is not recorded"):
+        sent(house, one.id)
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        (lambda house: house.definitions.clear(), "name the directory with --sites"),
+        (
+            lambda house: house.work(lambda work: work.run(tables.mail_requests.delete())),
+            "no worker with a mailbox",
+        ),
+    ],
+    ids=["no definition", "not prepared"],
+)
+def test_a_report_that_does_not_fit_is_refused(house, open_sites, change, error):
+    open_sites(Seekfolk=by_person(confirmed=True))
+    house.scanned_juniper()
+    [one] = queued(house).opt_outs
+    change(house)
+    with pytest.raises(NotAssisted, match=error):
+        sent(house, one.id)
+    with pytest.raises(NotAssisted, match="no record has the id"):
+        failed(house, one.id + 1)
