@@ -162,8 +162,8 @@ def users_queue(
 ) -> None:
     """List the searches to open in a browser and save.
 
-    For one person or everyone, on sites whose search.method is person; those never saved come first. The output
-    contains personal data: names and places in the addresses.
+    For one person or everyone, on sites whose search.method is person. Those never saved come first, then those that can
+    verify removals. The output contains personal data: names and places in the addresses.
 
     Example: exposurekit users queue --sites ./sites
     """
@@ -171,7 +171,7 @@ def users_queue(
 
     sites = list(session.definitions(sites_directory).values())
     entries = database.read(lambda db: saved_pages.queue(db, sites, user_id=user_id, limit=limit))
-    rows = [output.fields(one, "user_id", "site", "last_saved_at", "address") for one in entries]
+    rows = [output.fields(one, "user_id", "site", "to_verify", "last_saved_at", "address") for one in entries]
     output.print_rows(rows, as_json=as_json, none="No search waits for a person.")
 
 

@@ -77,7 +77,9 @@ def run(operator, command, user_id):
 def test_the_steps_of_the_manual_scan_a_saved_page(operator, jane):
     queue, scan = COMMANDS
     listed = json.loads(run(operator, f"{queue} --json", jane).stdout)
-    assert listed == [{"user_id": jane, "site": "Seekfolk", "last_saved_at": None, "address": ADDRESS}]
+    assert listed == [
+        {"user_id": jane, "site": "Seekfolk", "to_verify": 0, "last_saved_at": None, "address": ADDRESS}
+    ]
     following = saved(f'{LISTED}<a class=next href="{ADDRESS}&amp;page=2">more</a>')
     written(operator, following, saved("<li id=r9><h2>Jane Other</h2></li>", f"{ADDRESS}&page=2"))
     done = run(operator, scan, jane)

@@ -14,9 +14,9 @@ from email.message import Message
 from typing import Any
 from urllib.parse import SplitResult, parse_qsl, urldefrag, urlencode, urlsplit
 
-from sqlalchemy import Row, select
+from sqlalchemy import Row, func, or_, select
 
-from exposurekit.contract.types import REMOVED
+from exposurekit.contract.types import PENDING_REMOVAL, REMOVED
 from exposurekit.errors import InvalidArgument
 from exposurekit.service.accounts import consent, users
 from exposurekit.service.accounts.subject import Subject
@@ -82,12 +82,16 @@ class SavedScan:
 
 @dataclass(frozen=True, slots=True)
 class QueueEntry:
-    """A search for a person to open, and when a page of that person and site was last scanned."""
+    """A search for a person to open, and when a page of that person and site was last scanned.
+
+    ``to_verify`` counts the listings whose removal is due for verification: those that the page may show to be gone.
+    """
 
     user_id: int
     site: str
     address: str = field(repr=False)
     last_saved_at: datetime | None = None
+    to_verify: int = 0
 
 
 def read(site: Definition, content: bytes) -> SavedPage:
@@ -183,27 +187,35 @@ async def scan_saved(
 async def queue(
     session: Session, sites: Sequence[Definition], *, user_id: int | None = None, limit: int
 ) -> list[QueueEntry]:
-    """List the searches that a person has to open, those never saved first, then the longest ago.
+    """List the searches that a person has to open: those never saved, those that verify removals, then the longest ago.
 
     The addresses contain personal data.
     """
     sites = [site for site in sites if site.search.method == "person"]
-    last_saved = await _last_saved(session)
+    last_saved, to_verify = await _last_saved(session), await _to_verify(session)
     people = [one for one in await consent.scannable(session) if user_id in (None, one)]
     pairs = sorted(
-        ((last_saved.get((one, site.name)), one, site) for one in people for site in sites),
-        key=lambda pair: (pair[0] is not None, pair[0] or 0, pair[1], pair[2].name),
+        (
+            (last_saved.get(key), to_verify.get(key, 0), one, site)
+            for one in people
+            for site in sites
+            for key in [(one, site.name)]
+        ),
+        key=lambda pair: (pair[0] is not None, not pair[1], pair[0] or 0, pair[2], pair[3].name),
     )
+    subjects: dict[int, tuple[Subject | None, Mapping[str, Sequence[Listing]]]] = {}
     entries: list[QueueEntry] = []
-    for saved_at, one, site in pairs:
+    for saved_at, n_to_verify, one, site in pairs:
         if len(entries) >= limit:
             break
-        subject = await users.get_subject(session, one)
+        if one not in subjects:
+            subjects[one] = await users.get_subject(session, one), await known_listings(session, one)
+        subject, listings = subjects[one]
         if subject is not None:
-            previous = (await known_listings(session, one)).get(site.name, ())
-            queries = search_queries(site, subject, previous)
+            queries = search_queries(site, subject, listings.get(site.name, ()))
             entries += [
-                QueueEntry(one, site.name, _search_address(site, query), saved_at) for query in queries
+                QueueEntry(one, site.name, _search_address(site, query), saved_at, n_to_verify)
+                for query in queries
             ]
     return entries[:limit]
 
@@ -213,6 +225,16 @@ async def _records(session: Session, user_id: int, site: Definition) -> dict[int
         user_id=user_id, site=site.name
     )
     return {row.id: row for row in await session.all(of_site)}
+
+
+async def _to_verify(session: Session) -> dict[tuple[int, str], int]:
+    """Count the records whose removal is due for verification, by user and site."""
+    is_due = or_(records.c.due_at.is_(None), records.c.due_at <= session.clock.now())
+    is_on_its_way = or_(records.c.status == PENDING_REMOVAL, records.c.absences > 0)
+    counting = select(records.c.user_id, records.c.site, func.count().label("n"))
+    counting = counting.where(records.c.status != REMOVED, is_due, is_on_its_way)
+    rows = await session.all(counting.group_by(records.c.user_id, records.c.site))
+    return {(row.user_id, row.site): row.n for row in rows}
 
 
 async def _last_saved(session: Session) -> dict[tuple[int, str], datetime]:

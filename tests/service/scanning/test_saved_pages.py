@@ -1,6 +1,7 @@
 """Pages that a person saved in a browser: from a listing to its removal, and what is refused."""
 
 from contextlib import suppress
+from datetime import timedelta
 from email.message import EmailMessage
 
 import pytest
@@ -245,6 +246,25 @@ def test_the_queue_lists_searches_by_their_last_saved_page(house, juniper):
     assert listed == [second]
     house.work(lambda work: consent.withdraw(work, june["id"], withdrawn_by="the person"))
     assert house.work(lambda work: saved_pages.queue(work, sites, limit=9)) == [first]
+
+
+def test_the_queue_puts_verifications_first(house, juniper):
+    nosy_heron = definition("Nosy Heron", search={"method": "person"})
+
+    def queue():
+        entries = house.work(lambda work: saved_pages.queue(work, [nosy_heron, SITE], limit=9))
+        return [(entry.site, entry.to_verify) for entry in entries]
+
+    scan(house, juniper, mhtml(results_page(HERS)))
+    assert queue() == [("Nosy Heron", 0), ("Seekfolk", 0)]
+    [record] = house.records(juniper)
+    next_day = house.clock.now() + timedelta(days=1)
+    house.work(
+        lambda work: submit_removal(work, record["id"], SITE.site(Subject(names=())), next_scan_at=next_day)
+    )
+    assert queue() == [("Nosy Heron", 0), ("Seekfolk", 0)]
+    house.advance(days=1)
+    assert queue() == [("Seekfolk", 1), ("Nosy Heron", 0)]
 
 
 def test_pages_of_the_invented_web_are_read():
