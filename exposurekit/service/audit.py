@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import insert, select, text
+from sqlalchemy import insert, select
 from sqlalchemy.exc import OperationalError
 
 from exposurekit.service.storage.database import Session
@@ -26,8 +26,7 @@ _LOGIN_UID = Path("/proc/self/loginuid")
 _NO_UID = 2**32 - 1
 _DOMAIN = "audit entry"
 _PAGE = 500  # rows at a time
-# Entries are appended one after another; SQLite has one writer anyway. An arbitrary lock number.
-_ONE_AT_A_TIME = text("SELECT pg_advisory_xact_lock(5120947731)")
+_LOCK = 5_120_947_731  # an arbitrary number: entries are appended one after another
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +106,7 @@ def _user_name(uid: int) -> str:
 
 async def append(session: Session, action: Action, *, actor: str) -> Entry:
     """Append an entry, in the transaction of the change and as its last step: other appends wait until it ends."""
-    if await _dialect(session) == "postgresql":
-        await session.first(_ONE_AT_A_TIME)
+    await session.serialize(_LOCK)
     last = await session.first(_LAST)
     columns: dict[str, Any] = {
         "id": 1 if last is None else last.id + 1,
@@ -147,7 +145,7 @@ async def verify(session: Session, *, head: str | None = None) -> Verification:
         try:
             page = await session.all(rows.limit(size))
         except OperationalError:  # SQLite: a text that is not UTF-8
-            if await _dialect(session) != "sqlite":
+            if await session.dialect() != "sqlite":
                 raise
             if size == 1:
                 return Verification(checked, before, checked + 1, "it cannot be read")
@@ -165,10 +163,6 @@ async def verify(session: Session, *, head: str | None = None) -> Verification:
         problem = "no entry has the hash of --head: the last entries were removed or replaced"
         return Verification(checked, before, None, problem)
     return Verification(checked, before)
-
-
-async def _dialect(session: Session) -> str:
-    return await session.connection.run_sync(lambda connection: connection.dialect.name)
 
 
 def _problem(vault: Vault, entry: Entry, number: int, before: str) -> str | None:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Row, and_, bindparam, func, insert, or_, select, text, update
+from sqlalchemy import Row, and_, bindparam, func, insert, or_, select, update
 
 from exposurekit.service.mail.settings import new_token
 from exposurekit.service.storage.database import Session
@@ -31,7 +31,7 @@ REPLIED, RETURNED = "answered", "returned"
 CONFIRMATION, EMAIL = "confirmation", "email"  # kinds
 _OPEN_STATES = (WAITING, FOLLOWING, DRAFT, APPROVED, SENDING)
 _DAY = timedelta(days=1)
-_ONE_AT_A_TIME = text("SELECT pg_advisory_xact_lock(6190382754)")  # an arbitrary lock number
+_LOCK = 6_190_382_754  # an arbitrary number: the limits of a day are checked one after another
 REQUEST = "mail requests"  # the purpose of a request's ciphertext
 _DOMAIN = "mail token"
 _ROW = select(mail_requests).where(mail_requests.c.id == bindparam("request_id"))
@@ -149,8 +149,7 @@ async def begin_sending(
     session: Session, request: MailRequest, *, per_day: int, per_site_per_day: int
 ) -> bool:
     """Mark an approved opt-out as being sent, unless as many as allowed were sent in a day; return whether it is."""
-    if await session.connection.run_sync(lambda connection: connection.dialect.name) == "postgresql":
-        await session.first(_ONE_AT_A_TIME)
+    await session.serialize(_LOCK)
     recent = and_(
         mail_requests.c.kind == EMAIL,
         or_(mail_requests.c.sent_at > session.clock.now() - _DAY, mail_requests.c.state == SENDING),

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from pydantic_core import from_json
-from sqlalchemy import URL, Executable, Insert, Row, insert, make_url, select
+from sqlalchemy import URL, Executable, Insert, Row, insert, make_url, select, text
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from exposurekit.errors import ConfigurationError
@@ -25,6 +25,7 @@ from exposurekit.service.storage.backends import (
 )
 from exposurekit.service.storage.encryption import DecryptionError, Vault
 
+_LOCK = text("SELECT pg_advisory_xact_lock(:lock)")  # until the end of the transaction
 DAMAGED = object()  # a stored value that cannot be decrypted
 DATABASE_ERRORS = (DBAPIError, OSError, TimeoutError)  # raised by a database that is locked or unreachable
 _log = logging.getLogger("exposurekit.service")
@@ -93,6 +94,15 @@ class Session:
         except DecryptionError:
             _log.error("damaged=%s user=%d: exposurekit service check names the row", part, user_id)
             return None
+
+    async def dialect(self) -> str:
+        """Return the database's kind: ``sqlite`` or ``postgresql``."""
+        return await self.connection.run_sync(lambda connection: connection.dialect.name)
+
+    async def serialize(self, lock: int) -> None:
+        """Wait until no other transaction is serialized by this lock; SQLite has one writer anyway."""
+        if await self.dialect() == "postgresql":
+            await self.first(_LOCK, {"lock": lock})
 
     async def all(self, statement: Executable, values: Values = None) -> Sequence[Row[Any]]:
         """Return every row."""
