@@ -10,6 +10,7 @@
     │   └── Unauthorized     401: key, secret or user secret not accepted
     ├── ConnectionFailed     no complete response
     ├── InvalidResponse      a body that does not match the specification
+    ├── InvalidEvidence      a bundle of evidence that was changed, or is none
     ├── ScanTimeout          a scan did not finish in time
     ├── NotFound             a user who is not loaded, a run that does not exist
     │   └── EmptyHistory     a history without a run
@@ -99,6 +100,10 @@ class InvalidResponse(ExposureError):
     def __init__(self, message: str = "", *, user_key: Any = None) -> None:
         super().__init__(message)
         self.user_key = user_key
+
+
+class InvalidEvidence(ExposureError):
+    """A bundle of evidence does not verify; the message says which member and what is wrong."""
 
 
 class ScanTimeout(ExposureError):

@@ -104,7 +104,7 @@ ENTRY_POINTS = {
     "starlette": {"service", "sandbox"},
     "uvicorn": {"system.asgi_server", "system.connections"},
     "sqlalchemy": {"service"},
-    "cryptography": {"service.storage.encryption"},
+    "cryptography": {"service.storage.encryption", "contract.roots"},
     "dkim": {"service.mail.dkim_signature"},
     "dns": {"service.mail.dkim_signature"},
     "imaplib": {"service.mail.mailboxes"},

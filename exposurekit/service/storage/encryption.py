@@ -1,4 +1,4 @@
-"""Encryption at rest: AES-256-GCM for values, HMAC-SHA256 fingerprints for lookups, and the service's key.
+"""Encryption at rest: AES-256-GCM for values, HMAC-SHA256 fingerprints for lookups, signatures, and the service's key.
 
 Each value is encrypted under a fresh nonce and bound to a purpose (a part of one user's data), so a ciphertext that is
 moved to another row does not decrypt. A version byte in front allows key rotation.
@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from pydantic_core import from_json
 
 from exposurekit.contract import codec
+from exposurekit.contract.roots import PublicKey
 from exposurekit.errors import ConfigurationError, ExposureError
 from exposurekit.system import key_files, paths
 from exposurekit.text.sanitize import plain
@@ -33,7 +35,7 @@ class DecryptionError(ExposureError):
 
 
 class Vault:
-    """Encrypts values and computes fingerprints with one key."""
+    """Encrypts values, computes fingerprints and signs, with one key."""
 
     def __init__(self, key: bytes) -> None:
         if len(key) != key_files.KEY_BYTES:
@@ -41,6 +43,7 @@ class Vault:
         # A separate key for each use, so that a fingerprint reveals nothing about a ciphertext.
         self._cipher = AESGCM(hmac.digest(key, b"exposurekit sealing 1", "sha256"))
         self._fingerprint_key = hmac.digest(key, b"exposurekit fingerprints 1", "sha256")
+        self._signing_seed = hmac.digest(key, b"exposurekit signatures 1", "sha256")
 
     def __repr__(self) -> str:
         return "Vault(key hidden)"
@@ -54,6 +57,19 @@ class Vault:
     def key_fingerprint(self) -> str:
         """A fingerprint of the key, stored in the database to detect a wrong key."""
         return self.fingerprint("", "key").hex()
+
+    @property
+    def public_key(self) -> PublicKey:
+        """The key that verifies what the service signs."""
+        return PublicKey(self._signing_key.public_key().public_bytes_raw())
+
+    def sign(self, message: bytes) -> bytes:
+        """Sign a message with Ed25519; equal messages have equal signatures."""
+        return self._signing_key.sign(message)
+
+    @property
+    def _signing_key(self) -> Ed25519PrivateKey:
+        return Ed25519PrivateKey.from_private_bytes(self._signing_seed)
 
     def encrypt(self, value: Any, purpose: str) -> bytes:
         """Encrypt a JSON value for one purpose."""
