@@ -8,6 +8,7 @@ from sqlalchemy.exc import DBAPIError
 
 from exposurekit.service.accounts.documents import DOCUMENT, PERSON, SECRET
 from exposurekit.service.findings.candidates import CANDIDATE
+from exposurekit.service.findings.evidence import EVIDENCE
 from exposurekit.service.mail.mail_requests import REQUEST
 from exposurekit.service.mail.messages import MESSAGE
 from exposurekit.service.storage import tables
@@ -58,6 +59,7 @@ def _encrypted() -> list[tuple[Table, Column[bytes], ColumnElement[int], str | C
                 (tables.alerts, "alerts"),
                 (tables.candidates, CANDIDATE),
                 (tables.events, EVENT),
+                (tables.evidence, EVIDENCE),
                 (tables.mail_requests, REQUEST),
             )
         ),

@@ -21,6 +21,17 @@ class Site:
     prepared_by_us: bool = False  # a person sends it, with an address that the service has to issue before
 
 
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """The text of a page, or of a listing on it, as evidence keeps it."""
+
+    address: str | None = field(repr=False)  # None: a saved page that does not contain it
+    status: int  # of HTTP
+    text: str = field(repr=False)
+    sha256: str  # of all the text
+    is_cut: bool
+
+
 _VALUES, _LISTS = ("name", "reference_id", "age", "href"), ("relations", "aliases", "locations")
 
 
@@ -41,6 +52,7 @@ class Listing:
     emails: tuple[str, ...] = field(default=(), repr=False)
     phone_numbers: tuple[str, ...] = field(default=(), repr=False)
     query: Mapping[str, str] | None = field(default=None, repr=False)  # the query that found it
+    excerpt: Excerpt | None = field(default=None, repr=False, compare=False)  # how the page showed it
 
     def stored(self, site: Site) -> dict[str, Any]:
         """Return the listing as stored in a record's ciphertext, with the fields that the site requires."""

@@ -20,6 +20,7 @@ from exposurekit.contract.webhooks import RETRY_DELAYS
 from exposurekit.errors import ExposureError
 from exposurekit.service import jobs
 from exposurekit.service.accounts import consent, documents
+from exposurekit.service.findings import evidence
 from exposurekit.service.http.client import HttpClient
 from exposurekit.service.mail import messages
 from exposurekit.service.mail.settings import MailSettings, supports
@@ -159,6 +160,7 @@ class Worker:
             loops.create_task(self._repeat("tidy", TIDY_EVERY_S, self._delete_old_rows))
             loops.create_task(self._repeat("mailbox", CORRECT_EVERY_S, self._register_mailbox))
             loops.create_task(self._repeat("clock", CORRECT_EVERY_S, self._correct_due_times))
+            loops.create_task(self._repeat("evidence", CORRECT_EVERY_S, self._make_roots))
 
     async def run_until_idle(self) -> int:
         """Run every due job, and the jobs that they make due. Return how many."""
@@ -310,6 +312,18 @@ class Worker:
     async def _register_mailbox(self) -> None:
         if self.context.mail is not None:
             await register_mailbox(self.context.database, self.context.mail)
+
+    async def _make_roots(self) -> None:
+        """Sign the root of each day of evidence that is over; the log is where others can read it."""
+        async with self.context.database.reading() as session:
+            if not await evidence.roots_are_due(session):
+                return
+        async with self.context.database.writing() as session:
+            roots = await evidence.make_roots(session)
+        for root in roots:
+            _log.info(
+                "evidence_root=%s number=%d day=%s entries=%d", root.hash, root.number, root.day, root.entries
+            )
 
     async def _delete_old_rows(self) -> None:
         async with self.context.database.writing() as session:

@@ -3,6 +3,7 @@
 An id that no candidate has raises `ConfigurationError`.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from sqlalchemy import Row, and_, bindparam, delete, insert, select, update
 
 from exposurekit.errors import ConfigurationError
+from exposurekit.service.findings import evidence as evidence_entries
 from exposurekit.service.findings import findings
 from exposurekit.service.models import VERDICTS, Listing, Site
 from exposurekit.service.storage.database import Session
@@ -31,6 +33,7 @@ class Candidate:
     observed_at: datetime
     reasons: tuple[str, ...]
     listing: Listing = field(repr=False)
+    evidence: Mapping[str, Any] | None = field(repr=False)  # how the site showed it; None: not recorded
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +45,21 @@ class Assessment:
     reasons: tuple[str, ...]
 
 
-async def save(session: Session, user_id: int, site: str, listing: Listing, assessment: Assessment) -> None:
-    """Save or update a candidate. The user must be locked."""
-    stored = {"listing": listing.stored(Site(name=site)), "reasons": list(assessment.reasons)}
+async def save(
+    session: Session,
+    user_id: int,
+    site: str,
+    listing: Listing,
+    assessment: Assessment,
+    *,
+    evidence: Mapping[str, Any] | None = None,
+) -> None:
+    """Save or update a candidate; the `evidence.before` is for its record, if it is accepted. The user must be locked."""
+    stored = {
+        "listing": listing.stored(Site(name=site)),
+        "reasons": list(assessment.reasons),
+        "evidence": evidence,
+    }
     row: dict[str, Any] = {
         "verdict": assessment.verdict,
         "score": assessment.score,
@@ -92,6 +107,8 @@ async def accept(session: Session, candidate_id: int, site: Site) -> int:
     if candidate.site != site.name:
         raise _not_found()
     record_id = await findings.discover_record(session, candidate.user_id, candidate.listing, site)
+    if candidate.evidence is not None:
+        await evidence_entries.append(session, candidate.user_id, record_id, candidate.evidence)
     await session.run(delete(candidates).where(candidates.c.id == candidate_id))
     return record_id
 
@@ -125,5 +142,14 @@ def _key(session: Session, user_id: int, site: str, listing: Listing) -> dict[st
 def _candidate(session: Session, row: Row[Any]) -> Candidate:
     stored = session.decrypt(CANDIDATE, row.user_id, row.ciphertext)
     listing = Listing.from_stored(stored["listing"])
-    reasons = tuple(stored["reasons"])
-    return Candidate(row.id, row.user_id, row.site, row.verdict, row.score, row.observed_at, reasons, listing)
+    return Candidate(
+        row.id,
+        row.user_id,
+        row.site,
+        row.verdict,
+        row.score,
+        row.observed_at,
+        tuple(stored["reasons"]),
+        listing,
+        stored.get("evidence"),
+    )

@@ -3,6 +3,7 @@
 It raises for no input: a page that cannot be read is inconclusive, and neither confirms nor removes a listing.
 """
 
+import hashlib
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -14,14 +15,16 @@ from urllib.parse import SplitResult, urldefrag, urljoin, urlsplit
 import jmespath
 from selectolax.lexbor import LexborNode
 
-from exposurekit.service.models import Listing
+from exposurekit.service.models import Excerpt, Listing
 from exposurekit.service.scanning.html_text import MARKUP_MAX, one_line, title_and_text, tree
+from exposurekit.service.scanning.html_text import TEXT_MAX as HTML_TEXT_MAX
 from exposurekit.service.sites.definition import Definition
 from exposurekit.service.sites.selectors import selector_parts
 
 PageOutcome = Literal["listings", "no results", "inconclusive"]
 
 TEXT_MAX, ADDRESS_MAX = 300, 2_000  # characters
+EXCERPT_MAX = 12_000  # characters of a page or a listing, for evidence
 LISTINGS_MAX, VALUES_MAX = 500, 20
 AGE_MAX = 125
 _NUMBER_MAX = 10**18  # of a number that is used as text
@@ -34,6 +37,7 @@ _WHOLE_NUMBERS = re.compile(r"(?<![\d.,/])(?<!\d-)\d{1,3}(?![\d.,/]*\d)(?!-\d{4}
 # The data does not have the shape that a JMESPath expression expects.
 _SHAPE_ERRORS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
+_WHOLE = ""  # selects the whole text of a listing
 # Returns the texts that a selector matches in a listing or a page, up to a maximum.
 _Extract = Callable[[str], Sequence[str]]
 
@@ -49,6 +53,9 @@ class PageResult:
     # Listings without a name or a reference, or beyond the maximum: an absence from the others proves nothing.
     unreadable: int = 0
     has_no_results_mark: bool = False  # also beside listings, as with suggestions of similar people
+    excerpt: Excerpt | None = field(
+        default=None, repr=False, compare=False
+    )  # of the page; None: inconclusive
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +64,8 @@ class _Page:
 
     items: Sequence[_Extract]
     document: _Extract
-    visible_text: str
+    text: str  # that can be seen
+    visible_text: str  # the same, to search for marks
 
 
 def read(site: Definition, *, status: int, url: str, text: str) -> PageResult:
@@ -89,7 +97,7 @@ def _layout_result(site: Definition, page: _Page, url: str) -> PageResult:
     has_no_results_mark = _contains(page.visible_text, site.search.no_results)
     if not page.items:
         if has_no_results_mark:
-            return PageResult("no results", has_no_results_mark=True)
+            return PageResult("no results", has_no_results_mark=True, excerpt=_excerpt(page.text, url))
         return PageResult("inconclusive", reason="changed layout")
     candidates = [_listing(site, extract, url) for extract in page.items[:LISTINGS_MAX]]
     listings = tuple(listing for listing in candidates if listing)
@@ -102,6 +110,18 @@ def _layout_result(site: Definition, page: _Page, url: str) -> PageResult:
         next=None if next_url == urldefrag(url).url else next_url,
         unreadable=len(page.items) - len(listings),
         has_no_results_mark=has_no_results_mark,
+        excerpt=_excerpt(page.text, url),
+    )
+
+
+def _excerpt(text: str, url: str) -> Excerpt:
+    whole = one_line(text, HTML_TEXT_MAX)
+    return Excerpt(
+        address=url,
+        status=200,
+        text=whole[:EXCERPT_MAX],
+        sha256=hashlib.sha256(whole.encode()).hexdigest(),
+        is_cut=len(whole) > EXCERPT_MAX,
     )
 
 
@@ -115,7 +135,8 @@ def _listing(site: Definition, extract: _Extract, url: str) -> Listing | None:
         kind: tuple(dict.fromkeys(_values(extract, getattr(fields, kind)))) for kind in LISTS
     }
     age, href = _age(_values(extract, fields.age)), _url(extract, fields.href, url)
-    return Listing(name=name, reference_id=reference_id, age=age, href=href, **lists)
+    excerpt = _excerpt(" ".join(extract(_WHOLE)), url)
+    return Listing(name=name, reference_id=reference_id, age=age, href=href, excerpt=excerpt, **lists)
 
 
 def _values(extract: _Extract, selectors: Sequence[str], max_length: int = TEXT_MAX) -> list[str]:
@@ -162,14 +183,15 @@ def _html_page(site: Definition, text: str) -> _Page | None:
     nodes = next((matches for selector in site.listings.item if (matches := page.css(selector))), [])
     budget = _TextBudget()
     fields = [name for name in type(site.listings).model_fields if name != "item"]
-    selectors = tuple(chain.from_iterable(getattr(site.listings, name) for name in fields))
+    selectors = (_WHOLE, *chain.from_iterable(getattr(site.listings, name) for name in fields))
     # Before `title_and_text`, which deletes hidden elements, perhaps with a listing inside.
     extracts = [_node_extract(node, selectors, budget) for node in nodes[:LISTINGS_MAX]]
     document = _node_extract(page.root, site.search.next, budget)
     extracts += [lambda _selector: ()] * (len(nodes) - len(extracts))
     if budget.remaining < 0:
         return None
-    return _Page(extracts, document, _normalize(" ".join(title_and_text(page))))
+    text = " ".join(title_and_text(page))
+    return _Page(extracts, document, text, _normalize(text))
 
 
 @dataclass(slots=True)
@@ -189,6 +211,10 @@ def _node_texts(node: LexborNode, selector: str, budget: _TextBudget) -> Sequenc
     texts: list[str] = []
     if budget.remaining < 0:
         return texts
+    if selector == _WHOLE:
+        whole = node.text(separator=" ")
+        budget.remaining -= len(whole)
+        return [whole]
     nodes = node.css(css) if css else [node]
     budget.remaining -= _NODE_COST * len(nodes)
     for match in nodes[:VALUES_MAX]:
@@ -206,11 +232,23 @@ def _json_page(site: Definition, text: str) -> _Page | None:
     except (ValueError, RecursionError):
         return None
     items = next((values for selector in site.listings.item if (values := _json_items(selector, data))), [])
-    return _Page([_json_extract(item) for item in items], _json_extract(data), _normalize(text))
+    return _Page([_json_extract(item) for item in items], _json_extract(data), text, _normalize(text))
 
 
 def _json_extract(value: Any) -> _Extract:
-    return lambda selector: list(islice(_texts(_evaluate(selector, value)), VALUES_MAX))
+    def extract(selector: str) -> Sequence[str]:
+        if selector == _WHOLE:
+            return [_json_text(value)]
+        return list(islice(_texts(_evaluate(selector, value)), VALUES_MAX))
+
+    return extract
+
+
+def _json_text(value: Any) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False)
+    except RecursionError:
+        return ""
 
 
 def _json_items(selector: str, data: Any) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Persist the result of a site scan: records, candidates, absences and the site's statistics."""
+"""Persist the result of a site scan: records, candidates, absences, evidence and the site's statistics."""
 
 import asyncio
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from sqlalchemy import Row, Select, bindparam, select
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
 from exposurekit.service.accounts import users
 from exposurekit.service.accounts.subject import Subject
-from exposurekit.service.findings import candidates, findings, removals
+from exposurekit.service.findings import candidates, evidence, findings, removals
 from exposurekit.service.findings.alerts import Event
 from exposurekit.service.findings.candidates import POSSIBLE, QUARANTINED, Assessment
 from exposurekit.service.models import Listing, Site
@@ -30,7 +30,9 @@ RECORDS_MAX = 50  # of one person on one site, ever; further listings become can
 
 _of_user = records.c.user_id == bindparam("user_id")
 _LISTED = select(records.c.site, records.c.ciphertext).where(_of_user, records.c.status != REMOVED)
-_OF_SITE = select(records).where(_of_user, records.c.site == bindparam("site"))
+_OF_SITE = select(records, evidence.is_recorded(records.c.id).label("has_evidence")).where(
+    _of_user, records.c.site == bindparam("site")
+)
 
 
 async def known_listings(session: Session, user_id: int) -> dict[str, list[Listing]]:
@@ -67,6 +69,7 @@ async def save_result(
     result: SiteResult,
     matches: Mapping[str, Match],
     *,
+    scan_id: str,
     lease: Lease | None = None,
 ) -> None:
     """Save the result of one site scan for one person, whose row the caller has locked.
@@ -74,10 +77,13 @@ async def save_result(
     A listing becomes a record if it matches, or is one already. A possible match becomes a candidate, and so does
     every listing of a site that is not trusted. Only a complete and trusted scan counts as an absence, and only for
     listings whose query was repeated. The person's current data decides. A scan for one record has that record's lease.
+    What a listing looked like when it was discovered, and the page on which it no longer was when its removal was
+    verified, are recorded as evidence.
     """
     subject = await users.get_subject(session, user_id)
     if subject is None:
         return
+    scan = evidence.Scan(scan_id, site.name, result.source, session.clock.now())
     rows = [row for row, _ in await _readable(session, _OF_SITE, {"user_id": user_id, "site": site.name})]
     absent, added = {bytes(row.reference_digest): row for row in rows}, 0
     for listing in result.listings:
@@ -85,14 +91,20 @@ async def save_result(
         row, match = absent.get(digest), matches[listing.reference_id]
         if row is None:
             trusted = result.trusted and len(rows) + added < RECORDS_MAX
-            added += await _save_new(session, user_id, site.site(subject), listing, match, trusted=trusted)
+            added += await _save_new(
+                session, user_id, site.site(subject), listing, match, trusted=trusted, scan=scan
+            )
         elif result.trusted and _is_same(session, user_id, row, listing, match):
             del absent[digest]
             await findings.discover_record(session, user_id, listing, site.site(subject))
+            if row.status == REMOVED or not row.has_evidence:
+                await evidence.append(session, user_id, row.id, evidence.before(listing, scan))
             await _record_presence(session, row, site, subject, lease)
     for row in absent.values():
-        if result.confirms_absence_of(_listing(session, user_id, row)):
-            await _record_absence(session, row, site, subject, lease)
+        listing = _listing(session, user_id, row)
+        if result.confirms_absence_of(listing) and await _record_absence(session, row, site, subject, lease):
+            pages = result.pages_without(listing)
+            await evidence.append(session, user_id, row.id, evidence.after(listing, pages, scan))
     await statistics.record_scan(session, site.name, reason=result.inconclusive, trusted=result.trusted)
 
 
@@ -101,17 +113,27 @@ def _listing(session: Session, user_id: int, row: Row[Any]) -> Listing:
 
 
 async def _save_new(
-    session: Session, user_id: int, site: Site, listing: Listing, match: Match, *, trusted: bool
+    session: Session,
+    user_id: int,
+    site: Site,
+    listing: Listing,
+    match: Match,
+    *,
+    trusted: bool,
+    scan: evidence.Scan,
 ) -> bool:
     """Save a listing without a record; return whether it became one."""
     if match.verdict == "other" or await candidates.is_rejected(session, user_id, site.name, listing):
         return False
     if match.verdict == "match" and trusted:
-        await findings.discover_record(session, user_id, listing, site)
+        record_id = await findings.discover_record(session, user_id, listing, site)
+        await evidence.append(session, user_id, record_id, evidence.before(listing, scan))
         await candidates.discard(session, user_id, site.name, listing)
         return True
     judged = Assessment(POSSIBLE if trusted else QUARANTINED, match.score, match.reasons)
-    await candidates.save(session, user_id, site.name, listing, judged)
+    await candidates.save(
+        session, user_id, site.name, listing, judged, evidence=evidence.before(listing, scan)
+    )
     return False
 
 
@@ -136,10 +158,11 @@ async def _record_presence(
 
 async def _record_absence(
     session: Session, row: Row[Any], site: Definition, subject: Subject, lease: Lease | None
-) -> None:
+) -> bool:
+    """Record an absence, if it counts; return whether it verifies the removal."""
     if row.status == REMOVED or not _counts(session, row, lease):
-        return
-    await removals.verify_removal(
+        return False
+    status = await removals.verify_removal(
         session,
         row.id,
         site.site(subject),
@@ -147,6 +170,7 @@ async def _record_absence(
         confirmations=site.verification.confirmations,
         next_scan_at=next_verification_at(session.clock.now(), site),
     )
+    return status == REMOVED
 
 
 def _counts(session: Session, row: Row[Any], lease: Lease | None) -> bool:

@@ -13,7 +13,7 @@ from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL
 from exposurekit.errors import ConfigurationError
 from exposurekit.service.accounts import consent, users
 from exposurekit.service.accounts.subject import Subject
-from exposurekit.service.findings import removals
+from exposurekit.service.findings import evidence, removals
 from exposurekit.service.findings.alerts import Event
 from exposurekit.service.mail import emails, mail_requests, smtp
 from exposurekit.service.mail.mail_requests import MailRequest
@@ -110,7 +110,15 @@ async def _verify(context: ScanContext, job: _Job) -> None:
     matches = await match_listings(job.subject, result, context.database.clock.now().date())
     async with context.database.writing() as session:
         await _assert_held(session, job.user_id, job.lease)
-        await save_result(session, job.user_id, job.site, result, matches, lease=job.lease)
+        await save_result(
+            session,
+            job.user_id,
+            job.site,
+            result,
+            matches,
+            scan_id=evidence.new_scan_id(),
+            lease=job.lease,
+        )
         now, record_id = session.clock.now(), job.lease.row_id
         row = await session.first(_STILL_DUE, {"record_id": record_id, "now": now})
         if row is None:

@@ -20,8 +20,9 @@ from exposurekit.contract.types import PENDING_REMOVAL, REMOVED
 from exposurekit.errors import InvalidArgument
 from exposurekit.service.accounts import consent, users
 from exposurekit.service.accounts.subject import Subject
+from exposurekit.service.findings import evidence
 from exposurekit.service.http.client import Response
-from exposurekit.service.models import Listing
+from exposurekit.service.models import Excerpt, Listing
 from exposurekit.service.scanning import extraction
 from exposurekit.service.scanning.extraction import PageResult
 from exposurekit.service.scanning.html_text import text_of, tree
@@ -109,7 +110,17 @@ def read(site: Definition, content: bytes) -> SavedPage:
     result = extraction.read(site, status=200, url=address or site.search.url, text=page.text)
     if result.outcome == "inconclusive":
         raise UnusablePage(f"the page {_REFUSALS[result.reason or 'changed layout']}")
-    return SavedPage(address, _words(page.text), result)
+    return SavedPage(address, _words(page.text), _with_address(result, address))
+
+
+def _with_address(result: PageResult, address: str | None) -> PageResult:
+    """Return a page's result with excerpts that have the address in the file, not that of the search."""
+
+    def corrected(excerpt: Excerpt | None) -> Excerpt | None:
+        return excerpt and replace(excerpt, address=address)
+
+    listings = tuple(replace(one, excerpt=corrected(one.excerpt)) for one in result.listings)
+    return replace(result, listings=listings, excerpt=corrected(result.excerpt))
 
 
 def site_result(
@@ -146,6 +157,10 @@ def site_result(
         tuple(listings.values())[:LISTINGS_MAX],
         inconclusive,
         queries=tuple(queries[index] for index in groups),
+        pages=tuple(
+            tuple(page.result.excerpt for page in group if page.result.excerpt) for group in groups.values()
+        ),
+        source="saved page",
     )
 
 
@@ -168,7 +183,7 @@ async def scan_saved(
     result = site_result(site, subject, pages, previous)
     matches = await match_listings(subject, result, session.clock.now().date())
     before = await _records(session, user_id, site)
-    await save_result(session, user_id, site, result, matches)
+    await save_result(session, user_id, site, result, matches, scan_id=evidence.new_scan_id())
     after = await _records(session, user_id, site)
     reference_ids = {listing.reference_id for listing in result.listings}
     confirmed = sum(listing.reference_id in reference_ids for listing in previous)

@@ -15,7 +15,7 @@ from sqlalchemy import Table
 
 from exposurekit.service.accounts import consent, users
 from exposurekit.service.accounts.subject import Subject
-from exposurekit.service.findings import findings
+from exposurekit.service.findings import evidence, findings
 from exposurekit.service.mail.dkim_signature import ResolveTxt, system_txt
 from exposurekit.service.mail.settings import MailSettings
 from exposurekit.service.models import Listing
@@ -99,6 +99,7 @@ class _Scan:
     listings: Mapping[str, Sequence[Listing]]
     deadline: float
     cancel_check: CancelCheck
+    scan_id: str = field(default_factory=evidence.new_scan_id)
     site_slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(SITE_CONCURRENCY))
 
     async def scan_site(self, site: Definition) -> None:
@@ -108,7 +109,7 @@ class _Scan:
         matches = await match_listings(self.subject, result, self.context.database.clock.now().date())
         async with self.context.database.writing() as session:
             await leases.assert_held(session, USERS, self.lease)
-            await save_result(session, self.lease.row_id, site, result, matches)
+            await save_result(session, self.lease.row_id, site, result, matches, scan_id=self.scan_id)
 
     async def search_web(self) -> None:
         """Search the web and save the pages with personal data."""

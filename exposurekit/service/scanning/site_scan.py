@@ -7,11 +7,11 @@ After a block, a timeout, a 404 or a changed layout the result is inconclusive: 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice, product
-from typing import Any
+from typing import Any, Literal
 
 from exposurekit.service.accounts.subject import Place, Subject
 from exposurekit.service.http.client import Response
-from exposurekit.service.models import Listing
+from exposurekit.service.models import Excerpt, Listing
 from exposurekit.service.scanning import extraction, matching
 from exposurekit.service.scanning.control import decoy_subject
 from exposurekit.service.scanning.politeness import (
@@ -41,6 +41,10 @@ class SiteResult:
     inconclusive: str | None = None  # why the scan was incomplete, so that an absence proves nothing
     trusted: bool = True  # the invented person was not listed
     queries: tuple[Query, ...] = field(default=(), repr=False)  # those that the site answered completely
+    pages: tuple[tuple[Excerpt, ...], ...] = field(
+        default=(), repr=False, compare=False
+    )  # of each of these queries
+    source: Literal["scan", "saved page"] = "scan"
 
     def confirms_absence_of(self, listing: Listing) -> bool:
         """Return whether a listing that is not in the result is no longer on the site.
@@ -49,6 +53,11 @@ class SiteResult:
         not find the listing although it is still there.
         """
         return self.trusted and self.inconclusive is None and listing.query in self.queries
+
+    def pages_without(self, listing: Listing) -> tuple[Excerpt, ...]:
+        """Return the pages that confirm the absence of a listing."""
+        pairs = zip(self.queries, self.pages, strict=True)
+        return next((pages for query, pages in pairs if query == listing.query), ())
 
 
 async def scan_site(
@@ -102,25 +111,35 @@ async def _lists_control(site: Definition, session: SiteSession) -> bool:
 
 async def _search(site: Definition, queries: Sequence[Query], session: SiteSession) -> SiteResult:
     listings: dict[str, Listing] = {}
+    pages: list[list[Excerpt]] = []
     for query in queries:
+        pages.append([])
         try:
-            problem = await _read_pages(site, query, session, listings)
+            problem = await _read_pages(site, query, session, listings, pages[-1])
         except FETCH_FAILURES as error:
             problem = failure_reason(error)
         if problem is not None:  # no further queries to a site with a problem
             return SiteResult(tuple(listings.values()), problem)
-    return SiteResult(tuple(listings.values()), queries=tuple(queries))
+    return SiteResult(tuple(listings.values()), queries=tuple(queries), pages=tuple(map(tuple, pages)))
 
 
 async def _read_pages(
-    site: Definition, query: Query, session: SiteSession, listings: dict[str, Listing]
+    site: Definition,
+    query: Query,
+    session: SiteSession,
+    listings: dict[str, Listing],
+    excerpts: list[Excerpt],
 ) -> str | None:
-    """Add the listings of all result pages to ``listings``; return why some are missing, or None."""
+    """Add the listings of all result pages to ``listings``, and the pages to ``excerpts``.
+
+    Return why some are missing, or None.
+    """
     response = await _first_page(site, query, session)
     for number in range(1, site.search.pages_max + 1):
         page = extraction.read(site, status=response.status, url=response.url, text=response.text)
         for listing in page.listings:
             listings.setdefault(listing.reference_id, replace(listing, query=query))
+        excerpts += [page.excerpt] if page.excerpt else []
         if len(listings) > LISTINGS_MAX:
             return "too many listings"
         if page.outcome == "inconclusive" or page.unreadable:

@@ -263,6 +263,32 @@ mail_messages = _table(
     Column("received_at", Instant, nullable=False),
     *_due("mail_messages"),  # received: now, or after a failed try
 )
+# Evidence: the entries and their roots stay; the content is deleted with the person. See `findings.evidence`.
+evidence_entries = _table(
+    "evidence_entries",
+    Column("day", String(10), nullable=False),  # in UTC
+    Column("digest", LargeBinary(32), nullable=False),  # of the content, which has a salt
+    Column("root", ID, index=True),  # null: its day is not over
+)
+evidence_roots = Table(
+    "evidence_roots",
+    metadata,
+    Column("number", ID, primary_key=True, autoincrement=False),
+    Column("day", String(10), nullable=False),
+    Column("entries", Integer, nullable=False),
+    Column("tree", String(64), nullable=False),
+    Column("previous", String(64), nullable=False, unique=True),
+    Column("signature", String(128), nullable=False),
+)
+evidence = Table(
+    "evidence",
+    metadata,
+    Column("id", ID, _owner("evidence_entries"), primary_key=True, autoincrement=False),
+    _user(index=True),
+    Column("record_id", ID, _owner("records"), nullable=False, index=True),
+    Column("kind", String(10), nullable=False),  # before, after
+    Column("ciphertext", LargeBinary, nullable=False),  # the content
+)
 # Only appended to; ids are consecutive. Times and hashes are text, because a hash covers what is stored.
 audit_entries = Table(
     "audit_entries",

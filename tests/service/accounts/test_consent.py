@@ -14,7 +14,7 @@ from exposurekit.service.accounts import consent as accounts_consent
 from exposurekit.service.accounts import integrators
 from exposurekit.service.accounts.consent import ACTIVATED, DEACTIVATED, NoSuchUser
 from exposurekit.service.accounts.documents import INSTANT_FORMAT
-from exposurekit.service.findings import candidates
+from exposurekit.service.findings import candidates, evidence
 from exposurekit.service.findings.candidates import Assessment
 from exposurekit.service.findings.findings import discover_link, discover_record
 from exposurekit.service.mail import mail_requests, messages
@@ -257,6 +257,8 @@ def fill(service, user):
         row = await work.first(select(tables.deliveries.c.id).where(tables.deliveries.c.user_id == user_id))
         lease = await leases.acquire_one(work, tables.deliveries, row.id, duration=LASTS)
         await outbox.prepare(work, lease)
+        scan = evidence.Scan(evidence.new_scan_id(), SITE.name, "scan", work.clock.now())
+        await evidence.append(work, user_id, record_id, evidence.before(LISTING, scan))
         await delivery.record_attempt(work, lease, status=500, outcome="status 500")
         await discover_record(work, user_id, dataclasses.replace(listing, reference_id="3"), SITE)
         request = await mail_requests.issue(work, user_id, record_id, SITE.name, within=LASTS)
@@ -294,7 +296,7 @@ def about(rows, user):
 PERSONAL = {
     *("users", "user_items", "records", "links", "alerts", "service_history", "consents", "candidates"),
     *("deliveries", "events", "attempts", "user_documents"),
-    *("mail_requests", "mail_messages"),
+    *("mail_requests", "mail_messages", "evidence"),
 }
 FULL = {
     "aliases": [{"first_name": "Janie", "last_name": "Doe"}],
@@ -331,6 +333,7 @@ def test_every_table_about_users_is_purged_by_cascade():
     assert cascading | {"users"} == PERSONAL
     assert {table.name for table in tables.metadata.sorted_tables} - PERSONAL == {
         "audit_entries",  # names people by id
+        *("evidence_entries", "evidence_roots"),  # digests, which reveal nothing without the purged evidence
         "integrators",
         "mailboxes",  # the operator's
         "metadata",
