@@ -13,6 +13,7 @@ from exposurekit.cli import (
     completion,
     demo,
     doctor,
+    evidence,
     export,
     history,
     inbox,
@@ -47,7 +48,7 @@ SECTIONS = {
     ),
     "Operate the service": (
         *(serve.serve, serve.worker, service.service, sites.sites),
-        *(integrator.integrator, users.users, mail.mail, webhooks.webhooks),
+        *(integrator.integrator, users.users, evidence.evidence, mail.mail, webhooks.webhooks),
     ),
 }
 

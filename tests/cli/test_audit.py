@@ -52,20 +52,14 @@ CHANGES = {
         "webhooks replay",
         "mail approve",
         "mail discard",
+        "evidence export",
     ),
 }
 READS = {
     *("integrator list", "service status", "service audit show", "service audit verify", "sites health"),
-    *(
-        "users candidates",
-        "users opt-outs",
-        "users queue",
-        "webhooks list",
-        "mail list",
-        "mail show",
-        "mail emails",
-    ),
-    *("mail preview", "mail complaint"),
+    *("users candidates", "users opt-outs", "users queue", "webhooks list"),
+    *("mail list", "mail show", "mail emails", "mail preview", "mail complaint"),
+    *("evidence roots", "evidence key"),
 }
 PROCESSES = {"serve", "worker"}
 
@@ -134,6 +128,7 @@ def test_each_change_is_recorded_once_with_ids_only(operator):
         ("webhooks", "replay", "--all"),
         ("mail", "discard", "--all"),
         ("mail", "approve", "--all"),
+        ("evidence", "export", "1", "--out", "bundle.zip"),
         ("users", "withdraw", "1", "--by", "Jane Canarsson"),
         ("users", "deactivate", "1"),
         ("service", "check"),
@@ -146,7 +141,7 @@ def test_each_change_is_recorded_once_with_ids_only(operator):
         ok(operator.here(*words.split()))
     log = shown(operator)
     entries = [(one["command"], one["target"], one["details"]) for one in log["entries"]]
-    checked = entries[18][2].pop("checked")
+    [checked] = [details.pop("checked") for command, _, details in entries if command == "service check"]
     assert checked > 0
     assert entries == [
         ("integrator add", "integrator 1", {"attested": True}),
@@ -165,6 +160,7 @@ def test_each_change_is_recorded_once_with_ids_only(operator):
         ("webhooks replay", None, {"deliveries": 1}),
         ("mail discard", None, {"messages": 0}),
         ("mail approve", None, {"request_ids": []}),
+        ("evidence export", "user 1", {"before": 0, "after": 0}),
         ("users withdraw", "user 1", {"withdrawn": 1}),
         ("users deactivate", "user 1", {}),
         ("service check", None, {"damaged": 0}),

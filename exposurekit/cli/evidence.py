@@ -1,0 +1,187 @@
+"""`exposurekit evidence`: daily roots, the public key, and bundles that anybody can verify."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from exposurekit.cli import output
+from exposurekit.cli.options import ID, check_writable, json_option, limit_option
+from exposurekit.cli.sections import Group
+from exposurekit.cli.session import ServiceDatabase, service_options
+from exposurekit.errors import ConfigurationError
+from exposurekit.text.formatting import pluralize
+
+if TYPE_CHECKING:
+    from exposurekit.contract.bundle import Bundle
+    from exposurekit.contract.roots import Root
+    from exposurekit.service.audit import Action
+
+
+@click.group(cls=Group)
+def evidence() -> None:
+    """Show that listings were found, and that they are gone."""
+
+
+@evidence.command("roots")
+@limit_option
+@service_options
+@json_option
+def evidence_roots(*, limit: int, database: ServiceDatabase, as_json: bool) -> None:
+    """List the newest roots: one signed hash for each day.
+
+    A root commits to all evidence of its UTC day and to the root before; worker makes and logs it after midnight. Publish
+    it, or have somebody keep it: then not even you can change that day's evidence unnoticed.
+
+    Example: exposurekit evidence roots --limit 7
+    """
+    from exposurekit.service.findings import evidence as entries
+
+    roots = database.read(lambda db: entries.newest_roots(db, limit))
+    rows = [_root_row(root) | ({"signature": root.signature} if as_json else {}) for root in roots]
+    output.print_rows(rows, as_json=as_json, none="No roots: no day with evidence is over.")
+
+
+@evidence.command("key")
+@click.option(
+    "--out", type=click.Path(path_type=Path, dir_okay=False), help="The file to write. Default: print it."
+)
+@service_options
+def evidence_key(*, out: Path | None, database: ServiceDatabase) -> None:
+    """Print the public key that verifies bundles, in PEM.
+
+    It contains no secret. Give it to whoever shall verify bundles, on another way than these.
+
+    Example: exposurekit evidence key --out key.pem
+    """
+    from exposurekit.system.atomic_files import write_output
+
+    async def public_key(db: Any) -> Any:
+        return db.vault.public_key
+
+    key = database.read(public_key)
+    if out is None:
+        click.echo(key.pem.decode(), nl=False)
+    else:
+        check_writable(out)
+        write_output(out, key.pem)
+        click.echo(f"Wrote {output.label_of(out)}. Fingerprint: {key.fingerprint}.")
+
+
+@evidence.command("export")
+@click.argument("user_id", metavar="ID", type=ID)
+@click.option(
+    "--out", required=True, type=click.Path(path_type=Path), help="The file to write, such as bundle.zip."
+)
+@service_options
+@json_option
+def evidence_export(*, user_id: int, out: Path, database: ServiceDatabase, as_json: bool) -> None:
+    """Write a person's evidence to a bundle that anybody can verify.
+
+    The bundle contains personal data: listings as the site showed them, and pages of results, perhaps with other people.
+    Only you can read the file. Today's evidence is in it from tomorrow on, once its root is signed.
+
+    Example: exposurekit evidence export 12 --out bundle.zip
+    """
+    from exposurekit.service.accounts import consent
+    from exposurekit.service.audit import Action
+    from exposurekit.service.findings import evidence as entries
+    from exposurekit.system.atomic_files import write_output
+
+    check_writable(out)
+
+    async def export(db: Any) -> "tuple[entries.Export, Action]":
+        await consent.lock_user(db, user_id, changes=False)
+        exported = await entries.export(db, user_id)
+        counts = {"before": exported.before, "after": exported.after}
+        return exported, Action("evidence export", f"user {user_id}", counts)
+
+    exported = database.write(export)
+    write_output(out, exported.content)
+    if as_json:
+        counts = output.fields(exported, "before", "after", "not_rooted", "damaged")
+        output.print_json(counts | {"new_roots": list(map(_root_row, exported.new_roots))})
+    else:
+        for root in exported.new_roots:
+            click.echo(f"Root {root.number}, of {root.day}: {root.hash}")
+        click.echo(f"Wrote {output.label_of(out)}: {_amounts(exported.before, exported.after)}.")
+    click.echo("It contains personal data: give it only to people who may see it.", err=True)
+    if exported.not_rooted:
+        click.echo(
+            f"Not in it yet: {pluralize(exported.not_rooted, 'entry', 'entries')} of today. Export again tomorrow.",
+            err=True,
+        )
+    if exported.damaged:
+        click.echo(
+            f"Not in it: {pluralize(exported.damaged, 'damaged entry', 'damaged entries')}. Run exposurekit service check.",
+            err=True,
+        )
+
+
+@evidence.command("verify")
+@click.argument("file", metavar="BUNDLE", type=click.Path(path_type=Path))
+@click.option(
+    "--key",
+    "key_file",
+    metavar="FILE",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The public key of the service, which you had from whoever runs it. Without it, anybody may have made the bundle.",
+)
+@json_option
+def evidence_verify(*, file: Path, key_file: Path | None, as_json: bool) -> None:
+    """Verify a bundle; needs no database and no network.
+
+    Says which member is wrong and exits with 1 if anything was changed, removed, added or reordered.
+
+    It proves that the service recorded these texts at these times, by its own clock. It does not prove that the sites, or
+    the service, are honest.
+
+    Example: exposurekit evidence verify bundle.zip --key key.pem
+    """
+    from exposurekit.contract import bundle
+    from exposurekit.contract.roots import KEY_PEM_MAX, PublicKey
+
+    key = None if key_file is None else PublicKey.from_pem(_read(key_file, KEY_PEM_MAX, "--key"), "--key")
+    verified = bundle.verify(_read(file, bundle.BYTES_MAX + 1, "the bundle"), key)
+    if as_json:
+        output.print_json(_as_json(verified))
+        return
+    kinds = [one.content.kind for one in verified.entries]
+    days = f", of {verified.roots[0].day} to {verified.roots[-1].day}" if verified.roots else ""
+    signer = "your key" if verified.has_expected_key else f"the key {verified.key.fingerprint}"
+    amounts = _amounts(kinds.count("before"), kinds.count("after"))
+    click.echo(f"ok: person {verified.user_id}, {amounts}{days}; unchanged since signed with {signer}.")
+    if not verified.has_expected_key:
+        click.echo("Whose key that is, the bundle cannot say: verify with --key.", err=True)
+
+
+def _amounts(before: int, after: int) -> str:
+    return f"{pluralize(before, 'listing')} as found, {pluralize(after, 'verified removal')}"
+
+
+def _root_row(root: "Root") -> dict[str, Any]:
+    return output.fields(root, "number", "day", "entries", "hash")
+
+
+def _as_json(verified: "Bundle") -> dict[str, Any]:
+    return {
+        "user_id": verified.user_id,
+        "key": verified.key.fingerprint,
+        "has_expected_key": verified.has_expected_key,
+        "entries": [
+            output.fields(one.content, "record_id", "site", "kind", "observed_at") | {"sha256": one.sha256}
+            for one in verified.entries
+        ],
+        "roots": [asdict(root) | {"hash": root.hash} for root in verified.roots],
+    }
+
+
+def _read(file: Path, size: int, what: str) -> bytes:
+    try:
+        with file.open("rb") as opened:
+            return opened.read(size)
+    except OSError as error:
+        raise ConfigurationError(
+            f"{what}: {output.label_of(file)} cannot be read: {error.strerror}"
+        ) from None
