@@ -47,7 +47,7 @@ async def authenticate(session: Session, request: ApiRequest) -> Principal:
     key = {"digest": request.key_digest, "user_id": NO_USER if user_id is None else user_id}
     rows = await session.rows(_PRINCIPAL, key)
     row = _PrincipalRow(*rows[0]) if rows else None
-    if row is None or not _equal(row.name, request.integration_name):
+    if row is None or not _equal(row.name, request.path["integration_name"]):
         raise ApiError(401, integrators.NOT_ACCEPTED)
     request.scope[INTEGRATOR] = row.integrator_id  # also of a request that is refused below
     values = await requests.read(request)

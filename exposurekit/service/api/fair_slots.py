@@ -1,7 +1,7 @@
 """Slots that owners share, so that nobody's requests, however many, keep the others' waiting."""
 
 import asyncio
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Hashable
 
 from exposurekit.errors import ExposureError
@@ -27,14 +27,20 @@ class FairSlots:
         self._free = n
         self._most = most
         self._waiting_max = waiting_max
-        self._taken: Counter[Hashable] = Counter()
+        self._taken: dict[Hashable, int] = {}
         self._waiting: dict[Hashable, deque[asyncio.Future[None]]] = {}
-        self._rank = rank or self._taken.__getitem__
+        self._rank = rank or (lambda owner: self._taken.get(owner, 0))
+
+    def acquire_free(self, owner: Hashable) -> bool:
+        """Take a slot if that needs no waiting; return whether it is taken."""
+        if owner in self._waiting or not self._may_take(owner):
+            return False
+        self._take(owner)
+        return True
 
     async def acquire(self, owner: Hashable) -> None:
         """Take a slot, or wait for one; raises `TooManyWait`."""
-        if self._may_take(owner) and owner not in self._waiting:
-            self._take(owner)
+        if self.acquire_free(owner):
             return
         turns = self._waiting.setdefault(owner, deque())
         if len(turns) >= self._waiting_max:
@@ -53,10 +59,11 @@ class FairSlots:
     def release(self, owner: Hashable) -> None:
         """Give a slot back."""
         self._free += 1
-        self._taken[owner] -= 1
-        if not self._taken[owner]:
+        if self._taken[owner] > 1:
+            self._taken[owner] -= 1
+        else:
             del self._taken[owner]
-        while following := [one for one in self._waiting if self._may_take(one)]:
+        while self._waiting and (following := [one for one in self._waiting if self._may_take(one)]):
             one = min(following, key=self._rank)
             turn = self._waiting[one][0]
             self._forget(one, turn)
@@ -65,11 +72,11 @@ class FairSlots:
                 turn.set_result(None)
 
     def _may_take(self, owner: Hashable) -> bool:
-        return self._free > 0 and self._taken[owner] < self._most
+        return self._free > 0 and self._taken.get(owner, 0) < self._most
 
     def _take(self, owner: Hashable) -> None:
         self._free -= 1
-        self._taken[owner] += 1
+        self._taken[owner] = self._taken.get(owner, 0) + 1
 
     def _forget(self, owner: Hashable, turn: asyncio.Future[None]) -> None:
         """Drop a turn from the queue, if it is there; the others of this owner queue behind the other owners."""

@@ -32,7 +32,7 @@ class ApiContext:
     scans: ScanWaiter
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ApiCall:
     """One request, with its turn to be processed."""
 

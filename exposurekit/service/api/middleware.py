@@ -13,10 +13,10 @@ from types import TracebackType
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.exc import TimeoutError as NoConnection  # the connection pool is exhausted
 from starlette.requests import ClientDisconnect
-from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from exposurekit.service.api import responses
+from exposurekit.service.api.responses import Response
 
 RETRY_AFTER_S = 5
 UNAVAILABLE = (OperationalError, NoConnection, TimeoutError)  # locked, full or unreachable: usually temporary
@@ -56,7 +56,7 @@ class RequestMiddleware:
         except Exception as fault:  # noqa: BLE001  the server would log its text
             _log.error("fault=%s at=%s", type(fault).__name__, _location(fault.__traceback__))
             if not status:
-                await _server_error(scope, fault)(scope, receive, sending)
+                await _server_error(scope, fault).send(sending)
         took_ms = (time.perf_counter() - started) * 1000
         values = scope.get(OPERATION, "none"), status, took_ms
         if INTEGRATOR in scope:
@@ -67,8 +67,8 @@ class RequestMiddleware:
 
 def _server_error(scope: Scope, fault: Exception) -> Response:
     if isinstance(fault, UNAVAILABLE):
-        retry_after = {"retry-after": str(RETRY_AFTER_S)}
-        return responses.error(scope, 503, "the database is not available", retry_after)
+        headers = [responses.retry_after(RETRY_AFTER_S)]
+        return responses.error(scope, 503, "the database is not available", headers)
     return responses.error(scope, 500, "the service failed")
 
 

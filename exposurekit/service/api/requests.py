@@ -1,7 +1,7 @@
 """Read a request's values from path, query, body and headers."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
@@ -38,54 +38,46 @@ _NAMES = {operation.name: frozenset(operation.names) for operation in OPERATIONS
 _SECRET_HEADERS = {header.lower().encode(): name for name, header in CREDENTIAL_HEADERS.items()}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: that would cost each request 2 us
 class ApiRequest:
     """A request before authentication; its query and body are not parsed yet."""
 
     operation: Operation
-    integration_name: str
     key_digest: bytes = field(repr=False)  # of the API key
-    path: Values = field(repr=False)
-    headers: RawHeaders = field(repr=False)
-    query: bytes = field(repr=False)
-    body: bytes = field(repr=False)
-    problem: ApiError | None  # why the body is incomplete; raised once the key is checked
     scope: Scope = field(repr=False)
     receive: Receive = field(repr=False)
-    reserved: ExitStack = field(repr=False)  # the memory of the body, until it is parsed
+    body: bytes = field(default=b"", repr=False)
+    problem: ApiError | None = None  # why the body is incomplete; raised once the key is checked
+    release: Callable[[], object] | None = field(
+        default=None, repr=False
+    )  # of the memory of a body that is parsed
+
+    @property
+    def path(self) -> Values:
+        """The parameters in the path."""
+        path: Values = self.scope["path_params"]
+        return path
 
     async def is_disconnected(self) -> bool:
         """Return whether the client is gone."""
         return await Request(self.scope, self.receive).is_disconnected()
 
 
-async def receive(
-    scope: Scope,
-    receive: Receive,
-    operation: Operation,
-    key_digest: bytes,
-    *,
-    memory: MemoryBudget,
-    reserved: ExitStack,
-    body_timeout_s: float = BODY_TIMEOUT_S,
-) -> ApiRequest:
-    """Receive a request; errors of the body are kept in `problem`, and its memory is reserved until it is parsed."""
-    path: Values = {**scope["path_params"]}
-    name = path.pop("integration_name")
-    body, problem = b"", None
-    if _announces_body(scope):
-        client, limit = scope.get("client"), asyncio.timeout(body_timeout_s)
-        size = reserved.enter_context(memory.reservation(client[0] if client else "", limit))
-        try:
-            async with limit:
-                body = await _bounded(Request(scope, receive).stream(), size)
-            size.is_complete = True
-        except ApiError as refusal:
-            problem = refusal
-        except (MemoryBudgetExceeded, TimeoutError):
-            problem = _out_of_time() if size.is_current else _out_of_memory()
-    parts = path, scope["headers"], scope["query_string"], body
-    return ApiRequest(operation, name, key_digest, *parts, problem, scope, receive, reserved)
+async def receive_body(
+    request: ApiRequest, *, memory: MemoryBudget, reserved: ExitStack, timeout_s: float = BODY_TIMEOUT_S
+) -> None:
+    """Receive a request's body; errors are kept in `problem`, and its memory is reserved until it is parsed."""
+    client, limit = request.scope.get("client"), asyncio.timeout(timeout_s)
+    size = reserved.enter_context(memory.reservation(client[0] if client else "", limit))
+    request.release = reserved.close
+    try:
+        async with limit:
+            request.body = await _bounded(Request(request.scope, request.receive).stream(), size)
+        size.is_complete = True
+    except ApiError as refusal:
+        request.problem = refusal
+    except (MemoryBudgetExceeded, TimeoutError):
+        request.problem = _out_of_time() if size.is_current else _out_of_memory()
 
 
 def _out_of_time() -> ApiError:
@@ -96,11 +88,11 @@ def _out_of_memory() -> ApiError:
     return ApiError(503, TOO_MUCH, closes=True, retry_after_s=RETRY_AFTER_S)
 
 
-def _announces_body(scope: Scope) -> bool:
+def announces_body(scope: Scope) -> bool:
     """Return whether a body may follow; HTTP/1 announces one in the headers, and waiting costs 15 us."""
-    return not scope["http_version"].startswith("1.") or any(
-        name in _ANNOUNCING for name, _ in scope["headers"]
-    )
+    if not scope["http_version"].startswith("1."):
+        return True
+    return not _ANNOUNCING.isdisjoint([name for name, _ in scope["headers"]])
 
 
 async def read(request: ApiRequest) -> Values:
@@ -109,8 +101,10 @@ async def read(request: ApiRequest) -> Values:
         raise request.problem
     try:
         body = await _body(request) if request.body else {}
-        request.reserved.close()
-        sources = (request.path, _fields(request.query, "query"), body, *_in_headers(request.headers))
+        if request.release:
+            request.release()
+        query = _fields(request.scope["query_string"], "query")
+        sources = (request.path, query, body, *_in_headers(request.scope["headers"]))
         return _merged(sources, _NAMES[request.operation.name])
     except InvalidResponse as unreadable:
         problem = str(unreadable)
@@ -153,7 +147,7 @@ def _fields(encoded: bytes, source: str) -> Values:
 
 async def _body(request: ApiRequest) -> Values:
     body = request.body
-    headers = Headers(raw=request.headers)
+    headers = Headers(raw=request.scope["headers"])
     if headers.get("content-encoding", "identity").lower() != "identity":
         raise ApiError(415, "the body must not be compressed: send it without Content-Encoding")
     media_type = headers.get("content-type", "").partition(";")[0].strip().lower()

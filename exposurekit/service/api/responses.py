@@ -1,19 +1,38 @@
 """HTTP responses in the encoding that the request asks for."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.types import Scope
+from starlette.types import Scope, Send
 
 from exposurekit.contract import codec, xml
 from exposurekit.contract.codec import MEDIA_TYPES
 from exposurekit.service.errors import ApiError
 
+Header = tuple[bytes, bytes]
 # XML has a parameter for its encoding; JSON has none, because it is always UTF-8 (RFC 8259).
-_CONTENT_TYPES = {"json": MEDIA_TYPES["json"], "xml": f"{MEDIA_TYPES['xml']}; charset=utf-8"}
-_MESSAGES = {404: "there is nothing at this path", 405: "this path does not take this method"}
+_CONTENT_TYPES: dict[str, Header] = {
+    "json": (b"content-type", MEDIA_TYPES["json"].encode()),
+    "xml": (b"content-type", f"{MEDIA_TYPES['xml']}; charset=utf-8".encode()),
+}
+
+
+class Response:
+    """A response with an encoded body."""
+
+    __slots__ = ("_body", "_headers", "_status")
+
+    def __init__(
+        self, body: bytes, encoding: str, *, status: int = 200, headers: Iterable[Header] = ()
+    ) -> None:
+        self._body = body
+        self._status = status
+        length = (b"content-length", b"%d" % len(body))
+        self._headers = [length, _CONTENT_TYPES[encoding], *headers]
+
+    async def send(self, send: Send) -> None:
+        """Send the response; of a response to HEAD the server sends the headers alone."""
+        await send({"type": "http.response.start", "status": self._status, "headers": self._headers})
+        await send({"type": "http.response.body", "body": self._body})
 
 
 def format_of(scope: Scope) -> str:
@@ -25,37 +44,34 @@ def format_of(scope: Scope) -> str:
     return "xml" if b"/xml" in accept and b"json" not in accept else "json"
 
 
-def encoded(body: bytes, encoding: str, *, status: int = 200) -> Response:
-    """Return a response with an encoded body."""
-    return Response(body, status, media_type=_CONTENT_TYPES[encoding])
-
-
-def error(scope: Scope, status: int, message: str, headers: dict[str, str] | None = None) -> Response:
+def error(scope: Scope, status: int, message: str, headers: Iterable[Header] = ()) -> Response:
     """Return an error response. spec does not say: the shape of error bodies; here ``{"error": message}``."""
     encoding = format_of(scope)
     if encoding == "json":
         body = codec.encode({"error": message}, encoding)
     else:
         body = xml.write({"message": message}, root="error")
-    return Response(body, status, headers, _CONTENT_TYPES[encoding])
+    return Response(body, encoding, status=status, headers=headers)
 
 
 def api_error(scope: Scope, refusal: ApiError) -> Response:
     """Return the response of an `ApiError`."""
-    headers = {"connection": "close"} if refusal.closes else {}
+    headers = [(b"connection", b"close")] if refusal.closes else []
     if refusal.retry_after_s is not None:
-        headers["retry-after"] = str(refusal.retry_after_s)
+        headers.append(retry_after(refusal.retry_after_s))
     return error(scope, refusal.status, str(refusal), headers)
+
+
+def retry_after(seconds: int) -> Header:
+    """Return the header that says when to try again."""
+    return b"retry-after", b"%d" % seconds
+
+
+def unknown_path(scope: Scope) -> Response:
+    """Return the response of a path that does not exist."""
+    return error(scope, 404, "there is nothing at this path")
 
 
 def wrong_method(scope: Scope, methods: Sequence[str]) -> Response:
     """Return the response to a method that the path does not take."""
-    return error(scope, 405, _MESSAGES[405], {"allow": ", ".join(methods)})
-
-
-async def unrouted(request: Request, problem: Exception) -> Response:
-    """Return the response of an unknown path or method."""
-    if not isinstance(problem, HTTPException):
-        raise problem
-    message = _MESSAGES.get(problem.status_code, "the request cannot be answered")
-    return error(request.scope, problem.status_code, message, dict(problem.headers or {}))
+    return error(scope, 405, "this path does not take this method", [(b"allow", ", ".join(methods).encode())])

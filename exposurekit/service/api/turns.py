@@ -9,7 +9,8 @@ import asyncio
 import types
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Hashable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from time import perf_counter
 from typing import Any, TypeVar
 
@@ -24,12 +25,16 @@ TOO_MANY = "too many of your requests wait: try again"
 T = TypeVar("T")
 
 
-@dataclass(slots=True)
+@dataclass
 class _Client:
     charged_s: float
     requests: int = 0  # open ones: in a slot, waiting or set aside
     body_bytes: int = 0  # of the open ones
-    writes: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @cached_property
+    def writes(self) -> asyncio.Lock:
+        """Held by the one that writes."""
+        return asyncio.Lock()
 
 
 class Turns:
@@ -64,14 +69,17 @@ class Turns:
 
         Raises `ApiError` 503 if the client has too many requests open, or too large ones.
         """
-        client = self._clients.setdefault(name, _Client(self._newest_charged_s))
+        client = self._clients.get(name)
+        if client is None:
+            client = self._clients[name] = _Client(self._newest_charged_s)
         client.requests += 1
         client.body_bytes += body_bytes
-        turn = Turn(self._slots, name, client.writes)
+        turn = Turn(self._slots, name, client)
         try:
             if client.requests > REQUESTS_MAX or client.body_bytes > max(body_bytes, self._bodies_max):
                 raise ApiError(503, TOO_MANY, retry_after_s=RETRY_AFTER_S)
-            await turn.acquire()
+            if not turn.acquire_free():
+                await turn.acquire()
             self._newest_charged_s = max(self._newest_charged_s, client.charged_s)
             return await _charging(handle(turn), client)
         finally:
@@ -89,11 +97,18 @@ class Turns:
 class Turn:
     """The slot of one request."""
 
-    def __init__(self, slots: FairSlots, name: Hashable, writes: asyncio.Lock) -> None:
+    __slots__ = ("_client", "_is_taken", "_name", "_slots")
+
+    def __init__(self, slots: FairSlots, name: Hashable, client: _Client) -> None:
         self._slots = slots
-        self._writes = writes
+        self._client = client
         self._name = name
         self._is_taken = False
+
+    def acquire_free(self) -> bool:
+        """Take a slot if that needs no waiting; return whether it is taken."""
+        self._is_taken = self._slots.acquire_free(self._name)
+        return self._is_taken
 
     async def acquire(self) -> None:
         """Take a slot, or wait for one."""
@@ -108,7 +123,7 @@ class Turn:
 
     def alone(self) -> AbstractAsyncContextManager[None]:
         """Wait for the client's other writes: of the writes that wait for the database, one is of this client."""
-        return self._writes
+        return self._client.writes
 
     @asynccontextmanager
     async def set_aside(self) -> AsyncIterator[None]:

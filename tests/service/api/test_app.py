@@ -353,6 +353,8 @@ def test_health_needs_no_key_and_asks_the_database(tmp_path):
     with stored_in("sqlite"), a_service(tmp_path) as service:
         address = f"{service.base_url}/health"
         assert service.http.get(address).json() == {"status": "ok"}
+        refused = service.http.post(address)
+        assert (refused.status_code, refused.headers["allow"]) == (405, "GET, HEAD")
         (tmp_path / "service.db").rename(tmp_path / "elsewhere.db")
         assert service.http.get(address).status_code == 503
         (tmp_path / "elsewhere.db").rename(tmp_path / "service.db")

@@ -173,7 +173,7 @@ async def test_small_requests_pass_many_large_ones(tmp_path):
     """A large person is written twenty times when another integrator asks for its users."""
     database = a_database(tmp_path)
     app = create_app(database)
-    async with opened(database), app.router.lifespan_context(app):
+    async with opened(database):
         async with database.writing() as session:
             acme, beta = [await integrators.add(session, name) for name in ("acme", "beta")]
         transport = httpx.ASGITransport(app)
