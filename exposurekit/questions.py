@@ -107,7 +107,7 @@ QUESTIONS = {
             columns=_QUEUE_COLUMNS,
             context=_stalled,
         ),
-        Question("score", "Who is most exposed", ("records", "links"), ("as_of",)),
+        Question("score", "Who is most exposed, by score", ("records", "links"), ("as_of",)),
         Question(
             "status_over_time",
             "Status over time",

@@ -33,8 +33,8 @@ def by_site(records: pd.DataFrame) -> pd.DataFrame:
     `analysis.DEFINITIONS` defines each figure. Source: specification, "Record".
 
     >>> table = analysis.by_site(exposure.records())
-    >>> worst = table.head(3)  # the three sites with most open listings
-    >>> worst["open"].max() == table["open"].max()
+    >>> most_open = table.head(3)  # the three sites with most open listings
+    >>> most_open["open"].max() == table["open"].max()
     np.True_
     >>> int(table["total"].sum()) == len(exposure.records())
     True

@@ -110,25 +110,25 @@ def names_or_count(names: Sequence[str], groups: str) -> str:
     return " and ".join(names) if len(names) <= MAX_TIED_NAMES else f"{len(names):,} {groups}"
 
 
-def leaders(names: Sequence[str], n: Sequence[float], groups: str) -> str:
-    """Describe which group has the highest count, naming all groups of a tie.
+def leaders(names: Sequence[str], n: Sequence[float], groups: str, counted: str) -> str:
+    """Describe which group has the highest count of something, naming all groups of a tie.
 
     >>> from exposurekit.charts.bars import leaders
-    >>> leaders(["A", "B", "C"], [4, 2, 1], "sites")
-    'A has the most, 4'
-    >>> leaders(["A", "B", "C"], [4, 4, 1], "sites")
-    'A and B have the most, 4 each'
-    >>> leaders(["A", "B"], [4, 4], "sites")
-    'each of 2 sites has 4'
+    >>> leaders(["A", "B", "C"], [4, 2, 1], "sites", "points")
+    'A has the most points, 4'
+    >>> leaders(["A", "B", "C"], [4, 4, 1], "sites", "points")
+    'A and B have the most points, 4 each'
+    >>> leaders(["A", "B"], [4, 4], "sites", "points")
+    'each of 2 sites has 4 points'
     """
     most = max(n)
     amount = f"{most:,.1f}".removesuffix(".0")
     first = [name for name, count in zip(names, n, strict=True) if count == most]
     if len(first) == 1:
-        return f"{first[0]} has the most, {amount}"
+        return f"{first[0]} has the most {counted}, {amount}"
     if len(first) == len(names):
-        return f"each of {len(names):,} {groups} has {amount}"
-    return f"{names_or_count(first, groups)} have the most, {amount} each"
+        return f"each of {len(names):,} {groups} has {amount} {counted}"
+    return f"{names_or_count(first, groups)} have the most {counted}, {amount} each"
 
 
 def bars(

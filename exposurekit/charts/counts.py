@@ -142,7 +142,7 @@ def user_by_site(matrix: pd.DataFrame, *, provenance: str = "") -> Chart:
 
 def _leading_person(matrix: pd.DataFrame) -> str:
     n = matrix.sum(axis=1)
-    text = leaders([f"user {user_id}" for user_id in n.index], n.tolist(), "people")
+    text = leaders([f"user {user_id}" for user_id in n.index], n.tolist(), "people", "open listings")
     return text[0].upper() + text[1:]
 
 
@@ -297,8 +297,8 @@ def _finding(table: pd.DataFrame, by: str) -> str:
     single = _single_groups(table)
     if not single[OPEN].any():
         return total
-    names = [short(name) for name in single[by]]
-    return f"{total}; {leaders(names, single[OPEN].tolist(), 'sites' if by == 'site' else 'people')}"
+    names, groups = [short(name) for name in single[by]], "sites" if by == "site" else "people"
+    return f"{total}; {leaders(names, single[OPEN].tolist(), groups, 'open listings')}"
 
 
 def _first_three(table: pd.DataFrame, by: str) -> str:

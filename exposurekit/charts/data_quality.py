@@ -110,8 +110,10 @@ def _precision_finding(table: pd.DataFrame) -> str:
         return f"No listing is labelled yet ({int(table['unlabelled'].sum()):,} unlabelled)"
     sites = table[table["precision"].notna()]
     lowest = sites.iloc[int(sites["precision"].argmin())]
-    worst = f"; lowest on {short(lowest['site'])}, {percent(lowest['precision'])}" if len(sites) > 1 else ""
-    return f"Precision {percent(mine / n)} ({mine:,} of {pluralize(n, 'labelled listing')}){worst}"
+    lowest_text = (
+        f"; lowest on {short(lowest['site'])}, {percent(lowest['precision'])}" if len(sites) > 1 else ""
+    )
+    return f"Precision {percent(mine / n)} ({mine:,} of {pluralize(n, 'labelled listing')}){lowest_text}"
 
 
 def _precision_summary(table: pd.DataFrame, label: str) -> str:

@@ -40,7 +40,7 @@ def score(table: pd.DataFrame, *, provenance: str = "") -> Chart:
         MissingColumns: ``table`` lacks a column.
 
     >>> charts.score(analysis.score(exposure.records(), exposure.links()))
-    Chart('... points in total; ... the most, ...')
+    Chart('... points in total; ... the most points, ...')
     """
     check_input("score", table, ("user_id", "of_listings", "of_pages", "score"))
     if not table["score"].any():
@@ -54,7 +54,7 @@ def score(table: pd.DataFrame, *, provenance: str = "") -> Chart:
         labels,
         count_axis("points", int(drawn["score"].max())),
         finding=f"{amount(table['score'].sum())} points in total; "
-        + leaders(row_labels(table, "user_id"), table["score"].tolist(), "people"),
+        + leaders(row_labels(table, "user_id"), table["score"].tolist(), "people", "points"),
         summary=f"Points of {pluralize(len(table), 'person', 'people')}: {join_rows(texts)}",
         rest=omitted(len(table) - MAX_ROWS, "person", "people"),
         provenance=provenance,

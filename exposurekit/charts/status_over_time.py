@@ -246,7 +246,7 @@ def _groups(rows: pd.DataFrame, by: str, periods: int) -> pd.DataFrame:
 
 def _group_finding(groups: pd.DataFrame, by: str) -> str:
     now = int(groups[OPEN].sum())
-    most = leaders(row_labels(groups, by), groups[OPEN].tolist(), _GROUPS[by][1])
+    most = leaders(row_labels(groups, by), groups[OPEN].tolist(), _GROUPS[by][1], OPEN)
     return f"{pluralize(now, 'is', 'are')} open; {most}" if now else "Nothing is open"
 
 

@@ -185,6 +185,10 @@ def _row_text(row: dict[Any, Any]) -> str:
 def _finding(table: pd.DataFrame, sites: pd.DataFrame) -> str:
     removed = int(sites[REMOVED].sum())
     single = sites.head(MAX_ROWS)  # without the row of the rest
-    most = f"; {leaders(row_labels(single, 'site'), single['n'].tolist(), 'sites')}" if len(sites) > 1 else ""
+    most = (
+        f"; {leaders(row_labels(single, 'site'), single['n'].tolist(), 'sites', 'relistings')}"
+        if len(sites) > 1
+        else ""
+    )
     n = f"{removed:,} " if removed < len(table) else "all " if removed > 1 else ""
     return f"{pluralize(len(table), 'relisting')}, {n}after a verified removal{most}"

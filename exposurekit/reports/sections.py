@@ -716,7 +716,7 @@ def _speeds(data: ReportData) -> str:
     nothing = f"; {pluralize(idle, 'site')} removed nothing" if idle else ""
     fastest, slowest = _speed(medians.iloc[0]), _speed(medians.iloc[-1])
     return (
-        f"Of the sites that removed listings, {names[0]} is fastest ({fastest}) and {names[-1]} slowest ({slowest})"
+        f"By median time to removal, {names[0]} is fastest ({fastest}) and {names[-1]} slowest ({slowest})"
         f"{nothing}."
     )
 

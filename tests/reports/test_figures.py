@@ -87,6 +87,20 @@ def test_cards_add_up_to_their_parts(pages):
             assert sum(int(n) * int(points) for n, points in parts) == int(score.value) > 0
 
 
+def test_superlatives_name_their_measure(pages):
+    """Whoever reads that something is most, fastest or slowest reads by what."""
+    headings = [
+        words
+        for report in pages.values()
+        for section in report.sections
+        for words in (section.title, section.finding, report.finding, *(one.text for one in report.actions))
+    ]
+    assert any("has the most open listings" in words for words in headings)
+    for words in headings:
+        assert not re.search(r"\bworst\b|the most,|\bmost exposed(?!, by score)", words), words
+        assert not re.search(r"fastest|slowest", words) or words.startswith("By median time"), words
+
+
 def test_time_to_removal_states_its_interval_and_listings(demo, pages):
     [row] = demo.history.time_to_removal(by=None).to_dict("records")
     card = next(fact for fact in pages["fleet"].facts if fact.name == "half removed within")
@@ -470,9 +484,7 @@ def test_heading_of_times_names_the_fastest_and_slowest_site(demo):
     report = build_report("sites", replace(data, tables={**data.tables, **times}, run_gap=1))
     [section] = [section for section in report.sections if section.key == "time_to_removal"]
     band = "[\\d.]+\N{EN DASH}[\\d.]+"
-    words = (
-        rf"Of the sites that removed listings, A is fastest \(2 days, {band}\) and B slowest \(9 days, .+\); "
-    )
+    words = rf"By median time to removal, A is fastest \(2 days, {band}\) and B slowest \(9 days, .+\); "
     assert re.fullmatch(words + r"1 site removed nothing\.", section.finding)
     assert "Runs are a day apart" in section.text
     assert "count only up to today" in section.text
