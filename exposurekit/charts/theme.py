@@ -273,14 +273,16 @@ def format_interval(low: float, high: float, format_value: Callable[[float], str
 
 
 def format_duration(minutes: float) -> str:
-    """Format a duration in minutes or hours.
+    """Format a duration in whole minutes, so that parts add up to their total.
 
     >>> from exposurekit.charts.theme import format_duration
     >>> format_duration(1), format_duration(119.6), format_duration(390)
-    ('1 minute', '2.0 hours', '6.5 hours')
+    ('1 minute', '2 h', '6 h 30 min')
     """
-    whole = round(minutes)
-    return pluralize(whole, "minute") if whole < 2 * 60 else f"{minutes / 60:,.1f} hours"
+    hours, rest = divmod(round(minutes), 60)
+    if hours < 2:  # noqa: PLR2004  up to then, minutes alone are read faster
+        return pluralize(60 * hours + rest, "minute")
+    return f"{hours:,} h {rest} min" if rest else f"{hours:,} h"
 
 
 def percent(share: float) -> str:

@@ -22,7 +22,7 @@ from exposurekit.exposure import Exposure
 from exposurekit.history import Diff, History
 from exposurekit.privacy.pseudonyms import Pseudonyms
 from exposurekit.questions import QUESTIONS, Question
-from exposurekit.reports.manual_steps import open_items
+from exposurekit.reports.manual_steps import open_items, whole_minutes
 from exposurekit.reports.share_safe import FEW, Sharing, sharing
 from exposurekit.text.formatting import is_missing
 
@@ -450,7 +450,7 @@ class ReportSource:
         return self.history.with_ticks(steps)
 
     def _work_queue(self) -> pd.DataFrame:
-        """Return the work queue; reasons about a site say that they count everybody.
+        """Return the work queue, in whole minutes; reasons about a site say that they count everybody.
 
         In a share-safe report the only reason is that a site removes nothing: others are personal.
         """
@@ -458,11 +458,11 @@ class ReportSource:
         of_all = "" if self.user is None else "of all people, "
         stalled = {site: f"{of_all}{reason}" for site, reason in self._stalled.items()}
         if self._pseudonyms is None:
-            return with_pages(analysis.work_queue(steps, stalled=stalled), self._required("links"))
-        queue = analysis.work_queue(steps.drop(columns="form_values", errors="ignore"), stalled=stalled)
-        return with_pages(queue, self._required("links")).assign(
-            reason=queue["site"].map(stalled).astype("str")
-        )
+            queue = analysis.work_queue(steps, stalled=stalled)
+        else:
+            queue = analysis.work_queue(steps.drop(columns="form_values", errors="ignore"), stalled=stalled)
+            queue = queue.assign(reason=queue["site"].map(stalled).astype("str"))
+        return with_pages(queue.assign(minutes=whole_minutes(queue)), self._required("links"))
 
     def _everyone(self, name: str) -> pd.DataFrame:
         """Return a table about everyone, loaded once; a share-safe report counts the people per site."""

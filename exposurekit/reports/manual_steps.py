@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from datetime import date
 from typing import Any, TypeAlias
 
+import numpy as np
 import pandas as pd
 
 from exposurekit.analysis.tasks import Task, tasks
@@ -38,6 +39,16 @@ def removals(
 def open_items(queue: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of a work queue that are neither done nor marked as unable."""
     return queue[~queue["state"].isin([DONE, UNABLE])]
+
+
+def whole_minutes(queue: pd.DataFrame) -> "pd.Series[float]":
+    """Round the minutes of a queue's rows so that any rows that follow each other add up to their sum, within a minute.
+
+    Each row has what it adds to the rounded sum of the rows before it: rounded one by one, the rows of a group would be
+    several minutes off.
+    """
+    until = np.round(queue["minutes"].cumsum().to_numpy("float64"))
+    return pd.Series(np.diff(until, prepend=0.0), queue.index)
 
 
 def _removal(steps: _Steps, items: list[tuple[int, float, Task | None]]) -> Removal:

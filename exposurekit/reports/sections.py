@@ -32,7 +32,7 @@ from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
 from exposurekit.errors import InvalidArgument
 from exposurekit.questions import QUESTIONS
 from exposurekit.reports.data import LISTED_NAMES, WEEK_DAYS, ReportData
-from exposurekit.reports.manual_steps import removals
+from exposurekit.reports.manual_steps import removals, whole_minutes
 from exposurekit.reports.model import ROWS_MAX, TASKS_MAX, Action, Fact, Removal, Report, Section
 from exposurekit.reports.share_safe import FEW
 from exposurekit.text.formatting import pluralize
@@ -995,7 +995,7 @@ def _section(data: ReportData, name: str, table: pd.DataFrame | None = None) -> 
     text = f"{text} {hidden}".strip()
     selected = safe[[one for one in columns if one in safe]] if columns else safe
     if name == "work_queue":
-        selected = selected.assign(minutes=selected["minutes"].round().astype("int64"))
+        selected = selected.assign(minutes=whole_minutes(selected).astype("int64"))
     if data.user is None:
         selected = _with_people(selected, data.names)
     is_single = name in _NO_SINGLE_BAR and len(safe) == 1

@@ -344,14 +344,13 @@ class OptOutChecklist(Panel):
             f'<progress max="{n}" value="{n_done}" aria-label="alerts cleared"></progress>'
         )
 
-    def _minutes(self, position: int) -> float:
-        """The assumed minutes that are left: for the open steps, and a share of the visit to the site."""
+    def _minutes(self, position: int) -> int:
+        """The assumed minutes that are left, at least 1: for the open steps, and a share of the visit to the site."""
         progress = self._progress_of(position)
         if self._keys[position] not in self._visits or progress.state in (DONE, UNABLE):
-            return 0.0
-        return float(max(self._visits[self._keys[position]], 0.0)) + STEP_MINUTES * (
-            progress.steps - progress.done
-        )
+            return 0
+        visit = float(max(self._visits[self._keys[position]], 0.0))
+        return max(round(visit + STEP_MINUTES * (progress.steps - progress.done)), 1)
 
     def _item(self, index: int) -> list[Any]:
         """What the list shows of an alert."""
@@ -362,7 +361,7 @@ class OptOutChecklist(Panel):
             state = "labelled not mine"
         elif self._is_blocked(position):
             state = _WAITS
-        side = f"{max(round(minutes), 1)} min" if minutes else ""
+        side = f"{minutes} min" if minutes else ""
         person, detail = (
             task_labels.truncate(text) for text in (task.person, task.line if task.facts else "")
         )

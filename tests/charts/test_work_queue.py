@@ -148,7 +148,7 @@ def test_beside_listings_web_pages_are_one_group_in_its_place():
     figure = charts.work_queue(table)
     assert figure.layout.yaxis.ticktext == ("1. near.example", "2. Web pages", "3. late.example")
     minutes = next(trace for trace in figure.data if trace.name == "minutes")
-    assert ([*minutes.x], [*minutes.text]) == ([150, 7, 5], ["2.5 hours", "7 minutes", "5 minutes"])
+    assert ([*minutes.x], [*minutes.text]) == ([150, 7, 5], ["2 h 30 min", "7 minutes", "5 minutes"])
     pages = charts.work_queue(table[table["kind"] == "page"])
     assert pages.layout.yaxis.ticktext == ("1. club.example", "2. fair.example")
 

@@ -12,7 +12,8 @@ from support.histories import DAWN, Clock, Person, Service, a_record, an_alert, 
 import exposurekit as ek
 from exposurekit.analysis import DEFINITIONS
 from exposurekit.analysis.diff import WHAT
-from exposurekit.charts.theme import percent
+from exposurekit.charts import describe
+from exposurekit.charts.theme import format_duration, percent
 from exposurekit.history import History
 from exposurekit.reports.data import ReportSource
 from exposurekit.reports.html import _body, _displayed, _heading
@@ -85,6 +86,18 @@ def test_cards_add_up_to_their_parts(pages):
         if score is not None:
             parts = re.findall(r"(\d+) [a-z ]+ \u00d7 (\d+)", score.detail)
             assert sum(int(n) * int(points) for n, points in parts) == int(score.value) > 0
+
+
+def test_minutes_of_the_parts_add_up_to_the_total(pages):
+    for report in pages.values():
+        [section] = [one for one in report.sections if one.removals] or [None]
+        if section is None:
+            continue
+        total = section.table["minutes"].sum()
+        assert sum(one.minutes for one in section.removals) == total
+        card = next(fact for fact in report.facts if fact.name == "to do by hand")
+        assert f"about {format_duration(total)}" in card.qualifier
+        assert f"about {format_duration(total)} in total" in describe(section.figure)
 
 
 def test_superlatives_name_their_measure(pages):

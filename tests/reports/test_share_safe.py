@@ -351,7 +351,7 @@ def test_shared_work_queue_names_only_sites_of_many_people(exposure, shared):
 
 def test_shared_report_has_as_much_work_as_the_confidential_one(confidential, shared):
     # Which group is first may differ: a shared report joins the small ones.
-    total = re.compile(r"\d+ items in all: [^.]+; about [\d.]+ hours")
+    total = re.compile(r"\d+ items in all: [^.]+; about \d+ h( \d+ min)?")
     whole, shared_total = (
         total.search(section_of(report, "work_queue").text)[0] for report in (confidential, shared)
     )
