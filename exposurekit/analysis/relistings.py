@@ -105,13 +105,12 @@ def failed_removals(
     back = ("site", "user_id", "key", "status")
     MissingColumns.check("failed_removals, table relistings,", relistings.columns, back)
     was, now = (transitions[name].astype("str") for name in ("prev_status", "status"))
-    is_request = (now == PENDING_REMOVAL) & (was != UNKNOWN).fillna(value=True)
     is_failure = (was == PENDING_REMOVAL) & (now == DISCOVERED)
     days = (instant(at) - instants(records["changed_at"])) / np.timedelta64(_DAY_S, "s")
     is_old = (records["status"].astype("str") == PENDING_REMOVAL).to_numpy("bool") & (days >= STALLED_DAYS)
     listings = relistings.drop_duplicates(["user_id", "key"], keep="last")
     by_site = {
-        "requested": transitions["n"].where(is_request, 0).groupby(transitions["site"].astype("str")).sum(),
+        "requested": requests(transitions),
         "failed": transitions["n"].where(is_failure, 0).groupby(transitions["site"].astype("str")).sum(),
         "without_effect": records["site"].astype("str")[is_old].value_counts(),
         "relistings": relistings["site"].astype("str").value_counts(),
@@ -125,6 +124,17 @@ def failed_removals(
     )
     order = ["bad", "requested", "site"]
     return table.sort_values(order, ascending=[False, False, True], ignore_index=True).drop(columns="bad")
+
+
+def requests(transitions: pd.DataFrame) -> "pd.Series[int]":
+    """Count per site the removals that were requested, as `failed_removals` does; 0 included.
+
+    Args:
+        transitions: As in `failed_removals`.
+    """
+    was, now = (transitions[name].astype("str") for name in ("prev_status", "status"))
+    is_request = (now == PENDING_REMOVAL) & (was != UNKNOWN).fillna(value=True)
+    return transitions["n"].where(is_request, 0).groupby(transitions["site"].astype("str")).sum()
 
 
 def _sort(changes: pd.DataFrame) -> pd.DataFrame:

@@ -17,6 +17,7 @@ FIRST_REMOVED = "first_removed"  # removed between two runs, and first observed 
 EXITS = (REMOVED, FIRST_REMOVED, VANISHED, UNKNOWN, OPEN)
 FLOWS = (ENTERED, RETURNED, *EXITS)
 MIN_N = 5  # fewer episodes have neither a median nor a share never removed
+UNREQUESTED = "no request seen yet"
 _MEDIAN, _NEVER = ("median_days", "median_low", "median_high"), ("never", "never_low", "never_high")
 _ROUNDING = 1e-12  # rounding may put a product of fractions just above one half
 # Share of the change between neighbouring steps by which a straight line between runs may err.
@@ -140,6 +141,16 @@ def survival(
         table.insert(0, by, names.take(curve["group"].to_numpy()).array)
     table.attrs["level"] = level  # for the chart's labels
     return table
+
+
+def is_unrequested(table: pd.DataFrame) -> "pd.Series[bool]":
+    """Which groups removed nothing and had no request: their times do not tell how long a removal takes.
+
+    In a table without ``requested``, such as that of `time_to_removal`, no group is known to have none.
+    """
+    if "requested" not in table:
+        return pd.Series(data=False, index=table.index)
+    return (table["requested"] == 0) & (table[REMOVED] == 0)
 
 
 def _check(question: str, life_table: pd.DataFrame, by: str | None, level: float) -> None:

@@ -7,6 +7,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from exposurekit import analysis
+from exposurekit.analysis.survival import UNREQUESTED, is_unrequested
 from exposurekit.charts.bars import (
     MAX_ROWS,
     annotations,
@@ -17,6 +18,7 @@ from exposurekit.charts.bars import (
     row_labels,
     whiskers,
 )
+from exposurekit.charts.survival_curves import age_ticks
 from exposurekit.charts.theme import (
     BLUE,
     GREY,
@@ -32,29 +34,70 @@ from exposurekit.charts.theme import (
 from exposurekit.text.formatting import pluralize
 
 _SHARE = "estimated share still listed"
-_CUT_AT = 2  # times the longest median: intervals beyond it end in an arrow
+_CUT_AT = 2  # times the longest median: intervals beyond it end in the band at the right
+_BAND_AT, _BAND_ROOM = (
+    1.05,
+    1.75,
+)  # where the band of what is beyond the axis begins and ends, as multiples of its last day
+_BAND_FILL, _BAND_LABEL = "rgba(127,127,127,0.12)", "not reached"
+_ARROW_AT = 1.03  # times the begin of the band: where its arrows are
+_ESTIMATES = ("median_days", "median_low", "median_high", "never", "never_low", "never_high")
 _GROUPS = {"site": ("site", "sites"), "user_id": ("person", "people")}
 
 
 def medians(table: pd.DataFrame, by: str | None, provenance: str) -> Chart:
-    """Draw the chart of `charts.time_to_removal` for a non-empty table."""
-    drawn = table.head(MAX_ROWS).sort_values("median_days", kind="stable", na_position="last")
+    """Draw the chart of `charts.time_to_removal` for a non-empty table.
+
+    Medians that were not reached, and intervals beyond the last day, end in a band of their own right of the axis. Groups
+    without a request come last, without an estimate.
+    """
+    table = without_estimates(table)
+    drawn = table.head(MAX_ROWS).sort_values(
+        ["unrequested", "median_days"], kind="stable", na_position="last"
+    )
     names = [label_text(name) for name in row_labels(drawn, by)]
     group, groups = _GROUPS.get(by or "", ("group", "groups"))
     most = _longest(drawn)
-    is_cut = bool((drawn["median_high"].fillna(0) > most).any())
-    room = 1.7 if is_cut or drawn["median_days"].isna().any() else 1  # for the text behind the arrows
+    is_beyond = _is_beyond(drawn, most)
+    room = _BAND_ROOM if is_beyond.any() or drawn["median_days"].isna().any() else 1
+    axis = count_axis("median time to removal (days)", room * most) | {"tickvals": age_ticks(int(most))}
     shares = {"range": [-0.02, 1.45], "tickvals": [0, 0.5, 1], "tickformat": ".0%"}
-    return row_chart(
+    figure = row_chart(
         [*_medians(drawn, names, most), *_shares(drawn, names)],
         [f"{name} (n = {n:,})" for name, n in zip(names, drawn["n"], strict=True)],
-        count_axis("median time to removal (days)", room * most),
+        axis,
         right=shares | {"title": {"text": _SHARE}},
         finding=_finding(table, groups),
         summary=_summary(drawn, by),
         rest=omitted(len(table) - MAX_ROWS, group, groups),
         provenance=provenance,
     )
+    return _with_band(figure, most) if is_beyond.any() else figure
+
+
+def without_estimates(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with a column ``unrequested``: whether a group has no request, and then no estimate either."""
+    unrequested = is_unrequested(table)
+    estimates = {name: table[name].mask(unrequested) for name in _ESTIMATES}
+    return table.assign(unrequested=unrequested, **estimates)
+
+
+def _is_beyond(table: pd.DataFrame, most: float) -> "pd.Series[bool]":
+    """Which rows have an estimate that is not reached, or an interval that goes beyond the last day."""
+    high = table["median_high"].astype("Float64").fillna(np.inf)
+    return table["never"].notna() & (high > most)
+
+
+def _with_band(figure: Chart, most: float) -> Chart:
+    """Add a band right of the axis' end, and its label in half a row above the rows."""
+    begin, last = _BAND_AT * most, figure.layout.yaxis.range[0]
+    figure.add_shape(
+        type="rect", x0=begin, x1=3 * most, y0=-1, y1=last, fillcolor=_BAND_FILL, line_width=0, layer="below"
+    )  # to the edge, also where a narrow page makes the axis longer
+    label = {"text": _BAND_LABEL, "showarrow": False, "xanchor": "left", "font": {"size": 11}}
+    figure.add_annotation(x=begin, y=-0.75, **label)
+    figure.update_yaxes(range=[last, -1])
+    return figure
 
 
 def _longest(table: pd.DataFrame) -> float:
@@ -65,20 +108,16 @@ def _longest(table: pd.DataFrame) -> float:
 
 
 def _medians(table: pd.DataFrame, names: list[str], most: float) -> list[go.Scatter]:
-    """The medians with their intervals; an arrow where an interval has no upper limit, or goes beyond the last day."""
-    median, low, high, end = (
+    """The medians with their intervals; an arrow in the band where an interval has no upper limit, or goes beyond it."""
+    median, low, high = (
         table[name].astype("Float64").to_numpy("float64", na_value=np.nan).tolist()
-        for name in ("median_days", "median_low", "median_high", "followed_days")
+        for name in ("median_days", "median_low", "median_high")
     )
-    end = [min(last, most) for last in end]  # NaN stays
-    # Without an estimate there is nothing to draw an arrow for.
-    drawn_end = [None if pd.isna(share) else last for share, last in zip(table["never"], end, strict=True)]
+    is_beyond = _is_beyond(table, most).tolist()
     whisker_low = [middle if pd.isna(limit) else limit for middle, limit in zip(median, low, strict=True)]
-    is_whole = [limit <= most for limit in high]  # not of an interval without an upper limit, which is NaN
-    whisker_high = [
-        limit if whole else last for limit, last, whole in zip(high, drawn_end, is_whole, strict=True)
-    ]
-    arrows = [None if whole else last for last, whole in zip(drawn_end, is_whole, strict=True)]
+    begin = _BAND_AT * most
+    whisker_high = [begin if beyond else limit for limit, beyond in zip(high, is_beyond, strict=True)]
+    arrows = [_ARROW_AT * begin if beyond else None for beyond in is_beyond]
     rows, label = table.to_dict("records"), interval_label(table)
     beside = [
         _no_median_reason(row) or (f"to {limit:,g}" if limit > most else "")
@@ -87,14 +126,16 @@ def _medians(table: pd.DataFrame, names: list[str], most: float) -> list[go.Scat
     hover = [f"{name}<br>{_median_text(row, label)}" for name, row in zip(names, rows, strict=True)]
     return [
         whiskers(whisker_low, whisker_high, name=label),
-        points(arrows, hover, symbol="triangle-right", colour=GREY, name="not reached, or off the axis"),
+        points(arrows, hover, symbol="triangle-right", colour=GREY, name="not reached, or beyond the axis"),
         points(median, hover, symbol="circle", colour=BLUE, name="median"),
-        annotations(beside, [0 if pd.isna(last) else last for last in end]),
+        annotations(beside, [0 if pd.isna(arrow) else arrow for arrow in arrows]),
     ]
 
 
 def _no_median_reason(row: dict[Any, Any]) -> str:
     """Why a row has no median; empty if it has one."""
+    if row["unrequested"]:
+        return UNREQUESTED
     if pd.notna(row["median_days"]):
         return ""
     if not row["n"]:
@@ -141,7 +182,8 @@ def _finding(table: pd.DataFrame, groups: str) -> str:
     if not n:
         return "Median time to removal: no listing was observed from its start"
     if enough.empty:
-        return f"Median time to removal: too few listings (n = {n:,})"
+        reason = UNREQUESTED if table["unrequested"].any() else "too few listings"
+        return f"Median time to removal: {reason} (n = {n:,})"
     medians = enough["median_days"].dropna()
     if medians.empty:
         where = f" on any of {len(table):,} {groups}" if len(table) > 1 else ""
@@ -152,8 +194,9 @@ def _finding(table: pd.DataFrame, groups: str) -> str:
         row = table.to_dict("records")[0]
         band = format_interval(row["median_low"], row["median_high"], "{:,g}".format, interval_label(table))
         return f"Median time to removal: {days}{band.removesuffix(')')}; n = {n:,})"
-    rest = len(enough) - len(medians)
+    rest, unasked = len(enough) - len(medians), int(table["unrequested"].sum())
     not_reached = f"; not reached on {rest:,}" if rest else ""
+    not_reached += f"; {UNREQUESTED} on {unasked:,}" if unasked else ""
     return f"Median time to removal: {days} on {len(medians):,} of {len(table):,} {groups}{not_reached} (n = {n:,})"
 
 

@@ -46,7 +46,8 @@ _CURVE = ("days", "at_risk", "censored", "survival", "low", "high")
 def time_to_removal(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     """Draw the median time to removal and the share not removed, per group, with intervals.
 
-    If a median was not reached, an arrow marks the end of observation.
+    A median that was not reached, and an interval that is longer than the axis, end in a band right of it. Sites without a
+    request come last, and have no estimate.
 
     Args:
         table: A table as returned by `analysis.time_to_removal` or `History.time_to_removal`, with any ``by``.
@@ -61,7 +62,7 @@ def time_to_removal(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     check_input("time_to_removal", table, (*_TIMES, *_NEVER))
     if table.empty:
         return empty_chart("No listings observed yet", provenance=provenance)
-    return medians(table, _group_column(table, (*_TIMES, *_NEVER, *_EXITS)), provenance)
+    return medians(table, _group_column(table, (*_TIMES, "requested", *_NEVER, *_EXITS)), provenance)
 
 
 def survival(table: pd.DataFrame, *, provenance: str = "") -> Chart:

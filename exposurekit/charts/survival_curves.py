@@ -37,7 +37,7 @@ def curves(table: pd.DataFrame, by: str | None, provenance: str) -> Chart:
         summary=join_rows(texts) + omitted_note(omitted(n - MAX_GROUPS, "group", "groups")),
         provenance=provenance,
     )
-    ticks = _ticks(max(int(rows["days"].iloc[-1]) for rows in groups))
+    ticks = age_ticks(max(int(rows["days"].iloc[-1]) for rows in groups))
     figure.add_trace(_at_risk(groups, ticks))
     figure.update_xaxes(title_text="age in days", rangemode="tozero", showgrid=False, tickvals=ticks)
     risk_px = _RISK_PX * (len(groups) + 1)
@@ -56,7 +56,7 @@ def curves(table: pd.DataFrame, by: str | None, provenance: str) -> Chart:
     return figure
 
 
-def _ticks(days: int) -> list[int]:
+def age_ticks(days: int) -> list[int]:
     """At most seven ages from 0 on, at even distances."""
     distance = next((step for step in _TICK_DAYS if days / step < _TICKS_MAX), -(-days // (_TICKS_MAX - 1)))
     return [*range(0, days + 1, distance)]

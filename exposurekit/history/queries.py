@@ -13,6 +13,7 @@ from exposurekit.analysis import tasks
 from exposurekit.analysis.forecast import ARRIVALS_DAYS, HORIZONS
 from exposurekit.analysis.grouping import Ints
 from exposurekit.analysis.plan import PLAN_MINUTES
+from exposurekit.analysis.relistings import requests
 from exposurekit.analysis.score import total_score
 from exposurekit.analysis.selection import UserIds
 from exposurekit.analysis.status_over_time import Every
@@ -154,6 +155,8 @@ class HistoryQueries:
 
         Returns:
             As `analysis.time_to_removal`: ``n``, ``removed``, ``open``, ``median_days`` and ``never`` with intervals.
+            Before ``left_out``: ``requested`` (int64), the removals that were seen pending, as in `failed_removals`.
+            Where it is 0 and nothing was removed, nobody may have asked yet.
 
         Raises:
             NotFound: Nothing was observed by then.
@@ -162,7 +165,13 @@ class HistoryQueries:
         >>> history.time_to_removal(by=None).columns.tolist()[:2]
         ['n', 'removed']
         """
-        return analysis.time_to_removal(self.life_table(by, as_of=as_of), by=by, left_censored=left_censored)
+        table = analysis.time_to_removal(self.life_table(by, as_of=as_of), by=by, left_censored=left_censored)
+        latest = self.reader.latest()
+        until = self.reader.instant(as_of, latest)
+        requested = requests(self.reader.transitions("record", ("site",), "", latest.upto, until=until))
+        of_group = requested.sum() if by is None else table[by].map(requested).fillna(0).to_numpy()
+        table.insert([*table].index("left_out"), "requested", pd.Series(of_group, table.index, dtype="int64"))
+        return table
 
     def survival(
         self, by: str | None = None, *, as_of: When = None, left_censored: bool = False

@@ -17,8 +17,9 @@ from exposurekit.analysis.definitions import definition
 from exposurekit.analysis.diff import AGAIN, ENDED, NEW, OPENED, STILL_OPEN, WHAT
 from exposurekit.analysis.score import PAGE
 from exposurekit.analysis.statuses import OPEN, OTHER, UNKNOWN, VANISHED
+from exposurekit.analysis.survival import is_unrequested
 from exposurekit.analysis.work_queue import DONE, STALLED_DAYS, STEP_MINUTES, UNABLE, VISIT_MINUTES
-from exposurekit.charts.medians import format_days
+from exposurekit.charts.medians import format_days, without_estimates
 from exposurekit.charts.theme import (
     MINUS,
     adopt_figure,
@@ -698,13 +699,16 @@ def _time_to_removal(data: ReportData) -> Section | None:
     base = f"The n = {n:,} listings followed are {_followed(data, n)}. " if data.user is None else ""
     if finding := _speeds(data):
         section = replace(section, finding=finding)
+    if section.table is not None:
+        table = without_estimates(section.table).sort_values("unrequested", kind="stable", ignore_index=True)
+        section = replace(section, table=table.drop(columns="unrequested"))
     return _add_words(
         section, f"{_without_removals(data)}{base}{_CENSORING_NOTE} {_resolution(data)}".strip()
     )
 
 
 def _speeds(data: ReportData) -> str:
-    """The fastest and the slowest site, and how many remove nothing; empty if they have no median, or no name."""
+    """The fastest and the slowest site, and how many have no removal, or no request; empty without medians or names."""
     table = data["time_to_removal"]
     if "site" not in table:
         return ""
@@ -712,8 +716,9 @@ def _speeds(data: ReportData) -> str:
     names = [short(str(site)) for site in medians["site"] if data.can_name(str(site))]
     if len(names) < len(medians) or len(medians) < 2:  # noqa: PLR2004  one site is neither
         return ""
-    idle = int(((table["removed"] == 0) & table["never"].notna()).sum())
+    idle, unrequested = (int(sites.sum()) for sites in _without_removal(table))
     nothing = f"; {pluralize(idle, 'site')} removed nothing" if idle else ""
+    nothing += f"; no request was seen yet on {unrequested:,}" if unrequested else ""
     fastest, slowest = _speed(medians.iloc[0]), _speed(medians.iloc[-1])
     return (
         f"By median time to removal, {names[0]} is fastest ({fastest}) and {names[-1]} slowest ({slowest})"
@@ -739,17 +744,32 @@ def _resolution(data: ReportData) -> str:
     )
 
 
+def _without_removal(table: pd.DataFrame) -> tuple["pd.Series[bool]", "pd.Series[bool]"]:
+    """Which sites removed nothing, and on which of those without a removal no request was seen: they cannot be compared."""
+    unrequested = is_unrequested(table)
+    return (table["removed"] == 0) & table["never"].notna() & ~unrequested, unrequested
+
+
 def _without_removals(data: ReportData) -> str:
+    """The sites that removed nothing, and those on which no request was seen, a sentence each."""
     table = data["time_to_removal"]
     if "site" not in table:
         return ""
-    sites = table.loc[(table["removed"] == 0) & table["never"].notna(), "site"].astype("str")
-    names = [short(site) for site in sites if data.can_name(site)]
-    if not names or len(names) < len(sites):
+    idle, unrequested = (_sites(data, table[rows]) for rows in _without_removal(table))
+    sentences = [f"No removal was observed on {idle}, though requests were."] if idle else []
+    unasked = "whether these sites remove listings, and how fast, is not known"
+    sentences += [f"No request was seen yet on {unrequested}: {unasked}."] if unrequested else []
+    return " ".join([*sentences, ""])
+
+
+def _sites(data: ReportData, table: pd.DataFrame) -> str:
+    """The names of the sites of a table, or how many there are; empty if there are none, or some may not be named."""
+    names = [short(site) for site in table["site"].astype("str") if data.can_name(site)]
+    if not names or len(names) < len(table):
         return ""
     *others, last = names
     where = f"{', '.join(others)} or {last}" if others else last
-    return f"No removal was observed on {where if len(names) <= MANY_SITES else f'{len(names):,} sites'}. "
+    return where if len(names) <= MANY_SITES else f"{len(names):,} sites"
 
 
 def _score_changes(data: ReportData) -> Section | None:

@@ -60,10 +60,16 @@ def test_a_median_has_its_interval():
 
 
 def test_an_unreached_median_is_an_arrow_without_a_number():
-    """The axis ends at twice the longest median, so that a site without one does not squeeze the others."""
+    """The axis ends at twice the longest median, so that a site without one does not squeeze the others.
+
+    The arrow is in a band of its own: at the end of the axis, it would be read as that day.
+    """
     figure = charts.time_to_removal(timed(quick(), slow()))
     assert dots(figure, "circle") == {0: 5}
-    assert dots(figure, "triangle-right")[1] == 10
+    [band], axis = figure.layout.shapes, figure.layout.xaxis
+    assert max(axis.tickvals) == 10 < band.x0 < dots(figure, "triangle-right")[1] < axis.range[1] <= band.x1
+    assert [note.text for note in figure.layout.annotations] == ["not reached"]
+    assert charts.time_to_removal(timed(quick())).layout.shapes == ()
     assert "not reached in 20 days" in words(figure)
     assert "Far: median not reached in 20 days" in charts.describe(figure)
     assert title(figure) == ("Median time to removal: 5 days on 1 of 2 sites; not reached on 1 (n = 50)")
@@ -72,10 +78,26 @@ def test_an_unreached_median_is_an_arrow_without_a_number():
 def test_an_interval_beyond_the_axis_names_its_limit():
     table = timed(quick()).assign(median_high=45.0, followed_days=60)
     figure = charts.time_to_removal(table)
-    assert dots(figure, "triangle-right") == {0: 10}
-    assert segments(figure.data[0]) == {0: (table["median_low"][0], 10)}
+    [band], arrows = figure.layout.shapes, dots(figure, "triangle-right")
+    assert segments(figure.data[0]) == {0: (table["median_low"][0], band.x0)}
+    assert arrows.keys() == {0}
+    assert arrows[0] > band.x0 > 10
     assert "to 45" in words(figure)
     assert figure.layout.xaxis.range[1] > 10
+
+
+def test_sites_without_a_request_are_apart_from_those_that_refuse():
+    """Both removed nothing, but only one was asked to."""
+    table = timed(slow("Mute"), quick(), slow()).assign(requested=[40, 10, 0])
+    table.loc[table["site"] != "Near", "removed"] = 0
+    figure = charts.time_to_removal(table)
+    assert figure.layout.yaxis.ticktext == ("Near (n = 40)", "Far (n = 10)", "Mute (n = 10)")
+    drawn = [dots(figure, symbol).keys() for symbol in ("circle", "triangle-right", "diamond")]
+    assert drawn == [{0}, {1}, {0, 1}]
+    assert [text for text in words(figure) if "request" in text] == ["no request seen yet"]
+    assert "not reached on 1; no request seen yet on 1" in title(figure)
+    alone = charts.time_to_removal(table[table["site"] == "Mute"])
+    assert title(alone) == "Median time to removal: no request seen yet (n = 10)"
 
 
 def test_few_listings_have_no_arrow_and_no_share():
@@ -120,7 +142,7 @@ def test_the_quickest_site_is_first_and_marks_are_explained():
     legend = [trace.name for trace in figure.data if trace.showlegend]
     assert legend == [
         "95 % interval",
-        "not reached, or off the axis",
+        "not reached, or beyond the axis",
         "median",
         "estimated share still listed",
     ]

@@ -292,7 +292,11 @@ def test_a_life_table_by_site_sums_to_the_whole(weeks):
     keys = ["days", "flow", "left_censored", "gap_days"]
     summed = apart.groupby(keys)["n"].sum()
     assert summed.to_dict() == together.set_index(keys)["n"].to_dict()
-    pd.testing.assert_frame_equal(weeks.time_to_removal(), analysis.time_to_removal(apart))
+    times = weeks.time_to_removal()
+    pd.testing.assert_frame_equal(times.drop(columns="requested"), analysis.time_to_removal(apart))
+    requested = weeks.failed_removals().set_index("site")["requested"].reindex(times["site"]).fillna(0)
+    assert times["requested"].tolist() == requested.tolist()
+    assert weeks.time_to_removal(by=None)["requested"].tolist() == [requested.sum()]
 
 
 def test_a_life_table_refuses_other_groups_and_instants(weeks):

@@ -493,12 +493,20 @@ def test_heading_of_times_names_the_fastest_and_slowest_site(demo):
         {"site": [*"AABBCC"], "days": [0, 2, 0, 9, 0, 14], "left_censored": False} | flows
     )
     data = ReportSource(demo.history).load(needed_tables("sites"))
-    times = {"time_to_removal": ek.analysis.time_to_removal(life_table)}
-    report = build_report("sites", replace(data, tables={**data.tables, **times}, run_gap=1))
+    times = ek.analysis.time_to_removal(life_table)
+    parts = {"time_to_removal": times.assign(requested=[9, 9, 9])}
+    report = build_report("sites", replace(data, tables={**data.tables, **parts}, run_gap=1))
     [section] = [section for section in report.sections if section.key == "time_to_removal"]
     band = "[\\d.]+\N{EN DASH}[\\d.]+"
     words = rf"By median time to removal, A is fastest \(2 days, {band}\) and B slowest \(9 days, .+\); "
     assert re.fullmatch(words + r"1 site removed nothing\.", section.finding)
+    assert section.text.startswith("No removal was observed on C, though requests were. ")
+    parts["time_to_removal"] = times.assign(requested=[9, 9, 0])
+    unasked = build_report("sites", replace(data, tables={**data.tables, **parts}, run_gap=1))
+    [section_unasked] = [one for one in unasked.sections if one.key == "time_to_removal"]
+    assert section_unasked.finding.endswith("; no request was seen yet on 1.")
+    assert section_unasked.text.startswith("No request was seen yet on C: ")
+    assert section_unasked.table["never"].isna().tolist() == [False, False, True]
     assert "Runs are a day apart" in section.text
     assert "count only up to today" in section.text
 
