@@ -84,6 +84,8 @@ def opened(kind, file, connection):
 
 
 BOTH = pytest.mark.parametrize("kind", ["relation", "file"])
+# Columns of every type are read from files; a relation differs in its names and in the order of its rows.
+OF_KIND = {"file": COLUMNS, "relation": ["text", "n", HOSTILE]}
 
 
 def values(frame):
@@ -113,7 +115,7 @@ def assert_code_selects(explorer):
 @BOTH
 def test_each_value_of_a_column_selects_its_rows(kind, file, connection):
     explorer = opened(kind, file, connection)
-    for column in COLUMNS:
+    for column in OF_KIND[kind]:
         if column == "lists":
             continue
         kit.the(explorer, ipywidgets.Dropdown, "Filter by").value = column
@@ -156,7 +158,7 @@ def in_order(column, *, ascending):
 @BOTH
 def test_pages_of_a_sorted_table_have_each_row_once(kind, file, connection):
     explorer = opened(kind, file, connection)
-    for column, ascending in itertools.product(COLUMNS, (True, False)):
+    for column, ascending in itertools.product(OF_KIND[kind], (True, False)):
         kit.tell(kit.grid(explorer), {"sort": column})
         assert kit.grid(explorer).sort == [column, ascending]
         expected = in_order(column, ascending=ascending)
