@@ -29,6 +29,7 @@ from exposurekit.charts.theme import (
     GREEN,
     GREY,
     ORANGE,
+    PURPLE,
     VERMILION,
     Chart,
     chart,
@@ -40,7 +41,15 @@ from exposurekit.charts.theme import (
 )
 from exposurekit.text.formatting import pluralize
 
-_STATES = {STARTED: (ORANGE, "/"), TO_DO: (VERMILION, ""), UNABLE: (GREY, "x"), DONE: (GREEN, ".")}
+_LATER = "later"  # open, with a reason to wait
+_STATES = {
+    STARTED: (ORANGE, "/"),
+    TO_DO: (VERMILION, ""),
+    _LATER: (PURPLE, "\\"),
+    UNABLE: (GREY, "x"),
+    DONE: (GREEN, "."),
+}
+_OPEN_STATES = (STARTED, TO_DO, _LATER)
 _BLOCKERS = ("user_id", "field", "records", "unlocks", "is_profile_field")
 _REQUESTS = ("rank", "user_id", "fields", "removals", "together")
 _PAGES = "Web pages"
@@ -236,6 +245,8 @@ def _request_summary(table: pd.DataFrame) -> str:
 def work_queue(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     """Draw the alerts of each opt-out group by state, in order of the queue, and the minutes left.
 
+    Open alerts with a ``reason`` to wait are drawn as later, and a group of nothing else is named so.
+
     If there are listings too, all web pages form one group.
 
     Args:
@@ -253,7 +264,10 @@ def work_queue(table: pd.DataFrame, *, provenance: str = "") -> Chart:
         return empty_chart("No manual work left", provenance=provenance)
     groups = _by_group(_merge_pages(table))
     drawn = groups.head(MAX_ROWS)
-    names = [f"{rank:,}. {label_text(name)}" for rank, name in enumerate(drawn["group"], 1)]
+    names = [
+        f"{rank:,}. {label_text(name)}{f' ({_LATER})' if is_later else ''}"
+        for rank, (name, is_later) in enumerate(zip(drawn["group"], drawn["is_later"], strict=True), 1)
+    ]
     return row_chart(
         [*(_state_bars(state, drawn, names) for state in _STATES), _items(drawn), _minutes(drawn, names)],
         names,
@@ -281,17 +295,31 @@ def _merge_pages(table: pd.DataFrame) -> pd.DataFrame:
 
 def _by_group(table: pd.DataFrame) -> pd.DataFrame:
     codes, groups = pd.factorize(table["group"], use_na_sentinel=False)
-    states = pd.crosstab(codes, table["state"].astype("str").to_numpy()).reindex(
-        columns=[*_STATES], fill_value=0
-    )
     is_open = table["state"].isin((TO_DO, STARTED)).to_numpy()
+    has_reason = _has_reason(table)
+    drawn = table["state"].astype("str").mask(is_open & has_reason, _LATER)
+    states = pd.crosstab(codes, drawn.to_numpy()).reindex(columns=[*_STATES], fill_value=0)
+    items = states[[*_OPEN_STATES]].sum(axis=1)
     return states.assign(
         group=_group_names(table, codes, groups),
         kind=table["kind"].groupby(codes).first(),
-        items=states[[TO_DO, STARTED]].sum(axis=1),
+        items=items,
+        is_later=(items > 0) & (states[_LATER] == items),
+        why=_reasons(table[is_open & has_reason], codes[is_open & has_reason], states.index),
         minutes=table["minutes"].groupby(codes).sum(),
         **_startable(table, codes, is_open, states.index),
     )
+
+
+def _has_reason(table: pd.DataFrame) -> NDArray[np.bool_]:
+    return table["reason"].notna().to_numpy("bool") if "reason" in table else np.zeros(len(table), "bool")
+
+
+def _reasons(later: pd.DataFrame, codes: NDArray[np.intp], groups: pd.Index) -> "pd.Series[str]":
+    """The reason to wait in each group; empty if its first and last have not the same."""
+    reasons = (later["reason"] if len(later) else pd.Series(dtype="str")).astype("str").groupby(codes)
+    only = reasons.first().where(reasons.first() == reasons.last())
+    return only.reindex(groups).fillna("")
 
 
 def _group_names(table: pd.DataFrame, codes: NDArray[np.intp], groups: "pd.Index[Any]") -> list[Any]:
@@ -309,7 +337,7 @@ def _startable(
     table: pd.DataFrame, codes: NDArray[np.intp], is_open: NDArray[np.bool_], groups: pd.Index
 ) -> dict[str, pd.Series]:
     """What can be done first in each group: what nothing speaks against, or all of it where something always does."""
-    doubtful = table["reason"].notna().to_numpy() if "reason" in table else np.zeros(len(table), bool)
+    doubtful = _has_reason(table)
     is_first = is_open & (~doubtful | np.isin(codes, codes[is_open & ~doubtful], invert=True))
     first = table[is_first].groupby(codes[is_first])
     sums = {
@@ -321,8 +349,12 @@ def _startable(
 
 
 def _state_bars(state: str, groups: pd.DataFrame, names: list[str]) -> go.Bar:
-    hover = [f"{name}<br>{n:,} {state}" for name, n in zip(names, groups[state], strict=True)]
+    whys = groups["why"].tolist() if state == _LATER else [""] * len(names)
     n = groups[state].tolist()
+    hover = [
+        f"{name}<br>{count:,} {state}{f': {label_text(why)}' if why else ''}"
+        for name, count, why in zip(names, n, whys, strict=True)
+    ]
     return bars(state, n, hover, _STATES[state], showlegend=any(n))
 
 

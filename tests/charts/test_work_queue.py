@@ -104,7 +104,14 @@ def test_a_queue_begins_where_its_table_begins():
     figure = charts.work_queue(table)
     assert figure.layout.yaxis.ticktext == ("1. near.example", "2. far.example")
     states = {trace.name: [*trace.x] for trace in figure.data if trace.type == "bar"}
-    assert states == {"started": [1, 0], "open": [1, 1], "unable": [0, 0], "done": [0, 1], "minutes": [8, 5]}
+    assert states == {
+        "started": [1, 0],
+        "open": [1, 1],
+        "later": [0, 0],
+        "unable": [0, 0],
+        "done": [0, 1],
+        "minutes": [8, 5],
+    }
     assert title(figure) == "Start with near.example: 2 listings of 2 people, about 8 minutes"
     [items] = [trace for trace in figure.data if trace.type == "scatter"]
     assert [text.strip() for text in items.text] == ["2", "2"]
@@ -123,6 +130,22 @@ def test_the_start_leaves_out_doubtful_records():
     )
     doubtful = charts.work_queue(table.assign(reason="none removed"))
     assert title(doubtful) == "Start with near.example: 3 listings of 3 people, about 18 minutes"
+
+
+def test_what_cannot_be_done_yet_is_marked_as_later():
+    """A bar of its own, which says why on hover; a group of nothing else has it in its label."""
+    table = queue(
+        *(("near.example", "open", 2, 2, 5.0), ("near.example", "open", 2, 2, 5.0)),
+        *(("far.example", "started", 1, 1, 5.0), ("far.example", "done", 1, 1, 0.0)),
+    ).assign(reason=[None, "email is <b>not</b> on file", "none removed", None])
+    figure = charts.work_queue(table)
+    assert figure.layout.yaxis.ticktext == ("1. near.example", "2. far.example (later)")
+    later = next(trace for trace in figure.data if trace.name == "later")
+    assert ([*later.x], later.showlegend) == ([1, 1], True)
+    assert later.customdata[0].endswith("<br>1 later: email is &lt;b&gt;not&lt;/b&gt; on file")
+    assert later.customdata[1].endswith("<br>1 later: none removed")
+    assert next(trace for trace in figure.data if trace.name == "started").x == (0, 0)
+    assert "4 listings and 0 web pages: 1 open, 2 later, 1 done" in charts.describe(figure)
 
 
 def test_a_group_of_one_site_has_its_name():
