@@ -149,11 +149,13 @@ class Action:
         effect: How much it removes, and how long it takes.
         section: The part of the page that has the details: the key of a section; for a group of manual work, with its
             number, such as ``work_queue-1``.
+        is_later: Whether it has to wait; the text says until when, or the effect why.
     """
 
     text: str
     effect: str
     section: str
+    is_later: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +198,7 @@ class Report:
         title: Its heading.
         finding: The main result, one sentence.
         facts: The main figures.
-        actions: The three things to do next.
+        actions: The three things to do next, and then at most three that have to wait.
         sections: Its sections, in order.
         provenance: The source of the data: ``server``, ``as of``, ``runs``, ``people``, ``filters``, ``made with``.
         is_share_safe: Whether it was made for people who may not know whom it is about.

@@ -46,13 +46,18 @@ _UNSEARCHED = (
     "The service does not say which sites it searched: a site without a listing is not named here, and may not have "
     "been searched."
 )
+_TO_CONFIRM = (
+    "A match is the service's judgement until somebody labels it mine or not mine: in a notebook with "
+    "ek.widgets.RecordLabels(history.records(), history), or history.label(record, 'mine')."
+)
 MANY_SITES = 5  # more are counted, not named
 _CENSORING_NOTE = "Listings found recently count only up to today, so the estimated share still listed may be 0% while some are open."
 _CHANGES_NAMED = 3  # sites of each kind of change; others are counted
 _NO_SINGLE_BAR = {"blockers", "best_next_fields"}  # a sentence says it
 _TREND_COLUMNS = {"open listings": OPEN, "removed": REMOVED}  # of `status_over_time`, by the name of a figure
 _TREND_POINTS = 60
-_ACTIONS = 3
+_ACTIONS = 3  # to do now, and as many that have to wait
+_WITH_PENDING = ("by_site", "records", "changes")  # sections that tell of pending removals
 _EXCEPT = ", except what should wait: it is marked (later), with the reason"
 _UNCHECKED = "required values not checked"
 _NOT_IN_KEY = re.compile(r"[^a-z0-9]+")
@@ -370,10 +375,11 @@ def _forecast_fact(data: ReportData) -> Fact:
     if not pd.isna(forecast["open"]):
         interval = f"95 % interval: {forecast['low']:,.0f}\N{EN DASH}{forecast['high']:,.0f}"
         return Fact(name, f"{forecast['open']:,.0f}", f"{interval}{reason}")
-    by_hand = data.open_parts[0]
+    by_hand, _, _, no_effect = data.open_parts
+    old = f"; not counted: {pluralize(no_effect, 'request')} without effect so far" if no_effect else ""
     if not by_hand:
-        return Fact(name, "\N{EM DASH}", f"no forecast yet{reason}")
-    stay = f"{pluralize(by_hand, 'listing stays', 'listings stay')} open until done by hand"
+        return Fact(name, "\N{EM DASH}", f"no forecast yet{reason}{old}")
+    stay = f"{pluralize(by_hand, 'listing stays', 'listings stay')} open until done by hand{old}"
     return Fact(name, f"at least {by_hand:,}", f"{stay}; no forecast yet{reason}")
 
 
@@ -427,13 +433,15 @@ def _change(more: int, data: ReportData, amount: str = "") -> str:
 
 
 def _actions(data: ReportData, sections: Sequence[Section], kind: str) -> list[Action]:
-    """The first things to do: manual work that can start, the request for data that unlocks most, and work for later."""
+    """The first things to do: manual work that can start, and the request for data that unlocks most; and what has to wait."""
     by_key = {section.key: section for section in sections}
+    pending = _pending_action(data, by_key.keys())
     if kind == "sites" and "work_queue" not in by_key and "by_site" in by_key:
         sites = [one for one in _removals(data) if one.site is not None]
         sites.sort(key=lambda one: bool(one.reason))
         by_hand = [action for one in sites if (action := _removal_action(one, data, 0)) is not None]
-        return [replace(action, section="by_site") for action in by_hand][:_ACTIONS]
+        on_site = [replace(action, section="by_site") for action in by_hand]
+        return _first(on_site, pending)
     work = [*enumerate(by_key["work_queue"].removals if "work_queue" in by_key else (), 1)]
     now, later = (
         [
@@ -452,7 +460,30 @@ def _actions(data: ReportData, sections: Sequence[Section], kind: str) -> list[A
         effect = "they have no opt-out form"
         n_pages = pluralize(sum(pages.values()), "web page")
         actions.append(Action(f"Write to the owners of {n_pages}", effect, f"work_queue-{min(pages)}"))
-    return [*actions, *later][:_ACTIONS]
+    return _first([*actions, *later], pending)
+
+
+def _first(actions: Sequence[Action], pending: Action | None) -> list[Action]:
+    """The first actions of those that can be done now, and of those that have to wait."""
+    later = [action for action in (pending, *actions) if action is not None and action.is_later]
+    return [*[action for action in actions if not action.is_later][:_ACTIONS], *later[:_ACTIONS]]
+
+
+def _pending_action(data: ReportData, keys: AbstractSet[str]) -> Action | None:
+    """From when on pending removals have to be checked: the day on which the first has had no effect for too long."""
+    key = next((one for one in _WITH_PENDING if one in keys), None)
+    n, records = data.open_parts[2], data["records"]
+    if not n or key is None or "changed_at" not in records:
+        return None
+    is_pending = (records["status"].astype("str") == PENDING_REMOVAL).to_numpy("bool")
+    begun = records.loc[is_pending, "changed_at"].dt.floor("D") + pd.Timedelta(days=STALLED_DAYS)
+    day = begun[begun > pd.Timestamp(data.as_of).floor("D")].min()
+    return Action(
+        f"Check {pluralize(n, 'pending removal')} from {day:%Y-%m-%d} (later)",
+        f"nothing to do before: a request that is pending for {STALLED_DAYS} days has had no effect",
+        key,
+        is_later=True,
+    )
 
 
 def _removal_action(removal: Removal, data: ReportData, at: int) -> Action | None:
@@ -469,10 +500,13 @@ def _removal_action(removal: Removal, data: ReportData, at: int) -> Action | Non
     notes = [f"reason to wait: {removal.reason}"] if removal.reason else []
     notes += [_UNCHECKED] if is_unchecked else []
     effect = f"{at_most}{share} of what is open, in about {format_duration(removal.minutes)}"
+    is_blocked = bool(removal.tasks) and all(task.missing_values for task in removal.tasks)
+    when = f" (later: {'once it is on file' if is_blocked else 'after the others'})" if removal.reason else ""
     return Action(
-        f"Remove {at_most}{listings} on {short(removal.site)} by hand{' (later)' if removal.reason else ''}",
+        f"Remove {at_most}{listings} on {short(removal.site)} by hand{when}",
         "; ".join([effect, *notes]),
         f"work_queue-{at}",
+        is_later=bool(removal.reason),
     )
 
 
@@ -561,8 +595,8 @@ def _totals_of(why: pd.DataFrame) -> str:
 
 
 def _sums(table: pd.DataFrame) -> dict[str, int]:
-    """The sum of each count of a table with one row per site; people may be on several sites, so they have none."""
-    counts = [str(name) for name in table.select_dtypes("number") if name != "people"]
+    """The sum of each count of a table with one row per site or person; people may be on several sites: they have none."""
+    counts = [str(name) for name in table.select_dtypes("number") if name not in ("people", "user_id")]
     return {name: int(table[name].sum()) for name in counts} if len(table) > 1 else {}
 
 
@@ -600,9 +634,22 @@ def _score(data: ReportData) -> Section | None:
     section, points = _section(data, "score"), definition("score").partition("; ")[0]
     if data.open_records["status"].isin([DISCOVERED, PENDING_REMOVAL]).all():
         points = ", ".join(part for part in points.split(", ") if "another open status" not in part)
+    if section is not None and data.omits_rows(data["score"]):
+        return _add_words(_total_score(section, data["score"]), f"{points.capitalize()}.")
     if section is None or section.figure is None:
         return section
-    return _add_words(section, f"{points.capitalize()}.{names}")
+    return _add_words(_with_totals(section), f"{points.capitalize()}.{names}")
+
+
+def _total_score(section: Section, score: pd.DataFrame) -> Section:
+    """The points of everyone together, which stand for a table with one row per person."""
+    sums = {str(name): int(points.sum()) for name, points in score.items() if name != "user_id"}
+    listings, pages = (
+        f"{sums[f'of_{part}']:,} for {pluralize(sums[part], noun)}"
+        for part, noun in (("listings", "open listing"), ("pages", "web page"))
+    )
+    finding = f"{pluralize(sums['score'], 'point')} in total: {listings}, {pages}."
+    return replace(section, finding=finding, table=pd.DataFrame([sums]), rows=1)
 
 
 def _changes(data: ReportData) -> Section | None:
@@ -943,7 +990,11 @@ def _coverage(data: ReportData) -> Section | None:
         section = _section(data, "coverage")
         is_one_bar = np.count_nonzero(table[[*OUTCOMES]]) == 1
         section = replace(section, figure=None) if section and is_one_bar else section
-        return _add_words(section and replace(section, title=_UNKNOWN_TITLE), " ".join(_unknowns(data)))
+        if section is None:
+            return None
+        unconfirmed, observed = _unconfirmed(data), section.finding
+        finding = f"{unconfirmed}; {observed[:1].lower()}{observed[1:]}" if unconfirmed else observed
+        return _add_words(replace(section, title=_UNKNOWN_TITLE, finding=finding), " ".join(_unknowns(data)))
     issues = data["failures"]
     section = _section(data, "failures", issues)
     missing = f"{pluralize(len(issues), 'request')} failed; these people are missing or incomplete above."
@@ -951,18 +1002,28 @@ def _coverage(data: ReportData) -> Section | None:
     return section and replace(section, text=" ".join([words, *_unknowns(data)]))
 
 
+def _unconfirmed(data: ReportData) -> str:
+    """How many listings nobody has labelled as the person's or not; empty if there are none."""
+    n, labels = len(data["records"]), data.tables["precision"]
+    unlabelled = 0 if labels is None else int(labels["unlabelled"].sum())
+    are = "is a match" if unlabelled == 1 else "are matches"
+    return (
+        f"{unlabelled:,} of {pluralize(n, 'listing')} {are} that nobody has confirmed" if unlabelled else ""
+    )
+
+
 def _unknowns(data: ReportData) -> Iterator[str]:
     """What nobody can tell from the data, a sentence each."""
+    if data.sharing is None and _unconfirmed(data):
+        yield _TO_CONFIRM
     if data.incomplete and _names_unobserved(data):
         yield f"{_unobserved(data)}."
     yield _UNSEARCHED
-    records, labels = data["records"], data.tables["precision"]
+    records = data["records"]
     gone = int((records["status"].astype("str") == UNKNOWN).sum())
     if gone:
         are = "listing is" if gone == 1 else "listings are"
         yield f"{gone:,} {are} of people whom the service no longer lists."
-    if labels is not None and (unlabelled := int(labels["unlabelled"].sum())):
-        yield f"Whether it is the person's is not labelled for {unlabelled:,} of {pluralize(len(records), 'listing')}."
     if not data.has_profiles:
         yield f"Which required values are on file is not known: {_NO_PROFILES}"
 

@@ -243,9 +243,11 @@ def test_action_on_a_site_to_do_later_has_the_reason(stalled):
     for kind, report in stalled.items():
         later = [action for action in report.actions if "Slow" in action.text]
         assert all(
-            "(later)" in one.text and f"reason to wait: 7{LATER[1:]}" in one.effect for one in later
+            "(later: after the others)" in one.text and f"reason to wait: 7{LATER[1:]}" in one.effect
+            for one in later
         ), kind
-        assert later == [report.actions[-1]], (kind, report.actions)
+        assert len(later) == 1
+        assert [one.is_later for one in report.actions] == sorted(one.is_later for one in report.actions)
         [work] = [section.removals for section in report.sections if section.key == "work_queue"]
         assert [one.reason for one in work if one.site == "Slow"] == [f"7{LATER[1:]}"], kind
 
@@ -307,9 +309,17 @@ def test_removals_without_effect_are_a_part_of_the_open_ones(tmp_path):
             service.people[1].records.append(a_record(3 + day, "pending removal"))
             clock.set(DAWN + timedelta(days=day))
             history.collect(exposure.refresh(), progress=False)
-        finding = ek.report(history).finding
+        report = ek.report(history)
     parts = "1 waits for the service, 1 is being removed, 2 requests have had no effect"
-    assert finding == f"4 of 4 listings found are still open: {parts}."
+    assert report.finding == f"4 of 4 listings found are still open: {parts}."
+    card = next(fact for fact in report.facts if fact.name == "open in 30 days")
+    assert card.qualifier.endswith("; not counted: 2 requests without effect so far")
+    # The newest request is of the last day, and has had no effect 14 days later.
+    [pending] = [action for action in report.actions if action.is_later]
+    later = DAWN + timedelta(days=28)
+    assert pending.text == f"Check 1 pending removal from {later:%Y-%m-%d} (later)"
+    assert f'<a href="#{pending.section}">Check 1 pending removal' in report.to_html()
+    assert pending.section in {section.key for section in report.sections}
 
 
 def test_rows_of_the_last_days_add_up_to_the_heading(tmp_path):
@@ -341,7 +351,10 @@ def test_total_rows_are_the_sums_of_their_table(pages):
                 assert total == section.table[name].sum()
     [by_site] = [section for section in pages["fleet"].sections if section.key == "by_site"]
     assert by_site.totals["open"] == facts(pages["fleet"])["open listings"]
-    assert "people" not in by_site.totals
+    assert not {"people", "user_id"} & {*by_site.totals}
+    [score] = [section for section in pages["fleet"].sections if section.key == "score"]
+    assert {*score.totals} == {"listings", "pages", "of_listings", "of_pages", "score"}
+    assert score.totals["score"] == facts(pages["fleet"])["score"]
 
 
 def test_without_a_forecast_the_manual_work_is_a_floor(stalled):
@@ -381,7 +394,11 @@ def test_unobserved_people_and_their_listings_are_not_known(tmp_path):
     [section] = [section for section in report.sections if section.key == "coverage"]
     assert section.title == "What is not known"
     assert f"{words}. The service does not say which sites it searched" in section.text
-    assert "not labelled for 3 of 3 listings" in section.text
+    assert section.finding.startswith("3 of 3 listings are matches that nobody has confirmed; ")
+    assert section.text.startswith(
+        "A match is the service's judgement until somebody labels it mine or not mine: "
+    )
+    assert "ek.widgets.RecordLabels(history.records(), history)" in section.text
     assert "Which required values are on file is not known" in section.text
 
 

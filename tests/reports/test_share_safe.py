@@ -449,7 +449,10 @@ def test_sums_of_a_table_reveal_no_hidden_site():
 
 def test_rows_of_people_are_left_out_by_default(exposure, shared, without_rows):
     keys = [section.key for section in shared.sections]
-    assert [section.key for section in without_rows.sections] == [key for key in keys if key != "score"]
+    assert [section.key for section in without_rows.sections] == keys
+    score, of_people = section_of(without_rows, "score"), section_of(shared, "score")
+    assert score.table.to_dict("records") == [of_people.totals]
+    assert score.finding.startswith(f"{of_people.totals['score']} points in total: ")
     tables = [section.table for section in without_rows.sections if section.table is not None]
     assert tables
     assert not any("user_id" in table for table in tables)
