@@ -129,7 +129,13 @@ class Worker:
                 "scan", tables.users, p.scans, p.scan_s, partial(scan, context), SCAN_EVERY, is_shared=True
             ),
             _JobType(
-                "removal", tables.records, p.removals, p.removal_s, partial(remove, context), VERIFIED_WITHIN
+                "removal",
+                tables.records,
+                p.removals,
+                p.removal_s,
+                partial(remove, context),
+                VERIFIED_WITHIN,
+                is_shared=True,
             ),
             _JobType(
                 "delivery",
@@ -138,6 +144,7 @@ class Worker:
                 p.delivery_s,
                 deliver,
                 max(*RETRY_DELAYS, AFTER_FAULT),
+                is_shared=True,
             ),
         )
         if context.mail is not None:

@@ -6,6 +6,7 @@ cannot write its result.
 """
 
 import secrets
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,7 +32,9 @@ from sqlalchemy import (
 
 from exposurekit.errors import ExposureError
 from exposurekit.service.storage.database import Session
-from exposurekit.service.storage.tables import Instant, integrators
+from exposurekit.service.storage.tables import Instant, integrators, users
+
+OLDEST, BEYOND_EVERY_S = 500, 2.0
 
 
 class LeaseLost(ExposureError):
@@ -54,6 +57,15 @@ class Turns:
         self.running: Counter[int] = Counter()  # rows by integrator
         self._served: dict[int, int] = {}  # the number of each one's last turn
         self._n = 0
+        self._beyond_at = 0.0
+
+    def is_beyond_due(self) -> bool:
+        """Return whether to search beyond the oldest rows now, which is at most every `BEYOND_EVERY_S`."""
+        now = time.monotonic()
+        if now < self._beyond_at:
+            return False
+        self._beyond_at = now + BEYOND_EVERY_S
+        return True
 
     def shares(self, waiting: Sequence[int], n: int, more: Mapping[int, int]) -> Counter[int]:
         """Distribute ``n`` turns among those who wait; ``more`` counts the rows chosen already. Return the turns of each."""
@@ -72,7 +84,7 @@ async def acquire(
 ) -> list[Lease]:
     """Acquire the free rows that have been due longest.
 
-    With ``turns``, integrators take turns; ``table`` then has an ``integrator_id``.
+    With ``turns``, integrators take turns; ``table`` then has an ``integrator_id`` or a ``user_id``.
     """
     now = session.clock.now()
     token = secrets.token_hex(16)
@@ -81,7 +93,8 @@ async def acquire(
         rows = await session.all(_oldest(table, now, limit))
         owners = {int(row.id): None for row in rows}
     else:
-        for integrator_id, ids in (await _in_turn(session, table, now, limit, turns)).items():
+        in_turn = _in_turn if "integrator_id" in table.c else _oldest_in_turn
+        for integrator_id, ids in (await in_turn(session, table, now, limit, turns)).items():
             owners |= dict.fromkeys(ids, integrator_id)
     if owners:
         lease = {"lease": token, "lease_until": now + duration}
@@ -106,6 +119,40 @@ async def _in_turn(
             if len(rows) < share:
                 waiting.remove(integrator_id)
     return chosen
+
+
+async def _oldest_in_turn(
+    session: Session, table: Table, now: datetime, limit: int, turns: "Turns"
+) -> dict[int, list[int]]:
+    """Choose free rows of each integrator's users, as their turns come, among the `OLDEST`.
+
+    No index has them by integrator. So if one has more waiting than that, rows of the others are searched for now and then.
+    """
+    oldest = _due(table, now).join(users, users.c.id == table.c.user_id).add_columns(users.c.integrator_id)
+    oldest = oldest.order_by(table.c.due_at, table.c.id).limit(OLDEST)
+    rows = [*await session.all(oldest)]
+    if len(rows) == OLDEST and turns.is_beyond_due():
+        present = {row.integrator_id for row in rows}
+        rows += await session.all(oldest.where(users.c.integrator_id.not_in(present)))
+    waiting: dict[int, list[int]] = {}
+    for row in rows:
+        waiting.setdefault(row.integrator_id, []).append(row.id)
+    chosen: dict[int, list[int]] = {integrator_id: [] for integrator_id in waiting}
+    while waiting and limit > 0:
+        shares = turns.shares([*waiting], limit, {one: len(ids) for one, ids in chosen.items()})
+        following = {one: waiting[one][:share] for one, share in shares.items()}
+        waiting = {one: left for one, ids in waiting.items() if (left := ids[shares[one] :])}
+        free = await _lock(session, table, now, [row_id for ids in following.values() for row_id in ids])
+        for integrator_id, ids in following.items():
+            chosen[integrator_id] += [row_id for row_id in ids if row_id in free]
+        limit -= len(free)
+    return chosen
+
+
+async def _lock(session: Session, table: Table, now: datetime, ids: Sequence[int]) -> set[int]:
+    """Lock free rows. Return those that no other worker is acquiring."""
+    free = _due(table, now).where(table.c.id.in_(ids)).with_for_update(skip_locked=True)
+    return {int(row.id) for row in await session.all(free)}
 
 
 def _oldest(table: Table, now: datetime, limit: int) -> Select[Any]:

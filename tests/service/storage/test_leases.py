@@ -181,6 +181,45 @@ def test_integrators_take_turns(desk):
     assert desk.take(limit=0, turns=turns) == []
 
 
+def rows_of_user(table, user_id, n, due_at):
+    """Due rows of a user, in the columns that the table requires."""
+    rows = []
+    for number in range(n):
+        row = {"user_id": user_id, "due_at": due_at + timedelta(milliseconds=number)}
+        if table is tables.deliveries:
+            row |= {"webhook_id": f"{user_id}-{number}", "state": "pending", "opened_at": START}
+        else:
+            row |= {"site": "Seekfolk", "reference_digest": b"%d" % number, "status": "discovered"}
+            row |= {"ciphertext": b"", "created_at": START, "changed_at": START}
+        rows.append(row)
+    return rows
+
+
+@pytest.mark.parametrize("table", [tables.records, tables.deliveries], ids=str)
+def test_integrators_take_turns_with_rows_of_users(desk, table):
+    """More rows of one integrator wait than are read at once, and the other's are the newest."""
+    desk.write(integrators.add, "beta")
+    [jane], [wren] = desk.rows(None), desk.rows(None, integrator_id=2)
+    many = rows_of_user(table, jane, leases.OLDEST + 20, START - SOON)
+    few = rows_of_user(table, wren, 3, START - timedelta(seconds=1))
+    desk.write(lambda work: work.run(insert(table), [*many, *few]))
+    turns = leases.Turns()
+
+    def take(limit):
+        return owners(desk.write(leases.acquire, table, limit=limit, duration=LASTS, turns=turns))
+
+    first = take(4)
+    assert Counter(first) == {1: 2, 2: 2}
+    turns.running = Counter(first)
+    assert take(2) == [1, 1]  # the oldest are all of one; the others were searched for just now
+    turns = leases.Turns()
+    turns.running = Counter({1: 4, 2: 2})
+    assert Counter(take(4)) == {1: 3, 2: 1}
+    taken = [take(100) for _ in range(6)]
+    assert sum(map(len, taken)) == len(many) - 7
+    assert set(owners(desk.write(leases.acquire, table, limit=9, duration=LASTS))) == set()
+
+
 def test_of_many_integrators_each_gets_its_turn(desk):
     """Also if there are more of them than slots, and each one's rows never end."""
     for number in range(2, 13):

@@ -898,6 +898,16 @@ def test_old_deliveries_are_deleted_except_dead_ones(post, jane):
     assert post.deliveries(state="dead") == [dead]
 
 
+def test_integrators_take_turns_with_their_deliveries(post):
+    post.integrator("beta", Callback(post.receiver.url("/beta"), SECRET))
+    for user_id in [post.person() for _ in range(8)]:
+        post.find(user_id)
+    post.find(post.person("beta"))
+    post.later(WINDOW_S)
+    assert post.work(post.another_worker(config=WorkerConfig(deliveries=2))) == 9
+    assert [one.path for one in post.receiver.got].index("/beta") < 2
+
+
 def test_deliveries_are_listed_newest_first_up_to_a_limit(post):
     people = [post.person() for _ in range(3)]
     for user_id in people:
