@@ -85,12 +85,10 @@ async def set_quota(session: Session, name: str, quota: int | None) -> Integrato
 async def lock(session: Session, integrator_id: int) -> Row[Any] | None:
     """Lock an integrator while it registers a user. Return its ``attested_by`` and ``people_max``; None: it is gone.
 
-    With a quota, the next registration waits until this one is counted.
+    The next registration waits until this one is counted, so that a quota is exact, even one that is set meanwhile.
     """
     row = select(integrators.c.attested_by, integrators.c.people_max).filter_by(id=integrator_id)
-    before = await session.first(row)
-    has_quota = before is not None and before.people_max is not None
-    return await session.first(row.with_for_update(read=not has_quota))
+    return await session.first(row.with_for_update(key_share=True))
 
 
 async def rotate(session: Session, name: str) -> Credentials:

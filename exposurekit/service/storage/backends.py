@@ -266,7 +266,10 @@ class PostgreSQL:
 
         try:
             self._engine = create_async_engine(
-                url.set(drivername="postgresql+psycopg"), hide_parameters=True, pool_pre_ping=True
+                url.set(drivername="postgresql+psycopg"),
+                hide_parameters=True,
+                pool_pre_ping=True,
+                isolation_level="READ COMMITTED",  # a statement sees what was committed while it waited for a lock
             )
         except ModuleNotFoundError:
             raise ConfigurationError(

@@ -1,13 +1,18 @@
 """Create, list, get and update over HTTP, rule by rule of the specification."""
 
+import asyncio
 import re
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from support.services import JANE, a_service, at_work, json_body
+from sqlalchemy import func, select
+from support.services import JANE, a_database, a_service, at_work, in_event_loop, json_body, opened
 
 from exposurekit.contract.models import UserPage, UserReply
-from exposurekit.service.accounts import integrators, user_items
+from exposurekit.service.accounts import integrators, user_items, users
+from exposurekit.service.errors import ApiError
+from exposurekit.service.storage import tables
+from exposurekit.service.storage.database import Database
 
 FULL = {
     "middle_name": "Quentin",
@@ -207,6 +212,34 @@ def test_a_quota_counts_the_people_an_integrator_has(service):
     assert service.update(first, first_name="Janet")["first_name"] == "Janet"  # whom it has, it keeps
     service.work(lambda work: integrators.set_quota(work, "acme", None))
     assert service.create()["id"]
+
+
+@in_event_loop
+async def test_a_quota_is_exact_among_several_processes(store, tmp_path):
+    """Registrations over two connections, and a quota that is set while they run."""
+    person = {"first_name": "Jane", "last_name": "Doe"}
+    first = a_database(tmp_path)
+    second = Database(first._url.render_as_string(hide_password=False), vault=first.vault, clock=first.clock)
+
+    async def create(database):
+        async with database.writing() as session:
+            await users.create(session, 1, person)
+
+    async def set_quota():
+        async with second.writing() as session:
+            await integrators.set_quota(session, "acme", 0)  # waits for registrations that have begun
+            [(count,)] = await session.all(select(func.count()).select_from(tables.users))
+            await integrators.set_quota(session, "acme", count + 2)
+            return count + 2
+
+    async with opened(first), opened(second):
+        async with first.writing() as session:
+            await integrators.add(session, "acme")
+        creating = [create(database) for database in (first, second) * 6]
+        quota, *results = await asyncio.gather(set_quota(), *creating, return_exceptions=True)
+        refusals = [one for one in results if one is not None]
+        assert all(isinstance(one, ApiError) and one.status == 400 for one in refusals)
+        assert len(results) - len(refusals) == min(quota, len(results))
 
 
 BODIES = {
