@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 
 HEAD_S, WRITE_S = 10.0, 30.0
 HEAD_MAX = 64 << 10  # bytes of a request line with its headers
-DRAINED_MAX = 8 << 20  # bytes of a body that are read and discarded after the response
+DRAINED_MAX = (
+    8 << 20
+)  # bytes that are read and discarded after a response that was sent before the whole request came
 READ_LEAST = 64 << 10  # bytes that a client must read in each `WRITE_S`
 CONNECTIONS_MAX = 2_000
 PIPELINED_MAX = 8  # requests that may wait for the response before them; each takes memory
@@ -137,6 +139,33 @@ class Connections:
         self.remove(connection)
 
 
+class _LingeringTransport:
+    """A transport that closes in two steps if the client still sends: closed at once, it would reset the connection.
+
+    First only the writing ends. The client reads the response while what it sends is discarded, within bounds.
+    """
+
+    def __init__(self, transport: asyncio.Transport, connection: "_Bounded") -> None:
+        self.transport = transport
+        self._connection = connection
+        self.is_lingering = False
+        self.write, self.abort, self.close_now = transport.write, transport.abort, transport.close
+        self.resume_reading = transport.resume_reading
+        self.get_write_buffer_size = transport.get_write_buffer_size
+
+    def is_closing(self) -> bool:
+        return self.is_lingering or self.transport.is_closing()
+
+    def close(self) -> None:
+        if self.is_closing() or not self._connection.is_receiving():
+            self.close_now()
+            return
+        self.is_lingering = True
+        self.transport.write_eof()
+        self.transport.resume_reading()
+        self._connection.begin_to_drain()
+
+
 class _Bounded:
     """What a protocol of uvicorn is combined with."""
 
@@ -157,11 +186,12 @@ class _Bounded:
         timeout_keep_alive_task: asyncio.TimerHandle | None
         cycle: Any
         flow: Any
-        transport: asyncio.Transport
+        transport: _LingeringTransport
         send_400_response: Callable[[str], None]
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)  # type: ignore[misc]
+        self.transport = _LingeringTransport(transport, self)
         self.address = self.client[0] if self.client else ""
         self.deadline = time.monotonic() + self.all.head_s
         self.all.add(self)
@@ -194,19 +224,29 @@ class _Bounded:
 
     def on_response_complete(self) -> None:
         super().on_response_complete()  # type: ignore[misc]
-        if self.is_serving:
-            return  # another request was sent without waiting
+        if self.is_serving or self.is_draining:
+            return  # another request was sent without waiting, or the connection ends
         self._await_reader()
         if self.cycle.more_body and not self.transport.is_closing():
-            self.is_draining, self._drained = True, 0
-            self._drain_until = self.deadline = time.monotonic() + self.all.head_s
+            self.begin_to_drain()
+        self._note()
+
+    def is_receiving(self) -> bool:
+        """Whether the client may still be sending a request."""
+        return bool(self.head) or self.cycle is None or self._has_rest()
+
+    def begin_to_drain(self) -> None:
+        """Discard from now on what the client still sends: if the connection closed now, it might lose the response."""
+        self.is_draining, self._drained = True, 0
+        self._drain_until = self.deadline = time.monotonic() + self.all.head_s
         self._note()
 
     def _drain(self, data: bytes) -> None:
-        """Discard the rest of a body whose response is complete: if the connection closed now, the client might lose it."""
         self._drained += len(data)
         if self._drained > DRAINED_MAX:
             self.end()
+            return
+        if self.transport.is_lingering:
             return
         super().data_received(data)  # type: ignore[misc]
         if not self._has_rest():
@@ -250,6 +290,8 @@ class _Bounded:
 
     def _await_reader(self) -> None:
         """Give the client the time to read some of what is buffered for it, if anything is."""
+        if self.transport.is_lingering:
+            return
         self._buffered = self.transport.get_write_buffer_size()
         self.deadline = time.monotonic() + self.all.write_s if self._buffered else None
 
@@ -275,7 +317,14 @@ class _Bounded:
         if self.transport.get_write_buffer_size():
             self.transport.abort()
         else:
-            self.transport.close()
+            self.transport.close_now()
+
+    def shutdown(self) -> None:
+        """End the connection for the server's sake, after a request that is being served."""
+        if self.is_draining:
+            self.end()
+        else:
+            super().shutdown()  # type: ignore[misc]
 
     def _unsupported_upgrade_warning(self) -> None:
         """Say nothing: the response is what it would be without the offer."""
@@ -322,8 +371,8 @@ class _Fast(_Bounded):
         self.server_state.connections.discard(self)
         self.all.remove(self)
         head, self.head = self.head, b""
-        self.transport.set_protocol(other)
-        other.connection_made(self.transport)
+        self.transport.transport.set_protocol(other)
+        other.connection_made(self.transport.transport)
         other.data_received(head)
 
 

@@ -21,19 +21,23 @@ LARGE = 8 << 20  # more than the sockets of both sides hold
 
 
 async def app(scope, receive, send):
-    """Responds with the method and the body; `/large` with a large one, `/early` before it reads anything."""
+    """Responds with the method and the body; `/large` with a large one, `/early` and `/last` before it reads anything.
+
+    After `/last` it closes the connection.
+    """
     if scope["type"] == "lifespan":
         for part in ("startup", "shutdown"):
             await receive()
             await send({"type": f"lifespan.{part}.complete"})
         return
     body = b"x" * LARGE if scope["path"] == "/large" else scope["method"].encode()
-    more = scope["path"] != "/early"
+    more = scope["path"] not in {"/early", "/last"}
     while more:
         message = await receive()
         body += message.get("body", b"")
         more = message.get("more_body", False)
     headers = [(b"content-length", str(len(body)).encode())]
+    headers += [(b"connection", b"close")] * (scope["path"] == "/last")
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
@@ -101,11 +105,9 @@ def test_the_second_request_of_a_connection_has_its_own_time(served):
 def test_large_headers_are_rejected(served):
     with served() as (_, connected):
         wire = connected(b"GET / HTTP/1.1\r\nhost: a.example\r\n")
-        with contextlib.suppress(ConnectionError):
-            for _ in range(2 * HEAD_MAX // 1_000):
-                wire.sendall(b"x: " + b"y" * 995 + b"\r\n")
-        with contextlib.suppress(ConnectionError):
-            assert wire.recv(1_000).startswith((b"HTTP/1.1 400 ", b"HTTP/1.1 431 "))
+        for _ in range(2 * HEAD_MAX // 1_000):
+            wire.sendall(b"x: " + b"y" * 995 + b"\r\n")
+        assert wire.recv(1_000).startswith((b"HTTP/1.1 400 ", b"HTTP/1.1 431 "))
         assert closed(wire)
 
 
@@ -183,6 +185,47 @@ def test_a_response_before_the_body_waits_for_the_body(served):
             assert wire.recv(1_000).endswith(b"POST")
             wire.sendall(b"x" * 900_000 + head)
         assert wire.recv(1_000).endswith(b"POST")
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (b"POST /last HTTP/1.1\r\nhost: a.example\r\ncontent-length: 5000000\r\n\r\n", b"200"),
+        (
+            b"POST /early HTTP/1.1\r\nhost: a.example\r\nconnection: close\r\ncontent-length: 5000000\r\n\r\n",
+            b"200",
+        ),
+        (b"POST /early HTTP/1.0\r\ncontent-length: 5000000\r\n\r\n", b"200"),
+        (b"GET / HTTP/1.1\r\nhost: a.example\r\nx: ", b"400"),
+        (b"nonsense\r\n\r\n", b"400"),
+    ],
+    ids=["response closes", "request closes", "HTTP/1.0", "large headers", "nonsense"],
+)
+def test_a_last_response_is_read_by_who_still_sends(served, sent, status):
+    with served() as (base_url, connected):
+        wire = connected(sent)
+        wire.sendall(b"x" * 5_000_000)
+        response = b"".join(iter(lambda: wire.recv(1_000), b""))
+        assert response.startswith(b"HTTP/1.1 " + status)
+        wire.sendall(b"x" * 1_000)
+        assert httpx.get(base_url).text == "GET"
+
+
+def trickle(wire):
+    for _ in range(200):
+        wire.sendall(b"x")
+        time.sleep(0.05)
+
+
+def test_a_last_response_is_not_waited_for_too_long(served):
+    with served(head_s=0.3) as (_, connected):
+        silent = connected(b"POST /last HTTP/1.1\r\nhost: a.example\r\ncontent-length: 9\r\n\r\n")
+        assert b"".join(iter(lambda: silent.recv(1_000), b"")).endswith(b"POST")
+        with pytest.raises(ConnectionError):
+            trickle(silent)
+        much = connected(b"POST /last HTTP/1.1\r\nhost: a.example\r\ncontent-length: 90000000\r\n\r\n")
+        with pytest.raises(ConnectionError):
+            much.sendall(b"x" * 90_000_000)
 
 
 def test_an_upgrade_after_a_drained_body_is_closed():

@@ -21,7 +21,6 @@ from exposurekit.system.memory_budget import MemoryBudget, MemoryBudgetExceeded,
 
 # spec does not say: the maximum size of a body; a person's lists have a quarter, which escaped characters multiply.
 BODY_MAX = 2**18
-_DISCARDED_MAX = 32 * BODY_MAX  # read and discarded, so that the client can read the error
 BODY_TIMEOUT_S = 30.0
 MEMORY_MAX = 128 * BODY_MAX  # of the bodies of all requests
 RETRY_AFTER_S = 5
@@ -168,16 +167,11 @@ async def _body(request: ApiRequest) -> Values:
 
 async def _bounded(chunks: AsyncIterator[bytes], memory: Reservation) -> bytes:
     buffer = bytearray()
-    size = 0
     async for chunk in chunks:
-        size += len(chunk)
-        if size > _DISCARDED_MAX:
-            break
-        if size <= BODY_MAX:
-            memory.add(len(chunk))
-            buffer += chunk
-    if size > BODY_MAX:
-        raise ApiError(413, f"the body must not be larger than {BODY_MAX} bytes", closes=True)
+        if len(buffer) + len(chunk) > BODY_MAX:
+            raise ApiError(413, f"the body must not be larger than {BODY_MAX} bytes", closes=True)
+        memory.add(len(chunk))
+        buffer += chunk
     return bytes(buffer)
 
 
