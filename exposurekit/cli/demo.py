@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -42,6 +42,13 @@ _CELL_MAX, _CELL_MIN = 48, 8
 @click.option("--people", default=25, type=click.IntRange(0, 5000), help="The number of invented people.")
 @click.option("--days", default=15, type=click.IntRange(0, 3650), help="The number of simulated days.")
 @click.option("--seed", default=7, help="The same seed gives the same people and listings.")
+@click.option(
+    "--web",
+    default="open",
+    type=click.Choice(["open", "guarded"]),
+    help="The invented sites. open: 15 that a program may mostly use; guarded: 45 with bot checks, puzzles and "
+    "confirmation mail, and a simulated person who works an hour a day.",
+)
 @click.option("--no-cache", is_flag=True, help="Do not use the cache of an earlier demo.")
 @click.option(
     "--history",
@@ -61,7 +68,16 @@ _CELL_MAX, _CELL_MIN = 48, 8
     "--json", "as_json", is_flag=True, help="End with one line of JSON: connection, files and results."
 )
 def demo(
-    *, people: int, days: int, seed: int, no_cache: bool, history: Path, out: Path, serve: bool, as_json: bool
+    *,
+    people: int,
+    days: int,
+    seed: int,
+    web: Literal["open", "guarded"],
+    no_cache: bool,
+    history: Path,
+    out: Path,
+    serve: bool,
+    as_json: bool,
 ) -> None:
     """Start a sandbox: the service, invented people and sites.
 
@@ -83,7 +99,10 @@ def demo(
             f"Simulating {days} days for {people} people: up to {days * 2 / 60:.0f} minutes, less with a cache.",
             err=True,
         )
-    with _retries_in_words(), running_demo(people, days=days, seed=seed, cache=not no_cache) as sandbox:
+    with (
+        _retries_in_words(),
+        running_demo(people, days=days, seed=seed, web=web, cache=not no_cache) as sandbox,
+    ):
         _print_text(
             f"The service runs at {sandbox.connection['base_url']} with {people} invented people, after {days} simulated "
             "days. Their sites are invented, too: addresses that end in .example do not open in a browser."
@@ -285,8 +304,20 @@ def _print_agreement(sandbox: Any) -> None:
         f"{sandbox.integrator.deliveries} webhooks: {groups}{later}",
     )
     click.echo("\nThe service's findings, compared with the invented sites:")
-    for line in lines:
+    for line in (*lines, *_volunteer_lines(sandbox)):
         click.echo(click.wrap_text(line, _width(), initial_indent="  ", subsequent_indent="    "))
+
+
+def _volunteer_lines(sandbox: Any) -> Iterator[str]:
+    """Yield what the simulated person of a guarded web did, and what a program there did not."""
+    if (volunteer := sandbox.volunteer) is None:
+        return
+    minutes, opt_outs = sum(volunteer.minutes.values()), sum(volunteer.opt_outs.values())
+    yield f"{minutes:.0f} minutes of the simulated person: {volunteer.pages} pages saved, {opt_outs} opt-outs sent"
+    counts = sandbox.world.guards.counts
+    passed = counts["wall machine passed"] + counts["puzzle machine passed"]
+    yield f"{passed} bot checks or puzzles passed by a program"
+    yield f"{counts['phishing followed']} of {counts['phishing']} phishing messages followed"
 
 
 def _print_history(sandbox: Any) -> None:

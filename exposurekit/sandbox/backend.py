@@ -2,15 +2,20 @@
 
 import asyncio
 import base64
-from collections.abc import Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from concurrent.futures import wait
 from contextlib import ExitStack
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from exposurekit.client import Client
 from exposurekit.client.progress import progress_bar
+
+if TYPE_CHECKING:  # these need the extra ``service``
+    from exposurekit.service.mail.settings import MailSettings
+    from exposurekit.service.sites.definition import Definition
+    from exposurekit.service.storage.database import Session
 
 NAME = "demo"
 ATTESTED_BY = "nobody: these people are invented"
@@ -26,7 +31,14 @@ T = TypeVar("T")
 class Backend:
     """What a demo runs on: a new service, or one whose `saved_state` and database file an earlier backend left."""
 
-    def __init__(self, directory: Path, world: Any, *, saved_state: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        world: Any,
+        *,
+        saved_state: Mapping[str, Any] | None = None,
+        mail: "MailSettings | None" = None,
+    ) -> None:
         from exposurekit.sandbox.world.webhook_receiver import Integrator
         from exposurekit.service.storage.database import Database
         from exposurekit.service.storage.encryption import Vault
@@ -47,7 +59,9 @@ class Backend:
             self.integrator = Integrator(endpoints.new_secret())
         url, vault = f"sqlite:///{directory / DATABASE}", Vault(self._key)
         self._database = Database(url, vault=vault, clock=world.clock, busy_timeout_s=BUSY_TIMEOUT_S)
-        self._worker = _create_worker(self._database, world)
+        self.mail = mail
+        self.definitions = _without_delay(world.definitions)
+        self._worker = _create_worker(self._database, world, self.definitions, mail)
 
     def start(self, stack: ExitStack) -> dict[str, str]:
         """Start the service with its worker and the integrator; return the connection settings."""
@@ -80,6 +94,15 @@ class Backend:
                 user = client.create_user(**person.request(), asynchronous=True)
                 self.person_index[user.id] = index
                 bar(index + 1, len(self._world.people))
+
+    def work(self, task: "Callable[[Session], Awaitable[T]]") -> T:
+        """Run a task in a write transaction of the service's database, as an operator's command does."""
+
+        async def run() -> T:
+            async with self._database.writing() as session:
+                return await task(session)
+
+        return self._in_service(run())
 
     def now(self) -> datetime:
         """Return the demo's current time."""
@@ -146,7 +169,17 @@ class Backend:
         return future.result()
 
 
-def _create_worker(database: Any, world: Any) -> Any:
+def _without_delay(definitions: "Mapping[str, Definition]") -> "dict[str, Definition]":
+    """Return definitions without a delay: the clock does not move during a scan, so it would only reserve instants."""
+    from exposurekit.service.sites.definition import Politeness
+
+    no_delay = {"politeness": Politeness(delay_s=0, concurrency=16)}
+    return {name: site.model_copy(update=no_delay) for name, site in definitions.items()}
+
+
+def _create_worker(
+    database: Any, world: Any, definitions: "Mapping[str, Definition]", mail: "MailSettings | None"
+) -> Any:
     from exposurekit.service.http.client import HttpClient
     from exposurekit.service.scanning.politeness import PoliteFetcher
     from exposurekit.service.scanning.scan import ScanContext
@@ -157,10 +190,8 @@ def _create_worker(database: Any, world: Any) -> Any:
     http = HttpClient(allowed_networks=LOOPBACK, resolve=world.resolve)
     unlimited = Politeness(delay_s=0, concurrency=16, robots_txt=False)
     engine = Engine(world.search_engine, politeness=unlimited, timeout_s=BUSY_TIMEOUT_S)
-    # The clock does not move during a scan, so a delay between requests would only reserve instants.
-    no_delay = {"politeness": Politeness(delay_s=0, concurrency=16)}
-    definitions = {name: site.model_copy(update=no_delay) for name, site in world.definitions.items()}
-    context = ScanContext(database, definitions, PoliteFetcher(http, database), engine)
+    answers = {} if world.guards is None else {"resolve_txt": world.guards.mail.resolve_txt}
+    context = ScanContext(database, definitions, PoliteFetcher(http, database), engine, mail=mail, **answers)
     # More concurrency than real sites would tolerate.
     config = WorkerConfig(scans=25, removals=50, idle_s=0.2)
     return Worker(context, HttpClient(allowed_networks=LOOPBACK), config=config)

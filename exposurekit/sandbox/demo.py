@@ -22,11 +22,13 @@ from exposurekit.text.html_cards import html_card
 
 if TYPE_CHECKING:  # these need the extra ``service``
     from exposurekit.sandbox.evaluation import Agreement, ReportedRecord
+    from exposurekit.sandbox.volunteer import Volunteer
     from exposurekit.sandbox.world.webhook_receiver import Integrator
-    from exposurekit.sandbox.world.world import World
+    from exposurekit.sandbox.world.world import Web, World
 
 PEOPLE, SEED = 25, 7
 DAYS = 15  # so that everyone was registered two weeks ago, for `History.diff("14d")`
+WEBS = ("open", "guarded")
 HISTORY_DIRECTORY = "history"
 _DAY = timedelta(days=1)
 
@@ -44,6 +46,8 @@ class Demo:
         connection: The arguments of `connect` and `Client` that open another connection.
         world: The invented web: its people, its sites, and the true state of every listing.
         integrator: What its integrator received by webhook: ``deliveries``, and ``items``, their contents by group.
+        volunteer: The simulated person who does what the guarded web leaves to a person, and their minutes; None in the
+            open web.
     """
 
     exposure: Exposure
@@ -54,6 +58,7 @@ class Demo:
     integrator: "Integrator" = field(repr=False)
     _backend: Backend = field(repr=False)
     _collector: DailyCollector = field(repr=False)
+    volunteer: "Volunteer | None" = field(default=None, repr=False)
     _stack: ExitStack = field(default_factory=ExitStack, repr=False)
 
     def _repr_html_(self) -> str:
@@ -152,6 +157,8 @@ class Demo:
         with self._collector.collecting() as enqueue, progress_bar("days", progress) as bar:
             while True:
                 self._backend.advance_to(min(until, self._backend.now() + _DAY))
+                if self.volunteer is not None:
+                    self.volunteer.work()
                 enqueue(DailySource.load(self.exposure, self._backend.now()))
                 day += 1
                 bar(min(day, duration.days), duration.days)
@@ -170,6 +177,7 @@ def demo(
     *,
     days: float = DAYS,
     seed: int = SEED,
+    web: "Web" = "open",
     cache: bool = True,
     progress: bool | None = None,
 ) -> Demo:
@@ -190,35 +198,40 @@ def demo(
         people: How many people are registered; 0 or more.
         days: How many days are simulated; 0 or more.
         seed: The same seed gives the same people, listings and pages.
+        web: ``open``: fifteen sites, most of which a program may search and ask. ``guarded``: 45 sites, as the real web
+            is, with bot checks, puzzles and messages that confirm; a simulated person works an hour a day for everybody.
+            It is not cached.
         cache: Whether to start from a cached demo and to store a new one.
         progress: Whether to show a progress bar; None: in a notebook and in a terminal.
 
     Raises:
         ConfigurationError: The extra ``service`` is not installed.
-        InvalidArgument: ``people`` or ``days`` is negative.
+        InvalidArgument: ``people`` or ``days`` is negative, or there is no such ``web``.
 
     >>> with ek.demo(people=3, days=0) as demo:
     ...     len(demo.exposure.users())
     3
     """
-    _check(people, days)
+    _check(people, days, web)
     ends = today()
-    demos = cache_for(people=people, days=days, seed=seed) if cache else None
+    demos = cache_for(people=people, days=days, seed=seed) if cache and web == "open" else None
     for cached in demos.entries(ends.date()) if demos else ():
         if (resumed := _resume(cached, people, seed, progress)) is not None:
             return resumed
     with ExitStack() as stack:
         directory = _directory(stack)
-        new = _start(stack, directory, people, seed, progress, began=ends - timedelta(days=days))
+        new = _start(stack, directory, people, seed, progress, began=ends - timedelta(days=days), web=web)
         new._run_first_days(timedelta(days=days), progress)  # noqa: SLF001  this is its factory
         if demos and (state := new._backend.saved_state()):  # noqa: SLF001
             demos.put([directory / DATABASE, directory / HISTORY_DIRECTORY], state, ends.date())
         return _hand_over(new, stack)
 
 
-def _check(people: int, days: float) -> None:
+def _check(people: int, days: float, web: str) -> None:
     if people < 0 or days < 0:
         raise InvalidArgument("people or days is negative. Pass zero or more.")
+    if web not in WEBS:
+        raise InvalidArgument(f"there is no such web. Pass one of: {', '.join(WEBS)}.")
     try:
         import exposurekit.sandbox.world.world  # noqa: F401  imports everything that the service needs
     except ModuleNotFoundError:
@@ -251,13 +264,18 @@ def _start(
     progress: bool | None,  # noqa: FBT001
     *,
     began: datetime,
+    web: "Web" = "open",
     saved_state: dict[str, Any] | None = None,
 ) -> Demo:
+    from exposurekit.sandbox.volunteer import Volunteer
+    from exposurekit.sandbox.world.site_mail import DropDirectory
     from exposurekit.sandbox.world.world import running_world
     from exposurekit.service.clock import FrozenClock
 
-    world = stack.enter_context(running_world(people, seed=seed, clock=FrozenClock(began)))
-    backend = Backend(directory, world, saved_state=saved_state)
+    mailbox, clock = DropDirectory(directory / "mail"), FrozenClock(began)
+    world = stack.enter_context(running_world(people, seed=seed, clock=clock, web=web, post=mailbox.deliver))
+    mail = None if world.guards is None else mailbox.settings
+    backend = Backend(directory, world, saved_state=saved_state, mail=mail)
     connection = backend.start(stack)
     settings: dict[str, Any] = {**connection}
     client = stack.enter_context(Client(**settings))
@@ -265,8 +283,17 @@ def _start(
     exposure.clock = backend.now
     collector = DailyCollector(directory / HISTORY_DIRECTORY, backend.now)
     stack.enter_context(collector.history)
+    volunteer = None if world.guards is None else Volunteer(backend, world)
     return Demo(
-        exposure, collector.history, client, connection, world, backend.integrator, backend, collector
+        exposure,
+        collector.history,
+        client,
+        connection,
+        world,
+        backend.integrator,
+        backend,
+        collector,
+        volunteer,
     )
 
 

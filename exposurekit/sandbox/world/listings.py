@@ -16,7 +16,7 @@ from exposurekit.sandbox.world.formats import (
     sample_values,
 )
 from exposurekit.sandbox.world.people import NICKNAMES, Address, Person, chance, slug
-from exposurekit.sandbox.world.sites import SITES, WorldSite
+from exposurekit.sandbox.world.sites import WorldSite
 
 UNLISTED = 0.06  # share of people without a listing
 LISTED_TWICE = 0.12  # share of listings that come with an older one of the same person
@@ -24,6 +24,7 @@ OUTDATED = 0.08  # share that shows former towns only
 LISTED_LATER, LAST_DAY = 0.12, 75
 EXPIRES = 0.03
 LATE_REMOVALS = 0.08  # share of removals that take nearly twice the announced time
+LIES = (3.0, 5.0)  # how many times the announced time a site needs that lies about it
 RELISTED = (0.75, 0.35, 0.2)  # on sites that relist: share after the first removal, the second, the third
 
 
@@ -89,25 +90,36 @@ class Listings:
 
 
 def build_listings(
-    people: Sequence[Person], strangers: Sequence[Person], *, seed: int, start: datetime
+    people: Sequence[Person],
+    strangers: Sequence[Person],
+    sites: Sequence[WorldSite],
+    *,
+    seed: int,
+    start: datetime,
 ) -> Listings:
     """Build every present and future listing of a world that begins at `start`."""
     taken: set[tuple[str, str]] = set()
-    with_control = [(at, site) for at, site in enumerate(SITES) if site.trait != "lists anybody"]
+    with_control = [(at, site) for at, site in enumerate(sites) if site.trait != "lists anybody"]
     entries = [_control(site, at, start, taken) for at, site in with_control]
     for kind, crowd in (("people", people), ("strangers", strangers)):
         for index, person in enumerate(crowd):
             rng = random.Random(f"listings {seed} {kind} {index}")  # noqa: S311  invented data, not a secret
-            entries += _person_entries(person, (kind, index), start, taken, rng)
+            entries += _person_entries(person, (kind, index), sites, start=start, taken=taken, rng=rng)
     return Listings(entries)
 
 
 def _person_entries(
-    person: Person, holder: tuple[str, int], start: datetime, taken: set[tuple[str, str]], rng: random.Random
+    person: Person,
+    holder: tuple[str, int],
+    sites: Sequence[WorldSite],
+    *,
+    start: datetime,
+    taken: set[tuple[str, str]],
+    rng: random.Random,
 ) -> Iterator[Entry]:
     if chance(rng, UNLISTED):
         return
-    for site in SITES:
+    for site in sites:
         if not chance(rng, site.listing_probability):
             continue
         for homes in _sets_of_homes(site, person, rng):
@@ -216,7 +228,10 @@ def _day(rng: random.Random, first: int, last: int) -> timedelta:
 def _removal_delay(site: WorldSite, rng: random.Random) -> timedelta | None:
     if site.removal == "never":
         return None
-    pace = 1.8 if chance(rng, LATE_REMOVALS) else rng.uniform(0.6, 1.0)
+    if site.removal == "lies":
+        pace = rng.uniform(*LIES)
+    else:
+        pace = 1.8 if chance(rng, LATE_REMOVALS) else rng.uniform(0.6, 1.0)
     return timedelta(hours=round(24 * pace * site.definition.removal.processing_days))
 
 

@@ -15,6 +15,7 @@ from exposurekit.sandbox.world.templates import document
 from exposurekit.text.sanitize import escaped
 
 REFERENCE = "{reference_id}"
+_NOT_OF_PERSON = {REFERENCE, "{href}", "{request_email}"}
 CONFIRM = "/opt-out/confirm"
 DECLINE_RATE = 0.5  # share of requests that a site without removals refuses openly
 
@@ -141,18 +142,19 @@ def _problem(
     if site.trait == "lists anybody":
         return None if request.form.get("name", "").strip() else refused
     entry = world.visible_listing(site.name, reference)
-    if entry is None or not _is_theirs(entry, request, fields):
+    if entry is None or not is_theirs(entry, request, fields):
         return refused
     declined = site.removal == "never" and roll(world.seed, "declines", reference) < DECLINE_RATE
     return refused if declined else None
 
 
-def _is_theirs(entry: Entry, request: Request, fields: Mapping[str, str]) -> bool:
+def is_theirs(entry: Entry, request: Request, fields: Mapping[str, str]) -> bool:
+    """Return whether what a form says of a listing's person is true."""
     owner = entry.owner
     return owner is not None and all(
         is_true_of(template, request.form.get(name, ""), owner)
         for name, template in fields.items()
-        if template != REFERENCE
+        if template not in _NOT_OF_PERSON
     )
 
 

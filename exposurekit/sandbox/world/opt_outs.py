@@ -60,7 +60,10 @@ class OptOutLedger:
         """Grant a request; sister sites remove every listing of the same person."""
         self.log(entry.site.name, entry.reference_id, at, accepted=True)
         for sister in self._sisters.get((entry.site.sister_group or "", entry.holder), [entry]):
-            if self.is_visible(sister, at):
+            is_spared = (
+                sister.site is entry.site and sister is not entry and sister.site.one_request_per == "listing"
+            )
+            if self.is_visible(sister, at) and not is_spared:
                 self._schedule_absence(sister, at)
 
     def saved_state(self) -> dict[str, Any]:

@@ -20,7 +20,7 @@ TOO_SLOW, MISSING, REBUILT = 0.1, 0.05, 0.125  # shares of searches, of searches
 
 def search(world: WorldState, site: WorldSite, request: Request) -> Response:
     """Answer a search for a person."""
-    if request.method != site.definition.search.method.upper():
+    if request.method != site.search_method.upper():
         return html(document(site, "<p>This is not how to ask.</p>"), 405)
     query = request.parameters()
     name = " ".join(query.get(parameter, "") for parameter in site.name_parameters).strip()
@@ -50,7 +50,7 @@ def home(site: WorldSite) -> Response:
     """Answer with the page that has the search form."""
     settings = site.definition.search
     inputs = "".join(f'<input name="{escaped(name)}">' for name in settings.fields)
-    form = f'<form method="{settings.method}" action="{escaped(settings.url)}">{inputs}<button>Search</button></form>'
+    form = f'<form method="{site.search_method}" action="{escaped(settings.url)}">{inputs}<button>Search</button></form>'
     return html(document(site, form), encoding=site.encoding)
 
 

@@ -5,6 +5,7 @@ holds how the site behaves, which a scanner has to find out.
 """
 
 from dataclasses import dataclass
+from datetime import date
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
@@ -14,7 +15,7 @@ from exposurekit.sandbox.world import data_files
 from exposurekit.service.sites.definition import Definition
 from exposurekit.service.sites.loader import read
 
-Removal = Literal["at once", "after days", "never", "manual", "relists"]
+Removal = Literal["at once", "after days", "never", "manual", "relists", "lies"]
 Trait = Literal["slow", "unsteady", "lists anybody", "blocks"]
 DEFINITIONS = Path(__file__).with_name("definitions")
 
@@ -24,7 +25,8 @@ class WorldSite:
     """A people-search site: what it shows and how it behaves.
 
     `name_format` and `location_format` are templates of `str.format`. Sites of one `sister_group` share their
-    opt-out: one request removes the listings of all. `name_parameters` are the search parameters that make up the
+    opt-out: one request removes the person's listings on all of them; on its own site, with `one_request_per` ``listing``,
+    only the one that it names. `name_parameters` are the search parameters that make up the
     name; city and state have one each. `page_size` limits the listings per page.
     """
 
@@ -45,6 +47,7 @@ class WorldSite:
     location_format: str = "{city}, {state}"
     reference_format: str = "{:012d}"
     sister_group: str | None = None
+    one_request_per: Literal["listing", "person"] = "person"
     trait: Trait | None = None
     robots: str | None = None
     encoding: str = "utf-8"
@@ -63,6 +66,16 @@ class WorldSite:
     def host(self) -> str:
         """Its host."""
         return urlsplit(self.definition.search.url).hostname or ""
+
+    @property
+    def search_method(self) -> str:
+        """The HTTP method of its search: ``get`` or ``post``."""
+        method = self.definition.search.method
+        return "get" if method == "person" else method
+
+    def layout_on(self, day: date) -> str:  # noqa: ARG002  the layouts of these sites stay
+        """Return the name of its layout on a day."""
+        return self.file
 
     @property
     def reachable(self) -> bool:

@@ -47,7 +47,7 @@ def document(site: WorldSite, body: str) -> str:
 
 def results(site: WorldSite, entries: Sequence[Entry], day: date, *, next_page: str | None = None) -> str:
     """Return a page of listings; `next_page` is the URL of the next one."""
-    theme = THEMES[site.file]
+    theme = THEMES[site.layout_on(day)]
     next_link = theme.next.format(escaped(next_page)) if next_page else ""
     listings = "".join(card(entry, day) for entry in entries)
     return document(site, theme.page.format(listings=listings, next=next_link))
@@ -55,7 +55,7 @@ def results(site: WorldSite, entries: Sequence[Entry], day: date, *, next_page: 
 
 def card(entry: Entry, day: date) -> str:
     """Return one listing in its layout."""
-    cards = THEMES[entry.site.file].cards
+    cards = THEMES[entry.site.layout_on(day)].cards
     # A checksum and not the position on the page, so that a listing keeps its layout.
     chosen = cards[zlib.crc32(entry.reference_id.encode()) % len(cards)]
     age = entry.age(day)

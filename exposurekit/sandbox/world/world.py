@@ -2,17 +2,19 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from exposurekit.sandbox.world import opt_out_forms, search
 from exposurekit.sandbox.world import search_engine as world_search_engine
 from exposurekit.sandbox.world.asgi import AsgiTransport, Request, Response, html, text
 from exposurekit.sandbox.world.formats import roll
+from exposurekit.sandbox.world.guarded_sites import guarded_sites
+from exposurekit.sandbox.world.guards import Guards
 from exposurekit.sandbox.world.listings import Entry, build_listings
 from exposurekit.sandbox.world.namesakes import invent_strangers
 from exposurekit.sandbox.world.opt_outs import OptOutLedger
@@ -25,6 +27,7 @@ from exposurekit.service.api.server import running
 from exposurekit.service.clock import Clock, FrozenClock
 from exposurekit.service.sites.definition import Definition
 
+Web = Literal["open", "guarded"]
 _PIXEL = bytes.fromhex(
     "89504e470d0a1a0a0000000d4948445200000001000000010802000000907753de0000000c4944415408d763f8ffff3f0005fe02fea72d"
     "99170000000049454e44ae426082"
@@ -58,6 +61,7 @@ class World:
         requests: Number of requests to each host.
         reachable: Names of the sites that a polite scanner can read and trust.
         definitions: The site definitions, by name.
+        guards: The bot checks, puzzles and messages of the guarded web; None in the open web.
         opt_outs: Every opt-out request that reached a site, in order.
         mailbox: Every email that a site has sent; its link confirms an opt-out.
         app: All hosts as one ASGI application, which routes by the Host header.
@@ -66,17 +70,27 @@ class World:
     search_engine = f"http://{world_search_engine.HOST}{world_search_engine.PATH}"
 
     def __init__(
-        self, people: int, *, seed: int, clock: Clock, extra_pages: Sequence[ExtraPage] = ()
+        self,
+        people: int,
+        *,
+        seed: int,
+        clock: Clock,
+        extra_pages: Sequence[ExtraPage] = (),
+        web: Web = "open",
+        post: Callable[[bytes], None] | None = None,
     ) -> None:
         self.clock = clock
+        guarded = guarded_sites(clock.now()) if web == "guarded" else ()
+        sites: Sequence[WorldSite] = guarded or SITES
         self.people = invent(people, seed)
         self.strangers = invent_strangers(self.people, seed)
         self.requests: Counter[str] = Counter()
-        self.reachable = frozenset(site.name for site in SITES if site.reachable)
-        self.definitions: dict[str, Definition] = {site.name: site.definition for site in SITES}
-        listings = build_listings(self.people, self.strangers, seed=seed, start=clock.now())
+        self.reachable = frozenset(site.name for site in sites if site.reachable)
+        self.definitions: dict[str, Definition] = {site.name: site.definition for site in sites}
+        listings = build_listings(self.people, self.strangers, sites, seed=seed, start=clock.now())
         self._state = WorldState(seed, clock, listings, OptOutLedger(listings))
-        self._sites = {site.host: site for site in SITES}
+        self._sites = {site.host: site for site in sites}
+        self.guards = Guards(self._state, guarded, post or _lose) if guarded else None
         pages = build_pages(self.people, self.strangers, seed)
         self._pages: dict[tuple[str, str], WebPage] = {(page.host, page.path): page for page in pages}
         self._extra_pages = tuple(extra_pages)
@@ -114,6 +128,16 @@ class World:
         at = at or self.clock.now()
         return [self._truth(entry, at) for entry in self._state.listings.entries]
 
+    def person_of(self, site: str, reference_id: str) -> int | None:
+        """Return the index of the registered person whom a listing is about; None: somebody else, or no listing."""
+        entry = self._state.listings.at(site, reference_id)
+        return None if entry is None else entry.person
+
+    def is_removable(self, site: str, reference_id: str) -> bool:
+        """Return whether a site of the guarded web removes a listing if its person asks."""
+        entry = self._state.listings.at(site, reference_id)
+        return entry is not None and self.guards is not None and self.guards.removes(entry)
+
     def is_listed(self, site: str, reference_id: str, at: datetime | None = None) -> bool:
         """Return whether a site shows a listing at an instant, by default now."""
         entry = self._state.listings.at(site, reference_id)
@@ -146,6 +170,13 @@ class World:
         """Return the solution of a site's captcha today."""
         return opt_out_forms.captcha(self._state, site)
 
+    @property
+    def port(self) -> int:
+        """The loopback port that serves every host; raises `LookupError` unless it is running."""
+        if self._port is None:
+            raise LookupError("the world is not running")
+        return self._port
+
     async def resolve(self, host: str, port: int) -> list[tuple[str, int]]:  # noqa: ARG002  a resolver's signature
         """Resolve a host to the loopback address that serves it; raises `OSError` if there is none."""
         await asyncio.sleep(0)
@@ -156,6 +187,8 @@ class World:
     def respond(self, request: Request) -> Response:
         """Answer a request to any host."""
         self.requests[request.host] += 1
+        if self.guards is not None and (response := self.guards.respond(request)):
+            return response
         if site := self._sites.get(request.host):
             return self._site_response(site, request)
         if request.host == world_search_engine.HOST:
@@ -211,11 +244,24 @@ class World:
         )
 
 
+def _lose(_message: bytes) -> None:
+    """Lose a message, where there is no mailbox."""
+
+
 @contextmanager
 def running_world(
-    people: int, *, seed: int, clock: Clock, extra_pages: Sequence[ExtraPage] = ()
+    people: int,
+    *,
+    seed: int,
+    clock: Clock,
+    extra_pages: Sequence[ExtraPage] = (),
+    web: Web = "open",
+    post: Callable[[bytes], None] | None = None,
 ) -> Iterator[World]:
     """Serve an invented web on a free loopback port until the block ends.
+
+    `web` says which: fifteen sites that a program may mostly use, or 45 whose searches and opt-outs need a person. `post`
+    takes the messages of the latter.
 
     >>> from datetime import UTC
     >>> with running_world(2, seed=7, clock=FrozenClock(datetime(2026, 1, 1, tzinfo=UTC))) as world:
@@ -223,7 +269,7 @@ def running_world(
     ...     len(world.definitions), all(truth.visible for truth in world.listings())
     (15, False)
     """
-    world = World(people, seed=seed, clock=clock, extra_pages=extra_pages)
+    world = World(people, seed=seed, clock=clock, extra_pages=extra_pages, web=web, post=post)
     with running(world.app) as base_url:
         world._port = urlsplit(base_url).port  # noqa: SLF001  this is its factory
         try:
