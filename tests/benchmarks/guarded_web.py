@@ -1,0 +1,160 @@
+"""What a person with some minutes a day and the service remove from the guarded web of the sandbox.
+
+    python tests/benchmarks/guarded_web.py --people 25 --days 120
+
+45 invented sites, 30 of them behind a bot check; 10 opt-outs, 8 with a puzzle and 9 with a message, sent by SMTP and read by
+IMAP on loopback. The counts of walls and puzzles, and what is listed, are the sandbox's.
+"""
+
+import argparse
+import logging
+import smtplib
+import ssl
+import sys
+import tempfile
+import time
+from collections import Counter
+from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from support.imap_server import PASSWORD, an_imap_server
+from support.smtp_server import an_smtp_server
+
+from exposurekit.client import Client
+from exposurekit.contract.types import REMOVED
+from exposurekit.sandbox.backend import Backend
+from exposurekit.sandbox.volunteer import Volunteer
+from exposurekit.sandbox.world.guarded_sites import OWNERS
+from exposurekit.sandbox.world.world import World, running_world
+from exposurekit.service.clock import FrozenClock
+from exposurekit.service.findings import findings
+
+START = datetime(2026, 1, 1, 9, tzinfo=UTC)
+OPT_OUTS_MAX = 10  # forms that a person should have to send
+RECENT = timedelta(days=45)  # a search is repeated after so long
+
+
+class Post:
+    """A mail server for the sites: takes messages by SMTP, and puts them into the mailbox."""
+
+    def __init__(self, stack: ExitStack, directory: Path) -> None:
+        self._smtp = stack.enter_context(an_smtp_server(directory))
+        self._imap = stack.enter_context(an_imap_server())
+        self._context = ssl.create_default_context(cafile=str(directory / "cert.pem"))
+        self.settings = self._imap.settings("optout")
+
+    def __call__(self, message: bytes) -> None:
+        with smtplib.SMTP_SSL("127.0.0.1", self._smtp.port, context=self._context) as client:
+            client.login("optout", PASSWORD)
+            client.sendmail("sites@sites.example", ["optout@privacy.example"], message)
+        received = [envelope.content for envelope in self._smtp.envelopes]
+        self._smtp.envelopes.clear()
+        self._imap.deliver("optout", *received)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--people", type=int, default=25)
+    parser.add_argument("--days", type=int, default=120)
+    parser.add_argument("--minutes", type=float, default=60, help="A day, of the person, for everybody.")
+    parser.add_argument("--seed", type=int, default=7)
+    options = parser.parse_args()
+    logging.getLogger("exposurekit.service").setLevel(logging.CRITICAL)
+    began = time.perf_counter(), time.process_time()
+    with ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="exposurekit-guarded-")))
+        post = Post(stack, directory)
+        clock = FrozenClock(START)
+        world = stack.enter_context(
+            running_world(options.people, seed=options.seed, clock=clock, web="guarded", post=post)
+        )
+        backend = Backend(directory, world, mail=post.settings)
+        with Client(**backend.start(stack)) as client:
+            backend.register(client, progress=False)
+        volunteer = Volunteer(backend, world, minutes_a_day=options.minutes)
+        for day in range(options.days):
+            backend.advance_to(START + timedelta(days=day, hours=10))
+            volunteer.work()
+        backend.advance_to(START + timedelta(days=options.days))
+        report(world, backend, volunteer)
+    print(f"wall time {time.perf_counter() - began[0]:.0f} s, CPU {time.process_time() - began[1]:.0f} s")
+
+
+def report(world: World, backend: Backend, volunteer: Volunteer) -> None:
+    now, counts = world.clock.now(), world.guards.counts
+    listed = [
+        truth
+        for truth in world.listings()
+        if truth.person is not None and world.was_listed(*truth.key, since=START, until=now)
+    ]
+    keys = {truth.key for truth in listed}
+    removable = [key for key in keys if world.is_removable(*key)]
+    still = [key for key in removable if world.is_listed(*key)]
+    recent = [key for key in still if world.was_listed(*key, since=now - RECENT, until=now, listed=False)]
+    rows = [
+        (index, record["record"])
+        for user_id, index in backend.person_index.items()
+        for record in backend.work(lambda session, one=user_id: findings.list_records(session, one))
+    ]
+    correct = {
+        (record["site"], record["reference_id"])
+        for index, record in rows
+        if world.person_of(record["site"], record["reference_id"]) == index
+    }
+    removed = [record for _, record in rows if record["status"] == REMOVED]
+    wrong = [
+        record
+        for record in removed
+        if not world.was_listed(record["site"], record["reference_id"], since=START, until=now, listed=False)
+    ]
+    sent = Counter(user_id for user_id, _ in volunteer.opt_outs.elements())
+    opt_outs = [sent[user_id] for user_id in backend.person_index]
+    minutes = sum(volunteer.minutes.values())
+    print(
+        f"sites {len(world.definitions)}, owners {len(OWNERS)}, people {len(opt_outs)}, until {now:%Y-%m-%d}"
+    )
+    print(f"listings of these people: {len(listed)}; removable {len(removable)}")
+    print(
+        f"removable and gone: {len(removable) - len(still)} ({share(len(removable) - len(still), len(removable))})"
+    )
+    print(
+        f"removable and still listed: {len(still)}, of them new or back in the last {RECENT.days} days: {len(recent)}"
+    )
+    for key in still:
+        if key not in recent:
+            statuses = [r["status"] for _, r in rows if (r["site"], r["reference_id"]) == key]
+            print(f"  not removed: {key[0]}, record: {statuses or 'none'}")
+    print(
+        f"records {len(rows)}: precision {share(len(correct), len(rows))}, recall {share(len(correct & keys), len(keys))}"
+    )
+    print(f"records removed: {len(removed)}, of them never gone: {len(wrong)}")
+    print(
+        f"human opt-outs a person: mean {sum(opt_outs) / max(len(opt_outs), 1):.1f}, most {max(opt_outs, default=0)}"
+    )
+    for user_id in [one for one, n in sent.items() if n > OPT_OUTS_MAX]:
+        sites = {site: n for (one, site), n in volunteer.opt_outs.items() if one == user_id}
+        print(f"  more than {OPT_OUTS_MAX} for person {user_id}: {sites}")
+    print(f"minutes: {', '.join(f'{name} {value:.0f}' for name, value in sorted(volunteer.minutes.items()))}")
+    print(f"minutes per listing removed: {minutes / max(len(removed), 1):.1f}; pages saved {volunteer.pages}")
+    machine = {
+        name: counts[name]
+        for name in ("wall machine", "puzzle machine", "wall machine passed", "puzzle machine passed")
+    }
+    print(f"by machine: {machine}")
+    others = Counter({name: n for name, n in counts.items() if name not in machine})
+    print(f"others: {dict(sorted(others.items()))}")
+    print(
+        f"phishing followed: {counts['phishing followed']} of {counts['phishing']}; given up: {len(volunteer.unsuccessful)}"
+    )
+
+
+def share(part: int, whole: int) -> str:
+    return f"{part / whole:.3f}" if whole else "unknown"
+
+
+if __name__ == "__main__":
+    main()
