@@ -1,4 +1,4 @@
-"""Definitions of the figures, shared by tables, charts and reports."""
+"""Definitions of the figures and the technical words, shared by tables, charts and reports."""
 
 from collections.abc import Mapping
 
@@ -58,6 +58,38 @@ DEFINITIONS: Mapping[str, str] = {
     "open in 30 days": "expected number of open listings if current trends continue, with a 95 % interval",
     "never": "estimated share of listings that are not removed by the longest age observed (Kaplan-Meier); listings found "
     "recently count only up to today, so it may be 0 % while some are open",
+}
+TERMS: Mapping[str, str] = {  # words of sentences; a report defines those that it uses
+    **{
+        name: DEFINITIONS[name]
+        for name in (
+            OPEN,
+            DISCOVERED,
+            PENDING_REMOVAL,
+            REMOVED,
+            VANISHED,
+            NEW,
+            AGAIN,
+            ENTERED_SCOPE,
+            LEFT_SCOPE,
+        )
+    },
+    "95 % interval": "the range in which the true value lies for 95 of 100 such estimates; the wider, the less sure",
+    "at least": "a floor: what stays so unless somebody acts; what may come, or be removed, is not in it",
+    "by hand": _MANUAL,
+    "estimated share still listed": DEFINITIONS["never"],
+    "followed": "of listings: found after the first load, so that their age is known; relistings are followed anew",
+    "listing": "what a people-search site shows about a person",
+    "match": "a listing that the service judged to be about a person",
+    "median": "the value that half stay below: of times to removal, the age by which half of the listings were removed",
+    "n": "the number of listings behind an estimate; with few, it is rough",
+    "no effect": f"of a request: {DEFINITIONS['without_effect']}",
+    "point": _POINTS,
+    "relisting": DEFINITIONS[AGAIN],
+    "run": "one collection of everyone's data into the history",
+    "score": _POINTS,
+    "unlocks": "lets removals start that lack nothing else",
+    "web page": DEFINITIONS["web pages"],
 }
 
 

@@ -17,7 +17,7 @@ from markupsafe import Markup
 from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
 from exposurekit import charts
-from exposurekit.analysis.definitions import definition
+from exposurekit.analysis.definitions import TERMS, definition
 from exposurekit.analysis.tasks import NO_VALUE_TEXTS, WHICH_NAME, step_urls
 from exposurekit.charts.embedding import drawing_js, plotly_js
 from exposurekit.charts.theme import MINUS, format_interval, interval_label, percent
@@ -117,6 +117,15 @@ _NO_COUNTS = {"user_id", "record_id", "rank", "episode"}
 _BREAK = re.compile(r"[\s-]")  # where a line may end
 _META = re.compile(r'<meta name="(generator|description|report-rule)" content="([^"]*)">')
 _UNBROKEN = re.compile(r"\d{4}-\d{2}-\d{2}|\(n = [\d,]+\)\.?")
+_BEFORE = {"n": r"(?= = )", "at least": r"(?= [\d,]+)"}  # what follows a term, where the word alone is none
+_TERM = re.compile(
+    "|".join(
+        rf"\b{re.escape(term)}{_BEFORE.get(term, r's?')}(?![\w-])"
+        for term in sorted(TERMS, key=len, reverse=True)
+    )
+)
+_NO_NAME = re.compile(r"[^a-z0-9]+")  # in an anchor
+_CARD_MAX = 24  # columns whose cells have their heading beside them on a phone
 _LEFT, _ESTIMATE = ' class="left"', ' class="estimate"'
 _EN_DASH = "\N{EN DASH}"
 _SMALL = 0.1  # numbers below need more than one decimal
@@ -152,6 +161,7 @@ def page(report: Any, *, rule_key: str = "") -> str:
             open_max=OPEN_MAX,
             policy=policy,
             style=_style(),
+            glossary=Glossary(),
             # The scripts follow the first chart, so that it is drawn before the tables below it are parsed.
             first=first,
             halves=_halves([section.key for section in report.sections]),
@@ -173,6 +183,51 @@ def _halves(keys: Sequence[str]) -> set[str]:
         if _NARROW.issuperset(pair) and halves.isdisjoint(pair):
             halves |= {*pair}
     return halves
+
+
+class Glossary:
+    """The technical words of a page, each with its definition.
+
+    >>> from exposurekit.reports.html import Glossary
+    >>> glossary = Glossary()
+    >>> str(glossary.mark("the median", "week"))[:42]
+    'the <a class="term" href="#term-median" ti'
+    >>> [words for words, _ in glossary.entries()]
+    [{'median': 'term-median'}]
+    """
+
+    def __init__(self) -> None:
+        self._definitions: dict[str, str] = {}
+        self._marked: set[tuple[str, str]] = set()
+
+    def entries(self) -> list[tuple[dict[str, str], str]]:
+        """The words of one meaning, each with its anchor, and their definition; in alphabetical order."""
+        by_text: dict[str, dict[str, str]] = {}
+        for word, text in sorted(self._definitions.items(), key=lambda pair: pair[0].casefold()):
+            by_text.setdefault(text, {})[word] = _anchor(word)
+        return [(words, text) for text, words in by_text.items()]
+
+    def add(self, word: str, text: str) -> None:
+        """Add a word; one without a definition is none."""
+        if text:
+            self._definitions.setdefault(word, text)
+
+    def mark(self, text: str, part: str) -> Markup:
+        """Link each technical word to its definition where a part of the page uses it first; dates stay on one line."""
+        unbroken = _UNBROKEN.sub(lambda date: f'<span class="unbroken">{date[0]}</span>', escaped(text))
+        return _SAFE(_TERM.sub(lambda word: self._link(word[0], part), unbroken))
+
+    def _link(self, word: str, part: str) -> str:
+        term = word if word in TERMS else word.removesuffix("s")
+        self.add(term, TERMS[term])
+        if (part, term) in self._marked:
+            return word
+        self._marked.add((part, term))
+        return f'<a class="term" href="#{_anchor(term)}" title="{escaped(TERMS[term])}">{word}</a>'
+
+
+def _anchor(word: str) -> str:
+    return f"term-{_NO_NAME.sub('-', word.casefold()).strip('-')}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +266,12 @@ def metadata(head: str) -> dict[str, str]:
 
 
 def _style() -> Markup:
-    return _SAFE(f"@layer shared {{ {stylesheet()} }}\n{_file('templates/report.css')}")
+    labels = "".join(
+        f"td:nth-child({number})::before{{content:var(--h{number},none)}}"
+        for number in range(2, _CARD_MAX + 1)
+    )
+    on_phone = f"@media screen and (max-width:30rem){{{labels}}}"
+    return _SAFE(f"@layer shared {{ {stylesheet()} }}\n{_file('templates/report.css')}{on_phone}\n")
 
 
 @cache
@@ -229,11 +289,11 @@ def _environment() -> Environment:
         "code": _code,
         "body": _body,
         "head": _head,
+        "card_labels": _card_labels,
         "totals": _totals,
         "displayed": _displayed,
         "defined": _defined,
         "sparkline": lambda values: _SAFE(sparkline(values)),
-        "dated": _dated,
         "sentences": _sentences,
         "drawn": lambda chart: _data(_charts_json(chart)),
         "height": _height,
@@ -297,8 +357,25 @@ def _within(interval: str, label: str) -> str:
     return f"({ends.replace(f'%{_EN_DASH}', _EN_DASH)}" if ends else ""
 
 
-def _head(displayed: dict[str, Any], key: str) -> Markup:
-    """Render the headings of a table."""
+def _card_labels(displayed: dict[str, Any], key: str) -> str:
+    """The headings of a table as CSS: on a phone, a row is a card, and each of its cells has its heading beside it."""
+    words = [_heading_words(str(name), key) for name in displayed["table"]][1:_CARD_MAX]
+    return ";".join(f"--h{number}:{_css_text(text)}" for number, text in enumerate(words, 2))
+
+
+def _css_text(text: str) -> str:
+    """A text as a CSS string, in which only letters and digits are not escaped."""
+    line = plain(text)
+    characters = (
+        one if one.isascii() and one.isalnum() else f"\\{ord(one):x} " for one in line[:1].upper() + line[1:]
+    )
+    return f"'{''.join(characters)}'"
+
+
+def _head(displayed: dict[str, Any], key: str, glossary: Glossary) -> Markup:
+    """Render the headings of a table, and add their definitions to the glossary."""
+    for name in displayed["table"]:
+        glossary.add(*_defined_heading(str(name), key))
     table = displayed["table"]
     labels: dict[str, str] = dict.fromkeys(
         displayed["intervals"], f' <span class="interval">({displayed["label"]})</span>'
@@ -331,11 +408,16 @@ def _are_texts(table: pd.DataFrame) -> list[bool]:
 
 def _heading(name: str, key: str, more: str = "", *, is_text: bool = False) -> str:
     """Render a column heading, with its definition as a tooltip."""
-    words = "" if (key, name) in _NO_DEFINITION else definition(name)
+    text, words = _defined_heading(name, key)
     title = f' title="{escaped(words)}"' if words else ""
     kind = _LEFT if is_text else _ESTIMATE if more else ""
     pick = " data-pick" if name in _PICKED else ""
-    return f'<th scope="col"{kind}{title}{pick}>{escaped(_heading_words(name, key))}{more}</th>'
+    return f'<th scope="col"{kind}{title}{pick}>{escaped(text)}{more}</th>'
+
+
+def _defined_heading(name: str, key: str) -> tuple[str, str]:
+    """A column heading and its definition, which may be empty."""
+    return _heading_words(name, key), "" if (key, name) in _NO_DEFINITION else definition(name)
 
 
 def _heading_words(name: str, key: str) -> str:
@@ -439,11 +521,6 @@ def _cell(kind: str, is_text: bool, text: str, interval: str) -> str:  # noqa: F
 def _sentences(parts: Iterable[str]) -> str:
     """Join parts of a text as sentences; empty ones are left out."""
     return " ".join(f"{part[0].upper()}{part[1:].rstrip('.')}." for part in parts if part)
-
-
-def _dated(text: str) -> Markup:
-    """A text whose dates and numbers of listings stay on one line."""
-    return _SAFE(_UNBROKEN.sub(lambda date: f'<span class="unbroken">{date[0]}</span>', escaped(text)))
 
 
 def _charts_json(chart: charts.Chart) -> dict[str, Any]:

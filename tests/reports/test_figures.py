@@ -3,6 +3,7 @@
 import re
 from dataclasses import replace
 from datetime import timedelta
+from html import unescape
 from html.parser import HTMLParser
 
 import pandas as pd
@@ -11,13 +12,15 @@ from support.histories import DAWN, Clock, Person, Service, a_record, an_alert, 
 
 import exposurekit as ek
 from exposurekit.analysis import DEFINITIONS
+from exposurekit.analysis.definitions import TERMS
 from exposurekit.analysis.diff import WHAT
 from exposurekit.charts import describe
 from exposurekit.charts.theme import format_duration, percent
 from exposurekit.history import History
 from exposurekit.reports.data import ReportSource
-from exposurekit.reports.html import _body, _displayed, _heading
+from exposurekit.reports.html import Glossary, _body, _card_labels, _displayed, _heading
 from exposurekit.reports.sections import build_report, needed_tables
+from exposurekit.text.sanitize import escaped
 
 
 @pytest.fixture(scope="module")
@@ -479,6 +482,39 @@ def test_charts_have_the_same_definitions_on_hover(pages):
 def test_definition_of_the_score_has_its_weights():
     for status in ("discovered", "pending removal", "page"):
         assert re.search(rf"{ek.analysis.WEIGHTS[status]:g} per {status}", DEFINITIONS["score"])
+
+
+def test_technical_words_are_defined_in_place_and_at_the_end(pages):
+    for kind, report in pages.items():
+        html = report.to_html()
+        places = re.findall(r'<dt id="(term-[a-z0-9-]+)">', html)
+        links = re.findall(r'<a class="term" href="#(term-[^"]+)" title="([^"]+)">([^<]+)</a>', html)
+        assert len({*places}) == len(places) > 5, kind
+        assert {place for place, _, _ in links} <= {*places}
+        assert {unescape(text) for _, text, _ in links} <= {*TERMS.values()}
+        glossary = html[html.index('<section id="glossary"') :]
+        assert all(escaped(fact.definition) in glossary for fact in report.facts)
+        words = {text for _, _, text in links}
+        if kind in ("fleet", "sites"):
+            assert {"listings", "open", "removed", "95 % interval", "n"} <= words
+        assert "<section" not in glossary.partition(">")[2]  # it is the last part
+
+
+def test_glossary_takes_no_part_of_a_word_or_of_markup():
+    glossary = Glossary()
+    marked = glossary.mark("<b>median</b> n = 3, seven n, scores, at least 4, at least some", "part")
+    assert re.findall('term-[^"]+', marked) == ["term-median", "term-n", "term-score", "term-at-least"]
+    assert marked.startswith("&lt;b&gt;<a ")
+    assert marked.endswith("</a> 4, at least some")
+    assert glossary.mark("median, openly reopened", "part") == "median, openly reopened"
+
+
+def test_cells_of_a_phone_have_headings_that_are_no_code():
+    table = pd.DataFrame([[1, 2]], columns=["site", "a';} * {display:none} </style>"])
+    labels = _card_labels(_displayed(table, "own"), "own")
+    name, _, text = labels.partition(":")
+    assert name == "--h2"
+    assert re.fullmatch(r"'(?:[A-Za-z0-9]|\\[0-9a-f]+ )+'", text)
 
 
 def heading_of(key, name):
