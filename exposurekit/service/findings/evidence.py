@@ -10,7 +10,7 @@ import hashlib
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import groupby
 from typing import Any
 
@@ -21,7 +21,6 @@ from sqlalchemy import (
     bindparam,
     func,
     insert,
-    or_,
     select,
     update,
 )
@@ -34,13 +33,10 @@ from exposurekit.service.storage.database import DAMAGED, Session
 
 EVIDENCE = "evidence"  # the purpose of an entry's ciphertext
 BEFORE, AFTER = "before", "after"
-SETTLED_AFTER = timedelta(
-    minutes=10
-)  # after midnight: until then, a transaction of the day before may be open
 PAGES_MAX = 4  # of an absence
 _ADDRESS_MAX, _QUERY_MAX, _TEXT_MAX = 1_000, 2_000, 800  # bytes in JSON
 _OTHER_BYTES = 600  # names, numbers and times of an entry
-_LOCK = 6_148_820_357  # an arbitrary number: roots are made one after another
+_LOCK = 6_148_820_357  # an arbitrary number: no entry is appended while roots are made
 
 _evidence, _entries, _roots = tables.evidence.c, tables.evidence_entries.c, tables.evidence_roots.c
 
@@ -135,6 +131,7 @@ def _cut(value: str, bytes_max: int) -> str:
 
 async def append(session: Session, user_id: int, record_id: int, content: Mapping[str, Any]) -> None:
     """Append an entry with the content of `before` or `after` for a user's record. The user must be locked."""
+    await session.serialize(_LOCK, shared=True)
     now = session.clock.now()
     complete = {
         **content,
@@ -182,9 +179,7 @@ async def make_roots(session: Session) -> list[Root]:
 
 
 def _is_due(session: Session) -> ColumnElement[bool]:
-    now = session.clock.now()
-    settled, today = (now - SETTLED_AFTER).date().isoformat(), now.date().isoformat()
-    return and_(_entries.root.is_(None), or_(_entries.day < settled, _entries.day > today))
+    return and_(_entries.root.is_(None), _entries.day != session.clock.now().date().isoformat())
 
 
 async def newest_roots(session: Session, limit: int) -> list[Root]:

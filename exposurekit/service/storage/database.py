@@ -26,6 +26,7 @@ from exposurekit.service.storage.backends import (
 from exposurekit.service.storage.encryption import DecryptionError, Vault
 
 _LOCK = text("SELECT pg_advisory_xact_lock(:lock)")  # until the end of the transaction
+_SHARED_LOCK = text("SELECT pg_advisory_xact_lock_shared(:lock)")
 DAMAGED = object()  # a stored value that cannot be decrypted
 DATABASE_ERRORS = (DBAPIError, OSError, TimeoutError)  # raised by a database that is locked or unreachable
 _log = logging.getLogger("exposurekit.service")
@@ -99,10 +100,10 @@ class Session:
         """Return the database's kind: ``sqlite`` or ``postgresql``."""
         return await self.connection.run_sync(lambda connection: connection.dialect.name)
 
-    async def serialize(self, lock: int) -> None:
-        """Wait until no other transaction is serialized by this lock; SQLite has one writer anyway."""
+    async def serialize(self, lock: int, *, shared: bool = False) -> None:
+        """Wait until no other transaction has this lock, or, if `shared`, has it alone; SQLite has one writer anyway."""
         if await self.dialect() == "postgresql":
-            await self.first(_LOCK, {"lock": lock})
+            await self.first(_SHARED_LOCK if shared else _LOCK, {"lock": lock})
 
     async def all(self, statement: Executable, values: Values = None) -> Sequence[Row[Any]]:
         """Return every row."""
