@@ -66,11 +66,13 @@ if TYPE_CHECKING:  # for type checkers and editors; `_MODULES` is what runs, and
     from exposurekit.errors import EmptyHistory as EmptyHistory
     from exposurekit.errors import ExposureError as ExposureError
     from exposurekit.errors import InvalidArgument as InvalidArgument
+    from exposurekit.errors import InvalidEvidence as InvalidEvidence
     from exposurekit.errors import InvalidResponse as InvalidResponse
     from exposurekit.errors import MissingColumns as MissingColumns
     from exposurekit.errors import NotFound as NotFound
     from exposurekit.errors import ScanTimeout as ScanTimeout
     from exposurekit.errors import Unauthorized as Unauthorized
+    from exposurekit.evidence import read_evidence as read_evidence
     from exposurekit.exports import export as export
     from exposurekit.exposure import Exposure as Exposure
     from exposurekit.exposure import connect as connect
@@ -91,12 +93,13 @@ _NAMES = {
     "exposure": "connect Exposure",
     "client": "Client AsyncClient RetryPolicy",
     "sandbox.demo": "demo",
+    "evidence": "read_evidence",
     "exports": "export",
     "reports": "report Report Section",
     "history": "History Run Diff ReceivedDelivery HistoryLocked",
     "contract.models": "User UserKey Record Link Alert",
     "errors": "ExposureError ConfigurationError EmptyHistory InvalidArgument MissingColumns NotFound ScanTimeout "
-    "APIStatusError BadRequest Unauthorized ConnectionFailed InvalidResponse",
+    "APIStatusError BadRequest Unauthorized ConnectionFailed InvalidResponse InvalidEvidence",
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 _SUBPACKAGES = {

@@ -25,6 +25,7 @@ LAYERS = {
     "snapshot": 5,
     "exposure": 6,
     "charts": 6,
+    "evidence": 6,
     "history": 6,
     "monitor": 7,
     "questions": 7,
@@ -50,6 +51,7 @@ ENTRY_POINTS = {
     "pandas": {
         "frames",
         "exposure",
+        "evidence",
         "questions",
         "analysis",
         "history",
@@ -486,6 +488,7 @@ SHARED_NAMES = {
     "collector": "of a history; of the sandbox's history",
     "counts": "a question and its chart",
     "diff": "the tables; the value that displays them",
+    "evidence": "bundles as tables; the entries of the service",
     "errors": "the toolkit's; the API's",
     "ingest": "of runs into tables; of deliveries into a history",
     "metrics": "figures on a page; of the service, for Prometheus",
@@ -546,7 +549,18 @@ def test_top_level_holds_five_entries():
 
 
 AT_THE_TOP = {
-    *("architecture", "docs", "errors", "exports", "exposure", "public_names", "questions", "readme", "types")
+    *(
+        "architecture",
+        "docs",
+        "errors",
+        "evidence",
+        "exports",
+        "exposure",
+        "public_names",
+        "questions",
+        "readme",
+        "types",
+    )
 }
 
 

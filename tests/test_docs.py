@@ -46,6 +46,7 @@ def names(tmp_path_factory):
 
         yield {name: getattr(ek, name) for name in ("analysis", "charts", "frames", "sanitize")} | {
             "awaited": awaited,
+            "demo": demo,
             "ek": ek,
             "asyncio": asyncio,
             "np": np,

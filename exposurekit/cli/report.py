@@ -1,5 +1,6 @@
 """`exposurekit report`: write a report as one HTML file, and optionally a PDF."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,20 @@ KINDS = ("fleet", "person", "changes", "sites")
     "--logo", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="An image for its head."
 )
 @click.option("--accent", metavar="#RRGGBB", help="A colour for the line above its title.")
+@click.option(
+    "--evidence",
+    "evidence_files",
+    metavar="BUNDLE",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="A bundle of evidence export: shows when removed listings of --user were seen and gone; repeat for several.",
+)
+@click.option(
+    "--evidence-key",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="The service's public key; bundles signed with another are refused.",
+)
 @click.option("--pdf", is_flag=True, help="Also write a PDF beside it; needs Chromium, Chrome or Edge.")
 @click.option("--open", "opens", is_flag=True, help="Open it in the browser.")
 @json_option
@@ -59,6 +74,8 @@ def report(
     title: str | None,
     logo: Path | None,
     accent: str | None,
+    evidence_files: tuple[Path, ...],
+    evidence_key: Path | None,
     pdf: bool,
     opens: bool,
     as_json: bool,
@@ -82,6 +99,7 @@ def report(
     options: dict[str, Any] = {"kind": kind, "user": user, "since": since}
     options |= {"share_safe": share_safe, "rows": rows}
     options |= {"title": title or "", "logo": logo, "accent": accent or ""}
+    options["evidence"] = _evidence(evidence_files, evidence_key)
     if exposure is not None and _needs_no_history(history):
         written = write_report(exposure, out, **options)
     else:
@@ -101,6 +119,17 @@ def report(
         click.echo(missing_names_hint(history), err=True)
     if opens:
         browser.show_page(out)
+
+
+def _evidence(files: Sequence[Path], key: Path | None) -> Any:
+    """Read bundles as one table; None: there are none."""
+    if not files:
+        return None
+    import pandas as pd
+
+    from exposurekit.evidence import read_evidence
+
+    return pd.concat([read_evidence(file, key=key) for file in files], ignore_index=True)
 
 
 def _needs_no_history(history: str) -> bool:

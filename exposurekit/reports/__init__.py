@@ -19,6 +19,8 @@ from dataclasses import replace
 from datetime import date, datetime
 from pathlib import Path
 
+import pandas as pd
+
 from exposurekit.errors import ConfigurationError, InvalidArgument
 from exposurekit.exposure import Exposure
 from exposurekit.history import History
@@ -59,6 +61,7 @@ def report(
     title: str = "",
     logo: str | os.PathLike[str] | None = None,
     accent: str = "",
+    evidence: pd.DataFrame | None = None,
 ) -> Report:
     """Make a report on an exposure or a history, and write it to a file if you name one.
 
@@ -84,6 +87,8 @@ def report(
         title: Another title.
         logo: An image for the head of the page: a PNG, JPEG, GIF, WebP or SVG file of at most 500 kB.
         accent: A colour for the line above the title, such as ``"#7a1f5c"``.
+        evidence: A table of `read_evidence`: the section ``records``, which a report on one person has, then shows when
+            each removed listing was seen, and when it was gone. Not in a share-safe report.
 
     Returns:
         The report as typed values: ``.finding``, ``.facts``, ``.sections``, ``.data``, ``.to_html()``.
@@ -103,6 +108,12 @@ def report(
     _check_path(path)
     if accent and not _COLOUR.fullmatch(accent):
         raise InvalidArgument("accent is a colour of six hexadecimal digits, such as '#7a1f5c'")
+    if evidence is not None and share_safe:
+        raise InvalidArgument("evidence is about a person's listings: a share-safe report cannot have it")
+    if evidence is not None and "records" not in (sections or KINDS[kind].sections):
+        raise InvalidArgument(
+            "evidence is for the section records, which reports on one person have: pass user, or name it in sections"
+        )
     image = "" if logo is None else _data_url(Path(logo))
     origin = ReportSource(
         source,
@@ -111,6 +122,7 @@ def report(
         since=since,
         pseudonyms=pseudonyms.load_pseudonyms() if share_safe else None,
         has_rows=rows,
+        evidence=evidence,
     )
     data = origin.load(needed_tables(kind, sections))
     result = replace(build_report(kind, data, sections, plain(title).strip()), logo=image, accent=accent)

@@ -227,7 +227,7 @@ class ReportSource:
     """Loads the tables of one report.
 
     A table is a question, a table of an exposure (``on_file``, ``failures``), or one of ``records``, ``links``, ``alerts``
-    and ``steps`` (only what is listed), ``counts`` and ``diff_by_site`` (of a `Diff`), ``week`` and ``week_by_site`` (``why``
+    and ``steps`` (only what is listed), ``evidence``, ``counts`` and ``diff_by_site`` (of a `Diff`), ``week`` and ``week_by_site`` (``why``
     and ``by_site`` since `ReportData.week_start`), ``week_before`` (``why`` of the same number of days before it),
     ``week_score`` (`History.score_changes` since then), ``removal_of_all`` (`History.time_to_removal` without groups), ``stalled``
     (`History.stalled_sites`), ``failed_removals`` and ``next_forecast`` (`AHEAD_DAYS` ahead).
@@ -246,6 +246,7 @@ class ReportSource:
         since: str | date | datetime | None = None,
         pseudonyms: Pseudonyms | None = None,
         has_rows: bool = True,
+        evidence: pd.DataFrame | None = None,
     ) -> None:
         """Create a source; nothing is loaded yet.
 
@@ -256,6 +257,7 @@ class ReportSource:
             since: The start of a report on changes.
             pseudonyms: Pseudonyms for a share-safe report; None for a confidential one.
             has_rows: Whether a share-safe report has tables with one row per listing or person.
+            evidence: A table of `read_evidence`; None: there is none.
 
         Raises:
             InvalidArgument: ``source`` is neither an `Exposure` nor a `History`, or has no past to compare with.
@@ -274,9 +276,11 @@ class ReportSource:
         self._since = since
         self._pseudonyms = pseudonyms
         self._has_rows = has_rows
+        self._evidence = evidence
         self._tables: dict[str, pd.DataFrame | None] = {}
         self._loaders: dict[str, Callable[[], pd.DataFrame | None]] = {
             "records": lambda: self._of_user(self._everyone("records")),
+            "evidence": lambda: self._evidence,
             "links": lambda: _listed(self._of_user(self._everyone("links"))),
             "alerts": self._alerts,
             "steps": self._steps,

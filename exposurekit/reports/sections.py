@@ -31,6 +31,7 @@ from exposurekit.charts.theme import (
 )
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
 from exposurekit.errors import InvalidArgument
+from exposurekit.evidence import with_evidence
 from exposurekit.questions import QUESTIONS
 from exposurekit.reports.data import LISTED_NAMES, WEEK_DAYS, ReportData
 from exposurekit.reports.manual_steps import removals, whole_minutes
@@ -69,8 +70,12 @@ _NO_PROFILES = (
     "connected to the service has it."
 )
 _POINTS_NOTE = "Each listing counts once, by its first and its last status: one that was found and removed in between has no points."
+_RECORD_COLUMNS = (
+    *("site", "status", "first_seen_at", "changed_at", "evidence_before", "evidence_after"),
+    *("age", "states", "href"),
+)
 _TABLES = {  # that are no questions: the heading, and the columns to display
-    "records": ("Listings", ("site", "status", "first_seen_at", "changed_at", "age", "states", "href")),
+    "records": ("Listings", _RECORD_COLUMNS),
     "links": ("Web pages", ("title", "url", "contains")),
     "failures": ("What is not known", ("user_id", "operation", "error", "status")),
     "failed_removals": ("Removals that failed or were undone", ()),
@@ -858,7 +863,23 @@ def _records(data: ReportData) -> Section | None:
     ordered = table.loc[(~is_open).sort_values(kind="stable").index].reset_index(drop=True)
     n = int(is_open.sum())
     finding = f"{n:,} of {pluralize(len(table), 'listing')} {'is' if n == 1 else 'are'} open."
-    return _with_finding(_section(data, "records", ordered), finding)
+    if (evidence := data.tables["evidence"]) is None:
+        return _with_finding(_section(data, "records", ordered), finding)
+    proven = with_evidence(ordered, evidence)
+    section = _with_finding(_section(data, "records", proven), finding)
+    return _add_words(section, _evidence_words(proven, evidence))
+
+
+def _evidence_words(records: pd.DataFrame, evidence: pd.DataFrame) -> str:
+    """How many removed listings have evidence, and whether its key was checked."""
+    removed = records[records["status"].astype("str") == REMOVED]
+    pairs = int(removed[["evidence_before", "evidence_after"]].notna().all(axis="columns").sum())
+    is_verified = bool(evidence["verified"].all()) if "verified" in evidence else False
+    checked = "verified with the service's key" if is_verified else "and whose key signed it was not checked"
+    return (
+        f"Of {pluralize(len(removed), 'removed listing')}, {pairs:,} {'has' if pairs == 1 else 'have'} evidence: when the "
+        f"service saw the listing, and when the page of results no longer showed it. The evidence is from a bundle, {checked}."
+    )
 
 
 def _links(data: ReportData) -> Section | None:
@@ -1151,7 +1172,7 @@ _SPECIAL: dict[
     "counts": (_counts,),
     "diff": (_diff,),
     "links": (_links,),
-    "records": (_records,),
+    "records": (_records, "evidence"),
     "diff_by_site": (_diff_by_site,),
     "status_over_time": (_over_time,),
     "time_to_removal": (_time_to_removal, "records", "relistings"),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from exposurekit.client import Client
 from exposurekit.client.progress import progress_bar
+from exposurekit.errors import NotFound
 
 if TYPE_CHECKING:  # these need the extra ``service``
     from exposurekit.service.mail.settings import MailSettings
@@ -140,6 +141,25 @@ class Backend:
                 await outbox.all(session, state=state, limit=_ALL) for state in (states.OPEN, states.PENDING)
             ]
         return sum(delivery.events for deliveries in pending for delivery in deliveries)
+
+    def export_evidence(self, user_id: int) -> bytes:
+        """Return a person's bundle of evidence; raises `NotFound` if no user has the id."""
+        return self._in_service(self._export_evidence(user_id))
+
+    async def _export_evidence(self, user_id: int) -> bytes:
+        from exposurekit.service.accounts import consent
+        from exposurekit.service.findings import evidence
+
+        async with self._database.writing() as session:
+            try:
+                await consent.lock_user(session, user_id, changes=False)
+            except consent.NoSuchUser as error:
+                raise NotFound(str(error)) from None
+            return (await evidence.export(session, user_id)).content
+
+    def evidence_key(self) -> bytes:
+        """Return the public key of the service, in PEM."""
+        return self._database.vault.public_key.pem
 
     def saved_state(self) -> dict[str, Any] | None:
         """Return what another backend resumes from, beside the database file; None while the database is in use.

@@ -1,6 +1,7 @@
 """Start a demo, newly simulated or copied from the cache, and use it."""
 
 import atexit
+import os
 import tempfile
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
@@ -18,6 +19,7 @@ from exposurekit.history import History
 from exposurekit.sandbox.backend import DATABASE, Backend
 from exposurekit.sandbox.cache import CachedDemo, cache_for, today
 from exposurekit.sandbox.collector import DailyCollector, DailySource
+from exposurekit.system.atomic_files import write_output
 from exposurekit.text.html_cards import html_card
 
 if TYPE_CHECKING:  # these need the extra ``service``
@@ -139,6 +141,27 @@ class Demo:
         True
         """
         return self._backend.pending_events()
+
+    def export_evidence(self, user_id: int, path: str | os.PathLike[str]) -> None:
+        """Write a person's evidence to a bundle, as ``exposurekit evidence export`` does; without that of today.
+
+        Raises:
+            NotFound: The demo has no such user.
+            ConfigurationError: The file cannot be written.
+
+        >>> demo.export_evidence(1, "bundle.zip")
+        >>> ek.read_evidence("bundle.zip")["user_id"].unique().tolist()
+        [1]
+        """
+        write_output(Path(path), self._backend.export_evidence(user_id))
+
+    def evidence_key(self) -> bytes:
+        """Return the public key that verifies the demo's bundles, in PEM.
+
+        >>> demo.evidence_key()[:26]
+        b'-----BEGIN PUBLIC KEY-----'
+        """
+        return self._backend.evidence_key()
 
     def close(self) -> None:
         """Stop the service and delete its data. Calling it again does nothing."""

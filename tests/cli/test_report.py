@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 from support import controls as kit
+from support.evidence_bundles import Installation
 from support.histories import Clock, seen_through
 from support.shell import Shell, connection, error_of
 
@@ -42,6 +43,20 @@ def test_a_report_is_written_and_its_finding_printed(shell, tmp_path, words, tit
     page = (tmp_path / "page.html").read_text()
     assert f"<title>{title}" in page
     assert "connect-src" in page
+
+
+def test_a_report_has_the_evidence_of_a_bundle(shell, tmp_path):
+    home = Installation(b"h" * 32, pairs=1)
+    (tmp_path / "bundle.zip").write_bytes(home.bundles()[2])
+    (tmp_path / "key.pem").write_bytes(home.vault.public_key.pem)
+    words = ("report", "--user", "2", "--evidence", "bundle.zip", "--evidence-key", "key.pem")
+    run = shell.here(*words, "--out", "page.html")
+    assert run.returncode == 0, run.stderr
+    assert "verified with the service" in (tmp_path / "page.html").read_text()
+    (tmp_path / "bundle.zip").write_bytes(b"none")
+    run = shell.here(*words, "--out", "other.html")
+    assert (run.returncode, error_of(run)[:32]) == (1, "Error: the file is not a bundle,")
+    assert not (tmp_path / "other.html").exists()
 
 
 def connect(shell, exposure):
