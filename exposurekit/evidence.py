@@ -71,8 +71,8 @@ def with_evidence(records: pd.DataFrame, evidence: pd.DataFrame) -> pd.DataFrame
         evidence: A table of `read_evidence`, or several of them, concatenated.
 
     Returns:
-        The same rows with ``evidence_before`` and ``evidence_after`` (UTC): the last removal, and the last time before it
-        that the listing was found. Missing for other statuses, and where there is no evidence.
+        The same rows with ``evidence_before`` and ``evidence_after`` (UTC): when the listing was found, and when its
+        removal was verified. Missing for other statuses, and where there is no evidence of the last removal.
 
     Raises:
         MissingColumns: A table lacks a column.
@@ -85,11 +85,12 @@ def with_evidence(records: pd.DataFrame, evidence: pd.DataFrame) -> pd.DataFrame
     keys = ["user_id", "record_id"]
     MissingColumns.check("evidence", records.columns, [*keys, "status"])
     MissingColumns.check("evidence", evidence.columns, [*keys, "kind", "observed_at"])
-    latest = evidence[evidence["kind"] == AFTER].groupby(keys)["observed_at"].max().rename("evidence_after")
-    paired = evidence[evidence["kind"] == BEFORE].merge(latest.reset_index(), on=keys)
-    earlier = paired[paired["observed_at"] <= paired["evidence_after"]]
-    first = earlier.groupby(keys)["observed_at"].max().rename("evidence_before")
-    times = pd.concat([first, latest], axis="columns")
+    before, after = (
+        evidence[evidence["kind"] == kind].groupby(keys)["observed_at"].max() for kind in (BEFORE, AFTER)
+    )
+    times = pd.DataFrame({"evidence_before": before, "evidence_after": after})
+    # Listed again, and removed again since the bundle was written: its last removal has no evidence here.
+    times = times[~(times["evidence_before"] > times["evidence_after"])]
     joined = records.join(times, on=keys)
     is_removed = (records["status"].astype("str") == REMOVED).to_numpy("bool")
     return joined.assign(**{name: joined[name].where(is_removed) for name in times.columns})

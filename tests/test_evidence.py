@@ -54,8 +54,9 @@ def test_nothing_is_read_from_a_changed_bundle(file):
 def test_each_removed_record_has_its_last_pair():
     days = [pd.Timestamp(f"2026-11-0{day}", tz="UTC") for day in range(1, 7)]
     rows = [
-        *((1, "before", 0), (1, "after", 1), (1, "before", 2), (1, "after", 3), (1, "before", 4)),
-        *((2, "before", 0), (3, "after", 5), (4, "before", 0), (4, "after", 1)),
+        *((1, "before", 0), (1, "after", 1), (1, "before", 2), (1, "after", 3)),
+        *((2, "before", 0), (2, "after", 1), (2, "before", 2)),  # the last removal is not in the bundle
+        *((3, "after", 5), (4, "before", 0), (4, "after", 1)),
     ]
     evidence = pd.DataFrame(
         [{"user_id": 7, "record_id": one, "kind": kind, "observed_at": days[day]} for one, kind, day in rows]
