@@ -24,7 +24,7 @@ from support.services import LISTING, SITE, START, opened, url_of
 from exposurekit.errors import ConfigurationError
 from exposurekit.service.accounts import consent, integrators, users
 from exposurekit.service.clock import FrozenClock
-from exposurekit.service.findings import candidates, findings
+from exposurekit.service.findings import candidates, evidence, findings
 from exposurekit.service.storage import leases, migrations, tables
 from exposurekit.service.storage.database import Database
 from exposurekit.service.storage.encryption import Vault
@@ -254,6 +254,10 @@ def check_service(url):
         assert await consent.may_scan(work, 7)
         assert await findings.discover_record(work, 7, LISTING, SITE) == 5
         assert len(await findings.list_alerts(work, 7)) == 1
+        scan = evidence.Scan("0" * 16, SITE.name, "scan", START)
+        await evidence.append(work, 7, 5, evidence.after(LISTING, [], scan))
+        work.clock.advance(timedelta(days=1))
+        assert (await evidence.export(work, 7)).after == 1
         assert (await findings.list_links(work, 7))[0]["title"] == "Members"
 
     open_it(url, check)
