@@ -245,7 +245,7 @@ def users_opt_outs(
     """List the opt-outs to send in a browser: what to open and to type.
 
     For one person or everyone, on sites whose removal.method is assisted. Those that clear most listings per minute come
-    first, those that failed before later. Report each with users sent or users failed. The output contains personal data.
+    first, those that failed before later, and those of a site that removes nothing last. Report each with users sent or users failed. The output contains personal data.
 
     Example: exposurekit users opt-outs --sites ./sites --mail mail.yaml
     """
@@ -275,9 +275,10 @@ def _print_opt_out(opt_out: Any) -> None:
         f"{opt_out.id}  {plain(opt_out.site)}: person {opt_out.user_id}, listings {opt_out.listings}{also}, "
         f"about {opt_out.minutes:g} minutes"
     )
-    for reason in (opt_out.reason, *(f"{plain(name)} is not on file" for name in opt_out.missing)):
-        if reason:
-            click.echo(f"    But: {reason}")
+    reasons = [opt_out.reason] if opt_out.reason else []
+    reasons += ["the site has removed nothing so far"] if opt_out.unresponsive else []
+    for reason in (*reasons, *(f"{plain(name)} is not on file" for name in opt_out.missing)):
+        click.echo(f"    But: {reason}")
     click.echo(f"    Listing: {plain(opt_out.listing)}")
     click.echo(f"    Open: {plain(opt_out.url)}")
     for label, value in opt_out.values.items():

@@ -28,7 +28,7 @@ from exposurekit.service.storage.database import Session
 MINUTES_A_DAY = 60.0
 PAGE_MINUTES, CANDIDATE_MINUTES, MEND_MINUTES = 0.4, 0.3, 8.0
 SEARCH_AGAIN = timedelta(days=45)  # a search that verifies nothing
-FAILURES_MAX = 2  # after so many failures they give an opt-out up
+FAILURES_MAX = 2  # after so many failures, or one at a site that removes nothing, they give an opt-out up
 _PAGES_MAX = 20
 _ROWS_MAX = 5_000
 
@@ -116,8 +116,9 @@ class Volunteer:
                 session, self._backend.definitions, mail=self._backend.mail, limit=_ROWS_MAX
             )
         )
-        self.unsuccessful |= {one.id for one in queue.opt_outs if one.failures >= FAILURES_MAX}
-        return [one for one in queue.opt_outs if one.failures < FAILURES_MAX and not one.missing]
+        in_vain = {one.id for one in queue.opt_outs if one.failures + one.unresponsive >= FAILURES_MAX}
+        self.unsuccessful |= in_vain
+        return [one for one in queue.opt_outs if one.id not in in_vain and not one.missing]
 
     def _send(self, opt_out: AssistedOptOut) -> None:
         """Fill in the form, type what the picture says, send it, and report what the site answered."""

@@ -137,6 +137,7 @@ class GuardedSite(WorldSite):
                 }
             },
             "removal": self._removal(form_url),
+            "verification": {"every_days": 3 if self.walled else 1},  # each costs a person a page
         }
 
     def _removal(self, form_url: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Row, bindparam, select
+from sqlalchemy import Row, bindparam, func, select
 
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
 from exposurekit.errors import InvalidArgument
@@ -34,6 +34,7 @@ _REASONS: Mapping[str, str] = {
     Event.OPT_OUT_UNANSWERED: "it could not be sent",
     Event.OPT_OUT_UNCONFIRMED: "the site sent no message in time",
 }
+UNRESPONSIVE = 3  # so many listings not removed in time, and none removed: a request is probably in vain
 _LISTED = select(records).where(records.c.status != REMOVED).order_by(records.c.id)
 _RECORD = select(records).where(records.c.id == bindparam("record_id"))
 
@@ -49,6 +50,7 @@ class AssistedOptOut:
     One request also removes the person's listings on ``also_removes``. ``minutes`` is what it takes, as the definition
     says. ``missing`` are the user fields that the site requires and that are not on file: it cannot be sent without them.
     ``failures`` counts the requests in vain since the listing appeared, and ``reason`` says why the last one was.
+    ``unresponsive``: the site has removed nobody's listing so far, though `UNRESPONSIVE` were to be gone by now.
     """
 
     id: int
@@ -64,6 +66,7 @@ class AssistedOptOut:
     missing: tuple[str, ...]
     failures: int
     reason: str | None
+    unresponsive: bool
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields for JSON."""
@@ -87,11 +90,12 @@ class _Request:
     minutes: float
     failures: int
     reason: str | None
+    unresponsive: bool
 
     @property
-    def order(self) -> tuple[int, float, int]:
-        """What failed before comes later; then most listings per minute first."""
-        return self.failures, -len(self.removes) / self.minutes, self.record.id
+    def order(self) -> tuple[bool, int, float, int]:
+        """What is in vain, or failed before, comes later; then most listings per minute first."""
+        return self.unresponsive, self.failures, -len(self.removes) / self.minutes, self.record.id
 
 
 async def queue(
@@ -102,7 +106,7 @@ async def queue(
     user_id: int | None = None,
     limit: int,
 ) -> Queue:
-    """Return the forms to send: those that clear most listings per minute first, failed ones later.
+    """Return the forms to send: those that clear most listings per minute first, failed and unresponsive ones later.
 
     A listing is in one of them at most, and in none while a request that removes it is on its way. Forms for which
     something is not on file come last. The values are personal data.
@@ -113,11 +117,11 @@ async def queue(
         if row.user_id in people and row.site in definitions:
             listed[row.user_id].append(row)
     confirmations = await mail_requests.open_confirmations(session)
-    failures = await _failures(session)
+    history = _History(await _failures(session), await _unresponsive(session))
     requests: list[_Request] = []
     unprepared = 0
     for rows in listed.values():
-        own, waiting = _plan(rows, definitions, confirmations, failures, mail)
+        own, waiting = _plan(rows, definitions, confirmations, history, mail)
         requests += own
         unprepared += waiting
     opt_outs: list[AssistedOptOut] = []
@@ -208,11 +212,29 @@ async def _failures(session: Session) -> dict[int, list[str]]:
     return reasons
 
 
+async def _unresponsive(session: Session) -> frozenset[str]:
+    """Return the sites that removed nothing, though several listings were to be gone by now."""
+    kind, n = alerts.c.kind == Event.OPT_OUT_IGNORED, func.count(records.c.id.distinct())
+    ignoring = select(records.c.site).join(alerts).where(kind).group_by(records.c.site)
+    ignoring = ignoring.having(n >= UNRESPONSIVE)
+    removing = select(records.c.site).where(records.c.status == REMOVED).distinct()
+    removed_from = {row.site for row in await session.all(removing)}
+    return frozenset(row.site for row in await session.all(ignoring)) - removed_from
+
+
+@dataclass(frozen=True, slots=True)
+class _History:
+    """What came of earlier requests: the reasons of those in vain by record, and the sites that removed nothing."""
+
+    failures: Mapping[int, Sequence[str]]
+    unresponsive: frozenset[str]
+
+
 def _plan(
     rows: Sequence[Row[Any]],
     definitions: Mapping[str, Definition],
     confirmations: Mapping[int, MailRequest],
-    failures: Mapping[int, Sequence[str]],
+    history: _History,
     mail: MailSettings | None,
 ) -> tuple[list[_Request], int]:
     """Return the requests that remove a person's listings, and how many listings wait until theirs can be sent.
@@ -237,8 +259,15 @@ def _plan(
     def request(lead: Row[Any]) -> _Request:
         site = definitions[lead.site]
         removes = tuple(row for row in left.values() if row.id == lead.id or site.clears(row.site))
-        reasons = max((failures.get(row.id, ()) for row in removes), key=len, default=())
-        return _Request(lead, removes, site.removal.minutes, len(reasons), reasons[-1] if reasons else None)
+        reasons = max((history.failures.get(row.id, ()) for row in removes), key=len, default=())
+        return _Request(
+            record=lead,
+            removes=removes,
+            minutes=site.removal.minutes,
+            failures=len(reasons),
+            reason=reasons[-1] if reasons else None,
+            unresponsive=lead.site in history.unresponsive,
+        )
 
     requests: list[_Request] = []
     while possible := [one for one in map(request, leads) if one.removes]:
@@ -278,4 +307,5 @@ async def _opt_out(
         missing=site.missing(subject),
         failures=request.failures,
         reason=request.reason,
+        unresponsive=request.unresponsive,
     )

@@ -172,6 +172,22 @@ def test_a_failed_opt_out_comes_after_the_others(house, open_sites):
     assert [one.reason for one in queued(house).opt_outs][-1] == "it could not be sent"
 
 
+def test_a_site_that_removes_nothing_comes_last(house, open_sites):
+    cards = {"Seekfolk": [Card(f"s{number}") for number in range(4)]}
+    open_sites(cards, Seekfolk=by_person(give_up_days=10, minutes=1), Nosyfolk=by_person())
+    house.scanned_juniper()
+    *ignored, _ = [one.id for one in queued(house).opt_outs if one.site == "Seekfolk"]
+    for number in ignored:
+        sent(house, number)
+    assert [one.unresponsive for one in queued(house).opt_outs] == [False, False]
+    house.advance(days=11.1)
+    assert [(one.site, one.unresponsive, one.failures) for one in queued(house).opt_outs] == [
+        ("Nosyfolk", False, 0),
+        ("Seekfolk", True, 0),
+        *[("Seekfolk", True, 1)] * 3,
+    ]
+
+
 def test_most_listings_per_minute_come_first(house, open_sites):
     """One request per person counts once, and a sister's listing is in the better request alone."""
     cards = {"Seekfolk": [Card("a"), Card("b"), Card("c")], "Nosyfolk": [Card("n")]}
