@@ -2,9 +2,11 @@
 
 from typing import Any, Protocol, runtime_checkable
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+_TEXT: Any = pd.StringDtype(na_value=np.nan)
 _NULLABLE = {pa.int64(): pd.Int64Dtype(), pa.uint64(): pd.UInt64Dtype(), pa.bool_(): pd.BooleanDtype()}
 
 
@@ -33,19 +35,23 @@ def from_arrow(table: ArrowTable, *, is_part: bool = False) -> pd.DataFrame:
     [9007199254790993, <NA>]
     """
     rows = table if isinstance(table, pa.Table) else pa.table(table)
-    frame = pd.DataFrame(dict(enumerate(series(values, is_part=is_part) for values in rows.columns)))
+    frame = pd.DataFrame(dict(enumerate(array_of(values, is_part=is_part) for values in rows.columns)))
     frame.columns = pd.Index(rows.column_names, dtype="str")
     return frame
 
 
-def series(values: pa.ChunkedArray, *, is_part: bool = False) -> Any:
-    """Convert one column, as `from_arrow` does."""
+def array_of(values: pa.ChunkedArray, *, is_part: bool = False) -> Any:
+    """Convert one column, as `from_arrow` does, to an array: a Series for each column would take most of the time."""
     kind = values.type
-    if (is_part or values.null_count) and (pa.types.is_integer(kind) or pa.types.is_boolean(kind)):
+    if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
+        if not (is_part or values.null_count):
+            return values.to_numpy()
         wide = kind if kind in _NULLABLE else pa.int64()
-        return values.cast(wide).to_pandas(types_mapper=_NULLABLE.get)
+        return values.cast(wide).to_pandas(types_mapper=_NULLABLE.get).array
     if pa.types.is_nested(kind) and not pa.types.is_union(kind):
-        return pd.Series(pd.arrays.ArrowExtensionArray(values))
+        return pd.arrays.ArrowExtensionArray(values)
     if pa.types.is_string(kind):
-        return values.to_pandas().astype("str")
-    return values.to_pandas()
+        return _TEXT.__from_arrow__(values)
+    if pa.types.is_timestamp(kind) and kind.tz == "UTC":
+        return pd.DatetimeTZDtype(kind.unit, "UTC").__from_arrow__(values)
+    return values.to_pandas().array

@@ -242,7 +242,7 @@ def frame(
     """
     declared = [column for column in (*TABLES[name], *beside) if only is None or column.name in only]
     table = pa.concat_tables(batches) if batches else _schema(declared).empty_table()
-    columns = {column.name: _series(column, table[column.name]) for column in declared}
+    columns = {column.name: _array(column, table[column.name]) for column in declared}
     return pd.DataFrame(columns, copy=False)
 
 
@@ -250,17 +250,16 @@ def _schema(columns: Iterable[Column]) -> pa.Schema:
     return pa.schema([(column.name, column.kind.arrow) for column in columns])
 
 
-def _series(column: Column, values: pa.ChunkedArray) -> "pd.Series[Any]":
+def _array(column: Column, values: pa.ChunkedArray) -> Any:
     kind = column.kind
     if kind is CATEGORY:
-        return pd.Series(_categories(values), copy=True)
+        return _categories(values).copy()
     if kind is SECONDS:
         values = values.cast(pa.timestamp("s", "UTC")).cast(UTC)
-    from_arrow = getattr(kind.dtype, "__from_arrow__", None)
-    array = from_arrow(values) if from_arrow else values.to_numpy()
-    # Arrow's numbers are read-only, so they are copied; texts and lists are not.
-    series: pd.Series[Any] = pd.Series(array, dtype=kind.dtype, copy=True)
-    return series
+    # Arrow's numbers are read-only, so they are copied; a copy of texts and lists shares their bytes.
+    if (from_arrow := getattr(kind.dtype, "__from_arrow__", None)) is not None:
+        return from_arrow(values).copy()
+    return np.array(values.to_numpy(), dtype=kind.dtype)
 
 
 def _categories(values: pa.ChunkedArray) -> pd.Categorical:

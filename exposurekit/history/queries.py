@@ -131,8 +131,7 @@ class HistoryQueries:
         InvalidArgument.check("kind", kind, KINDS)
         reader, latest = self.reader, self.reader.latest()
         after, until = reader.span(a, b, latest)
-        parameters = {"kind": kind, "after": after, "until": until, "upto": latest.upto}
-        changes = analysis.diff(from_arrow(reader.query(sql.DIFF, ("changes",), parameters)))
+        changes = self._changes(kind, after, until, latest.upto)
         before = self._by_site(kind, after, latest.upto)
         moves = reader.transitions(kind, (), "", latest.upto, after=after, until=until)
         why = analysis.changes(
@@ -142,6 +141,10 @@ class HistoryQueries:
         by_site = analysis.diff_by_site(changes, before)
         is_first = not before[["total", analysis.VANISHED, analysis.UNKNOWN]].to_numpy().any()
         return Diff(changes, counts, by_site, why, after, until, is_first=is_first)
+
+    def _changes(self, kind: str, after: datetime, until: datetime, upto: int) -> pd.DataFrame:
+        parameters = {"kind": kind, "after": after, "until": until, "upto": upto}
+        return analysis.diff(from_arrow(self.reader.query(sql.DIFF, ("changes",), parameters)))
 
     def time_to_removal(
         self, by: str | None = "site", *, as_of: When = None, left_censored: bool = False
@@ -330,12 +333,10 @@ class HistoryQueries:
         >>> history.score_changes(history.runs()["finished_at"].iloc[0]).columns.tolist()
         ['cause', 'points', 'score']
         """
-        records, links = (self.diff(a, b, kind=kind).changes for kind in ("record", "link"))
-        latest = self.reader.latest()
-        after = self.reader.instant(a, latest)
-        moves = (
-            self.reader.transitions(kind, (), "", latest.upto, until=after) for kind in ("record", "link")
-        )
+        kinds, latest = ("record", "link"), self.reader.latest()
+        after, until = self.reader.span(a, b, latest)
+        records, links = (self._changes(kind, after, until, latest.upto) for kind in kinds)
+        moves = (self.reader.transitions(kind, (), "", latest.upto, until=after) for kind in kinds)
         before = total_score(*moves, weights=weights)
         return analysis.score_changes(records, links, score_before=before, weights=weights)
 

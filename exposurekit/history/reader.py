@@ -15,7 +15,7 @@ from exposurekit import frames
 from exposurekit.analysis import LISTED, tasks
 from exposurekit.analysis.selection import UserIds, user_ids
 from exposurekit.errors import EmptyHistory, InvalidArgument, NotFound
-from exposurekit.frames.arrow import from_arrow, series
+from exposurekit.frames.arrow import array_of, from_arrow
 from exposurekit.history import ingest, sql
 from exposurekit.history.engines.duckdb import CorruptHistory, Engine, StaleSnapshot
 from exposurekit.history.ingest import Run, run_from_row
@@ -338,7 +338,7 @@ class HistoryReader:
         table = frames.frame(content, [rows])
         table[status_column] = _statuses(rows)
         for name in _OBSERVATION_COLUMNS:
-            table[name] = series(rows[name]).array
+            table[name] = array_of(rows[name])
         order = np.lexsort([rows[name].to_numpy() for name in reversed(sql.ITEM_ORDER)])
         return table.take(order).reset_index(drop=True)
 

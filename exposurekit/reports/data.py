@@ -318,7 +318,7 @@ class ReportSource:
         if self.user is not None:  # raises NotFound for an unknown id
             self.table("status_over_time") if history else self._exposure.users(self.user)
         tables = {name: self.table(name) for name in names}
-        runs = None if history is None else history.runs()
+        runs = None if history is None else self._runs
         return ReportData(
             tables,
             user=self.user,
@@ -372,7 +372,7 @@ class ReportSource:
         if self.history is None:
             return None
         forecast = self.history.forecast([AHEAD_DAYS])
-        observed_days = (self._as_of - _first_observation(self.history.runs())).days
+        observed_days = (self._as_of - _first_observation(self._runs)).days
         days = observed_days // MIN_RATIO
         if forecast["open"].notna().all() or observed_days < NEARER_HISTORY_DAYS or days >= AHEAD_DAYS:
             return forecast
@@ -386,15 +386,20 @@ class ReportSource:
         if self.history is None or start is None or start != self._as_of.date() - timedelta(days=WEEK_DAYS):
             return None
         before = start - timedelta(days=WEEK_DAYS)
-        if before not in {*_observations(self.history.runs()).dt.date}:
+        if before not in {*_observations(self._runs).dt.date}:
             return None
         return self.history.diff(before, start).why
+
+    @cached_property
+    def _runs(self) -> pd.DataFrame:
+        assert self.history is not None  # noqa: S101  an exposure has none
+        return self.history.runs()
 
     @cached_property
     def _week_start(self) -> date | None:
         if self.history is None:
             return None
-        runs = self.history.runs()
+        runs = self._runs
         last = runs["finished_at"].max().date()
         days = [day for day in _observations(runs).dt.date if day < last]
         return max(
@@ -406,7 +411,7 @@ class ReportSource:
         """The instant of the newest data."""
         if self.history is None:
             return self._exposure.as_of
-        last: pd.Timestamp = self.history.runs()["finished_at"].max()
+        last: pd.Timestamp = self._runs["finished_at"].max()
         return last.to_pydatetime()
 
     @cached_property

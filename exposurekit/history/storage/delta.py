@@ -29,6 +29,7 @@ from exposurekit.history.storage.schema import ANNOTATION_TABLES, SHARED, TABLES
 # A writer buffers one row group per bucket: small ones, so that it never buffers a whole run.
 _WRITER = WriterProperties(compression="ZSTD", compression_level=3, max_row_group_size=8_192)
 _COMPACTOR = WriterProperties(compression="ZSTD", compression_level=3, max_row_group_size=131_072)
+_LOG_FILE = "_delta_log/{:020}.json"
 MAX_TRIES = 5
 SHARED_ROWS, SHARED_BYTES = 20_000, 16 << 20  # small writes share files until a table has so much of them
 _WRITES_A_TABLE = 8  # a whole small table counts as so many of them
@@ -67,7 +68,8 @@ class Store(Location):
         with self._reading:
             try:
                 if name in self._opened:
-                    if self._fresh is None or name not in self._fresh:
+                    is_fresh = self._fresh is not None and name in self._fresh
+                    if not is_fresh and not self._is_newest(name):
                         self._opened[name].update_incremental()
                 else:
                     self._opened[name] = DeltaTable(self._uri(name), storage_options=self._options)
@@ -78,6 +80,16 @@ class Store(Location):
             if self._fresh is not None and name not in ANNOTATION_TABLES:
                 self._fresh.add(name)
             return self._opened[name]
+
+    def _is_newest(self, name: str) -> bool:
+        """Return whether the log has the version that was read and none after it: a hundredth of what it takes to read it."""
+        if not self.is_local:
+            return False
+        version = self._opened[name].version()
+        is_there, has_next = (
+            Path(self._uri(name), _LOG_FILE.format(n)).exists() for n in (version, version + 1)
+        )
+        return is_there and not has_next
 
     def snapshot(self, *names: str) -> dict[str, Files]:
         """Return the files of some tables, each at one version."""
