@@ -82,8 +82,8 @@ class WeeklyReports:
                         f"its directory has a {name} of something else: choose another directory"
                     )
             _check_index(store)
+            store.make_directory(store.root)  # first: without it, there is no need to load everyone
             result = report(self.history, exposure=self.load(), share_safe=not rule.personal)
-            store.make_directory(store.root)
             store.write(store.path(name), html.page(result, rule_key=rule_key).encode())
             _delete_old(store, rule, rule_key)
             store.write(store.path(INDEX), html.index_page(_entries(store)).encode())
