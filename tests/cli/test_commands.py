@@ -297,6 +297,20 @@ def test_ctrl_c_at_the_end_retains_the_exit_code():
     assert (run.returncode, run.stderr) == (3, "")
 
 
+FROZEN = (
+    "import atexit, gc\n"
+    "from exposurekit.cli import main, run\n"
+    "atexit.register(lambda: print(gc.get_freeze_count() > 10_000))\n"
+    "main.run = lambda words: 0\n"
+    "run()\n"
+)
+
+
+def test_a_command_ends_without_a_search_for_garbage():
+    run = subprocess.run([sys.executable, "-c", FROZEN], capture_output=True, text=True, check=False)
+    assert (run.stdout, run.stderr) == ("True\n", "")
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
 @pytest.mark.parametrize("words", [["--help"], ["completion", "bash"]], ids=" ".join)
 def test_a_full_output_is_a_one_line_error(shell, words):
