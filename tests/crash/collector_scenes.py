@@ -155,7 +155,7 @@ class Scene:
 _ALWAYS = Schedule(checkpoint_share=0, checkpoint_rows=0, vacuum_every=1, max_files=1, files_per_bucket=0)
 SCENES = (
     Scene("many changes", Canned(_BUSY, frozenset({4})), first_step="", settings={"users_per_part": 4}),
-    Scene("maintenance is due", Canned(_QUIET), copies_deletions=True, settings={"schedule": _ALWAYS}),
+    Scene("maintenance is due", Canned(_QUIET), first_step="vacuum", settings={"schedule": _ALWAYS}),
     Scene("unnamed run", Canned(_QUIET), run=None, copies_deletions=True),
     Scene("deliveries", deliveries=DELIVERIES, first_step=""),
 )

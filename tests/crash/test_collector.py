@@ -92,9 +92,10 @@ def test_after_a_kill_at_any_step_the_next_run_continues(base, killed, tmp_path,
     for path, steps in killed[scene.name].items():
         history = shutil.copytree(path, tmp_path / path.name)
         scene.act(history)
-        problems = damaged_tables(history)
+        store = Store(history)
+        problems = damaged_tables(store)
         # What follows depends on the rows, on which work is done, and on what is staged: it is run once for each.
-        state = everything_stored(history)
+        state = everything_stored(store)
         if state not in continued:
             scene.collect_next(history)
             rows = stored_rows(history, scene)
@@ -115,20 +116,22 @@ def test_after_a_kill_the_last_whole_run_is_read(base, after, killed):
     assert wrong == []
 
 
-def counted_rows(path, name, left_out=()):
-    rows = Store(path).rows(name).to_pylist()
+def counted_rows(store, name, left_out=()):
+    rows = store.rows(name).to_pylist()
     return Counter(str({column: row[column] for column in row if column not in left_out}) for row in rows)
 
 
 def stored_rows(path, scene):
+    store = Store(path)
     if scene.run is None:
-        return {name: counted_rows(path, name, ["seq"]) for name in COMPARED_UNNAMED}
-    return {name: counted_rows(path, name) for name in COMPARED}
+        return {name: counted_rows(store, name, ["seq"]) for name in COMPARED_UNNAMED}
+    return {name: counted_rows(store, name) for name in COMPARED}
 
 
-def everything_stored(path):
+def everything_stored(store):
     """All rows, the numbers of work done, and the files beside the tables, as a text."""
-    tables = [(name, sorted(counted_rows(path, name).items())) for name in TABLES]
+    tables = [(name, sorted(counted_rows(store, name).items())) for name in TABLES]
+    path = Path(store.root)
     work = {
         (log.parent.parent.name, entry["txn"]["appId"], entry["txn"]["version"])
         for log in path.glob("*/_delta_log/*.json")
@@ -144,8 +147,7 @@ def everything_stored(path):
     return re.sub(r"\d{8}T\d{6}-[0-9a-f]{8}", "unnamed", repr((tables, sorted(work), sorted(beside))))
 
 
-def damaged_tables(path):
-    store = Store(path)
+def damaged_tables(store):
     return [f"damaged: {name}" for name in TABLES if store.damaged_files(name)]
 
 
