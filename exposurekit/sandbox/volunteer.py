@@ -28,7 +28,7 @@ from exposurekit.service.storage.database import Session
 MINUTES_A_DAY = 60.0
 PAGE_MINUTES, CANDIDATE_MINUTES, MEND_MINUTES = 0.4, 0.3, 8.0
 SEARCH_AGAIN = timedelta(days=45)  # a search that verifies nothing
-FAILURES_MAX = 2  # after so many failures, or one at a site that removes nothing, they give an opt-out up
+FAILURES_MAX = 2  # after so many failures they give an opt-out up
 _PAGES_MAX = 20
 _ROWS_MAX = 5_000
 
@@ -116,7 +116,7 @@ class Volunteer:
                 session, self._backend.definitions, mail=self._backend.mail, limit=_ROWS_MAX
             )
         )
-        in_vain = {one.id for one in queue.opt_outs if one.failures + one.unresponsive >= FAILURES_MAX}
+        in_vain = {one.id for one in queue.opt_outs if _is_in_vain(one)}
         self.unsuccessful |= in_vain
         return [one for one in queue.opt_outs if one.id not in in_vain and not one.missing]
 
@@ -198,6 +198,12 @@ class Volunteer:
             return connection.getresponse().read().decode()
         finally:
             connection.close()
+
+
+def _is_in_vain(opt_out: AssistedOptOut) -> bool:
+    """Return whether they give an opt-out up: the same form would be refused again."""
+    is_final = opt_out.unresponsive or opt_out.reason == assisted.REFUSED
+    return opt_out.failures >= (1 if is_final else FAILURES_MAX)
 
 
 def _is_worth_it(entry: QueueEntry, now: datetime) -> bool:

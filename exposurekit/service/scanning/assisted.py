@@ -28,8 +28,9 @@ from exposurekit.service.sites.definition import Definition
 from exposurekit.service.storage.database import DAMAGED, Session
 from exposurekit.service.storage.tables import alerts, records
 
+REFUSED = "the site refused it"
 _REASONS: Mapping[str, str] = {
-    Event.OPT_OUT_REFUSED: "the site refused it",
+    Event.OPT_OUT_REFUSED: REFUSED,
     Event.OPT_OUT_IGNORED: "the site did not remove the listing in time",
     Event.OPT_OUT_UNANSWERED: "it could not be sent",
     Event.OPT_OUT_UNCONFIRMED: "the site sent no message in time",
