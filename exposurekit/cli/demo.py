@@ -95,8 +95,9 @@ def demo(
     check_writable(out)
     _check_history(history)
     if days >= LONG_DAYS:
+        minutes, less = (days * 2 / 60, ", less with a cache") if web == "open" else (days * 5 / 60, "")
         click.echo(
-            f"Simulating {days} days for {people} people: up to {days * 2 / 60:.0f} minutes, less with a cache.",
+            f"Simulating {days} days for {people} people: up to {minutes:.0f} minutes{less}.",
             err=True,
         )
     with (

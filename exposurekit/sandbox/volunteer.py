@@ -47,6 +47,7 @@ class Volunteer:
             raise ValueError("an open web needs no volunteer")
         self._backend, self._world, self._guards = backend, world, world.guards
         self._minutes_a_day, self._left = minutes_a_day, 0.0
+        self._works_again_at = backend.now()
         self._to_mend: set[str] = set()
         self.minutes: dict[str, float] = defaultdict(float)
         self.pages = 0
@@ -54,7 +55,10 @@ class Volunteer:
         self.unsuccessful: set[int] = set()
 
     def work(self) -> None:
-        """Work for a day: first what earlier days left, then opt-outs, then searches."""
+        """Work, at most once a day: first on what earlier days left, then on opt-outs, then on searches."""
+        if self._backend.now() < self._works_again_at:
+            return
+        self._works_again_at = self._backend.now() + timedelta(days=1)
         self._left = self._minutes_a_day
         self._mend()
         self._decide()
