@@ -152,6 +152,8 @@ def evidence_verify(*, file: Path, key_file: Path | None, as_json: bool) -> None
     signer = "your key" if verified.has_expected_key else f"the key {verified.key.fingerprint}"
     amounts = _amounts(kinds.count("before"), kinds.count("after"))
     click.echo(f"ok: person {verified.user_id}, {amounts}{days}; unchanged since signed with {signer}.")
+    if verified.clock_was_set_back:
+        click.echo("The service's clock was set back between these days, so some times are wrong.", err=True)
     if not verified.has_expected_key:
         click.echo("Whose key that is, the bundle cannot say: verify with --key.", err=True)
 
@@ -169,6 +171,7 @@ def _as_json(verified: "Bundle") -> dict[str, Any]:
         "user_id": verified.user_id,
         "key": verified.key.fingerprint,
         "has_expected_key": verified.has_expected_key,
+        "clock_was_set_back": verified.clock_was_set_back,
         "entries": [
             output.fields(one.content, "record_id", "site", "kind", "observed_at") | {"sha256": one.sha256}
             for one in verified.entries

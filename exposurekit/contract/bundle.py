@@ -159,6 +159,11 @@ class Bundle:
     key: PublicKey = field(repr=False)
     has_expected_key: bool
 
+    @property
+    def clock_was_set_back(self) -> bool:
+        """Whether the days of the roots go back, so that the service's clock was wrong on some of them."""
+        return any(after.day < before.day for before, after in pairwise(self.roots))
+
 
 def encode(value: Mapping[str, Any]) -> bytes:
     """Return the bytes of an entry or a manifest, the same for equal values.

@@ -42,6 +42,7 @@ def test_an_honest_bundle_verifies_with_and_without_the_key(bundles):
     assert [one.content.kind for one in verified.entries] == ["before", "after"] * 6
     assert [root.number for root in verified.roots] == [1, 2, 3, 4]
     assert not bundle.verify(bundles[1]).has_expected_key
+    assert not verified.clock_was_set_back
     assert "Quillfeather" not in repr(verified) + repr(verified.entries[0])
 
 

@@ -210,6 +210,7 @@ def test_a_clock_that_was_ahead_leaves_a_chain_that_verifies(desk, jane):
         desk.work(evidence.make_roots)
         record(desk, jane)
     assert len(entries(desk, jane)) == 3
+    assert bundle.verify(exported(desk, jane).content).clock_was_set_back
     days = [one.day for one in roots(desk)]
     assert len(days) == 3
     assert days[0] == days[2] < days[1]
