@@ -18,6 +18,7 @@ from typing import Any
 import httpx
 from sqlalchemy import create_engine
 from support import postgres
+from support.shell import eventually
 
 from exposurekit.service.accounts import integrators
 from exposurekit.service.accounts.integrators import Credentials
@@ -77,6 +78,10 @@ class Service:
 
     def get(self, user: dict[str, Any], path: str = "") -> Any:
         return json_body(self.call("GET", f"/users/{user['id']}{path}", user))
+
+    def becomes_unavailable(self) -> None:
+        """Wait until the service has noticed that its database is gone: reads check it a few times a second."""
+        eventually(lambda: self.http.get(f"{self.base_url}/health").status_code == 503)
 
     def work(self, function: Callable[[Session], Awaitable[Any]]) -> Any:
         """Run a function in one transaction, as a scan would."""

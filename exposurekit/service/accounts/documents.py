@@ -43,14 +43,16 @@ class Account:
     ciphertext: bytes = field(repr=False)
     is_scanning: bool
     identification_on_file: bool
+    version: int = -1  # counts changes of what the API shows; -1: not read
 
 
 async def get_user(session: Session, account: Account) -> bytes:
     """Return the response to Get user as JSON: from the document, or built from the rows."""
     user = None
     # Not read with the credentials: that would take longer for a user who exists.
-    if rows := await session.rows(_DOCUMENT, {"user_id": account.id}):
-        [user] = session.readable_json([(DOCUMENT, account.id, rows[0][0])])
+    for version, document_format, ciphertext in await session.rows(_DOCUMENT, {"user_id": account.id}):
+        if (version, document_format) == (account.version, FORMAT):
+            [user] = session.readable_json([(DOCUMENT, account.id, ciphertext)])
     if user is None:
         user = codec.encode(await _without_flags(session, account, with_removal_fields=True), "json")
     return b'{"user":%b,"is_scanning":%b,"identification_on_file":%b}}' % (
@@ -159,8 +161,8 @@ _is_document = and_(  # up to date
     _documents.version == _users.version,
     _documents.format == sql.literal_column(str(FORMAT)),
 )
-_DOCUMENT: sql.Select[Any] = sql.select(_documents.ciphertext).where(
-    _is_document, _users.id == bindparam("user_id")
+_DOCUMENT: sql.Select[Any] = sql.select(_documents.version, _documents.format, _documents.ciphertext).where(
+    _documents.id == bindparam("user_id")
 )
 _ROW = sql.select(_users.version, _users.secret_ciphertext, _users.ciphertext).where(
     _users.id == bindparam("user_id")

@@ -73,6 +73,7 @@ class _PrincipalRow(NamedTuple):
     ciphertext: bytes
     is_scanning: bool
     identification_on_file: bool
+    version: int
 
 
 _integrators, _users = tables.integrators.c, tables.users.c
@@ -81,7 +82,7 @@ _PRINCIPAL: Select[Any] = (
     select(
         *(_integrators.id, _integrators.name, _integrators.api_secret_digest),
         *(_users.id, _users.secret_ciphertext, _users.ciphertext),
-        *(_users.is_scanning, _users.identification_on_file),
+        *(_users.is_scanning, _users.identification_on_file, _users.version),
     )
     .select_from(tables.integrators.outerjoin(tables.users, _is_user))
     .where(_integrators.api_key_digest == bindparam("digest"))
@@ -124,8 +125,8 @@ def _account(session: Session, user_id: int, secret: str, row: _PrincipalRow) ->
     # A secret is digits, which JSON puts in quotes.
     if not _equal(stored.decode(), f'"{secret}"') or not exists:
         raise ApiError(401, users.UNKNOWN_USER)
-    flags = row.is_scanning, row.identification_on_file
-    return Account(user_id, secret, row.ciphertext, *flags)
+    state = row.is_scanning, row.identification_on_file, row.version
+    return Account(user_id, secret, row.ciphertext, *state)
 
 
 _decoys: WeakKeyDictionary[Vault, bytes] = WeakKeyDictionary()

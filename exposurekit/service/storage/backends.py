@@ -43,6 +43,7 @@ from exposurekit.system.atomic_files import file_id
 if TYPE_CHECKING:  # with it comes SQLAlchemy's object mapper, which takes a tenth of a second
     from sqlalchemy.ext.asyncio import AsyncConnection
 
+CHECK_EVERY_S = 0.2  # reads check as often that the file is in its place; to ask takes 16 us
 BUSY_TIMEOUT_S = 10  # for the lock in this process, and again for the file's lock
 UNSUPPORTED_URL = (
     "the database (--database, EXPOSUREKIT_DATABASE) must be sqlite:///FILE or "
@@ -126,6 +127,7 @@ class SQLite:
         self._path = url.database or ""
         self._busy_timeout_s = busy_timeout_s
         self._file_id: tuple[int, int] | None = None
+        self._check_at = 0.0  # the next check by a read
         self._engine = create_engine(
             url.set(drivername="sqlite+pysqlite"),
             hide_parameters=True,
@@ -154,7 +156,9 @@ class SQLite:
 
     def reading(self, wrap: Callable[[InlineConnection], T]) -> "_ReadConnection[T]":
         """Open a read-only connection that sees one snapshot of the database; yields what `wrap` makes of it."""
-        self._check_file()
+        if (now := time.monotonic()) >= self._check_at:
+            self._check_file()
+            self._check_at = now + CHECK_EVERY_S
         return _ReadConnection(self._readers, self._engine, wrap)
 
     @asynccontextmanager

@@ -356,6 +356,7 @@ def test_health_needs_no_key_and_asks_the_database(tmp_path):
         refused = service.http.post(address)
         assert (refused.status_code, refused.headers["allow"]) == (405, "GET, HEAD")
         (tmp_path / "service.db").rename(tmp_path / "elsewhere.db")
+        service.becomes_unavailable()
         assert service.http.get(address).status_code == 503
         (tmp_path / "elsewhere.db").rename(tmp_path / "service.db")
         assert service.http.get(address).status_code == 200

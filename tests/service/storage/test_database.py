@@ -279,6 +279,7 @@ def test_a_removed_or_replaced_file_is_not_written(on_sqlite, tmp_path, replaced
         if replaced:
             (tmp_path / "copy").write_bytes(content)  # first, so that it cannot get the same inode
             (tmp_path / "copy").rename(file)
+        service.becomes_unavailable()
         answers = (
             service.call("GET", "/users"),
             service.call("GET", f"/users/{created['id']}", created),
