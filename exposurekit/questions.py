@@ -89,6 +89,10 @@ _QUEUE_COLUMNS = (
     "reason",
 )
 _RELISTING_COLUMNS = ("user_id", "site", "removed_at", "listed_again_at", "gone_days", "episode", "status")
+_DECLARED_COLUMNS = (
+    *("site", "declared_days", "median_days", "median_low", "median_high", "n", "removed", "due", "overdue"),
+    *("q_value", "takes_longer"),
+)
 _DIFF_COLUMNS = ("changed_at", "what", "user_id", "site", "before", "after")
 _DIFF_OPTIONS = ("since", "until", "kind")
 
@@ -141,6 +145,13 @@ QUESTIONS = {
         ),
         Question("time_to_removal", "Time to removal", options=("as_of",), filters=("site",)),
         Question("survival", "Share still open after a number of days", options=("by", "as_of")),
+        Question(
+            "declared_vs_observed",
+            "Days to removal, declared and observed",
+            options=("as_of",),
+            filters=("site",),
+            columns=_DECLARED_COLUMNS,
+        ),
         Question(
             "relistings",
             "Relistings",

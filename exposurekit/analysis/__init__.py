@@ -11,13 +11,14 @@
     tasks             manual work, listing by listing         score             an exposure score per person
     definitions       what each figure means                  selection         rows of some sites or statuses
     grouping          group codes and counts                  removal_warnings  checks before a manual removal
-    plan              what to do by hand in half an hour
+    plan              what to do by hand in half an hour      declared_vs_observed  sites that take longer than they say
 """
 
 from exposurekit.analysis.blockers import best_next_fields, blockers, on_file
 from exposurekit.analysis.by_kind import NOT_STATED, by_kind, by_state
 from exposurekit.analysis.counts import by_site, by_user, counts, user_by_site
 from exposurekit.analysis.data_quality import coverage, precision, site_health
+from exposurekit.analysis.declared_vs_observed import declared_vs_observed
 from exposurekit.analysis.definitions import DEFINITIONS
 from exposurekit.analysis.diff import changes, diff, diff_by_site, diff_counts
 from exposurekit.analysis.forecast import forecast
@@ -59,6 +60,7 @@ __all__ = [
     "changes",
     "counts",
     "coverage",
+    "declared_vs_observed",
     "diff",
     "diff_by_site",
     "diff_counts",

@@ -55,6 +55,12 @@ DEFINITIONS: Mapping[str, str] = {
     "observed after the history began (Kaplan-Meier estimate; open listings are censored)",
     "first_removed": "listings that were already removed when they were first observed: they came and went between two runs",
     "median_days": "median time to removal in days: the age by which half of the listings were removed; missing if fewer were",
+    "declared_days": "days that the site or its owner declares to need for a removal",
+    "due": "requests that were observed for longer than the declared days and the days that verifying may take",
+    "overdue": "requests that were still pending after the declared days and the days that verifying a removal may take",
+    "takes_longer": "more than half of the requests are overdue: a sign test, corrected for looking at many sites "
+    "(false discovery rate of 5 %)",
+    "q_value": "the least false discovery rate at which the site counts as taking longer (Benjamini and Hochberg)",
     "open in 30 days": "expected number of open listings if current trends continue, with a 95 % interval",
     "never": "estimated share of listings that are not removed by the longest age observed (Kaplan-Meier); listings found "
     "recently count only up to today, so it may be 0 % while some are open",

@@ -5,7 +5,7 @@
     counts        listings by site, user and state          status_over_time   counts per period
     survival      time to removal, relistings               forecast           expected open listings, with interval
     data_quality  precision, coverage, site health          score              points per person
-    work_queue    blockers and manual work
+    work_queue    blockers and manual work                  declared_vs_observed  days that sites declare, and take
 
     theme         palette, labels and the `Chart` class     bars, heatmap      one row per group; people by columns
     area          areas and lines over time                 time_gaps          periods with and without observations
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from exposurekit.charts.bars import MAX_ROWS
 from exposurekit.charts.counts import by_kind, by_site, by_state, by_user, user_by_site
 from exposurekit.charts.data_quality import coverage, precision, site_health
+from exposurekit.charts.declared_vs_observed import declared_vs_observed
 from exposurekit.charts.score import score
 from exposurekit.charts.status_over_time import changes, forecast, score_changes, status_over_time
 from exposurekit.charts.survival import relistings, survival, time_to_removal
@@ -41,6 +42,7 @@ __all__ = [
     "by_user",
     "changes",
     "coverage",
+    "declared_vs_observed",
     "describe",
     "forecast",
     "precision",

@@ -57,22 +57,19 @@ def medians(table: pd.DataFrame, by: str | None, provenance: str) -> Chart:
     )
     names = [label_text(name) for name in row_labels(drawn, by)]
     group, groups = _GROUPS.get(by or "", ("group", "groups"))
-    most = _longest(drawn)
-    is_beyond = _is_beyond(drawn, most)
-    room = _BAND_ROOM if is_beyond.any() or drawn["median_days"].isna().any() else 1
-    axis = count_axis("median time to removal (days)", room * most) | {"tickvals": age_ticks(int(most))}
+    most = longest_days(drawn)
     shares = {"range": [-0.02, 1.45], "tickvals": [0, 0.5, 1], "tickformat": ".0%"}
     figure = row_chart(
-        [*_medians(drawn, names, most), *_shares(drawn, names)],
+        [*median_traces(drawn, names, most), *_shares(drawn, names)],
         [f"{name} (n = {n:,})" for name, n in zip(names, drawn["n"], strict=True)],
-        axis,
+        median_axis("median time to removal (days)", drawn, most),
         right=shares | {"title": {"text": _SHARE}},
         finding=_finding(table, groups),
         summary=_summary(drawn, by),
         rest=omitted(len(table) - MAX_ROWS, group, groups),
         provenance=provenance,
     )
-    return _with_band(figure, most) if is_beyond.any() else figure
+    return with_band(figure, drawn, most)
 
 
 def without_estimates(table: pd.DataFrame) -> pd.DataFrame:
@@ -88,8 +85,16 @@ def _is_beyond(table: pd.DataFrame, most: float) -> "pd.Series[bool]":
     return table["never"].notna() & (high > most)
 
 
-def _with_band(figure: Chart, most: float) -> Chart:
-    """Add a band right of the axis' end, and its label in half a row above the rows."""
+def median_axis(title: str, table: pd.DataFrame, most: float) -> dict[str, Any]:
+    """The axis of medians, with room for the band, or for the text behind missing ones."""
+    has_room = _is_beyond(table, most).any() or table["median_days"].isna().any()
+    return count_axis(title, (_BAND_ROOM if has_room else 1) * most) | {"tickvals": age_ticks(int(most))}
+
+
+def with_band(figure: Chart, table: pd.DataFrame, most: float) -> Chart:
+    """Add a band right of the axis' end, and its label in half a row above the rows, if an interval ends there."""
+    if not _is_beyond(table, most).any():
+        return figure
     begin, last = _BAND_AT * most, figure.layout.yaxis.range[0]
     figure.add_shape(
         type="rect", x0=begin, x1=3 * most, y0=-1, y1=last, fillcolor=_BAND_FILL, line_width=0, layer="below"
@@ -100,14 +105,14 @@ def _with_band(figure: Chart, most: float) -> Chart:
     return figure
 
 
-def _longest(table: pd.DataFrame) -> float:
+def longest_days(table: pd.DataFrame) -> float:
     """The last day of the axis; one long interval must not squeeze the medians."""
     middle = table["median_days"].max()
     most = table[["median_days", "median_high", "followed_days"]].max().max()
     return 0 if pd.isna(most) else float(most if pd.isna(middle) else min(most, _CUT_AT * middle))
 
 
-def _medians(table: pd.DataFrame, names: list[str], most: float) -> list[go.Scatter]:
+def median_traces(table: pd.DataFrame, names: list[str], most: float) -> list[go.Scatter]:
     """The medians with their intervals; an arrow in the band where an interval has no upper limit, or goes beyond it."""
     median, low, high = (
         table[name].astype("Float64").to_numpy("float64", na_value=np.nan).tolist()
@@ -123,7 +128,7 @@ def _medians(table: pd.DataFrame, names: list[str], most: float) -> list[go.Scat
         _no_median_reason(row) or (f"to {limit:,g}" if limit > most else "")
         for row, limit in zip(rows, high, strict=True)
     ]
-    hover = [f"{name}<br>{_median_text(row, label)}" for name, row in zip(names, rows, strict=True)]
+    hover = [f"{name}<br>{median_text(row, label)}" for name, row in zip(names, rows, strict=True)]
     return [
         whiskers(whisker_low, whisker_high, name=label),
         points(arrows, hover, symbol="triangle-right", colour=GREY, name="not reached, or beyond the axis"),
@@ -145,7 +150,8 @@ def _no_median_reason(row: dict[Any, Any]) -> str:
     return f"not reached in {pluralize(int(row['followed_days']), 'day')}"
 
 
-def _median_text(row: dict[Any, Any], label: str) -> str:
+def median_text(row: dict[Any, Any], label: str) -> str:
+    """The median with its interval, or why there is none."""
     if pd.isna(row["median_days"]):
         return f"median {_no_median_reason(row)}" if pd.notna(row["never"]) else _no_median_reason(row)
     band = format_interval(row["median_low"], row["median_high"], "{:,g}".format, label)
@@ -203,7 +209,7 @@ def _finding(table: pd.DataFrame, groups: str) -> str:
 def _summary(table: pd.DataFrame, by: str | None) -> str:
     rows, label = zip(row_labels(table, by), table.to_dict("records"), strict=True), interval_label(table)
     texts = [
-        f"{name}: {_median_text(row, label)}, {_share_text(row, label)}, n = {row['n']:,}"
+        f"{name}: {median_text(row, label)}, {_share_text(row, label)}, n = {row['n']:,}"
         for name, row in rows
     ]
     n = int(table["left_out"].sum())

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
+from numbers import Real
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -11,7 +12,7 @@ import pyarrow as pa
 from pydantic import BaseModel
 
 from exposurekit import frames
-from exposurekit.errors import InvalidArgument, NotFound
+from exposurekit.errors import InvalidArgument, MissingColumns, NotFound
 from exposurekit.frames.arrow import from_arrow
 from exposurekit.history import identity, sql
 from exposurekit.history.reader import HistoryReader
@@ -25,6 +26,7 @@ LABEL, TICK, NOTE = "label", "tick", "note"
 STEP = "step"  # the kind of a ticked step, beside the kinds of items
 LABELS = ("mine", "not mine", "unsure")
 TICKS = ("done", "unable", "open")
+DECLARED_DAYS_MAX = 3_650
 _MICROSECOND = timedelta(microseconds=1)
 _TICK_COLUMNS = {"value": "tick", "note": "tick_note", "marked_at": "ticked_at"}
 _LABEL_COLUMNS = {"value": "label", "note": "label_reason", "marked_at": "labelled_at"}
@@ -124,6 +126,38 @@ class Annotations:
             at = max([self._reader.clock(), *(time + _MICROSECOND for time in times)])
             rows = [{"renamed_at": at, "site": old, "name": new}]
             store.append("site_names", pa.Table.from_pylist(rows, TABLES["site_names"].schema))
+
+    def declare_days(self, days: Mapping[str, float | None] | pd.DataFrame, *, source: str = "") -> int:
+        """Note how many days a site, or its owner, declares to need for a removal; `declared_vs_observed` compares them.
+
+        Sites declare them in their terms, and their owners in registries of brokers. ``exposurekit sites list --json`` has
+        those in the definitions of your own service. The newest days of a site count.
+
+        Args:
+            days: The days by site, as `records` names it, or a table with the columns ``site`` and ``declared_days``. In a
+                mapping, None takes a site's days back; missing days in a table are skipped. Case does not matter.
+            source: Where they are declared.
+
+        Returns:
+            The number of sites.
+
+        Raises:
+            InvalidArgument: A name is blank, or days are not between 0 and 3,650.
+            MissingColumns: The table lacks a column.
+
+        >>> history.declare_days({"Seekfolk": 7, "Gatekeep": 30}, source="the sites' terms, March 2026")
+        2
+        """
+        declared = _declared(days)
+        store = self._reader.store
+        with resolve(), store.changing("declared_days"):
+            times = store.rows("declared_days")["declared_at"].to_pylist()
+            at = max([self._reader.clock(), *(time + _MICROSECOND for time in times)])
+            columns = {"declared_at": at, "source": _text(source, "source")}
+            rows = [columns | {"site": site, "days": days} for site, days in declared.items()]
+            if rows:
+                store.append("declared_days", pa.Table.from_pylist(rows, TABLES["declared_days"].schema))
+        return len(declared)
 
     def labels(self) -> pd.DataFrame:
         """List the newest label of each item: ``user_id``, ``site``, ``record_id``, ``reference_id``, ``value``, ``note``, ...
@@ -276,6 +310,27 @@ class Annotations:
         if any(key["kind"] != kind for key in keys):
             raise InvalidArgument(f"These rows are not {kind}s: pass rows of {kind}s()")
         return keys
+
+
+def _declared(days: Mapping[str, float | None] | pd.DataFrame) -> dict[str, float | None]:
+    """Check the days that sites declare; the last ones of a site count."""
+    if isinstance(days, pd.DataFrame):
+        MissingColumns.check("declare_days", days.columns, ("site", "declared_days"))
+        rows = days.dropna(subset=["site", "declared_days"])
+        days = dict(zip(rows["site"].tolist(), rows["declared_days"].tolist(), strict=True))
+    if not isinstance(days, Mapping):
+        raise InvalidArgument(
+            "Pass days by site, such as {'Seekfolk': 7}, or a table with site and declared_days"
+        )
+    declared: dict[str, float | None] = {}
+    for site, value in days.items():
+        if not _text(site, "site's name").strip():
+            raise InvalidArgument("A site's name must not be blank")
+        is_number = isinstance(value, Real) and not isinstance(value, bool)
+        if value is not None and not (is_number and 0 <= value <= DECLARED_DAYS_MAX):
+            raise InvalidArgument(f"Declared days are a number from 0 to {DECLARED_DAYS_MAX:,}, or None")
+        declared[site.strip()] = None if value is None else float(value)
+    return declared
 
 
 def rows_of(item: Rows) -> list[dict[str, Any]]:

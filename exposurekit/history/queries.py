@@ -10,6 +10,7 @@ import pandas as pd
 
 from exposurekit import analysis, frames
 from exposurekit.analysis import tasks
+from exposurekit.analysis.declared_vs_observed import ALLOWANCE_DAYS, FALSE_DISCOVERY_RATE
 from exposurekit.analysis.forecast import ARRIVALS_DAYS, HORIZONS
 from exposurekit.analysis.grouping import Ints
 from exposurekit.analysis.plan import PLAN_MINUTES
@@ -18,7 +19,7 @@ from exposurekit.analysis.score import total_score
 from exposurekit.analysis.selection import UserIds
 from exposurekit.analysis.status_over_time import Every
 from exposurekit.analysis.work_queue import stalled_sites
-from exposurekit.contract.types import STATUSES
+from exposurekit.contract.types import REMOVED, STATUSES
 from exposurekit.errors import InvalidArgument
 from exposurekit.frames.arrow import from_arrow
 from exposurekit.history import sql
@@ -226,6 +227,85 @@ class HistoryQueries:
         columns = [*filter(None, [by]), "days", "flow", "left_censored", "gap_days"]
         gaps = self._gap_days(rows.pop("entry_day").fillna(-1).to_numpy("int64"))
         return rows.assign(gap_days=gaps).groupby(columns, as_index=False)[["n"]].sum()
+
+    def removal_requests(self, as_of: When = None) -> pd.DataFrame:
+        """List the removal requests: when each was made, and when and how it ended, as intervals between two runs.
+
+        A request is a record that was pending removal, or that was removed between two runs.
+
+        Args:
+            as_of: An instant, or a day (until its end, UTC); None: now.
+
+        Returns:
+            One row per request: ``user_id``, ``key`` (of the record, int64), ``site``, ``requested_after`` and
+            ``requested_at`` (UTC: it was made between these two observations; ``requested_after`` is NaT if it may be
+            older than the first one), ``ended_after`` and ``ended_at`` (likewise, when it ended), ``end`` (``removed``, ``vanished``,
+            ``unknown``, or ``discovered``: it was refused or had no effect; missing: still pending), ``observed_until``
+            (start of the last complete load of its person; NaT: none).
+
+        Raises:
+            NotFound: Nothing was observed by then.
+
+        >>> history.removal_requests().columns.tolist()[:4]
+        ['user_id', 'key', 'site', 'requested_after']
+        """
+        reader, latest = self.reader, self.reader.latest()
+        at = reader.instant(as_of, latest)
+        parameters = {"kind": "record", "as_of": at, "upto": latest.upto}
+        rows = from_arrow(reader.query(sql.REMOVAL_REQUESTS, ("changes",), parameters))
+        is_at_once = (rows["status"] == REMOVED).to_numpy("bool")
+        # Who was not observed before may have been waiting already.
+        is_resumed = rows["prev_status"].isin((analysis.VANISHED, analysis.UNKNOWN)).to_numpy("bool")
+        people = reader.people().set_index("user_id")["last_complete_at"]
+        starts = reader.collection_runs()["started_at"]
+        last = starts[starts <= pd.Timestamp(at)].max()
+        return pd.DataFrame(
+            {
+                "user_id": rows["user_id"],
+                "key": rows["key"],
+                "site": rows["site"],
+                "requested_after": rows["not_before"].mask(is_resumed),
+                "requested_at": rows["seen_at"],
+                "ended_after": rows["next_after"].mask(is_at_once, rows["not_before"]),
+                "ended_at": rows["next_at"].mask(is_at_once, rows["seen_at"]),
+                "end": rows["next_status"].mask(is_at_once, REMOVED).astype("str"),
+                "observed_until": rows["user_id"].map(people).clip(upper=last),
+            }
+        )
+
+    def declared_vs_observed(
+        self,
+        as_of: When = None,
+        *,
+        allowance_days: float = ALLOWANCE_DAYS,
+        false_discovery_rate: float = FALSE_DISCOVERY_RATE,
+        level: float = 0.95,
+    ) -> pd.DataFrame:
+        """Compare the days to removal with those that sites declare: `analysis.declared_vs_observed`.
+
+        The declared days are those of `declare_days`.
+
+        Args:
+            as_of: An instant, or a day (until its end, UTC), by which requests were observed; None: now. Declared days are
+                the newest.
+            allowance_days: Days that the service may take to verify a removal.
+            false_discovery_rate: The expected share of the sites in ``takes_longer`` that in truth do not, at most.
+            level: Confidence level of the intervals.
+
+        Raises:
+            NotFound: Nothing was observed by then.
+            InvalidArgument: A number is out of range.
+
+        >>> history.declared_vs_observed().columns.tolist()[:2]
+        ['site', 'declared_days']
+        """
+        return analysis.declared_vs_observed(
+            self.removal_requests(as_of),
+            self.reader.declared_days(),
+            allowance_days=allowance_days,
+            false_discovery_rate=false_discovery_rate,
+            level=level,
+        )
 
     def relistings(self, as_of: When = None) -> pd.DataFrame:
         """List the records that were listed again after they were removed, or had vanished.

@@ -148,6 +148,17 @@ class HistoryReader:
         columns = {"site": pa.array(names, pa.string()), "name": pa.array(names.values(), pa.string())}
         return from_arrow(pa.table(columns))
 
+    def declared_days(self) -> pd.DataFrame:
+        """List the days that sites declare to need for a removal: ``site``, ``declared_days``, ``source``, ``declared_at``.
+
+        >>> history.declared_days().columns.tolist()
+        ['site', 'declared_days', 'source', 'declared_at']
+        """
+        rows = from_arrow(self.query(sql.DECLARED_DAYS, ("declared_days",)))
+        newest = rows.assign(name=rows["site"].str.casefold()).drop_duplicates("name", keep="last")
+        newest = newest.dropna(subset="declared_days").sort_values("name", ignore_index=True)
+        return newest[["site", "declared_days", "source", "declared_at"]]
+
     # --- records, links and alerts at an instant ---
 
     def records(self, as_of: When = None) -> pd.DataFrame:

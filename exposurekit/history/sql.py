@@ -8,7 +8,7 @@ the number of days since 1970-01-01 UTC, so that no engine's time zone can shift
 from collections.abc import Collection, Iterable
 
 from exposurekit.analysis import NOT_OPEN, UNKNOWN, VANISHED
-from exposurekit.contract.types import REMOVED
+from exposurekit.contract.types import PENDING_REMOVAL, REMOVED
 from exposurekit.history.storage.schema import SHARED, within_buckets
 
 _INGESTED = "seq <= :upto"
@@ -164,6 +164,27 @@ JOIN (
 ) relisted ON relisted.user_id = step.user_id AND relisted.key = step.key
 WHERE step.kind = :kind AND {_INGESTED}
 ORDER BY step.user_id, step.key, step.seq
+"""
+
+# The removal requests until an instant. A record that was removed between two runs was requested between them, too.
+# Parameters: `kind`, `as_of`.
+_NEXT = "OVER (PARTITION BY user_id, key ORDER BY seq)"
+REMOVAL_REQUESTS = f"""
+SELECT user_id, key, site, seen_at, not_before, prev_status, status, next_status, next_at, next_after FROM (
+    SELECT changes.*, LEAD(status) {_NEXT} AS next_status, LEAD(seen_at) {_NEXT} AS next_at,
+        LEAD(not_before) {_NEXT} AS next_after
+    FROM changes WHERE kind = :kind AND seen_at <= :as_of AND {_INGESTED}
+) step
+WHERE status = '{PENDING_REMOVAL}' OR (status = '{REMOVED}' AND (
+    (prev_status IS NULL AND NOT left_censored) OR ({is_open("prev_status")} AND prev_status <> '{PENDING_REMOVAL}')
+))
+ORDER BY user_id, key, seq
+"""
+
+# The days that sites declare, oldest first.
+DECLARED_DAYS = """
+SELECT declared_at, site, days AS declared_days, source FROM declared_days
+ORDER BY declared_at, site, days NULLS FIRST, source NULLS FIRST
 """
 
 

@@ -13,11 +13,12 @@ from exposurekit.privacy.detector import PersonalDataSearch
 WORDS = frozenset((
     "site", "status", "prev_status", "before", "after", "what", "previous_status", "cause", "presence", "source_type", "kind",
     "contains", "user_fields_required_for_removal", "field", "fields", "event", "alias_type", "operation", "error",
-    "outcome", "origin", "scope", "label", "tick", "last_complete_load",
+    "outcome", "origin", "scope", "label", "tick", "last_complete_load", "end",
 ))  # fmt: skip
 INSTANTS = frozenset((
     "occurred_at", "first_seen_at", "changed_at", "not_before", "removed_at", "listed_again_at", "last_complete_at",
-    "observed_until", "first_registered_after", "seen_at", "marked_at", "ticked_at", "labelled_at", "started_at", "finished_at",
+    "observed_until", "first_registered_after", "requested_after", "requested_at", "ended_after", "ended_at",
+    "declared_at", "seen_at", "marked_at", "ticked_at", "labelled_at", "started_at", "finished_at",
     "newest_at", "episode_at", "at", "period",
 ))  # fmt: skip
 NUMBERS = frozenset((
@@ -35,6 +36,7 @@ NUMBERS = frozenset((
     "never_low", "never_high", "followed_days", "at_risk", "censored", "survival", "is_scanning",
     "identification_on_file", "is_profile_field", "is_doubtful", "status", "pages", "of_listings", "of_pages", "score",
     "points", "open_before", "open_after", "change", "requested", "without_effect", "relistings", "came_back", "entered scope", "listed again", "left scope", "removal failed", "status changed",
+    "declared_days", "due", "overdue", "p_value", "q_value", "takes_longer",
 ))  # fmt: skip
 
 # Columns that hold fixed texts beside one of these columns, and possibly personal values in other tables: `state` is a count
@@ -43,7 +45,8 @@ _FIXED_TEXTS: dict[Any, tuple[str, ...]] = {"state": ("listings", "items"), "rea
 
 _LISTING_KINDS = ("record", "listing")  # beside them `site` is a people-search site, and else a host
 
-_ATTRIBUTES = {"level": float, "past": list}  # of the intervals; numbers of open listings before a forecast
+# Of the intervals; numbers of open listings before a forecast; days that verifying a removal may take.
+_ATTRIBUTES = {"level": float, "past": list, "allowance_days": float}
 
 
 def redacted(frame: pd.DataFrame) -> pd.DataFrame:

@@ -304,6 +304,11 @@ class ReportSource:
                 None if self.history is None else analysis.coverage(self.history.people(), at=self._as_of)
             ),
             "site_health": lambda: None if self.history is None else self.history.site_health(self._as_of),
+            "declared_vs_observed": lambda: (
+                None
+                if self.history is None or self.history.declared_days().empty
+                else self.history.declared_vs_observed()
+            ),
             "removal_of_all": lambda: None if self.history is None else self.history.time_to_removal(by=None),
             "next_forecast": self._next_forecast,
         }

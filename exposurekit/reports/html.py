@@ -81,6 +81,7 @@ _SECTION_HEADINGS = {
     ("relistings", "status"): "status now",
     ("time_to_removal", "n"): "listings",
     ("score", "pages"): "web pages",
+    ("declared_vs_observed", "n"): "requests",
     ("blockers", "records"): "listings",
 }
 _NO_DEFINITION = {("coverage", "other")}  # defined for statuses only

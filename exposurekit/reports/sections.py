@@ -89,6 +89,7 @@ _HIDDEN = {  # rows that a share-safe section leaves out, and what is counted in
     "coverage": ("times", "people"),
     "survival": ("ages", "listings per age"),
     "time_to_removal": ("sites", "listings per site"),
+    "declared_vs_observed": ("sites", "requests per site"),
     "precision": ("sites", "people per site"),
     "site_health": ("sites", "people per site"),
 }
@@ -759,6 +760,20 @@ def _time_to_removal(data: ReportData) -> Section | None:
     )
 
 
+def _declared_vs_observed(data: ReportData) -> Section | None:
+    """The days that sites declare and take; those that declare nothing are counted only."""
+    table = data.tables["declared_vs_observed"]
+    if table is None:
+        return None
+    declared = table[table["declared_days"].notna()].reset_index(drop=True)
+    section = _section(data, "declared_vs_observed", declared)
+    rest = len(table) - len(declared)
+    others = f" {pluralize(rest, 'site has', 'sites have')} no recorded days." if rest else ""
+    return _add_words(
+        section, f"{definition('overdue').capitalize()}. {definition('takes_longer').capitalize()}.{others}"
+    )
+
+
 def _speeds(data: ReportData) -> str:
     """The fastest and the slowest site, and how many have no removal, or no request; empty without medians or names."""
     table = data["time_to_removal"]
@@ -1176,6 +1191,7 @@ _SPECIAL: dict[
     "diff_by_site": (_diff_by_site,),
     "status_over_time": (_over_time,),
     "time_to_removal": (_time_to_removal, "records", "relistings"),
+    "declared_vs_observed": (_declared_vs_observed,),
     "changes": (_changes,),
     "precision": (_precision,),
     "site_health": (_site_health,),
@@ -1192,8 +1208,8 @@ _SPECIAL: dict[
 KINDS = {
     "fleet": Kind(
         (
-            *("by_site", "week", "score", "status_over_time", "time_to_removal", "failed_removals"),
-            *("relistings", "blockers", "work_queue", "coverage"),
+            *("by_site", "week", "score", "status_over_time", "time_to_removal", "declared_vs_observed"),
+            *("failed_removals", "relistings", "blockers", "work_queue", "coverage"),
         ),
         _fleet_title,
         _finding,
@@ -1215,7 +1231,10 @@ KINDS = {
         ("records", "links", "work_queue", "changes", "score_changes", "status_over_time"),
     ),
     "sites": Kind(
-        ("by_site", "time_to_removal", "failed_removals", "relistings", "site_health", "precision"),
+        (
+            *("by_site", "time_to_removal", "declared_vs_observed", "failed_removals", "relistings"),
+            *("site_health", "precision"),
+        ),
         _sites_title,
         _finding,
         _site_facts,

@@ -5,7 +5,19 @@ from functools import partial
 
 import pandas as pd
 import pytest
-from support.chart_tables import FILLED, NOW, flows, moved, people, records, relistings, steps, transitions
+from support.chart_tables import (
+    FILLED,
+    NOW,
+    declared,
+    flows,
+    moved,
+    people,
+    records,
+    relistings,
+    requests,
+    steps,
+    transitions,
+)
 from support.tables import shape
 
 from exposurekit import analysis, frames
@@ -64,6 +76,14 @@ QUESTIONS = {
     "diff_counts": (lambda table: analysis.diff_counts(table, 0), [analysis.diff(CHANGED)], ["before what"]),
     "survival": (analysis.survival, [flows()], [OF_FLOWS]),
     "time_to_removal": (analysis.time_to_removal, [flows()], [f"{OF_FLOWS} site"]),
+    "declared_vs_observed": (
+        analysis.declared_vs_observed,
+        [requests(), declared()],
+        [
+            "site requested_after requested_at ended_after ended_at end observed_until",
+            "site declared_days",
+        ],
+    ),
     "stale": (
         partial(analysis.stale, since=NOW),
         [people().assign(user_id=[1, 2, 3], reason="no response")],

@@ -605,3 +605,92 @@ def test_scores_are_those_of_the_listed_records_and_links(collection):
     causes = history.score_changes(first, last, weights=weights).set_index("cause")["score"]
     assert causes["score before"] == history.score(first, weights=weights)["score"].sum() > 0
     assert causes["score after"] == history.score(last, weights=weights)["score"].sum() > 0
+
+
+def requested(history, *columns, **options):
+    """Requests, with instants as days since the start."""
+    table = history.removal_requests(**options)
+    days = {
+        name: (table[name] - pd.Timestamp(START)).dt.total_seconds() // 86_400
+        for name in ("requested_after", "requested_at", "ended_after", "ended_at", "observed_until")
+    }
+    return (
+        table.assign(**days)[[*columns]]
+        .astype("object")
+        .where(table[[*columns]].notna(), None)
+        .to_numpy()
+        .tolist()
+    )
+
+
+def test_removal_requests_lie_between_two_runs(collection):
+    """Of one person: removed, pending before the first run, removed between two runs, refused, and asked for again."""
+    collection.collect(0, one=[a_record(11), a_record(12, "pending removal"), a_record(13), a_record(14)])
+    pending = [a_record(number, "pending removal") for number in (11, 12, 14)]
+    collection.collect(2, one=[*pending, a_record(13)])
+    collection.collect(5, one=[*pending[:2], a_record(13, "removed"), a_record(14)])
+    collection.collect(9, one=[a_record(11, "removed"), *pending[1:], a_record(13, "removed")])
+    columns = ("key", "requested_after", "requested_at", "ended_after", "ended_at", "end")
+    assert requested(collection.history, *columns) == [
+        [11, 0, 2, 5, 9, "removed"],
+        [12, None, 0, None, None, None],
+        [13, 2, 5, 2, 5, "removed"],
+        [14, 0, 2, 2, 5, "discovered"],
+        [14, 5, 9, None, None, None],
+    ]
+    assert requested(collection.history, *columns, as_of=at(3)) == [
+        [11, 0, 2, None, None, None],
+        [12, None, 0, None, None, None],
+        [14, 0, 2, None, None, None],
+    ]
+    assert {*collection.history.removal_requests(as_of=at(3))["observed_until"]} == {pd.Timestamp(at(2))}
+    collection.service.broken = {1: "no user"}
+    collection.collect(12)  # a failed load observes nothing
+    assert {*collection.history.removal_requests()["observed_until"]} == {pd.Timestamp(at(9))}
+
+
+def test_a_request_of_somebody_who_returns_is_older(collection):
+    collection.collect(0, one=[a_record(11)])
+    person = collection.service.people.pop(1)
+    for day in (1, 2):
+        collection.collect(day)
+    collection.service.people[1] = person
+    collection.collect(6, one=[a_record(11, "pending removal")])
+    assert requested(collection.history, "requested_after", "requested_at") == [[None, 6]]
+
+
+def test_declared_days_are_compared_with_requests(collection):
+    history = collection.history
+    listings = [a_record(number, site="Slow" if number < 20 else "Quick") for number in range(12, 28)]
+    collection.collect(0, one=listings)
+    collection.collect(1, one=[one | {"status": "pending removal"} for one in listings])
+    quick = [one | {"status": "removed" if one["site"] == "Quick" else "pending removal"} for one in listings]
+    collection.collect(4, one=quick)
+    collection.collect(20, one=quick)
+    assert history.declare_days({"slow": 7, "Quick": 5.5, "Other": 3}, source="their terms") == 3
+    assert history.declare_days({"Other": None}) == 1
+    table = pd.DataFrame({"site": ["Quick", "Slow"], "declared_days": [4, None], "removal": "form"})
+    assert history.declare_days(table, source="definitions") == 1
+    declared = history.declared_days()
+    assert declared[["site", "declared_days", "source"]].to_numpy().tolist() == [
+        ["Quick", 4, "definitions"],
+        ["slow", 7, "their terms"],
+    ]
+    answer = history.declared_vs_observed().set_index("site")
+    assert answer["declared_days"].to_dict() == {"Slow": 7, "Quick": 4}
+    assert answer[["n", "due", "overdue"]].to_numpy().tolist() == [[8, 8, 8], [8, 8, 0]]
+    assert answer["takes_longer"].tolist() == [True, False]
+    assert history.declared_vs_observed(at(3))["due"].tolist() == [0, 0]
+    history.rename_site("slow", "Slow")
+    history.rename_site("Slow", "Sluggish")
+    assert history.declared_vs_observed()["site"].tolist() == ["Sluggish", "Quick"]
+    assert history.verify() == {}
+
+
+@pytest.mark.parametrize(
+    "days", [{"A": -1}, {"A": 4_000}, {"A": True}, {"A": "7"}, {" ": 7}, {7: 7}, [("A", 7)]]
+)
+def test_declared_days_are_numbers_by_site(one_run, days):
+    with pytest.raises(InvalidArgument):
+        one_run.declare_days(days)
+    assert one_run.declared_days().empty

@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 
 import pandas as pd
 import pytest
+from support.chart_tables import declared, requests
 from support.histories import DAWN, Clock, Person, Service, a_record, an_alert, seen_through
 
 import exposurekit as ek
@@ -562,6 +563,21 @@ def test_heading_of_times_names_the_fastest_and_slowest_site(demo):
     assert section_unasked.table["never"].isna().tolist() == [False, False, True]
     assert "Runs are a day apart" in section.text
     assert "count only up to today" in section.text
+
+
+def test_sites_that_take_longer_than_declared_are_named(demo):
+    data = ReportSource(demo.history).load(needed_tables("sites"))
+    assert data.tables["declared_vs_observed"] is None  # nothing is declared
+    answer = ek.analysis.declared_vs_observed(requests(), declared())
+    tables = data.tables | {"declared_vs_observed": answer}
+    report = build_report("sites", replace(data, tables=tables))
+    [section] = [section for section in report.sections if section.key == "declared_vs_observed"]
+    assert section.finding == "1 of 1 site that can be judged takes longer than declared: Near."
+    assert "A site takes longer" not in section.finding
+    assert "more than half of the requests are overdue" in section.text.casefold()
+    assert section.table["site"].tolist() == ["Near", "Other", "Far"]
+    page = report.to_html()
+    assert ">yes</td>" in page.partition('id="declared_vs_observed"')[2].partition("</section>")[0]
 
 
 def test_small_share_is_the_same_in_table_and_sentence():

@@ -632,6 +632,17 @@ def test_times_to_removal_state_omissions_and_confidence_level(removals_history)
         assert "95 % interval" in section.figure.layout.meta["summary"]
 
 
+def test_declared_days_of_sites_with_few_requests_are_hidden(removals_history):
+    answer = removals_history.declared_vs_observed()
+    removals_history.declare_days(dict.fromkeys(answer["site"], 1.0))
+    report = ek.report(removals_history, share_safe=True, sections=["declared_vs_observed"])
+    table = report.table("declared_vs_observed")
+    assert (answer["n"] < FEW).any()
+    assert (table["n"] >= FEW).all()
+    assert {*table["site"]} < {*answer["site"]}
+    assert "sites with fewer than" in report.sections[0].text
+
+
 def test_small_number_of_incomplete_people_is_hidden(removals_history):
     confidential, report = (
         ek.report(removals_history, share_safe=share_safe, sections=["by_site", "coverage"])

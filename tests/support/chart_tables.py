@@ -110,6 +110,20 @@ def people():
     )
 
 
+def requests():
+    """Twelve requests to Near, which take 18 days, and three to Far, of which one is pending."""
+    day = lambda days: NOW - pd.Timedelta(days=days)  # noqa: E731
+    columns = ["site", "requested_after", "requested_at", "ended_after", "ended_at", "end"]
+    rows = [["Near", day(31), day(30), day(12), day(11), "removed"]] * 12
+    rows += [["Far", day(31), day(30), day(26), day(25), "removed"]] * 2
+    rows += [["Far", pd.NaT, day(30), pd.NaT, pd.NaT, None]]
+    return pd.DataFrame(rows, columns=columns).assign(observed_until=NOW).astype({"end": "str"})
+
+
+def declared():
+    return pd.DataFrame({"site": ["near", "Far", "Other"], "declared_days": [7.0, 10.0, 5.0]})
+
+
 FILLED = pd.DataFrame({"user_id": [1], "field": ["zip"]})
 
 TABLES = {
@@ -129,6 +143,7 @@ TABLES = {
     "time_to_removal of all": lambda: analysis.time_to_removal(flows(), by=None),
     "survival": lambda: analysis.survival(flows()),
     "survival by site": lambda: analysis.survival(flows(), by="site"),
+    "declared_vs_observed": lambda: analysis.declared_vs_observed(requests(), declared()),
     "relistings": relistings,
     "blockers": lambda: analysis.blockers(records(), FILLED),
     "best_next_fields": lambda: analysis.best_next_fields(records(), FILLED),

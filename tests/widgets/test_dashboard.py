@@ -419,6 +419,7 @@ QUESTIONS = {
     "history": {
         *("by_user", "user_by_site", "by_state", "by_kind", "changes", "time_to_removal", "survival"),
         *("relistings", "work_queue", "precision", "site_health", "forecast", "score", "score_changes"),
+        "declared_vs_observed",
     },
 }  # fmt: skip
 

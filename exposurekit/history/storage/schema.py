@@ -18,7 +18,7 @@ BUCKET_SQL = f"(user_id % {BUCKETS})::INTEGER"  # `bucket_of`, in a query
 SHARED = -1
 
 TEXT, FLAG = pa.string(), pa.bool_()
-SMALL, INTEGER, LONG = pa.int16(), pa.int32(), pa.int64()
+SMALL, INTEGER, LONG, NUMBER = pa.int16(), pa.int32(), pa.int64(), pa.float64()
 INSTANT = pa.timestamp("us", "UTC")
 Columns = dict[str, pa.DataType]
 ITEM: Columns = {
@@ -114,10 +114,12 @@ TABLES: dict[str, Table] = {
     ),
     # Sites that got another name; applied in order whenever a question is answered.
     "site_names": _table({"renamed_at": INSTANT, "site": TEXT, "name": TEXT}),
+    # The days that a site declares to need for a removal; the newest count, and null takes them back.
+    "declared_days": _table({"declared_at": INSTANT, "site": TEXT, "days": NUMBER, "source": TEXT}),
 }
 
 # What people write at any time, also while another process ingests or erases.
-ANNOTATION_TABLES = ("annotations", "site_names")
+ANNOTATION_TABLES = ("annotations", "site_names", "declared_days")
 
 STAGED_PEOPLE = pa.schema(
     {"part": LONG, "user_id": LONG, "outcome": TEXT}

@@ -1,0 +1,120 @@
+"""Chart of the days to removal that sites declare, and that were observed."""
+
+from typing import Any
+
+import pandas as pd
+
+from exposurekit.analysis import MIN_N
+from exposurekit.charts.argument_checks import check_input
+from exposurekit.charts.bars import (
+    MAX_ROWS,
+    join_rows,
+    names_or_count,
+    omitted,
+    points,
+    row_chart,
+    row_labels,
+)
+from exposurekit.charts.medians import format_days, longest_days, median_text, median_traces
+from exposurekit.charts.theme import (
+    VERMILION,
+    Chart,
+    count_axis,
+    empty_chart,
+    interval_label,
+    label_text,
+)
+from exposurekit.text.formatting import pluralize
+
+_COLUMNS = (
+    *("site", "declared_days", "n", "left_out", "median_days", "median_low", "median_high", "never"),
+    *("followed_days", "due", "overdue", "q_value", "takes_longer"),
+)
+
+
+def declared_vs_observed(table: pd.DataFrame, *, provenance: str = "") -> Chart:
+    """Draw the median days from request to removal of each site, with its interval, and the days that it declares.
+
+    Sites that take longer than they declare are marked.
+
+    Args:
+        table: A table as returned by `analysis.declared_vs_observed` or `History.declared_vs_observed`.
+        provenance: As in `by_site`.
+
+    Raises:
+        MissingColumns: ``table`` lacks a column.
+
+    >>> charts.declared_vs_observed(history.declared_vs_observed())
+    Chart(...)
+    """
+    check_input("declared_vs_observed", table, _COLUMNS)
+    if table.empty:
+        return empty_chart("No removal was requested yet", provenance=provenance)
+    drawn = table.head(MAX_ROWS)
+    rows, label = drawn.to_dict("records"), interval_label(table)
+    names = [label_text(row["site"]) + (" (takes longer)" if _takes_longer(row) else "") for row in rows]
+    most = longest_days(drawn)
+    declared = drawn["declared_days"].astype("Float64").to_numpy("float64", na_value=float("nan")).tolist()
+    hover = [f"{name}<br>{_row_text(row, label)}" for name, row in zip(names, rows, strict=True)]
+    figure = row_chart(
+        [
+            *median_traces(drawn, names, most),
+            points(declared, hover, symbol="line-ns", colour=VERMILION, name="declared"),
+        ],
+        [f"{name} (n = {row['n']:,})" for name, row in zip(names, rows, strict=True)],
+        count_axis("days from request to removal", max(1.4 * most, *(drawn["declared_days"].dropna()), 1)),
+        finding=_finding(table),
+        summary=_summary(table, label),
+        rest=omitted(len(table) - MAX_ROWS, "site", "sites"),
+        provenance=provenance,
+    )
+    figure.update_traces(
+        marker={"size": 16, "line": {"width": 3, "color": VERMILION}}, selector={"name": "declared"}
+    )
+    return figure
+
+
+def _takes_longer(row: dict[Any, Any]) -> bool:
+    return bool(pd.notna(row["takes_longer"]) and row["takes_longer"])
+
+
+def _row_text(row: dict[Any, Any], label: str) -> str:
+    """What a site declares, what was observed, and how much of it was late."""
+    median = median_text(row, label)
+    if pd.isna(row["declared_days"]):
+        return f"{median}; declares nothing that is recorded"
+    declared = f"declares {format_days(row['declared_days'])}; {median}"
+    if row["due"] < MIN_N:
+        return f"{declared}; too few requests to judge"
+    longer = f"; takes longer (q = {_q_text(row['q_value'])})" if _takes_longer(row) else ""
+    return f"{declared}; {row['overdue']:,} of {pluralize(int(row['due']), 'request')} overdue{longer}"
+
+
+def _q_text(q_value: float) -> str:
+    return "under 0.001" if q_value < 0.001 else f"{q_value:.3f}"  # noqa: PLR2004  three digits
+
+
+def _finding(table: pd.DataFrame) -> str:
+    judged = table[table["takes_longer"].notna()]
+    longer = judged[judged["takes_longer"].astype("bool")]
+    if not table["declared_days"].notna().any():
+        return "Declared and observed days: no site's declared days are recorded"
+    if judged.empty:
+        return "Declared and observed days: too few requests to judge a site"
+    of_sites = f"of {pluralize(len(judged), 'site')} that can be judged"
+    if longer.empty:
+        return f"None {of_sites} takes longer than declared"
+    names = names_or_count(row_labels(longer, "site"), "sites")
+    takes = "takes" if len(longer) == 1 else "take"
+    return f"{len(longer):,} {of_sites} {takes} longer than declared: {names}"
+
+
+def _summary(table: pd.DataFrame, label: str) -> str:
+    rows = zip(row_labels(table, "site"), table.to_dict("records"), strict=True)
+    allowance = table.attrs.get("allowance_days")
+    days = f" and the {format_days(allowance)} that verifying may take" if allowance else ""
+    return (
+        f"{join_rows([f'{name}: {_row_text(row, label)}' for name, row in rows])} A request is overdue if its listing was "
+        f"still pending after the declared days{days}. A site takes longer if more than half are, "
+        "corrected for the number of sites."
+    )
