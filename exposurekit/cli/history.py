@@ -1,5 +1,8 @@
 """`exposurekit collect` and `exposurekit history`: add runs, show and maintain a history."""
 
+import csv
+import io
+import json
 import shlex
 import signal
 import sys
@@ -23,6 +26,7 @@ from exposurekit.errors import ConfigurationError, NotFound
 from exposurekit.text.sanitize import plain
 
 DEMO_MARKER = ".exposurekit-demo"  # another demo may replace a history that has this file
+_SITES_MAX = 5  # named in a message
 _RUN_COLUMNS = (
     *("seq", "run", "origin", "finished_at", "listed", "whole", "partial", "failed"),
     *("new", "entered_scope", "changed", "removed", "vanished", "relisted"),
@@ -140,6 +144,30 @@ def finish(*, history: str, run: str) -> None:
         click.echo(str(opened.finalize(run)))
 
 
+@history.command("declare")
+@history_option
+@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.option("--source", default="", help="Where the days are declared, such as a registry of brokers.")
+def declare(*, history: str, file: Path, source: str) -> None:
+    """Note the days that sites declare to need for a removal.
+
+    FILE is CSV with the headings site and declared_days, or JSON as exposurekit sites list --json prints it. Reports and
+    exposurekit export declared_vs_observed compare these days with those that removals take.
+
+    Example: exposurekit history declare days.csv --source "the sites' terms"
+    """
+    days = _declared_days(file)
+    with existing_history(history) as opened:
+        count = opened.declare_days(days, source=source)
+        observed = {site.casefold() for site in opened.removal_requests()["site"]}
+    unobserved = [site for site in days if site.casefold() not in observed]
+    click.echo(f"Noted the declared days of {count} {'site' if count == 1 else 'sites'}.")
+    if unobserved:
+        names = ", ".join(plain(site) for site in unobserved[:_SITES_MAX])
+        more = f" and {len(unobserved) - _SITES_MAX} more" if len(unobserved) > _SITES_MAX else ""
+        click.echo(f"No removal was requested from: {names}{more}", err=True)
+
+
 @history.command("erase")
 @history_option
 @click.argument("user", type=ID)
@@ -250,6 +278,28 @@ def is_begun(path: str) -> bool:
     """Whether a history exists; for one that is not on this machine the answer is True without a check."""
     directory = local_option(path)
     return directory is None or (directory / "history.json").is_file()
+
+
+def _declared_days(file: Path) -> dict[str, float]:
+    """Read the days by site from CSV or JSON; rows without days are skipped."""
+    where, needed = plain(file.name), {"site", "declared_days"}
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+        is_json = text.lstrip().startswith("[")
+        rows = json.loads(text) if is_json else [*csv.DictReader(io.StringIO(text, newline=""), strict=True)]
+        complete = [row for row in rows if needed <= row.keys()]
+        days = {
+            str(row["site"]).strip(): float(row["declared_days"])
+            for row in complete
+            if row["declared_days"] not in (None, "")
+        }
+    except (OSError, ValueError, AttributeError, TypeError, csv.Error):
+        raise ConfigurationError(
+            f"{where}: cannot be read: it must be CSV or JSON in UTF-8, with numbers as declared_days"
+        ) from None
+    if not complete:
+        raise ConfigurationError(f"{where}: has no row with site and declared_days")
+    return days
 
 
 def _unknown_users(history: Any, run: Any, users: tuple[int, ...]) -> list[int]:

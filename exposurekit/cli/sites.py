@@ -169,6 +169,8 @@ def sites_import(*, files: tuple[Path, ...], directory: Path, force: bool, as_js
 def sites_list(*, sites_directory: Path | None, as_json: bool) -> None:
     """List sites: how a removal works, and what it requires.
 
+    The declared days are those that a definition states for a removal.
+
     Example: exposurekit sites list --sites ./sites
     """
     rows = [
@@ -177,6 +179,7 @@ def sites_list(*, sites_directory: Path | None, as_json: bool) -> None:
             "removal": one.removal.method,
             "user_fields_required": one.removal.user_fields_required,
             "processing_days": one.removal.processing_days,
+            "declared_days": one.removal.declared_days,
         }
         for one in session.definitions(sites_directory).values()
     ]

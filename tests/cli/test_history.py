@@ -257,6 +257,22 @@ def test_a_missing_history_is_not_created(tmp_path, words):
     assert (tmp_path / "photographs").stat().st_mode & 0o777 == 0o755
 
 
+def test_declared_days_come_from_csv_and_json(copy):
+    (copy.directory / "days.csv").write_text("site,declared_days\nSlow,45\nQuick,\n")
+    run = copy.here("history", "declare", "days.csv", "--source", "a registry")
+    assert run.stdout == "Noted the declared days of 1 site.\n"
+    assert "No removal was requested from: Slow" in run.stderr
+    sites = [{"site": "Slow", "declared_days": None}, {"site": "Quick", "declared_days": 3.5}]
+    (copy.directory / "days.json").write_text(json.dumps(sites))
+    assert copy.here("history", "declare", "days.json").returncode == 0
+    with History(copy.directory / "history") as history:
+        days = history.declared_days()[["site", "declared_days", "source"]]
+    assert days.to_numpy().tolist() == [["Quick", 3.5, ""], ["Slow", 45, "a registry"]]
+    for text in ("site,days\nA,3\n", "site,declared_days\nA,soon\n", '[{"site": "A"}]', "[1]", "{"):
+        (copy.directory / "days.csv").write_text(text)
+        assert "days.csv: " in error_of(copy.here("history", "declare", "days.csv"))
+
+
 def test_an_incomplete_run_can_be_finished_by_hand(copy):
     finished = copy.here("history", "finish", "tuesday")
     assert finished.stdout == "run tuesday: 1 person loaded in full, 1 missed\n"

@@ -199,9 +199,10 @@ def test_the_sites_of_a_directory_are_listed(shell):
         "removal": "manual",
         "user_fields_required": ["last_name", "city"],
         "processing_days": 7.0,
+        "declared_days": None,  # the definition states none
     }
     table = shell.here("sites", "list", "--sites", ".").stdout.splitlines()
-    assert re.split("  +", table[2]) == ["Good Site", "manual", "last_name; city", "7"]
+    assert re.split("  +", table[2]) == ["Good Site", "manual", "last_name; city", "7", "-"]
 
 
 def test_the_configuration_directory_may_hold_the_sites(shell):

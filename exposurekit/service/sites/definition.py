@@ -247,6 +247,13 @@ class Removal(_Part):
     give_up_days: Annotated[float, Field(gt=0, le=365)] = 45  # still listed then: a person must act
     also_removes: tuple[str, ...] = ()  # sister sites that the same request removes from
 
+    @property
+    def declared_days(self) -> float | None:
+        """The days that the definition states for a removal; None: it states none, so the default applies."""
+        if "processing_days" in self.model_fields_set:
+            return self.processing_days
+        return None if self.email is None else self.email.answer_within_days
+
     @model_validator(mode="after")
     def _form_is_complete(self) -> Self:
         if self.method == "form" and not (self.url and self.accepted):
