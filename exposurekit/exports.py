@@ -21,7 +21,6 @@ from exposurekit.analysis.tasks import LISTED_NAME, NOT_ON_FILE, PAGE_TITLE, Tas
 from exposurekit.errors import InvalidArgument, NotFound, warn
 from exposurekit.exposure import Exposure
 from exposurekit.history import History
-from exposurekit.history.identity import host
 from exposurekit.privacy import pseudonyms
 from exposurekit.privacy.redaction import redacted, with_index
 from exposurekit.reports import leak_check
@@ -31,6 +30,7 @@ from exposurekit.reports.model import Removal
 from exposurekit.system.atomic_files import write_output
 from exposurekit.text import formatting
 from exposurekit.text.sanitize import coded, link_text, marked_down, plain, pointed_at
+from exposurekit.text.urls import host
 
 EXCEL_ROWS = 1_048_575  # below the header
 EXCEL_CHARACTERS = 32_767  # in a cell, in UTF-16

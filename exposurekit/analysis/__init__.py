@@ -12,6 +12,7 @@
     definitions       what each figure means                  selection         rows of some sites or statuses
     grouping          group codes and counts                  removal_warnings  checks before a manual removal
     plan              what to do by hand in half an hour      declared_vs_observed  sites that take longer than they say
+    missed            listings that no way found
 """
 
 from exposurekit.analysis.blockers import best_next_fields, blockers, on_file
@@ -22,6 +23,7 @@ from exposurekit.analysis.declared_vs_observed import declared_vs_observed
 from exposurekit.analysis.definitions import DEFINITIONS
 from exposurekit.analysis.diff import changes, diff, diff_by_site, diff_counts
 from exposurekit.analysis.forecast import forecast
+from exposurekit.analysis.missed import missed
 from exposurekit.analysis.plan import plan
 from exposurekit.analysis.relistings import failed_removals, relistings, stale
 from exposurekit.analysis.score import WEIGHTS, score, score_changes
@@ -67,6 +69,7 @@ __all__ = [
     "failed_removals",
     "forecast",
     "is_open",
+    "missed",
     "on_file",
     "plan",
     "precision",

@@ -55,6 +55,7 @@ DEFINITIONS: Mapping[str, str] = {
     "observed after the history began (Kaplan-Meier estimate; open listings are censored)",
     "first_removed": "listings that were already removed when they were first observed: they came and went between two runs",
     "median_days": "median time to removal in days: the age by which half of the listings were removed; missing if fewer were",
+    "ways": "which ways of finding found a listing: site scans, web search, or others",
     "declared_days": "days that the site or its owner declares to need for a removal",
     "due": "requests that were observed for longer than the declared days and the days that verifying may take",
     "overdue": "requests that were still pending after the declared days and the days that verifying a removal may take",

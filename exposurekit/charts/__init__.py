@@ -11,7 +11,7 @@
     area          areas and lines over time                 time_gaps          periods with and without observations
     waterfall     causes of a change                        survival_curves    survival curves
     medians       median times with intervals               embedding          charts in notebooks and reports
-    argument_checks  checks of a chart's table
+    missed        listings that no way found                argument_checks    checks of a chart's table
 """
 
 import sys
@@ -21,6 +21,7 @@ from exposurekit.charts.bars import MAX_ROWS
 from exposurekit.charts.counts import by_kind, by_site, by_state, by_user, user_by_site
 from exposurekit.charts.data_quality import coverage, precision, site_health
 from exposurekit.charts.declared_vs_observed import declared_vs_observed
+from exposurekit.charts.missed import missed
 from exposurekit.charts.score import score
 from exposurekit.charts.status_over_time import changes, forecast, score_changes, status_over_time
 from exposurekit.charts.survival import relistings, survival, time_to_removal
@@ -45,6 +46,7 @@ __all__ = [
     "declared_vs_observed",
     "describe",
     "forecast",
+    "missed",
     "precision",
     "relistings",
     "score",

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from exposurekit.analysis import LISTED, UNKNOWN, VANISHED
 from exposurekit.history import identity
 from exposurekit.history.storage.schema import BUCKETS, STAGED
+from exposurekit.text.urls import host
 
 RESERVED_STATUSES = (VANISHED, UNKNOWN)
 _NOT_HASHED = {"alert_number", "status"}  # repeated in other rows, or not the item's own
@@ -68,10 +69,10 @@ def _site_and_status(kind: str, rows: pa.Table) -> dict[str, pa.Array]:
         marked = pc.binary_join_element_wise(rows["status"], "(as told)", " ")
         return {"thing_site": rows["site"], "thing_status": pc.if_else(is_reserved, marked, rows["status"])}
     if kind == "link":
-        sites = [identity.host(url) for url in rows["url"].to_pylist()]
+        sites = [host(url) for url in rows["url"].to_pylist()]
     else:
         pairs = zip(rows["site"].to_pylist(), rows["link_url"].to_pylist(), strict=True)
-        sites = [site if site is not None else identity.host(url) for site, url in pairs]
+        sites = [site if site is not None else host(url) for site, url in pairs]
     return {
         "thing_site": pa.array(sites, pa.string()),
         "thing_status": pa.array([LISTED] * rows.num_rows, pa.string()),

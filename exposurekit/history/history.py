@@ -179,6 +179,7 @@ class History(Keyed):
     score_changes = _delegate("_queries", HistoryQueries.score_changes)
     stale = _delegate("_queries", HistoryQueries.stale)
     coverage = _delegate("_queries", HistoryQueries.coverage)
+    missed = _delegate("_queries", HistoryQueries.missed)
     site_health = _delegate("_queries", HistoryQueries.site_health)
 
     steps = _delegate("_queries", HistoryQueries.steps)

@@ -3,12 +3,10 @@
 They are stored, so they must not change. Among a person's 10,000 items two collide once in 10^11 people.
 """
 
-import re
 from hashlib import blake2b
-from urllib.parse import parse_qsl, urlencode, urlsplit
 
-_PORTS = {"http": 80, "https": 443}
-_TRACKING = re.compile(r"utm_|gclid$|fbclid$|msclkid$", re.IGNORECASE)
+from exposurekit.text.urls import normalize_url
+
 _SEPARATOR = "\x1f"
 
 
@@ -47,33 +45,3 @@ def alert_key(
     if by == "id":
         return hash64("alert", record_id, link, text)
     return hash64("alert", site, normalize_url(href) if href else None, link, text)
-
-
-def normalize_url(url: str) -> str:
-    """Normalize a URL: drop the case of scheme and host, default port, fragment, tracking parameters, last slash."""
-    bare = url.strip()
-    try:
-        parts = urlsplit(bare)
-        port = parts.port
-    except ValueError:
-        return bare
-    if not parts.hostname:
-        return bare
-    scheme = parts.scheme.lower()
-    at = "" if port is None or port == _PORTS.get(scheme) else f":{port}"
-    return f"{scheme}://{parts.hostname}{at}{parts.path.rstrip('/')}{_query(parts.query)}"
-
-
-def _query(query: str) -> str:
-    if not _TRACKING.search(query):
-        return f"?{query}" if query else ""
-    pairs = [pair for pair in parse_qsl(query, keep_blank_values=True) if not _TRACKING.match(pair[0])]
-    return f"?{urlencode(pairs)}" if pairs else ""
-
-
-def host(url: str | None) -> str:
-    """Return the host of a URL; empty if it has none."""
-    try:
-        return urlsplit((url or "").strip()).hostname or ""
-    except ValueError:
-        return ""

@@ -376,6 +376,30 @@ class HistoryQueries:
         at = self.reader.clock() if as_of is None else self.reader.instant(as_of)
         return analysis.site_health(self.reader.records(as_of), at=at)
 
+    def missed(
+        self,
+        as_of: When = None,
+        *,
+        others: Mapping[str, pd.DataFrame] | None = None,
+        level: float = 0.95,
+    ) -> pd.DataFrame:
+        """Estimate how many listings no way of finding found: `analysis.missed`, of all that was ever observed.
+
+        Args:
+            as_of: An instant, or a day (until its end, UTC); None: now.
+            others: What was found in other ways, by their names: tables with ``user_id`` and ``url``.
+            level: Confidence level of the interval.
+
+        Raises:
+            NotFound: Nothing was observed by then.
+            MissingColumns: A table lacks a column.
+
+        >>> history.missed()["ways"].tolist()[-1]
+        'no way'
+        """
+        records, links = self.reader.records(as_of), self.reader.links(as_of)
+        return analysis.missed(records, links, others=others, level=level)
+
     def score(self, as_of: When = None, *, weights: Mapping[str, float] | None = None) -> pd.DataFrame:
         """Score how exposed each person is, in points: `analysis.score`.
 

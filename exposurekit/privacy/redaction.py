@@ -13,7 +13,7 @@ from exposurekit.privacy.detector import PersonalDataSearch
 WORDS = frozenset((
     "site", "status", "prev_status", "before", "after", "what", "previous_status", "cause", "presence", "source_type", "kind",
     "contains", "user_fields_required_for_removal", "field", "fields", "event", "alias_type", "operation", "error",
-    "outcome", "origin", "scope", "label", "tick", "last_complete_load", "end",
+    "outcome", "origin", "scope", "label", "tick", "last_complete_load", "end", "ways", "assumption",
 ))  # fmt: skip
 INSTANTS = frozenset((
     "occurred_at", "first_seen_at", "changed_at", "not_before", "removed_at", "listed_again_at", "last_complete_at",
@@ -40,8 +40,8 @@ NUMBERS = frozenset((
 ))  # fmt: skip
 
 # Columns that hold fixed texts beside one of these columns, and possibly personal values in other tables: `state` is a count
-# by state or the progress of work, or part of an address; `reason` is about a forecast, or a note on an item of work.
-_FIXED_TEXTS: dict[Any, tuple[str, ...]] = {"state": ("listings", "items"), "reason": ("open_now",)}
+# by state or the progress of work, or part of an address; `reason` is about an estimate, or a note on an item of work.
+_FIXED_TEXTS: dict[Any, tuple[str, ...]] = {"state": ("listings", "items"), "reason": ("open_now", "ways")}
 
 _LISTING_KINDS = ("record", "listing")  # beside them `site` is a people-search site, and else a host
 

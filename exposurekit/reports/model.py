@@ -14,8 +14,8 @@ from exposurekit.analysis.tasks import Task
 from exposurekit.charts import describe
 from exposurekit.charts.theme import Figure, format_duration
 from exposurekit.errors import NotFound
-from exposurekit.history.identity import host
 from exposurekit.text.formatting import pluralize
+from exposurekit.text.urls import host
 
 SHARE_SAFE = (
     "Share-safe: you may pass this report on. It contains no name, address, contact detail or link of the people it is "

@@ -269,7 +269,7 @@ def _finding(data: ReportData) -> str:
 
 def _facts(data: ReportData) -> Iterator[Fact]:
     open_now, records = data.open_records, data["records"]
-    of_all = f"of {len(records):,} found"
+    of_all = f"of {len(records):,} found{_missed_text(data)}"
     complete = f"all {data.people:,} people were" if data.people != 1 else "the person was"
     missed = f"{data.incomplete_text} of {data.people:,} people were not observed completely in the last run"
     observed = "" if data.incomplete else f"{complete} observed in the last run"
@@ -278,13 +278,23 @@ def _facts(data: ReportData) -> Iterator[Fact]:
     share = removed / len(records) if len(records) else float("nan")
     absent = int(records["status"].isin(analysis.NOT_LISTED).sum())
     besides = f"; {absent:,} vanished or are unknown" if absent else ""
-    yield Fact("removed", f"{removed:,}", f"{percent(share)} {of_all}{besides}")
+    yield Fact("removed", f"{removed:,}", f"{percent(share)} of {len(records):,} found{besides}")
     yield _manual_fact(data)
     yield Fact("web pages", f"{len(data['links']):,}", "with personal data and no opt-out form")
     score = data["score"]["score"].sum()
     yield Fact("score", f"{score:,.0f}", "points for what is open", detail=_score_sum(data))
     if data.incomplete and data.user is None and _names_unobserved(data):
         yield Fact("not known", f"{data.unchecked:,}", _unobserved(data))
+
+
+def _missed_text(data: ReportData) -> str:
+    """How many listings were missed, if that can be estimated."""
+    table = data.tables["missed"]
+    if table is None or pd.isna(table["listings"].iloc[-1]):
+        return ""
+    last = table.iloc[-1]
+    band = format_interval(last["low"], last["high"], "{:,.0f}".format, "95 % interval")
+    return f"; an estimated {last['listings']:,.0f}{band} more were found in no way"
 
 
 def _fleet_facts(data: ReportData) -> Iterator[Fact]:
@@ -678,6 +688,16 @@ def _site_health(data: ReportData) -> Section | None:
     return replace(section, figure=None)
 
 
+def _missed(data: ReportData) -> Section | None:
+    """How many listings no way found; no section if that cannot be estimated."""
+    table = data.tables["missed"]
+    if table is None or pd.isna(table["listings"].iloc[-1]):
+        return None
+    section = _section(data, "missed")
+    words = section.figure.layout.meta["summary"] if section and section.figure else ""
+    return _add_words(section, words)
+
+
 def _failed_removals(data: ReportData) -> Section | None:
     """Removals that failed, had no effect or were undone, by site; and the sites that remove nothing."""
     table, stalled = data.tables["failed_removals"], data.tables["stalled"]
@@ -1055,7 +1075,9 @@ def _unknowns(data: ReportData) -> Iterator[str]:
     if data.incomplete and _names_unobserved(data):
         yield f"{_unobserved(data)}."
     yield _UNSEARCHED
-    records = data["records"]
+    records, missed = data["records"], data.tables["missed"]
+    if missed is not None and isinstance(reason := missed["reason"].iloc[-1], str):
+        yield f"How many listings nobody found cannot be estimated: {reason}."
     gone = int((records["status"].astype("str") == UNKNOWN).sum())
     if gone:
         are = "listing is" if gone == 1 else "listings are"
@@ -1178,7 +1200,7 @@ def _with_names(chart: charts.Chart, names: Mapping[int, str]) -> charts.Chart:
     return chart
 
 
-_FACT_NEEDS = ("records", "links", "score", "work_queue", "status_over_time")
+_FACT_NEEDS = ("records", "links", "score", "work_queue", "status_over_time", "missed")
 _FLEET_NEEDS = (*_FACT_NEEDS, "week_score", "removal_of_all", "relistings", "next_forecast")
 _SPECIAL: dict[
     str, Any
@@ -1197,19 +1219,20 @@ _SPECIAL: dict[
     "site_health": (_site_health,),
     "week": (_week, "week_by_site", "week_before"),
     "score": (_score,),
+    "missed": (_missed,),
     "failed_removals": (_failed_removals, "stalled", "relistings"),
     "relistings": (_relistings,),
     "score_changes": (_score_changes,),
     "blockers": (_blockers, "best_next_fields"),
     "best_next_fields": (_best_next_fields, "blockers"),
     "work_queue": (_work_queue,),
-    "coverage": (_coverage, "failures", "records", "precision"),
+    "coverage": (_coverage, "failures", "records", "precision", "missed"),
 }
 KINDS = {
     "fleet": Kind(
         (
             *("by_site", "week", "score", "status_over_time", "time_to_removal", "declared_vs_observed"),
-            *("failed_removals", "relistings", "blockers", "work_queue", "coverage"),
+            *("failed_removals", "relistings", "blockers", "work_queue", "missed", "coverage"),
         ),
         _fleet_title,
         _finding,

@@ -20,8 +20,8 @@ from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
 from exposurekit.errors import InvalidArgument, NotFound
 from exposurekit.exposure import Exposure
 from exposurekit.history import History
-from exposurekit.history.identity import host
 from exposurekit.text.sanitize import escaped, plain
+from exposurekit.text.urls import host
 from exposurekit.widgets import static_html, task_labels
 from exposurekit.widgets.copy_button import CopyTable
 from exposurekit.widgets.panel import Panel, with_classes

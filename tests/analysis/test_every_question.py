@@ -9,6 +9,7 @@ from support.chart_tables import (
     FILLED,
     NOW,
     declared,
+    findings,
     flows,
     moved,
     people,
@@ -76,6 +77,7 @@ QUESTIONS = {
     "diff_counts": (lambda table: analysis.diff_counts(table, 0), [analysis.diff(CHANGED)], ["before what"]),
     "survival": (analysis.survival, [flows()], [OF_FLOWS]),
     "time_to_removal": (analysis.time_to_removal, [flows()], [f"{OF_FLOWS} site"]),
+    "missed": (analysis.missed, [*findings()], ["user_id href", "user_id url"]),
     "declared_vs_observed": (
         analysis.declared_vs_observed,
         [requests(), declared()],

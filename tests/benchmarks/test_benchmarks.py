@@ -22,6 +22,7 @@ TINY = {
     "report_fleet": "--people 4 --records 2 --days 2",
     "leak_search": "--records 2000",
     "declared_delays": "--worlds 2",
+    "missed_listings": "--worlds 2",
     "guarded_web": "--people 1 --days 3",
     "evidence": "--pairs 5 --tamperings 60",
 }

@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 
 import pandas as pd
 import pytest
-from support.chart_tables import declared, requests
+from support.chart_tables import declared, findings, requests
 from support.histories import DAWN, Clock, Person, Service, a_record, an_alert, seen_through
 
 import exposurekit as ek
@@ -578,6 +578,24 @@ def test_sites_that_take_longer_than_declared_are_named(demo):
     assert section.table["site"].tolist() == ["Near", "Other", "Far"]
     page = report.to_html()
     assert ">yes</td>" in page.partition('id="declared_vs_observed"')[2].partition("</section>")[0]
+
+
+def test_missed_listings_are_estimated_or_the_reason_is_stated(demo, pages):
+    """The sandbox's web search leaves out the sites that are scanned, so it cannot tell what the scans overlook."""
+    [section] = [section for section in pages["fleet"].sections if section.key == "coverage"]
+    reason = "site scans alone found listings on these sites: a second way is needed"
+    assert f"How many listings nobody found cannot be estimated: {reason}." in section.text
+    assert "missed" not in tables(pages["fleet"])
+    data = ReportSource(demo.history).load(needed_tables("fleet"))
+    answer = ek.analysis.missed(*findings())
+    report = build_report("fleet", replace(data, tables=data.tables | {"missed": answer}))
+    listings, low, high = answer[["listings", "low", "high"]].iloc[-1]
+    words = f"an estimated {listings:.0f} (95 % interval: {low:.0f}\N{EN DASH}{high:.0f}) more were found in no way"
+    assert report.facts[0].qualifier.endswith(f" found; {words}")
+    [section] = [section for section in report.sections if section.key == "missed"]
+    assert section.finding == f"20 listings found; {words}."
+    assert "The estimate assumes that the ways are independent" in section.text
+    assert "cannot be estimated" not in report.to_html()
 
 
 def test_small_share_is_the_same_in_table_and_sentence():

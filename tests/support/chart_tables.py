@@ -120,6 +120,13 @@ def requests():
     return pd.DataFrame(rows, columns=columns).assign(observed_until=NOW).astype({"end": "str"})
 
 
+def findings():
+    """Twelve listings that site scans and web search found, and five and three that one found alone."""
+    urls = [f"https://near.example/{number}" for number in range(20)]
+    records = pd.DataFrame({"user_id": 1, "href": [*urls[:17], None]})
+    return records, pd.DataFrame({"user_id": 1, "url": [*urls[5:], "https://page.example/b"]})
+
+
 def declared():
     return pd.DataFrame({"site": ["near", "Far", "Other"], "declared_days": [7.0, 10.0, 5.0]})
 
@@ -144,6 +151,7 @@ TABLES = {
     "survival": lambda: analysis.survival(flows()),
     "survival by site": lambda: analysis.survival(flows(), by="site"),
     "declared_vs_observed": lambda: analysis.declared_vs_observed(requests(), declared()),
+    "missed": lambda: analysis.missed(*findings()),
     "relistings": relistings,
     "blockers": lambda: analysis.blockers(records(), FILLED),
     "best_next_fields": lambda: analysis.best_next_fields(records(), FILLED),

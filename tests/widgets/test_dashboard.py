@@ -414,12 +414,12 @@ def test_text_matches_ids_and_names():
 QUESTIONS = {
     "exposure": {
         *("by_user", "user_by_site", "by_state", "by_kind", "blockers", "best_next_fields", "work_queue"),
-        "score",
+        *("score", "missed"),
     },
     "history": {
         *("by_user", "user_by_site", "by_state", "by_kind", "changes", "time_to_removal", "survival"),
         *("relistings", "work_queue", "precision", "site_health", "forecast", "score", "score_changes"),
-        "declared_vs_observed",
+        *("declared_vs_observed", "missed"),
     },
 }  # fmt: skip
 
