@@ -73,8 +73,8 @@ class Question:
         return chart
 
 
-def _stalled(history: "History", as_of: Any) -> Mapping[str, Any]:
-    return {"stalled": history.stalled_sites(as_of)}
+def _work(history: "History", as_of: Any) -> Mapping[str, Any]:
+    return {"stalled": history.stalled_sites(as_of), "step_minutes": history.minutes_by_site()}
 
 
 _QUEUE_COLUMNS = (
@@ -109,7 +109,7 @@ QUESTIONS = {
         Question(
             *("work_queue", "Manual work", ("steps",), ("as_of",)),
             columns=_QUEUE_COLUMNS,
-            context=_stalled,
+            context=_work,
         ),
         Question("score", "Who is most exposed, by score", ("records", "links"), ("as_of",)),
         Question("missed", "Listings that no way found", ("records", "links"), ("as_of",)),

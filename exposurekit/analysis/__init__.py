@@ -12,7 +12,7 @@
     definitions       what each figure means                  selection         rows of some sites or statuses
     grouping          group codes and counts                  removal_warnings  checks before a manual removal
     plan              what to do by hand in half an hour      declared_vs_observed  sites that take longer than they say
-    missed            listings that no way found
+    missed            listings that no way found            step_minutes      minutes spent, and learned from ticks
 """
 
 from exposurekit.analysis.blockers import best_next_fields, blockers, on_file
@@ -38,6 +38,7 @@ from exposurekit.analysis.statuses import (
     VANISHED,
     is_open,
 )
+from exposurekit.analysis.step_minutes import minutes_spent, step_minutes
 from exposurekit.analysis.survival import MIN_N, survival, time_to_removal
 from exposurekit.analysis.work_queue import work_queue
 
@@ -69,6 +70,7 @@ __all__ = [
     "failed_removals",
     "forecast",
     "is_open",
+    "minutes_spent",
     "missed",
     "on_file",
     "plan",
@@ -79,6 +81,7 @@ __all__ = [
     "site_health",
     "stale",
     "status_over_time",
+    "step_minutes",
     "survival",
     "time_to_removal",
     "user_by_site",

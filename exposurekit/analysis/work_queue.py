@@ -28,7 +28,7 @@ def work_queue(
     steps: pd.DataFrame,
     *,
     visit_minutes: float = VISIT_MINUTES,
-    step_minutes: float = STEP_MINUTES,
+    step_minutes: float | Mapping[str, float] = STEP_MINUTES,
     stalled: Mapping[str, str] | None = None,
 ) -> pd.DataFrame:
     """Rank the manual removals: listings before web pages, then by items per minute; those with a ``reason`` later.
@@ -45,7 +45,8 @@ def work_queue(
             ``unable``, ``open``; without it every step is open), ``tick_note`` and ``first_seen_at``. Steps for listings that are
             removed, pending removal, no longer listed, or labelled ``not mine`` (column ``label``) are ignored.
         visit_minutes: Assumed minutes per group before its first step; an estimate, not measured.
-        step_minutes: Assumed minutes per step; a step that begins with "wait" takes none.
+        step_minutes: Minutes per step: assumed ones; or those of some sites, or hosts of pages, such as were learned, while
+            the others have `STEP_MINUTES`. A step that begins with "wait" takes none.
         stalled: The sites that do not remove, with the reason: see `stalled_sites`.
 
     Returns:
@@ -72,13 +73,17 @@ def work_queue(
     """
     needed = ("user_id", "alert_number", "step_number", "record_id", "site", "status", "url")
     MissingColumns.check("work_queue", steps.columns, needed)
-    if not (min(visit_minutes, step_minutes) >= 0 and 0 < visit_minutes + step_minutes < np.inf):
+    by_site = step_minutes if isinstance(step_minutes, Mapping) else {}
+    other = STEP_MINUTES if isinstance(step_minutes, Mapping) else step_minutes
+    assumed = np.array([visit_minutes, other, *by_site.values()], "float64")
+    if not ((assumed >= 0).all() and np.isfinite(assumed).all() and visit_minutes + assumed[1:].min() > 0):
         raise InvalidArgument(
             "invalid visit_minutes or step_minutes: pass finite minutes, zero or more, and not both zero"
         )
     alerts = _newest(_alerts(_actionable(steps)))
     n_open = alerts["steps"] - alerts["done"] - alerts["unable"] - alerts.pop("waiting")
-    minutes = (n_open * step_minutes).astype("float64")
+    per_step = alerts["site"].fillna(alerts["group"]).map(by_site).astype("float64").fillna(other)
+    minutes = (n_open * per_step).astype("float64")
     alerts["minutes"] = minutes.where(alerts["state"].isin((TO_DO, STARTED)), 0)
     table = _rank(alerts, visit_minutes, stalled or {})
     table.insert(0, "rank", np.arange(1, len(table) + 1))

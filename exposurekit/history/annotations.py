@@ -12,21 +12,25 @@ import pyarrow as pa
 from pydantic import BaseModel
 
 from exposurekit import frames
+from exposurekit.analysis import step_minutes
 from exposurekit.errors import InvalidArgument, MissingColumns, NotFound
 from exposurekit.frames.arrow import from_arrow
 from exposurekit.history import identity, sql
 from exposurekit.history.reader import HistoryReader
 from exposurekit.history.storage.location import resolve
 from exposurekit.history.storage.schema import KINDS, TABLES
+from exposurekit.text.urls import host
 
 # A row of a table, or several: a DataFrame, a Series, a mapping, or a row of `DataFrame.itertuples`.
 Rows: TypeAlias = "pd.DataFrame | pd.Series[Any] | Mapping[str, Any] | tuple[Any, ...]"
 
 LABEL, TICK, NOTE = "label", "tick", "note"
+MINUTES = "minutes"  # of a step, on its listing
 STEP = "step"  # the kind of a ticked step, beside the kinds of items
 LABELS = ("mine", "not mine", "unsure")
 TICKS = ("done", "unable", "open")
 DECLARED_DAYS_MAX = 3_650
+MINUTES_MAX = 7 * 24 * 60
 _MICROSECOND = timedelta(microseconds=1)
 _TICK_COLUMNS = {"value": "tick", "note": "tick_note", "marked_at": "ticked_at"}
 _LABEL_COLUMNS = {"value": "label", "note": "label_reason", "marked_at": "labelled_at"}
@@ -67,25 +71,30 @@ class Annotations:
         InvalidArgument.check("label", label, LABELS)
         return self._annotate(record, LABEL, label, _text(reason, "reason"))
 
-    def tick(self, step: Rows, state: str = "done", *, note: str = "") -> int:
+    def tick(self, step: Rows, state: str = "done", *, note: str = "", minutes: float | None = None) -> int:
         """Record the progress of a manual opt-out step. The newest tick counts.
 
         Args:
             step: A row of `Exposure.steps`, or several as a table.
             state: ``done``, ``unable`` or ``open``.
             note: Anything to add.
+            minutes: How long it took, all rows together, if that was timed: `timed_steps` lists it, and `step_minutes`
+                learns from it.
 
         Returns:
             The number of ticked rows.
 
         Raises:
-            InvalidArgument: The state is none of the three, the note is no text, or the row is no step.
+            InvalidArgument: The state is none of the three, the note is no text, the minutes are no number, or the row is
+                no step.
 
         >>> history.tick(exposure.steps().head(2))
         2
         """
         InvalidArgument.check("state", state, TICKS)
-        return self._annotate(step, TICK, state, _text(note, "note"))
+        if minutes is not None and not (_is_number(minutes) and 0 <= minutes < MINUTES_MAX):
+            raise InvalidArgument("minutes are a number, zero or more; or None")
+        return self._annotate(step, TICK, state, _text(note, "note"), minutes=minutes)
 
     def note(self, item: Rows, text: str) -> int:
         """Add a note to a record, link, alert or step. All notes are kept.
@@ -185,6 +194,36 @@ class Annotations:
         ticks.insert(4, "label", self._listing_labels(ticks))
         return ticks if exposure is None else exposure.with_people(ticks)
 
+    def timed_steps(self) -> pd.DataFrame:
+        """List the minutes of the steps that were timed, oldest first: by `tick`, or by a checklist that learns minutes.
+
+        Returns:
+            One row per tick and step: ``user_id``, ``site`` (the host of a page), ``kind`` (``record`` or ``link``) and
+            ``key`` (of the listing or page), ``step_number``, ``minutes`` (float64; steps that were ticked at once share
+            theirs equally), ``marked_at`` (UTC).
+
+        >>> history.timed_steps()["minutes"].sum()
+        np.float64(0.0)
+        """
+        return from_arrow(self._reader.query(sql.TIMED_STEPS, ("annotations",)))
+
+    def step_minutes(self) -> pd.DataFrame:
+        """Estimate how many minutes a step takes on each site, from timed ticks: `analysis.step_minutes`.
+
+        `work_queue` and `plan` use them, and assume the usual minutes for other sites.
+
+        >>> history.step_minutes().columns.tolist()
+        ['site', 'ticks', 'minutes']
+        """
+        return step_minutes(self.timed_steps())
+
+    def minutes_by_site(self) -> dict[str, float]:
+        """Return the minutes of `step_minutes` by site; empty if nothing was timed, or there is no history yet."""
+        with suppress(NotFound):
+            table = self.step_minutes()
+            return dict(zip(table["site"].tolist(), table["minutes"].tolist(), strict=True))
+        return {}
+
     def notes(self) -> pd.DataFrame:
         """List all notes, oldest first: ``user_id``, ``site``, ``record_id``, ``reference_id``, ``note``, ``marked_at``, ...
 
@@ -242,15 +281,21 @@ class Annotations:
         rows = rows[rows["mark"] == annotation].drop(columns="mark").reset_index(drop=True)
         return rows.rename(columns={"step": "step_number"})
 
-    def _annotate(self, item: Rows, annotation: str, value: str | None, note: str) -> int:
-        keys = [key_columns(row, self._reader.records_by) for row in rows_of(item)]
+    def _annotate(
+        self, item: Rows, annotation: str, value: str | None, note: str, *, minutes: float | None = None
+    ) -> int:
+        items = rows_of(item)
+        keys = [key_columns(row, self._reader.records_by) for row in items]
         if keys:
             at = self._next_instant()
             columns = {"marked_at": at, "mark": annotation, "value": value, "note": note}
-            rows = pa.Table.from_pylist([columns | key for key in keys], TABLES["annotations"].schema)
+            rows = [columns | key for key in keys]
+            if minutes is not None:
+                timed = {"marked_at": at, "mark": MINUTES, "value": f"{minutes / len(items):.4f}"}
+                rows += [timed | _listing_columns(row, self._reader.records_by) for row in items]
             store = self._reader.store
             with resolve(), store.changing("annotations"):
-                store.append("annotations", rows)
+                store.append("annotations", pa.Table.from_pylist(rows, TABLES["annotations"].schema))
             self._newest_at = at
         return len(keys)
 
@@ -326,8 +371,7 @@ def _declared(days: Mapping[str, float | None] | pd.DataFrame) -> dict[str, floa
     for site, value in days.items():
         if not _text(site, "site's name").strip():
             raise InvalidArgument("A site's name must not be blank")
-        is_number = isinstance(value, Real) and not isinstance(value, bool)
-        if value is not None and not (is_number and 0 <= value <= DECLARED_DAYS_MAX):
+        if value is not None and not (_is_number(value) and 0 <= value <= DECLARED_DAYS_MAX):
             raise InvalidArgument(f"Declared days are a number from 0 to {DECLARED_DAYS_MAX:,}, or None")
         declared[site.strip()] = None if value is None else float(value)
     return declared
@@ -363,6 +407,23 @@ def key_columns(row: Mapping[str, Any], records_by: str) -> dict[str, Any]:
     kind, key = _kind_and_key(values, records_by)
     number = values.get("step_number", values.get("step")) if kind == STEP else None
     return {"user_id": int(values["user_id"]), "kind": kind, "key": key, "step": number}
+
+
+def _listing_columns(row: Mapping[str, Any], records_by: str) -> dict[str, Any]:
+    """The key of the listing or page of a step, and its site or host as a ``note``."""
+    values = {name: _plain(value) for name, value in row.items()}
+    site, page = values.get("site"), values.get("link_url") or values.get("url")
+    if values.get("record_id") is None:
+        kind, key = "link", identity.link_key(page, values.get("link_title"))
+    else:
+        record_id, reference = int(values["record_id"]), values.get("reference_id")
+        kind, key = "record", identity.record_key(record_id, site, reference, by=records_by)
+    columns = {"user_id": int(values["user_id"]), "kind": kind, "key": key, "step": values.get("step_number")}
+    return columns | {"note": site or host(page).removeprefix("www.")}
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def _kind_and_key(row: Mapping[str, Any], records_by: str) -> tuple[str, int]:

@@ -517,7 +517,8 @@ class HistoryQueries:
     def work_queue(self, as_of: When = None, *, exposure: PersonalData | None = None) -> pd.DataFrame:
         """Order the manual removals that are left by what clears most for the time: `analysis.work_queue`.
 
-        Listings labelled ``not mine`` are left out. `stalled_sites` come later.
+        Listings labelled ``not mine`` are left out. `stalled_sites` come later. Minutes are those of `step_minutes`, where
+        there are any, and else assumed.
 
         Args:
             as_of: As in `steps`: what was listed then, with the newest ticks.
@@ -526,7 +527,11 @@ class HistoryQueries:
         >>> "items_per_minute" in history.work_queue().columns
         True
         """
-        return analysis.work_queue(self.steps(as_of, exposure=exposure), stalled=self.stalled_sites(as_of))
+        return analysis.work_queue(
+            self.steps(as_of, exposure=exposure),
+            stalled=self.stalled_sites(as_of),
+            step_minutes=self.annotations.minutes_by_site(),
+        )
 
     def plan(
         self,

@@ -181,6 +181,12 @@ WHERE status = '{PENDING_REMOVAL}' OR (status = '{REMOVED}' AND (
 ORDER BY user_id, key, seq
 """
 
+# The minutes of each timed step, oldest first.
+TIMED_STEPS = """
+SELECT user_id, note AS site, kind, key, step AS step_number, CAST(value AS DOUBLE) AS minutes, marked_at FROM annotations
+WHERE mark = 'minutes' ORDER BY marked_at, user_id, kind, key, step_number
+"""
+
 # The days that sites declare, oldest first.
 DECLARED_DAYS = """
 SELECT declared_at, site, days AS declared_days, source FROM declared_days

@@ -230,7 +230,7 @@ class ReportSource:
     and ``steps`` (only what is listed), ``evidence``, ``counts`` and ``diff_by_site`` (of a `Diff`), ``week`` and ``week_by_site`` (``why``
     and ``by_site`` since `ReportData.week_start`), ``week_before`` (``why`` of the same number of days before it),
     ``week_score`` (`History.score_changes` since then), ``removal_of_all`` (`History.time_to_removal` without groups), ``stalled``
-    (`History.stalled_sites`), ``failed_removals`` and ``next_forecast`` (`AHEAD_DAYS` ahead).
+    (`History.stalled_sites`), ``timed_steps`` and ``step_minutes`` (of a history), ``failed_removals`` and ``next_forecast`` (`AHEAD_DAYS` ahead).
 
     >>> from exposurekit.reports.data import ReportSource
     >>> {*ReportSource(history).load(["by_site", "survival"]).tables}
@@ -309,6 +309,10 @@ class ReportSource:
                 if self.history is None or self.history.declared_days().empty
                 else self.history.declared_vs_observed()
             ),
+            "timed_steps": lambda: (
+                None if self.history is None else self._of_user(self.history.timed_steps())
+            ),
+            "step_minutes": lambda: None if self.history is None else self.history.step_minutes(),
             "removal_of_all": lambda: None if self.history is None else self.history.time_to_removal(by=None),
             "next_forecast": self._next_forecast,
         }
@@ -471,10 +475,12 @@ class ReportSource:
         steps = self._required("steps")
         of_all = "" if self.user is None else "of all people, "
         stalled = {site: f"{of_all}{reason}" for site, reason in self._stalled.items()}
+        minutes = {} if self.history is None else self.history.minutes_by_site()
         if self._pseudonyms is None:
-            queue = analysis.work_queue(steps, stalled=stalled)
+            queue = analysis.work_queue(steps, stalled=stalled, step_minutes=minutes)
         else:
-            queue = analysis.work_queue(steps.drop(columns="form_values", errors="ignore"), stalled=stalled)
+            steps = steps.drop(columns="form_values", errors="ignore")
+            queue = analysis.work_queue(steps, stalled=stalled, step_minutes=minutes)
             queue = queue.assign(reason=queue["site"].map(stalled).astype("str"))
         return with_pages(queue.assign(minutes=whole_minutes(queue)), self._required("links"))
 

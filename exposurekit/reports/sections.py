@@ -34,14 +34,15 @@ from exposurekit.errors import InvalidArgument
 from exposurekit.evidence import with_evidence
 from exposurekit.questions import QUESTIONS
 from exposurekit.reports.data import LISTED_NAMES, WEEK_DAYS, ReportData
-from exposurekit.reports.manual_steps import removals, whole_minutes
+from exposurekit.reports.manual_steps import open_items, removals, whole_minutes
 from exposurekit.reports.model import ROWS_MAX, TASKS_MAX, Action, Fact, Removal, Report, Section
 from exposurekit.reports.share_safe import FEW
 from exposurekit.text.formatting import pluralize
 from exposurekit.text.times import format_time
 
 ASKS = 2  # rows of `best_next_fields`
-_ASSUMED = f"estimated at {VISIT_MINUTES:g} minutes per site and {STEP_MINUTES:g} per step, none for steps that only wait"
+_ASSUMED = f"estimated at {VISIT_MINUTES:g} minutes per site and {STEP_MINUTES:g} per step"
+_WAITING = "none for steps that only wait"
 _UNKNOWN_TITLE = "What is not known"
 _UNSEARCHED = (
     "The service does not say which sites it searched: a site without a listing is not named here, and may not have "
@@ -357,7 +358,34 @@ def _manual_fact(data: ReportData) -> Fact:
         "to do by hand",
         f"{waiting:,}",
         f"{items}; about {duration}{short_reason}",
-        detail=f"about {duration} for {items}, {_ASSUMED}{reason}",
+        detail=f"about {duration} for {items}, {_minutes_basis(data)}{reason}",
+    )
+
+
+def _minutes_basis(data: ReportData) -> str:
+    """Where the minutes come from: assumed, or learned from ticks."""
+    learned = data.tables["step_minutes"]
+    if learned is None or learned.empty:
+        return f"{_ASSUMED}, {_WAITING}"
+    ticks = pluralize(int(learned["ticks"].sum()), "timed tick")
+    sites = pluralize(len(learned), "site")
+    return f"{_ASSUMED}, except on {sites}, where steps are learned from {ticks}; {_WAITING}"
+
+
+def _minutes_spent(data: ReportData) -> str:
+    """The minutes that were spent so far, and those that are left, for each listing; empty if nothing was timed."""
+    timed = data.tables["timed_steps"]
+    if timed is None or timed.empty or data.sharing is not None:
+        return ""
+    spent, listings = analysis.minutes_spent(timed)
+    if not listings:
+        return ""
+    waiting, *_ = data.manual_work
+    left = open_items(data["work_queue"])["minutes"].sum()
+    each = f", {left / waiting:,.1f} minutes each" if waiting else ""
+    return (
+        f" Timed so far: {format_duration(spent)} on {pluralize(listings, 'listing or page', 'listings and pages')}, "
+        f"{spent / listings:,.1f} minutes each; left: {format_duration(left)}{each}."
     )
 
 
@@ -1031,6 +1059,7 @@ def _amount(data: ReportData) -> str:
         f"sites and {pluralize(pages, 'web page')}; about {duration}. Listings come before pages; what clears most "
         f"per minute comes first{_EXCEPT if data.has_later_work else ''}."
     )
+    words += _minutes_spent(data)
     if blocked:
         waits = "waits" if blocked == 1 else "wait"
         words += f" {blocked:,} {waits} for a value that is not on file: see the end of the list."
@@ -1200,7 +1229,8 @@ def _with_names(chart: charts.Chart, names: Mapping[int, str]) -> charts.Chart:
     return chart
 
 
-_FACT_NEEDS = ("records", "links", "score", "work_queue", "status_over_time", "missed")
+_WORK_NEEDS = ("work_queue", "step_minutes", "timed_steps")
+_FACT_NEEDS = ("records", "links", "score", "status_over_time", "missed", *_WORK_NEEDS)
 _FLEET_NEEDS = (*_FACT_NEEDS, "week_score", "removal_of_all", "relistings", "next_forecast")
 _SPECIAL: dict[
     str, Any
@@ -1225,7 +1255,7 @@ _SPECIAL: dict[
     "score_changes": (_score_changes,),
     "blockers": (_blockers, "best_next_fields"),
     "best_next_fields": (_best_next_fields, "blockers"),
-    "work_queue": (_work_queue,),
+    "work_queue": (_work_queue, "step_minutes", "timed_steps"),
     "coverage": (_coverage, "failures", "records", "precision", "missed"),
 }
 KINDS = {
@@ -1251,7 +1281,7 @@ KINDS = {
         lambda data: f"What changed since {_since(data)}",
         _change_finding,
         _change_facts,
-        ("records", "links", "work_queue", "changes", "score_changes", "status_over_time"),
+        ("records", "links", "changes", "score_changes", "status_over_time", *_WORK_NEEDS),
     ),
     "sites": Kind(
         (

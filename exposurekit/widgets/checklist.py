@@ -2,8 +2,9 @@
 
 import contextlib
 from bisect import insort
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, date, datetime
+from time import monotonic
 from typing import Any
 
 import pandas as pd
@@ -13,6 +14,7 @@ from exposurekit import analysis, frames
 from exposurekit.analysis.data_quality import NOT_MINE
 from exposurekit.analysis.removal_warnings import preparations
 from exposurekit.analysis.statuses import is_open
+from exposurekit.analysis.step_minutes import PAUSE_MINUTES
 from exposurekit.analysis.tasks import Task, tasks, with_listings, with_pages
 from exposurekit.analysis.work_queue import DONE, STEP_MINUTES, TO_DO, UNABLE
 from exposurekit.charts.theme import format_duration
@@ -53,6 +55,9 @@ class OptOutChecklist(Panel):
         history: Stores ticks and notes; by default ``alerts``, if that is a history. None: they are lost when the kernel
             stops.
         exposure: An `Exposure`, for the person of each listing and the values to enter, if ``alerts`` are a history's.
+        learn_minutes: Whether to store in the history how long each step took: the minutes from the last tick, or since the
+            alert was displayed, to the tick. `History.step_minutes` learns from them; they never leave your machine.
+        clock: Returns seconds, for ``learn_minutes``.
 
     Each alert displays its text, the listing, and the values to enter, each with a button that copies it. A box ticks
     all steps of a listing; listings of the same site that need the same steps have boxes too. Alerts that cannot be
@@ -63,7 +68,7 @@ class OptOutChecklist(Panel):
         steps: The current steps: the columns of `Exposure.steps()`, ``tick``, ``tick_note`` and ``label``.
 
     Raises:
-        InvalidArgument: ``alerts`` has no alerts.
+        InvalidArgument: ``alerts`` has no alerts, or ``learn_minutes`` has no history to store them.
 
     Source: specification, "Alert".
 
@@ -77,6 +82,8 @@ class OptOutChecklist(Panel):
         history: History | None = None,
         *,
         exposure: Exposure | None = None,
+        learn_minutes: bool = False,
+        clock: Callable[[], float] = monotonic,
     ) -> None:
         if isinstance(alerts, History):
             history = alerts if history is None else history
@@ -88,7 +95,13 @@ class OptOutChecklist(Panel):
             raise InvalidArgument(
                 "not a table of alerts: pass an Exposure, a History, or rows of exposure.alerts() or history.alerts()"
             )
+        if learn_minutes and history is None:
+            raise InvalidArgument(
+                "learn_minutes needs a history: OptOutChecklist(exposure, history, learn_minutes=True)"
+            )
         self._history = history
+        self._learns, self._clock = learn_minutes, clock
+        self._started_s = clock()  # work on the displayed alert, since the last tick
         self._alerts = _with_details(alerts.reset_index(drop=True), exposure, history)
         self.steps = _with_ticks(frames.steps_from_alerts(self._alerts), history)
         self._keys = [*zip(self._alerts["user_id"], self._alerts["alert_number"], strict=True)]
@@ -203,7 +216,10 @@ class OptOutChecklist(Panel):
         self._before.pop(self._keys.index(tuple(self.steps.loc[index, _KEY])), None)
         changes = pd.DataFrame([[tick, note]], index=[index], columns=_TICK)
         if self._history is not None:
-            self._history.tick(self.steps.loc[index], tick, note=note)
+            is_new = tick == DONE and str(self.steps.loc[index, "tick"]) != DONE
+            self._history.tick(
+                self.steps.loc[index], tick, note=note, minutes=self._minutes_worked(is_new=is_new)
+            )
         self._apply(changes)
         self._update_progress()
         self._update_filter()
@@ -223,15 +239,26 @@ class OptOutChecklist(Panel):
         self._clear_undo()
         steps = self._steps_of(positions)
         steps = steps[steps["tick"] != UNABLE]
-        self._save(pd.DataFrame({"tick": tick, "tick_note": steps["tick_note"]}, index=steps.index))
+        if tick == DONE:
+            steps = steps[steps["tick"] != DONE]
+        minutes = self._minutes_worked(is_new=tick == DONE and len(steps) > 0)
+        changes = pd.DataFrame({"tick": tick, "tick_note": steps["tick_note"]}, index=steps.index)
+        self._save(changes, minutes)
 
-    def _save(self, changes: pd.DataFrame) -> None:
+    def _minutes_worked(self, *, is_new: bool) -> float | None:
+        """The minutes since the last tick, if they are to be stored; the next ones begin now."""
+        now_s = self._clock()
+        minutes, self._started_s = (now_s - self._started_s) / 60, now_s
+        return minutes if self._learns and is_new and 0 <= minutes <= PAUSE_MINUTES else None
+
+    def _save(self, changes: pd.DataFrame, minutes: float | None = None) -> None:
         try:
             notes = changes["tick_note"].fillna("")
             ticks = changes["tick"].fillna(TO_DO)
             if self._history is not None:
                 for (tick, note), rows in changes.groupby([ticks, notes], sort=False):
-                    self._history.tick(self.steps.loc[rows.index], str(tick), note=str(note))
+                    part = None if minutes is None else minutes * len(rows) / len(changes)
+                    self._history.tick(self.steps.loc[rows.index], str(tick), note=str(note), minutes=part)
             self._apply(changes.assign(tick_note=notes))
         finally:
             self._update_filter()
@@ -247,10 +274,14 @@ class OptOutChecklist(Panel):
     def _ordered(self) -> tuple[list[int], list[int]]:
         """The alerts in the order of the work queue: those that need somebody, and the rest."""
         stalled = {} if self._history is None else self._history.stalled_sites()
-        queue = analysis.work_queue(self.steps[self.steps["label"] != NOT_MINE], stalled=stalled)
+        minutes = {} if self._history is None else self._history.minutes_by_site()
+        to_do = self.steps[self.steps["label"] != NOT_MINE]
+        queue = analysis.work_queue(to_do, stalled=stalled, step_minutes=minutes)
         keys = [*zip(queue["user_id"], queue["alert_number"], strict=True)]
         rank = {key: number for number, key in enumerate(keys)}
-        self._visits = dict(zip(keys, queue["minutes"] - STEP_MINUTES * _n_open(queue), strict=True))
+        per_step = queue["site"].fillna(queue["group"]).map(minutes).astype("float64").fillna(STEP_MINUTES)
+        self._step_minutes = dict(zip(keys, per_step.tolist(), strict=True))
+        self._visits = dict(zip(keys, queue["minutes"] - per_step * _n_open(queue), strict=True))
         waiting = [position for position, key in enumerate(self._keys) if key in rank]
         rest = [position for position, key in enumerate(self._keys) if key not in rank]
         return sorted(waiting, key=lambda position: rank[self._keys[position]]), sorted(
@@ -345,12 +376,12 @@ class OptOutChecklist(Panel):
         )
 
     def _minutes(self, position: int) -> int:
-        """The assumed minutes that are left, at least 1: for the open steps, and a share of the visit to the site."""
+        """The minutes that are left, assumed or learned, at least 1: for the open steps, and a share of the visit."""
         progress = self._progress_of(position)
         if self._keys[position] not in self._visits or progress.state in (DONE, UNABLE):
             return 0
-        visit = float(max(self._visits[self._keys[position]], 0.0))
-        return max(round(visit + STEP_MINUTES * (progress.steps - progress.done)), 1)
+        key, n_open = self._keys[position], progress.steps - progress.done
+        return max(round(max(self._visits[key], 0.0) + self._step_minutes[key] * n_open), 1)
 
     def _item(self, index: int) -> list[Any]:
         """What the list shows of an alert."""
@@ -451,6 +482,7 @@ class OptOutChecklist(Panel):
     def _go_to(self, index: int | None) -> None:
         if index is not None and self._order:
             self._index = index
+            self._started_s = self._clock()
             self._update_view()
             self._clear_undo()
             self._show()

@@ -17,6 +17,7 @@ from support.chart_tables import (
     relistings,
     requests,
     steps,
+    timed,
     transitions,
 )
 from support.tables import shape
@@ -77,6 +78,7 @@ QUESTIONS = {
     "diff_counts": (lambda table: analysis.diff_counts(table, 0), [analysis.diff(CHANGED)], ["before what"]),
     "survival": (analysis.survival, [flows()], [OF_FLOWS]),
     "time_to_removal": (analysis.time_to_removal, [flows()], [f"{OF_FLOWS} site"]),
+    "step_minutes": (analysis.step_minutes, [timed()], ["site minutes marked_at"]),
     "missed": (analysis.missed, [*findings()], ["user_id href", "user_id url"]),
     "declared_vs_observed": (
         analysis.declared_vs_observed,
@@ -120,7 +122,7 @@ each = pytest.mark.parametrize("name", QUESTIONS)
 
 def test_no_question_is_omitted():
     functions = {name for name in analysis.__all__ if callable(getattr(analysis, name))}
-    assert functions - {*QUESTIONS} == {"is_open", "on_file", "diff_by_site", "plan"}
+    assert functions - {*QUESTIONS} == {*("is_open", "on_file", "diff_by_site", "plan", "minutes_spent")}
 
 
 @each

@@ -19,9 +19,11 @@ NOT_DRAWN = {
     "diff_counts",
     "failed_removals",
     "is_open",
+    "minutes_spent",
     "on_file",
     "plan",
     "stale",
+    "step_minutes",
 }
 QUESTIONS = {name for name in analysis.__all__ if inspect.isfunction(getattr(analysis, name))} - NOT_DRAWN
 

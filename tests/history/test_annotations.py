@@ -188,3 +188,27 @@ def test_the_newest_tick_counts_though_the_clock_stops(collected):
     for fresh in (history, History(history.path, records_by=history._records_by)):
         [tick] = fresh.ticks().to_dict("records")
         assert (tick["value"], tick["note"]) == ("done", "last")
+
+
+def test_timed_ticks_belong_to_their_listing(collected):
+    """Steps of one listing, or page, share its key; sites have their newest names; the person takes them along."""
+    history, _, exposure, _ = collected
+    steps = exposure.steps()
+    assert history.timed_steps().empty
+    assert history.tick(steps, minutes=2.0 * len(steps)) == len(steps)
+    history.tick(steps.head(1), "open")
+    timed = history.timed_steps()
+    assert timed["minutes"].tolist() == [2.0] * len(steps)
+    assert timed["step_number"].sum() == steps["step_number"].sum()
+    records, links = history.records(), history.changes().query("kind == 'link'")
+    assert keys(timed) <= keys(history.changes())
+    assert {*timed.loc[timed["kind"] == "record", "site"]} == {*records["site"]}
+    assert {*timed.loc[timed["kind"] == "link", "site"]} == {"pages.example"}
+    assert {*timed.loc[timed["kind"] == "link", "key"]} <= {*links["key"]}
+    assert history.step_minutes().empty  # no tick follows another
+    assert len(history.ticks()) == len(steps)
+    for minutes in (-1, True, "2", float("nan"), float("inf")):
+        with pytest.raises(InvalidArgument, match="minutes are a number"):
+            history.tick(steps.head(1), minutes=minutes)
+    history.erase(1)
+    assert history.timed_steps().empty

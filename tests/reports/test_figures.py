@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 
 import pandas as pd
 import pytest
-from support.chart_tables import declared, findings, requests
+from support.chart_tables import declared, findings, requests, timed
 from support.histories import DAWN, Clock, Person, Service, a_record, an_alert, seen_through
 
 import exposurekit as ek
@@ -20,6 +20,7 @@ from exposurekit.charts.theme import format_duration, percent
 from exposurekit.history import History
 from exposurekit.reports.data import ReportSource
 from exposurekit.reports.html import Glossary, _body, _card_labels, _displayed, _heading
+from exposurekit.reports.manual_steps import open_items
 from exposurekit.reports.sections import build_report, needed_tables
 from exposurekit.text.sanitize import escaped
 
@@ -596,6 +597,24 @@ def test_missed_listings_are_estimated_or_the_reason_is_stated(demo, pages):
     assert section.finding == f"20 listings found; {words}."
     assert "The estimate assumes that the ways are independent" in section.text
     assert "cannot be estimated" not in report.to_html()
+
+
+def test_minutes_spent_and_left_are_stated(demo, pages):
+    assert "Timed so far" not in pages["fleet"].to_html()
+    data = ReportSource(demo.history).load(needed_tables("fleet"))
+    steps = timed().assign(user_id=1, kind="record", key=[*range(4)] * 4)
+    learned = {"timed_steps": steps, "step_minutes": ek.analysis.step_minutes(steps)}
+    report = build_report("fleet", replace(data, tables=data.tables | learned))
+    [section] = [section for section in report.sections if section.key == "work_queue"]
+    waiting = data.manual_work[0]
+    each = f"{open_items(data['work_queue'])['minutes'].sum() / waiting:.1f} minutes each"
+    assert "Timed so far: 16 minutes on 4 listings and pages, 4.0 minutes each; left: " in section.text
+    assert f", {each}." in section.text
+    [fact] = [fact for fact in report.facts if fact.name == "to do by hand"]
+    assert (
+        "except on 2 sites, where steps are learned from 14 timed ticks; none for steps that only"
+        in fact.detail
+    )
 
 
 def test_small_share_is_the_same_in_table_and_sentence():

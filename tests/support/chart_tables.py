@@ -131,6 +131,12 @@ def declared():
     return pd.DataFrame({"site": ["near", "Far", "Other"], "declared_days": [7.0, 10.0, 5.0]})
 
 
+def timed():
+    """Eight ticks on each of two sites, a minute apart."""
+    at = [NOW + pd.Timedelta(minutes=number) for number in range(16)]
+    return pd.DataFrame({"site": ["Near"] * 8 + ["Far"] * 8, "minutes": 1.0, "marked_at": at})
+
+
 FILLED = pd.DataFrame({"user_id": [1], "field": ["zip"]})
 
 TABLES = {

@@ -95,6 +95,56 @@ def test_done_and_unable_exclude_each_other(alerts, history):
     assert "done" not in history.ticks()["value"].tolist()
 
 
+class Stopwatch:
+    """Seconds that a test lets pass."""
+
+    def __init__(self):
+        self.now_s = 0.0
+
+    def __call__(self):
+        return self.now_s
+
+
+def test_minutes_of_ticks_are_stored_only_if_wanted(alerts, history):
+    usual = OptOutChecklist(alerts, history)
+    usual.tick_all(usual.order[2:3])
+    assert history.timed_steps().empty
+    stopwatch = Stopwatch()
+    checklist = OptOutChecklist(alerts, history, learn_minutes=True, clock=stopwatch)
+    stopwatch.now_s = 90
+    rows(checklist)[0][0].value = True
+    stopwatch.now_s += 30
+    rows(checklist)[1][1].value = True  # a step that cannot be done has no minutes
+    stopwatch.now_s += 31 * 60
+    rows(checklist)[1][0].value = True  # nor has one after a pause
+    kit.strike(checklist, "n")
+    stopwatch.now_s += 120
+    checklist.tick_all([checklist.alert.name])
+    checklist.tick_all([checklist.alert.name])  # they are done already
+    assert checklist.error is None
+    timed = history.timed_steps()
+    assert timed["minutes"].tolist() == [1.5, 1, 1]
+    assert timed["step_number"].tolist() == [1, 1, 2]
+    assert len(timed[["user_id", "kind", "key"]].drop_duplicates()) == 2
+    assert {*timed["site"]} <= {*history.records()["site"]}
+    with pytest.raises(InvalidArgument, match="learn_minutes needs a history"):
+        OptOutChecklist(alerts, learn_minutes=True)
+
+
+def test_learned_minutes_are_those_of_the_list(alerts, history):
+    listing = history.steps().head(1)
+    for _ in range(40):
+        history.tick(listing, "open", minutes=8)
+    [learned] = history.step_minutes()["minutes"]
+    assert learned == pytest.approx(8, rel=0.1)
+    checklist = OptOutChecklist(alerts, history)
+    queue = history.work_queue().set_index(["user_id", "alert_number"])["minutes"]
+    for position, item in zip(checklist.order, kit.the(checklist, TaskList).items, strict=False):
+        alert = checklist._alerts.iloc[position]
+        assert item[4] == f"{round(queue[alert['user_id'], alert['alert_number']])} min"
+    assert queue.max() > 2 * learned
+
+
 def test_note_alone_leaves_the_step_open(alerts, history):
     checklist = OptOutChecklist(alerts, history)
     assert "No history was given" not in kit.statuses(checklist)[0]
