@@ -4,7 +4,7 @@ Errors name a line and never a value, which may be a password or personal data.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -124,6 +124,55 @@ def _scalar(node: yaml.Node) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         raise InvalidYaml(node.start_mark.line + 1, "a number is not finite")
     return value
+
+
+def edit(text: str, changes: Mapping[tuple[str, ...], Any]) -> str:
+    r"""Return a document with other values at some keys, and the rest of the text, its comments too, as it was.
+
+    A key that the document does not have is added to its mapping, which must exist.
+
+    >>> edit("a: {b: 1}  # one\nc: x\n", {("a", "b"): ["y", "z"], ("a", "d"): "2", ("e",): "f"})
+    "a: {b: [y, z], d: '2'}  # one\nc: x\ne: f\n"
+    """
+    root = yaml.compose(text, yaml.SafeLoader)
+    edits = [_edit(text, root, position, value) for position, value in changes.items()]
+    for begin, end, replacement in reversed(sorted(edits, key=lambda one: one[0])):  # noqa: C413  equals, too
+        text = text[:begin] + replacement + text[end:]
+    return text
+
+
+def _edit(text: str, root: Any, position: tuple[str, ...], value: Any) -> tuple[int, int, str]:
+    """Return a range of the text, and what replaces it."""
+    *around, last = position
+    mapping = root
+    for name in around:
+        mapping = dict(_entries(mapping))[name][1]
+    entries = dict(_entries(mapping))
+    inline = str(yaml.safe_dump([value], default_flow_style=True, width=math.inf, allow_unicode=True))
+    inline = inline.strip()[1:-1]
+    if last in entries:
+        key, node = entries[last]
+        begin = text.index(":", key.end_mark.index) + 1
+        return begin, max(begin, _end(text, node)), f" {inline}"
+    if mapping.flow_style:
+        at = mapping.end_mark.index - 1
+        return at, at, f"{', ' if entries else ''}{last}: {inline}"
+    at = text.find("\n", _end(text, mapping))
+    at = len(text) if at < 0 else at
+    return at, at, f"\n{' ' * mapping.start_mark.column}{last}: {inline}"
+
+
+def _entries(mapping: Any) -> Iterator[tuple[str, tuple[Any, Any]]]:
+    for key, value in mapping.value:
+        yield str(key.value), (key, value)
+
+
+def _end(text: str, node: Any) -> int:
+    """Return where a value ends; a block, as it is parsed, ends where the next key begins."""
+    if isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value:
+        last = node.value[-1]
+        return _end(text, last[1] if isinstance(last, tuple) else last)
+    return len(text[: node.end_mark.index].rstrip())
 
 
 def dump(value: Any) -> str:
