@@ -49,6 +49,7 @@ PYTHON, YAML, IPYTHON = blocks("python"), blocks("yaml"), blocks("ipython")
 SHELL = [line for block in blocks("sh") for line in block.splitlines()]
 [SITE] = [block for block in YAML if "listings:" in block]
 [BROKER] = blocks("json")
+[PERSON] = [block for block in YAML if block.startswith("first_name:")]
 [RULES] = [block for block in YAML if "send_to:" in block]
 MAILBOX, MAIL = (block for block in YAML if "imap:" in block)  # without and with a server for sending
 OPT_OUTS = [block for block in YAML if "confirm:" in block or "method: email" in block]
@@ -61,6 +62,12 @@ STATUS = "exposurekit watch status --history exposure-history"
 STARTED = {"demo": "ek.connect(", "watch": "watching "}
 PICTURE = re.compile(r"!\[([^]]*)\]\((\S+)\)")
 LINK = re.compile(r"(?<!!)\[[^]]*\]\(([^)\s]+)\)")
+NEW_LAYOUT = """<html><body>
+<section data-reference="000123"><h2><a href="/p/1">Resident Seekfolk</a></h2><i class="years">43</i>
+  <p><b class="home">Oakmere, CA</b> <b class="home">Larkspur, NV</b></p></section>
+<section data-reference="000456"><h2><a href="/p/2">Resident Seekfolk</a></h2><i class="years">71</i></section>
+<a class="next" href="?page=2">Next</a></body></html>
+"""
 # What readers replace by their own.
 THEIRS = {
     "--port 8642": "--port 0",
@@ -88,6 +95,9 @@ def working_directory(demo, monkeypatch, tmp_path):
     (tmp_path / "sites").mkdir()
     (tmp_path / "sites" / "seekfolk.yaml").write_text(SITE)
     (tmp_path / "seekfolk.example.json").write_text(BROKER)
+    (tmp_path / "person.yaml").write_text(PERSON)
+    (tmp_path / "listed.html").write_text(NEW_LAYOUT)
+    (tmp_path / "absent.html").write_text("<html><body>Nobody of that name</body></html>")
     return tmp_path
 
 

@@ -1,7 +1,7 @@
 """The service's database, site definitions and mailbox, as a command's options name them."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import wraps
@@ -113,20 +113,25 @@ def saved_pages(site: Any, files: Sequence[Path]) -> list[Any]:
     """Read saved pages; errors number them, since a file's name often contains the person's."""
     from exposurekit.service.scanning import saved_pages as pages
 
-    def content(number: int, file: Path) -> bytes:
+    def page(number: int, content: bytes) -> Any:
         try:
-            with file.open("rb") as opened:
-                return opened.read(pages.FILE_BYTES_MAX + 1)
-        except OSError as error:
-            raise ConfigurationError(f"page {number}: cannot be read: {error.strerror}") from None
-
-    def page(number: int, file: Path) -> Any:
-        try:
-            return pages.read(site, content(number, file))
+            return pages.read(site, content)
         except pages.UnusablePage as error:
             raise pages.UnusablePage(f"page {number}: {error}") from None
 
-    return [page(number, file) for number, file in enumerate(files, 1)]
+    return [page(number, content) for number, content in enumerate(page_contents(files), 1)]
+
+
+def page_contents(files: Iterable[Path], *, start: int = 1) -> Iterator[bytes]:
+    """Yield the content of saved pages, a byte more than allowed at most; errors number them."""
+    from exposurekit.service.scanning.saved_pages import FILE_BYTES_MAX
+
+    for number, file in enumerate(files, start):
+        try:
+            with file.open("rb") as opened:
+                yield opened.read(FILE_BYTES_MAX + 1)
+        except OSError as error:
+            raise ConfigurationError(f"page {number}: cannot be read: {error.strerror}") from None
 
 
 def _audited(change: Change[T]) -> Task[T]:

@@ -1,4 +1,4 @@
-"""`exposurekit sites`: import site definitions, check them against the sites, list them, and show site health.
+"""`exposurekit sites`: import, check, mend and list site definitions, and show site health.
 
 A check sends no opt-outs; it searches only for the site's known person and for an invented one.
 """
@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from exposurekit.cli import output, session
+from exposurekit.cli import mend, output, session
 from exposurekit.cli.options import json_option, mail_option, sites_option
 from exposurekit.cli.sections import Group
 from exposurekit.cli.service import NO_SCANS, site_health
@@ -31,6 +31,7 @@ LISTS_ANYBODY = "an invented person is listed: scans of a site that lists anybod
 NO_MAILBOX = "an opt-out by mail needs a mailbox, and none is configured: name its settings with --mail"
 NO_SMTP = "removal.email needs a server for sending: add the block smtp to the settings of the mailbox"
 OTHER_HOST = "removal.confirm.link_host is a host of neither the form nor removal.confirm.from: compare it with a real message"
+MEND = "if the layout has changed, `exposurekit sites mend` proposes new selectors from the same pages"
 TO_WRITE = "is a placeholder of a draft: write it"
 # Reasons of an inconclusive scan in an operator's words; others explain themselves.
 _EXPLANATIONS = {
@@ -64,7 +65,10 @@ class SiteCheck:
 
 @click.group(cls=Group)
 def sites() -> None:
-    """Import, check and list site definitions; show site health."""
+    """Import, check, mend and list sites; show site health."""
+
+
+sites.add_command(mend.mend)
 
 
 @sites.command("check")
@@ -85,12 +89,16 @@ def sites() -> None:
 )
 @click.option(
     "--page",
+    "--listed",
     "pages",
     metavar="PAGE",
     multiple=True,
     type=click.Path(path_type=Path),
     help="Check this saved page of the known person instead of the site; repeat for several.",
 )
+@mend.absent_option
+@mend.person_option
+@mend.write_option
 @mail_option
 @json_option
 def sites_check(
@@ -99,6 +107,9 @@ def sites_check(
     offline: bool,
     networks: tuple[str, ...],
     pages: tuple[Path, ...],
+    absent_pages: tuple[Path, ...],
+    person_file: Path | None,
+    write: bool,
     mail_file: Path | None,
     as_json: bool,
 ) -> None:
@@ -107,10 +118,19 @@ def sites_check(
     The known person must be listed and an invented person must not. The check obeys robots.txt and each definition's
     politeness. An opt-out by mail needs a mailbox. Exits with 1 if a definition has problems.
 
+    With saved pages of both, the selectors that a draft lacks are proposed as a diff, and written if you accept them.
+
     Example: exposurekit sites check sites/seekfolk.yaml
     """
     if pages and len(files) > 1:
         raise click.UsageError("--page is for one definition")
+    if absent_pages and not pages:
+        raise click.UsageError("--absent is for saved pages: name that of the listed person with --page")
+    if (person_file or write) and not absent_pages:
+        raise click.UsageError(mend.NO_ABSENT)
+    if absent_pages:
+        _check_controls(files[0], pages, absent_pages, person_file, write=write, as_json=as_json)
+        return
     mail = session.mail_settings(mail_file)
     checks = asyncio.run(_check_files(files, networks, pages, mail=mail, offline=offline))
     if as_json:
@@ -119,6 +139,33 @@ def sites_check(
         for one in checks:
             _print_check(one, offline=offline)
     if any(one.problems for one in checks):
+        sys.exit(1)
+
+
+def _check_controls(
+    file: Path,
+    pages: tuple[Path, ...],
+    absent_pages: tuple[Path, ...],
+    person_file: Path | None,
+    *,
+    write: bool,
+    as_json: bool,
+) -> None:
+    """Run both controls on saved pages; write the selectors that a draft lacks."""
+    from exposurekit.service.sites import loader
+    from exposurekit.service.sites.drafts import to_write
+
+    mended = mend.propose(file, pages, absent_pages, person_file)
+    if [*to_write(loader.read(file).model_dump())]:
+        mend.finish(mended, write=write, as_json=as_json)
+        return
+    problems = mended.failures + ((MEND,) if mended.failures else ())
+    check = SiteCheck(str(file), mended.site, problems)
+    if as_json:
+        output.print_json([check.as_dict()])
+    else:
+        _print_check(check, offline=False)
+    if problems:
         sys.exit(1)
 
 

@@ -273,3 +273,85 @@ def test_links_to_a_host_that_is_nowhere_are_a_problem(shell, confirmed):
     [check] = json.loads(run.stdout)
     assert check["problems"] == ["no link to removal.confirm.link_host can be followed: unreachable"]
     assert "removal.confirm.link_host is a host of neither" in check["notes"][0]
+
+
+MENDED = """
+name: Seekfolk
+guide: A free directory.
+opt_out_procedure: [Open the form.]
+opt_out_url: https://seekfolk.example/opt-out
+search:
+  url: https://seekfolk.example/search
+  fields: {name: "{first_name} {last_name}"}
+  no_results: Nobody of that name
+listings:  # as in May
+  item: li
+  name: h2
+  reference_id: "@id"
+controls: {listed: {first_name: Casey, last_name: Controlling, city: Oakmere}}
+removal: {method: manual}
+"""
+PERSON = "{first_name: Casey, last_name: Controlling, age: 43, reference_id: r7}"
+
+
+@pytest.fixture
+def saved(shell):
+    """Saved pages of a new layout: of a listed and of an invented person."""
+    cards = "".join(
+        f"<p class=card id={one}><b>Casey Controlling</b> <i>Age {age}</i></p>"
+        for one, age in (("r7", 43), ("r8", 71))
+    )
+    (shell.directory / "listed.html").write_text(f"<html><body><div>{cards}</div></body></html>")
+    (shell.directory / "absent.html").write_text(f"<html><body>{NOBODY}</body></html>")
+    (shell.directory / "person.yaml").write_text(PERSON)
+    (shell.directory / "site.yaml").write_text(MENDED)
+    return ("--listed", "listed.html", "--absent", "absent.html", "--person", "person.yaml")
+
+
+def test_a_changed_layout_is_mended_once_accepted(shell, saved):
+    check = shell.here("sites", "check", "site.yaml", *saved)
+    assert check.returncode == 1
+    assert "page 1 of a listed person has neither listings nor the text of search.no_results" in check.stderr
+    assert "`exposurekit sites mend` proposes new selectors" in check.stderr
+    run = shell.here("sites", "mend", "site.yaml", *saved)
+    assert run.returncode == 0
+    assert "Nothing is written" in run.stderr
+    assert (shell.directory / "site.yaml").read_text() == MENDED
+    assert run.stdout.splitlines()[:2] == ["--- site.yaml (present)", "+++ site.yaml (proposed)"]
+    changes = {line for line in run.stdout.splitlines()[2:] if line[0] in "+-"}
+    assert changes == {"-  item: li", "+  item: .card", "-  name: h2", "+  name: b"}
+    run = shell.here("sites", "mend", "site.yaml", *saved, "--write", "--json")
+    written = json.loads(run.stdout)
+    assert (written["changed"], written["problems"]) == (["listings.item", "listings.name"], [])
+    text = MENDED.replace("item: li", "item: .card").replace("name: h2", "name: b")
+    assert (shell.directory / "site.yaml").read_text() == text
+    again = shell.here("sites", "mend", "site.yaml", *saved)
+    assert again.stdout == "ok: site.yaml: Seekfolk passes both controls; nothing is to be changed.\n"
+    assert shell.here("sites", "check", "site.yaml", *saved).stdout == "ok: site.yaml: Seekfolk works.\n"
+
+
+def test_without_a_proposal_nothing_is_changed(shell, saved):
+    (shell.directory / "person.yaml").write_text(PERSON.replace("43", "44"))
+    run = shell.here("sites", "mend", "site.yaml", *saved, "--write")
+    assert run.returncode == 1
+    assert (
+        "Error: site.yaml: Seekfolk: listings.age has a value that is not on the pages by itself"
+        in run.stderr
+    )
+    assert (shell.directory / "site.yaml").read_text() == MENDED
+    run = shell.here("sites", "mend", "site.yaml", "--listed", "none.html", *saved)
+    assert error_of(run).startswith("Error: page 1: cannot be read: No such file")
+    assert "--absent" in shell.here("sites", "mend", "site.yaml", *saved[:2]).stderr
+
+
+def test_a_check_with_saved_pages_completes_a_draft(shell, saved):
+    (shell.directory / "registry.csv").write_text(REGISTRY)
+    shell.here("sites", "import", "registry.csv", "--out", ".")
+    run = shell.here("sites", "check", "acme-data.yaml", *saved, "--write")
+    assert (run.returncode, run.stderr) == (0, "Written: acme-data.yaml\n")
+    assert "+  item: .card" in run.stdout.splitlines()
+    run = shell.here("sites", "check", "--offline", "acme-data.yaml")
+    assert (run.returncode, run.stderr) == (0, "")
+    text = (shell.directory / "acme-data.yaml").read_text()
+    assert "# To write" not in text
+    assert "  age: 'i:lexbor-contains(\"Age\")'\n" in text

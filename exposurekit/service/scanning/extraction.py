@@ -134,7 +134,7 @@ def _listing(site: Definition, extract: _Extract, url: str) -> Listing | None:
     lists: dict[str, Any] = {
         kind: tuple(dict.fromkeys(_values(extract, getattr(fields, kind)))) for kind in LISTS
     }
-    age, href = _age(_values(extract, fields.age)), _url(extract, fields.href, url)
+    age, href = first_age(_values(extract, fields.age)), _url(extract, fields.href, url)
     excerpt = _excerpt(" ".join(extract(_WHOLE)), url)
     return Listing(name=name, reference_id=reference_id, age=age, href=href, excerpt=excerpt, **lists)
 
@@ -152,7 +152,8 @@ def _first(extract: _Extract, selectors: Sequence[str], max_length: int = TEXT_M
     return next(iter(_values(extract, selectors, max_length)), None)
 
 
-def _age(texts: Sequence[str]) -> int | None:
+def first_age(texts: Sequence[str]) -> int | None:
+    """Return the first whole number in texts that may be an age; None without one."""
     numbers = (int(match[0]) for text in texts for match in _WHOLE_NUMBERS.finditer(text))
     return next((number for number in numbers if number <= AGE_MAX), None)
 

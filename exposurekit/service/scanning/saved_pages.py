@@ -101,7 +101,7 @@ def read(site: Definition, content: bytes) -> SavedPage:
     Raises:
         UnusablePage: The file is too large, incomplete, or not a page of the site's results.
     """
-    page = _document(content)
+    page = document(content)
     address = page.url or None
     if address and _host(urlsplit(address)) != _host(urlsplit(site.search.url)):
         raise UnusablePage(f"the page is of another site than {site.name}. {_OPEN_AGAIN}")
@@ -268,7 +268,7 @@ async def _last_saved(session: Session) -> dict[tuple[int, str], datetime]:
 # --- files ------------------------------------------------------------------------------------------------
 
 
-def _document(content: bytes) -> Response:
+def document(content: bytes) -> Response:
     """Return a file's page as a response; its URL is blank if the file has none."""
     if len(content) > FILE_BYTES_MAX:
         raise UnusablePage(f"the file is larger than {FILE_BYTES_MAX // 2**20} MiB. Save it as HTML only")

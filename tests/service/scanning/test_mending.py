@@ -1,0 +1,245 @@
+"""New selectors from saved pages: what stays, what changes, and what is refused because the pages leave it open."""
+
+from datetime import date
+
+import pytest
+
+from exposurekit.errors import ConfigurationError
+from exposurekit.service.scanning import mending
+from exposurekit.service.scanning.listed_person import parse_people
+from exposurekit.service.scanning.mending import SavedFiles
+from exposurekit.service.scanning.saved_pages import UnusablePage
+from exposurekit.service.sites import loader
+
+DAY = date(2026, 11, 1)
+DEFINITION = """\
+name: Seekfolk
+guide: A free directory.
+opt_out_procedure: [Open the form.]
+opt_out_url: https://seekfolk.example/opt-out
+search:
+  url: https://seekfolk.example/search
+  fields: {name: "{first_name} {last_name}"}
+  no_results: Nobody of that name   # as in May
+listings:
+  item: li.person
+  name: h2   # with the middle name
+  reference_id: "@data-reference"
+  href: a@href
+  age: .age
+  locations: [.town, .city]
+controls: {listed: {first_name: Juniper, last_name: Quillfeather, city: Oakmere, state: CA}}
+removal: {method: manual}
+"""
+PERSON = """
+first_name: Juniper
+last_name: Quillfeather
+city: Oakmere
+state: CA
+age: 43
+locations: ["Oakmere, CA", "Larkspur, NV"]
+reference_id: r1
+"""
+RELATED = "<section><h3>People also searched for</h3><ul>{}</ul></section>"
+
+
+def card(reference, name="Juniper Quillfeather", age=43, towns=("Oakmere, CA", "Larkspur, NV")):
+    places = "".join(f'<span class="place">{town}</span> ' for town in towns)
+    return (
+        f'<li class="entry" data-reference="{reference}"><h2><a href="/p/{reference}">{name}</a></h2>'
+        f'<p class="years">Age {age}</p><div>{places}</div></li>'
+    )
+
+
+OTHER = card("r2", "Juniper B. Quillfeather", 71, ("Elsewhere, OH",))
+
+
+def page(*parts):
+    return f"<!DOCTYPE html><html><body><p>Seekfolk</p>{''.join(parts)}</body></html>".encode()
+
+
+def results(*cards, more=""):
+    return page(f'<ul class="hits">{"".join(cards)}</ul>', more)
+
+
+NOBODY = page("<p>Nobody of that name.</p>")
+
+
+def propose(*listed, absent=NOBODY, person=PERSON, text=DEFINITION):
+    people = parse_people(person, "person.yaml") if person else ()
+    return mending.propose(text, "seekfolk.yaml", SavedFiles(listed, (absent,)), people, on=DAY)
+
+
+def listings(proposal):
+    return loader.parsed(proposal.text).listings
+
+
+def test_only_the_selectors_that_fail_change():
+    proposal = propose(results(card("r1"), OTHER))
+    assert proposal.problems == ()
+    assert proposal.changed == ("listings.item", "listings.age", "listings.locations")
+    changed = {
+        "  item: li.person": "  item: .entry",
+        "  age: .age": "  age: .years",
+        "  locations: [.town, .city]": "  locations: .place",
+    }
+    assert proposal.text.splitlines() == [changed.get(line, line) for line in DEFINITION.splitlines()]
+
+
+def test_a_definition_that_works_stays_as_it_is():
+    text = DEFINITION.replace("li.person", ".entry").replace(".age", ".years").replace(".town", ".place")
+    proposal = propose(results(card("r1"), OTHER), text=text)
+    assert (proposal.text, proposal.changed, proposal.failures, proposal.problems) == (text, (), (), ())
+
+
+@pytest.mark.parametrize("title", ["h3", "b"])
+def test_people_in_another_block_are_no_listings(title):
+    """Also where the present selectors find the listed person: the others would be listings, too."""
+    text = DEFINITION.replace("li.person", ".entry").replace(".age", ".years").replace(".town", ".place")
+    related = RELATED.format(card("r8", "Wren Otherwick"), card("r9", "Somebody Otherwise"))
+    proposal = propose(results(card("r1"), OTHER, more=related.replace("h3", title)), text=text)
+    assert listings(proposal).item == (".hits > .entry",)
+
+
+def test_advertisements_between_listings_are_no_listings():
+    ad = '<li class="entry promo"><a href="https://ads.example">Report about Juniper Quillfeather</a></li>'
+    proposal = propose(results(card("r1"), ad, OTHER))
+    [item] = listings(proposal).item
+    assert item in {"li[data-reference]", ".entry[data-reference]"}
+
+
+def test_generated_names_are_not_used():
+    markup = results(card("r1"), OTHER).decode().replace("entry", "css-1x2y3z").replace("years", "a9__3kZx1")
+    proposal = propose(markup.encode())
+    assert listings(proposal).item == ("li[data-reference]",)
+    assert listings(proposal).age == ('p:lexbor-contains("Age")',)
+
+
+def test_a_new_text_for_nobody_has_no_name():
+    absent = page(
+        "<p>Help: nobody is perfect, 24 hours a day</p><h1>We could not find Braithe Quonsettle.</h1>"
+    )
+    proposal = propose(results(card("r1"), OTHER), absent=absent)
+    assert loader.parsed(proposal.text).search.no_results == ("We could not find",)
+
+
+def test_a_link_to_the_next_page_is_extracted():
+    following = '<a class="after" href="?page=2">Next</a>'
+    proposal = propose(results(card("r1"), OTHER, more=following))
+    assert loader.parsed(proposal.text).search.next == (".after@href",)
+
+
+SECOND = '<div class="premium"><b>Juniper Quillfeather</b> <i>Report</i></div>'
+NEXT = DEFINITION.replace("  no_results", "  next: a.next@href\n  no_results")
+
+
+@pytest.mark.parametrize(
+    ("files", "options", "problem"),
+    [
+        pytest.param([results(card("r1"))], {"person": None}, "listings.item no stable selector", id="one listing"),
+        pytest.param([results(card("r1"), OTHER)], {"person": None}, "listings.age", id="no age given"),
+        pytest.param([results(OTHER)], {}, "listings.age has a value that is not on the pages", id="other person"),
+        pytest.param([NOBODY], {}, "listings.name is not on the pages", id="nobody"),
+        pytest.param([results(card("r1"), OTHER), NOBODY], {}, "that of nobody given on page 2", id="second page"),
+        pytest.param([results(card("r1"), OTHER, SECOND)], {}, "also listed in another layout", id="second layout"),
+        pytest.param(
+            [results(card("r1"), OTHER).replace(b"data-reference", b"data-id")],
+            {"person": PERSON.replace("reference_id: r1", "")},
+            "listings.reference_id extracts nothing",
+            id="unknown reference",
+        ),
+        pytest.param(
+            [results(card("r1", towns=("Oakmere, CA",)), OTHER)],
+            {"person": PERSON.replace(', "Larkspur, NV"', "")},
+            "listings.locations cannot be told from one value",
+            id="one value",
+        ),
+        pytest.param(
+            [results(card("r1"), OTHER)], {"absent": page("<p>Welcome.</p>")}, "search.no_results", id="no mark"
+        ),
+        pytest.param(
+            [results(card("r1"), OTHER)], {"absent": results(OTHER)}, "no stable selector", id="somebody"
+        ),
+        pytest.param([results(card("r1"), OTHER)], {"text": NEXT}, "search.next extracts nothing", id="no next page"),
+    ],
+)  # fmt: skip
+def test_what_the_pages_leave_open_is_refused(files, options, problem):
+    """No guess: a wrong selector would hide a listing, or report somebody else's."""
+    proposal = propose(*files, **options)
+    assert proposal.text is None
+    assert problem in " ".join(proposal.problems)
+
+
+def test_no_selector_contains_a_personal_value():
+    markup = results(card("r1"), OTHER).decode().replace('"years"', '"quillfeather"')
+    markup = markup.replace("<p class", "<b>Oakmere</b><p class").replace("<div>", '<div class="larkspur">')
+    proposal = propose(markup.replace("entry", "juniper").encode())
+    assert proposal.problems == ()
+    assert listings(proposal).item == ("li[data-reference]",)
+    text = repr((listings(proposal).age, listings(proposal).locations)).lower()
+    assert not any(value in text for value in ("quillfeather", "oakmere", "larkspur"))
+
+
+DRAFT = """\
+# Draft of a site definition.
+# To write: search.no_results
+# To write: listings.item
+# To write: listings.name
+# To write: listings.reference_id
+name: Seekfolk
+guide: A free directory.
+opt_out_procedure: [Open the form.]
+opt_out_url: https://seekfolk.example/opt-out
+search: {url: "https://seekfolk.example/search", no_results: [to-be-written]}
+listings:
+  item: to-be-written
+  name: to-be-written
+  reference_id: to-be-written
+removal: {method: manual}
+"""
+
+
+def test_a_draft_gets_its_selectors():
+    proposal = propose(
+        results(card("r1-7731"), OTHER.replace("r2", "r2-5520")),
+        text=DRAFT,
+        person=PERSON.replace("reference_id: r1", ""),
+    )
+    assert proposal.problems == ()
+    site = loader.parsed(proposal.text)
+    assert "To write" not in proposal.text
+    assert (site.listings.item, site.listings.age) == ((".entry",), (".years",))
+    assert (site.listings.reference_id, site.listings.href) == (("@data-reference",), ("a@href",))
+    assert site.search.no_results == ("Nobody of that name",)
+    # Without an attribute that the link contains, too, the link is the reference.
+    plain = (
+        results(card("r1"), OTHER).replace(b' data-reference="r1"', b"").replace(b' data-reference="r2"', b"")
+    )
+    proposal = propose(plain, text=DRAFT, person=PERSON.replace("reference_id: r1", ""))
+    assert listings(proposal).reference_id == listings(proposal).href == ("a@href",)
+
+
+def test_a_huge_page_is_refused():
+    with pytest.raises(UnusablePage, match="too large"):
+        propose(page("<p>" * 30_000))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("first_name: Juniper", "person.yaml, line 1: last_name: Field required"),
+        ("{first_name: A, last_name: B, age: 300}", "line 1: age: Input should be less than or equal to 125"),
+        (
+            "- {first_name: A, last_name: B}\n- {first_name: A, last_name: B,\n  agge: 3}",
+            "line 3: agge: Extra",
+        ),
+        ("[]", "has not 1 to 10 people"),
+        ("a: [", "line 1: is not YAML"),
+        ("Juniper Quillfeather", "the person: Input should be a valid dictionary"),
+    ],
+)
+def test_an_invalid_person_is_reported_without_values(text, message):
+    with pytest.raises(ConfigurationError) as error:
+        parse_people(text, "person.yaml")
+    assert message in str(error.value)
+    assert "Juniper" not in str(error.value)
