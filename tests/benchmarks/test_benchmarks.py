@@ -21,6 +21,7 @@ TINY = {
     "explorer": "--rows 5000 --times 1",
     "report_fleet": "--people 4 --records 2 --days 2",
     "leak_search": "--records 2000",
+    "site_mending": "--layouts 2 --people 20",
     "declared_delays": "--worlds 2",
     "missed_listings": "--worlds 2",
     "guarded_web": "--people 1 --days 3",

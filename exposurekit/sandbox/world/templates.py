@@ -45,17 +45,24 @@ def document(site: WorldSite, body: str) -> str:
     )
 
 
-def results(site: WorldSite, entries: Sequence[Entry], day: date, *, next_page: str | None = None) -> str:
-    """Return a page of listings; `next_page` is the URL of the next one."""
-    theme = THEMES[site.layout_on(day)]
+def results(
+    site: WorldSite,
+    entries: Sequence[Entry],
+    day: date,
+    *,
+    next_page: str | None = None,
+    theme: Theme | None = None,
+) -> str:
+    """Return a page of listings, in the site's own markup or another; `next_page` is the URL of the next one."""
+    theme = theme or THEMES[site.layout_on(day)]
     next_link = theme.next.format(escaped(next_page)) if next_page else ""
-    listings = "".join(card(entry, day) for entry in entries)
+    listings = "".join(card(entry, day, theme) for entry in entries)
     return document(site, theme.page.format(listings=listings, next=next_link))
 
 
-def card(entry: Entry, day: date) -> str:
+def card(entry: Entry, day: date, theme: Theme | None = None) -> str:
     """Return one listing in its layout."""
-    cards = THEMES[entry.site.layout_on(day)].cards
+    cards = (theme or THEMES[entry.site.layout_on(day)]).cards
     # A checksum and not the position on the page, so that a listing keeps its layout.
     chosen = cards[zlib.crc32(entry.reference_id.encode()) % len(cards)]
     age = entry.age(day)
