@@ -7,7 +7,7 @@ the pages leave open, such as a second layout or a block of other people, is a `
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import islice, pairwise
 
 from exposurekit.service.scanning.field_selectors import (
     CANDIDATES_MAX,
@@ -29,6 +29,7 @@ from exposurekit.text.words import words
 
 Items = tuple[tuple[int, ...], ...]  # the elements of listings on each page
 
+MENTIONS_MAX, LISTINGS_MAX, _LEVELS_MAX = 300, 200, 12  # of a page; elements around an example
 _HEADING_TAGS = frozenset({"h1", "title", "option"})
 
 
@@ -72,13 +73,9 @@ class _Induction:
         self.personal = personal_words(examples)
 
     def wrapper(self, keys: Iterable[str]) -> Wrapper:
-        located = [self._locate(example) for example in self.examples]
-        problems = [one for one in located if isinstance(one, Problem)]
-        problems += [
-            Problem("listings.name", f"is that of nobody given on page {number}")
-            for number, mentions in enumerate(self.mentions, 1)
-            if not mentions
-        ]
+        problems = [*self._mention_problems()]
+        located = [] if problems else [self._locate(example) for example in self.examples]
+        problems += [one for one in located if isinstance(one, Problem)]
         if problems:
             return Wrapper({}, tuple(problems))
         layouts = self._layouts([one for one in located if isinstance(one, Located)])
@@ -106,6 +103,13 @@ class _Induction:
         names = {example.name for example in self.examples}
         fits = [at for at, text in page.short.items() if any(is_name_of(name, text) for name in names)]
         return tuple(at for at, after in pairwise([*fits, -1]) if not page.contains(at, after))
+
+    def _mention_problems(self) -> Iterator[Problem]:
+        for number, mentions in enumerate(self.mentions, 1):
+            if not mentions:
+                yield Problem("listings.name", f"is that of nobody given on page {number}")
+            elif len(mentions) > MENTIONS_MAX:
+                yield Problem("listings.name", f"is on page {number} too often")
 
     def _locate(self, example: Example) -> Located | Problem:
         located = [
@@ -206,7 +210,7 @@ class _Induction:
     def _levels(self, one: Located) -> list[int]:
         """Return the elements that may stand for a listing: the smallest, and those around it with nobody else."""
         page, levels = self.pages[one.page], [one.element]
-        for outer in page.ancestors(one.element):
+        for outer in islice(page.ancestors(one.element), _LEVELS_MAX):
             others = [at for at in self.mentions[one.page] if page.contains(outer, at)]
             if page.tag(outer) in OUTER_TAGS or any(not page.contains(one.element, at) for at in others):
                 break
@@ -217,7 +221,8 @@ class _Induction:
         """Return what a selector selects on each page, or None if these are not the listings."""
         items = tuple(tuple(page.css(selector)) for page in self.pages)
         is_valid = (
-            all(self._is_one_listing(one, items[one.page]) for one in located)
+            max(map(len, items)) <= LISTINGS_MAX
+            and all(self._is_one_listing(one, items[one.page]) for one in located)
             and not any(
                 page.contains(at, after)
                 for page, elements in zip(self.pages, items, strict=True)

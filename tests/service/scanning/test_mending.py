@@ -139,7 +139,7 @@ NEXT = DEFINITION.replace("  no_results", "  next: a.next@href\n  no_results")
         pytest.param([results(card("r1"))], {"person": None}, "listings.item no stable selector", id="one listing"),
         pytest.param([results(card("r1"), OTHER)], {"person": None}, "listings.age", id="no age given"),
         pytest.param([results(OTHER)], {}, "listings.age has a value that is not on the pages", id="other person"),
-        pytest.param([NOBODY], {}, "listings.name is not on the pages", id="nobody"),
+        pytest.param([NOBODY], {}, "that of nobody given on page 1", id="nobody"),
         pytest.param([results(card("r1"), OTHER), NOBODY], {}, "that of nobody given on page 2", id="second page"),
         pytest.param([results(card("r1"), OTHER, SECOND)], {}, "also listed in another layout", id="second layout"),
         pytest.param(
