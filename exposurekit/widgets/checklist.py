@@ -381,7 +381,8 @@ class OptOutChecklist(Panel):
         if self._keys[position] not in self._visits or progress.state in (DONE, UNABLE):
             return 0
         key, n_open = self._keys[position], progress.steps - progress.done
-        return max(round(max(self._visits[key], 0.0) + self._step_minutes[key] * n_open), 1)
+        visit = float(max(self._visits[key], 0.0))
+        return max(round(visit + self._step_minutes[key] * n_open), 1)
 
     def _item(self, index: int) -> list[Any]:
         """What the list shows of an alert."""
