@@ -15,7 +15,7 @@ from support.services import STORES, Service, a_service, stored_in
 HERE = Path(__file__).parent
 LONGEST = (  # of all, then of those that are not long
     *("notebook/test_shipped_notebooks", "crash/test_collector", "browser/test_hostile_texts"),
-    *("browser/test_widgets", "crash/test_service", "cli/test_commands", "browser/test_reports"),
+    *("browser/test_jupyter", "crash/test_service", "cli/test_commands", "browser/test_reports"),
     *("service/scanning/test_scan", "service/api/test_openapi", "cli/test_watch", "history/test_engines"),
     *(
         "test_docs",

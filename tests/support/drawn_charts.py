@@ -1,6 +1,7 @@
 """What a browser drew of charts: heights, widths, trace types, and labels that overlap or are cut off."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from support.chart_tables import TABLES, draw
 
@@ -103,6 +104,18 @@ def assert_well_drawn(drawn, count=COUNT):
 def every_chart():
     """Each chart of `ek.charts`, of small tables."""
     return {name: draw(name, table(), provenance="As of 2026-03-31") for name, table in TABLES.items()}
+
+
+def cells_of_charts():
+    """The code of a notebook that displays each of them."""
+    tests = str(Path(__file__).parents[1])
+    opening = f"""
+import sys
+sys.path.insert(0, {tests!r})
+from support import drawn_charts
+every = drawn_charts.every_chart()
+"""
+    return [opening, *(f"every[{name!r}]" for name in TABLES)]
 
 
 def settled(page, count=COUNT):

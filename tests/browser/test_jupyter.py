@@ -1,4 +1,4 @@
-"""Widgets in a real JupyterLab and a real Notebook 7, in a Chromium that reaches loopback alone."""
+"""Widgets and charts in a real JupyterLab and a real Notebook 7, in a Chromium that reaches loopback alone."""
 
 import contextlib
 import re
@@ -9,7 +9,15 @@ from playwright.sync_api import Error as BrowserError
 from support import contrast
 from support import jupyter as kit
 from support.accessibility import violations
-from support.drawn_charts import SETTLED, assert_well_drawn, settled
+from support.drawn_charts import (
+    COUNT,
+    SETTLED,
+    assert_well_drawn,
+    cells_of_charts,
+    every_chart,
+    measured,
+    settled,
+)
 
 import exposurekit as ek
 
@@ -57,6 +65,11 @@ def desk(front, tables, tmp_path_factory):
     shutil.copytree(tables, directory)
     with kit.desk(directory, front) as desk:
         yield desk
+
+
+@pytest.fixture(scope="module")
+def described_heights():
+    return [drawn.layout.height for drawn in every_chart().values()]
 
 
 PICKED = """(index) =>
@@ -186,6 +199,17 @@ def _heights(page):
     return [one.height for one in drawn]
 
 
+def _uncovered(page, width):
+    """Cover the notebook with another tab, change the width of the window, and close that tab."""
+    kit.run_command(page, "launcher:create")
+    page.wait_for_selector(".jp-Launcher")
+    page.set_viewport_size({"width": width, "height": 1400})
+    page.locator(".lm-TabBar-tab", has_text="desk.ipynb").first.click()
+    page.evaluate(
+        "() => [...window.jupyterapp.shell.widgets('main')].find((one) => one.node.querySelector('.jp-Launcher')).close()"
+    )
+
+
 def test_charts_of_a_dashboard_fit_their_container(desk, front):
     """A sidebar, hidden outputs and another tab change the container of a chart, and not the window."""
     page = desk.shows(TABLES, "ek.widgets.Dashboard(history=history)")
@@ -201,10 +225,7 @@ def test_charts_of_a_dashboard_fit_their_container(desk, front):
     kit.run_command(page, "notebook:show-all-cell-outputs")
     assert _heights(page) == heights
     if front == "lab":  # the other front has no tabs
-        kit.run_command(page, "launcher:create")
-        page.wait_for_selector(".jp-Launcher")
-        page.set_viewport_size({"width": 1300, "height": 1400})
-        page.locator(".lm-TabBar-tab", has_text="desk.ipynb").first.click()
+        _uncovered(page, width=1300)
         assert _heights(page) == heights
     display = "(style) => { document.querySelector('.exposurekit-panel').style.display = style; }"
     for style, width in (("none", 900), ("", kit.WIDTH)):
@@ -223,29 +244,51 @@ OUT_OF_VIEW = """() => [...document.querySelectorAll(".exposurekit-panel")].ever
 })"""
 
 
-@pytest.mark.parametrize("front_end", ["lab", "notebook"])
-def test_charts_run_out_of_view_are_as_tall_as_others(front_end, tables, tmp_path):
-    """Both front ends draw only the cells in view by default; after all cells ran, that is the last one."""
-    kit.needs_browser()
-    directory = shutil.copytree(tables, tmp_path / front_end)
-    with kit.desk(directory, front_end, windowed=True) as desk:
-        page = desk.shows(TABLES, "ek.widgets.Dashboard(history=history)", *FILLER, height=700)
-        measured_heights = []
-        for width in (1_000, 1_250):  # the window changes while the charts are away
-            page.evaluate(SCROLLED, 100_000)
-            page.wait_for_function(OUT_OF_VIEW)
-            page.set_viewport_size({"width": width, "height": 700})
-            page.evaluate(SCROLLED, 0)
-            page.locator(".js-plotly-plot .main-svg").first.wait_for()
-            measured_heights.append(_heights(page))
-        collapser = page.locator("[data-windowed-list-index='1'] .jp-OutputCollapser")
-        collapser.click()
-        page.wait_for_function(f"() => !({SETTLED})(1)")
-        page.set_viewport_size({"width": 1_100, "height": 700})
-        collapser.click()
+@pytest.fixture(scope="module")
+def windowed_desk(tables, tmp_path_factory):
+    """One that draws only the cells in view, as both front ends do by default: with the same code."""
+    directory = shutil.copytree(tables, tmp_path_factory.mktemp("windowed") / "notebook")
+    with kit.desk(directory, "notebook", windowed=True) as desk:
+        yield desk
+
+
+def test_charts_run_out_of_view_are_as_tall_as_others(windowed_desk):
+    """After all cells ran, the last one is in view."""
+    page = windowed_desk.shows(TABLES, "ek.widgets.Dashboard(history=history)", *FILLER, height=700)
+    measured_heights = []
+    for width in (1_000, 1_250):  # the window changes while the charts are away
+        page.evaluate(SCROLLED, 100_000)
+        page.wait_for_function(OUT_OF_VIEW)
+        page.set_viewport_size({"width": width, "height": 700})
+        page.evaluate(SCROLLED, 0)
+        page.locator(".js-plotly-plot .main-svg").first.wait_for()
         measured_heights.append(_heights(page))
+    collapser = page.locator("[data-windowed-list-index='1'] .jp-OutputCollapser")
+    collapser.click()
+    page.wait_for_function(f"() => !({SETTLED})(1)")
+    page.set_viewport_size({"width": 1_100, "height": 700})
+    collapser.click()
+    measured_heights.append(_heights(page))
     assert min(measured_heights[0]) > 100
     assert measured_heights == [measured_heights[0]] * 3
+
+
+# Whether the charts in view are drawn, or pictures of them.
+IN_VIEW = """() => [...document.querySelectorAll(".jp-RenderedPlotly")].filter((one) => {
+  const { top, bottom } = one.getBoundingClientRect();
+  return bottom > 0 && top < innerHeight;
+}).every((one) => one.querySelector(".plot-img") || one.querySelector(".js-plotly-plot")?._fullLayout?.width)"""
+
+
+def test_charts_drawn_out_of_view_are_drawn_whole(windowed_desk, described_heights):
+    page, drawn = windowed_desk.shows(*cells_of_charts(), height=700), {}
+    for at in range(0, 12_000, 600):
+        page.evaluate(SCROLLED, at)
+        page.wait_for_timeout(100)  # until the cells in view are there
+        page.wait_for_function(IN_VIEW)
+        drawn |= {one.title: one for one in measured(page) if one.width}
+    titles = [chart.layout.title.text.replace("<br>", " ") for chart in every_chart().values()]
+    assert [round(drawn[title].height) for title in titles if title in drawn] == described_heights
 
 
 @in_lab
@@ -478,21 +521,28 @@ def test_accessibility_checks_can_fail():
         assert [one.role for one in nodes if one.role in CONTROLS and not one.name] == ["button", "textbox"]
 
 
-LOADED = "demo = ek.demo(people=3, days=2)\ndemo.exposure.refresh()\nlen(demo.exposure.records())"
+LOADED = "demo = ek.demo(people=1, days=1)\ndemo.exposure.refresh()\nlen(demo.exposure.records())"
 
 
 @in_notebook
-def test_widgets_stay_live_and_progress_bars_leave_no_output(desk, front):
+def test_widgets_stay_live_and_progress_bars_leave_no_output(desk):
     page = desk.shows(TABLES, LOADED, "ek.widgets.Dashboard(history=history)")
     page.locator(".js-plotly-plot .bars").first.wait_for(state="attached")
     assert len(kit.outputs(kit.saved(page, desk.path), WIDGET)) == 1
-    again = page.context.new_page()
-    kit.opened(again, desk.address, front, desk.path.name)
-    again.locator(".exposurekit-panel .js-plotly-plot .bars").first.wait_for(state="attached")
-    assert again.get_by_text("model not found").count() == 0
-    assert not again.locator("[class$=-static]").first.is_visible()
-    again.close()
+    with _second_page(desk, desk.path.name) as again:
+        again.locator(".exposurekit-panel .js-plotly-plot .bars").first.wait_for(state="attached")
+        assert again.get_by_text("model not found").count() == 0
+        assert not again.locator("[class$=-static]").first.is_visible()
     assert desk.sight.left == []
+
+
+@contextlib.contextmanager
+def _second_page(desk, name):
+    """Another page with a notebook, beside the desk's."""
+    page = desk.page.context.new_page()
+    kit.opened(page, desk.address, desk.front, name)
+    yield page
+    page.close()
 
 
 def _status(page, words, **patience):
@@ -530,8 +580,8 @@ def test_requests_to_other_hosts_are_blocked_and_recorded(desk):
     assert set(desk.sight.left) == {"https://beacon.example/x.png"}
 
 
-@in_lab
-def test_static_html_replaces_widgets_without_a_kernel(desk, front):
+@in_notebook
+def test_static_html_replaces_widgets_without_a_kernel(desk):
     page = desk.shows(
         TABLES,
         "ek.charts.by_site(ek.analysis.by_site(records))",  # on top: what is far below is drawn later
@@ -548,8 +598,8 @@ def test_static_html_replaces_widgets_without_a_kernel(desk, front):
     page.locator("[class$=-static] li", has_text="☑").first.wait_for(state="attached")
     assert "☑" in "".join(kit.outputs(kit.saved(page, desk.path), "text/html"))
     copy = shutil.copy(desk.path, desk.directory / "static.ipynb")  # which has another kernel
-    with kit.browsing(height=3_000) as (page, sight):
-        kit.opened(page, desk.address, front, copy.name)
+    with _second_page(desk, copy.name) as page:
+        page.set_viewport_size({"width": kit.WIDTH, "height": 3_000})
         page.locator("[class$=-static] li", has_text="☑").first.wait_for()
         page.locator("[class$=-static] table").first.wait_for()
         page.locator(".jp-RenderedPlotly").first.wait_for()  # as a picture, until it is pointed at
@@ -562,4 +612,44 @@ def test_static_html_replaces_widgets_without_a_kernel(desk, front):
         page.get_by_text("run its cell again").first.wait_for()
         assert violations(page, ".jp-OutputArea") == {}
         assert not page.get_by_text("model not found").filter(visible=True).count()
-        assert sight.left == []
+    assert desk.sight.left == []
+
+
+def assert_as_described(page, heights):
+    drawn = settled(page)
+    assert_well_drawn(drawn)
+    assert [round(one.height) for one in drawn] == heights
+
+
+def test_charts_have_the_same_height_in_any_place(desk, front, described_heights):
+    """At any width, beside a sidebar, after their output was hidden, behind another tab, and in a second view."""
+    page = desk.shows(*cells_of_charts())
+    assert_as_described(page, described_heights)
+    kit.sidebar_toggled(page, front)
+    assert_as_described(page, described_heights)
+    page.set_viewport_size({"width": 1000, "height": 1400})
+    kit.sidebar_toggled(page, front)
+    assert_as_described(page, described_heights)
+    before = measured(page)
+    kit.run_command(page, "notebook:hide-all-cell-outputs")
+    page.wait_for_function(f"() => !({SETTLED})(1)")
+    kit.run_command(page, "notebook:show-all-cell-outputs")
+    assert_as_described(page, described_heights)
+    assert [one.width for one in measured(page)] == [one.width for one in before]
+    if front == "lab":  # which has tabs and views
+        assert_high_enough_in_lab(page, described_heights)
+
+
+def assert_high_enough_in_lab(page, heights):
+    page.set_viewport_size({"width": 700, "height": 1400})
+    assert [round(one.height) for one in settled(page)] == heights
+    _uncovered(page, width=1250)
+    assert_as_described(page, heights)
+    page.locator(".js-plotly-plot").first.click(button="right", position={"x": 5, "y": 5})
+    page.locator(".lm-Menu-item", has_text="Create New View").first.click()
+    picture = kit.settled(page, page.locator(".jp-LinkedOutputView .plot-img").first)
+    page.mouse.move(picture["x"] + 200, picture["y"] + 100)  # as a picture, until it is pointed at
+    page.locator(".jp-LinkedOutputView .js-plotly-plot").wait_for()
+    *rest, view = settled(page, COUNT + 1)
+    assert [round(one.height) for one in rest] == heights
+    assert view.height >= heights[0] - 1  # Plotly fills the panel of a view
