@@ -40,6 +40,7 @@ _BAND_AT, _BAND_ROOM = (
     1.75,
 )  # where the band of what is beyond the axis begins and ends, as multiples of its last day
 _BAND_FILL, _BAND_LABEL = "rgba(127,127,127,0.12)", "not reached"
+_TICKS_MAX = 4  # they stand side by side on a phone, too
 _ARROW_AT = 1.03  # times the begin of the band: where its arrows are
 _ESTIMATES = ("median_days", "median_low", "median_high", "never", "never_low", "never_high")
 _GROUPS = {"site": ("site", "sites"), "user_id": ("person", "people")}
@@ -88,7 +89,8 @@ def _is_beyond(table: pd.DataFrame, most: float) -> "pd.Series[bool]":
 def median_axis(title: str, table: pd.DataFrame, most: float) -> dict[str, Any]:
     """The axis of medians, with room for the band, or for the text behind missing ones."""
     has_room = _is_beyond(table, most).any() or table["median_days"].isna().any()
-    return count_axis(title, (_BAND_ROOM if has_room else 1) * most) | {"tickvals": age_ticks(int(most))}
+    axis = count_axis(title, (_BAND_ROOM if has_room else 1) * most)
+    return axis | {"tickvals": age_ticks(int(most), _TICKS_MAX)}
 
 
 def with_band(figure: Chart, table: pd.DataFrame, most: float) -> Chart:
@@ -125,7 +127,7 @@ def median_traces(table: pd.DataFrame, names: list[str], most: float) -> list[go
     arrows = [_ARROW_AT * begin if beyond else None for beyond in is_beyond]
     rows, label = table.to_dict("records"), interval_label(table)
     beside = [
-        _no_median_reason(row) or (f"to {limit:,g}" if limit > most else "")
+        _no_median_reason(row).removeprefix(f"{_BAND_LABEL} ") or (f"to {limit:,g}" if limit > most else "")
         for row, limit in zip(rows, high, strict=True)
     ]
     hover = [f"{name}<br>{median_text(row, label)}" for name, row in zip(names, rows, strict=True)]

@@ -56,9 +56,9 @@ def curves(table: pd.DataFrame, by: str | None, provenance: str) -> Chart:
     return figure
 
 
-def age_ticks(days: int) -> list[int]:
-    """At most seven ages from 0 on, at even distances."""
-    distance = next((step for step in _TICK_DAYS if days / step < _TICKS_MAX), -(-days // (_TICKS_MAX - 1)))
+def age_ticks(days: int, most: int = _TICKS_MAX) -> list[int]:
+    """At most so many ages from 0 on, at even distances."""
+    distance = next((step for step in _TICK_DAYS if days / step < most), -(-days // (most - 1)))
     return [*range(0, days + 1, distance)]
 
 

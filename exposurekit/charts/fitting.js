@@ -1,0 +1,138 @@
+// Fits a figure to a width: on a narrow screen, two panels stand below each other, and labels take two lines.
+// `narrowPx` is the width below which a screen is narrow. Nothing here changes its arguments.
+function fitting(narrowPx) {
+  const CHARACTER_PX = 7, AXIS_PX = 88, SHORT_PX = 110, MAX_TEXT_SHARE = 0.6, LINE_PX = 8, TWO_LINES_PX = 48;
+  const TITLE_CHARACTER_PX = 9.2, TITLE_PX = 21, SUBTITLE_CHARACTER_PX = 6.6, SUBTITLE_PX = 16;
+  const SYMBOL_PX = 46, LEGEND_PX = 20, BOTTOM_PX = 48;
+  const LABEL_SHARE = 0.4, LABEL_CHARACTER_PX = 6.5, LABEL_GAP_PX = 14, LABEL_FONT_PX = 11, RIGHT_PX = 28;
+
+  // The figure for a width, with the height that it needs there.
+  function fit(figure, width) {
+    const { data, layout } = width < narrowPx ? narrowed(figure, width) : figure;
+    return { data, layout: { ...layout, ...header(data, layout, width) } };
+  }
+  // Title and subtitle wrapped to the width, and the margins and height that they and the legend need.
+  function header(data, layout, width) {
+    const { margin, height } = layout;
+    const isBelow = layout.showlegend && layout.legend?.orientation === "h";
+    const rows = isBelow ? legendRows(data, width - margin.l - margin.r - labelsPx(layout)) : 0;
+    const b = isBelow ? BOTTOM_PX + LEGEND_PX * rows : margin.b;
+    const framed = { margin: { ...margin, b }, height: height + b - margin.b };
+    if (!layout.title || !layout.title.text) return framed;
+    const { title } = layout, inner = width - 32;
+    const lines = (text, characterPx) => (text ? wrap(text.replaceAll("<br>", " "), inner / characterPx) : []);
+    const titleLines = lines(title.text, TITLE_CHARACTER_PX);
+    const subtitleLines = lines(title.subtitle?.text, SUBTITLE_CHARACTER_PX);
+    const t = 40 + TITLE_PX * titleLines.length + SUBTITLE_PX * subtitleLines.length;
+    return {
+      title: { ...title, text: titleLines.join("<br>"),
+        subtitle: { ...title.subtitle, text: subtitleLines.join("<br>") },
+        pad: { ...title.pad, t: titleLines.length < 2 ? 16 : 16 + 12 * (titleLines.length - 1) } },
+      margin: { ...framed.margin, t },
+      height: framed.height + t - margin.t,
+    };
+  }
+  const characters = (line) => line.match(/&[^;\s]+;|./gu) ?? []; // an escaped one is one
+  const longest = (texts) => Math.max(0, ...texts.flatMap((text) => String(text).split("<br>")).map((line) => characters(line).length));
+  const labelsPx = ({ yaxis }) => Math.max(40, CHARACTER_PX * longest(yaxis?.ticktext || []));
+  function legendRows(data, width) {
+    const names = data.filter((trace) => trace.name && trace.showlegend !== false).map((trace) => trace.name);
+    const entryWidths = names.map((name) => SYMBOL_PX + CHARACTER_PX * name.length);
+    const total = entryWidths.reduce((sum, entryWidth) => sum + entryWidth, 0);
+    if (names.length < 2 || total <= width) return Number(names.length > 1);
+    return Math.ceil(names.length / Math.max(Math.floor(width / Math.max(...entryWidths)), 1));
+  }
+  // Two panels below each other; axis titles, labels of rows and texts in rows wrapped; and the legend below.
+  function narrowed({ data, layout }, width) {
+    const axes = Object.keys(layout).filter((name) => /^[xy]axis\d*$/.test(name));
+    const wrapped = axes.map((name) => [name, { ...layout[name], title: wrapTitle(layout[name].title, width / 2) }]);
+    const narrow = { ...layout, ...Object.fromEntries(wrapped) };
+    const ticktext = narrow.xaxis?.ticktext;
+    if (ticktext && narrow.xaxis.tickangle === undefined) {
+      narrow.xaxis.tickangle = 90; // at an oblique angle the last label would be cut off
+      const isDense = ticktext.length * TWO_LINES_PX > width;
+      if (isDense) narrow.xaxis.ticktext = ticktext.map((text) => text.replaceAll("<br>", " "));
+    }
+    const hasText = (trace) => Array.isArray(trace.text) && (trace.mode === "text" || trace.textposition === "outside" && trace.orientation === "h");
+    const plot = narrow.yaxis?.ticktext ? labelRows(narrow, width) : width / 3;
+    const traces = data.map((trace) => (hasText(trace) ? wrapText(trace, narrow, Math.max(plot, width / 3)) : trace));
+    const isWrapped = traces.some((trace) => hasText(trace) && trace.text.some((text) => text.includes("<br>")));
+    if (isWrapped && narrow.yaxis?.ticktext) narrow.height += LINE_PX * narrow.yaxis.ticktext.length;
+    if (narrow.legend) narrow.legend = { ...narrow.legend, orientation: "h", yref: "container", x: 0, y: 0, yanchor: "bottom" };
+    if (!narrow.xaxis2 || narrow.yaxis2) return { data: traces, layout: narrow };
+    stackPanels(narrow);
+    return { data: traces.map((trace) => (trace.xaxis === "x2" ? { ...trace, yaxis: "y2" } : trace)), layout: narrow };
+  }
+  function stackPanels(layout) {
+    const margins = layout.margin.t + layout.margin.b, plot = layout.height - margins;
+    layout.height = 2 * plot + margins + AXIS_PX;
+    const share = plot / (layout.height - margins);
+    Object.assign(layout, {
+      yaxis2: { ...layout.yaxis, domain: [0, share], anchor: "x2" },
+      yaxis: { ...layout.yaxis, domain: [1 - share, 1], anchor: "x" },
+      xaxis: { ...layout.xaxis, domain: [0, 1], anchor: "y" },
+      xaxis2: { ...layout.xaxis2, domain: [0, 1], anchor: "y2" },
+    });
+  }
+  // Labels of rows in two lines, beside a plot of at least half of the width; returns the width of the plot.
+  function labelRows(layout, width) {
+    const room = Math.max(Math.floor((LABEL_SHARE * width - LABEL_GAP_PX) / LABEL_CHARACTER_PX), 6);
+    const { ticktext } = layout.yaxis, r = Math.min(layout.margin.r, RIGHT_PX);
+    layout.margin = { ...layout.margin, r };
+    if (longest(ticktext) > room) {
+      const labels = ticktext.map((text) => twoLines(text, room));
+      const l = Math.min(Math.ceil(LABEL_CHARACTER_PX * longest(labels)) + LABEL_GAP_PX, Math.ceil(LABEL_SHARE * width));
+      layout.yaxis = { ...layout.yaxis, ticktext: labels, automargin: false, tickfont: { ...layout.yaxis.tickfont, size: LABEL_FONT_PX } };
+      layout.margin.l = l;
+      return width - l - r;
+    }
+    return width - LABEL_GAP_PX - CHARACTER_PX * longest(ticktext) - r;
+  }
+  // A label in at most two lines; a line that is too long loses its end, but not what is in brackets, such as (n = 12).
+  function twoLines(text, room) {
+    if (longest([text]) <= room) return text;
+    const [first, ...rest] = text.trim().split(/ (?![^(]*\))/), lines = [first]; // not within brackets
+    for (const word of rest) {
+      if (lines.length < 2 && characters(`${lines[0]} ${word}`).length > room) lines.push(word);
+      else lines[lines.length - 1] += ` ${word}`;
+    }
+    const tail = lines.at(-1).match(/ ?\([^)]*\)$/)?.[0] ?? "";
+    function cut(line) {
+      const end = line.endsWith(tail) ? tail : "", words = characters(line.slice(0, line.length - end.length));
+      const left = Math.max(room - characters(end).length, 4);
+      return words.length > left ? `${words.slice(0, left - 1).join("").trimEnd()}…${end}` : line;
+    }
+    return lines.map(cut).join("<br>");
+  }
+  function wrapTitle(title, width) {
+    return title && title.text ? { ...title, text: wrap(title.text, width / CHARACTER_PX).join("<br>") } : title;
+  }
+  function wrap(text, room) {
+    const lines = [""];
+    for (const word of text.split(" ")) {
+      const longer = `${lines.at(-1)} ${word}`.trim();
+      if (longer.length > room && lines.at(-1)) lines.push(word); else lines[lines.length - 1] = longer;
+    }
+    return lines;
+  }
+  // Break the texts of a trace into two lines, and extend its axis so that they fit into a plot of this width.
+  function wrapText(trace, layout, width) {
+    const texts = trace.text.map(halve), axis = layout[(trace.xaxis || "x").replace("x", "xaxis")];
+    if (!axis.range) return trace;
+    const [from, to] = axis.range;
+    const ends = texts.map((text, index) => {
+      const share = longest([text]) * CHARACTER_PX / width;
+      return from + (trace.x[index] - from) / (1 - Math.min(share, MAX_TEXT_SHARE));
+    });
+    axis.range = [from, Math.max(to, ...ends)];
+    return { ...trace, text: texts };
+  }
+  function halve(text) {
+    const line = text.trim(), spaces = [...line.matchAll(/ /g)].map((match) => match.index);
+    const offset = (index) => Math.abs(index - line.length / 2);
+    const middle = spaces.sort((one, other) => offset(one) - offset(other))[0];
+    if (line.length * CHARACTER_PX < SHORT_PX || !middle) return text;
+    return `  ${line.slice(0, middle)}<br>  ${line.slice(middle + 1)}`;
+  }
+  return { fit, wrapTitle };
+}
