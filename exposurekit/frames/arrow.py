@@ -6,6 +6,8 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from exposurekit.errors import InvalidArgument
+
 _TEXT: Any = pd.StringDtype(na_value=np.nan)
 _NULLABLE = {pa.int64(): pd.Int64Dtype(), pa.uint64(): pd.UInt64Dtype(), pa.bool_(): pd.BooleanDtype()}
 
@@ -30,19 +32,46 @@ def from_arrow(table: ArrowTable, *, is_part: bool = False) -> pd.DataFrame:
         The same columns. Text is ``str``; integers with missing values are ``Int64`` or ``UInt64``, and booleans with
         missing values ``boolean``; lists and structs are Arrow's; other missing values are NaN, NaT or None.
 
+    Raises:
+        InvalidArgument: ``table`` is a single column, such as a Polars Series.
+
     >>> import pyarrow as pa
     >>> frames.from_arrow(pa.table({"user_id": [9007199254790993, None]}))["user_id"].tolist()
     [9007199254790993, <NA>]
     """
-    rows = table if isinstance(table, pa.Table) else pa.table(table)
+    try:
+        rows = table if isinstance(table, pa.Table) else pa.table(table)
+    except pa.ArrowInvalid:  # a single column
+        raise InvalidArgument(
+            "from_arrow takes a table, and no single column: pass the table that has it"
+        ) from None
     frame = pd.DataFrame(dict(enumerate(array_of(values, is_part=is_part) for values in rows.columns)))
     frame.columns = pd.Index(rows.column_names, dtype="str")
     return frame
 
 
+def _without_views(kind: pa.DataType) -> pa.DataType:
+    """The same type without views of text or bytes, as Polars has them: pandas cannot filter lists and structs of them."""
+    if pa.types.is_string_view(kind):
+        return pa.string()
+    if pa.types.is_binary_view(kind):
+        return pa.binary()
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        one_more = pa.list_ if pa.types.is_list(kind) else pa.large_list
+        return one_more(_without_views(kind.value_type))
+    if pa.types.is_fixed_size_list(kind):
+        return pa.list_(_without_views(kind.value_type), kind.list_size)
+    if pa.types.is_struct(kind):
+        return pa.struct(
+            [(kind.field(at).name, _without_views(kind.field(at).type)) for at in range(kind.num_fields)]
+        )
+    return kind
+
+
 def array_of(values: pa.ChunkedArray, *, is_part: bool = False) -> Any:
     """Convert one column, as `from_arrow` does, to an array: a Series for each column would take most of the time."""
-    kind = values.type
+    kind = _without_views(values.type)
+    values = values if kind == values.type else values.cast(kind)
     if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
         if not (is_part or values.null_count):
             return values.to_numpy()

@@ -1,10 +1,13 @@
 """Arrow tables become DataFrames without loss."""
 
+from datetime import UTC, datetime
+
 import pandas as pd
 import pyarrow as pa
 import pytest
 
 from exposurekit import frames
+from exposurekit.errors import InvalidArgument
 
 LARGE = 9007199254790993  # no float64 is equal
 
@@ -38,3 +41,42 @@ def test_columns_keep_their_names_and_order():
     assert frames.from_arrow(rows).columns.tolist() == ["b", "a", "b"]
     assert frames.from_arrow(rows).to_numpy().tolist() == [[1, 2, 3]]
     assert frames.from_arrow(rows.slice(0, 0)).columns.tolist() == ["b", "a", "b"]
+
+
+def test_frame_of_polars_keeps_its_values():
+    """Polars has texts as views, also in lists and structs, where pandas cannot filter them."""
+    pl = pytest.importorskip("polars", reason="pip install 'exposurekit[dev]' brings polars")
+    at = datetime(2026, 3, 1, tzinfo=UTC)
+    frame = pl.DataFrame(
+        {
+            "site": pl.Series(["A", None], dtype=pl.Categorical),
+            "text": ["Straße", None],
+            "maybe": [LARGE, None],
+            "flag": [True, None],
+            "at": [at, None],
+            "lists": [["a", "b"], None],
+            "parts": [{"n": 1, "text": "a"}, None],
+            "pairs": pl.Series([["a", "b"], None], dtype=pl.Array(pl.String, 2)),
+            "bytes": [b"a", None],
+        }
+    )
+    converted = frames.from_arrow(frame)
+    dtypes = ["category", "str", "Int64", "boolean", "datetime64[us, UTC]"]
+    assert converted.dtypes.iloc[:5].astype("str").tolist() == dtypes
+    assert not [name for name, dtype in converted.dtypes.items() if "view" in str(dtype)]
+    first, second = converted.to_dict("records")
+    assert [*first.pop("pairs")] == ["a", "b"]
+    assert [*first.pop("lists")] == ["a", "b"]
+    assert first == {
+        "site": "A",
+        "text": "Straße",
+        "maybe": LARGE,
+        "flag": True,
+        "at": pd.Timestamp(at),
+        "parts": {"n": 1, "text": "a"},
+        "bytes": b"a",
+    }
+    assert all(pd.isna(value) for value in second.values())
+    assert str(converted)  # pandas filters missing values for display
+    with pytest.raises(InvalidArgument, match="no single column"):
+        frames.from_arrow(frame["maybe"])

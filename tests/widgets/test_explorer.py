@@ -364,6 +364,24 @@ def test_table_of_another_library_is_accepted():
     assert_same(explorer, table)
 
 
+def test_frame_of_polars_is_accepted():
+    pl = pytest.importorskip("polars", reason="pip install 'exposurekit[dev]' brings polars")
+    table = pl.from_pandas(MIXED.drop(columns=["mixed", 0]), include_index=False)
+    explorer = Explorer(table, name="table")
+    for column in explorer._table.available():
+        explorer.choose(column, [next(iter(explorer._table.values(column)))])
+        assert len(explorer.frame)
+        assert_same(explorer, table)
+        explorer.clear()
+    explorer.search("strasse")
+    assert {*explorer.frame["text"]} == {"Straße"}
+    assert_same(explorer, table)
+    lists = [one for one in explorer.frame["lists"] if one is not None]
+    assert lists
+    with pytest.raises(InvalidArgument, match="no single column"):
+        Explorer(table["n"])
+
+
 def test_each_header_has_a_summary_of_its_column():
     explorer = Explorer(MIXED)
     explorer.choose_columns(["n", "site"])
