@@ -27,9 +27,7 @@ if TYPE_CHECKING:
 
 HEAD_S, WRITE_S = 10.0, 30.0
 HEAD_MAX = 64 << 10  # bytes of a request line with its headers
-DRAINED_MAX = (
-    8 << 20
-)  # bytes that are read and discarded after a response that was sent before the whole request came
+DRAINED_MAX = 8 << 20  # bytes of a request that are read and discarded after the response
 READ_LEAST = 64 << 10  # bytes that a client must read in each `WRITE_S`
 CONNECTIONS_MAX = 2_000
 PIPELINED_MAX = 8  # requests that may wait for the response before them; each takes memory
@@ -147,7 +145,7 @@ class _LingeringTransport:
 
     def __init__(self, transport: asyncio.Transport, connection: "_Bounded") -> None:
         self.transport = transport
-        self._connection = connection
+        self.connection: _Bounded | None = connection  # until it is lost: they refer to each other
         self.is_lingering = False
         self.write, self.abort, self.close_now = transport.write, transport.abort, transport.close
         self.resume_reading = transport.resume_reading
@@ -157,13 +155,13 @@ class _LingeringTransport:
         return self.is_lingering or self.transport.is_closing()
 
     def close(self) -> None:
-        if self.is_closing() or not self._connection.is_receiving():
+        if self.connection is None or self.is_closing() or not self.connection.is_receiving():
             self.close_now()
             return
         self.is_lingering = True
         self.transport.write_eof()
         self.transport.resume_reading()
-        self._connection.begin_to_drain()
+        self.connection.begin_to_drain()
 
 
 class _Bounded:
@@ -199,6 +197,7 @@ class _Bounded:
     def connection_lost(self, exc: Exception | None) -> None:
         self.all.remove(self)
         super().connection_lost(exc)  # type: ignore[misc]
+        self.transport.connection = None
 
     @property
     def is_serving(self) -> bool:
@@ -237,7 +236,7 @@ class _Bounded:
 
     def begin_to_drain(self) -> None:
         """Discard from now on what the client still sends: if the connection closed now, it might lose the response."""
-        self.is_draining, self._drained = True, 0
+        self.is_draining, self._drained, self.head = True, 0, b""
         self._drain_until = self.deadline = time.monotonic() + self.all.head_s
         self._note()
 
@@ -320,11 +319,11 @@ class _Bounded:
             self.transport.close_now()
 
     def shutdown(self) -> None:
-        """End the connection for the server's sake, after a request that is being served."""
-        if self.is_draining:
-            self.end()
-        else:
+        """End the connection for the server's sake: after a request that is being served, and whatever is still sent."""
+        if self.is_serving:
             super().shutdown()  # type: ignore[misc]
+        else:
+            self.transport.close_now()
 
     def _unsupported_upgrade_warning(self) -> None:
         """Say nothing: the response is what it would be without the offer."""

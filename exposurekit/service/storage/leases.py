@@ -34,7 +34,8 @@ from exposurekit.errors import ExposureError
 from exposurekit.service.storage.database import Session
 from exposurekit.service.storage.tables import Instant, integrators, users
 
-OLDEST, BEYOND_EVERY_S = 500, 2.0
+OLDEST = 500  # due rows of users, among which integrators take turns
+BEYOND_EVERY_S = 2.0  # of thousands of rows, a search beyond those takes some hundredths of a second
 
 
 class LeaseLost(ExposureError):
