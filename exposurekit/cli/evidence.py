@@ -31,7 +31,7 @@ def evidence() -> None:
 def evidence_roots(*, limit: int, database: ServiceDatabase, as_json: bool) -> None:
     """List the newest roots: one signed hash for each day.
 
-    A root commits to all evidence of its UTC day and to the root before; worker makes and logs it after midnight. Publish
+    A root commits to all evidence of its UTC day and to the root before; a worker makes and logs it after midnight. Publish
     it, or have somebody keep it: then not even you can change that day's evidence unnoticed.
 
     Example: exposurekit evidence roots --limit 7
@@ -51,7 +51,7 @@ def evidence_roots(*, limit: int, database: ServiceDatabase, as_json: bool) -> N
 def evidence_key(*, out: Path | None, database: ServiceDatabase) -> None:
     """Print the public key that verifies bundles, in PEM.
 
-    It contains no secret. Give it to whoever shall verify bundles, on another way than these.
+    It contains no secret. Give it to whoever verifies bundles, by another channel.
 
     Example: exposurekit evidence key --out key.pem
     """

@@ -19,7 +19,6 @@ from sqlalchemy import (
     Exists,
     and_,
     bindparam,
-    func,
     insert,
     select,
     update,
@@ -236,12 +235,6 @@ async def export(session: Session, user_id: int) -> Export:
         damaged=len(rows) - len(intact),
         new_roots=tuple(new_roots),
     )
-
-
-async def counts(session: Session) -> dict[str, int]:
-    """Count the entries by kind, whether they have a root or not."""
-    rows = await session.all(select(_evidence.kind, func.count().label("entries")).group_by(_evidence.kind))
-    return {BEFORE: 0, AFTER: 0} | {str(row.kind): int(row.entries) for row in rows}
 
 
 _ADD, _ADD_ENTRY = insert(tables.evidence), insert(tables.evidence_entries)
