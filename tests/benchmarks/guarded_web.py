@@ -153,6 +153,29 @@ def report(world: World, backend: Backend, volunteer: Volunteer) -> None:
     print(
         f"phishing followed: {counts['phishing followed']} of {counts['phishing']}; given up: {len(volunteer.unsuccessful)}"
     )
+    report_evidence(world, backend, {record["id"] for _, record in rows}, {one["id"] for one in removed})
+
+
+def report_evidence(world: World, backend: Backend, records: set[int], removed: set[int]) -> None:
+    """Count the records and the removals that verified bundles have evidence of, and entries that the web contradicts."""
+    world.clock.advance(timedelta(days=1))  # the last day has a root
+    entries = [
+        entry.content
+        for user_id in backend.person_index
+        for entry in bundle.verify(backend.export_evidence(user_id)).entries
+    ]
+    of_kind = {kind: {one.record_id for one in entries if one.kind == kind} for kind in ("before", "after")}
+    wrong = [one for one in entries if not is_true(world, one)]
+    print(
+        f"evidence: of records {share(len(records & of_kind['before']), len(records))}, of removals "
+        f"{share(len(removed & of_kind['after']), len(removed))}; entries {len(entries)}, wrong {len(wrong)}"
+    )
+
+
+def is_true(world: World, entry: bundle.EntryContent) -> bool:
+    # Some sites delist within the instant: the clock stands still during a scan.
+    moment = {"since": entry.observed_at - timedelta(seconds=1), "until": entry.observed_at}
+    return world.was_listed(entry.site, entry.reference_id, **moment, listed=entry.kind == "before")
 
 
 def report_evidence(backend: Backend) -> None:
