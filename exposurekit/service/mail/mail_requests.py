@@ -21,7 +21,7 @@ from typing import Any
 from sqlalchemy import Row, and_, bindparam, func, insert, or_, select, update
 
 from exposurekit.service.mail.settings import new_token
-from exposurekit.service.storage.database import Session
+from exposurekit.service.storage.database import DAMAGED, Session
 from exposurekit.service.storage.tables import mail_requests
 
 WAITING, FOLLOWING, CONFIRMED, REFUSED = "waiting", "following", "confirmed", "refused"
@@ -168,11 +168,12 @@ async def record_sent(session: Session, request_id: int, *, answer_by: datetime)
     await change_state(session, request_id, SENT, before=SENDING)
 
 
-async def open_confirmations(session: Session) -> dict[int, MailRequest]:
-    """Return the requests that wait for a message, by record; not those that a person has yet to approve."""
+async def waiting_tokens(session: Session) -> dict[int, str]:
+    """Return the tokens of the requests that wait for a site's message, by record; without damaged ones."""
     is_open = (mail_requests.c.kind == CONFIRMATION) & mail_requests.c.state.in_((WAITING, FOLLOWING))
     rows = await session.all(select(mail_requests).where(is_open).order_by(mail_requests.c.id))
-    return {row.record_id: _request(session, row) for row in rows}
+    values = session.decrypt_readable([(REQUEST, row.user_id, row.ciphertext) for row in rows])
+    return {row.record_id: one["token"] for row, one in zip(rows, values, strict=True) if one is not DAMAGED}
 
 
 async def end(session: Session, record_id: int, *, unsent: bool = False) -> None:

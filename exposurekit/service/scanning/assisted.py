@@ -19,7 +19,6 @@ from exposurekit.service.accounts.subject import Subject
 from exposurekit.service.findings import removals
 from exposurekit.service.findings.alerts import FAILURES, Event
 from exposurekit.service.mail import mail_requests
-from exposurekit.service.mail.mail_requests import MailRequest
 from exposurekit.service.mail.settings import MailSettings
 from exposurekit.service.scanning import schedule
 from exposurekit.service.scanning.optouts import form_values
@@ -117,18 +116,18 @@ async def queue(
     for row in await session.all(_LISTED):
         if row.user_id in people and row.site in definitions:
             listed[row.user_id].append(row)
-    confirmations = await mail_requests.open_confirmations(session)
+    tokens = await mail_requests.waiting_tokens(session)
     history = _History(await _failures(session), await _unresponsive(session))
     requests: list[_Request] = []
     unprepared = 0
     for rows in listed.values():
-        own, waiting = _plan(rows, definitions, confirmations, history, mail)
+        own, waiting = _plan(rows, definitions, tokens, history, mail)
         requests += own
         unprepared += waiting
     opt_outs: list[AssistedOptOut] = []
     for request in sorted(requests, key=lambda one: one.order):
-        site, confirmation = definitions[request.record.site], confirmations.get(request.record.id)
-        email = mail.request_address(confirmation.token) if mail and confirmation else ""
+        site, token = definitions[request.record.site], tokens.get(request.record.id)
+        email = mail.request_address(token) if mail and token else ""
         opt_out = await _opt_out(session, request, site, email)
         if opt_out is not None:
             opt_outs.append(opt_out)
@@ -234,7 +233,7 @@ class _History:
 def _plan(
     rows: Sequence[Row[Any]],
     definitions: Mapping[str, Definition],
-    confirmations: Mapping[int, MailRequest],
+    tokens: Mapping[int, str],
     history: _History,
     mail: MailSettings | None,
 ) -> tuple[list[_Request], int]:
@@ -242,7 +241,7 @@ def _plan(
 
     The best request is chosen first; what it removes counts for no other.
     """
-    under_way = [row for row in rows if _is_under_way(row, definitions[row.site], confirmations)]
+    under_way = [row for row in rows if _is_under_way(row, definitions[row.site], tokens)]
     left = {
         row.id: row
         for row in rows
@@ -254,7 +253,7 @@ def _plan(
     leads = [
         row
         for row in assisted
-        if not definitions[row.site].needs_mailbox or (mail is not None and row.id in confirmations)
+        if not definitions[row.site].needs_mailbox or (mail is not None and row.id in tokens)
     ]
 
     def request(lead: Row[Any]) -> _Request:
@@ -279,10 +278,10 @@ def _plan(
     return requests, sum(row.id in left for row in assisted)
 
 
-def _is_under_way(row: Row[Any], site: Definition, confirmations: Mapping[int, MailRequest]) -> bool:
+def _is_under_way(row: Row[Any], site: Definition, tokens: Mapping[int, str]) -> bool:
     """Return whether a request for a listing is on its way, whose sister sites' listings are still ``discovered``."""
     if row.status == PENDING_REMOVAL:
-        return row.id in confirmations
+        return row.id in tokens
     return row.due_at is not None and site.removal.method in {"form", "email"}
 
 

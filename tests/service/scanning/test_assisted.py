@@ -134,6 +134,14 @@ def test_the_message_counts_without_a_report(house, town, open_sites, drop):
     assert sent(house, one.id) == 0
 
 
+def test_an_opt_out_whose_address_is_damaged_is_left_out(house, open_sites):
+    open_sites(Seekfolk=by_person(confirmed=True), Nosyfolk=by_person())
+    house.scanned_juniper()
+    spoilt = tables.mail_requests.update().values(ciphertext=b"\x01" + bytes(40))
+    house.work(lambda work: work.run(spoilt))
+    assert (offered(house), queued(house).unprepared) == ([("Nosyfolk", 1)], 1)
+
+
 def test_without_a_message_it_is_offered_again(house, open_sites):
     open_sites(Seekfolk=by_person(confirmed=True))
     juniper = house.scanned_juniper()
