@@ -70,6 +70,10 @@ def minutes_spent(timed: pd.DataFrame) -> tuple[float, int]:
 
     Args:
         timed: A table as returned by `History.timed_steps`.
+
+    >>> timed = pd.DataFrame({"user_id": 1, "kind": "record", "key": 7, "minutes": [2.0, 1.5]})
+    >>> analysis.minutes_spent(timed.assign(marked_at=pd.date_range("2026-03-01", periods=2, tz="UTC")))
+    (3.5, 1)
     """
     total = timed.groupby("marked_at")["minutes"].transform("sum")
     worked = timed[total <= PAUSE_MINUTES]

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from exposurekit.analysis import MIN_N
@@ -15,11 +16,17 @@ from exposurekit.charts.bars import (
     row_chart,
     row_labels,
 )
-from exposurekit.charts.medians import format_days, longest_days, median_text, median_traces
+from exposurekit.charts.medians import (
+    format_days,
+    longest_days,
+    median_axis,
+    median_text,
+    median_traces,
+    with_band,
+)
 from exposurekit.charts.theme import (
     VERMILION,
     Chart,
-    count_axis,
     empty_chart,
     interval_label,
     label_text,
@@ -53,25 +60,28 @@ def declared_vs_observed(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     drawn = table.head(MAX_ROWS)
     rows, label = drawn.to_dict("records"), interval_label(table)
     names = [label_text(row["site"]) + (" (takes longer)" if _takes_longer(row) else "") for row in rows]
-    most = longest_days(drawn)
-    declared = drawn["declared_days"].astype("Float64").to_numpy("float64", na_value=float("nan")).tolist()
+    declared = drawn["declared_days"].astype("Float64").to_numpy("float64", na_value=np.nan)
+    most = max(longest_days(drawn), *declared[~np.isnan(declared)], 1)
     hover = [f"{name}<br>{_row_text(row, label)}" for name, row in zip(names, rows, strict=True)]
+    *medians, beside = median_traces(drawn, names, most)
+    behind = np.nan_to_num(declared)  # a text does not cover the mark
+    beside.x = [max(x, behind[row]) for x, row in zip(beside.x, beside.y, strict=True)]
     figure = row_chart(
         [
-            *median_traces(drawn, names, most),
-            points(declared, hover, symbol="line-ns", colour=VERMILION, name="declared"),
+            *medians,
+            beside,
+            points(declared.tolist(), hover, symbol="line-ns", colour=VERMILION, name="declared"),
         ],
         [f"{name} (n = {row['n']:,})" for name, row in zip(names, rows, strict=True)],
-        count_axis("days from request to removal", max(1.4 * most, *(drawn["declared_days"].dropna()), 1)),
+        median_axis("days from request to removal", drawn, most),
         finding=_finding(table),
         summary=_summary(table, label),
         rest=omitted(len(table) - MAX_ROWS, "site", "sites"),
         provenance=provenance,
     )
-    figure.update_traces(
-        marker={"size": 16, "line": {"width": 3, "color": VERMILION}}, selector={"name": "declared"}
-    )
-    return figure
+    line = {"size": 16, "line": {"width": 3, "color": VERMILION}}
+    figure.update_traces(marker=line, selector={"name": "declared"})
+    return with_band(figure, drawn, most)
 
 
 def _takes_longer(row: dict[Any, Any]) -> bool:

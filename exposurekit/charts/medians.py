@@ -141,12 +141,12 @@ def median_traces(table: pd.DataFrame, names: list[str], most: float) -> list[go
 
 def _no_median_reason(row: dict[Any, Any]) -> str:
     """Why a row has no median; empty if it has one."""
-    if row["unrequested"]:
+    if row.get("unrequested"):
         return UNREQUESTED
     if pd.notna(row["median_days"]):
         return ""
     if not row["n"]:
-        return f"no data, {row['left_out']:,} left-censored"
+        return "no data" + (f", {row['left_out']:,} left-censored" if row["left_out"] else "")
     if pd.isna(row["never"]):
         return f"fewer than {analysis.MIN_N} listings"
     return f"not reached in {pluralize(int(row['followed_days']), 'day')}"

@@ -61,13 +61,13 @@ def missed(table: pd.DataFrame, *, provenance: str = "") -> Chart:
         ],
         names,
         count_axis("listings", max(ends), room=1.2),
-        finding=missed_text(table, "found"),
+        finding=_finding(table),
         summary=_summary(rows, label),
         provenance=provenance,
     )
 
 
-def missed_text(table: pd.DataFrame, verb: str) -> str:
+def _finding(table: pd.DataFrame) -> str:
     """The estimate in a sentence, or why there is none."""
     rows = table.to_dict("records")
     last = rows[-1]
@@ -76,7 +76,7 @@ def missed_text(table: pd.DataFrame, verb: str) -> str:
         return f"How many listings were missed cannot be estimated{reason}"
     n = sum(int(row["listings"]) for row in rows[:-1] if pd.notna(row["listings"]))
     band = format_interval(last["low"], last["high"], "{:,.0f}".format, interval_label(table))
-    return f"{pluralize(n, 'listing')} {verb}; an estimated {last['listings']:,.0f}{band} more were found in no way"
+    return f"{pluralize(n, 'listing')} found; an estimated {last['listings']:,.0f}{band} missed"
 
 
 def _row_text(row: dict[Any, Any], label: str) -> str:

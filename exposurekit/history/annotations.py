@@ -218,7 +218,11 @@ class Annotations:
         return step_minutes(self.timed_steps())
 
     def minutes_by_site(self) -> dict[str, float]:
-        """Return the minutes of `step_minutes` by site; empty if nothing was timed, or there is no history yet."""
+        """Return the minutes of `step_minutes` by site; empty if nothing was timed, or there is no history yet.
+
+        >>> history.minutes_by_site()
+        {...}
+        """
         with suppress(NotFound):
             table = self.step_minutes()
             return dict(zip(table["site"].tolist(), table["minutes"].tolist(), strict=True))

@@ -75,6 +75,11 @@ _RECORD_COLUMNS = (
     *("site", "status", "first_seen_at", "changed_at", "evidence_before", "evidence_after"),
     *("age", "states", "href"),
 )
+_OVERDUE_NOTE = (
+    "A request is overdue if its listing was still pending after the declared days and the days that verifying a removal "
+    "may take. A site takes longer if more than half of its requests are overdue: a sign test, corrected for looking at many "
+    "sites (false discovery rate of 5 %). Recent requests are not due."
+)
 _TABLES = {  # that are no questions: the heading, and the columns to display
     "records": ("Listings", _RECORD_COLUMNS),
     "links": ("Web pages", ("title", "url", "contains")),
@@ -295,7 +300,7 @@ def _missed_text(data: ReportData) -> str:
         return ""
     last = table.iloc[-1]
     band = format_interval(last["low"], last["high"], "{:,.0f}".format, "95 % interval")
-    return f"; an estimated {last['listings']:,.0f}{band} more were found in no way"
+    return f"; an estimated {last['listings']:,.0f}{band} missed"
 
 
 def _fleet_facts(data: ReportData) -> Iterator[Fact]:
@@ -717,10 +722,11 @@ def _site_health(data: ReportData) -> Section | None:
 
 
 def _missed(data: ReportData) -> Section | None:
-    """How many listings no way found; no section if that cannot be estimated."""
+    """How many listings no way found; only the reason if that cannot be estimated."""
     table = data.tables["missed"]
     if table is None or pd.isna(table["listings"].iloc[-1]):
-        return None
+        reason = "" if table is None else f": {table['reason'].iloc[-1]}"
+        return Section(QUESTIONS["missed"].title, key="missed", text=f"This cannot be estimated{reason}.")
     section = _section(data, "missed")
     words = section.figure.layout.meta["summary"] if section and section.figure else ""
     return _add_words(section, words)
@@ -812,14 +818,14 @@ def _declared_vs_observed(data: ReportData) -> Section | None:
     """The days that sites declare and take; those that declare nothing are counted only."""
     table = data.tables["declared_vs_observed"]
     if table is None:
-        return None
+        title = QUESTIONS["declared_vs_observed"].title
+        words = "The days that sites declare are not recorded: history.declare_days(...) notes them."
+        return Section(title, key="declared_vs_observed", text=words)
     declared = table[table["declared_days"].notna()].reset_index(drop=True)
     section = _section(data, "declared_vs_observed", declared)
     rest = len(table) - len(declared)
     others = f" {pluralize(rest, 'site has', 'sites have')} no recorded days." if rest else ""
-    return _add_words(
-        section, f"{definition('overdue').capitalize()}. {definition('takes_longer').capitalize()}.{others}"
-    )
+    return _add_words(section, f"{_OVERDUE_NOTE}{others}")
 
 
 def _speeds(data: ReportData) -> str:
@@ -1229,7 +1235,7 @@ def _with_names(chart: charts.Chart, names: Mapping[int, str]) -> charts.Chart:
     return chart
 
 
-_WORK_NEEDS = ("work_queue", "step_minutes", "timed_steps")
+_WORK_NEEDS = ("work_queue", "step_minutes")
 _FACT_NEEDS = ("records", "links", "score", "status_over_time", "missed", *_WORK_NEEDS)
 _FLEET_NEEDS = (*_FACT_NEEDS, "week_score", "removal_of_all", "relistings", "next_forecast")
 _SPECIAL: dict[
