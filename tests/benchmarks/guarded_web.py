@@ -30,7 +30,7 @@ from exposurekit.sandbox.volunteer import Volunteer
 from exposurekit.sandbox.world.guarded_sites import OWNERS
 from exposurekit.sandbox.world.world import World, running_world
 from exposurekit.service.clock import FrozenClock
-from exposurekit.service.findings import evidence, findings
+from exposurekit.service.findings import findings
 
 START = datetime(2026, 1, 1, 9, tzinfo=UTC)
 OPT_OUTS_MAX = 10  # forms that a person should have to send
@@ -82,8 +82,6 @@ def main() -> None:
             volunteer.work()
         backend.advance_to(START + timedelta(days=options.days))
         report(world, backend, volunteer)
-        backend.advance_to(START + timedelta(days=options.days + 1))  # the last day's evidence gets its root
-        report_evidence(backend)
     print(f"wall time {time.perf_counter() - began[0]:.0f} s, CPU {time.process_time() - began[1]:.0f} s")
 
 
@@ -176,20 +174,6 @@ def is_true(world: World, entry: bundle.EntryContent) -> bool:
     # Some sites delist within the instant: the clock stands still during a scan.
     moment = {"since": entry.observed_at - timedelta(seconds=1), "until": entry.observed_at}
     return world.was_listed(entry.site, entry.reference_id, **moment, listed=entry.kind == "before")
-
-
-def report_evidence(backend: Backend) -> None:
-    """Export everyone's evidence, verify it, and count the removals that have an entry before and one after."""
-    proven: set[tuple[int, str]] = set()
-    removed: set[int] = set()
-    for user_id in backend.person_index:
-        listed = backend.work(lambda session, one=user_id: findings.list_records(session, one))
-        removed |= {one["record"]["id"] for one in listed if one["record"]["status"] == REMOVED}
-        exported = backend.work(lambda session, one=user_id: evidence.export(session, one))
-        verified = bundle.verify(exported.content)
-        proven |= {(entry.content.record_id, entry.content.kind) for entry in verified.entries}
-    complete = [one for one in removed if {(one, "before"), (one, "after")} <= proven]
-    print(f"evidence before and after, in verified bundles: {len(complete)} of {len(removed)} removals")
 
 
 def share(part: int, whole: int) -> str:
