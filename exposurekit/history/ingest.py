@@ -136,7 +136,7 @@ def ingest_run(
 
 def row_of(store: Store, run: str) -> dict[str, Any] | None:
     """Return the row of a run in ``runs``; None if it was not ingested."""
-    table = runs_table(store)
+    table = store.rows("runs")
     rows = table.filter(pc.equal(table["run"], run)).to_pylist()
     return rows[0] if rows else None
 
@@ -152,6 +152,7 @@ class _Ingester:
         self._staged = staged
         self._schedule = schedule
         self._before = runs_table(store)
+        self._was_begun = staged.seq is not None  # by a process that was killed, or had no space left
         self._seq = staged.seq or (pc.max(self._before["seq"]).as_py() or 0) + 1
         self._parameters = self._values()
 
@@ -253,7 +254,10 @@ class _Ingester:
         self, cursor: Any, kind: str, once: tuple[str, int], buckets: tuple[int, int], rows: int
     ) -> None:
         content = CONTENT_OF[kind]
-        if min(self._store.version(name, once[0]) for name in ("changes", content)) >= self._seq:
+        if (
+            self._was_begun
+            and min(self._store.version(name, once[0]) for name in ("changes", content)) >= self._seq
+        ):
             return
         texts = {content: change_detection.describe(kind), "changes": change_detection.changed(kind)}
         if rows > maintenance.IN_MEMORY_ROWS:  # as in a large first run: stream one table after the other

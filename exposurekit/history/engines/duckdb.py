@@ -66,6 +66,8 @@ _INTERRUPTED = re.compile("Query interrupted|KeyboardInterrupt")  # how DuckDB s
 _HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 # Small tables are read once and stay in memory: to open and bind a file takes longer than to query it.
 SMALL_BYTES, _SMALL_TABLES = 1_000_000, 32
+# Each run adds a small file to some tables; the others are not read again.
+_SMALL_FILE_BYTES, _SMALL_FILES = 32_000, 128
 # Threads and reading ahead cost more than they save there.
 _PARQUET = pyarrow.dataset.ParquetFileFormat(pre_buffer=False)
 
@@ -225,6 +227,8 @@ class _Instance:
         with _lock:
             connection.close()
             self._engines -= 1
+            if not any(instance._engines for instance in _instances.values()):  # noqa: SLF001  of this class
+                _read_file.cache_clear()
             if self._engines:
                 return
             if not Path(self._spill).is_dir() or any(Path(self._spill).iterdir()):
@@ -264,16 +268,27 @@ def engine_of(engine: object = None) -> Engine:
 
 def _read_small(uris: tuple[str, ...], schema: pa.Schema) -> pa.Table | None:
     """Read files that are small together; None if they are not, or cannot be read: DuckDB then reads them, or says why."""
-    kinds = pa.schema([(field.name, kind_of(field)) for field in schema])
     paths = [path_of(uri) for uri in uris]
-    within = partitioned_by(paths[0], kinds.names)
-    by = pa.dataset.partitioning(pa.schema([kinds.field(name) for name in within]), flavor="hive")
     with contextlib.suppress(OSError, pa.ArrowException):
-        if sum(Path(path).stat().st_size for path in paths) <= SMALL_BYTES:
-            return pa.dataset.dataset(paths, kinds, format=_PARQUET, partitioning=by).to_table(
-                use_threads=False
+        states = [Path(path).stat() for path in paths]
+        if sum(state.st_size for state in states) <= SMALL_BYTES:
+            return pa.concat_tables(
+                (_read_file if state.st_size <= _SMALL_FILE_BYTES else _read_file.__wrapped__)(
+                    path, (state.st_ino, state.st_size, state.st_mtime_ns), schema
+                )
+                for path, state in zip(paths, states, strict=True)
             )
     return None
+
+
+@lru_cache(_SMALL_FILES)
+def _read_file(path: str, _state: tuple[int, ...], schema: pa.Schema) -> pa.Table:
+    """Read a file in a state: its inode, size and time of change."""
+    kinds = pa.schema([(field.name, kind_of(field)) for field in schema])
+    within = partitioned_by(path, kinds.names)
+    by = pa.dataset.partitioning(pa.schema([kinds.field(name) for name in within]), flavor="hive")
+    dataset = pa.dataset.dataset([path], kinds, format=_PARQUET, partitioning=by)
+    return dataset.to_table(use_threads=False)
 
 
 def write_view(cursor: duckdb.DuckDBPyConnection, name: str, table: Files | pa.Table) -> None:
