@@ -57,6 +57,7 @@ def names(tmp_path_factory):
             "connection": demo.connection,
             "exposure": exposure,
             "history": history,
+            "report": ek.report(exposure),
         }
 
 

@@ -142,7 +142,7 @@ def page(report: Any, *, rule_key: str = "") -> str:
     deterministic.
 
     >>> from exposurekit.reports.html import page
-    >>> "connect-src" in page(ek.report(exposure))
+    >>> "connect-src" in page(report)
     True
     """
     first = next((section.key for section in report.sections if section.figure is not None), None)

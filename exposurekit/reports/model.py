@@ -56,7 +56,7 @@ class Fact:
     def definition(self) -> str:
         """The definition in `analysis.DEFINITIONS`; empty if the name needs none.
 
-        >>> ek.report(exposure).facts[0].definition[:24]
+        >>> report.facts[0].definition[:24]
         'listings that are discov'
         """
         return definition(self.name)
@@ -232,7 +232,7 @@ class Report:
     def data(self) -> dict[str, Any]:
         """The content as plain values: text, numbers and lists; instants in ISO 8601, missing values as None.
 
-        >>> ek.report(exposure).data["kind"]
+        >>> report.data["kind"]
         'fleet'
         """
         return {
@@ -255,7 +255,7 @@ class Report:
         Raises:
             NotFound: The report has no such section, or the section has no chart.
 
-        >>> ek.report(exposure).figure("by_site")
+        >>> report.figure("by_site")
         Chart('... listings are open; ...')
         """
         return self._part(section, "figure")
@@ -266,7 +266,7 @@ class Report:
         Raises:
             NotFound: The report has no such section, or the section has no table.
 
-        >>> ek.report(exposure).table("by_site").columns[0]
+        >>> report.table("by_site").columns[0]
         'site'
         """
         table: pd.DataFrame = self._part(section, "table")
@@ -283,7 +283,7 @@ class Report:
     def to_json(self) -> str:
         """`data` as JSON; the same report gives the same text.
 
-        >>> '"kind": "fleet"' in ek.report(exposure).to_json()
+        >>> '"kind": "fleet"' in report.to_json()
         True
         """
         return to_json(self.data, indent=1).decode()
@@ -291,7 +291,7 @@ class Report:
     def to_html(self) -> str:
         """The report as one self-contained HTML file of about 1.6 MB plus its data.
 
-        >>> ek.report(exposure).to_html().startswith("<!DOCTYPE html>")
+        >>> report.to_html().startswith("<!DOCTYPE html>")
         True
         """
         from exposurekit.reports.html import page
