@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 from standardwebhooks import Webhook
 
+from exposurekit.client.transports.httpx import certificates
 from exposurekit.monitor.webhooks.receiver import create_app
 from exposurekit.monitor.webhooks.store import InboxStore
 from exposurekit.service.webhooks.endpoints import new_secret
@@ -24,7 +25,10 @@ LOOPBACK = "127.0.0.1"
 @contextmanager
 def listening(inbox: InboxStore, **options: Any) -> Iterator[httpx.Client]:
     """A client that posts to an inbox."""
-    with running(create_app(inbox, **options), LOOPBACK, 0) as base_url, httpx.Client() as http:
+    with (
+        running(create_app(inbox, **options), LOOPBACK, 0) as base_url,
+        httpx.Client(verify=certificates()) as http,
+    ):
         http.base_url = httpx.URL(base_url)
         yield http
 

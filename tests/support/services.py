@@ -20,6 +20,7 @@ from sqlalchemy import create_engine
 from support import postgres
 from support.shell import eventually
 
+from exposurekit.client.transports.httpx import certificates
 from exposurekit.service.accounts import integrators
 from exposurekit.service.accounts.integrators import Credentials
 from exposurekit.service.api.app import create_app
@@ -190,5 +191,8 @@ def a_service(directory: Path, *, store: dict[str, Any] | None = None, **options
             return await integrators.add(work, "acme")
 
     credentials = asyncio.run(prepare())
-    with running(create_app(database, **options)) as base_url, httpx.Client(timeout=30) as http:
+    with (
+        running(create_app(database, **options)) as base_url,
+        httpx.Client(timeout=30, verify=certificates()) as http,
+    ):
         yield Service(base_url, database, credentials, http, clock)

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
@@ -15,6 +16,7 @@ import httpx
 from sqlalchemy import delete, select
 from support.services import START, Service, a_database, json_body, opened
 
+from exposurekit.client.transports.httpx import certificates
 from exposurekit.sandbox.world.asgi import HTML, AsgiTransport, Request, Response, html
 from exposurekit.service.accounts import integrators
 from exposurekit.service.api.app import create_app
@@ -357,11 +359,15 @@ class House(Service):
         """Another connection, as of another process."""
         return a_database(self.directory, key=KEY, clock=self.clock)
 
+    @cached_property
+    def _behind(self) -> Database:
+        return self.another_database()
+
     def behind(self, do: Callable[[Database], Awaitable[Any]]) -> Any:
-        """Use another connection."""
+        """Use another connection; statements are compiled for all of them together, which takes longer than to run them."""
 
         async def done():
-            async with opened(self.another_database()) as database:
+            async with opened(self._behind) as database:
                 return await do(database)
 
         return asyncio.run(done())
@@ -468,7 +474,10 @@ def a_house(
     credentials = asyncio.run(prepare())
     if works:
         options["worker"] = a_worker(database, resolve, sites, engine=searched, config=config)
-    with running(create_app(database, **options)) as base_url, httpx.Client(timeout=30) as http:
+    with (
+        running(create_app(database, **options)) as base_url,
+        httpx.Client(timeout=30, verify=certificates()) as http,
+    ):
         house = House(
             base_url, database, credentials, http, clock, directory, resolve, sites, engine=searched
         )

@@ -10,6 +10,7 @@ import jmespath
 from selectolax.lexbor import LexborHTMLParser
 from support.hostile_pages import hostile_pages
 
+from exposurekit.client.transports.httpx import certificates
 from exposurekit.sandbox.world import formats
 from exposurekit.sandbox.world.world import running_world
 from exposurekit.service.accounts.subject import Subject
@@ -122,6 +123,6 @@ def browsing(people=10, *, seed=7, at=START):
     extra_pages = hostile_pages(people, seed)
     with (
         running_world(people, seed=seed, clock=FrozenClock(at), extra_pages=extra_pages) as world,
-        httpx.Client(timeout=10, trust_env=False) as client,
+        httpx.Client(timeout=10, trust_env=False, verify=certificates()) as client,
     ):
         yield Browser(world, client)
