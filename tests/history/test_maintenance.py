@@ -1,6 +1,7 @@
 import logging
 import os
 import re
+import shutil
 import time
 from collections import Counter
 from datetime import timedelta
@@ -20,19 +21,28 @@ RUNS = 5
 TWO_DAYS_S = 2 * 86_400
 
 
-@pytest.fixture
-def history(served_exposure, tmp_path):
-    """Two people, each with a listing that changes in every run."""
+@pytest.fixture(scope="module")
+def base(served_exposure, tmp_path_factory):
+    """The directory of a history of two people, each with a listing that changes in every run."""
     service, exposure = served_exposure
     service.clear()
-    clock = Clock()
-    history = History(tmp_path / "history", clock=clock, records_by="id")
-    for day in range(RUNS):
-        status = ("discovered", "pending removal")[day % 2]
-        service.people |= {user: Person([a_record(10 + user, status)]) for user in (1, 2)}
-        clock.set(DAWN + timedelta(days=day))
-        history.collect(exposure)
-    return history
+    clock, directory = Clock(), tmp_path_factory.mktemp("base") / "history"
+    with History(directory, clock=clock, records_by="id") as history:
+        for day in range(RUNS):
+            status = ("discovered", "pending removal")[day % 2]
+            service.people |= {user: Person([a_record(10 + user, status)]) for user in (1, 2)}
+            clock.set(DAWN + timedelta(days=day))
+            history.collect(exposure)
+    return directory, clock, service.people
+
+
+@pytest.fixture
+def history(base, served_exposure, tmp_path):
+    directory, clock, people = base
+    service, _ = served_exposure
+    service.clear()
+    service.people = dict(people)
+    return History(shutil.copytree(directory, tmp_path / "history"), clock=clock, records_by="id")
 
 
 def test_a_small_table_is_read_again_only_after_a_write(history):
