@@ -590,7 +590,7 @@ def history_of_removals(world, directory):
     clock = Clock()
     history = History(directory / "history", clock=clock)
     with seen_through(world) as exposure:
-        for day in range(6):
+        for day in range(4):
             for person in world.people.values():
                 for number, record in enumerate(person.records):
                     record["status"] = STATUSES[(day + number) % len(STATUSES)]
