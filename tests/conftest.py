@@ -46,6 +46,8 @@ ON_POSTGRESQL = (
 # How long an example takes is the machine's affair, and no test's.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
+if "PYTEST_XDIST_WORKER" in os.environ:
+    gc.disable()  # until all tests are collected: they and what they import live to the end
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -98,6 +100,7 @@ def pytest_collection_finish() -> None:
     """Ten thousand tests live to the end: nobody need look through them again and again for what is gone."""
     gc.collect()
     gc.freeze()
+    gc.enable()
     gc.set_threshold(20_000, 20, 20)
 
 
