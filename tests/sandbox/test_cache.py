@@ -20,7 +20,7 @@ long = pytest.mark.long  # days are simulated
 TODAY = date(2030, 1, 31)
 PARAMETERS = {"people": "10", "days": "6", "seed": "3", "version": "0.1.0", "digest": "0" * 64}
 LIMIT = "exposurekit.sandbox.cache.MIN_PERSON_DAYS"
-SMALL = {"people": 7, "days": 6, "seed": 8}
+SMALL = {"people": 4, "days": 6, "seed": 10}
 
 
 @pytest.fixture(scope="module", autouse=True)
