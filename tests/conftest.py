@@ -28,11 +28,38 @@ LONGEST = (  # of all, then of those that are not long
 WHOLLY_LONG = "\npytestmark = pytest.mark.long"
 MAY_BE_LONG = re.compile(r"mark\.long|cluster|spark")
 SERVER = "postgresql"  # in the name of each test that is run on it
-# What the service asks of its database is tested on PostgreSQL, too. A scan asks little more: one month of it is.
+# What the service asks of its database is tested on PostgreSQL, too: each statement, lock and type. A scan asks little
+# more: one month of it is. Tests that repeat the statements of others are not.
 ON_POSTGRESQL = (
-    *("cli/", "crash/", "service/accounts/", "service/findings/", "service/sites/", "service/storage/"),
-    *("service/webhooks/", "service/test_audit", "service/test_worker", "service/api/test_app"),
-    *("service/api/test_reference_model", "service/api/test_metrics"),
+    *("cli/", "crash/", "service/accounts/", "service/sites/", "service/storage/"),
+    *(f"service/findings/test_{name}" for name in ("candidates", "evidence", "findings")),
+    *(f"service/findings/test_removals.py::test_{name}" for name in ("changed_at", "two_absences")),
+    *(
+        f"service/webhooks/test_outbox.py::test_{name}"
+        for name in (
+            *(
+                "a_window",
+                "an_event_closes",
+                "concurrent_events",
+                "every_event",
+                "two_workers",
+                "integrators",
+            ),
+            *("a_delivery_is_dead", "a_replayed", "replay_all", "deliveries_are_listed", "old_deliveries"),
+            *("an_interrupted", "a_stopped_worker", "a_worker", "alert_change", "purging", "a_user_purged"),
+            *("a_callback_changed", "removing_a_callback", "an_unknown_integrator", "logs_and_database"),
+        )
+    ),
+    *(
+        "service/test_audit",
+        "service/test_worker",
+        "service/api/test_reference_model",
+        "service/api/test_metrics",
+    ),
+    *(
+        f"service/api/test_app.py::test_{name}"
+        for name in ("an_invalid_id", "an_invalid_record_id", "a_user_may_be_created", "health", "a_locked")
+    ),
     "service/scanning/test_scan.py::test_a_month_in_the_world",
     "service/scanning/test_mail_job.py::test_a_confirmed_opt_out_is_verified",
     "service/scanning/test_mail_job.py::test_a_second_message",
