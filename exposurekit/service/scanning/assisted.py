@@ -50,7 +50,7 @@ class AssistedOptOut:
     One request also removes the person's listings on ``also_removes``. ``minutes`` is what it takes, as the definition
     says. ``missing`` are the user fields that the site requires and that are not on file: it cannot be sent without them.
     ``failures`` counts the requests in vain since the listing appeared, and ``reason`` says why the last one was.
-    ``unresponsive``: the site has removed nobody's listing so far, though `UNRESPONSIVE` were to be gone by now.
+    ``unresponsive``: the site and its sisters have removed nobody's listing so far, though `UNRESPONSIVE` were to be gone.
     """
 
     id: int
@@ -117,7 +117,7 @@ async def queue(
         if row.user_id in people and row.site in definitions:
             listed[row.user_id].append(row)
     tokens = await mail_requests.waiting_tokens(session)
-    history = _History(await _failures(session), await _unresponsive(session))
+    history = await _history(session)
     requests: list[_Request] = []
     unprepared = 0
     for rows in listed.values():
@@ -212,22 +212,30 @@ async def _failures(session: Session) -> dict[int, list[str]]:
     return reasons
 
 
-async def _unresponsive(session: Session) -> frozenset[str]:
-    """Return the sites that removed nothing, though several listings were to be gone by now."""
-    kind, n = alerts.c.kind == Event.OPT_OUT_IGNORED, func.count(records.c.id.distinct())
-    ignoring = select(records.c.site).join(alerts).where(kind).group_by(records.c.site)
-    ignoring = ignoring.having(n >= UNRESPONSIVE)
-    removing = select(records.c.site).where(records.c.status == REMOVED).distinct()
-    removed_from = {row.site for row in await session.all(removing)}
-    return frozenset(row.site for row in await session.all(ignoring)) - removed_from
-
-
 @dataclass(frozen=True, slots=True)
 class _History:
-    """What came of earlier requests: the reasons of those in vain by record, and the sites that removed nothing."""
+    """What came of earlier requests of everybody."""
 
-    failures: Mapping[int, Sequence[str]]
-    unresponsive: frozenset[str]
+    failures: Mapping[int, Sequence[str]]  # the reasons of those in vain, by record
+    ignored: Mapping[str, int]  # listings that were not removed in time, by site
+    removing: frozenset[str]  # sites that removed a listing
+
+    def is_unresponsive(self, site: Definition) -> bool:
+        """Return whether a site, and those that the same opt-out removes from, have removed nothing so far."""
+        owned = {site.name, *site.removal.also_removes}
+        ignored = sum(self.ignored.get(name, 0) for name in owned)
+        return ignored >= UNRESPONSIVE and not owned & self.removing
+
+
+async def _history(session: Session) -> _History:
+    n = func.count(records.c.id.distinct()).label("n")
+    ignored = select(records.c.site, n).join(alerts).where(alerts.c.kind == Event.OPT_OUT_IGNORED)
+    removing = select(records.c.site).where(records.c.status == REMOVED).distinct()
+    return _History(
+        await _failures(session),
+        {row.site: row.n for row in await session.all(ignored.group_by(records.c.site))},
+        frozenset(row.site for row in await session.all(removing)),
+    )
 
 
 def _plan(
@@ -266,7 +274,7 @@ def _plan(
             minutes=site.removal.minutes,
             failures=len(reasons),
             reason=reasons[-1] if reasons else None,
-            unresponsive=lead.site in history.unresponsive,
+            unresponsive=history.is_unresponsive(site),
         )
 
     requests: list[_Request] = []
