@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from email.message import Message
 from typing import Any
-from urllib.parse import SplitResult, parse_qsl, urldefrag, urlencode, urlsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, urldefrag, urlencode, urlsplit
 
 from sqlalchemy import Row, func, or_, select
 
@@ -149,7 +149,7 @@ def site_result(
         inconclusive: str | None = "too many listings"
     elif any(page.result.unreadable for page in pages):
         inconclusive = "unreadable listings"
-    elif all(_is_complete(site, group) for group in groups.values()):
+    elif all(_is_complete(site, queries[index], group) for index, group in groups.items()):
         inconclusive = None
     else:
         inconclusive = "pages are missing"
@@ -330,13 +330,21 @@ def _words(markup: str) -> str:
 def _query_index(site: Definition, queries: Sequence[Query], page: SavedPage) -> int | None:
     """Return which of the person's queries a page is the result of; None: of none, or that is not clear."""
     parameters = _parameters(page.address)
-    is_whole = bool(site.search.fields) and site.search.fields.keys() <= parameters.keys()
+    has_path = bool(site.search.path_fields) and page.address is not None
+    is_whole = (has_path or bool(site.search.fields)) and site.search.fields.keys() <= parameters.keys()
     fits = [
         index
         for index, query in enumerate(queries)
-        if _agrees(query, parameters) and (is_whole or _is_in_text(query, page.text))
+        if _agrees(site.search.parameters(query), parameters)
+        and (not has_path or _path(page.address) == _path(site.search.address(query)))
+        and (is_whole or _is_in_text(query, page.text))
     ]
     return fits[0] if len(fits) == 1 or (fits and is_whole) else None
+
+
+def _path(address: str | None) -> str:
+    """Return the path of an address, for comparison: sites ignore the case, and browsers quote differently."""
+    return unquote(urlsplit(address or "").path).rstrip("/").casefold()
 
 
 def _agrees(query: Query, parameters: Mapping[str, str]) -> bool:
@@ -348,29 +356,29 @@ def _is_in_text(query: Query, text: str) -> bool:
     return any(values) and all(f" {' '.join(value)} " in text for value in values if value)
 
 
-def _is_complete(site: Definition, pages: Sequence[SavedPage]) -> bool:
+def _is_complete(site: Definition, query: Query, pages: Sequence[SavedPage]) -> bool:
     """Return whether the pages of one search are all of them: the first one, and each that another links to."""
     if not site.search.next:
         return True
     by_address = {_comparable(page.address): page for page in pages if page.address}
     following = {_comparable(page.result.next) for page in pages if page.result.next}
-    has_first = any(_is_first(site, page) for page in pages)
+    has_first = any(_is_first(site, query, page) for page in pages)
     return has_first and following <= by_address.keys() and len(following) == len(by_address) - 1
 
 
-def _is_first(site: Definition, page: SavedPage) -> bool:
+def _is_first(site: Definition, query: Query, page: SavedPage) -> bool:
     """Return whether a page's address is that of the search, without a page number."""
     if page.address is None:
         return False
-    search = urlsplit(site.search.url)
-    return urlsplit(page.address).path.rstrip("/") == search.path.rstrip("/") and (
+    return _path(page.address) == _path(site.search.address(query)) and (
         _parameters(page.address).keys() <= site.search.fields.keys() | _parameters(site.search.url).keys()
     )
 
 
 def _search_address(site: Definition, query: Query) -> str:
-    parts = urlsplit(site.search.url)
-    return parts._replace(query=urlencode({**_parameters(site.search.url), **query})).geturl()
+    parts = urlsplit(site.search.address(query))
+    parameters = {**_parameters(site.search.url), **site.search.parameters(query)}
+    return parts._replace(query=urlencode(parameters)).geturl()
 
 
 def _parameters(address: str | None) -> dict[str, str]:

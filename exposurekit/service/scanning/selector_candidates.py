@@ -184,13 +184,16 @@ def _labelled(page: PageTree, item: int, at: int) -> Candidates:
     if label := _label(page.own_text(at)):
         yield 3.5, f'{tag}:lexbor-contains("{label}")'
     before = [one for one in page.children(page.parents[at] or 0) if item < one < at]
-    for distance, one in enumerate(reversed(before)):
+    for one in reversed(before):
         other = page.tag(one)
         label = _label(page.short.get(one, ""), whole=True) if page.own_text(one) else ""
         if other in _LABEL_TAGS and other != tag and label:
-            if distance == 0:
-                yield 3.4, f'{other}:lexbor-contains("{label}") + {tag}'
-            yield 3.45 + distance / 20, f'{other}:lexbor-contains("{label}") ~ {tag}'
+            css = f'{other}:lexbor-contains("{label}")'
+            if one == before[-1]:
+                yield 3.4, f"{css} + {tag}"
+            if tag == "dd":  # all of this label, and none of the next one
+                yield 3.45, f"{css} ~ dd:not({css} ~ {other} ~ dd)"
+        if tag != "dd" or other != "dd":
             return
 
 

@@ -30,6 +30,7 @@ LISTINGS_MAX = 200  # of one scan; more show that the query is too broad
 PAGE_BYTES_MAX = 2_000_000
 CONTROL_LISTINGS = 20  # checked for the invented person
 CONTROL_MISSING = "the control person is not listed"
+VALUE_MISSING = "the person lacks a value that the address of the search contains"
 Query = Mapping[str, str]
 
 
@@ -110,6 +111,8 @@ async def _lists_control(site: Definition, session: SiteSession) -> bool:
 
 
 async def _search(site: Definition, queries: Sequence[Query], session: SiteSession) -> SiteResult:
+    if not queries:
+        return SiteResult(inconclusive=VALUE_MISSING)
     listings: dict[str, Listing] = {}
     pages: list[list[Excerpt]] = []
     for query in queries:
@@ -153,9 +156,10 @@ async def _read_pages(
 
 
 async def _first_page(site: Definition, query: Query, session: SiteSession) -> Response:
-    payload: dict[str, Any] = {"params": query} if site.search.method == "get" else {"form": query}
+    parameters = site.search.parameters(query)
+    payload: dict[str, Any] = {"params": parameters} if site.search.method == "get" else {"form": parameters}
     return await session.fetch(
-        site.search.url,
+        site.search.address(query),
         method=site.search.method.upper(),
         timeout_s=site.search.timeout_s,
         bytes_max=PAGE_BYTES_MAX,
@@ -165,8 +169,8 @@ async def _first_page(site: Definition, query: Query, session: SiteSession) -> R
 
 def search_queries(site: Definition, subject: Subject, previous: Sequence[Listing] = ()) -> list[Query]:
     """Return the queries that found the previous listings, if the site still has these fields, then the current ones."""
-    fields = site.search.fields.keys()
-    earlier = [listing.query for listing in previous if listing.query and listing.query.keys() == fields]
+    keys = site.search.query_keys
+    earlier = [listing.query for listing in previous if listing.query and listing.query.keys() == keys]
     return _unique([*_unique(earlier)[:QUERIES_MAX], *_queries(site, subject)])
 
 
@@ -174,9 +178,8 @@ def _queries(site: Definition, subject: Subject) -> list[Query]:
     queries: list[Query] = []
     pairs = product(subject.names, subject.places or (Place(),))
     for name, place in islice(pairs, PAIRS_MAX):
-        values = subject.values(name, place)
-        query = {parameter: text.format_map(values) for parameter, text in site.search.fields.items()}
-        if query not in queries:
+        query = site.search.query(subject.values(name, place))
+        if query is not None and query not in queries:
             queries.append(query)
         if len(queries) == QUERIES_MAX:
             break

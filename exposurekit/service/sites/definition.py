@@ -8,17 +8,19 @@ import re
 import string
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from exposurekit.service.accounts.subject import USER_FIELDS, Subject
 from exposurekit.service.findings.removals import CONFIRMING_ABSENCES
 from exposurekit.service.models import Site
+from exposurekit.text.us_addresses import STATES
 
 TemplateName = Literal["ccpa", "gdpr", "neutral"]  # of an opt-out by email
 ANSWER_WITHIN_DAYS: Mapping[TemplateName, float] = {"ccpa": 45, "gdpr": 30, "neutral": 30}
 LISTING_FIELDS = frozenset({"reference_id", "href", "name"})  # that an opt-out form may contain
+STATE_NAME = "state_name"  # of a search: the state's name, where `state` is as the person wrote it
 REQUEST_EMAIL = "request_email"  # the address of one opt-out request, at which the site's message is expected
 _FORM_FIELDS = LISTING_FIELDS | {REQUEST_EMAIL}
 _HOST = re.compile(
@@ -44,18 +46,22 @@ def _printable(text: str) -> str:
     return text
 
 
-def _template(text: str) -> str:
+def _template(text: str, valid: frozenset[str] = USER_FIELDS | _FORM_FIELDS) -> str:
+    if unknown := {*_template_fields(text)} - valid:
+        names = ", ".join(sorted(valid))
+        raise ValueError(f"has unknown fields: {', '.join(sorted(unknown))}. Valid fields: {names}")
+    return text
+
+
+def _template_fields(text: str) -> tuple[str, ...]:
+    """Return the fields of a template in their order."""
     try:
         parts = [part for part in string.Formatter().parse(text) if part[1] is not None]
     except ValueError:
         raise ValueError("has unbalanced braces") from None
     if any(spec or conversion for _, _, spec, conversion in parts):
         raise ValueError("has a format specification; write only the field's name in braces")
-    fields = {name or "" for _, name, _, _ in parts}
-    if unknown := fields - USER_FIELDS - _FORM_FIELDS:
-        valid = ", ".join(sorted(USER_FIELDS | _FORM_FIELDS))
-        raise ValueError(f"has unknown fields: {', '.join(sorted(unknown))}. Valid fields: {valid}")
-    return text
+    return tuple(name or "" for _, name, _, _ in parts)
 
 
 def _search_template(text: str) -> str:
@@ -63,7 +69,14 @@ def _search_template(text: str) -> str:
         raise ValueError("has a field of the listing, which a search does not know yet")
     if f"{{{REQUEST_EMAIL}}}" in text:
         raise ValueError(f"has the field {REQUEST_EMAIL}, which only an opt-out form may contain")
-    return _template(text)
+    return _template(text, USER_FIELDS | {STATE_NAME})
+
+
+def _search_url(text: str) -> str:
+    parts = urlsplit(_url(text))
+    if set(f"{parts.netloc}?{parts.query}#{parts.fragment}") & {*"{}"}:
+        raise ValueError("has a field outside of its path; those of the query are search.fields")
+    return _search_template(text)
 
 
 def _host(text: str) -> str:
@@ -99,6 +112,7 @@ Line = Annotated[Text, AfterValidator(_printable)]
 Texts = Annotated[tuple[Text, ...], BeforeValidator(_listed)]
 SomeTexts = Annotated[tuple[Text, ...], BeforeValidator(_listed), Field(min_length=1)]
 Template = Annotated[str, AfterValidator(_template)]
+SearchUrl = Annotated[str, AfterValidator(_search_url)]
 SearchTemplate = Annotated[str, AfterValidator(_search_template)]
 Host = Annotated[str, AfterValidator(_host)]
 Address = Annotated[str, AfterValidator(_address)]
@@ -118,12 +132,15 @@ class Search(_Part):
     """How to search the site for a person.
 
     ``fields`` are sent as the query (``get``) or as a form (``post``); each value is a template such as
-    ``{first_name} {last_name}``. A search with an address field is sent once per address of the person.
+    ``{first_name} {last_name}``. A search with an address field is sent once per address of the person. The path of
+    ``url`` may have such fields, too; a search without a value for one of them is not sent. ``path_space`` stands there
+    for a blank in a value.
     ``person``: the service sends the site no search; a person saves the results in a browser.
     ``no_results`` and ``blocked`` are texts that the page contains in that case; case is ignored.
     """
 
-    url: Url
+    url: SearchUrl
+    path_space: Literal["-", "_", "+", " "] = "-"
     method: Literal["get", "post", "person"] = "get"
     fields: Mapping[str, SearchTemplate] = {}
     answer: Literal["html", "json"] = "html"
@@ -132,6 +149,36 @@ class Search(_Part):
     no_results: SomeTexts
     blocked: Texts = ()
     timeout_s: Annotated[float, Field(gt=0, le=60)] = 15
+
+    @property
+    def path_fields(self) -> tuple[str, ...]:
+        """The fields in the path of ``url``."""
+        return _template_fields(self.url)
+
+    @property
+    def query_keys(self) -> frozenset[str]:
+        """The keys of a query: the parameters, and the fields of the path in braces."""
+        return frozenset(self.fields).union(f"{{{name}}}" for name in self.path_fields)
+
+    def query(self, values: Mapping[str, str]) -> dict[str, str] | None:
+        """Return the query for a person's values; None if the path lacks one."""
+        state = values["state"].strip()
+        values = {**values, STATE_NAME: STATES.get(state.upper(), state)}
+        path = {f"{{{name}}}": " ".join(values[name].split()) for name in self.path_fields}
+        parameters = {name: text.format_map(values) for name, text in self.fields.items()}
+        return path | parameters if all(value.strip(" .") for value in path.values()) else None
+
+    def parameters(self, query: Mapping[str, str]) -> dict[str, str]:
+        """Return the parameters of a query."""
+        return {name: query[name] for name in self.fields}
+
+    def address(self, query: Mapping[str, str]) -> str:
+        """Return the address of a query, without its parameters."""
+        values = {
+            name: quote(query[f"{{{name}}}"].replace(" ", self.path_space), safe="+")
+            for name in self.path_fields
+        }
+        return self.url.format_map(values)
 
 
 class Extractors(_Part):

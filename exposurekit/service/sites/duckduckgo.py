@@ -193,6 +193,7 @@ class _Reader:
     def __init__(self, broker: _Broker, where: str, site_url: str) -> None:
         self.broker, self.where, self.site_url = broker, where, site_url
         self.lost: dict[str, str] = {}
+        self.path_space = "-"
 
     def draft(self) -> Draft:
         broker = self.broker
@@ -254,7 +255,9 @@ class _Reader:
             self._lose(
                 "scan.extract.noResultsSelector", f"of no use until search.url is complete; its text: {texts}"
             )
-        search: dict[str, Any] = {"url": url, "fields": fields} if fields else {"url": url}
+        search: dict[str, Any] = {"url": url}
+        search |= {"path_space": self.path_space} if self.path_space != "-" else {}
+        search |= {"fields": fields} if fields else {}
         search["no_results"] = no_results if no_results and is_complete else [TO_WRITE]
         return search | ({"blocked": list(dict.fromkeys(blocked))} if blocked else {})
 
@@ -269,11 +272,12 @@ class _Reader:
         if url is None or "$" in parts.netloc or parts.scheme not in {"http", "https"}:
             self._lose("scan.navigate.url", "is not a web address")
             return self.site_url, {}, False
-        is_complete = True
-        if "${" in parts.path:
-            self._lose("scan.navigate.url path", "search.url is fixed: only the fields of its query vary")
-            url = urlunsplit((parts.scheme, parts.netloc, parts.path.partition("${")[0], "", ""))
-            is_complete = False
+        path = self._path(parts.path)
+        is_complete = path is not None
+        if path is None:
+            self._lose("scan.navigate.url path", "has a field that a search cannot have in its path")
+            path = parts.path.partition("${")[0]
+        url = urlunsplit((parts.scheme, parts.netloc, path, "", ""))
         fields = {}
         for name, value in queries:
             field = self._field(value)
@@ -284,8 +288,26 @@ class _Reader:
                 is_complete = is_complete and "Name" not in value  # a wider search is complete without an age
             else:
                 fields[one_line(name, 60)] = field
-        has_name = any("{first_name}" in field or "{last_name}" in field for field in fields.values())
+        has_name = any("{first_name}" in text or "{last_name}" in text for text in (path, *fields.values()))
         return url, fields, is_complete and has_name
+
+    def _path(self, path: str) -> str | None:
+        """Return a path with the service's fields, or None if it has others, or blanks in several forms."""
+        parts = _TEMPLATE.split(path)
+        spaces = set()
+        for at in range(1, len(parts), 2):
+            name, *filters = parts[at].split("|")
+            has_state_name = name == "state" and "stateFull" in filters
+            rest = {*filters} - _HARMLESS_FILTERS - ({"stateFull"} if has_state_name else set())
+            if name not in _SEARCH_FIELDS or not rest <= {"hyphenated"}:
+                return None
+            if name == "city" or has_state_name:  # a name or the code of a state has no blank, mostly
+                spaces.add("-" if rest else " ")
+            parts[at] = "{state_name}" if has_state_name else f"{{{_SEARCH_FIELDS[name]}}}"
+        if len(spaces) > 1 or any(set(text) & {*"{}"} for text in parts[::2]):
+            return None
+        self.path_space = next(iter(spaces), "-")
+        return one_line("".join(parts))
 
     def _field(self, value: str) -> str | None:
         """Return a template of the service for one of the source, or None if it has other fields."""

@@ -149,6 +149,18 @@ def test_a_listing_counts_as_absent_from_its_own_search_only(house, juniper):
     assert scan(house, juniper, mhtml(nobody(), alias), mhtml(nobody())).absences == 1
 
 
+def test_pages_of_searches_with_names_in_the_path_are_recognized(house, juniper):
+    url = "http://seekfolk.example/people/{first_name}-{last_name}/{state}/{city}"
+    site = definition(search={"method": "person", "url": url, "fields": {}})
+    address = "http://seekfolk.example/people/juniper-quillfeather/ca/oakmere"
+    assert scan(house, juniper, mhtml(results_page(HERS), address), site=site).discovered == 1
+    assert scan(house, juniper, mhtml(nobody(), address), site=site).absences == 1
+    with pytest.raises(UnusablePage, match="search for this person"):
+        scan(house, juniper, mhtml(nobody(), address.replace("oakmere", "fogmantle")), site=site)
+    [entry] = house.work(lambda work: saved_pages.queue(work, [site], limit=5))
+    assert entry.address == "http://seekfolk.example/people/Juniper-Quillfeather/CA/Oakmere"
+
+
 OTHERS = "http://seekfolk.example/search?first=Somebody&last=Otherwick"
 REFUSED = {
     "another person": (mhtml(nobody(), OTHERS), "does not show the results of a search for this person"),

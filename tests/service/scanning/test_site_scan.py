@@ -1,6 +1,7 @@
 """One scan of one site over real HTTP: its queries, its outcome, and what is stored of it."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from support.services import a_database
@@ -23,7 +24,12 @@ from exposurekit.service.findings import candidates
 from exposurekit.service.http.client import HttpClient
 from exposurekit.service.models import Listing
 from exposurekit.service.scanning.politeness import PoliteFetcher
-from exposurekit.service.scanning.site_scan import CONTROL_MISSING, scan_control, scan_site
+from exposurekit.service.scanning.site_scan import (
+    CONTROL_MISSING,
+    VALUE_MISSING,
+    scan_control,
+    scan_site,
+)
 from exposurekit.service.storage import tables
 
 SUBJECT = Subject(
@@ -224,6 +230,30 @@ def test_only_sites_that_require_a_town_are_queried_for_each(town, scan):
     town.requests.clear()
     scan(definition(), subject)
     assert town.names("Seekfolk").count("Juniper Quillfeather") == 1
+
+
+def test_names_in_the_path_are_searched_and_repeated(town, scan):
+    """A person without a value for the path is not searched for, which proves no absence."""
+    url = "http://seekfolk.example/people/{first_name}-{last_name}/{state_name}/{city}"
+    site = definition(search={"url": url, "fields": {"all": "yes"}})
+    paths = []
+
+    def answer(request):
+        paths.append(request.path)
+        is_hers = request.path == "/people/Juniper-O'Quillfeather/North-Carolina/Oak-Mere"
+        return results_page(HERS) if is_hers and request.parameters() == {"all": "yes"} else nobody()
+
+    town.opens("Seekfolk", answer)
+    name, places = Name("Juniper", "O'Quillfeather"), (Place(city="Oak  Mere", state="NC"),)
+    result = scan(site, Subject(names=(name,), places=places))
+    assert (references(result), result.inconclusive, confirms_absence(result)) == (["r1"], None, True)
+    moved = Subject(names=(name,), places=(Place(city="Fogmantle", state="NV"),))
+    again = scan(site, moved, before=[replace(result.listings[0], reference_id="r0")])
+    assert references(again) == ["r1"]
+    paths.clear()
+    for lacking in ((), (Place(city=" .. ", state="NC"),)):
+        nowhere = scan(site, Subject(names=(name,), places=lacking))
+        assert (nowhere.inconclusive, confirms_absence(nowhere), paths) == (VALUE_MISSING, False, [])
 
 
 def test_every_distinct_query_is_sent_once(town, scan):

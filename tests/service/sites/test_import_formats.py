@@ -205,9 +205,28 @@ def test_a_draft_names_its_source_and_license(draft):
 
 
 @pytest.mark.parametrize(
+    ("source", "url", "space"),
+    [
+        ("${firstName|hyphenated}-${lastName}/${state|upcase}/${city|hyphenated}", "{first_name}-{last_name}/{state}/{city}", "-"),
+        ("${firstName}+${lastName}/${state|stateFull}/${city}", "{first_name}+{last_name}/{state_name}/{city}", " "),
+    ],
+)  # fmt: skip
+def test_a_search_with_names_in_the_path_is_complete(draft, source, url, space):
+    result = draft(broker(navigate(f"https://seekfolk.example/{source}"), extract()))
+    assert result.to_write == ()
+    search = loader.parsed(result.text()).search
+    assert (search.url, search.path_space, search.fields) == (f"https://seekfolk.example/{url}", space, {})
+
+
+@pytest.mark.parametrize(
     ("scan", "field"),
     [
-        ([navigate("https://seekfolk.example/${firstName}-${lastName}/${city}")], "scan.navigate.url path"),
+        ([navigate("https://seekfolk.example/${firstName}-${lastName}/${age}")], "scan.navigate.url path"),
+        ([navigate("https://seekfolk.example/${firstName|initial}/${lastName}")], "scan.navigate.url path"),
+        (
+            [navigate("https://seekfolk.example/${lastName}/${city}/${state|stateFull|hyphenated}")],
+            "scan.navigate.url path",
+        ),
         (
             [navigate(SEARCH_URL), {"actionType": "fillForm", "selector": "form", "elements": []}],
             "scan.fillForm",

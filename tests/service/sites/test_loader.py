@@ -120,6 +120,16 @@ def test_a_definition_is_read_with_its_defaults():
                 ("{last_name[0]}", "unknown fields: last_name[0]"),
             )
         ),
+        *(
+            (edited("example/search", f"example/{url}"), 8, f"search.url: has {problem}")
+            for url, problem in (
+                ("{nickname}", "unknown fields: nickname"),
+                ("{href}", "a field of the listing"),
+                ("{last_name!r}", "a format specification"),
+                ("search?q={last_name}", "a field outside of its path"),
+                ("{last_name", "unbalanced braces"),
+            )
+        ),
         (WHOLE + "? [a]\n: b\n", 19, "a key is not text"),
         (WHOLE + f"zzz: {'1' * 41}\n", 19, "a number is too long"),
     ],
