@@ -30,7 +30,11 @@ tables = {{name: pd.read_pickle(f"{{name}}.pickle") for name in ("users", "recor
 records, links, alerts = (tables[name] for name in ("records", "links", "alerts"))
 history = ek.History("history")
 """
-TABLES = "display(*tables.values(), history.records(), history.links(), history.alerts(), history.steps())"
+# Those of a history have the same texts in other columns.
+TABLES = """
+of_history = (history.records(), history.links(), history.alerts(), history.steps())
+display(*tables.values(), *(table.head(9) for table in of_history))
+"""
 CHARTS = """
 from exposurekit import analysis as ask, charts as draw
 on_file = pd.DataFrame({"user_id": pd.Series([], dtype="int64"), "field": pd.Series([], dtype="str")})
@@ -50,16 +54,19 @@ for chart in (
     display(chart)
 """
 # The checklist and the labels are displayed in a box, so that no static version is sent for each of many steps.
+# Of two alerts with the same text, about a record and a link, the checklist has one or the other in turn.
 WIDGETS = """
 from ipywidgets import VBox
 dashboard = ek.widgets.Dashboard(history=history)
-checklist = ek.widgets.OptOutChecklist(alerts, history)
+in_turn = alerts[(alerts.index % 4 == 0) | (alerts.index % 4 == 3)]
+assert in_turn["text"].nunique() == alerts["text"].nunique() == len(in_turn)
+checklist = ek.widgets.OptOutChecklist(in_turn, history)
 explorer = ek.widgets.Explorer(records, name="records")
 explorer._pager._size.value = 100
 labels = ek.widgets.RecordLabels(records, history)
 display(dashboard, VBox([checklist, labels]), explorer, ek.widgets.ConnectionPanel(history=history))
 dashboard.pick(sites=[records["site"].iloc[0]])
-for _ in range(len(alerts)):
+for _ in range(len(in_turn)):
     checklist.step(1)
 for _ in range(len(records)):
     labels.step(1)

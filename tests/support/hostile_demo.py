@@ -67,15 +67,15 @@ class HostileDemo:
         atexit.register(self.close)
 
     def _remember(self):
-        """Many equal days, and a listing that is removed and relisted."""
+        """Many equal days, every other one with a run, and a listing that is removed and relisted."""
         [first, *_] = self._service.people[1].records
-        for status, days in ((first["status"], DAYS), ("removed", 2), ("discovered", 1)):
+        for status, days in ((first["status"], DAYS), ("removed", 2), ("discovered", 2)):
             first["status"] = status
-            self.advance(days)
+            self.advance(days, every=2)
 
-    def advance(self, days, *, progress=False):
-        for _ in range(days):
-            self._at += timedelta(days=1)
+    def advance(self, days, *, every=1, progress=False):
+        for _ in range(0, days, every):
+            self._at += timedelta(days=every)
             self._clock.set(self._at)
             self.history.collect(self.exposure, progress=progress)
         self.exposure.refresh()
