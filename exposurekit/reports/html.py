@@ -72,6 +72,7 @@ _HEADINGS = {
 }
 _SECTION_HEADINGS = {
     ("coverage", "last_complete_load"): "last complete observation",
+    ("coverage", "never"): "never",
     ("coverage", "whole"): "complete",
     ("failed_removals", "open_now"): "of these open now",
     ("failed_removals", "relistings"): "relistings",

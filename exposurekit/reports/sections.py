@@ -421,15 +421,16 @@ def _forecast_fact(data: ReportData) -> Fact:
     forecast = data["next_forecast"].to_dict("records")[0]
     name = f"open in {forecast['days']:,} days"
     reason = "" if pd.isna(forecast["reason"]) else f"; {forecast['reason']}"
+    by_hand, _, _, no_effect = data.open_parts
+    stay = f"{pluralize(by_hand, 'listing stays', 'listings stay')} open until done by hand"
     if not pd.isna(forecast["open"]):
         interval = f"95 % interval: {forecast['low']:,.0f}\N{EN DASH}{forecast['high']:,.0f}"
-        return Fact(name, f"{forecast['open']:,.0f}", f"{interval}{reason}")
-    by_hand, _, _, no_effect = data.open_parts
+        and_stay = f"; {stay}" if by_hand else ""
+        return Fact(name, f"{forecast['open']:,.0f}", f"{interval}{reason}{and_stay}")
     old = f"; not counted: {pluralize(no_effect, 'request')} without effect so far" if no_effect else ""
     if not by_hand:
         return Fact(name, "\N{EM DASH}", f"no forecast yet{reason}{old}")
-    stay = f"{pluralize(by_hand, 'listing stays', 'listings stay')} open until done by hand{old}"
-    return Fact(name, f"at least {by_hand:,}", f"{stay}; no forecast yet{reason}")
+    return Fact(name, f"at least {by_hand:,}", f"{stay}{old}; no forecast yet{reason}")
 
 
 def _followed(data: ReportData, n: int) -> str:

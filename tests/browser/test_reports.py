@@ -288,6 +288,60 @@ def test_pdf_has_charts_and_manual_work_on_numbered_pages(pdf):
     assert words("Only people who work on these removals") in pages[0]
 
 
+# Each visible cell of a table but the first of its row: its heading beside it, its value, and whether it fits.
+CARDS = """() => [...document.querySelectorAll('#by_site tbody tr:not([hidden]) td:not(:first-child)')].map((cell) => ({
+    heading: getComputedStyle(cell, '::before').content, value: cell.textContent,
+    fits: cell.getBoundingClientRect().right <= innerWidth && cell.scrollWidth <= cell.clientWidth + 1 }))"""
+
+
+def test_rows_on_a_phone_are_cards_to_sort_and_filter(fleet):
+    """A list of cards scrolls in a box, so that opening a table does not bury what follows."""
+    with opened(fleet, width=390) as (page, observed):
+        page.locator("#by_site summary").click()
+        cells = page.evaluate(CARDS)
+        headings = [text.strip() for text in page.locator("#by_site thead th").all_text_contents()]
+        n = len(headings) - 1
+        words_of = [cell["heading"].strip('"').casefold() for cell in cells[:n]]
+        assert words_of == [heading.casefold() for heading in headings[1:]]
+        assert all(cell["fits"] for cell in cells)
+        assert len(cells) % n == 0
+        assert len(cells) // n > 5
+        assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+        room = page.locator("#by_site .numbers").bounding_box()["height"]
+        assert room < page.viewport_size["height"]
+        first = page.locator("#by_site tbody td:first-child").first
+        name = first.text_content()
+        for _ in range(2):
+            page.locator("#by_site thead button", has_text=re.compile("^total")).click()
+        totals = [int(cell["value"]) for cell in page.evaluate(CARDS)[n - 2 :: n]]
+        assert totals == sorted(totals, reverse=True)
+        page.locator("#by_site input[type=search]").fill(name)
+        assert len(page.evaluate(CARDS)) == n
+        assert observed.errors == []
+
+
+def test_definitions_are_read_by_keyboard_and_followed(fleet):
+    with opened(fleet) as (page, observed):
+        word = page.locator("#time_to_removal .term").first
+        word.focus()
+        page.keyboard.press("Shift+Tab")
+        page.keyboard.press("Tab")
+        tip = "(one) => getComputedStyle(one, '::after')"
+        definition = word.get_attribute("title")
+        assert word.evaluate(f"(one) => ({tip})(one).content").strip('"') == definition
+        page.keyboard.press("Enter")
+        entry = page.locator(f"#glossary div:has({word.get_attribute('href')})")
+        entry.wait_for()
+        assert entry.locator("dd").text_content() == definition
+        head = page.locator("#by_site th[title]").first
+        page.locator("#by_site summary").click()
+        head.locator("button").focus()
+        page.keyboard.press("Tab")
+        page.keyboard.press("Shift+Tab")
+        assert head.evaluate(f"(one) => ({tip})(one).content").strip('"') == head.get_attribute("title")
+        assert observed.errors == []
+
+
 def test_pdf_needs_a_browser(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ConfigurationError, match="install one"):
