@@ -8,6 +8,8 @@ from collections import defaultdict
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "exposurekit"
 
@@ -593,7 +595,9 @@ def test_names_of_tests_have_at_most_ten_words():
     assert [name for name in names if name.count("_") > 10] == []
 
 
-def test_importing_exposurekit_loads_nothing_heavy():
-    code = f"import exposurekit, sys; print([name for name in {HEAVY!r} if name in sys.modules])"
+@pytest.mark.parametrize("module", ["exposurekit", "exposurekit.cli.main"])
+def test_importing_loads_nothing_heavy(module):
+    """Each command imports what it needs when it runs: a line of help is there at once."""
+    code = f"import {module}, sys; print([name for name in {HEAVY!r} if name in sys.modules])"
     loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
     assert loaded.strip() == "[]"

@@ -11,7 +11,6 @@ from exposurekit.cli.options import ID, check_writable, json_option, limit_optio
 from exposurekit.cli.sections import Group
 from exposurekit.cli.session import ServiceDatabase, service_options
 from exposurekit.errors import ConfigurationError
-from exposurekit.text.formatting import pluralize
 
 if TYPE_CHECKING:
     from exposurekit.contract.bundle import Bundle
@@ -109,13 +108,11 @@ def evidence_export(*, user_id: int, out: Path, database: ServiceDatabase, as_js
     click.echo("It contains personal data: give it only to people who may see it.", err=True)
     if exported.not_rooted:
         click.echo(
-            f"Not in it yet: {pluralize(exported.not_rooted, 'entry', 'entries')} of today. Export again tomorrow.",
-            err=True,
+            f"Not in it yet: today's entries ({exported.not_rooted:,}). Export again tomorrow.", err=True
         )
     if exported.damaged:
         click.echo(
-            f"Not in it: {pluralize(exported.damaged, 'damaged entry', 'damaged entries')}. Run exposurekit service check.",
-            err=True,
+            f"Not in it: damaged entries ({exported.damaged:,}). Run exposurekit service check.", err=True
         )
 
 
@@ -148,7 +145,7 @@ def evidence_verify(*, file: Path, key_file: Path | None, as_json: bool) -> None
         output.print_json(_as_json(verified))
         return
     kinds = [one.content.kind for one in verified.entries]
-    days = f", of {verified.roots[0].day} to {verified.roots[-1].day}" if verified.roots else ""
+    days = f", days {verified.roots[0].day} to {verified.roots[-1].day}" if verified.roots else ""
     signer = "your key" if verified.has_expected_key else f"the key {verified.key.fingerprint}"
     amounts = _amounts(kinds.count("before"), kinds.count("after"))
     click.echo(f"ok: person {verified.user_id}, {amounts}{days}; unchanged since signed with {signer}.")
@@ -159,7 +156,7 @@ def evidence_verify(*, file: Path, key_file: Path | None, as_json: bool) -> None
 
 
 def _amounts(before: int, after: int) -> str:
-    return f"{pluralize(before, 'listing')} as found, {pluralize(after, 'verified removal')}"
+    return f"listings as found {before:,}, verified removals {after:,}"
 
 
 def _root_row(root: "Root") -> dict[str, Any]:

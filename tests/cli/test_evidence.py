@@ -59,9 +59,9 @@ def test_the_manual_leads_to_a_bundle_that_a_stranger_verifies(file_operator, us
     assert typed(file_operator, key, user_id).returncode == 0
     run = typed(file_operator, export, user_id)
     assert (run.returncode, run.stdout.count("Root ")) == (0, 2)
-    assert "Wrote bundle.zip: 1 listing as found, 1 verified removal.\n" in run.stdout
+    assert "Wrote bundle.zip: listings as found 1, verified removals 1.\n" in run.stdout
     assert "It contains personal data" in run.stderr
-    assert "Not in it yet: 1 entry of today" in run.stderr
+    assert "Not in it yet: today's entries (1)." in run.stderr
     file = tmp_path / "bundle.zip"
     assert file.stat().st_mode & 0o777 == 0o600
     assert len(typed(file_operator, roots, user_id).stdout.splitlines()) == 3
@@ -70,7 +70,7 @@ def test_the_manual_leads_to_a_bundle_that_a_stranger_verifies(file_operator, us
     run = typed(stranger, verify, user_id)
     days = " to ".join(f"{datetime.now(UTC) - timedelta(days=day):%Y-%m-%d}" for day in (2, 1))
     assert run.stdout == (
-        f"ok: person {user_id}, 1 listing as found, 1 verified removal, of {days}; unchanged since signed with your key.\n"
+        f"ok: person {user_id}, listings as found 1, verified removals 1, days {days}; unchanged since signed with your key.\n"
     )
     assert run.stderr == ""
     run = stranger.here("evidence", "verify", "bundle.zip")
