@@ -80,6 +80,9 @@ def training(layout, town, listed):
     for one in (person for name in chosen for person in people[name]):
         if lessons(layout, [one]) - lessons(layout, needed):
             needed.append(one)
+    # Of each page somebody is given.
+    names = {(one["first_name"], one["last_name"]) for one in needed}
+    needed += [people[name][0] for name in chosen if name not in names and people[name]]
     return chosen, needed
 
 

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from itertools import chain, islice
 
 from exposurekit.service.accounts.subject import Name
@@ -65,19 +64,14 @@ class Example:
         return f" {' '.join(words(value))} " in f" {' '.join(words(text))} "
 
 
-@lru_cache(maxsize=20_000)
-def _fits(first: str, last: str, text: str) -> bool:
-    text_words = words(text)
-    if not text_words or len(text_words) > _NAME_WORDS or any(map(str.isdigit, text)):
-        return False
-    if not {*words(last), *words(first)} & {*text_words}:
-        return False
-    return names_fit([Name(first, last)], text) is not None
-
-
 def is_name_of(name: Name, text: str) -> bool:
     """Return whether a text is a person's name, perhaps with a middle one, and nothing else."""
-    return _fits(name.first, name.last, text)
+    parts = words(text)
+    if not 0 < len(parts) <= _NAME_WORDS or any(map(str.isdigit, text)):
+        return False
+    return (
+        not {*words(name.last), *words(name.first)}.isdisjoint(parts) and names_fit([name], text) is not None
+    )
 
 
 @dataclass(frozen=True, slots=True)

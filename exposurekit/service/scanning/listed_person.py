@@ -38,6 +38,9 @@ class ListedPerson(Control):
     reference_id: Line | None = None
     href: Line | None = None
 
+    def __repr_args__(self) -> list[tuple[str, object]]:
+        return []  # personal values
+
     def values(self) -> dict[str, tuple[str, ...]]:
         """Return the known values by field."""
         lists = {key: getattr(self, key) for key in LISTS}
@@ -67,10 +70,8 @@ class ListedPerson(Control):
         """Return whether a listing has the known values in the fields that the site's definition extracts."""
         if not self.example().is_name(listing.name):
             return False
-        extracted = ListedPerson.model_validate(
-            {"first_name": "", "last_name": ""}
-            | {key: getattr(listing, key) for key in ("age", "reference_id", "href", *LISTS)}
-        ).values()
+        fields = {key: getattr(listing, key) for key in ("age", "reference_id", "href", *LISTS)}
+        extracted = ListedPerson.model_construct(**fields).values()  # texts of a page, perhaps unusual ones
         for key, values in self.values().items():
             values_listed = extracted.get(key, ())
             expected = tuple(urljoin(site.search.url, one) for one in values) if key == "href" else values

@@ -101,7 +101,8 @@ class _Induction:
     def _mentions(self, page: PageTree) -> tuple[int, ...]:
         """Return the smallest elements that contain nothing but a searched name."""
         names = {example.name for example in self.examples}
-        fits = [at for at, text in page.short.items() if any(is_name_of(name, text) for name in names)]
+        texts = {text for text in {*page.short.values()} if any(is_name_of(name, text) for name in names)}
+        fits = [at for at, text in page.short.items() if text in texts]
         return tuple(at for at, after in pairwise([*fits, -1]) if not page.contains(at, after))
 
     def _mention_problems(self) -> Iterator[Problem]:

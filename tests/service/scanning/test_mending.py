@@ -219,6 +219,14 @@ def test_a_draft_gets_its_selectors():
     assert listings(proposal).reference_id == listings(proposal).href == ("a@href",)
 
 
+def test_a_person_is_not_in_a_representation():
+    [person] = parse_people(PERSON, "person.yaml")
+    assert repr(person) == "ListedPerson()"
+    assert "Quillfeather" not in repr(
+        (person.example(), person.subject_on(DAY), propose(results(card("r1"), OTHER)))
+    )
+
+
 def test_a_huge_page_is_refused():
     with pytest.raises(UnusablePage, match="too large"):
         propose(page("<p>" * 30_000))
