@@ -216,8 +216,7 @@ class Glossary:
 
     def mark(self, text: str, part: str) -> Markup:
         """Link each technical word to its definition where a part of the page uses it first; dates stay on one line."""
-        unbroken = _UNBROKEN.sub(lambda date: f'<span class="unbroken">{date[0]}</span>', escaped(text))
-        return _SAFE(_TERM.sub(lambda word: self._link(word[0], part), unbroken))
+        return _SAFE(_TERM.sub(lambda word: self._link(word[0], part), _dated(text)))
 
     def _link(self, word: str, part: str) -> str:
         term = word if word in TERMS else word.removesuffix("s")
@@ -295,6 +294,7 @@ def _environment() -> Environment:
         "totals": _totals,
         "displayed": _displayed,
         "defined": _defined,
+        "dated": _dated,
         "sparkline": lambda values: _SAFE(sparkline(values)),
         "sentences": _sentences,
         "drawn": lambda chart: _data(_charts_json(chart)),
@@ -302,6 +302,11 @@ def _environment() -> Environment:
         "csv": lambda table: _data(formatting.as_csv(table)),
     }
     return environment
+
+
+def _dated(text: str) -> Markup:
+    """Render a text whose dates and numbers of listings stay on one line."""
+    return _SAFE(_UNBROKEN.sub(lambda date: f'<span class="unbroken">{date[0]}</span>', escaped(text)))
 
 
 def _with_links(step: str) -> Markup:
