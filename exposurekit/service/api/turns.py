@@ -2,13 +2,14 @@
 
 One event loop processes all requests. Each takes a slot; a client (a key from an address) has few of them, and a free
 one goes to the waiting client that has been charged least. A client is charged the time for which its requests occupy
-the event loop: cost counts, not number. What may take long yields between its parts with ``asyncio.sleep(0)``.
+the event loop: cost counts, not number. What may take long yields between its parts with ``asyncio.sleep(0)``. While a
+client writes and others have requests, its other requests rest, since the others may have to wait for that write.
 """
 
 import asyncio
 import types
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Hashable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from time import perf_counter
@@ -30,6 +31,7 @@ class _Client:
     charged_s: float
     requests: int = 0  # open ones: in a slot, waiting or set aside
     body_bytes: int = 0  # of the open ones
+    write: "asyncio.Future[None] | None" = None  # its write, until that ends
 
     @cached_property
     def writes(self) -> asyncio.Lock:
@@ -81,7 +83,7 @@ class Turns:
             if not turn.acquire_free():
                 await turn.acquire()
             self._newest_charged_s = max(self._newest_charged_s, client.charged_s)
-            return await _charging(handle(turn), client)
+            return await self._charging(handle(turn), turn, client)
         finally:
             turn.release()
             client.requests -= 1
@@ -93,17 +95,45 @@ class Turns:
     def _charged(self, name: Hashable) -> float:
         return self._clients[name].charged_s
 
+    @types.coroutine
+    def _charging(
+        self, coroutine: Coroutine[Any, Any, T], turn: "Turn", client: _Client
+    ) -> Generator[Any, Any, T]:
+        """Run a coroutine, and charge the client for each step between two waits."""
+        value: Any = None
+        fault: BaseException | None = None  # usually a cancellation: the coroutine's concern
+        while True:
+            try:
+                while fault is None and client.write and not turn.is_writing and len(self._clients) > 1:
+                    yield from asyncio.shield(client.write)
+            except BaseException as cancellation:  # noqa: BLE001
+                fault = cancellation
+            began = perf_counter()
+            try:
+                waits_for = coroutine.send(value) if fault is None else coroutine.throw(fault)
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            finally:
+                client.charged_s += perf_counter() - began
+            value = fault = None
+            try:
+                value = yield waits_for
+            except BaseException as cancellation:  # noqa: BLE001
+                fault = cancellation
+
 
 class Turn:
     """The slot of one request."""
 
-    __slots__ = ("_client", "_is_taken", "_name", "_slots")
+    __slots__ = ("_client", "_is_taken", "_name", "_slots", "is_writing")
 
     def __init__(self, slots: FairSlots, name: Hashable, client: _Client) -> None:
         self._slots = slots
         self._client = client
         self._name = name
         self._is_taken = False
+        self.is_writing = False
 
     def acquire_free(self) -> bool:
         """Take a slot if that needs no waiting; return whether it is taken."""
@@ -121,9 +151,17 @@ class Turn:
             self._is_taken = False
             self._slots.release(self._name)
 
-    def alone(self) -> AbstractAsyncContextManager[None]:
+    @asynccontextmanager
+    async def alone(self) -> AsyncIterator[None]:
         """Wait for the client's other writes: of the writes that wait for the database, one is of this client."""
-        return self._client.writes
+        async with self._client.writes:
+            self.is_writing = True
+            self._client.write = write = asyncio.get_running_loop().create_future()
+            try:
+                yield
+            finally:
+                self.is_writing, self._client.write = False, None
+                write.set_result(None)
 
     @asynccontextmanager
     async def set_aside(self) -> AsyncIterator[None]:
@@ -133,23 +171,3 @@ class Turn:
             yield
         finally:
             await self.acquire()
-
-
-@types.coroutine
-def _charging(coroutine: Coroutine[Any, Any, T], client: _Client) -> Generator[Any, Any, T]:
-    """Run a coroutine, and charge the client for each step between two waits."""
-    resume: Callable[[Any], Any] = coroutine.send
-    value: Any = None
-    while True:
-        began = perf_counter()
-        try:
-            waits_for = resume(value)
-        except StopIteration as end:
-            result: T = end.value
-            return result
-        finally:
-            client.charged_s += perf_counter() - began
-        try:
-            resume, value = coroutine.send, (yield waits_for)
-        except BaseException as fault:  # noqa: BLE001  a cancellation: the coroutine's concern
-            resume, value = coroutine.throw, fault

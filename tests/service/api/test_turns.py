@@ -121,6 +121,44 @@ async def test_a_client_writes_alone_and_then_another_does(done):
 
 
 @in_event_loop
+async def test_while_a_client_writes_its_other_requests_rest(done):
+    """If others have requests: one of those may wait for the write."""
+    turns, gate = Turns(slots_per_client=4), asyncio.Event()
+
+    async def write(turn):
+        async with turn.alone():
+            await gate.wait()
+        done.append("write")
+
+    def reads(name):
+        async def read(_):
+            try:
+                await asyncio.sleep(0)
+                done.append(name)
+            finally:
+                done.append(f"end of {name}")
+
+        return asyncio.create_task(turns.take(name[0], read))
+
+    writing = asyncio.create_task(turns.take("a", write))
+    await asyncio.sleep(0)
+    await reads("a0")  # nobody else has a request
+    resting, given_up, following = reads("a1"), reads("a2"), reads("b0")
+    await following
+    other = asyncio.create_task(turns.take("b", lambda _: gate.wait()))
+    await asyncio.sleep(0)
+    never_begun = reads("a3")
+    await asyncio.sleep(0)
+    for one in (given_up, never_begun):
+        one.cancel()
+    await asyncio.wait([given_up, never_begun])
+    assert done == ["a0", "end of a0", "b0", "end of b0", "end of a2"]
+    gate.set()
+    await asyncio.gather(writing, resting, other)
+    assert done[5:] == ["write", "a1", "end of a1"]
+
+
+@in_event_loop
 async def test_a_request_set_aside_leaves_its_slot(done):
     turns, gate = Turns(slots=1), asyncio.Event()
 
