@@ -566,13 +566,21 @@ def test_heading_of_times_names_the_fastest_and_slowest_site(demo):
     assert "count only up to today" in section.text
 
 
-def test_sites_that_take_longer_than_declared_are_named(demo):
-    data = ReportSource(demo.history).load(needed_tables("sites"))
-    assert data.tables["declared_vs_observed"] is None  # nothing is declared
+@pytest.fixture(scope="module")
+def fleet_data(demo):
+    return ReportSource(demo.history).load(needed_tables("fleet"))
+
+
+def with_tables(data, sections, **tables):
+    """A report with these sections, in which some tables are others."""
+    return build_report("fleet", replace(data, tables=data.tables | tables), sections)
+
+
+def test_sites_that_take_longer_than_declared_are_named(fleet_data):
+    assert fleet_data.tables["declared_vs_observed"] is None  # nothing is declared
     answer = ek.analysis.declared_vs_observed(requests(), declared())
-    tables = data.tables | {"declared_vs_observed": answer}
-    report = build_report("sites", replace(data, tables=tables))
-    [section] = [section for section in report.sections if section.key == "declared_vs_observed"]
+    report = with_tables(fleet_data, ["declared_vs_observed"], declared_vs_observed=answer)
+    [section] = report.sections
     assert section.finding == "1 of 1 site that can be judged takes longer than declared: Near."
     assert "A site takes longer if more than half of its requests are overdue" in section.text
     assert section.table["site"].tolist() == ["Near", "Other", "Far"]
@@ -580,33 +588,31 @@ def test_sites_that_take_longer_than_declared_are_named(demo):
     assert ">yes</td>" in page.partition('id="declared_vs_observed"')[2].partition("</section>")[0]
 
 
-def test_missed_listings_are_estimated_or_the_reason_is_stated(demo, pages):
+def test_missed_listings_are_estimated_or_the_reason_is_stated(fleet_data, pages):
     """The sandbox's web search leaves out the sites that are scanned, so it cannot tell what the scans overlook."""
     [section] = [section for section in pages["fleet"].sections if section.key == "coverage"]
     reason = "site scans alone found listings on these sites: a second way is needed"
     assert f"How many listings nobody found cannot be estimated: {reason}." in section.text
     assert "missed" not in tables(pages["fleet"])
-    data = ReportSource(demo.history).load(needed_tables("fleet"))
     answer = ek.analysis.missed(*findings())
-    report = build_report("fleet", replace(data, tables=data.tables | {"missed": answer}))
+    report = with_tables(fleet_data, ["missed", "coverage"], missed=answer)
     listings, low, high = answer[["listings", "low", "high"]].iloc[-1]
     words = f"an estimated {listings:.0f} (95 % interval: {low:.0f}\N{EN DASH}{high:.0f}) missed"
     assert report.facts[0].qualifier.endswith(f" found; {words}")
-    [section] = [section for section in report.sections if section.key == "missed"]
+    section, unknown = report.sections
     assert section.finding == f"20 listings found; {words}."
     assert "The estimate assumes that the ways are independent" in section.text
-    assert "cannot be estimated" not in report.to_html()
+    assert "cannot be estimated" not in unknown.text
 
 
-def test_minutes_spent_and_left_are_stated(demo, pages):
-    assert "Timed so far" not in pages["fleet"].to_html()
-    data = ReportSource(demo.history).load(needed_tables("fleet"))
+def test_minutes_spent_and_left_are_stated(fleet_data, pages):
+    assert not [one for one in pages["fleet"].sections if "Timed so far" in one.text]
     steps = timed().assign(user_id=1, kind="record", key=[*range(4)] * 4)
-    learned = {"timed_steps": steps, "step_minutes": ek.analysis.step_minutes(steps)}
-    report = build_report("fleet", replace(data, tables=data.tables | learned))
-    [section] = [section for section in report.sections if section.key == "work_queue"]
-    waiting = data.manual_work[0]
-    each = f"{open_items(data['work_queue'])['minutes'].sum() / waiting:.1f} minutes each"
+    learned = ek.analysis.step_minutes(steps)
+    report = with_tables(fleet_data, ["work_queue"], timed_steps=steps, step_minutes=learned)
+    [section] = report.sections
+    minutes = open_items(fleet_data["work_queue"])["minutes"].sum()
+    each = f"{minutes / fleet_data.manual_work[0]:.1f} minutes each"
     assert "Timed so far: 16 minutes on 4 listings and pages, 4.0 minutes each; left: " in section.text
     assert f", {each}." in section.text
     [fact] = [fact for fact in report.facts if fact.name == "to do by hand"]
