@@ -1,5 +1,6 @@
 """Every benchmark runs, at a size that says nothing about speed."""
 
+import json
 import re
 import subprocess
 import sys
@@ -7,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.long  # a dozen processes, which import everything
+pytestmark = pytest.mark.long  # several processes, which import everything
 HERE = Path(__file__).parent
 TINY = {
     "load_fleet": "--people 4 --rounds 1",
@@ -36,10 +37,46 @@ def test_every_benchmark_in_the_readme_is_tested():
     }
 
 
-@pytest.mark.parametrize("benchmark", TINY)
-def test_a_benchmark_runs_at_a_tiny_size(benchmark):
-    name, *part = benchmark.split()
-    command = [sys.executable, HERE / f"{name}.py", *part, *TINY[benchmark].split()]
-    run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+# Runs scripts one after the other as Python would; what they import is imported once.
+RUN_ALL = """
+import contextlib, io, json, runpy, sys, traceback
+from pathlib import Path
+runs, path = {}, sys.path[1:]
+for name, words in json.loads(sys.argv[1]).items():
+    sys.argv, sys.path[:], ended = words, [str(Path(words[0]).parent), *path], ""
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        try:
+            runpy.run_path(words[0], run_name="__main__")
+        except (Exception, SystemExit) as error:
+            ended = traceback.format_exc() if getattr(error, "code", True) else ""
+    runs[name] = [ended, out.getvalue()]
+print(json.dumps(runs))
+"""
+ALONE = {"explorer"}  # starts a process that imports it
+
+
+@pytest.fixture(scope="module")
+def runs():
+    """By benchmark, how it failed, and what it printed."""
+    words = {
+        name: [str(HERE / f"{name.split()[0]}.py"), *name.split()[1:], *options.split()]
+        for name, options in TINY.items()
+    }
+    together = json.dumps({name: words[name] for name in TINY if name not in ALONE})
+    run = python("-c", RUN_ALL, together)
     assert run.returncode == 0, run.stderr
-    assert run.stdout.strip()
+    alone = {name: python(*words[name]) for name in ALONE}
+    return json.loads(run.stdout) | {
+        name: [one.returncode and one.stderr, one.stdout] for name, one in alone.items()
+    }
+
+
+def python(*words):
+    return subprocess.run([sys.executable, *words], capture_output=True, text=True, check=False, timeout=600)
+
+
+@pytest.mark.parametrize("benchmark", TINY)
+def test_a_benchmark_runs_at_a_tiny_size(runs, benchmark):
+    failure, output = runs[benchmark]
+    assert not failure, failure
+    assert output.strip()
