@@ -107,7 +107,9 @@ class Town:
         registered = invent(people, seed)
         self.people = [*registered, *invent_strangers(registered, seed)]
         start = datetime(DAY.year, DAY.month, DAY.day, tzinfo=UTC)
-        self._listings = build_listings(registered, self.people[len(registered) :], seed=seed, start=start)
+        self._listings = build_listings(
+            registered, self.people[len(registered) :], SITES, seed=seed, start=start
+        )
         self._results = {}
         self._others = {}
 
