@@ -59,7 +59,8 @@ def verbs() -> dict[str, Command]:
 def describe_command(verb: str = "") -> str:
     """Return the help of one verb, or of all."""
     if not verb:
-        lines = "\n".join(f"  {name:<18}{command.help}" for name, command in verbs().items())
+        width = max(map(len, verbs())) + 2
+        lines = "\n".join(f"  {name:<{width}}{command.help}" for name, command in verbs().items())
         return f"{_HEAD}\n\n{lines}\n\n%exposure VERB --help shows its options. {_FOOT}"
     command, options = verbs()[verb], []
     for name in command.options:
