@@ -112,7 +112,7 @@ QUESTIONS = {
             context=_work,
         ),
         Question("score", "Who is most exposed, by score", ("records", "links"), ("as_of",)),
-        Question("missed", "Listings that no way found", ("records", "links"), ("as_of",)),
+        Question("missed", "Missed listings (estimate)", ("records", "links"), ("as_of",)),
         Question(
             "status_over_time",
             "Status over time",

@@ -12,7 +12,7 @@
     definitions       what each figure means                  selection         rows of some sites or statuses
     grouping          group codes and counts                  removal_warnings  checks before a manual removal
     plan              what to do by hand in half an hour      declared_vs_observed  sites that take longer than they say
-    missed            listings that no way found            step_minutes      minutes spent, and learned from ticks
+    missed            estimated number of missed listings   step_minutes      minutes spent, and learned from ticks
 """
 
 from exposurekit.analysis.blockers import best_next_fields, blockers, on_file

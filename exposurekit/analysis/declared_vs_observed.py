@@ -33,9 +33,10 @@ def declared_vs_observed(
 ) -> pd.DataFrame:
     """Compare the median days from a removal request to its verified removal with the days that each site declares.
 
-    A site takes longer than it declares if more than half of its listings were still pending after the declared days and
-    the allowance. Only requests count that were observed for longer than that, so a recent one tells for no side. A
-    listing that a run between these days and the verified removal could have seen, and did not, counts as in time.
+    A site takes longer than it declares if significantly more than half of its due requests were still pending after
+    the declared days and the allowance (sign test). A request is due once it was observed for longer than that, so a
+    recent one counts for neither side. A listing that vanished in between, or that a run could have seen and did not,
+    counts as in time.
 
     Args:
         requests: A table as returned by `History.removal_requests`; one row per request: ``site``; ``requested_after``

@@ -34,11 +34,11 @@ def missed(
     others: Mapping[str, pd.DataFrame] | None = None,
     level: float = 0.95,
 ) -> pd.DataFrame:
-    """Estimate how many listings exist that no way of finding found.
+    """Estimate how many listings were missed, that is, found in none of the ways.
 
     A listing is a person and an address: its scheme, ``www.`` and tracking parameters do not matter. Site scans found
     those of ``records``, web search those of ``links``. Only pages on hosts of records count, as a site scan cannot find
-    others. How many of the listings that one way found another found too, says how many each overlooks.
+    others. The share of one way's listings that another way also found shows how many each of them misses.
 
     Args:
         records: A table as returned by `Exposure.records` or `History.records`: ``user_id`` and ``href``. Records without
@@ -154,14 +154,14 @@ def _why_not(ways: Sequence[str], cells: Ints) -> str:
     if not ways:
         return "no listing has an address"
     if len(ways) == 1:
-        return f"{ways[0]} alone found listings on these sites: a second way is needed"
+        return f"only {ways[0]} found listings on these sites: a second way of finding is needed"
     several = [cell for cell in range(len(cells)) if cell.bit_count() > 1]
     overlap = int(cells[several].sum())
     if overlap < MIN_OVERLAP:
-        return f"more than one way found {overlap} of {int(cells.sum()):,} listings: at least {MIN_OVERLAP} are needed"
+        return f"only {overlap} of {int(cells.sum()):,} listings were found in more than one way: at least {MIN_OVERLAP} are needed"
     for number, way in enumerate(ways):
         if not sum(cells[cell] for cell in several if cell >> number & 1):
-            return f"{way} found none of the listings that another way found"
+            return f"{way} shares no listing with any other way"
     return ""
 
 

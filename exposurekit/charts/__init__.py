@@ -11,7 +11,7 @@
     area          areas and lines over time                 time_gaps          periods with and without observations
     waterfall     causes of a change                        survival_curves    survival curves
     medians       median times with intervals               embedding          charts in notebooks and reports
-    missed        listings that no way found                argument_checks    checks of a chart's table
+    missed        estimated number of missed listings       argument_checks    checks of a chart's table
 """
 
 import sys

@@ -92,7 +92,7 @@ def _row_text(row: dict[Any, Any], label: str) -> str:
     """What a site declares, what was observed, and how much of it was late."""
     median = median_text(row, label)
     if pd.isna(row["declared_days"]):
-        return f"{median}; declares nothing that is recorded"
+        return f"{median}; no declared days recorded"
     declared = f"declares {format_days(row['declared_days'])}; {median}"
     if row["due"] < MIN_N:
         return f"{declared}; too few requests to judge"
@@ -108,12 +108,12 @@ def _finding(table: pd.DataFrame) -> str:
     judged = table[table["takes_longer"].notna()]
     longer = judged[judged["takes_longer"].astype("bool")]
     if not table["declared_days"].notna().any():
-        return "Declared and observed days: no site's declared days are recorded"
+        return "Declared vs observed days: no declared days are recorded"
     if judged.empty:
-        return "Declared and observed days: too few requests to judge a site"
-    of_sites = f"of {pluralize(len(judged), 'site')} that can be judged"
+        return "Declared vs observed days: too few requests to judge any site"
+    of_sites = f"of {pluralize(len(judged), 'site')} judged"
     if longer.empty:
-        return f"None {of_sites} takes longer than declared"
+        return f"No site takes longer than declared, {of_sites}"
     names = names_or_count(row_labels(longer, "site"), "sites")
     takes = "takes" if len(longer) == 1 else "take"
     return f"{len(longer):,} {of_sites} {takes} longer than declared: {names}"
@@ -125,6 +125,6 @@ def _summary(table: pd.DataFrame, label: str) -> str:
     days = f" and the {format_days(allowance)} that verifying may take" if allowance else ""
     return (
         f"{join_rows([f'{name}: {_row_text(row, label)}' for name, row in rows])} A request is overdue if its listing was "
-        f"still pending after the declared days{days}. A site takes longer if more than half are, "
-        "corrected for the number of sites."
+        f"still pending after the declared days{days}. A site takes longer if significantly more than half of its due "
+        "requests are overdue (corrected for the number of sites)."
     )

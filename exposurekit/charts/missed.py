@@ -73,7 +73,7 @@ def _finding(table: pd.DataFrame) -> str:
     last = rows[-1]
     if last["ways"] != NO_WAY or pd.isna(last["listings"]):
         reason = f": {plain(last['reason'])}" if isinstance(last["reason"], str) else ""
-        return f"How many listings were missed cannot be estimated{reason}"
+        return f"The number of missed listings cannot be estimated{reason}"
     n = sum(int(row["listings"]) for row in rows[:-1] if pd.notna(row["listings"]))
     band = format_interval(last["low"], last["high"], "{:,.0f}".format, interval_label(table))
     return f"{pluralize(n, 'listing')} found; an estimated {last['listings']:,.0f}{band} missed"
@@ -100,6 +100,6 @@ def _summary(rows: list[dict[Any, Any]], label: str) -> str:
     if not isinstance(assumption, str):
         return texts
     return (
-        f"{texts} The estimate assumes that {plain(assumption)}, and that every way could find all listings; listings that "
-        "are hard to find in every way are missed beyond it."
+        f"{texts} The estimate assumes that {plain(assumption)} and that each listing could be found in every way. If some are "
+        "hard to find in every way, more are missed than estimated."
     )

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @click.group(cls=Group)
 def evidence() -> None:
-    """Show that listings were found, and that they are gone."""
+    """Prove what was found and removed: roots, key, bundles."""
 
 
 @evidence.command("roots")
@@ -30,8 +30,8 @@ def evidence() -> None:
 def evidence_roots(*, limit: int, database: ServiceDatabase, as_json: bool) -> None:
     """List the newest roots: one signed hash for each day.
 
-    A root commits to all evidence of its UTC day and to the root before; a worker makes and logs it after midnight. Publish
-    it, or have somebody keep it: then not even you can change that day's evidence unnoticed.
+    A root commits to all evidence of its UTC day and to the previous root. A worker signs and logs it after midnight.
+    Publish it, or have somebody else keep it: then even you cannot change that day's evidence unnoticed.
 
     Example: exposurekit evidence roots --limit 7
     """
@@ -39,7 +39,9 @@ def evidence_roots(*, limit: int, database: ServiceDatabase, as_json: bool) -> N
 
     roots = database.read(lambda db: entries.newest_roots(db, limit))
     rows = [_root_row(root) | ({"signature": root.signature} if as_json else {}) for root in roots]
-    output.print_rows(rows, as_json=as_json, none="No roots: no day with evidence is over.")
+    output.print_rows(
+        rows, as_json=as_json, none="No roots yet. A worker signs a day's root after midnight (UTC)."
+    )
 
 
 @evidence.command("key")
@@ -50,7 +52,7 @@ def evidence_roots(*, limit: int, database: ServiceDatabase, as_json: bool) -> N
 def evidence_key(*, out: Path | None, database: ServiceDatabase) -> None:
     """Print the public key that verifies bundles, in PEM.
 
-    It contains no secret. Give it to whoever verifies bundles, by another channel.
+    It contains no secret. Send it to whoever verifies bundles, by another channel than the bundle.
 
     Example: exposurekit evidence key --out key.pem
     """
@@ -79,7 +81,7 @@ def evidence_export(*, user_id: int, out: Path, database: ServiceDatabase, as_js
     """Write a person's evidence to a bundle that anybody can verify.
 
     The bundle contains personal data: listings as the site showed them, and pages of results, perhaps with other people.
-    Only you can read the file. Today's evidence is in it from tomorrow on, once its root is signed.
+    Only your account can read the file. Today's evidence can be exported tomorrow, once its root is signed.
 
     Example: exposurekit evidence export 12 --out bundle.zip
     """
@@ -123,13 +125,13 @@ def evidence_export(*, user_id: int, out: Path, database: ServiceDatabase, as_js
     "key_file",
     metavar="FILE",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="The public key of the service, which you had from whoever runs it. Without it, anybody may have made the bundle.",
+    help="The service's public key, obtained from whoever runs it. Without it, nothing shows who made the bundle.",
 )
 @json_option
 def evidence_verify(*, file: Path, key_file: Path | None, as_json: bool) -> None:
     """Verify a bundle; needs no database and no network.
 
-    Says which member is wrong and exits with 1 if anything was changed, removed, added or reordered.
+    Names the member that is wrong and exits with 1 if anything was changed, removed, added or reordered.
 
     It proves that the service recorded these texts at these times, by its own clock. It does not prove that the sites, or
     the service, are honest.
@@ -152,7 +154,10 @@ def evidence_verify(*, file: Path, key_file: Path | None, as_json: bool) -> None
     if verified.clock_was_set_back:
         click.echo("The service's clock was set back between these days, so some times are wrong.", err=True)
     if not verified.has_expected_key:
-        click.echo("Whose key that is, the bundle cannot say: verify with --key.", err=True)
+        click.echo(
+            "The bundle cannot show whose key that is: get the public key from the operator and verify with --key.",
+            err=True,
+        )
 
 
 def _amounts(before: int, after: int) -> str:

@@ -149,10 +149,10 @@ def finish(*, history: str, run: str) -> None:
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @click.option("--source", default="", help="Where the days are declared, such as a registry of brokers.")
 def declare(*, history: str, file: Path, source: str) -> None:
-    """Note the days that sites declare to need for a removal.
+    """Record how many days each site says a removal takes.
 
     FILE is CSV with the headings site and declared_days, or JSON as exposurekit sites list --json prints it. Reports and
-    exposurekit export declared_vs_observed compare these days with those that removals take.
+    exposurekit export declared_vs_observed compare them with the days that removals take.
 
     Example: exposurekit history declare days.csv --source "the sites' terms"
     """
@@ -161,11 +161,11 @@ def declare(*, history: str, file: Path, source: str) -> None:
         count = opened.declare_days(days, source=source)
         observed = {site.casefold() for site in opened.removal_requests()["site"]}
     unobserved = [site for site in days if site.casefold() not in observed]
-    click.echo(f"Noted the declared days of {count} {'site' if count == 1 else 'sites'}.")
+    click.echo(f"Recorded the declared days of {count} {'site' if count == 1 else 'sites'}.")
     if unobserved:
         names = ", ".join(plain(site) for site in unobserved[:_SITES_MAX])
         more = f" and {len(unobserved) - _SITES_MAX} more" if len(unobserved) > _SITES_MAX else ""
-        click.echo(f"No removal was requested from: {names}{more}", err=True)
+        click.echo(f"No removal requests seen for: {names}{more}", err=True)
 
 
 @history.command("erase")
@@ -295,10 +295,10 @@ def _declared_days(file: Path) -> dict[str, float]:
         }
     except (OSError, ValueError, AttributeError, TypeError, csv.Error):
         raise ConfigurationError(
-            f"{where}: cannot be read: it must be CSV or JSON in UTF-8, with numbers as declared_days"
+            f"{where}: cannot be read: use CSV or JSON in UTF-8, with a number in each declared_days"
         ) from None
     if not complete:
-        raise ConfigurationError(f"{where}: has no row with site and declared_days")
+        raise ConfigurationError(f"{where}: no row has both site and declared_days")
     return days
 
 

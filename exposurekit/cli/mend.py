@@ -18,8 +18,8 @@ from exposurekit.cli.options import json_option
 from exposurekit.errors import ConfigurationError
 from exposurekit.text.sanitize import plain
 
-NOT_WRITTEN = "Nothing is written: read the changes, and accept them with --write."
-NO_ABSENT = "the page of an invented person is missing: name it with --absent"
+NOT_WRITTEN = "Nothing was written: review the changes, then accept them with --write."
+NO_ABSENT = "no page of an invented person: add one with --absent"
 
 page_type = click.Path(path_type=Path)
 absent_option = click.option(
@@ -28,7 +28,7 @@ absent_option = click.option(
     metavar="PAGE",
     multiple=True,
     type=page_type,
-    help="A saved page of an invented person, which says that nobody is listed; repeat for several.",
+    help="A saved results page for an invented name, which shows that nobody is listed; repeat for several.",
 )
 person_option = click.option(
     "--person",
@@ -45,7 +45,7 @@ write_option = click.option(
 
 @dataclass(frozen=True, slots=True)
 class Mended:
-    """A proposal for a file: what the present selectors fail, the changes, and why there are none."""
+    """A proposal for a file: what the current selectors fail, the changes, and why there are none."""
 
     file: Path
     site: str
@@ -70,7 +70,7 @@ class Mended:
     multiple=True,
     required=True,
     type=page_type,
-    help="A saved page of results with a listed person, best one with several listings; repeat for several.",
+    help="A saved results page with a listed person, ideally with several listings; repeat for several.",
 )
 @absent_option
 @person_option
@@ -89,7 +89,7 @@ def mend(
 
     Selectors that still work stay. The proposal passes both controls: the listed person is extracted with exactly
     the given values, and an invented person is not listed. Nothing is written without --write or your answer. Exits
-    with 1 if there is no such proposal.
+    with 1 if no proposal passes.
 
     Example: exposurekit sites mend seekfolk.yaml --listed one.mhtml --absent none.mhtml --person person.yaml
     """
@@ -149,7 +149,7 @@ def _show(mended: Mended) -> None:
     for problem in mended.problems:
         click.echo(f"Error: {plain(f'{where}: {problem}')}", err=True)
     if not mended.diff and not mended.problems:
-        click.echo(plain(f"ok: {where} passes both controls; nothing is to be changed."))
+        click.echo(plain(f"ok: {where} passes both controls; nothing to change."))
     for line in mended.diff.splitlines():
         click.echo(plain(line))
 

@@ -94,7 +94,7 @@ sites.add_command(mend.mend)
     metavar="PAGE",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="Check this saved page of the known person instead of the site; repeat for several.",
+    help="Check this saved page of the listed person instead of the site; repeat for several.",
 )
 @mend.absent_option
 @mend.person_option
@@ -115,17 +115,18 @@ def sites_check(
 ) -> None:
     """Validate definitions and run their controls on the sites.
 
-    The known person must be listed and an invented person must not. The check obeys robots.txt and each definition's
+    The listed person must be found and an invented person must not. The check obeys robots.txt and each definition's
     politeness. An opt-out by mail needs a mailbox. Exits with 1 if a definition has problems.
 
-    With saved pages of both, the selectors that a draft lacks are proposed as a diff, and written if you accept them.
+    With saved pages of both, the check runs on the pages. For a draft, it proposes the missing selectors as a diff and
+    writes them if you accept.
 
     Example: exposurekit sites check sites/seekfolk.yaml
     """
     if pages and len(files) > 1:
         raise click.UsageError("--page is for one definition")
     if absent_pages and not pages:
-        raise click.UsageError("--absent is for saved pages: name that of the listed person with --page")
+        raise click.UsageError("--absent needs a saved page of the listed person: add --listed")
     if (person_file or write) and not absent_pages:
         raise click.UsageError(mend.NO_ABSENT)
     if absent_pages:

@@ -244,8 +244,9 @@ def users_opt_outs(
 ) -> None:
     """List the opt-outs to send in a browser: what to open and to type.
 
-    For one person or everyone, on sites whose removal.method is assisted. Those that clear most listings per minute come
-    first, those that failed before later, and those of a site that removes nothing last. Report each with users sent or users failed. The output contains personal data.
+    For one person or everyone, on sites whose removal.method is assisted. Forms that clear most listings per minute come
+    first. Later come opt-outs that failed before, then sites that have removed nothing so far, then forms for which a
+    value is not on file. Report each one with users sent or users failed. The output contains personal data.
 
     Example: exposurekit users opt-outs --sites ./sites --mail mail.yaml
     """
@@ -264,9 +265,12 @@ def users_opt_outs(
             click.echo("No opt-out waits for a person.", err=True)
     if queue.unprepared:
         why = (
-            "name the mailbox with --mail" if settings is None else "a worker with the mailbox prepares them"
+            "name the mailbox with --mail"
+            if settings is None
+            else "a worker with the mailbox must prepare them first"
         )
-        click.echo(f"{queue.unprepared:,} listings are not in this list yet: {why}.", err=True)
+        are = "listing is" if queue.unprepared == 1 else "listings are"
+        click.echo(f"{queue.unprepared:,} {are} not in this list yet: {why}.", err=True)
 
 
 def _print_opt_out(opt_out: Any) -> None:
@@ -278,7 +282,7 @@ def _print_opt_out(opt_out: Any) -> None:
     reasons = [opt_out.reason] if opt_out.reason else []
     reasons += ["the site has removed nothing so far"] if opt_out.unresponsive else []
     for reason in (*reasons, *(f"{plain(name)} is not on file" for name in opt_out.missing)):
-        click.echo(f"    But: {reason}")
+        click.echo(f"    Note: {reason}")
     click.echo(f"    Listing: {plain(opt_out.listing)}")
     click.echo(f"    Open: {plain(opt_out.url)}")
     for label, value in opt_out.values.items():
@@ -299,8 +303,8 @@ def users_sent(
 ) -> None:
     """Report opt-outs that you sent in a browser.
 
-    The IDs are those that users opt-outs lists. The service then waits for the site's message, if the definition says
-    that there is one, and scans until the listing is gone. If one of them cannot be reported, none is.
+    The IDs are those that users opt-outs lists. The service then waits for the site's message, if the definition has
+    confirm, and scans until the removal is verified or give_up_days have passed. If one ID is invalid, none is reported.
 
     Example: exposurekit users sent 31 --sites ./sites
     """
@@ -327,7 +331,7 @@ def users_failed(
 ) -> None:
     """Report opt-outs that failed or were refused.
 
-    They are listed again, after the others and with the reason. If one of them cannot be reported, none is.
+    They are listed again, after the others and with the reason. If one ID is invalid, none is reported.
 
     Example: exposurekit users failed 31 --refused --sites ./sites
     """

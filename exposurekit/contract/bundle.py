@@ -4,8 +4,8 @@
 
     README.txt           what this is, and what a verification proves
     manifest.json        the entries in their order, each with its hash and its path to a root, and the roots
-    manifest.sig         the installation's signature of the manifest
-    key.pem              the installation's public key
+    manifest.sig         the service's signature of the manifest
+    key.pem              the service's public key
     entries/000001.json  an entry: what was on a page, where and when
 
 The same evidence is the same file, to the byte: members are stored in this order, uncompressed, without times. A bundle is
@@ -221,7 +221,7 @@ def verify(content: bytes, expected_key: PublicKey | None = None) -> Bundle:
 
     Args:
         content: The file.
-        expected_key: The installation's key, from elsewhere; None: the one in the bundle, which proves only that the
+        expected_key: The service's key, obtained separately; None: the one in the bundle, which proves only that the
             bundle agrees with itself.
 
     Raises:

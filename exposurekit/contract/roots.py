@@ -145,7 +145,7 @@ class PublicKey:
         return hashlib.sha256(self.raw).hexdigest()[:32]
 
     def verifies(self, signature: bytes, message: bytes) -> bool:
-        """Return whether the installation signed the message."""
+        """Return whether the service signed the message."""
         from cryptography.exceptions import InvalidSignature
 
         try:

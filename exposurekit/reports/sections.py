@@ -42,7 +42,7 @@ from exposurekit.text.times import format_time
 
 ASKS = 2  # rows of `best_next_fields`
 _ASSUMED = f"estimated at {VISIT_MINUTES:g} minutes per site and {STEP_MINUTES:g} per step"
-_WAITING = "none for steps that only wait"
+_WAITING = "steps that only wait take none"
 _UNKNOWN_TITLE = "What is not known"
 _UNSEARCHED = (
     "The service does not say which sites it searched: a site without a listing is not named here, and may not have "
@@ -77,8 +77,8 @@ _RECORD_COLUMNS = (
 )
 _OVERDUE_NOTE = (
     "A request is overdue if its listing was still pending after the declared days and the days that verifying a removal "
-    "may take. A site takes longer if more than half of its requests are overdue: a sign test, corrected for looking at many "
-    "sites (false discovery rate of 5 %). Recent requests are not due."
+    "may take. A site takes longer if significantly more than half of its due requests are overdue (sign test, corrected "
+    "for the number of sites; false discovery rate of 5 %). Requests too recent to judge are not due."
 )
 _TABLES = {  # that are no questions: the heading, and the columns to display
     "records": ("Listings", _RECORD_COLUMNS),
@@ -374,7 +374,7 @@ def _minutes_basis(data: ReportData) -> str:
         return f"{_ASSUMED}, {_WAITING}"
     ticks = pluralize(int(learned["ticks"].sum()), "timed tick")
     sites = pluralize(len(learned), "site")
-    return f"{_ASSUMED}, except on {sites}, where steps are learned from {ticks}; {_WAITING}"
+    return f"{_ASSUMED}, except on {sites}, where minutes per step are learned from {ticks}; {_WAITING}"
 
 
 def _minutes_spent(data: ReportData) -> str:
@@ -530,7 +530,7 @@ def _pending_action(data: ReportData, keys: AbstractSet[str]) -> Action | None:
     day = begun[begun > pd.Timestamp(data.as_of).floor("D")].min()
     return Action(
         f"Check {pluralize(n, 'pending removal')} from {day:%Y-%m-%d} (later)",
-        f"nothing to do before: a request that is pending for {STALLED_DAYS} days has had no effect",
+        f"nothing to do before then: a request still pending after {STALLED_DAYS} days counts as without effect",
         key,
         is_later=True,
     )
@@ -723,11 +723,15 @@ def _site_health(data: ReportData) -> Section | None:
 
 
 def _missed(data: ReportData) -> Section | None:
-    """How many listings no way found; only the reason if that cannot be estimated."""
+    """How many listings were missed; only the reason if that cannot be estimated."""
     table = data.tables["missed"]
     if table is None or pd.isna(table["listings"].iloc[-1]):
         reason = "" if table is None else f": {table['reason'].iloc[-1]}"
-        return Section(QUESTIONS["missed"].title, key="missed", text=f"This cannot be estimated{reason}.")
+        return Section(
+            QUESTIONS["missed"].title,
+            key="missed",
+            text=f"The number of missed listings cannot be estimated{reason}.",
+        )
     section = _section(data, "missed")
     words = section.figure.layout.meta["summary"] if section and section.figure else ""
     return _add_words(section, words)
@@ -820,7 +824,7 @@ def _declared_vs_observed(data: ReportData) -> Section | None:
     table = data.tables["declared_vs_observed"]
     if table is None:
         title = QUESTIONS["declared_vs_observed"].title
-        words = "The days that sites declare are not recorded: history.declare_days(...) notes them."
+        words = "No declared days are recorded. Record them with history.declare_days(...) or exposurekit history declare."
         return Section(title, key="declared_vs_observed", text=words)
     declared = table[table["declared_days"].notna()].reset_index(drop=True)
     section = _section(data, "declared_vs_observed", declared)
@@ -839,8 +843,10 @@ def _speeds(data: ReportData) -> str:
     if len(names) < len(medians) or len(medians) < 2:  # noqa: PLR2004  one site is neither
         return ""
     idle, unrequested = (int(sites.sum()) for sites in _without_removal(table))
-    nothing = f"; {pluralize(idle, 'site')} removed nothing" if idle else ""
-    nothing += f"; no request was seen yet on {unrequested:,}" if unrequested else ""
+    nothing = f"; {pluralize(idle, 'site has', 'sites have')} removed nothing" if idle else ""
+    nothing += (
+        f"; {pluralize(unrequested, 'site has', 'sites have')} had no request yet" if unrequested else ""
+    )
     fastest, slowest = _speed(medians.iloc[0]), _speed(medians.iloc[-1])
     return (
         f"By median time to removal, {names[0]} is fastest ({fastest}) and {names[-1]} slowest ({slowest})"
@@ -878,9 +884,9 @@ def _without_removals(data: ReportData) -> str:
     if "site" not in table:
         return ""
     idle, unrequested = (_sites(data, table[rows]) for rows in _without_removal(table))
-    sentences = [f"No removal was observed on {idle}, though requests were."] if idle else []
-    unasked = "whether these sites remove listings, and how fast, is not known"
-    sentences += [f"No request was seen yet on {unrequested}: {unasked}."] if unrequested else []
+    sentences = [f"No removals were observed on {idle}, although they were requested."] if idle else []
+    unasked = "so it is not known whether, or how fast, listings are removed there"
+    sentences += [f"No requests have been seen on {unrequested} yet, {unasked}."] if unrequested else []
     return " ".join([*sentences, ""])
 
 
@@ -945,10 +951,12 @@ def _evidence_words(records: pd.DataFrame, evidence: pd.DataFrame) -> str:
     removed = records[records["status"].astype("str") == REMOVED]
     pairs = int(removed[["evidence_before", "evidence_after"]].notna().all(axis="columns").sum())
     is_verified = bool(evidence["verified"].all()) if "verified" in evidence else False
-    checked = "verified with the service's key" if is_verified else "and whose key signed it was not checked"
+    checked = (
+        "It was verified with the service's key" if is_verified else "The key that signed it was not checked"
+    )
     return (
-        f"Of {pluralize(len(removed), 'removed listing')}, {pairs:,} {'has' if pairs == 1 else 'have'} evidence: when the "
-        f"service saw the listing, and when the page of results no longer showed it. The evidence is from a bundle, {checked}."
+        f"{pairs:,} of {pluralize(len(removed), 'removed listing')} {'has' if pairs == 1 else 'have'} evidence: when the "
+        f"service saw the listing, and when the results no longer showed it. {checked}."
     )
 
 
@@ -1098,10 +1106,8 @@ def _unconfirmed(data: ReportData) -> str:
     """How many listings nobody has labelled as the person's or not; empty if there are none."""
     n, labels = len(data["records"]), data.tables["precision"]
     unlabelled = 0 if labels is None else int(labels["unlabelled"].sum())
-    are = "is a match" if unlabelled == 1 else "are matches"
-    return (
-        f"{unlabelled:,} of {pluralize(n, 'listing')} {are} that nobody has confirmed" if unlabelled else ""
-    )
+    are = "is an unconfirmed match" if unlabelled == 1 else "are unconfirmed matches"
+    return f"{unlabelled:,} of {pluralize(n, 'listing')} {are}" if unlabelled else ""
 
 
 def _unknowns(data: ReportData) -> Iterator[str]:
@@ -1113,7 +1119,7 @@ def _unknowns(data: ReportData) -> Iterator[str]:
     yield _UNSEARCHED
     records, missed = data["records"], data.tables["missed"]
     if missed is not None and isinstance(reason := missed["reason"].iloc[-1], str):
-        yield f"How many listings nobody found cannot be estimated: {reason}."
+        yield f"The number of missed listings cannot be estimated: {reason}."
     gone = int((records["status"].astype("str") == UNKNOWN).sum())
     if gone:
         are = "listing is" if gone == 1 else "listings are"

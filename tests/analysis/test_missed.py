@@ -61,7 +61,8 @@ def test_pages_on_other_sites_are_out_of_scope():
     table = missed(records(range(10)), elsewhere)
     assert counts(table) == {"site scans alone": 10}
     assert (
-        table["reason"].iloc[-1] == "site scans alone found listings on these sites: a second way is needed"
+        table["reason"].iloc[-1]
+        == "only site scans found listings on these sites: a second way of finding is needed"
     )
     assert pd.isna(estimate(table)).all()
 
@@ -70,8 +71,16 @@ def test_pages_on_other_sites_are_out_of_scope():
     ("first", "second", "reason"),
     [
         (range(0), range(5), "no listing has an address"),
-        (range(20), range(16, 30), "more than one way found 4 of 30 listings: at least 5 are needed"),
-        (range(20), range(20, 30), "more than one way found 0 of 30 listings: at least 5 are needed"),
+        (
+            range(20),
+            range(16, 30),
+            "only 4 of 30 listings were found in more than one way: at least 5 are needed",
+        ),
+        (
+            range(20),
+            range(20, 30),
+            "only 0 of 30 listings were found in more than one way: at least 5 are needed",
+        ),
     ],
 )
 def test_without_enough_in_common_there_is_a_reason(first, second, reason):
@@ -83,7 +92,7 @@ def test_without_enough_in_common_there_is_a_reason(first, second, reason):
 
 def test_a_third_way_must_share_listings_too():
     table = missed(records(range(20)), links(range(10, 30)), others={"by hand": links(range(40, 45))})
-    assert table["reason"].iloc[-1] == "by hand found none of the listings that another way found"
+    assert table["reason"].iloc[-1] == "by hand shares no listing with any other way"
     assert len(table) == 8
 
 

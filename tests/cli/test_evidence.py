@@ -55,7 +55,10 @@ def typed(shell, line, user_id):
 
 def test_the_manual_leads_to_a_bundle_that_a_stranger_verifies(file_operator, user_id, tmp_path):
     roots, key, export, verify = LINES
-    assert file_operator.here("evidence", "roots").stderr == "No roots: no day with evidence is over.\n"
+    assert (
+        file_operator.here("evidence", "roots").stderr
+        == "No roots yet. A worker signs a day's root after midnight (UTC).\n"
+    )
     assert typed(file_operator, key, user_id).returncode == 0
     run = typed(file_operator, export, user_id)
     assert (run.returncode, run.stdout.count("Root ")) == (0, 2)
@@ -75,7 +78,10 @@ def test_the_manual_leads_to_a_bundle_that_a_stranger_verifies(file_operator, us
     assert run.stderr == ""
     run = stranger.here("evidence", "verify", "bundle.zip")
     assert "signed with the key " in run.stdout
-    assert error_of(run) == "Whose key that is, the bundle cannot say: verify with --key."
+    assert (
+        error_of(run)
+        == "The bundle cannot show whose key that is: get the public key from the operator and verify with --key."
+    )
     verified = json.loads(stranger.here("evidence", "verify", "bundle.zip", "--json").stdout)
     assert [one["kind"] for one in verified["entries"]] == ["before", "after"]
     listed = json.loads(file_operator.here("evidence", "roots", "--json").stdout)

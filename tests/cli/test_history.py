@@ -260,8 +260,8 @@ def test_a_missing_history_is_not_created(tmp_path, words):
 def test_declared_days_come_from_csv_and_json(copy):
     (copy.directory / "days.csv").write_text("site,declared_days\nSlow,45\nQuick,\n")
     run = copy.here("history", "declare", "days.csv", "--source", "a registry")
-    assert run.stdout == "Noted the declared days of 1 site.\n"
-    assert "No removal was requested from: Slow" in run.stderr
+    assert run.stdout == "Recorded the declared days of 1 site.\n"
+    assert "No removal requests seen for: Slow" in run.stderr
     sites = [{"site": "Slow", "declared_days": None}, {"site": "Quick", "declared_days": 3.5}]
     (copy.directory / "days.json").write_text(json.dumps(sites))
     assert copy.here("history", "declare", "days.json").returncode == 0

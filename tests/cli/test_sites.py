@@ -315,7 +315,7 @@ def test_a_changed_layout_is_mended_once_accepted(shell, saved):
     assert "`exposurekit sites mend` proposes new selectors" in check.stderr
     run = shell.here("sites", "mend", "site.yaml", *saved)
     assert run.returncode == 0
-    assert "Nothing is written" in run.stderr
+    assert "Nothing was written" in run.stderr
     assert (shell.directory / "site.yaml").read_text() == MENDED
     assert run.stdout.splitlines()[:2] == ["--- site.yaml (present)", "+++ site.yaml (proposed)"]
     changes = {line for line in run.stdout.splitlines()[2:] if line[0] in "+-"}
@@ -326,7 +326,7 @@ def test_a_changed_layout_is_mended_once_accepted(shell, saved):
     text = MENDED.replace("item: li", "item: .card").replace("name: h2", "name: b")
     assert (shell.directory / "site.yaml").read_text() == text
     again = shell.here("sites", "mend", "site.yaml", *saved)
-    assert again.stdout == "ok: site.yaml: Seekfolk passes both controls; nothing is to be changed.\n"
+    assert again.stdout == "ok: site.yaml: Seekfolk passes both controls; nothing to change.\n"
     assert shell.here("sites", "check", "site.yaml", *saved).stdout == "ok: site.yaml: Seekfolk works.\n"
 
 

@@ -199,7 +199,7 @@ def test_the_steps_of_the_manual_send_an_opt_out(operator, jane, listed):
     assert (done.returncode, done.stdout) == (0, "Opt-outs reported as failed: 1.\n")
     [again] = json.loads(operator.here(*OPT_OUTS.split()[1:], "--json").stdout)
     assert (again["id"], again["failures"], again["values"]) == (number, 1, {"State": "CA"})
-    assert "    But: the site refused it\n" in operator.here(*OPT_OUTS.split()[1:]).stdout
+    assert "    Note: the site refused it\n" in operator.here(*OPT_OUTS.split()[1:]).stdout
 
 
 def test_a_report_is_all_or_nothing(operator, jane, listed):
@@ -215,7 +215,7 @@ def test_a_mailbox_is_needed_where_the_site_sends_mail(operator, listed):
     file.write_text(text + CONFIRMED)
     offered = operator.here(*OPT_OUTS.split()[1:])
     assert offered.returncode == 0
-    assert "1 listings are not in this list yet: name the mailbox with --mail." in offered.stderr
+    assert "1 listing is not in this list yet: name the mailbox with --mail." in offered.stderr
     checked = operator.here("sites", "check", "--offline", str(file))
     assert (checked.returncode, "needs a mailbox" in error_of(checked)) == (1, True)
     unprepared = reported(operator, SENT, listed[0])

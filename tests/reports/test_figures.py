@@ -399,7 +399,7 @@ def test_unobserved_people_and_their_listings_are_not_known(tmp_path):
     [section] = [section for section in report.sections if section.key == "coverage"]
     assert section.title == "What is not known"
     assert f"{words}. The service does not say which sites it searched" in section.text
-    assert section.finding.startswith("3 of 3 listings are matches that nobody has confirmed; ")
+    assert section.finding.startswith("3 of 3 listings are unconfirmed matches; ")
     assert section.text.startswith(
         "A match is the service's judgement until somebody labels it mine or not mine: "
     )
@@ -554,13 +554,13 @@ def test_heading_of_times_names_the_fastest_and_slowest_site(demo):
     [section] = [section for section in report.sections if section.key == "time_to_removal"]
     band = "[\\d.]+\N{EN DASH}[\\d.]+"
     words = rf"By median time to removal, A is fastest \(2 days, {band}\) and B slowest \(9 days, .+\); "
-    assert re.fullmatch(words + r"1 site removed nothing\.", section.finding)
-    assert section.text.startswith("No removal was observed on C, though requests were. ")
+    assert re.fullmatch(words + r"1 site has removed nothing\.", section.finding)
+    assert section.text.startswith("No removals were observed on C, although they were requested. ")
     parts["time_to_removal"] = times.assign(requested=[9, 9, 0])
     unasked = build_report("sites", replace(data, tables={**data.tables, **parts}, run_gap=1))
     [section_unasked] = [one for one in unasked.sections if one.key == "time_to_removal"]
-    assert section_unasked.finding.endswith("; no request was seen yet on 1.")
-    assert section_unasked.text.startswith("No request was seen yet on C: ")
+    assert section_unasked.finding.endswith("; 1 site has had no request yet.")
+    assert section_unasked.text.startswith("No requests have been seen on C yet, ")
     assert section_unasked.table["never"].isna().tolist() == [False, False, True]
     assert "Runs are a day apart" in section.text
     assert "count only up to today" in section.text
@@ -581,7 +581,7 @@ def test_sites_that_take_longer_than_declared_are_named(fleet_data):
     answer = ek.analysis.declared_vs_observed(requests(), declared())
     report = with_tables(fleet_data, ["declared_vs_observed"], declared_vs_observed=answer)
     [section] = report.sections
-    assert section.finding == "1 of 1 site that can be judged takes longer than declared: Near."
+    assert section.finding == "1 of 1 site judged takes longer than declared: Near."
     assert "A site takes longer if more than half of its requests are overdue" in section.text
     assert section.table["site"].tolist() == ["Near", "Other", "Far"]
     page = report.to_html()
@@ -591,8 +591,8 @@ def test_sites_that_take_longer_than_declared_are_named(fleet_data):
 def test_missed_listings_are_estimated_or_the_reason_is_stated(fleet_data, pages):
     """The sandbox's web search leaves out the sites that are scanned, so it cannot tell what the scans overlook."""
     [section] = [section for section in pages["fleet"].sections if section.key == "coverage"]
-    reason = "site scans alone found listings on these sites: a second way is needed"
-    assert f"How many listings nobody found cannot be estimated: {reason}." in section.text
+    reason = "only site scans found listings on these sites: a second way of finding is needed"
+    assert f"The number of missed listings cannot be estimated: {reason}." in section.text
     assert "missed" not in tables(pages["fleet"])
     answer = ek.analysis.missed(*findings())
     report = with_tables(fleet_data, ["missed", "coverage"], missed=answer)
@@ -617,7 +617,7 @@ def test_minutes_spent_and_left_are_stated(fleet_data, pages):
     assert f", {each}." in section.text
     [fact] = [fact for fact in report.facts if fact.name == "to do by hand"]
     assert (
-        "except on 2 sites, where steps are learned from 14 timed ticks; none for steps that only"
+        "except on 2 sites, where minutes per step are learned from 14 timed ticks; steps that only"
         in fact.detail
     )
 

@@ -83,5 +83,5 @@ def test_a_report_names_the_sites_that_removed_nothing(demo):
     [section] = [one for one in ek.report(demo.history).sections if one.key == "time_to_removal"]
     assert never
     assert len(unrequested) > 1
-    begin = f"No removal was observed on {' or '.join(never)}, though requests were. "
-    assert section.text.startswith(f"{begin}No request was seen yet on {', '.join(unrequested[:-1])} or ")
+    begin = f"No removals were observed on {' or '.join(never)}, although they were requested. "
+    assert section.text.startswith(f"{begin}No requests have been seen on {', '.join(unrequested[:-1])} or ")
