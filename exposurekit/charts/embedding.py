@@ -112,12 +112,7 @@ def is_vendored_compatible(installed: str | None = None) -> bool:
 
 def drawing_js() -> str:
     """Return the script that draws a figure in its container, and fits it to the width."""
-    return fitting_js() + _file("drawing.js")
-
-
-def fitting_js() -> str:
-    """Return the function that fits a figure to a width; widgets use it without the drawing."""
-    return _file("fitting.js")
+    return _file("fitting.js") + _file("drawing.js")
 
 
 @cache

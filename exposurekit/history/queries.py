@@ -25,7 +25,7 @@ from exposurekit.frames.arrow import from_arrow
 from exposurekit.history import sql
 from exposurekit.history.annotations import Annotations, PersonalData
 from exposurekit.history.diff import Diff
-from exposurekit.history.reader import MAX_TIME, HistoryReader
+from exposurekit.history.reader import MAX_TIME, AsOf, HistoryReader
 from exposurekit.history.storage.schema import KINDS
 from exposurekit.text.times import DAY, EPOCH, When, is_day, parse_time
 
@@ -169,8 +169,9 @@ class HistoryQueries:
         >>> history.time_to_removal(by=None).columns.tolist()[:2]
         ['n', 'removed']
         """
-        table = analysis.time_to_removal(self.life_table(by, as_of=as_of), by=by, left_censored=left_censored)
         latest = self.reader.latest()
+        life_table = self._life_table(by, as_of, latest)
+        table = analysis.time_to_removal(life_table, by=by, left_censored=left_censored)
         until = self.reader.instant(as_of, latest)
         requested = requests(self.reader.transitions("record", ("site",), "", latest.upto, until=until))
         of_group = requested.sum() if by is None else table[by].map(requested).fillna(0).to_numpy()
@@ -217,10 +218,13 @@ class HistoryQueries:
         >>> sorted(history.life_table().columns)
         ['days', 'flow', 'gap_days', 'left_censored', 'n']
         """
+        return self._life_table(by, as_of, self.reader.latest())
+
+    def _life_table(self, by: str | None, as_of: When, latest: AsOf) -> pd.DataFrame:
+        """The life table of a state of the history."""
         InvalidArgument.check("by", by, (None, "site"))
         if as_of is not None and not is_day(as_of):
             raise InvalidArgument("as_of must be a day, such as 2026-11-13: durations are in days")
-        latest = self.reader.latest()
         until = min(self.reader.instant(as_of, latest), self.reader.instant(None, latest))
         parameters = {"kind": "record", "day": (until - EPOCH) // DAY, "upto": latest.upto}
         rows = from_arrow(self.reader.query(sql.life_table(by), ("cube",), parameters))

@@ -11,7 +11,6 @@ import traitlets
 from ipywidgets import HTML, VBox, Widget, widget_serialization
 
 from exposurekit import charts
-from exposurekit.charts.embedding import fitting_js
 from exposurekit.charts.theme import CLEAR
 from exposurekit.text.sanitize import escaped
 
@@ -69,31 +68,61 @@ function fitted(Plotly, el) {
   const isOff = Math.abs(drawn - width) > 1 || (tall && Math.abs(height - tall) > 1);
   return drawn && width && isOff ? Plotly.Plots.resize(el) : null;
 }
-// Where a chart is narrow it is fitted, as in a report, and whole again where there is room. What was drawn last is not
-// what came from the kernel, so that is remembered; what the kernel has changed meanwhile is new.
-const NARROW_PX = 420, { fit } = fitting(NARROW_PX);
-const isObject = (value) => value !== null && typeof value === "object" && Object.getPrototypeOf(value) === Object.prototype;
-const isSame = (one, other) => JSON.stringify(one) === JSON.stringify(other);
-function restored(current, drawn, whole) {
-  if (isSame(current, drawn)) return whole;
-  if (!isObject(current) || !isObject(drawn) || !isObject(whole)) return current;
-  const names = new Set([...Object.keys(current), ...Object.keys(whole).filter((name) => !(name in drawn))]);
-  const parts = [...names].map((name) => [name, restored(current[name], drawn[name], whole[name])]);
-  return Object.fromEntries(parts.filter(([, value]) => value !== undefined));
+// Where a chart is narrow, long labels of rows and texts behind bars take two lines, so that the plot has half of the width.
+const NARROW_PX = 420, CHARACTER_PX = 6.5, GAP_PX = 14, LABELS = 0.31, TEXTS = 0.14, TICK_PX = 11;
+function twoLines(text, room, isCut = true) {
+  const characters = (line) => line.match(/&[^;\\s]+;|./gu) ?? [];  // an escaped one is one
+  const [first, ...words] = text.trim().split(" ");
+  if (characters(text).length <= room) return text;
+  const lines = [first];
+  for (const word of words) {
+    if (lines.length < 2 && characters(`${lines[0]} ${word}`).length > room) lines.push(word);
+    else lines[lines.length - 1] += ` ${word}`;
+  }
+  const tail = lines.at(-1).match(/ ?\\([^)]*\\)$/)?.[0] ?? "";  // such as (n = 12): it is not cut
+  function cut(line) {
+    const end = line.endsWith(tail) ? tail : "", words = characters(line.slice(0, line.length - end.length));
+    const left = Math.max(room - characters(end).length, 4);
+    return isCut && words.length > left ? `${words.slice(0, left - 1).join("").trimEnd()}…${end}` : line;
+  }
+  return lines.map(cut).join("<br>");
 }
-function narrowed(el, last) {
-  const width = el.clientWidth, isNarrow = width < NARROW_PX;
-  if (!width || !el.layout?.margin || (!isNarrow && !last.drawn)) return null;
-  // Plotly deletes the height of a chart that it resizes.
-  const layout = { ...el.layout, height: el.layout.height ?? last.drawn?.layout.height ?? el._fullLayout.height };
-  const traces = new Map(last.drawn?.data.map((trace, at) => [trace.uid, [trace, last.whole.data[at]]]));
-  const whole = {
-    data: el.data.map((trace) => (traces.has(trace.uid) ? restored(trace, ...traces.get(trace.uid)) : trace)),
-    layout: last.drawn ? restored(layout, last.drawn.layout, last.whole.layout) : layout,
-  };
-  const drawn = isNarrow ? fit(whole, width) : whole;
-  Object.assign(last, { whole, drawn: isNarrow ? drawn : null });
-  return isSame([drawn.data, drawn.layout], [el.data, layout]) ? null : drawn;
+const longest = (texts) => Math.max(0, ...texts.flatMap((text) => String(text).split("<br>")).map((line) => line.length));
+function narrowed(el, originals) {
+  const { yaxis, margin } = el.layout ?? {}, rows = yaxis?.ticktext, width = el.clientWidth, isNarrow = width < NARROW_PX;
+  if (!rows || !margin || !width) return false;
+  let changed = false;
+  // What was set last is not what came from the kernel: that is remembered, and comes back where there is room.
+  function set(holder, name, change) {
+    const states = originals.get(holder) ?? {};
+    originals.set(holder, states);
+    const state = states[name], current = JSON.stringify(holder[name]);
+    const whole = state && state.drawn === current ? state.whole : holder[name];
+    const value = isNarrow ? change(whole) : whole, drawn = JSON.stringify(value);
+    states[name] = { whole, drawn };
+    if (drawn === current) return;
+    if (value === undefined) delete holder[name]; else holder[name] = value;
+    changed = true;
+  }
+  const room = Math.max(Math.floor((LABELS * width - GAP_PX) / CHARACTER_PX), 6);
+  const behind = Math.max(Math.floor(TEXTS * width / CHARACTER_PX), 5);
+  set(yaxis, "ticktext", (whole) => whole.map((text) => twoLines(text, room)));
+  const isLong = longest(originals.get(yaxis).ticktext.whole) > room;
+  const left = Math.ceil(CHARACTER_PX * longest(yaxis.ticktext)) + GAP_PX;
+  set(yaxis, "automargin", (whole) => isLong ? false : whole);
+  set(yaxis, "tickfont", (whole) => isLong ? { ...whole, size: TICK_PX } : whole);
+  set(margin, "l", (whole) => isLong ? Math.min(left, Math.ceil(LABELS * width)) : whole);
+  const texts = (el.data ?? []).filter((trace) => Array.isArray(trace.text) && (trace.mode === "text" || trace.orientation === "h"));
+  const halved = (text) => twoLines(text, Math.max(behind, Math.ceil(text.trim().length / 2)), false);
+  const indented = (text) => text.match(/^ */)[0] + halved(text).trim().replace("<br>", "<br>" + text.match(/^ */)[0]);
+  for (const trace of texts) set(trace, "text", (whole) => whole.map((text) => text && indented(text)));
+  if (texts.length) set(margin, "r", (whole) => Math.min(whole, Math.ceil(CHARACTER_PX * Math.max(...texts.map((trace) => longest(trace.text))))));
+  const { xaxis, xaxis2 } = el.layout;
+  for (const axis of [xaxis, xaxis2].filter((one) => one?.title?.text && one.domain)) {  // of two panels
+    const share = axis.domain[1] - axis.domain[0];
+    set(axis.title, "text", (whole) => twoLines(whole, Math.floor(share * width / 2 / CHARACTER_PX), false));
+  }
+  return changed;
 }
 // Where a chart is narrow, Plotly cuts long labels of bars at their beginning, which tells them apart.
 function shortened(el) {
@@ -135,22 +164,15 @@ export default () => {
         handlers.length = 0;
         const purge = drawing.render({ model: base, el }), mine = handlers.splice(0);
         let isFitting = false;
-        const last = {};
-        const refit = async () => {
+        const originals = new WeakMap();
+        const fit = async () => {
           if (isFitting) return;
           isFitting = true;
-          try {
-            await fitted(Plotly, el);
-            const changed = narrowed(el, last);
-            if (changed) {
-              await Plotly.react(el, changed.data, changed.layout);
-              await fitted(Plotly, el);
-            }
-          } catch { /* hidden meanwhile: fitted when it is visible */ } finally { isFitting = false; }
+          try { await fitted(Plotly, el); if (narrowed(el, originals)) await Plotly.redraw(el); } catch { /* hidden meanwhile: fitted when it is visible */ } finally { isFitting = false; }
           shortened(el);
         };
-        el.on?.("plotly_afterplot", refit);
-        const place = new ResizeObserver(refit);
+        el.on?.("plotly_afterplot", fit);
+        const place = new ResizeObserver(fit);
         place.observe(el);
         end = () => { place.disconnect(); mine.forEach(([name, act]) => base.off(name, act)); purge(); };
       };
@@ -163,9 +185,6 @@ export default () => {
 """
 
 
-_FITTED_SCRIPT = fitting_js() + _SCRIPT
-
-
 class Library(anywidget.AnyWidget):
     """Plotly's widget code, sent once for all charts of a kernel."""
 
@@ -176,7 +195,7 @@ class Library(anywidget.AnyWidget):
 class FigureView(go.FigureWidget):  # type: ignore[misc]  # Plotly has no types
     """A chart as a widget, with the buttons of `charts`."""
 
-    _esm = _FITTED_SCRIPT
+    _esm = _SCRIPT
     _library = traitlets.Instance(Widget).tag(sync=True, **widget_serialization)
     _plotly = traitlets.Unicode(plotly.__version__).tag(sync=True)
     content: Mapping[str, Any] | None = None  # declared here, as Plotly allows no other attributes

@@ -460,33 +460,6 @@ def test_plots_on_a_phone_have_half_of_the_width(desk):
     page.wait_for_function(same, arg=whole, timeout=30_000)
 
 
-# The charts of two panels: where each panel begins and ends, and the height of the chart.
-PANELS = """() => [...document.querySelectorAll('.js-plotly-plot')].filter((one) => one.clientWidth && one._fullLayout?.xaxis2)
-  .map(({ _fullLayout: { xaxis, xaxis2, yaxis, yaxis2, height }, layout }) => ({
-    left: [xaxis._offset, xaxis._offset + xaxis._length], right: [xaxis2._offset, xaxis2._offset + xaxis2._length],
-    isStacked: Boolean(yaxis2) && yaxis2._offset >= yaxis._offset + yaxis._length, height, domain: layout.xaxis.domain }))"""
-
-
-@in_notebook
-def test_two_panels_stand_below_each_other_on_a_phone(desk):
-    """And side by side again where there is room, also after another chart took the place."""
-    setup = "dashboard = ek.widgets.Dashboard(history=history)\ndashboard.ask('time_to_removal')"
-    page = desk.shows(TABLES, setup, "dashboard", height=3_000)
-    page.locator(".js-plotly-plot .scatterlayer").first.wait_for(state="attached")
-    page.wait_for_function(f"() => ({PANELS})().length")
-    [wide] = page.evaluate(PANELS)
-    assert not wide["isStacked"]
-    assert wide["left"][1] < wide["right"][0]
-    page.set_viewport_size({"width": 390, "height": 4_000})
-    stacked = f"() => ({PANELS})().every((one) => one.isStacked && Math.abs(one.left[0] - one.right[0]) < 2)"
-    page.wait_for_function(f"{stacked} && ({PANELS})().length", timeout=30_000)
-    assert page.evaluate(PANELS)[0]["height"] > wide["height"] + 100
-    assert_well_drawn(settled(page, CHARTS), CHARTS)
-    page.set_viewport_size({"width": kit.WIDTH, "height": 3_000})
-    same = f"(wide) => JSON.stringify(({PANELS})()) === JSON.stringify([wide])"
-    page.wait_for_function(same, arg=wide, timeout=30_000)
-
-
 THEME = """(theme) => {
   const paper = getComputedStyle(document.body).getPropertyValue("--jp-layout-color0").trim();
   return document.body.dataset.jpThemeName === theme && /^#1/.test(paper) === theme.endsWith("Dark");

@@ -656,10 +656,10 @@ def test_text_from_outside_runs_nothing(tmp_path):
             html, running, data = page_of(ek.report(history, exposure=exposure, **options))
             assert len(running) == 3
             assert not any("<" in one for one in data)
-            # Numbers alone: the length of a bar.
-            assert all(
-                re.fullmatch(r"--share:\d+%", one) for one in re.findall(r'<[^>]* style="([^"]*)"', html)
-            )
+            # Numbers alone, the length of a bar; and headings as CSS strings, whose characters are escaped.
+            styles = [unescape(one) for one in re.findall(r'<[^>]* style="([^"]*)"', html)]
+            text = r"--h\d+:'(?:[A-Za-z0-9]|\\[0-9a-f]+ )*'"
+            assert all(re.fullmatch(rf"--share:\d+%|{text}(;{text})*|", one) for one in styles)
             read = kit.Read(html[html.index("<body ") :])
             assert {one for one in read.foreign if one not in ALLOWED and not one.startswith("#")} == set()
 

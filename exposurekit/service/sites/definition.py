@@ -269,6 +269,9 @@ class EmailOptOut(_Part):
         return self.answer_within_days or ANSWER_WITHIN_DAYS[self.template]
 
 
+_ASSISTED_ONLY = ("minutes", "one_request_per")
+
+
 class Removal(_Part):
     """How to remove a listing: with a form that the service submits, by email, by a person with its help, or manually.
 
@@ -314,7 +317,7 @@ class Removal(_Part):
                 raise ValueError(
                     "method assisted has no url, page, accepted or refused: a person opens opt_out_url, and reads the answer"
                 )
-        elif self.model_fields_set & {"minutes", "one_request_per"}:
+        elif any(getattr(self, name) != Removal.model_fields[name].default for name in _ASSISTED_ONLY):
             raise ValueError("minutes and one_request_per require method assisted")
         if (self.confirm is not None) != any(f"{{{REQUEST_EMAIL}}}" in one for one in self.fields.values()):
             raise ValueError("confirm and a field {request_email} require each other")
