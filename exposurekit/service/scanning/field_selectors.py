@@ -303,9 +303,6 @@ class FieldSelectors:
         parent = page.parents[at]
         return page.tag(at), "" if parent is None or at == item.element else page.tag(parent)
 
-    def _is_personal(self, selector: str) -> bool:
-        return not self.personal.isdisjoint(words(selector.replace("-", " ").replace(".", " ")))
-
 
 def _is_plausible(key: str, texts: Sequence[str]) -> bool:
     """Return whether texts may be those of a field."""
