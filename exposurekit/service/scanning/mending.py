@@ -10,7 +10,7 @@ from datetime import date
 from typing import Any, Self
 
 from exposurekit.service.scanning import matching, saved_pages
-from exposurekit.service.scanning.field_selectors import Problem
+from exposurekit.service.scanning.field_selectors import Problem, personal_words
 from exposurekit.service.scanning.html_text import text_of
 from exposurekit.service.scanning.listed_person import ListedPerson
 from exposurekit.service.scanning.page_marks import extracted, next_links, next_selector, no_results_mark
@@ -159,14 +159,14 @@ def _changes(
         if key in wrapper.selectors and wrapper.selectors[key] != current[key]
     }
     present = [one for one in site.search.no_results if one != TO_WRITE]
-    mark = no_results_mark(
-        present, pages.listed_texts, pages.absent_texts, pages.absent, people[0].example().name
-    )
+    personal = personal_words(one.example() for one in people)
+    mark = no_results_mark(present, pages.listed_texts, pages.absent_texts, pages.absent, personal)
     if mark is None:
         problems.append(Problem("search.no_results", "cannot be told from the page of an invented person"))
     elif mark not in present:
         changes["search", "no_results"] = mark
-    following = _next_page(site, pages, wrapper.selectors.get("item", ()), is_changed=bool(changes))
+    items = wrapper.selectors.get("item", ())
+    following = _next_page(site, pages, items, personal, is_changed=bool(changes))
     if isinstance(following, Problem):
         problems.append(following)
     elif following is not None:
@@ -175,7 +175,7 @@ def _changes(
 
 
 def _next_page(
-    site: Definition, pages: _Pages, items: Iterable[str], *, is_changed: bool
+    site: Definition, pages: _Pages, items: Iterable[str], personal: frozenset[str], *, is_changed: bool
 ) -> str | Problem | None:
     """Return a new selector of the link to the next page; None if none is needed, or the present one works."""
     items, current = [*items], site.search.next
@@ -186,7 +186,7 @@ def _next_page(
         return None
     if not linking:
         return Problem("search.next", "extracts nothing: save the first page of several, too")
-    return next_selector(links) or Problem("search.next", "has no stable selector")
+    return next_selector(links, personal) or Problem("search.next", "has no stable selector")
 
 
 def _plain(selectors: tuple[str, ...]) -> Any:

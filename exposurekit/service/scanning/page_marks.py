@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from urllib.parse import parse_qsl, urljoin, urlsplit
 
-from exposurekit.service.accounts.subject import Name
+from exposurekit.service.scanning.field_selectors import is_personal
 from exposurekit.service.scanning.page_tree import PageTree
 from exposurekit.service.scanning.selector_candidates import link_candidates
 from exposurekit.service.sites.selectors import selector_parts
@@ -108,7 +108,7 @@ def no_results_mark(
     listed_texts: Sequence[str],
     absent_texts: Sequence[str],
     pages: Sequence[PageTree],
-    name: Name,
+    personal: frozenset[str],
 ) -> str | None:
     """Return the text that says that nobody is listed: the present one if it still does; None if there is none.
 
@@ -117,7 +117,7 @@ def no_results_mark(
         listed_texts: The visible texts of pages with listings.
         absent_texts: Those of pages without one.
         pages: The pages without a listing.
-        name: The listed person's, which no text contains.
+        personal: The words of the listed people's values, which the text does not contain.
     """
     listed, absent = [*map(_squeezed, listed_texts)], [*map(_squeezed, absent_texts)]
 
@@ -127,11 +127,11 @@ def no_results_mark(
 
     if (current := next(filter(is_telling, present), None)) is not None:
         return current
-    query_words = {word for page in pages for word in _query_words(page)} - _COMMON_WORDS - _NEGATIONS
-    personal = query_words.union(words(f"{name.first} {name.last}"))
+    query_words = {word for page in pages for word in _query_words(page)}
+    specific = personal.union(query_words) - _COMMON_WORDS - _NEGATIONS
     page = pages[0]
     texts = dict.fromkeys(text for at in page.short for text in (page.own_text(at), page.short[at]) if text)
-    marks = dict.fromkeys(mark for text in texts for mark in _marks(text, personal) if is_telling(mark))
+    marks = dict.fromkeys(mark for text in texts for mark in _marks(text, specific) if is_telling(mark))
     return min(marks, key=lambda mark: (_RESULT_WORDS.isdisjoint(words(mark)), len(mark)), default=None)
 
 
@@ -150,12 +150,12 @@ def _query_words(page: PageTree) -> Iterator[str]:
             yield from words(page.attributes[at].get("value", ""))
 
 
-def _marks(text: str, personal: set[str]) -> Iterator[str]:
+def _marks(text: str, specific: frozenset[str]) -> Iterator[str]:
     """Yield the parts of a text that say that nobody is listed, without the searched name, numbers and quotations."""
     for sentence in _SENTENCE.findall(text):
         run: list[str] = []
         for at, word in enumerate([*sentence.split(), None]):
-            if word is not None and not _is_specific(word, personal, is_first=at == 0):
+            if word is not None and not _is_specific(word, specific, is_first=at == 0):
                 run.append(word)
                 continue
             mark = " ".join(run).strip(" ,-\u2013\u2014")
@@ -164,12 +164,12 @@ def _marks(text: str, personal: set[str]) -> Iterator[str]:
                 yield mark
 
 
-def _is_specific(word: str, personal: set[str], *, is_first: bool) -> bool:
+def _is_specific(word: str, specific: frozenset[str], *, is_first: bool) -> bool:
     """Return whether a word is of this search alone: of its name, a number, or a name in the middle of a sentence."""
     parts = words(word)
     is_name = word[:1].isupper() and not is_first and not _COMMON_WORDS.union(_NEGATIONS).issuperset(parts)
     is_quoted = bool(re.search('["\u201c\u201d\u00ab\u00bb]', word))
-    return is_name or is_quoted or any(map(str.isdigit, word)) or not personal.isdisjoint(parts)
+    return is_name or is_quoted or any(map(str.isdigit, word)) or not specific.isdisjoint(parts)
 
 
 def _is_mark(text: str) -> bool:
@@ -194,15 +194,16 @@ def next_links(page: PageTree, items: Iterable[str]) -> list[int]:
     ]
 
 
-def next_selector(links: Mapping[PageTree, Sequence[int]]) -> str | None:
-    """Return the selector of exactly these links, by page, perhaps none of a page; None if there is no stable one."""
+def next_selector(links: Mapping[PageTree, Sequence[int]], personal: frozenset[str]) -> str | None:
+    """Return the selector of exactly these links, by page, perhaps none of a page, without personal words; or None."""
     page, at = next((page, numbers[0]) for page, numbers in links.items() if numbers)
     hrefs = {one: {one.attributes[number]["href"] for number in numbers} for one, numbers in links.items()}
     return next(
         (
             selector
             for selector in link_candidates(page, at)
-            if all({*extracted(one, selector)} == wanted for one, wanted in hrefs.items())
+            if not is_personal(selector, personal)
+            and all({*extracted(one, selector)} == wanted for one, wanted in hrefs.items())
         ),
         None,
     )

@@ -173,9 +173,14 @@ def test_what_the_pages_leave_open_is_refused(files, options, problem):
 def test_no_selector_contains_a_personal_value():
     markup = results(card("r1"), OTHER).decode().replace('"years"', '"quillfeather"')
     markup = markup.replace("<p class", "<b>Oakmere</b><p class").replace("<div>", '<div class="larkspur">')
-    proposal = propose(markup.replace("entry", "juniper").encode())
+    following = '<a class="quillfeather" rel="next" href="?page=2">More Quillfeather</a>'
+    markup = markup.replace("</ul>", f"</ul>{following}")
+    absent = page("<p>Nobody matches in oakmere today</p>")
+    proposal = propose(markup.replace("entry", "juniper").encode(), absent=absent)
     assert proposal.problems == ()
     assert listings(proposal).item == ("li[data-reference]",)
+    search = loader.parsed(proposal.text).search
+    assert (search.next, search.no_results) == (('[rel="next"]@href',), ("Nobody matches in",))
     text = repr((listings(proposal).age, listings(proposal).locations)).lower()
     assert not any(value in text for value in ("quillfeather", "oakmere", "larkspur"))
 
