@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from urllib.parse import parse_qsl, urljoin, urlsplit
 
 from exposurekit.service.scanning.field_selectors import is_personal
@@ -142,8 +143,9 @@ def _squeezed(text: str) -> str:
 def _query_words(page: PageTree) -> Iterator[str]:
     """Yield the words of what was searched for: in the page's address and in its search fields."""
     parts = urlsplit(page.url)
-    for _, value in parse_qsl(parts.query, max_num_fields=100):
-        yield from words(value)
+    with suppress(ValueError):  # too many
+        for _, value in parse_qsl(parts.query, max_num_fields=100):
+            yield from words(value)
     yield from words(parts.path)
     for at in page.css("input"):
         if page.attributes[at].get("type", "text").lower() in {"text", "search"}:
@@ -217,7 +219,10 @@ def extracted(page: PageTree, selector: str) -> list[str]:
 
 def _is_next(page: PageTree, at: int) -> bool:
     href = page.attributes[at].get("href", "")
-    target, here = urlsplit(urljoin(page.url, href)), urlsplit(page.url)
+    try:
+        target, here = urlsplit(urljoin(page.url, href)), urlsplit(page.url)
+    except ValueError:
+        return False
     is_beside = target.netloc == here.netloc and target.path.startswith(here.path.rstrip("/"))
     if not href or not is_beside or target.geturl() == here.geturl():
         return False

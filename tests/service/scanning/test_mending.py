@@ -62,6 +62,10 @@ def results(*cards, more=""):
     return page(f'<ul class="hits">{"".join(cards)}</ul>', more)
 
 
+def saved_from(address, content):
+    return content.replace(b"<html>", f"<!-- saved from url=({len(address):04d}){address} --><html>".encode())
+
+
 NOBODY = page("<p>Nobody of that name.</p>")
 
 
@@ -124,9 +128,16 @@ def test_a_new_text_for_nobody_has_no_name():
 
 
 def test_a_link_to_the_next_page_is_extracted():
-    following = '<a class="after" href="?page=2">Next</a>'
+    following = '<a href="http://[">More</a> <a class="after" href="?page=2">Next</a>'
     proposal = propose(results(card("r1"), OTHER, more=following))
     assert loader.parsed(proposal.text).search.next == (".after@href",)
+
+
+def test_an_address_with_hundreds_of_parameters_is_read():
+    address = f"https://seekfolk.example/search?{'&'.join(f'p{number}=1' for number in range(101))}"
+    assert propose(
+        results(card("r1"), OTHER), absent=saved_from(address, page("<h1>We found nobody</h1>"))
+    ).text
 
 
 SECOND = '<div class="premium"><b>Juniper Quillfeather</b> <i>Report</i></div>'
