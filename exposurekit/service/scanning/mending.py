@@ -10,6 +10,7 @@ from datetime import date
 from typing import Any, Self
 
 from exposurekit.service.scanning import matching, saved_pages
+from exposurekit.service.scanning.extraction import PageOutcome
 from exposurekit.service.scanning.field_selectors import Problem, personal_words
 from exposurekit.service.scanning.html_text import text_of
 from exposurekit.service.scanning.listed_person import ListedPerson
@@ -83,14 +84,17 @@ def control_failures(
     site: Definition, files: SavedFiles, people: Sequence[ListedPerson], *, on: date
 ) -> Iterator[str]:
     """Yield what is wrong with the results of a definition: a listed person is missing, or nobody is not nobody."""
-    listed = [_read(site, content) for content in files.listed]
-    yield from (
-        f"page {number} of a listed person {one}"
-        for number, one in enumerate(listed, 1)
-        if isinstance(one, str)
-    )
-    listings = [listing for one in listed if not isinstance(one, str) for listing in one.result.listings]
-    if any(one.result.unreadable for one in listed if not isinstance(one, str)):
+    listed = [_read(site, content, "listings") for content in files.listed]
+    absent = [_read(site, content, "no results") for content in files.absent]
+    for whose, results in (("a listed", listed), ("an invented", absent)):
+        yield from (
+            f"page {number} of {whose} person {one}"
+            for number, one in enumerate(results, 1)
+            if isinstance(one, str)
+        )
+    pages = [one for one in listed if not isinstance(one, str)]
+    listings = [listing for one in pages for listing in one.result.listings]
+    if any(one.result.unreadable for one in pages):
         yield "a listing lacks a name or a reference_id"
     for person in people if listings else ():
         fits = [one for one in listings if person.agrees(one, site)]
@@ -99,19 +103,17 @@ def control_failures(
             yield "no listing has the values of the listed person"
         elif verdicts <= {"other"}:
             yield "the listed person's own listing does not match them"
-    for number, content in enumerate(files.absent, 1):
-        one = _read(site, content)
-        if isinstance(one, str):
-            yield f"page {number} of an invented person {one}"
-        elif one.result.outcome != "no results":
-            yield f"page {number} of an invented person has listings"
 
 
-def _read(site: Definition, content: bytes) -> SavedPage | str:
+def _read(site: Definition, content: bytes, expected: PageOutcome) -> SavedPage | str:
+    """Return a page with the expected outcome, or what it has instead."""
     try:
-        return saved_pages.read(site, content)
+        page = saved_pages.read(site, content)
     except UnusablePage as error:
         return str(error).removeprefix("the page ").partition(". ")[0]
+    if page.result.outcome != expected:
+        return "has no listing" if expected == "listings" else "has listings"
+    return page
 
 
 @dataclass(frozen=True, slots=True)

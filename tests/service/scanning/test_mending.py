@@ -96,6 +96,18 @@ def test_a_definition_that_works_stays_as_it_is():
     assert (proposal.text, proposal.changed, proposal.failures, proposal.problems) == (text, (), (), ())
 
 
+@pytest.mark.parametrize(
+    ("listed", "failure"),
+    [
+        (results(card("r1"), OTHER, more="<p>Nobody of that name in other states</p>"), "has no listing"),
+        (results(OTHER.replace("entry", "person")), "no listing has the values"),
+    ],
+)
+def test_a_listed_person_who_is_not_extracted_is_a_failure(listed, failure):
+    """Also where the page says that nobody is listed elsewhere: the definition would verify false removals."""
+    assert any(failure in one for one in propose(listed).failures)
+
+
 @pytest.mark.parametrize("title", ["h3", "b"])
 def test_people_in_another_block_are_no_listings(title):
     """Also where the present selectors find the listed person: the others would be listings, too."""
