@@ -273,7 +273,9 @@ class FieldSelectors:
             return True
         if key in _LINKS:
             page = self.pages[item.page]
-            urls = [absolute(page, text) for text in texts[:1]] == [absolute(page, one) for one in values]
+            urls = [absolute(page.url, text) for text in texts[:1]] == [
+                absolute(page.url, one) for one in values
+            ]
             return urls if key == "href" else texts[:1] == [*values]
         is_whole = all(any(example.is_value(key, value, text) for text in texts) for value in values)
         is_more = key not in example.partial and not all(
@@ -352,5 +354,5 @@ def holders(page: PageTree, example: Example, key: str, value: str) -> Iterator[
 
 def _same(page: PageTree, key: str, name: str, text: str, value: str) -> bool:
     if key == "href":
-        return name == "href" and absolute(page, text) == absolute(page, value)
+        return name == "href" and absolute(page.url, text) == absolute(page.url, value)
     return text.strip() == value

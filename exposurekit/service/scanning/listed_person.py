@@ -2,7 +2,6 @@
 
 from datetime import date, timedelta
 from typing import Annotated
-from urllib.parse import urljoin
 
 from pydantic import Field, TypeAdapter, ValidationError
 
@@ -11,6 +10,7 @@ from exposurekit.service.accounts.subject import Name, Place, Subject
 from exposurekit.service.models import Listing
 from exposurekit.service.scanning.extraction import AGE_MAX, LISTS
 from exposurekit.service.scanning.field_selectors import Example
+from exposurekit.service.scanning.selector_candidates import absolute
 from exposurekit.service.sites import loader
 from exposurekit.service.sites.definition import Control, Definition, Line, Texts
 from exposurekit.text import plain_yaml
@@ -66,15 +66,16 @@ class ListedPerson(Control):
             places=(Place(city=self.city, state=self.state),) if self.city or self.state else (),
         )
 
-    def agrees(self, listing: Listing, site: Definition) -> bool:
-        """Return whether a listing has the known values in the fields that the site's definition extracts."""
+    def agrees(self, listing: Listing, site: Definition, page_url: str | None) -> bool:
+        """Return whether a page's listing has the known values in the fields that the site's definition extracts."""
         if not self.example().is_name(listing.name):
             return False
         fields = {key: getattr(listing, key) for key in ("age", "reference_id", "href", *LISTS)}
         extracted = ListedPerson.model_construct(**fields).values()  # texts of a page, perhaps unusual ones
+        page_url = page_url or site.search.base
         for key, values in self.values().items():
             values_listed = extracted.get(key, ())
-            expected = tuple(urljoin(site.search.url, one) for one in values) if key == "href" else values
+            expected = values if key != "href" else tuple(absolute(page_url, one) for one in values)
             if getattr(site.listings, key) and sorted(map(words, values_listed)) != sorted(
                 map(words, expected)
             ):

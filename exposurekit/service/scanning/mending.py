@@ -93,11 +93,11 @@ def control_failures(
             if isinstance(one, str)
         )
     pages = [one for one in listed if not isinstance(one, str)]
-    listings = [listing for one in pages for listing in one.result.listings]
+    listings = [(listing, one.address) for one in pages for listing in one.result.listings]
     if any(one.result.unreadable for one in pages):
         yield "a listing lacks a name or a reference_id"
     for person in people if listings else ():
-        fits = [one for one in listings if person.agrees(one, site)]
+        fits = [one for one, address in listings if person.agrees(one, site, address)]
         verdicts = {matching.match(person.subject_on(on), one, on).verdict for one in fits}
         if not fits:
             yield "no listing has the values of the listed person"
@@ -130,7 +130,7 @@ class _Pages:
         trees, texts = [], []
         for content in (*files.listed, *files.absent):
             page = saved_pages.document(content)
-            tree = PageTree.parsed(page.text, page.url or site.search.url)
+            tree = PageTree.parsed(page.text, page.url or site.search.base)
             if tree is None:
                 raise UnusablePage("a page is too large to be read. Save it as HTML only")
             trees.append(tree)

@@ -107,7 +107,7 @@ def read(site: Definition, content: bytes) -> SavedPage:
         raise UnusablePage(f"the page is of another site than {site.name}. {_OPEN_AGAIN}")
     if site.search.answer == "json":
         raise UnusablePage("the site's search answers JSON, which no browser saves as a page")
-    result = extraction.read(site, status=200, url=address or site.search.url, text=page.text)
+    result = extraction.read(site, status=200, url=address or site.search.base, text=page.text)
     if result.outcome == "inconclusive":
         raise UnusablePage(f"the page {_REFUSALS[result.reason or 'changed layout']}")
     return SavedPage(address, _words(page.text), _with_address(result, address))

@@ -241,14 +241,14 @@ def _reference_cost(page: PageTree, item: int, name: str, value: str) -> float |
 
 def href_candidates(page: PageTree, item: int, values: Sequence[str]) -> Candidates:
     """Yield selectors of the link to a listing; without a value, of the only one that may be it."""
-    wanted = {absolute(page, value) for value in values}
+    wanted = {absolute(page.url, value) for value in values}
     links = [
         at
         for at in range(item, page.ends[item])
         if (url := page.attributes[at].get("href"))
-        and (absolute(page, url) in wanted if wanted else _is_listing_url(page, url))
+        and (absolute(page.url, url) in wanted if wanted else _is_listing_url(page, url))
     ]
-    if not wanted and len({absolute(page, page.attributes[at]["href"]) for at in links}) > 1:
+    if not wanted and len({absolute(page.url, page.attributes[at]["href"]) for at in links}) > 1:
         return
     for at in links:
         if at == item:
@@ -260,7 +260,7 @@ def href_candidates(page: PageTree, item: int, values: Sequence[str]) -> Candida
 def _is_listing_url(page: PageTree, url: str) -> bool:
     """Return whether a link may lead to a listing: on the same host, and not to the page itself or the home page."""
     try:
-        parts, here = urlsplit(absolute(page, url)), urlsplit(page.url)
+        parts, here = urlsplit(absolute(page.url, url)), urlsplit(page.url)
     except ValueError:
         return False
     same_host = (parts.hostname or "").removeprefix("www.") == (here.hostname or "").removeprefix("www.")
@@ -275,10 +275,10 @@ def link_candidates(page: PageTree, at: int) -> Iterator[str]:
     yield from (f"{css}@href" for _, css in sorted(candidates))
 
 
-def absolute(page: PageTree, url: str) -> str:
+def absolute(page_url: str, url: str) -> str:
     """Return the absolute address of a link; blank if it has none."""
     try:
-        return urldefrag(urljoin(page.url, url.strip())).url
+        return urldefrag(urljoin(page_url, url.strip())).url
     except ValueError:
         return ""
 

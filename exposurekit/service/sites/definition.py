@@ -8,7 +8,7 @@ import re
 import string
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, urljoin, urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
@@ -154,6 +154,11 @@ class Search(_Part):
     def path_fields(self) -> tuple[str, ...]:
         """The fields in the path of ``url``."""
         return _template_fields(self.url)
+
+    @property
+    def base(self) -> str:
+        """The address to which links are relative on a page whose own is unknown: never one with a field."""
+        return urljoin(self.url, "/") if self.path_fields else self.url
 
     @property
     def query_keys(self) -> frozenset[str]:

@@ -145,6 +145,28 @@ def test_a_link_to_the_next_page_is_extracted():
     assert loader.parsed(proposal.text).search.next == (".after@href",)
 
 
+ADDRESS = "https://seekfolk.example/people/juniper-quillfeather/"
+
+
+@pytest.mark.parametrize(
+    ("address", "following"), [(ADDRESS, "?page=2"), (ADDRESS, "2"), ("", "/people/juniper-quillfeather/2")]
+)
+def test_links_are_relative_to_the_page(address, following):
+    """A search with names in its path has no address of its own."""
+    search = "https://seekfolk.example/people/{first_name}-{last_name}/"
+    listed = results(card("r1"), OTHER, more=f'<a class="after" href="{following}">Next</a>').replace(
+        b'"/p/', b'"p/'
+    )
+    if address:
+        listed = saved_from(address, listed)
+    person = PERSON + "href: p/r1"
+    proposal = propose(
+        listed, person=person, text=DEFINITION.replace("https://seekfolk.example/search", search)
+    )
+    assert proposal.problems == ()
+    assert loader.parsed(proposal.text).search.next == (".after@href",)
+
+
 def test_an_address_with_hundreds_of_parameters_is_read():
     address = f"https://seekfolk.example/search?{'&'.join(f'p{number}=1' for number in range(101))}"
     assert propose(

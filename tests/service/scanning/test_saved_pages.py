@@ -151,7 +151,7 @@ def test_a_listing_counts_as_absent_from_its_own_search_only(house, juniper):
 
 def test_pages_of_searches_with_names_in_the_path_are_recognized(house, juniper):
     url = "http://seekfolk.example/people/{first_name}-{last_name}/{state}/{city}"
-    site = definition(search={"method": "person", "url": url, "fields": {}})
+    site = definition(search={"method": "person", "url": url, "fields": {}}, listings={"href": "a@href"})
     address = "http://seekfolk.example/people/juniper-quillfeather/ca/oakmere"
     assert scan(house, juniper, mhtml(results_page(HERS), address), site=site).discovered == 1
     assert scan(house, juniper, mhtml(nobody(), address), site=site).absences == 1
@@ -159,6 +159,9 @@ def test_pages_of_searches_with_names_in_the_path_are_recognized(house, juniper)
         scan(house, juniper, mhtml(nobody(), address.replace("oakmere", "fogmantle")), site=site)
     [entry] = house.work(lambda work: saved_pages.queue(work, [site], limit=5))
     assert entry.address == "http://seekfolk.example/people/Juniper-Quillfeather/CA/Oakmere"
+    listed = html(results_page(HERS).body.replace(b"<b>", b"<a href=p/1></a><b>"))
+    [listing] = saved_pages.read(site, listed).result.listings
+    assert listing.href == "http://seekfolk.example/p/1"
 
 
 OTHERS = "http://seekfolk.example/search?first=Somebody&last=Otherwick"
