@@ -11,9 +11,9 @@ _CODAS = "l n r s t m rd ck nd ss x lt".split()  # noqa: SIM905
 _SYLLABLES = (3, 4)
 
 
-def decoy_subject(place: Place) -> Subject:
-    """Invent a person at a place."""
-    return Subject(names=(Name(_word(), _word()),), places=(place,))
+def decoy_subject(*places: Place) -> Subject:
+    """Invent a person at places."""
+    return Subject(names=(Name(_word(), _word()),), places=places)
 
 
 def _word() -> str:

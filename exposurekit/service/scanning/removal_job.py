@@ -24,7 +24,7 @@ from exposurekit.service.scanning.persist import known_listings, match_listings,
 from exposurekit.service.scanning.scan import ScanContext, lease_check
 from exposurekit.service.scanning.site_scan import scan_site
 from exposurekit.service.sites.definition import Definition, EmailOptOut
-from exposurekit.service.sites.statistics import WAITS_FOR_PERSON
+from exposurekit.service.sites.statistics import VALUE_MISSING, WAITS_FOR_PERSON
 from exposurekit.service.storage import leases
 from exposurekit.service.storage.database import Session
 from exposurekit.service.storage.leases import Lease, LeaseLost
@@ -129,7 +129,7 @@ async def _verify(context: ScanContext, job: _Job) -> None:
         due_at = None if waits else schedule.next_verification_at(now, job.site)
         await leases.complete(session, records, job.lease, due_at=due_at)
         expired = row.changed_at + timedelta(days=job.site.removal.give_up_days) <= now
-        if expired and row.status == PENDING_REMOVAL:
+        if expired and row.status == PENDING_REMOVAL and result.inconclusive != VALUE_MISSING:
             description = job.site.site(job.subject)
             await removals.refuse_removal(session, record_id, description, event=Event.OPT_OUT_IGNORED)
 

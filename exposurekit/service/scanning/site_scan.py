@@ -22,7 +22,7 @@ from exposurekit.service.scanning.politeness import (
     failure_reason,
 )
 from exposurekit.service.sites.definition import Definition
-from exposurekit.service.sites.statistics import WAITS_FOR_PERSON
+from exposurekit.service.sites.statistics import VALUE_MISSING, WAITS_FOR_PERSON
 
 QUERIES_MAX = 6  # for the names and places of a person; as many again for their previous listings
 PAIRS_MAX = 200  # pairs of a name and a place tried for different queries
@@ -30,7 +30,6 @@ LISTINGS_MAX = 200  # of one scan; more show that the query is too broad
 PAGE_BYTES_MAX = 2_000_000
 CONTROL_LISTINGS = 20  # checked for the invented person
 CONTROL_MISSING = "the control person is not listed"
-VALUE_MISSING = "the person lacks a value that the address of the search contains"
 Query = Mapping[str, str]
 
 
@@ -76,15 +75,21 @@ async def scan_site(
     """
     if site.search.method == "person":
         return SiteResult(inconclusive=WAITS_FOR_PERSON)
+    queries = search_queries(site, subject, previous)
+    if not queries:
+        return SiteResult(inconclusive=VALUE_MISSING)
+    # Where the person has no place that the address of the search needs, the control person's serves.
+    listed = site.controls.listed
+    places = *(subject.places or (Place(),)), *(listed.subject().places if listed else ())
+    decoy = decoy_subject(*places)
     async with fetcher.session(site.name, site.politeness, cancel_check=cancel_check) as session:
-        decoy = decoy_subject(subject.places[0] if subject.places else Place())
-        control = await _search(site, _queries(site, decoy), session)
+        control = await _search(site, _queries(site, decoy)[:1], session)
         if any(matching.name_fits(decoy, listing) for listing in control.listings[:CONTROL_LISTINGS]):
             result = await _search(site, _queries(site, subject), session)
             return SiteResult(result.listings, result.inconclusive, trusted=False)
         if control.inconclusive is not None:
             return SiteResult(inconclusive=control.inconclusive)
-        result = await _search(site, search_queries(site, subject, previous), session)
+        result = await _search(site, queries, session)
         reference_ids = {listing.reference_id for listing in result.listings}
         missing = any(listing.reference_id not in reference_ids for listing in previous)
         if missing and result.inconclusive is None and not await _lists_control(site, session):

@@ -11,6 +11,7 @@ from exposurekit.service.storage.tables import sites
 
 REASON_MAX = 80
 WAITS_FOR_PERSON = "waits for a person"  # who saves the page of results: not a scan
+VALUE_MISSING = "the person lacks a value that the address of the search contains"  # not a scan
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,10 @@ async def record_scan(session: Session, site: str, *, reason: str | None, truste
     """Count a scan; ``reason`` says why it was inconclusive, None that it was conclusive.
 
     A site that waits for a person was not scanned: that is recorded as the reason, and counted as no scan.
+    What a person lacks says nothing about the site, and changes nothing.
     """
+    if reason == VALUE_MISSING and trusted:
+        return
     row = await _lock_site(session, site)
     if reason == WAITS_FOR_PERSON:
         await session.run(_CHANGE, {"last_reason": reason, "site": site})

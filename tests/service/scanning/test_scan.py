@@ -193,6 +193,20 @@ def test_an_opt_out_without_a_verified_removal_is_given_up(house, town, search):
     assert (len(sent(town)), len(house.alerts(juniper))) == (1, 3)
 
 
+def test_a_missing_value_is_no_reason_to_give_up(house, town):
+    """The site was never asked, so that it ignored nothing."""
+    site = town.opens("Seekfolk", Folk([HERS]))
+    site.others["/Oakmere/search"] = site.matching_cards
+    search = {"url": "http://seekfolk.example/{city}/search"}
+    house.has(definition(search=search, removal=by_form(give_up_days=10)))
+    juniper = house.scanned_juniper()
+    [address] = house.get(juniper)["user"]["addresses"]
+    house.update(juniper, addresses=[{"id": address["id"], "city": ""}])
+    house.advance(days=12)
+    assert house.statuses(juniper) == {"r1": "pending removal"}
+    assert house.health()["Seekfolk"].inconclusive_scans == 0
+
+
 def test_an_unclear_response_is_retried_and_becomes_manual(house, town, seekfolk):
     """After 1 h, 6 h, 1 d and 3 d; the site may have accepted, so this is no refusal."""
     seekfolk.opt_out = lambda _: html("<p>Thank you.</p>")

@@ -26,10 +26,10 @@ from exposurekit.service.models import Listing
 from exposurekit.service.scanning.politeness import PoliteFetcher
 from exposurekit.service.scanning.site_scan import (
     CONTROL_MISSING,
-    VALUE_MISSING,
     scan_control,
     scan_site,
 )
+from exposurekit.service.sites.statistics import VALUE_MISSING
 from exposurekit.service.storage import tables
 
 SUBJECT = Subject(
@@ -233,7 +233,7 @@ def test_only_sites_that_require_a_town_are_queried_for_each(town, scan):
 
 
 def test_names_in_the_path_are_searched_and_repeated(town, scan):
-    """A person without a value for the path is not searched for, which proves no absence."""
+    """A person without a value for the path is not searched for, which proves no absence; earlier queries are sent."""
     url = "http://seekfolk.example/people/{first_name}-{last_name}/{state_name}/{city}"
     site = definition(search={"url": url, "fields": {"all": "yes"}})
     paths = []
@@ -254,6 +254,12 @@ def test_names_in_the_path_are_searched_and_repeated(town, scan):
     for lacking in ((), (Place(city=" .. ", state="NC"),)):
         nowhere = scan(site, Subject(names=(name,), places=lacking))
         assert (nowhere.inconclusive, confirms_absence(nowhere), paths) == (VALUE_MISSING, False, [])
+    lacks_one = Subject(names=(name,), places=(Place(state="NC"), *places))
+    assert references(scan(site, lacks_one)) == ["r1"]
+    control = {"listed": {"first_name": "Jon", "last_name": "Doe", "city": "Fogmantle", "state": "NV"}}
+    with_control = definition(search={"url": url, "fields": {"all": "yes"}}, controls=control)
+    earlier = scan(with_control, Subject(names=(name,)), before=result.listings)
+    assert (references(earlier), earlier.inconclusive) == (["r1"], None)
 
 
 def test_every_distinct_query_is_sent_once(town, scan):

@@ -8,7 +8,7 @@ from support.services import START, a_database
 
 from exposurekit.service.clock import FrozenClock
 from exposurekit.service.sites import statistics
-from exposurekit.service.sites.statistics import REASON_MAX, Health
+from exposurekit.service.sites.statistics import REASON_MAX, VALUE_MISSING, Health
 from exposurekit.service.storage.database import Database
 
 DELAY = timedelta(seconds=2)
@@ -83,6 +83,15 @@ def test_an_untrusted_scan_is_no_good_scan(two):
     assert (untrusted.last_scan_at, untrusted.last_good_scan_at) == (START, None)
     assert (unscanned.last_scan_at, unscanned.scans) == (None, 0)
     assert (untrusted.inconclusive_rate, unscanned.inconclusive_rate) == (0.0, None)
+
+
+def test_what_a_person_lacks_is_no_fault_of_a_site(two):
+    two.record(reason="blocked")
+    before = two.all()
+    two.record(reason=VALUE_MISSING)
+    assert two.all() == before
+    two.record(reason=VALUE_MISSING, trusted=False)
+    assert two.all()["Seekfolk"].untrusted_scans == 1
 
 
 def test_sites_are_separate_and_sorted_by_name(two):
