@@ -14,7 +14,7 @@ States of an opt-out by email::
     and from each of the first three: ended
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -71,15 +71,14 @@ async def issue(
 ) -> MailRequest:
     """Return the waiting request of a record, or create one. The caller has locked the user.
 
-    `within` is how long it waits; None: without a limit, until a person has sent the form.
+    `within` is how long it waits from now; None: without a limit, until a person has sent the form.
     """
     request = await open_request(session, record_id)
     answer_by = None if within is None else session.clock.now() + within
     if request is None or request.state != WAITING:
         return await _add(session, user_id, record_id, site, answer_by=answer_by)
-    if answer_by is not None:
-        await extend(session, request.id, answer_by)
-    return request
+    await extend(session, request.id, answer_by)
+    return replace(request, answer_by=answer_by)
 
 
 async def issue_email(
@@ -200,8 +199,8 @@ async def owner_of_token(session: Session, token: str) -> tuple[int, int] | None
     return None if row is None else (row.id, row.user_id)
 
 
-async def extend(session: Session, request_id: int, answer_by: datetime) -> None:
-    """Set until when a request waits."""
+async def extend(session: Session, request_id: int, answer_by: datetime | None) -> None:
+    """Set until when a request waits; None: without a limit."""
     await session.run(update(mail_requests).filter_by(id=request_id).values(answer_by=answer_by))
 
 

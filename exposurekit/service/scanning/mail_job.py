@@ -308,9 +308,9 @@ async def _change_record(
         return
     if record.status == PENDING_REMOVAL:
         await removals.schedule_verification(session, request.record_id, description, next_scan_at=scan_at)
-    elif (
-        answer == "accepted"
-    ):  # the form's answer was unclear or is not saved yet, or nobody has reported the form
+    elif answer == "accepted" or site.removal.method == "assisted":
+        # The form's answer was unclear or is not saved yet, or nobody has reported the form: the message shows that it
+        # was sent.
         await removals.submit_removal(session, request.record_id, description, next_scan_at=scan_at)
     if answer == "accepted":
         await submit_sisters(session, context.definitions, site, request.user_id, subject)

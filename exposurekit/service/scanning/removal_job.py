@@ -38,7 +38,7 @@ _log = logging.getLogger("exposurekit.service")
 
 _RECORD = select(records).where(records.c.id == bindparam("record_id"))
 _STILL_DUE = _RECORD.where(records.c.due_at <= bindparam("now")).with_only_columns(
-    records.c.status, records.c.changed_at
+    records.c.status, records.c.changed_at, records.c.absences
 )
 _STILL_DISCOVERED = _RECORD.where(records.c.status == DISCOVERED).with_only_columns(records.c.id)
 
@@ -121,7 +121,8 @@ async def _verify(context: ScanContext, job: _Job) -> None:
         )
         now, record_id = session.clock.now(), job.lease.row_id
         row = await session.first(_STILL_DUE, {"record_id": record_id, "now": now})
-        if row is None:
+        if row is None or (row.status == DISCOVERED and not row.absences):
+            # The scan counted: another one is due later, or the next opt-out is due now.
             await leases.clear(session, records, records.c.id == record_id)
             return
         # The scan was inconclusive for this record: try again, but not for ever. A saved page counts whenever it comes.

@@ -1,12 +1,14 @@
 """Assisted opt-outs: what a person is told to send, in which order, and what follows their report."""
 
+from datetime import timedelta
+
 import pytest
 from support.mail import Drop, Zone, signed, unsigned
-from support.small_web import Card, Folk, a_house, by_form, definition
+from support.small_web import Card, Folk, a_house, by_form, definition, results_page
 
 from exposurekit.sandbox.world.asgi import html
 from exposurekit.service.accounts import consent
-from exposurekit.service.scanning import assisted
+from exposurekit.service.scanning import assisted, saved_pages
 from exposurekit.service.scanning.assisted import NotAssisted
 from exposurekit.service.storage import tables
 
@@ -132,6 +134,51 @@ def test_the_message_counts_without_a_report(house, town, open_sites, drop):
     house.advance(days=1.1)
     assert house.statuses(juniper) == {"Seekfolk-1": "pending removal"}
     assert sent(house, one.id) == 0
+
+
+def test_a_message_with_an_unclear_answer_counts_without_a_report(house, open_sites, drop):
+    """It shows that the form was sent; the scans find out what came of it."""
+    folks = open_sites(Seekfolk=by_person(confirmed=True))
+    folks["Seekfolk"].others["/confirm"] = lambda _: html("Hm.")
+    juniper = house.scanned_juniper()
+    [one] = queued(house).opt_outs
+    drop.deliver(signed(unsigned(one.values["Email"], LINK)))
+    house.advance(days=1.1)
+    assert [row.state for row in house.rows(tables.mail_requests)] == ["unclear"]
+    assert house.statuses(juniper) == {"Seekfolk-1": "pending removal"}
+    assert sent(house, one.id) == 0
+
+
+def test_an_opt_out_offered_again_waits_without_a_limit(house, open_sites, drop):
+    """The site's time for its message begins when the form is sent again."""
+    removal = by_person(confirmed=True, give_up_days=10)
+    removal["confirm"] = CONFIRM | {"within_days": 14}
+    folks = open_sites(Seekfolk=removal)
+    folks["Seekfolk"].others["/confirm"] = lambda _: html("Your removal is confirmed")
+    juniper = house.scanned_juniper()
+    sent(house, queued(house).opt_outs[0].id)
+    house.clock.advance(timedelta(days=14, hours=1))  # no worker runs, and the page of results is saved
+    site, page = house.definitions["Seekfolk"], results_page(Card("Seekfolk-1")).body
+    page = saved_pages.read(site, b"<!DOCTYPE html><html><body>" + page + b"</body></html>")
+    house.work(lambda work: saved_pages.scan_saved(work, juniper["id"], site, [page]))
+    house.idle()
+    assert house.alert_titles(juniper)[-1] == "Opt-out ignored"
+    drop.deliver(signed(unsigned(queued(house).opt_outs[0].values["Email"], LINK)))
+    house.advance(days=1.1)
+    assert house.statuses(juniper) == {"Seekfolk-1": "pending removal"}
+
+
+def test_an_opt_out_given_up_is_prepared_at_once(house, town, drop):
+    """Not when the next scan would have been."""
+    folk = town.opens("Seekfolk", Folk([Card("r1")]))
+    folk.others["/confirm"] = lambda _: html("Your removal is confirmed")
+    removal = by_person(confirmed=True, give_up_days=10)
+    house.has(definition(removal=removal, verification={"every_days": 9}))
+    juniper = house.scanned_juniper()
+    drop.deliver(signed(unsigned(queued(house).opt_outs[0].values["Email"], LINK)))
+    house.advance(days=12.5)
+    assert house.alert_titles(juniper)[-1] == "Opt-out ignored"
+    assert (offered(house), queued(house).unprepared) == ([("Seekfolk", 1)], 0)
 
 
 def test_an_opt_out_whose_address_is_damaged_is_left_out(house, open_sites):
