@@ -218,7 +218,7 @@ class _History:
 
     failures: Mapping[int, Sequence[str]]  # the reasons of those in vain, by record
     ignored: Mapping[str, int]  # listings that were not removed in time, by site
-    removing: frozenset[str]  # sites that removed a listing
+    removing: frozenset[str]  # sites that removed a listing, even if it is listed again
 
     def is_unresponsive(self, site: Definition) -> bool:
         """Return whether a site, and those that the same opt-out removes from, have removed nothing so far."""
@@ -230,7 +230,7 @@ class _History:
 async def _history(session: Session) -> _History:
     n = func.count(records.c.id.distinct()).label("n")
     ignored = select(records.c.site, n).join(alerts).where(alerts.c.kind == Event.OPT_OUT_IGNORED)
-    removing = select(records.c.site).where(records.c.status == REMOVED).distinct()
+    removing = select(records.c.site).join(alerts).where(alerts.c.kind == Event.REMOVAL_VERIFIED).distinct()
     return _History(
         await _failures(session),
         {row.site: row.n for row in await session.all(ignored.group_by(records.c.site))},
@@ -278,7 +278,7 @@ def _plan(
         )
 
     requests: list[_Request] = []
-    while possible := [one for one in map(request, leads) if one.removes]:
+    while possible := [request(lead) for lead in leads if lead.id in left]:
         best = min(possible, key=lambda one: one.order)
         requests.append(best)
         for row in best.removes:

@@ -231,13 +231,13 @@ def test_a_site_that_removes_nothing_comes_last(house, open_sites):
     """The listings on its sister sites count, too."""
     cards = {"Seekfolk": [Card("s1"), Card("s2"), Card("s3")], "Nosyfolk": [Card("n1"), Card("n2")]}
     ignoring = {"give_up_days": 10, "minutes": 1}
-    open_sites(
+    folks = open_sites(
         cards,
         Seekfolk=by_person("Peepfolk", **ignoring),
         Peepfolk=by_person(**ignoring),
         Nosyfolk=by_person(),
     )
-    house.scanned_juniper()
+    juniper = house.scanned_juniper()
     first, second, _ = [one.id for one in queued(house).opt_outs if one.site == "Seekfolk"]
     assert (sent(house, first), sent(house, second)) == (2, 1)
     assert [one.unresponsive for one in queued(house).opt_outs] == [False] * 3
@@ -245,6 +245,13 @@ def test_a_site_that_removes_nothing_comes_last(house, open_sites):
     entries = [(one.site, one.unresponsive, one.failures) for one in queued(house).opt_outs]
     assert entries[:2] == [("Nosyfolk", False, 0)] * 2
     assert {one for one in entries if one[0] == "Seekfolk"} == {("Seekfolk", True, 0), ("Seekfolk", True, 1)}
+    removed = folks["Seekfolk"].cards.pop()
+    house.advance(days=9)
+    assert house.statuses(juniper)["s3"] == "removed"
+    folks["Seekfolk"].cards.append(removed)
+    house.advance(days=7)
+    assert house.alert_titles(juniper)[-1] == "Listed again"
+    assert {one.unresponsive for one in queued(house).opt_outs} == {False}
 
 
 def test_most_listings_per_minute_come_first(house, open_sites):
@@ -262,6 +269,16 @@ def test_most_listings_per_minute_come_first(house, open_sites):
     assert queued(house, user_id=juniper["id"] + 1).opt_outs == ()
     assert sent(house, queued(house).opt_outs[0].id) == 4
     assert offered(house) == [("Nosyfolk", 1)]
+
+
+def test_a_listing_that_another_request_removes_leads_none(house, open_sites):
+    cards = {"Seekfolk": [Card("a1"), Card("a2")], "Peepfolk": [Card("b1")]}
+    open_sites(cards, Seekfolk=by_person("Peepfolk"), Peepfolk=by_person("Seekfolk", minutes=1))
+    juniper = house.scanned_juniper()
+    assert offered(house) == [("Peepfolk", 3)]
+    [failing] = [one["id"] for one in house.records(juniper) if one["reference_id"] == "a2"]
+    failed(house, failing)
+    assert offered(house) == [("Seekfolk", 2), ("Seekfolk", 1)]
 
 
 def test_a_form_of_the_service_comes_before_a_person(house, open_sites):
