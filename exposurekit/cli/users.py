@@ -315,6 +315,7 @@ def users_sent(
 
     async def report(db: Any) -> tuple[int, Action]:
         ids = [*dict.fromkeys(record_ids)]
+        await assisted.lock_people(db, ids)
         pending = sum([await assisted.report_sent(db, one, definitions) for one in ids])
         return pending, Action("users sent", details={"record_ids": ids})
 
@@ -342,6 +343,7 @@ def users_failed(
 
     async def report(db: Any) -> tuple[int, Action]:
         ids = [*dict.fromkeys(record_ids)]
+        await assisted.lock_people(db, ids)
         for one in ids:
             await assisted.report_failed(db, one, definitions, refused=refused)
         return len(ids), Action("users failed", details={"record_ids": ids, "refused": refused})

@@ -136,6 +136,13 @@ async def queue(
     return Queue(tuple(sorted(opt_outs, key=lambda one: bool(one.missing))[:limit]), unprepared)
 
 
+async def lock_people(session: Session, record_ids: Sequence[int]) -> None:
+    """Lock the users of records that are reported in one transaction: in one order, so that reports cannot deadlock."""
+    owners = select(records.c.user_id).where(records.c.id.in_(record_ids)).distinct()
+    for row in await session.all(owners.order_by(records.c.user_id)):
+        await consent.lock_user(session, row.user_id, changes=False)
+
+
 async def report_sent(session: Session, record_id: int, definitions: Mapping[str, Definition]) -> int:
     """Record that a person sent the form for a record. Return how many listings are ``pending removal`` because of it.
 

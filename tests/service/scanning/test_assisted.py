@@ -301,6 +301,24 @@ def test_what_cannot_be_sent_comes_last(house, open_sites):
     assert [one.site for one in queued(house, limit=1).opt_outs] == ["Nosyfolk"]
 
 
+def test_people_are_locked_in_one_order(house, open_sites, monkeypatch):
+    """Whatever the order of the records: of two reports, none waits for the other while the other waits for it."""
+    open_sites({"Seekfolk": [Card("a1"), Card("a2")]}, Seekfolk=by_person())
+    people = [house.scanned_juniper()["id"], house.scanned_juniper()["id"]]
+    ids = [row.id for row in house.rows()]
+    assert len(ids) == 4
+    locked, lock_user = [], consent.lock_user
+
+    async def locks(session, user_id, **options):
+        locked.append(user_id)
+        return await lock_user(session, user_id, **options)
+
+    monkeypatch.setattr(consent, "lock_user", locks)
+    for order in (ids, ids[::-1]):
+        house.work(lambda work, order=order: assisted.lock_people(work, order))
+    assert locked == people * 2
+
+
 def test_without_consent_nothing_is_offered_or_reported(house, open_sites):
     open_sites(Seekfolk=by_person(confirmed=True))
     juniper = house.scanned_juniper()
