@@ -8,12 +8,12 @@ from typing import Any
 import pandas as pd
 
 from exposurekit.contract import bundle
+from exposurekit.contract.bundle import AFTER, BEFORE
 from exposurekit.contract.roots import KEY_PEM_MAX, PublicKey
 from exposurekit.contract.types import REMOVED
 from exposurekit.errors import ConfigurationError, MissingColumns
 from exposurekit.text.sanitize import plain
 
-BEFORE, AFTER = "before", "after"
 _DTYPES = {
     "user_id": "int64",
     "record_id": "int64",

@@ -149,7 +149,7 @@ def evidence_verify(*, file: Path, key_file: Path | None, as_json: bool) -> None
     kinds = [one.content.kind for one in verified.entries]
     days = f", days {verified.roots[0].day} to {verified.roots[-1].day}" if verified.roots else ""
     signer = "your key" if verified.has_expected_key else f"the key {verified.key.fingerprint}"
-    amounts = _amounts(kinds.count("before"), kinds.count("after"))
+    amounts = _amounts(kinds.count(bundle.BEFORE), kinds.count(bundle.AFTER))
     click.echo(f"ok: person {verified.user_id}, {amounts}{days}; unchanged since signed with {signer}.")
     if verified.clock_was_set_back:
         click.echo("The service's clock was set back between these days, so some times are wrong.", err=True)

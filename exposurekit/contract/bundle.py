@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, date
 from io import BytesIO
 from itertools import pairwise
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
@@ -63,6 +63,8 @@ listing, or that the service is honest. Long texts are cut; the hash beside a te
 
 Hash = Annotated[str, Field(pattern=r"\A[0-9a-f]{64}\z")]
 _Number = Annotated[int, Field(ge=0, lt=2**63)]
+Kind = Literal["before", "after"]  # as found, and without it
+BEFORE, AFTER = get_args(Kind)
 _Parsed = TypeVar("_Parsed", bound=BaseModel)
 
 
@@ -86,7 +88,7 @@ class EntryContent(_Model):
     user_id: _Number
     record_id: _Number
     site: str
-    kind: Literal["before", "after"]
+    kind: Kind
     observed_at: AwareDatetime  # when the scan was saved
     recorded_at: AwareDatetime  # the same, or when a candidate was accepted
     scan_id: str  # entries of one scan have the same

@@ -25,13 +25,13 @@ from sqlalchemy import (
 )
 
 from exposurekit.contract import bundle
+from exposurekit.contract.bundle import AFTER, BEFORE
 from exposurekit.contract.roots import NO_ROOT, Root, Tree
 from exposurekit.service.models import Excerpt, Listing
 from exposurekit.service.storage import tables
 from exposurekit.service.storage.database import DAMAGED, Session
 
 EVIDENCE = "evidence"  # the purpose of an entry's ciphertext
-BEFORE, AFTER = "before", "after"
 PAGES_MAX = 4  # of an absence
 _ADDRESS_MAX, _QUERY_MAX, _TEXT_MAX = 1_000, 2_000, 800  # bytes in JSON
 _OTHER_BYTES = 600  # names, numbers and times of an entry
