@@ -19,12 +19,12 @@ import struct
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, date
+from datetime import UTC, date, datetime
 from io import BytesIO
 from itertools import pairwise
 from typing import Annotated, Any, Literal, TypeVar, get_args
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
 from exposurekit.contract.roots import NO_ROOT, PublicKey, Root, hash_at_end
 from exposurekit.errors import InvalidArgument, InvalidEvidence
@@ -35,6 +35,9 @@ ENTRIES_MAX = 20_000
 ENTRY_BYTES_MAX = 15_000  # two, before and after, are a pair
 README, MANIFEST, SIGNATURE, KEY = "README.txt", "manifest.json", "manifest.sig", "key.pem"
 _FIXED = README, MANIFEST, SIGNATURE, KEY
+_ZIP_END, _ZIP64_END = b"PK\5\6", b"PK\6\7"
+_MEMBER_MAX = 80  # bytes of a member in the directory
+_DAMAGED = "the file is not a bundle, or it was changed: its zip format is damaged"
 _ENTRY = re.compile(r"entries/\d{6}\.json", re.ASCII)
 _SIGNED = b"exposurekit evidence manifest 1\n"
 _README = """\
@@ -58,11 +61,22 @@ day's root, a hash that commits to the entries of that day and to the root befor
 reordered since the export. If somebody kept a root from its day, it also proves that the entries are not younger.
 
 What it does not prove: that a site tells the truth, that a listing is about the person, that the person has no other
-listing, or that the service is honest. Long texts are cut; the hash beside a text is that of the whole text.
+listing, or that the service is honest. Long texts are cut; the hash beside a text is that of the whole text, or of its first
+500,000 characters.
 """
 
 Hash = Annotated[str, Field(pattern=r"\A[0-9a-f]{64}\z")]
 _Number = Annotated[int, Field(ge=0, lt=2**63)]
+
+
+def _in_utc(at: datetime) -> datetime:
+    try:
+        return at.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("the year is out of range in UTC") from None
+
+
+_Time = Annotated[AwareDatetime, AfterValidator(_in_utc)]
 Kind = Literal["before", "after"]  # as found, and without it
 BEFORE, AFTER = get_args(Kind)
 _Parsed = TypeVar("_Parsed", bound=BaseModel)
@@ -78,7 +92,7 @@ class PageText(_Model):
     address: str | None = Field(repr=False)  # None: a saved page that does not contain it
     status: int  # of HTTP
     text: str = Field(repr=False)
-    sha256: Hash  # of all the text, in UTF-8
+    sha256: Hash  # of the text, of its first 500,000 characters if it is longer, in UTF-8
     is_cut: bool
 
 
@@ -89,8 +103,8 @@ class EntryContent(_Model):
     record_id: _Number
     site: str
     kind: Kind
-    observed_at: AwareDatetime  # when the scan was saved
-    recorded_at: AwareDatetime  # the same, or when a candidate was accepted
+    observed_at: _Time  # when the scan was saved
+    recorded_at: _Time  # the same, or when a candidate was accepted
     scan_id: str  # entries of one scan have the same
     source: Literal["scan", "saved page"]
     reference_id: str = Field(repr=False)  # the site's own id of the listing
@@ -269,19 +283,27 @@ def _members(content: bytes) -> dict[str, bytes]:
     """Return the members of a file that is exactly as `_zip` writes it; nothing is unpacked or written."""
     if len(content) > BYTES_MAX:
         raise InvalidEvidence(f"the file has more than {BYTES_MAX // 2**20} MiB: it is not a bundle")
+    _check_end(content)
     try:
         with zipfile.ZipFile(BytesIO(content)) as archive:
             _check_directory(archive.infolist(), len(content))
             members = {info.filename: archive.read(info) for info in archive.infolist()}
     except (zipfile.BadZipFile, RuntimeError, ValueError, EOFError, OSError, struct.error):
-        raise InvalidEvidence(
-            "the file is not a bundle, or it was changed: its zip format is damaged"
-        ) from None
+        raise InvalidEvidence(_DAMAGED) from None
     if missing := [name for name in _FIXED if name not in members]:
         raise InvalidEvidence(f"{missing[0]}: it is missing")
     if _zip(members) != content:
         raise InvalidEvidence("the file was changed between or beside its members")
     return members
+
+
+def _check_end(content: bytes) -> None:
+    """Raise for an end that `_zip` does not write, or a larger directory than a bundle's, before that is parsed."""
+    end = content[-22:]
+    if len(end) < 22 or not end.startswith(_ZIP_END) or content[-42:].startswith(_ZIP64_END):  # noqa: PLR2004
+        raise InvalidEvidence(_DAMAGED)
+    if int.from_bytes(end[12:16], "little") > _MEMBER_MAX * (ENTRIES_MAX + len(_FIXED)):
+        raise InvalidEvidence("the file has a larger directory than a bundle")
 
 
 def _check_directory(infos: Sequence[zipfile.ZipInfo], size: int) -> None:
@@ -356,7 +378,7 @@ def _verified_entries(
         entry = _parsed(EntryContent, content, one.member)
         if entry.user_id != manifest.user_id:
             raise InvalidEvidence(f"{one.member}: it is about another person than the bundle")
-        if entry.recorded_at.astimezone(UTC).date().isoformat() != root.day:
+        if entry.recorded_at.date().isoformat() != root.day:
             raise InvalidEvidence(f"{one.member}: its time is not on the day of its root, {root.day}")
         yield VerifiedEntry(entry, one.sha256)
 

@@ -28,7 +28,7 @@ class Excerpt:
     address: str | None = field(repr=False)  # None: a saved page that does not contain it
     status: int  # of HTTP
     text: str = field(repr=False)
-    sha256: str  # of all the text
+    sha256: str  # of the text, of its first 500,000 characters if it is longer
     is_cut: bool
 
 

@@ -3,16 +3,19 @@
 import io
 import json
 import random
+import struct
 import zipfile
 from dataclasses import replace
+from datetime import UTC, datetime
+from hashlib import sha256
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.evidence_bundles import TAMPERINGS, Installation, Tamperer, members_of, zipped
+from support.evidence_bundles import TAMPERINGS, Installation, Tamperer, entry, members_of, signed, zipped
 
 from exposurekit.contract import bundle
-from exposurekit.contract.roots import PublicKey, Tree, hash_at_end
+from exposurekit.contract.roots import NO_ROOT, PublicKey, Root, Tree, hash_at_end
 from exposurekit.errors import InvalidEvidence
 
 HOME = Installation(b"h" * 32, pairs=6)
@@ -49,7 +52,7 @@ def test_an_honest_bundle_verifies_with_and_without_the_key(bundles):
 def test_equal_evidence_is_an_equal_file(bundles):
     """Its hash is here, so that another version of Python or of the package is noticed that writes other bytes."""
     assert HOME.bundles() == bundles
-    assert bundle._sha256(bundles[1]) == "70f16777c0f404b29e8fd3589c722862ccd15786ef532dcabc26de60b5156a23"
+    assert bundle._sha256(bundles[1]) == "7b00834afc11b9b0246e829a775a9a90489c92b8b826738a847ec27e40e1fce1"
 
 
 @pytest.mark.parametrize("name", TAMPERINGS)
@@ -122,6 +125,17 @@ def test_a_signed_manifest_must_agree_with_itself(bundles, change, message):
     assert problem(content).startswith(message)
 
 
+@pytest.mark.parametrize("name", ["observed_at", "recorded_at"])
+def test_a_time_that_utc_does_not_have_is_refused(name):
+    first = datetime(1, 1, 1, tzinfo=UTC)
+    content = bundle.encode(entry(0, user_id=1, at=first) | {name: "0001-01-01T00:00:00+23:00"})
+    tree = Tree([sha256(content).digest()])
+    root = signed(Root(1, "0001-01-01", 1, tree.hash, NO_ROOT), HOME.vault)
+    rooted = bundle.RootedEntry(content, 1, 0, tree.path(0))
+    crafted = bundle.write(1, [rooted], [root], key=KEY, sign=HOME.vault.sign)
+    assert problem(crafted) == "entries/000001.json: it does not have the format of a bundle"
+
+
 # --- hostile files ------------------------------------------------------------------------------------------
 
 
@@ -132,6 +146,9 @@ def written(*members, method=zipfile.ZIP_STORED):
             archive.writestr(name, content)
             archive.NameToInfo.clear()  # so that a name may come twice
     return file.getvalue()
+
+
+DIRECTORY_END = b"PK\5\6" + struct.pack("<4H2LH", 0, 0, 35_000, 35_000, 46 * 35_000, 0, 0)
 
 
 @pytest.mark.parametrize(
@@ -147,6 +164,8 @@ def written(*members, method=zipfile.ZIP_STORED):
         (written(("/etc/passwd", b"")), "/etc/passwd: a bundle has no member"),
         (written(("a\x1b[31m\nError: b", b"")), "a[31m Error: b: a bundle has no member"),
         (written(*((f"entries/{n:06}.json", b"") for n in range(20_005))), "the file has too many members"),
+        (b"PK\1\2".ljust(46, b"\0") * 35_000 + DIRECTORY_END, "the file has a larger directory"),
+        (b"PK\6\7".ljust(20, b"\0") + b"PK\5\6" + bytes(18), "the file is not a bundle"),
     ],
 )
 def test_a_hostile_file_is_refused_before_it_is_read(content, message):
@@ -195,8 +214,6 @@ def test_a_path_leads_from_its_own_entry_alone(size, data):
 
 def test_the_tree_of_rfc_9162():
     """The hashes of RFC 9162's leaves and nodes, computed by hand: an odd leaf goes up unchanged."""
-    from hashlib import sha256
-
     one, two, three = (sha256(b"\0" + letter * 32).digest() for letter in (b"1", b"2", b"3"))
     expected = sha256(b"\1" + sha256(b"\1" + one + two).digest() + three).hexdigest()
     assert Tree([b"1" * 32, b"2" * 32, b"3" * 32]).hash == expected
