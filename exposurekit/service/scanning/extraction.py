@@ -6,7 +6,7 @@ It raises for no input: a page that cannot be read is inconclusive, and neither 
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Any, Literal
@@ -37,7 +37,7 @@ _WHOLE_NUMBERS = re.compile(r"(?<![\d.,/])(?<!\d-)\d{1,3}(?![\d.,/]*\d)(?!-\d{4}
 # The data does not have the shape that a JMESPath expression expects.
 _SHAPE_ERRORS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
-_WHOLE = ""  # selects the whole text of a listing
+_WHOLE = ""  # selects the whole visible text of a listing
 # Returns the texts that a selector matches in a listing or a page, up to a maximum.
 _Extract = Callable[[str], Sequence[str]]
 
@@ -184,15 +184,19 @@ def _html_page(site: Definition, text: str) -> _Page | None:
     nodes = next((matches for selector in site.listings.item if (matches := page.css(selector))), [])
     budget = _TextBudget()
     fields = [name for name in type(site.listings).model_fields if name != "item"]
-    selectors = (_WHOLE, *chain.from_iterable(getattr(site.listings, name) for name in fields))
+    selectors = [*chain.from_iterable(getattr(site.listings, name) for name in fields)]
     # Before `title_and_text`, which deletes hidden elements, perhaps with a listing inside.
-    extracts = [_node_extract(node, selectors, budget) for node in nodes[:LISTINGS_MAX]]
-    document = _node_extract(page.root, site.search.next, budget)
-    extracts += [lambda _selector: ()] * (len(nodes) - len(extracts))
+    items = [_texts_by_selector(node, selectors, budget) for node in nodes[:LISTINGS_MAX]]
+    document = _texts_by_selector(page.root, site.search.next, budget)
     if budget.remaining < 0:
         return None
     text = " ".join(title_and_text(page))
-    return _Page(extracts, document, text, _normalize(text))
+    for node, texts in zip(nodes, items, strict=False):
+        texts[_WHOLE] = _node_texts(node, _WHOLE, budget)  # what can be seen of it
+    if budget.remaining < 0:
+        return None
+    extracts = [_extractor(texts) for texts in items] + [_extractor({})] * (len(nodes) - len(items))
+    return _Page(extracts, _extractor(document), text, _normalize(text))
 
 
 @dataclass(slots=True)
@@ -202,8 +206,13 @@ class _TextBudget:
     remaining: int = 10 * MARKUP_MAX
 
 
-def _node_extract(node: LexborNode, selectors: Sequence[str], budget: _TextBudget) -> _Extract:
-    texts = {selector: _node_texts(node, selector, budget) for selector in selectors}
+def _texts_by_selector(
+    node: LexborNode, selectors: Sequence[str], budget: _TextBudget
+) -> dict[str, Sequence[str]]:
+    return {selector: _node_texts(node, selector, budget) for selector in selectors}
+
+
+def _extractor(texts: Mapping[str, Sequence[str]]) -> _Extract:
     return lambda selector: texts.get(selector, ())
 
 

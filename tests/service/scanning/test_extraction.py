@@ -216,6 +216,16 @@ def test_marks_in_json_match_with_any_spacing():
     assert of_json('{"error": "Rate Limit"}').reason == "blocked"
 
 
+def test_a_listings_text_is_what_can_be_seen_of_it():
+    """Its values may be hidden."""
+    other = "<div hidden><li class=person data-id=r2><h2>Wren Quillfeather</h2></div>"
+    one, hidden = html(
+        ONE.format("<b hidden class=age>41</b> <i style='display:none'>No</i>") + other
+    ).listings
+    assert (one.excerpt.text, one.age) == ("Juniper Quillfeather", 41)
+    assert (hidden.excerpt.text, hidden.name) == ("", "Wren Quillfeather")
+
+
 CHANGED_PAGES = [
     *("", "<p>Welcome!", "<!-- 0 hits -->", "<p class='0 hits'>", '{"total": 0}'),
     "<script>var none = 'Nobody of that name'</script>",
