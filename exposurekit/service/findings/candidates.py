@@ -11,6 +11,7 @@ from typing import Any
 from sqlalchemy import Row, and_, bindparam, delete, insert, select, update
 
 from exposurekit.errors import ConfigurationError
+from exposurekit.service.accounts import consent
 from exposurekit.service.findings import evidence as evidence_entries
 from exposurekit.service.findings import findings
 from exposurekit.service.models import VERDICTS, Listing, Site
@@ -102,12 +103,15 @@ async def find(session: Session, candidate_id: int) -> Candidate:
 
 
 async def accept(session: Session, candidate_id: int, site: Site) -> int:
-    """Accept a candidate on a site as the user's. Return the new record's id."""
+    """Accept a candidate on a site as the user's. Return the new record's id.
+
+    The record gets the candidate's evidence only if the user may be scanned.
+    """
     candidate = await find(session, candidate_id)
     if candidate.site != site.name:
         raise _not_found()
     record_id = await findings.discover_record(session, candidate.user_id, candidate.listing, site)
-    if candidate.evidence is not None:
+    if candidate.evidence is not None and await consent.may_scan(session, candidate.user_id):
         await evidence_entries.append(session, candidate.user_id, record_id, candidate.evidence)
     await session.run(delete(candidates).where(candidates.c.id == candidate_id))
     return record_id

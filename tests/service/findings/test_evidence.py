@@ -100,8 +100,12 @@ def test_records_and_accepted_candidates_get_evidence_later(house, town):
     forget(house)
     house.has(definition())
     town.opens("Seekfolk", Folk([HERS, Card("r2", age=None, locations=("Oakmere, CA",))]))
-    juniper = house.scanned_juniper()
-    house.clock.advance(timedelta(days=2))
+    juniper, other = house.scanned_juniper(), house.scanned_juniper()
+    house.work(lambda work: consent.withdraw(work, other["id"], withdrawn_by="her"))
+    [candidate] = house.work(lambda work: candidates.all(work, user_id=other["id"]))
+    house.work(lambda work: candidates.accept(work, candidate.id, Site(name="Seekfolk")))
+    assert [one.reference_id for one in entries(house, other)] == ["r1"]
+    house.clock.advance(timedelta(days=1))
     [candidate] = house.work(lambda work: candidates.all(work, user_id=juniper["id"]))
     house.work(lambda work: candidates.accept(work, candidate.id, Site(name="Seekfolk")))
     accepted = entries(house, juniper)[1]
