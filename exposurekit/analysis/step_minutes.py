@@ -93,7 +93,8 @@ def _ticks(timed: pd.DataFrame) -> pd.DataFrame:
         rows.groupby(["at", "site"])["minutes"].agg(["mean", "sum"]).reset_index().sort_values(["at", "site"])
     )
     gap = ticks["at"].diff().dt.total_seconds() / 60
-    follows = (ticks["site"] == ticks["site"].shift()) & (gap <= PAUSE_MINUTES)
+    # A checklist saves what was ticked at once by state and note, one right after the other.
+    follows = (ticks["site"] == ticks["site"].shift()) & gap.between(CATCH_UP_MINUTES, PAUSE_MINUTES)
     is_work = ticks["mean"].ge(CATCH_UP_MINUTES) & ticks["sum"].le(PAUSE_MINUTES)
     counted: pd.DataFrame = ticks.loc[follows & is_work, ["site", "mean"]]
     return counted.rename(columns={"mean": "minutes"})

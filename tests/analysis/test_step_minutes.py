@@ -66,6 +66,10 @@ def test_steps_ticked_at_once_are_one_tick():
     first = ticked(("Near", 1.0)).assign(marked_at=START)
     listing = ticked(*[("Near", 2.0)] * 5).assign(marked_at=START + pd.Timedelta(minutes=10))
     assert step_minutes(pd.concat([first, listing]))["ticks"].tolist() == [1]
+    # One of them has a note, and is saved right after the others.
+    noted = listing.assign(marked_at=listing["marked_at"] + pd.to_timedelta([0, 0, 0, 0, 9], unit="us"))
+    assert step_minutes(noted).empty
+    assert step_minutes(pd.concat([first, noted]))["ticks"].tolist() == [1]
 
 
 def test_a_work_queue_takes_minutes_by_site():
