@@ -158,8 +158,12 @@ class _LingeringTransport:
         if self.connection is None or self.is_closing() or not self.connection.is_receiving():
             self.close_now()
             return
+        try:
+            self.transport.write_eof()
+        except (OSError, RuntimeError):  # the client has reset the connection
+            self.close_now()
+            return
         self.is_lingering = True
-        self.transport.write_eof()
         self.transport.resume_reading()
         self.connection.begin_to_drain()
 

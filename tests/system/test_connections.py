@@ -1,10 +1,12 @@
 """Clients that hold connections: they lose theirs, and nobody else waits."""
 
+import asyncio
 import contextlib
 import logging
 import os
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import time
@@ -14,7 +16,14 @@ import httpx
 import pytest
 
 from exposurekit.system.asgi_server import running
-from exposurekit.system.connections import HEAD_MAX, PIPELINED_MAX, Connections, Repeated
+from exposurekit.system.connections import (
+    HEAD_MAX,
+    PIPELINED_MAX,
+    Connections,
+    Repeated,
+    _Bounded,
+    _LingeringTransport,
+)
 
 TIMEOUT_S = 20
 LARGE = 8 << 20  # more than the sockets of both sides hold
@@ -226,6 +235,26 @@ def test_a_last_response_is_not_waited_for_too_long(served):
         much = connected(b"POST /last HTTP/1.1\r\nhost: a.example\r\ncontent-length: 90000000\r\n\r\n")
         with pytest.raises(ConnectionError):
             much.sendall(b"x" * 90_000_000)
+
+
+def test_a_connection_that_the_client_has_reset_closes_at_once():
+    """asyncio may not have noticed the reset yet."""
+
+    async def close():
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            client = socket.create_connection(listener.getsockname())
+            served, _ = listener.accept()
+        loop = asyncio.get_running_loop()
+        transport, _ = await loop.connect_accepted_socket(asyncio.Protocol, served)
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        client.close()
+        connection = _Bounded()
+        connection.cycle = None  # nothing has arrived yet
+        lingering = _LingeringTransport(transport, connection)
+        lingering.close()
+        return lingering.is_lingering, transport.is_closing()
+
+    assert asyncio.run(close()) == (False, True)
 
 
 def test_an_upgrade_after_a_drained_body_is_closed():
