@@ -90,7 +90,7 @@ def test_a_report_shows_when_removed_listings_were_seen_and_gone(file):
     [section] = [one for one in report.sections if one.key == "records"]
     [pair] = section.table[["evidence_before", "evidence_after"]].dropna().itertuples(index=False)
     assert pair.evidence_before < pair.evidence_after == evidence["observed_at"].iloc[-1]
-    assert "1 has evidence" in section.text
+    assert "1 of 2 removed listings has evidence" in section.text
     assert section.text.endswith("verified with the service's key.")
     assert any("The key that signed it was not checked" in one.text for one in unchecked.sections)
     assert f"{pair.evidence_after:%Y-%m-%d}" in report.to_html()
