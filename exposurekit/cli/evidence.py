@@ -1,6 +1,7 @@
 """`exposurekit evidence`: daily roots, the public key, and bundles that anybody can verify."""
 
 from dataclasses import asdict
+from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from exposurekit.contract.bundle import Bundle
     from exposurekit.contract.roots import Root
     from exposurekit.service.audit import Action
+
+
+_DAY = click.DateTime(["%Y-%m-%d"])
 
 
 @click.group(cls=Group)
@@ -75,9 +79,27 @@ def evidence_key(*, out: Path | None, database: ServiceDatabase) -> None:
 @click.option(
     "--out", required=True, type=click.Path(path_type=Path), help="The file to write, such as bundle.zip."
 )
+@click.option(
+    "--since",
+    type=_DAY,
+    metavar="DAY",
+    default=date.min.isoformat(),
+    show_default=False,
+    help="The first day (UTC). Default: all.",
+)
+@click.option(
+    "--until",
+    type=_DAY,
+    metavar="DAY",
+    default=date.max.isoformat(),
+    show_default=False,
+    help="The last day (UTC). Default: all.",
+)
 @service_options
 @json_option
-def evidence_export(*, user_id: int, out: Path, database: ServiceDatabase, as_json: bool) -> None:
+def evidence_export(
+    *, user_id: int, out: Path, since: datetime, until: datetime, database: ServiceDatabase, as_json: bool
+) -> None:
     """Write a person's evidence to a bundle that anybody can verify.
 
     The bundle contains personal data: listings as the site showed them, and pages of results, perhaps with other people.
@@ -94,7 +116,7 @@ def evidence_export(*, user_id: int, out: Path, database: ServiceDatabase, as_js
 
     async def export(db: Any) -> "tuple[entries.Export, Action]":
         await consent.lock_user(db, user_id, changes=False)
-        exported = await entries.export(db, user_id)
+        exported = await entries.export(db, user_id, since.date(), until.date())
         counts = {"before": exported.before, "after": exported.after}
         return exported, Action("evidence export", f"user {user_id}", counts)
 

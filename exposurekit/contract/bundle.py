@@ -38,6 +38,7 @@ _FIXED = README, MANIFEST, SIGNATURE, KEY
 _ZIP_END, _ZIP64_END = b"PK\5\6", b"PK\6\7"
 _MEMBER_MAX = 80  # bytes of a member in the directory
 _DAMAGED = "the file is not a bundle, or it was changed: its zip format is damaged"
+_TOO_MUCH = f"a bundle has at most {ENTRIES_MAX:,} entries and {BYTES_MAX // 2**20} MiB, and this is more: export fewer days"
 _ENTRY = re.compile(r"entries/\d{6}\.json", re.ASCII)
 _SIGNED = b"exposurekit evidence manifest 1\n"
 _README = """\
@@ -202,8 +203,10 @@ def write(
     """Return the bundle of a person's entries, which are ordered by root and position.
 
     Raises:
-        InvalidArgument: There are too many entries for a bundle.
+        InvalidArgument: They are too many, or too large, for a bundle.
     """
+    if len(entries) > ENTRIES_MAX or sum(len(one.content) for one in entries) > BYTES_MAX:
+        raise InvalidArgument(_TOO_MUCH)
     members = {f"entries/{number:06}.json": one.content for number, one in enumerate(entries, 1)}
     manifest = encode(
         {
@@ -225,10 +228,8 @@ def write(
         KEY: key.pem,
     }
     content = _zip(fixed | members)
-    if len(entries) > ENTRIES_MAX or len(content) > BYTES_MAX:
-        raise InvalidArgument(
-            f"a bundle has at most {ENTRIES_MAX:,} entries and {BYTES_MAX // 2**20} MiB: this person has more evidence"
-        )
+    if len(content) > BYTES_MAX:
+        raise InvalidArgument(_TOO_MUCH)
     return content
 
 

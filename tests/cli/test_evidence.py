@@ -67,6 +67,9 @@ def test_the_manual_leads_to_a_bundle_that_a_stranger_verifies(file_operator, us
     assert "Not in it yet: today's entries (1)." in run.stderr
     file = tmp_path / "bundle.zip"
     assert file.stat().st_mode & 0o777 == 0o600
+    day = f"{datetime.now(UTC) - timedelta(days=1):%Y-%m-%d}"
+    run = typed(file_operator, f"{export.replace('bundle', 'day')} --since {day} --until {day}", user_id)
+    assert "Wrote day.zip: listings as found 0, verified removals 1.\n" in run.stdout
     assert len(typed(file_operator, roots, user_id).stdout.splitlines()) == 3
 
     stranger = Shell(tmp_path, EXPOSUREKIT_DATABASE="sqlite:////nowhere/x.db")

@@ -16,7 +16,7 @@ from support.evidence_bundles import TAMPERINGS, Installation, Tamperer, entry, 
 
 from exposurekit.contract import bundle
 from exposurekit.contract.roots import NO_ROOT, PublicKey, Root, Tree, hash_at_end
-from exposurekit.errors import InvalidEvidence
+from exposurekit.errors import InvalidArgument, InvalidEvidence
 
 HOME = Installation(b"h" * 32, pairs=6)
 AWAY = replace(HOME, key=b"a" * 32)
@@ -53,6 +53,15 @@ def test_equal_evidence_is_an_equal_file(bundles):
     """Its hash is here, so that another version of Python or of the package is noticed that writes other bytes."""
     assert HOME.bundles() == bundles
     assert bundle._sha256(bundles[1]) == "7b00834afc11b9b0246e829a775a9a90489c92b8b826738a847ec27e40e1fce1"
+
+
+def test_too_much_is_refused_before_it_is_signed():
+    for rooted in (
+        [bundle.RootedEntry(b"", 1, 0, ())] * 20_001,
+        [bundle.RootedEntry(b"x" * 2**20, 1, 0, ())] * 101,
+    ):
+        with pytest.raises(InvalidArgument, match=r"at most 20,000 entries and 100 MiB.*: export fewer days"):
+            bundle.write(1, rooted, [], key=KEY, sign=None)
 
 
 @pytest.mark.parametrize("name", TAMPERINGS)

@@ -10,7 +10,7 @@ import hashlib
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from datetime import datetime
+from datetime import date, datetime
 from itertools import groupby
 from typing import Any
 
@@ -191,14 +191,15 @@ async def _last_root(session: Session) -> Root | None:
     return next(iter(await newest_roots(session, 1)), None)
 
 
-async def export(session: Session, user_id: int) -> Export:
-    """Return a user's bundle, after `make_roots`.
+async def export(session: Session, user_id: int, since: date = date.min, until: date = date.max) -> Export:
+    """Return a user's bundle of the entries of these days, both included, after `make_roots`.
 
     Raises:
-        InvalidArgument: They have more evidence than a bundle may contain.
+        InvalidArgument: That is more evidence than a bundle may contain.
     """
     new_roots = await make_roots(session)
-    rows = await session.all(_OF_USER, {"user_id": user_id})
+    days = {"since": since.isoformat(), "until": until.isoformat()}
+    rows = await session.all(_OF_USER, {"user_id": user_id, **days})
     contents = session.decrypt_readable([(EVIDENCE, user_id, row.ciphertext) for row in rows])
     encoded = [b"" if one is DAMAGED else bundle.encode(one) for one in contents]
     intact = [
@@ -241,7 +242,10 @@ _ADD, _ADD_ENTRY = insert(tables.evidence), insert(tables.evidence_entries)
 _OF_USER = (
     select(_evidence.id, _evidence.kind, _evidence.ciphertext, _entries.root, _entries.digest)
     .join_from(tables.evidence, tables.evidence_entries)
-    .where(_evidence.user_id == bindparam("user_id"))
+    .where(
+        _evidence.user_id == bindparam("user_id"),
+        _entries.day.between(bindparam("since"), bindparam("until")),
+    )
     .order_by(_entries.root, _evidence.id)
 )
 _OF_ROOT = (

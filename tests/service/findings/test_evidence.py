@@ -190,6 +190,20 @@ def test_a_day_has_one_root_once_it_is_over(desk, jane):
         assert bundle._sha256(member) == bytes(row.digest).hex()
 
 
+def test_some_days_of_a_person_verify_alone(desk, jane):
+    first = desk.clock.now().date()
+    for _ in range(3):
+        desk.clock.advance(timedelta(days=1))
+        record(desk, jane)
+    desk.clock.advance(timedelta(days=1))
+    one, two = (first + timedelta(days=days) for days in (1, 2))
+    for days, numbers in (((one, two), [2, 3]), ((two,), [3, 4]), ((two, one), [])):
+        result = desk.work(lambda work, days=days: evidence.export(work, jane["id"], *days))
+        verified = bundle.verify(result.content)
+        assert [root.number for root in verified.roots] == numbers
+        assert len(verified.entries) == result.before == len(numbers)
+
+
 def test_a_worker_makes_and_logs_roots(desk, jane, caplog):
     desk.clock.advance(timedelta(days=1))
     caplog.set_level("INFO", "exposurekit.service")
