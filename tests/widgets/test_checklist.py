@@ -132,8 +132,12 @@ def test_minutes_of_ticks_are_stored_only_if_wanted(alerts, history):
 
 
 def test_learned_minutes_are_those_of_the_list(alerts, history):
+    clock = Clock()
+    clock.set(history.last_run().finished_at)
+    history = History(history.path, clock=clock)
     listing = history.steps().head(1)
     for _ in range(12):
+        clock.set(clock() + timedelta(minutes=8))
         history.tick(listing, "open", minutes=8)
     [learned] = history.step_minutes()["minutes"]
     assert 5 < learned < 9
