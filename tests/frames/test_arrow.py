@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -45,7 +46,6 @@ def test_columns_keep_their_names_and_order():
 
 def test_frame_of_polars_keeps_its_values():
     """Polars has texts as views, also in lists and structs, where pandas cannot filter them."""
-    pl = pytest.importorskip("polars", reason="pip install 'exposurekit[dev]' brings polars")
     at = datetime(2026, 3, 1, tzinfo=UTC)
     frame = pl.DataFrame(
         {

@@ -6,6 +6,7 @@ from datetime import date
 import ipywidgets
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -365,7 +366,6 @@ def test_table_of_another_library_is_accepted():
 
 
 def test_frame_of_polars_is_accepted():
-    pl = pytest.importorskip("polars", reason="pip install 'exposurekit[dev]' brings polars")
     table = pl.from_pandas(MIXED.drop(columns=["mixed", 0]), include_index=False)
     explorer = Explorer(table, name="table")
     for column in explorer._table.available():
