@@ -1,39 +1,21 @@
 """Mail for the tests: signed messages of invented sites, their keys in a DNS of our own, and a drop directory."""
 
-import base64
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from email.message import EmailMessage
-from functools import cache
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import dkim
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import rsa
 
+from exposurekit.sandbox.world.site_mail import key_of
 from exposurekit.service.mail.dkim_signature import DnsUnavailable
 from exposurekit.service.mail.settings import MailSettings
 
 MAILBOX = "optout@privacy.example"
 SIGNED = ("from", "to", "subject", "date", "message-id", "content-type")
 _numbers = count()
-
-
-@cache
-def key_of(domain: str, bits: int = 1024) -> tuple[bytes, bytes]:
-    """The private key of a domain, and the record with the public one."""
-    key = rsa.generate_private_key(public_exponent=65537, key_size=bits)
-    pem = key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.TraditionalOpenSSL,
-        serialization.NoEncryption(),
-    )
-    public = key.public_key().public_bytes(
-        serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
-    )
-    return pem, b"v=DKIM1; k=rsa; p=" + base64.b64encode(public)
 
 
 @dataclass

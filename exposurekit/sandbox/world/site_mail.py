@@ -56,7 +56,7 @@ class SiteMail:
     def resolve_txt(self, name: bytes, timeout: float = 0) -> bytes | None:  # noqa: ARG002  a resolver's signature
         """Return the TXT record of a name: the key with which a domain signs; every domain here has one."""
         selector, _, domain = name.decode().rstrip(".").partition("._domainkey.")
-        return _key_of(domain)[1] if selector == _SELECTOR and domain.endswith(".example") else None
+        return key_of(domain)[1] if selector == _SELECTOR and domain.endswith(".example") else None
 
     def confirmation(self, owner: Owner, to: str, link: str) -> bytes:
         """Return an owner's message with the link that confirms a request."""
@@ -95,14 +95,14 @@ def _of_another_request(to: str, key: str) -> str:
 
 def _signed(message: EmailMessage, domain: str) -> bytes:
     content = message.as_bytes().replace(b"\n", b"\r\n")
-    key, _ = _key_of(domain)
+    key, _ = key_of(domain)
     signature: bytes = dkim.sign(content, _SELECTOR.encode(), domain.encode(), key, include_headers=_HEADERS)
     return signature + content
 
 
 @cache
-def _key_of(domain: str) -> tuple[bytes, bytes]:  # noqa: ARG001  each domain has its own
-    """Return the private key of a domain, and the record with the public one."""
+def key_of(domain: str) -> tuple[bytes, bytes]:  # noqa: ARG001  each domain has its own
+    """Return the private key of a domain, and the record with the public one; the same each time."""
     key = rsa.generate_private_key(public_exponent=65537, key_size=_KEY_BITS)
     pem = key.private_bytes(
         serialization.Encoding.PEM,
