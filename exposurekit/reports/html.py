@@ -117,6 +117,7 @@ _NEWEST_FIRST = {"status_over_time"}
 _SIGNED = {"change"}
 _NO_COUNTS = {"user_id", "record_id", "rank", "episode"}
 _BREAK = re.compile(r"[\s-]")  # where a line may end
+_CSS_COMMENT = re.compile(r" */\*.*?\*/", re.DOTALL)  # not for readers of a page
 _META = re.compile(r'<meta name="(generator|description|report-rule)" content="([^"]*)">')
 _UNBROKEN = re.compile(r"\d{4}-\d{2}-\d{2}|\(n = [\d,]+\)\.?")
 _BEFORE = {"n": r"(?= = )", "at least": r"(?= [\d,]+)"}  # what follows a term, where the word alone is none
@@ -272,7 +273,8 @@ def _style() -> Markup:
         for number in range(2, _CARD_MAX + 1)
     )
     on_phone = f"@media screen and (max-width:30rem){{{labels}}}"
-    return _SAFE(f"@layer shared {{ {stylesheet()} }}\n{_file('templates/report.css')}{on_phone}\n")
+    own = _CSS_COMMENT.sub("", _file("templates/report.css"))
+    return _SAFE(f"@layer shared {{ {stylesheet()} }}\n{own}{on_phone}\n")
 
 
 @cache

@@ -691,7 +691,7 @@ def test_page_is_reproducible_and_small_without_charts(history, fleet):
     html, running, _ = page_of(bare)
     assert len(running) == 1
     assert html.count("sha256-") == 1
-    assert len(bare.to_html()) < 52_000
+    assert len(bare.to_html()) < 50_000
 
 
 def test_page_contains_each_table_as_csv(fleet, page):
