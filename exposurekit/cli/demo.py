@@ -2,6 +2,7 @@
 
 import json
 import logging
+import math
 import os
 import secrets
 import shlex
@@ -132,8 +133,7 @@ def demo(
             click.echo(json.dumps({**sandbox.connection, **files, **results}))
         if stopping is not None:
             click.echo("Press Ctrl-C to stop.", err=True)
-            while not stopping.wait(0.5):
-                pass
+            stopping.wait(math.inf)
 
 
 class _RetryNotice(logging.Handler):

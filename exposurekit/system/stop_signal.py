@@ -1,7 +1,9 @@
 """Waiting until a command is told to stop."""
 
 import queue
-from contextlib import suppress
+import time
+
+_TICK_S = 0.5
 
 
 class StopSignal:
@@ -17,8 +19,15 @@ class StopSignal:
         self._queue.put(None)
 
     def wait(self, seconds: float) -> bool:
-        """Wait until it is set, at most some seconds; return whether it is set."""
-        if not self.is_set:
-            with suppress(queue.Empty):
-                self._queue.get(timeout=seconds)
+        """Wait until it is set, at most some seconds; return whether it is set.
+
+        It waits in short steps: Python runs signal handlers only between steps, and a signal that arrives just before
+        a step begins, or in another thread, does not end that step.
+        """
+        until = time.monotonic() + seconds
+        while not self.is_set and (left := until - time.monotonic()) > 0:
+            try:
+                self._queue.get(timeout=min(left, _TICK_S))
+            except queue.Empty:
+                continue
         return self.is_set
