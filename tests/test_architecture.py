@@ -107,7 +107,7 @@ ENTRY_POINTS = {
     "html": {"text.sanitize"},
     "click": {"cli"},
     "starlette": {"service", "sandbox"},
-    "uvicorn": {"system.asgi_server", "system.connections"},
+    "uvicorn": {"system.asgi_server", "system.connection_limits"},
     "sqlalchemy": {"service"},
     "cryptography": {"service.storage.encryption", "contract.roots", "sandbox.world.site_mail"},
     "dkim": {"service.mail.dkim_signature", "sandbox.world.site_mail"},

@@ -19,7 +19,7 @@ from support.hostile_texts import PAYLOADS
 from support.shared_worlds import a_world, leaked_values
 
 import exposurekit as ek
-from exposurekit.analysis.removal_warnings import MAILBOX
+from exposurekit.analysis.removal_preparation import MAILBOX
 from exposurekit.analysis.tasks import NO_VALUES
 from exposurekit.errors import ConfigurationError, DiskFull, InvalidArgument, Leak
 from exposurekit.history import History

@@ -10,9 +10,10 @@
     blockers          missing fields that block removals      work_queue        manual work in order of yield
     tasks             manual work, listing by listing         score             an exposure score per person
     definitions       what each figure means                  selection         rows of some sites or statuses
-    grouping          group codes and counts                  removal_warnings  checks before a manual removal
-    plan              what to do by hand in half an hour      declared_vs_observed  sites that take longer than they say
-    missed            estimated number of missed listings   step_minutes      minutes spent, and learned from ticks
+    plan              what to do by hand in half an hour      step_minutes      what a step takes, learned from ticks
+    missed            estimated number of missed listings     group_codes       groups and instants as numbers
+    declared_vs_observed  sites that take longer than they say
+    removal_preparation   what to check and need before a manual removal
 """
 
 from exposurekit.analysis.blockers import best_next_fields, blockers, on_file

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from exposurekit.analysis.grouping import Instants, Ints, instant, instants
+from exposurekit.analysis.group_codes import Instants, Ints, instant, instants
 
 SETTLING_DAYS = 7
 Floats = NDArray[np.float64]

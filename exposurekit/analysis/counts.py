@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from exposurekit.analysis.grouping import Ints, add_counts, add_transitions, column_codes, group_codes
+from exposurekit.analysis.group_codes import Ints, add_counts, add_transitions, column_codes, group_codes
 from exposurekit.analysis.statuses import NOT_LISTED, OPEN, OTHER, UNKNOWN, VANISHED, is_open
 from exposurekit.contract.types import REMOVED, STATUSES
 from exposurekit.errors import MissingColumns

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from exposurekit.analysis.grouping import instant, instants, utc_index
+from exposurekit.analysis.group_codes import instant, instants, utc_index
 from exposurekit.analysis.statuses import OTHER, VANISHED, is_open
 from exposurekit.errors import InvalidArgument, MissingColumns
 

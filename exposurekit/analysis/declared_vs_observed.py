@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from exposurekit.analysis.grouping import instants
+from exposurekit.analysis.group_codes import instants
 from exposurekit.analysis.statuses import UNKNOWN, VANISHED
 from exposurekit.analysis.survival import ENTERED, FIRST_REMOVED, MIN_N, OPEN, Floats, time_to_removal
 from exposurekit.contract.types import REMOVED

@@ -5,7 +5,7 @@ from datetime import datetime
 import numpy as np
 import pandas as pd
 
-from exposurekit.analysis.grouping import instant, instants
+from exposurekit.analysis.group_codes import instant, instants
 from exposurekit.analysis.statuses import CLOSED, UNKNOWN, VANISHED, is_open
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
 from exposurekit.errors import InvalidArgument, MissingColumns

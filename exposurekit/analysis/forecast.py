@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from exposurekit.analysis.bootstrap import Arrivals, arrivals
-from exposurekit.analysis.grouping import Ints, add_counts, group_codes, instant, instants
+from exposurekit.analysis.group_codes import Ints, add_counts, group_codes, instant, instants
 from exposurekit.analysis.statuses import CLOSED, UNKNOWN
 from exposurekit.analysis.survival import ENTERED, FIRST_REMOVED, OPEN, RETURNED
 from exposurekit.errors import InvalidArgument, MissingColumns

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from exposurekit.analysis.grouping import Ints
+from exposurekit.analysis.group_codes import Ints
 from exposurekit.analysis.survival import Floats
 from exposurekit.errors import InvalidArgument, MissingColumns
 from exposurekit.text.urls import host, normalize_url

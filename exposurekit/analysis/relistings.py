@@ -5,7 +5,7 @@ from datetime import datetime
 import numpy as np
 import pandas as pd
 
-from exposurekit.analysis.grouping import UTC_INSTANT, instant, instants, utc_index
+from exposurekit.analysis.group_codes import UTC_INSTANT, instant, instants, utc_index
 from exposurekit.analysis.statuses import CLOSED, UNKNOWN, VANISHED, is_open
 from exposurekit.analysis.work_queue import STALLED_DAYS
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED

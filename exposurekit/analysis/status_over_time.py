@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from exposurekit.analysis.counts import with_open, with_total
-from exposurekit.analysis.grouping import Instants, Ints, add_transitions, group_codes, instants, utc_index
+from exposurekit.analysis.group_codes import Instants, Ints, add_transitions, group_codes, instants, utc_index
 from exposurekit.analysis.statuses import OTHER, UNKNOWN, VANISHED
 from exposurekit.contract.types import STATUSES
 from exposurekit.errors import InvalidArgument, MissingColumns

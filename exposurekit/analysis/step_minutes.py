@@ -1,14 +1,15 @@
-"""Minutes of manual work: what was spent, and what a step takes on each site, learned from timed ticks."""
+"""Minutes of manual work: what a step takes, learned for each site from timed ticks, and what was spent."""
 
 import math
 
 import numpy as np
 import pandas as pd
 
-from exposurekit.analysis.grouping import instants
-from exposurekit.analysis.work_queue import STEP_MINUTES
+from exposurekit.analysis.group_codes import instants
 from exposurekit.errors import InvalidArgument, MissingColumns
 
+STEP_MINUTES = 2.0
+WAITING = r"(?i)^\s*(?:please\s+|then\s+)?(?:wait|await)\b"  # a step that only waits takes no minutes
 PAUSE_MINUTES = 30.0  # a longer time is a pause
 CATCH_UP_MINUTES = 0.05  # a tick so soon after the last one records work that was done before
 # What is known before anything was timed, in logarithms of minutes: how much ticks on a site differ, and sites from the

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from exposurekit.analysis.grouping import Ints, add_counts, column_codes, group_codes
+from exposurekit.analysis.group_codes import Ints, add_counts, column_codes, group_codes
 from exposurekit.analysis.statuses import UNKNOWN, VANISHED
 from exposurekit.contract.types import REMOVED
 from exposurekit.errors import InvalidArgument, MissingColumns

@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 
 from exposurekit.analysis.data_quality import NOT_MINE
-from exposurekit.analysis.grouping import Instants, instants, utc_index
+from exposurekit.analysis.group_codes import Instants, instants, utc_index
 from exposurekit.analysis.statuses import CLOSED, is_open
+from exposurekit.analysis.step_minutes import STEP_MINUTES, WAITING
 from exposurekit.analysis.tasks import missing_values, opt_out_url
 from exposurekit.contract.types import PENDING_REMOVAL
 from exposurekit.errors import InvalidArgument, MissingColumns
@@ -17,10 +18,9 @@ from exposurekit.frames import DETAILS, procedures_from_steps
 
 DONE, UNABLE, TO_DO, STARTED = "done", "unable", "open", "started"
 STATES = (STARTED, TO_DO, UNABLE, DONE)
-VISIT_MINUTES, STEP_MINUTES = 3.0, 2.0
+VISIT_MINUTES = 3.0
 STALLED_REMOVALS, STALLED_DAYS = 3, 14  # so many requests, so long ago, and nothing removed
 LISTING, PAGE = "listing", "page"
-_WAITING = r"(?i)^\s*(?:please\s+|then\s+)?(?:wait|await)\b"  # a step that only waits
 _HOST = r"(?i)^\s*https?://(?:[^/\\?#@\s]*@)*(?:www\.)?(\[[^\]\s]*\]|[^/\\:?#@\s]+)"
 
 
@@ -121,7 +121,7 @@ def _alerts(steps: pd.DataFrame) -> pd.DataFrame:
     tick = steps["tick"].astype("str").to_numpy() if "tick" in steps else np.full(len(steps), "")
     alert = ["user_id", "alert_number"]
     rows = steps[alert].astype("int64")
-    is_waiting = steps["step"].astype("str").str.contains(_WAITING, na=False) if "step" in steps else False
+    is_waiting = steps["step"].astype("str").str.contains(WAITING, na=False) if "step" in steps else False
     is_open = (tick != DONE) & (tick != UNABLE)
     flags = {"done": tick == DONE, "unable": tick == UNABLE, "waiting": is_open & is_waiting}
     counts = rows.assign(steps=1, **flags).groupby(alert).sum()

@@ -204,7 +204,7 @@ def receiving(receiver: Receiver, host: str, port: int) -> Iterator[None]:
     """Receive deliveries while the block runs; prints the address."""
     from exposurekit.monitor.webhooks.receiver import CONNECTIONS_MAX
     from exposurekit.system.asgi_server import running
-    from exposurekit.system.connections import Connections, limit_repeats, raise_files_max
+    from exposurekit.system.connection_limits import Connections, limit_repeats, raise_files_max
 
     raise_files_max()
     limit_repeats()

@@ -250,11 +250,11 @@ def users_opt_outs(
 
     Example: exposurekit users opt-outs --sites ./sites --mail mail.yaml
     """
-    from exposurekit.service.scanning import assisted
+    from exposurekit.service.scanning import assisted_opt_outs
 
     definitions, settings = session.definitions(sites_directory), session.mail_settings(mail_file)
     queue = database.read(
-        lambda db: assisted.queue(db, definitions, mail=settings, user_id=user_id, limit=limit)
+        lambda db: assisted_opt_outs.queue(db, definitions, mail=settings, user_id=user_id, limit=limit)
     )
     if as_json:
         output.print_json([one.as_dict() for one in queue.opt_outs])
@@ -309,14 +309,14 @@ def users_sent(
     Example: exposurekit users sent 31 --sites ./sites
     """
     from exposurekit.service.audit import Action
-    from exposurekit.service.scanning import assisted
+    from exposurekit.service.scanning import assisted_opt_outs
 
     definitions = session.definitions(sites_directory)
 
     async def report(db: Any) -> tuple[int, Action]:
         ids = [*dict.fromkeys(record_ids)]
-        await assisted.lock_people(db, ids)
-        pending = sum([await assisted.report_sent(db, one, definitions) for one in ids])
+        await assisted_opt_outs.lock_people(db, ids)
+        pending = sum([await assisted_opt_outs.report_sent(db, one, definitions) for one in ids])
         return pending, Action("users sent", details={"record_ids": ids})
 
     click.echo(f"Listings pending removal: {database.write(report):,}.")
@@ -337,15 +337,15 @@ def users_failed(
     Example: exposurekit users failed 31 --refused --sites ./sites
     """
     from exposurekit.service.audit import Action
-    from exposurekit.service.scanning import assisted
+    from exposurekit.service.scanning import assisted_opt_outs
 
     definitions = session.definitions(sites_directory)
 
     async def report(db: Any) -> tuple[int, Action]:
         ids = [*dict.fromkeys(record_ids)]
-        await assisted.lock_people(db, ids)
+        await assisted_opt_outs.lock_people(db, ids)
         for one in ids:
-            await assisted.report_failed(db, one, definitions, refused=refused)
+            await assisted_opt_outs.report_failed(db, one, definitions, refused=refused)
         return len(ids), Action("users failed", details={"record_ids": ids, "refused": refused})
 
     click.echo(f"Opt-outs reported as failed: {database.write(report):,}.")

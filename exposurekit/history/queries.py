@@ -12,7 +12,7 @@ from exposurekit import analysis, frames
 from exposurekit.analysis import tasks
 from exposurekit.analysis.declared_vs_observed import ALLOWANCE_DAYS, FALSE_DISCOVERY_RATE
 from exposurekit.analysis.forecast import ARRIVALS_DAYS, HORIZONS
-from exposurekit.analysis.grouping import Ints
+from exposurekit.analysis.group_codes import Ints
 from exposurekit.analysis.plan import PLAN_MINUTES
 from exposurekit.analysis.relistings import requests
 from exposurekit.analysis.score import total_score

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from exposurekit.errors import Leak
-from exposurekit.privacy.detector import PersonalDataSearch
+from exposurekit.privacy.personal_data_search import PersonalDataSearch
 
 # Allow-listed columns, kept only if the values have the expected type.
 WORDS = frozenset((

@@ -16,7 +16,7 @@ from exposurekit.contract.types import STATUSES
 from exposurekit.errors import Leak, NotFound
 from exposurekit.exposure import Exposure
 from exposurekit.history import History
-from exposurekit.privacy.detector import MIN_DIGITS, PersonalDataSearch
+from exposurekit.privacy.personal_data_search import MIN_DIGITS, PersonalDataSearch
 from exposurekit.privacy.redaction import find_values
 from exposurekit.reports.model import Report, Section
 from exposurekit.reports.share_safe import FEW, Sharing

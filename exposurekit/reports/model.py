@@ -9,7 +9,7 @@ import pandas as pd
 from pydantic_core import to_json, to_jsonable_python
 
 from exposurekit.analysis.definitions import definition
-from exposurekit.analysis.removal_warnings import preparations
+from exposurekit.analysis.removal_preparation import preparations
 from exposurekit.analysis.tasks import Task
 from exposurekit.charts import describe
 from exposurekit.charts.theme import Figure, format_duration

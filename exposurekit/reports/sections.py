@@ -17,8 +17,9 @@ from exposurekit.analysis.definitions import definition
 from exposurekit.analysis.diff import AGAIN, ENDED, NEW, OPENED, STILL_OPEN, WHAT
 from exposurekit.analysis.score import PAGE
 from exposurekit.analysis.statuses import OPEN, OTHER, UNKNOWN, VANISHED
+from exposurekit.analysis.step_minutes import STEP_MINUTES
 from exposurekit.analysis.survival import is_unrequested
-from exposurekit.analysis.work_queue import DONE, STALLED_DAYS, STEP_MINUTES, UNABLE, VISIT_MINUTES
+from exposurekit.analysis.work_queue import DONE, STALLED_DAYS, UNABLE, VISIT_MINUTES
 from exposurekit.charts.medians import format_days, without_estimates
 from exposurekit.charts.theme import (
     MINUS,

@@ -19,8 +19,8 @@ from exposurekit.service.accounts import users
 from exposurekit.service.audit import Action, append
 from exposurekit.service.findings import candidates
 from exposurekit.service.models import Site
-from exposurekit.service.scanning import assisted, saved_pages
-from exposurekit.service.scanning.assisted import AssistedOptOut
+from exposurekit.service.scanning import assisted_opt_outs, saved_pages
+from exposurekit.service.scanning.assisted_opt_outs import AssistedOptOut
 from exposurekit.service.scanning.saved_pages import QueueEntry, SavedPage, UnusablePage
 from exposurekit.service.sites import statistics
 from exposurekit.service.storage.database import Session
@@ -116,7 +116,7 @@ class Volunteer:
 
     def _opt_outs(self) -> Sequence[AssistedOptOut]:
         queue = self._backend.work(
-            lambda session: assisted.queue(
+            lambda session: assisted_opt_outs.queue(
                 session, self._backend.definitions, mail=self._backend.mail, limit=_ROWS_MAX
             )
         )
@@ -131,10 +131,14 @@ class Volunteer:
         answer = self._open(opt_out.url, form={**opt_out.values, "picture": self._picture(opt_out.url)})
         definitions = self._backend.definitions
         if RECEIVED in answer or SENT_MAIL in answer:
-            self._backend.work(lambda session: assisted.report_sent(session, opt_out.id, definitions))
+            self._backend.work(
+                lambda session: assisted_opt_outs.report_sent(session, opt_out.id, definitions)
+            )
         else:
             self._backend.work(
-                lambda session: assisted.report_failed(session, opt_out.id, definitions, refused=True)
+                lambda session: assisted_opt_outs.report_failed(
+                    session, opt_out.id, definitions, refused=True
+                )
             )
 
     # --- searches -------------------------------------------------------------------------------------------
@@ -206,7 +210,7 @@ class Volunteer:
 
 def _is_in_vain(opt_out: AssistedOptOut) -> bool:
     """Return whether they give an opt-out up: the same form would be refused again."""
-    is_final = opt_out.unresponsive or opt_out.reason == assisted.REFUSED
+    is_final = opt_out.unresponsive or opt_out.reason == assisted_opt_outs.REFUSED
     return opt_out.failures >= (1 if is_final else FAILURES_MAX)
 
 

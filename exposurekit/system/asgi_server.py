@@ -17,7 +17,7 @@ from typing import Any
 import uvicorn
 
 from exposurekit.errors import ConfigurationError
-from exposurekit.system.connections import Connections, limit_repeats, raise_files_max
+from exposurekit.system.connection_limits import Connections, limit_repeats, raise_files_max
 
 LOOPBACK = "127.0.0.1"
 KEEP_ALIVE_S, GRACE_S = 75, 10

@@ -12,11 +12,11 @@ from ipywidgets import HTML, Box, Checkbox, Dropdown, HBox, Layout, Text, Toggle
 
 from exposurekit import analysis, frames
 from exposurekit.analysis.data_quality import NOT_MINE
-from exposurekit.analysis.removal_warnings import preparations
+from exposurekit.analysis.removal_preparation import preparations
 from exposurekit.analysis.statuses import is_open
-from exposurekit.analysis.step_minutes import PAUSE_MINUTES
+from exposurekit.analysis.step_minutes import PAUSE_MINUTES, STEP_MINUTES
 from exposurekit.analysis.tasks import Task, tasks, with_listings, with_pages
-from exposurekit.analysis.work_queue import DONE, STEP_MINUTES, TO_DO, UNABLE
+from exposurekit.analysis.work_queue import DONE, TO_DO, UNABLE
 from exposurekit.charts.theme import format_duration
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
 from exposurekit.errors import InvalidArgument, NotFound

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from exposurekit.analysis import minutes_spent, step_minutes, work_queue
-from exposurekit.analysis.work_queue import STEP_MINUTES
+from exposurekit.analysis.step_minutes import STEP_MINUTES
 from exposurekit.errors import InvalidArgument
 
 START = pd.Timestamp("2026-03-01T09:00Z")

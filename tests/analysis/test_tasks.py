@@ -7,7 +7,7 @@ import pytest
 from support.histories import Clock, Person, Service, a_link, a_record, an_alert, seen_through
 
 from exposurekit import analysis, frames
-from exposurekit.analysis.removal_warnings import DOCUMENT, MAILBOX, preparations
+from exposurekit.analysis.removal_preparation import DOCUMENT, MAILBOX, preparations
 from exposurekit.analysis.tasks import (
     LISTING,
     NO_VALUES,

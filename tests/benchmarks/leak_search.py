@@ -12,7 +12,7 @@ import time
 
 import pandas as pd
 
-from exposurekit.privacy.detector import PersonalDataSearch
+from exposurekit.privacy.personal_data_search import PersonalDataSearch
 from exposurekit.privacy.redaction import find_values
 
 SITES = ("Larder Finder", "Teapot People", "Bramble Lookup")

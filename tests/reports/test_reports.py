@@ -21,7 +21,7 @@ from support.hostile_texts import PAYLOADS
 
 import exposurekit as ek
 from exposurekit import analysis
-from exposurekit.analysis.removal_warnings import DOCUMENT, MAILBOX
+from exposurekit.analysis.removal_preparation import DOCUMENT, MAILBOX
 from exposurekit.analysis.tasks import FormValue, Task
 from exposurekit.analysis.work_queue import work_queue
 from exposurekit.charts import describe

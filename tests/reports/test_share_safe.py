@@ -23,8 +23,8 @@ from exposurekit.analysis.tasks import Task
 from exposurekit.errors import Leak
 from exposurekit.history import History
 from exposurekit.privacy import pseudonyms
-from exposurekit.privacy.detector import PersonalDataSearch
 from exposurekit.privacy.normalize import words
+from exposurekit.privacy.personal_data_search import PersonalDataSearch
 from exposurekit.privacy.redaction import redacted
 from exposurekit.privacy.vocabulary import is_common
 from exposurekit.reports import leak_check

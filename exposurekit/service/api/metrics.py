@@ -28,7 +28,7 @@ from exposurekit.service.sites import statistics
 from exposurekit.service.storage.database import DATABASE_ERRORS, Database, Session
 from exposurekit.service.webhooks import outbox
 from exposurekit.system.asgi_server import LOOPBACK, running
-from exposurekit.system.connections import Connections
+from exposurekit.system.connection_limits import Connections
 
 READ_S = 5.0  # after which PostgreSQL counts as unavailable; Prometheus waits ten seconds
 CONNECTIONS_MAX = 32

@@ -14,8 +14,8 @@ from exposurekit.service.scanning.extraction import PageOutcome
 from exposurekit.service.scanning.field_selectors import Problem, personal_words
 from exposurekit.service.scanning.html_text import text_of
 from exposurekit.service.scanning.listed_person import ListedPerson
-from exposurekit.service.scanning.page_marks import extracted, next_links, next_selector, no_results_mark
 from exposurekit.service.scanning.page_tree import PageTree
+from exposurekit.service.scanning.results_page import extracted, next_links, next_selector, no_results_mark
 from exposurekit.service.scanning.saved_pages import SavedPage, UnusablePage
 from exposurekit.service.scanning.wrapper_induction import induce
 from exposurekit.service.sites import loader

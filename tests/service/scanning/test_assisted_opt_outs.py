@@ -8,8 +8,8 @@ from support.small_web import Card, Folk, a_house, by_form, definition, results_
 
 from exposurekit.sandbox.world.asgi import html
 from exposurekit.service.accounts import consent
-from exposurekit.service.scanning import assisted, saved_pages
-from exposurekit.service.scanning.assisted import NotAssisted
+from exposurekit.service.scanning import assisted_opt_outs, saved_pages
+from exposurekit.service.scanning.assisted_opt_outs import NotAssisted
 from exposurekit.service.storage import tables
 
 LINK = "http://seekfolk.example/confirm?t=8f1e"
@@ -66,7 +66,7 @@ def open_sites(house, town):
 
 def queued(house, limit=100, **options):
     options = {"mail": house.mail} | options
-    return house.work(lambda work: assisted.queue(work, house.definitions, limit=limit, **options))
+    return house.work(lambda work: assisted_opt_outs.queue(work, house.definitions, limit=limit, **options))
 
 
 def offered(house):
@@ -75,11 +75,13 @@ def offered(house):
 
 
 def sent(house, record_id):
-    return house.work(lambda work: assisted.report_sent(work, record_id, house.definitions))
+    return house.work(lambda work: assisted_opt_outs.report_sent(work, record_id, house.definitions))
 
 
 def failed(house, record_id, *, refused=False):
-    house.work(lambda work: assisted.report_failed(work, record_id, house.definitions, refused=refused))
+    house.work(
+        lambda work: assisted_opt_outs.report_failed(work, record_id, house.definitions, refused=refused)
+    )
 
 
 def test_a_reported_opt_out_is_verified_and_removed(house, town, open_sites):
@@ -315,7 +317,7 @@ def test_people_are_locked_in_one_order(house, open_sites, monkeypatch):
 
     monkeypatch.setattr(consent, "lock_user", locks)
     for order in (ids, ids[::-1]):
-        house.work(lambda work, order=order: assisted.lock_people(work, order))
+        house.work(lambda work, order=order: assisted_opt_outs.lock_people(work, order))
     assert locked == people * 2
 
 

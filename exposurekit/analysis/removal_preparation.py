@@ -1,4 +1,4 @@
-"""Warnings: what to check, and what to have from the person, before a manual removal."""
+"""Before a manual removal: what to check, and what it needs from the person."""
 
 import re
 from collections.abc import Iterator, Sequence

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exposurekit.privacy.detector import PersonalDataSearch
+from exposurekit.privacy.personal_data_search import PersonalDataSearch
 
 
 def kinds_in(text, **options):

@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from exposurekit.system.asgi_server import running
-from exposurekit.system.connections import (
+from exposurekit.system.connection_limits import (
     HEAD_MAX,
     PIPELINED_MAX,
     Connections,
@@ -328,7 +328,7 @@ PROGRAM = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
 sys.path.insert(0, sys.argv[1])
-from test_connections import app
+from test_connection_limits import app
 from exposurekit.service import log_setup
 from exposurekit.system.asgi_server import serve
 log_setup.to_stderr()

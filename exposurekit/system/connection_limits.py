@@ -35,7 +35,7 @@ UNREAD_MAX = 64 << 20  # bytes of all responses that clients do not read
 RESERVED_FILES = 80  # of the files a process may open: databases, logs, requests to other hosts
 _LEAST = 8
 _SWEEP_S = 1.0
-_log = logging.getLogger("exposurekit.system.connections")
+_log = logging.getLogger("exposurekit.system.connection_limits")
 
 REQUEST, BODY, READER = "a request", "a body", "a reader"  # what a connection waits for
 _Group = dict["_Bounded", None]  # in the order in which they began to wait
