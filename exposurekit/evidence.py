@@ -7,9 +7,9 @@ from typing import Any
 
 import pandas as pd
 
-from exposurekit.contract import bundle
-from exposurekit.contract.bundle import AFTER, BEFORE
-from exposurekit.contract.roots import KEY_PEM_MAX, PublicKey
+from exposurekit.contract import evidence_bundle
+from exposurekit.contract.evidence_bundle import AFTER, BEFORE
+from exposurekit.contract.evidence_roots import KEY_PEM_MAX, PublicKey
 from exposurekit.contract.types import REMOVED
 from exposurekit.errors import ConfigurationError, MissingColumns
 from exposurekit.text.sanitize import plain
@@ -56,7 +56,7 @@ def read_evidence(
     """
     pem = key if isinstance(key, bytes) or key is None else _read(Path(key), KEY_PEM_MAX)
     public_key = None if pem is None else PublicKey.from_pem(pem, "key")
-    verified = bundle.verify(_read(Path(path), bundle.BYTES_MAX + 1), public_key)
+    verified = evidence_bundle.verify(_read(Path(path), evidence_bundle.BYTES_MAX + 1), public_key)
     table = pd.DataFrame(_rows(verified), columns=[*_DTYPES])
     table["observed_at"] = pd.to_datetime(table["observed_at"], utc=True)
     return table.astype(_DTYPES)
@@ -96,7 +96,7 @@ def with_evidence(records: pd.DataFrame, evidence: pd.DataFrame) -> pd.DataFrame
     return joined.assign(**{name: joined[name].where(is_removed) for name in times.columns})
 
 
-def _rows(verified: bundle.Bundle) -> Iterator[tuple[Any, ...]]:
+def _rows(verified: evidence_bundle.Bundle) -> Iterator[tuple[Any, ...]]:
     for entry in verified.entries:
         content = entry.content
         address = next((page.address for page in content.pages if page.address), None)

@@ -109,7 +109,7 @@ ENTRY_POINTS = {
     "starlette": {"service", "sandbox"},
     "uvicorn": {"system.asgi_server", "system.connection_limits"},
     "sqlalchemy": {"service"},
-    "cryptography": {"service.storage.encryption", "contract.roots", "sandbox.world.site_mail"},
+    "cryptography": {"service.storage.encryption", "contract.evidence_roots", "sandbox.world.site_mail"},
     "dkim": {"service.mail.dkim_signature", "sandbox.world.site_mail"},
     "dns": {"service.mail.dkim_signature"},
     "imaplib": {"service.mail.mailboxes"},

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from exposurekit.cli import output
+from exposurekit.cli.help_groups import Group
 from exposurekit.cli.options import ID, check_writable, json_option, limit_option
-from exposurekit.cli.sections import Group
 from exposurekit.cli.session import ServiceDatabase, service_options
 from exposurekit.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from exposurekit.contract.bundle import Bundle
-    from exposurekit.contract.roots import Root
+    from exposurekit.contract.evidence_bundle import Bundle
+    from exposurekit.contract.evidence_roots import Root
     from exposurekit.service.audit import Action
 
 
@@ -160,18 +160,18 @@ def evidence_verify(*, file: Path, key_file: Path | None, as_json: bool) -> None
 
     Example: exposurekit evidence verify bundle.zip --key key.pem
     """
-    from exposurekit.contract import bundle
-    from exposurekit.contract.roots import KEY_PEM_MAX, PublicKey
+    from exposurekit.contract import evidence_bundle
+    from exposurekit.contract.evidence_roots import KEY_PEM_MAX, PublicKey
 
     key = None if key_file is None else PublicKey.from_pem(_read(key_file, KEY_PEM_MAX, "--key"), "--key")
-    verified = bundle.verify(_read(file, bundle.BYTES_MAX + 1, "the bundle"), key)
+    verified = evidence_bundle.verify(_read(file, evidence_bundle.BYTES_MAX + 1, "the bundle"), key)
     if as_json:
         output.print_json(_as_json(verified))
         return
     kinds = [one.content.kind for one in verified.entries]
     days = f", days {verified.roots[0].day} to {verified.roots[-1].day}" if verified.roots else ""
     signer = "your key" if verified.has_expected_key else f"the key {verified.key.fingerprint}"
-    amounts = _amounts(kinds.count(bundle.BEFORE), kinds.count(bundle.AFTER))
+    amounts = _amounts(kinds.count(evidence_bundle.BEFORE), kinds.count(evidence_bundle.AFTER))
     click.echo(f"ok: person {verified.user_id}, {amounts}{days}; unchanged since signed with {signer}.")
     if verified.clock_was_set_back:
         click.echo("The service's clock was set back between these days, so some times are wrong.", err=True)

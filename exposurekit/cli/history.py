@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from exposurekit.cli import browser, output
+from exposurekit.cli.help_groups import Group
 from exposurekit.cli.options import (
     ID,
     auto_compact_option,
@@ -21,7 +22,6 @@ from exposurekit.cli.options import (
     local_option,
     record_key_option,
 )
-from exposurekit.cli.sections import Group
 from exposurekit.errors import ConfigurationError, NotFound
 from exposurekit.text.sanitize import plain
 

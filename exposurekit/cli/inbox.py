@@ -11,9 +11,9 @@ from typing import Any
 
 import click
 
+from exposurekit.cli.help_groups import Group
 from exposurekit.cli.options import history_option, json_option, local_option
 from exposurekit.cli.output import fields, print_rows
-from exposurekit.cli.sections import Group
 from exposurekit.errors import ConfigurationError, ExposureError
 from exposurekit.system.atomic_files import write_file
 from exposurekit.text.sanitize import plain

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from exposurekit.cli import output
+from exposurekit.cli.help_groups import Group
 from exposurekit.cli.options import callback_network_option, json_option, on_a_terminal, parse_name
-from exposurekit.cli.sections import Group
 from exposurekit.cli.session import ServiceDatabase, Task, service_options
 from exposurekit.text.sanitize import plain
 

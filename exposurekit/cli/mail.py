@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from exposurekit.cli import output, session
+from exposurekit.cli.help_groups import Group
 from exposurekit.cli.options import ID, json_option, limit_option, mail_option, sites_option
-from exposurekit.cli.sections import Group
 from exposurekit.cli.session import ServiceDatabase, service_options
 from exposurekit.errors import ConfigurationError
 from exposurekit.text.sanitize import plain

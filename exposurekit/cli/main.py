@@ -29,7 +29,7 @@ from exposurekit.cli import (
     webhooks,
 )
 from exposurekit.cli import open as open_command
-from exposurekit.cli.sections import Group
+from exposurekit.cli.help_groups import Group
 from exposurekit.errors import NEEDS_SERVICE, ExposureError
 from exposurekit.text.sanitize import plain
 

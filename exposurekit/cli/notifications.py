@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from exposurekit.cli.sections import Group
+from exposurekit.cli.help_groups import Group
 from exposurekit.text.sanitize import plain
 
 _RULES_TYPE: Any = click.Path(path_type=Path, dir_okay=False)

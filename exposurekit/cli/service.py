@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 from exposurekit.cli import output
+from exposurekit.cli.help_groups import Group
 from exposurekit.cli.options import json_option, limit_option
-from exposurekit.cli.sections import Group
 from exposurekit.cli.session import ServiceDatabase, service_options
 from exposurekit.errors import ConfigurationError, ExposureError
 from exposurekit.text.sanitize import plain
@@ -78,7 +78,7 @@ def service_check(*, database: ServiceDatabase, as_json: bool) -> None:
 
     Example: exposurekit service check
     """
-    from exposurekit.service.check import check
+    from exposurekit.service.database_check import check
 
     checked, damage = database.read(check)
     _record_check(database, checked, len(damage))

@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 import click
 
 from exposurekit.cli import mend, output, session
+from exposurekit.cli.help_groups import Group
 from exposurekit.cli.options import json_option, mail_option, sites_option
-from exposurekit.cli.sections import Group
 from exposurekit.cli.service import NO_SCANS, site_health
 from exposurekit.cli.session import ServiceDatabase, service_options
 from exposurekit.errors import ConfigurationError, InvalidArgument

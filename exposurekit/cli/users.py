@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from exposurekit.cli import output, session
+from exposurekit.cli.help_groups import Group
 from exposurekit.cli.options import (
     ID,
     by_option,
@@ -15,7 +16,6 @@ from exposurekit.cli.options import (
     on_a_terminal,
     sites_option,
 )
-from exposurekit.cli.sections import Group
 from exposurekit.cli.session import ServiceDatabase, service_options
 from exposurekit.service.models import VERDICTS
 from exposurekit.text.sanitize import plain

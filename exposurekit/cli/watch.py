@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from exposurekit.cli import output, systemd
+from exposurekit.cli.help_groups import Group
 from exposurekit.cli.history import open_history
 from exposurekit.cli.inbox import create_receiver, inbox_options, receiving
 from exposurekit.cli.notifications import open_notifier, rules_option
@@ -24,7 +25,6 @@ from exposurekit.cli.options import (
     local_option,
     record_key_option,
 )
-from exposurekit.cli.sections import Group
 from exposurekit.errors import ConfigurationError
 from exposurekit.text.sanitize import plain
 from exposurekit.text.times import interval

@@ -6,8 +6,8 @@ from typing import Any
 import click
 
 from exposurekit.cli import output
+from exposurekit.cli.help_groups import Group
 from exposurekit.cli.options import json_option, limit_option
-from exposurekit.cli.sections import Group
 from exposurekit.cli.session import ServiceDatabase, service_options
 from exposurekit.errors import ConfigurationError
 from exposurekit.service.webhooks.states import STATES

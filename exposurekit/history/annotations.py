@@ -15,7 +15,7 @@ from exposurekit import frames
 from exposurekit.analysis import step_minutes
 from exposurekit.errors import InvalidArgument, MissingColumns, NotFound
 from exposurekit.frames.arrow import from_arrow
-from exposurekit.history import identity, sql
+from exposurekit.history import record_keys, sql
 from exposurekit.history.reader import HistoryReader
 from exposurekit.history.storage.location import resolve
 from exposurekit.history.storage.schema import KINDS, TABLES
@@ -418,10 +418,10 @@ def _listing_columns(row: Mapping[str, Any], records_by: str) -> dict[str, Any]:
     values = {name: _plain(value) for name, value in row.items()}
     site, page = values.get("site"), values.get("link_url") or values.get("url")
     if values.get("record_id") is None:
-        kind, key = "link", identity.link_key(page, values.get("link_title"))
+        kind, key = "link", record_keys.link_key(page, values.get("link_title"))
     else:
         record_id, reference = int(values["record_id"]), values.get("reference_id")
-        kind, key = "record", identity.record_key(record_id, site, reference, by=records_by)
+        kind, key = "record", record_keys.record_key(record_id, site, reference, by=records_by)
     columns = {"user_id": int(values["user_id"]), "kind": kind, "key": key, "step": values.get("step_number")}
     return columns | {"note": site or host(page).removeprefix("www.")}
 
@@ -438,18 +438,18 @@ def _kind_and_key(row: Mapping[str, Any], records_by: str) -> tuple[str, int]:
         return kind, int(row["key"])
     if "step_number" in row and "step" in row:
         source = "record_id" if by_id else "site"
-        return STEP, identity.hash64(STEP, *_required(row, (source, "url", "step_number", "step")))
+        return STEP, record_keys.hash64(STEP, *_required(row, (source, "url", "step_number", "step")))
     if "text" in row and "html" in row:
         names = ("site", "href", "link_url")
         site, href, link_url = map(row.get, names) if by_id else _required(row, names)
-        return "alert", identity.alert_key(
+        return "alert", record_keys.alert_key(
             row.get("record_id"), site, href, link_url, row["text"], by=records_by
         )
     if row.get("record_id") is not None:
         site, reference = ("", "") if by_id else _required(row, ("site", "reference_id"))
-        return "record", identity.record_key(int(row["record_id"]), site, reference, by=records_by)
+        return "record", record_keys.record_key(int(row["record_id"]), site, reference, by=records_by)
     if "title" in row:
-        return "link", identity.link_key(row.get("url"), row["title"])
+        return "link", record_keys.link_key(row.get("url"), row["title"])
     raise InvalidArgument("The row is not of records(), links(), alerts() or steps(): it lacks their columns")
 
 

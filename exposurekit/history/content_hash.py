@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from exposurekit.analysis import LISTED, UNKNOWN, VANISHED
-from exposurekit.history import identity
+from exposurekit.history import record_keys
 from exposurekit.history.storage.schema import BUCKETS, STAGED
 from exposurekit.text.urls import host
 
@@ -40,20 +40,20 @@ def _keys(kind: str, rows: pa.Table, records_by: str) -> Any:
         if records_by == "id":
             return rows["record_id"].to_numpy()
         values = zip(*(rows[name].to_pylist() for name in ("record_id", "site", "reference_id")), strict=True)
-        return np.array([identity.record_key(*row, by=records_by) for row in values], np.int64)
+        return np.array([record_keys.record_key(*row, by=records_by) for row in values], np.int64)
     if kind == "link":
         pairs = zip(rows["url"].to_pylist(), rows["title"].to_pylist(), strict=True)
-        return np.array([identity.link_key(*pair) for pair in pairs], np.int64)
+        return np.array([record_keys.link_key(*pair) for pair in pairs], np.int64)
     names = ("record_id", "site", "href", "link_url", "text")
     values = zip(*(rows[name].to_pylist() for name in names), strict=True)
-    return np.array([identity.alert_key(*row, by=records_by) for row in values], np.int64)
+    return np.array([record_keys.alert_key(*row, by=records_by) for row in values], np.int64)
 
 
 def _hashes(rows: pa.Table, records_by: str) -> pa.Array:
     excluded = _NOT_HASHED | {"user_id", "key"} | ({"record_id"} if records_by != "id" else set())
     texts = [_text(rows[name]) for name in rows.column_names if name not in excluded]
     joined = pc.binary_join_element_wise(*texts, "\x1f")
-    return pa.array([identity.hash64(text) for text in joined.to_pylist()], pa.int64())
+    return pa.array([record_keys.hash64(text) for text in joined.to_pylist()], pa.int64())
 
 
 def _text(values: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from exposurekit.history import identity, ingest, maintenance, staging
+from exposurekit.history import ingest, maintenance, record_keys, staging
 from exposurekit.history.collector import USERS_PER_PART, Collector, Source, stage_deliveries
 from exposurekit.history.deliveries import ReceivedDelivery
 from exposurekit.history.ingest import Run
@@ -171,7 +171,7 @@ class RunManager:
 
 
 def _run_lock(run: str | None, shard: int) -> str:
-    return "collect-unnamed" if run is None else f"collect-{identity.hash64(run, shard) % 2**64:016x}"
+    return "collect-unnamed" if run is None else f"collect-{record_keys.hash64(run, shard) % 2**64:016x}"
 
 
 def pending_run(staged: StagedRun) -> Run:

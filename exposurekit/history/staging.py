@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from exposurekit.errors import InvalidArgument
 from exposurekit.history.engines.duckdb import Files
-from exposurekit.history.identity import hash64
+from exposurekit.history.record_keys import hash64
 from exposurekit.history.storage.delta import Store, has_running_owner
 from exposurekit.history.storage.schema import KINDS, STAGED, STAGED_PEOPLE
 

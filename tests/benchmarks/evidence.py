@@ -21,7 +21,7 @@ sys.path[:0] = [str(Path(__file__).parent.parent)]
 
 from support.evidence_bundles import TAMPERINGS, Installation, Tamperer  # noqa: E402
 
-from exposurekit.contract import bundle  # noqa: E402
+from exposurekit.contract import evidence_bundle  # noqa: E402
 from exposurekit.errors import InvalidEvidence  # noqa: E402
 
 SECONDS_MAX = 5
@@ -39,7 +39,7 @@ def honest(pairs):
     """Return how many seconds a bundle takes."""
     home = Installation(b"h" * 32, pairs=pairs, days=30, padding=TEXT)
     content = home.bundles()[1]
-    seconds, verified = timed(bundle.verify, content, home.vault.public_key)
+    seconds, verified = timed(evidence_bundle.verify, content, home.vault.public_key)
     assert len(verified.entries) == 2 * pairs
     hashing, _ = timed(lambda: hashlib.sha256(content).digest())
     print(
@@ -50,7 +50,7 @@ def honest(pairs):
 
 def is_accepted(content, key=None):
     try:
-        bundle.verify(content, key)
+        evidence_bundle.verify(content, key)
     except InvalidEvidence:
         return False
     return True

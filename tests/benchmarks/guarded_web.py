@@ -23,7 +23,7 @@ from support.imap_server import PASSWORD, an_imap_server
 from support.smtp_server import an_smtp_server
 
 from exposurekit.client import Client
-from exposurekit.contract import bundle
+from exposurekit.contract import evidence_bundle
 from exposurekit.contract.types import REMOVED
 from exposurekit.sandbox.backend import Backend
 from exposurekit.sandbox.volunteer import Volunteer
@@ -160,7 +160,7 @@ def report_evidence(world: World, backend: Backend, records: set[int], removed: 
     entries = [
         entry.content
         for user_id in backend.person_index
-        for entry in bundle.verify(backend.export_evidence(user_id)).entries
+        for entry in evidence_bundle.verify(backend.export_evidence(user_id)).entries
     ]
     of_kind = {kind: {one.record_id for one in entries if one.kind == kind} for kind in ("before", "after")}
     wrong = [one for one in entries if not is_true(world, one)]
@@ -170,7 +170,7 @@ def report_evidence(world: World, backend: Backend, records: set[int], removed: 
     )
 
 
-def is_true(world: World, entry: bundle.EntryContent) -> bool:
+def is_true(world: World, entry: evidence_bundle.EntryContent) -> bool:
     # Some sites delist within the instant: the clock stands still during a scan.
     moment = {"since": entry.observed_at - timedelta(seconds=1), "until": entry.observed_at}
     return world.was_listed(entry.site, entry.reference_id, **moment, listed=entry.kind == "before")

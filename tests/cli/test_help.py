@@ -6,8 +6,8 @@ import click
 import pytest
 from support.shell import Shell
 
+from exposurekit.cli.help_groups import summary
 from exposurekit.cli.main import SECTIONS, cli
-from exposurekit.cli.sections import summary
 
 COLUMNS = 80
 

@@ -212,14 +212,14 @@ def test_one_run_is_collected_at_the_end_of_each_day():
 @long
 def test_all_records_and_removals_have_true_evidence(demo, tmp_path):
     """Each record was listed when its evidence says so, and each removed one was gone."""
-    from exposurekit.contract import bundle
+    from exposurekit.contract import evidence_bundle
 
     records = demo.exposure.records().set_index("record_id")
     demo.advance(days=1)  # the evidence until then has roots
     entries = []
     for user_id in records["user_id"].unique().tolist():
         demo.export_evidence(user_id, tmp_path / "bundle.zip")
-        verified = bundle.verify((tmp_path / "bundle.zip").read_bytes())
+        verified = evidence_bundle.verify((tmp_path / "bundle.zip").read_bytes())
         entries += [one.content for one in verified.entries]
     assert {*records.index} <= {one.record_id for one in entries if one.kind == "before"}
     removed = {*records.index[records["status"] == "removed"]}

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from exposurekit.contract import bundle
-from exposurekit.contract.roots import NO_ROOT, Root, Tree
+from exposurekit.contract import evidence_bundle
+from exposurekit.contract.evidence_roots import NO_ROOT, Root, Tree
 from exposurekit.service.storage.encryption import Vault
 
 FIRST = datetime(2026, 11, 1, 9, tzinfo=UTC)
@@ -54,7 +54,9 @@ class Installation:
     def bundles(self) -> dict[int, bytes]:
         """The bundle of each person."""
         vault, roots, last = self.vault, [], None
-        entries: dict[int, list[bundle.RootedEntry]] = {person: [] for person in range(1, self.people + 1)}
+        entries: dict[int, list[evidence_bundle.RootedEntry]] = {
+            person: [] for person in range(1, self.people + 1)
+        }
         per_day = -(-2 * self.pairs // self.days)
         for day in range(self.days):
             rows = []
@@ -62,19 +64,19 @@ class Installation:
                 for person in entries:
                     content = entry(number, user_id=person, at=FIRST + timedelta(days=day, seconds=number))
                     content["pages"][0]["text"] += " and so on" * (self.padding // 10)
-                    rows.append((person, bundle.encode(content)))
+                    rows.append((person, evidence_bundle.encode(content)))
             if not rows:
                 continue
-            tree = Tree([bytes.fromhex(bundle._sha256(content)) for _, content in rows])
+            tree = Tree([bytes.fromhex(evidence_bundle._sha256(content)) for _, content in rows])
             day_text = (FIRST + timedelta(days=day)).date().isoformat()
             root = Root(len(roots) + 1, day_text, len(rows), tree.hash, last.hash if last else NO_ROOT)
             last = signed(root, vault)
             roots.append(last)
             for position, (person, content) in enumerate(rows):
-                one = bundle.RootedEntry(content, last.number, position, tree.path(position))
+                one = evidence_bundle.RootedEntry(content, last.number, position, tree.path(position))
                 entries[person].append(one)
         return {
-            person: bundle.write(person, rooted, roots, key=vault.public_key, sign=vault.sign)
+            person: evidence_bundle.write(person, rooted, roots, key=vault.public_key, sign=vault.sign)
             for person, rooted in entries.items()
         }
 
@@ -85,11 +87,11 @@ def signed(root: Root, vault: Vault) -> Root:
 
 
 def members_of(content: bytes) -> Members:
-    return bundle._members(content)
+    return evidence_bundle._members(content)
 
 
 def zipped(members: Members) -> bytes:
-    return bundle._zip(members)
+    return evidence_bundle._zip(members)
 
 
 @dataclass(frozen=True)
@@ -113,12 +115,14 @@ class Tamperer:
 
     @property
     def manifest(self) -> dict[str, Any]:
-        manifest: dict[str, Any] = json.loads(self.members[bundle.MANIFEST])
+        manifest: dict[str, Any] = json.loads(self.members[evidence_bundle.MANIFEST])
         return manifest
 
     def with_manifest(self, manifest: dict[str, Any], members: Members | None = None) -> bytes:
         """The bundle with another manifest, whose signature is the old one."""
-        return zipped((members or self.members) | {bundle.MANIFEST: bundle.encode(manifest)})
+        return zipped(
+            (members or self.members) | {evidence_bundle.MANIFEST: evidence_bundle.encode(manifest)}
+        )
 
     def resigned(self, manifest: dict[str, Any], members: Members, *, pem: bool) -> bytes:
         """The bundle signed by somebody else: the manifest, and with `pem` the roots and the key in it, too."""
@@ -129,10 +133,10 @@ class Tamperer:
                 values["previous"] = last.hash if last else values["previous"]
                 last = signed(Root(**values), vault)
                 values["signature"] = last.signature
-            members = members | {bundle.KEY: vault.public_key.pem}
-        encoded = bundle.encode(manifest)
-        signature = vault.sign(bundle._SIGNED + encoded).hex().encode()
-        return zipped(members | {bundle.MANIFEST: encoded, bundle.SIGNATURE: signature})
+            members = members | {evidence_bundle.KEY: vault.public_key.pem}
+        encoded = evidence_bundle.encode(manifest)
+        signature = vault.sign(evidence_bundle._SIGNED + encoded).hex().encode()
+        return zipped(members | {evidence_bundle.MANIFEST: encoded, evidence_bundle.SIGNATURE: signature})
 
 
 def _changed(content: bytes, random: random.Random) -> bytes:
@@ -209,8 +213,8 @@ def _backdated(t: Tamperer, random: random.Random) -> bytes:
     content = json.loads(members[one["member"]])
     at = datetime.fromisoformat(content["recorded_at"]) - timedelta(seconds=random.randrange(1, 10**6))
     content |= {"observed_at": at.isoformat(), "recorded_at": at.isoformat()}
-    members[one["member"]] = bundle.encode(content)
-    one["sha256"] = bundle._sha256(members[one["member"]])
+    members[one["member"]] = evidence_bundle.encode(content)
+    one["sha256"] = evidence_bundle._sha256(members[one["member"]])
     return random.choice([t.with_manifest, lambda m, x: t.resigned(m, x, pem=False)])(manifest, members)
 
 
@@ -230,7 +234,7 @@ def _roots_swapped(t: Tamperer, random: random.Random) -> bytes:
     names = random.choice([[*roots[0]], ["tree"], ["tree", "entries"], ["signature"], ["day"], ["number"]])
     for name in names:
         roots[one][name], roots[other][name] = roots[other][name], roots[one][name]
-    if bundle.encode(manifest) == t.members[bundle.MANIFEST]:
+    if evidence_bundle.encode(manifest) == t.members[evidence_bundle.MANIFEST]:
         roots.reverse()  # the two had equal values
     return random.choice([t.with_manifest, lambda m: t.resigned(m, t.members, pem=False)])(manifest)
 
@@ -245,12 +249,14 @@ def _mixed(t: Tamperer, random: random.Random) -> bytes:
     """A member of another person's bundle, or of another installation's, with or without its line in the manifest."""
     foreign = members_of(random.choice([t.other_person, t.other_installation]))
     members, manifest = t.members, t.manifest
-    names = [name for name in members if name != bundle.README and members[name] != foreign.get(name)]
+    names = [
+        name for name in members if name != evidence_bundle.README and members[name] != foreign.get(name)
+    ]
     name = random.choice(names)
     if not name.startswith("entries/") or random.random() < 0.5:
         return zipped(members | {name: foreign[name]})
     at = int(name[8:14]) - 1
-    foreign_manifest = json.loads(foreign[bundle.MANIFEST])
+    foreign_manifest = json.loads(foreign[evidence_bundle.MANIFEST])
     manifest["entries"][at] = foreign_manifest["entries"][at]
     if random.random() < 0.5:
         manifest["roots"] = foreign_manifest["roots"]
@@ -266,7 +272,7 @@ def _another_key_in_it(t: Tamperer, random: random.Random) -> bytes:
     """The signatures are the installation's, the key is not; or the other way round."""
     if random.random() < 0.5:
         return t.resigned(t.manifest, t.members, pem=False)
-    return zipped(t.members | {bundle.KEY: Vault(t.key).public_key.pem})
+    return zipped(t.members | {evidence_bundle.KEY: Vault(t.key).public_key.pem})
 
 
 TAMPERINGS: dict[str, Callable[[Tamperer, random.Random], bytes]] = {

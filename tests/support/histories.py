@@ -15,7 +15,7 @@ from support.history_reference import ObservedUser, Snapshot, Thing
 from exposurekit.client import Client, RetryPolicy
 from exposurekit.contract.webhooks import Delivery
 from exposurekit.exposure import Exposure
-from exposurekit.history.identity import alert_key, link_key, record_key
+from exposurekit.history.record_keys import alert_key, link_key, record_key
 from exposurekit.text.urls import host
 
 DAWN = datetime(2026, 3, 1, 20, 0, tzinfo=UTC)

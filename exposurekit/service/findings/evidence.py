@@ -24,9 +24,9 @@ from sqlalchemy import (
     update,
 )
 
-from exposurekit.contract import bundle
-from exposurekit.contract.bundle import AFTER, BEFORE
-from exposurekit.contract.roots import NO_ROOT, Root, Tree
+from exposurekit.contract import evidence_bundle
+from exposurekit.contract.evidence_bundle import AFTER, BEFORE
+from exposurekit.contract.evidence_roots import NO_ROOT, Root, Tree
 from exposurekit.service.models import Excerpt, Listing
 from exposurekit.service.storage import tables
 from exposurekit.service.storage.database import DAMAGED, Session
@@ -83,7 +83,7 @@ def after(listing: Listing, pages: Sequence[Excerpt], scan: Scan) -> dict[str, A
 
 
 def _content(kind: str, listing: Listing, pages: Sequence[Excerpt], scan: Scan) -> dict[str, Any]:
-    """Return an entry's content without its record; texts are cut to fit `bundle.ENTRY_BYTES_MAX`."""
+    """Return an entry's content without its record; texts are cut to fit `evidence_bundle.ENTRY_BYTES_MAX`."""
     query = None if listing.query is None else dict(listing.query)
     values: dict[str, Any] = {
         "kind": kind,
@@ -96,7 +96,7 @@ def _content(kind: str, listing: Listing, pages: Sequence[Excerpt], scan: Scan) 
         "query": query if _size(query) <= _QUERY_MAX else None,
     }
     without_text = [_page(page, "") for page in pages]
-    room = bundle.ENTRY_BYTES_MAX - _OTHER_BYTES - _size(values | {"pages": without_text})
+    room = evidence_bundle.ENTRY_BYTES_MAX - _OTHER_BYTES - _size(values | {"pages": without_text})
     return values | {"pages": [_page(page, _cut(page.text, room // len(pages))) for page in pages]}
 
 
@@ -111,7 +111,7 @@ def _page(excerpt: Excerpt, visible: str) -> dict[str, Any]:
 
 
 def _size(value: Any) -> int:
-    return len(bundle.encode({"": value}))
+    return len(evidence_bundle.encode({"": value}))
 
 
 def _cut(value: str, bytes_max: int) -> str:
@@ -139,7 +139,7 @@ async def append(session: Session, user_id: int, record_id: int, content: Mappin
         "recorded_at": now.isoformat(timespec="microseconds"),
         "salt": secrets.token_hex(16),
     }
-    digest = hashlib.sha256(bundle.encode(complete)).digest()
+    digest = hashlib.sha256(evidence_bundle.encode(complete)).digest()
     entry_id = await session.add(_ADD_ENTRY, {"day": now.date().isoformat(), "digest": digest})
     row = {"id": entry_id, "user_id": user_id, "record_id": record_id, "kind": content["kind"]}
     await session.add(_ADD, row | {"ciphertext": session.encrypt(EVIDENCE, user_id, complete)})
@@ -201,13 +201,13 @@ async def export(session: Session, user_id: int, since: date = date.min, until: 
     days = {"since": since.isoformat(), "until": until.isoformat()}
     rows = await session.all(_OF_USER, {"user_id": user_id, **days})
     contents = session.decrypt_readable([(EVIDENCE, user_id, row.ciphertext) for row in rows])
-    encoded = [b"" if one is DAMAGED else bundle.encode(one) for one in contents]
+    encoded = [b"" if one is DAMAGED else evidence_bundle.encode(one) for one in contents]
     intact = [
         (row, one)
         for row, one in zip(rows, encoded, strict=True)
         if hashlib.sha256(one).digest() == bytes(row.digest)
     ]
-    entries: list[bundle.RootedEntry] = []
+    entries: list[evidence_bundle.RootedEntry] = []
     for number, group in groupby(
         (pair for pair in intact if pair[0].root), key=lambda pair: int(pair[0].root)
     ):
@@ -215,7 +215,7 @@ async def export(session: Session, user_id: int, since: date = date.min, until: 
         tree = Tree([bytes(leaf.digest) for leaf in leaves])
         positions = {leaf.id: position for position, leaf in enumerate(leaves)}
         entries += [
-            bundle.RootedEntry(one, number, positions[row.id], tree.path(positions[row.id]))
+            evidence_bundle.RootedEntry(one, number, positions[row.id], tree.path(positions[row.id]))
             for row, one in group
         ]
     numbers = [one.root for one in entries]
@@ -223,7 +223,7 @@ async def export(session: Session, user_id: int, since: date = date.min, until: 
     signed = await session.all(select(tables.evidence_roots).where(between).order_by(_roots.number))
     before = sum(row.kind == BEFORE for row, _ in intact if row.root)
     return Export(
-        bundle.write(
+        evidence_bundle.write(
             user_id,
             entries,
             [Root(**row._asdict()) for row in signed],

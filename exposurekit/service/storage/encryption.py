@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from pydantic_core import from_json
 
 from exposurekit.contract import codec
-from exposurekit.contract.roots import PublicKey
+from exposurekit.contract.evidence_roots import PublicKey
 from exposurekit.errors import ConfigurationError, ExposureError
 from exposurekit.system import key_files, paths
 from exposurekit.text.sanitize import plain

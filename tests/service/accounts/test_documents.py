@@ -15,7 +15,7 @@ from exposurekit.service.accounts import consent, documents, integrators
 from exposurekit.service.accounts.documents import Account
 from exposurekit.service.api.app import create_app
 from exposurekit.service.api.server import running
-from exposurekit.service.check import Damage, check
+from exposurekit.service.database_check import Damage, check
 from exposurekit.service.findings import removals
 from exposurekit.service.findings.findings import discover_link, discover_record
 from exposurekit.service.storage import tables

@@ -12,9 +12,9 @@ from support.evidence_bundles import members_of
 from support.services import LISTING, SITE, START, a_service
 from support.small_web import Card, Folk, by_form, definition, nobody, results_page
 
-from exposurekit.contract import bundle
+from exposurekit.contract import evidence_bundle
 from exposurekit.service.accounts import consent
-from exposurekit.service.check import check
+from exposurekit.service.database_check import check
 from exposurekit.service.findings import candidates, evidence
 from exposurekit.service.findings.findings import discover_record
 from exposurekit.service.models import Excerpt, Listing, Site
@@ -46,7 +46,7 @@ def entries(service, user):
     """The entries of a verified bundle, once their day is over."""
     service.clock.advance(timedelta(days=1))
     key = service.work(public_key)
-    return [one.content for one in bundle.verify(exported(service, user).content, key).entries]
+    return [one.content for one in evidence_bundle.verify(exported(service, user).content, key).entries]
 
 
 def roots(service):
@@ -186,8 +186,8 @@ def test_a_day_has_one_root_once_it_is_over(desk, jane):
     rows = desk.work(lambda work: work.all(tables.evidence_entries.select()))
     for row, (name, member) in zip(rows, [*members.items()][4:], strict=True):
         assert name.startswith("entries/")
-        assert bundle.encode(json.loads(member)) == member
-        assert bundle._sha256(member) == bytes(row.digest).hex()
+        assert evidence_bundle.encode(json.loads(member)) == member
+        assert evidence_bundle._sha256(member) == bytes(row.digest).hex()
 
 
 def test_some_days_of_a_person_verify_alone(desk, jane):
@@ -199,7 +199,7 @@ def test_some_days_of_a_person_verify_alone(desk, jane):
     one, two = (first + timedelta(days=days) for days in (1, 2))
     for days, numbers in (((one, two), [2, 3]), ((two,), [3, 4]), ((two, one), [])):
         result = desk.work(lambda work, days=days: evidence.export(work, jane["id"], *days))
-        verified = bundle.verify(result.content)
+        verified = evidence_bundle.verify(result.content)
         assert [root.number for root in verified.roots] == numbers
         assert len(verified.entries) == result.before == len(numbers)
 
@@ -228,7 +228,7 @@ def test_a_clock_that_was_ahead_leaves_a_chain_that_verifies(desk, jane):
         desk.work(evidence.make_roots)
         record(desk, jane)
     assert len(entries(desk, jane)) == 3
-    assert bundle.verify(exported(desk, jane).content).clock_was_set_back
+    assert evidence_bundle.verify(exported(desk, jane).content).clock_was_set_back
     days = [one.day for one in roots(desk)]
     assert len(days) == 3
     assert days[0] == days[2] < days[1]
@@ -264,8 +264,8 @@ def test_a_pair_has_at_most_30_kb(words, address, pages):
     scan = evidence.Scan("0" * 16, words[:200], "scan", START)
     for content in (evidence.before(listing, scan), evidence.after(listing, [excerpt] * pages, scan)):
         ids = {"user_id": 2**62, "record_id": 2**62, "recorded_at": START.isoformat(), "salt": "0" * 32}
-        encoded = bundle.encode(content | ids)
-        bundle.EntryContent.model_validate_json(encoded)
-        assert len(encoded) <= bundle.ENTRY_BYTES_MAX == 15_000
+        encoded = evidence_bundle.encode(content | ids)
+        evidence_bundle.EntryContent.model_validate_json(encoded)
+        assert len(encoded) <= evidence_bundle.ENTRY_BYTES_MAX == 15_000
         assert all(words.startswith(page["text"]) for page in content["pages"])
         assert all(page["is_cut"] or page["text"] == excerpt.text for page in content["pages"])

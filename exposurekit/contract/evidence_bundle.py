@@ -26,7 +26,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_args
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
-from exposurekit.contract.roots import NO_ROOT, PublicKey, Root, hash_at_end
+from exposurekit.contract.evidence_roots import NO_ROOT, PublicKey, Root, hash_at_end
 from exposurekit.errors import InvalidArgument, InvalidEvidence
 from exposurekit.text.sanitize import plain
 
@@ -185,7 +185,7 @@ class Bundle:
 def encode(value: Mapping[str, Any]) -> bytes:
     """Return the bytes of an entry or a manifest, the same for equal values.
 
-    >>> from exposurekit.contract.bundle import encode
+    >>> from exposurekit.contract.evidence_bundle import encode
     >>> encode({"b": 1, "a": "é"}).decode()
     '{"a":"é","b":1}'
     """

@@ -36,7 +36,7 @@ class Root:
     def statement(self) -> bytes:
         r"""What is signed, and what the hash is of.
 
-        >>> from exposurekit.contract.roots import NO_ROOT, Root
+        >>> from exposurekit.contract.evidence_roots import NO_ROOT, Root
         >>> Root(1, "2026-11-26", 2, "ab" * 32, NO_ROOT).statement[:45]
         b'exposurekit evidence root 1\n1 2026-11-26 2 ab'
         """
@@ -81,7 +81,7 @@ class Tree:
 def hash_at_end(digest: bytes, position: int, entries: int, path: Sequence[str]) -> str | None:
     """Return the hash to which a path leads from an entry's digest; None: the path has another length.
 
-    >>> from exposurekit.contract.roots import Tree, hash_at_end
+    >>> from exposurekit.contract.evidence_roots import Tree, hash_at_end
     >>> digests = [b"1" * 32, b"2" * 32, b"3" * 32]
     >>> tree = Tree(digests)
     >>> hash_at_end(digests[2], 2, 3, tree.path(2)) == tree.hash

@@ -12,8 +12,8 @@ from support.small_web import Card, Folk, a_house, by_form, definition
 
 from exposurekit.errors import ConfigurationError
 from exposurekit.service.accounts import consent
-from exposurekit.service.check import Damage, check
 from exposurekit.service.clock import Clock
+from exposurekit.service.database_check import Damage, check
 from exposurekit.service.storage import tables
 from exposurekit.service.storage.database import Database
 from exposurekit.service.storage.encryption import Vault

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.evidence_bundles import TAMPERINGS, Installation, Tamperer, entry, members_of, signed, zipped
 
-from exposurekit.contract import bundle
-from exposurekit.contract.roots import NO_ROOT, PublicKey, Root, Tree, hash_at_end
+from exposurekit.contract import evidence_bundle
+from exposurekit.contract.evidence_roots import NO_ROOT, PublicKey, Root, Tree, hash_at_end
 from exposurekit.errors import InvalidArgument, InvalidEvidence
 
 HOME = Installation(b"h" * 32, pairs=6)
@@ -35,16 +35,16 @@ def tamperer(bundles):
 
 def problem(content, key=KEY):
     with pytest.raises(InvalidEvidence) as raised:
-        bundle.verify(content, key)
+        evidence_bundle.verify(content, key)
     return str(raised.value)
 
 
 def test_an_honest_bundle_verifies_with_and_without_the_key(bundles):
-    verified = bundle.verify(bundles[1], KEY)
+    verified = evidence_bundle.verify(bundles[1], KEY)
     assert (verified.user_id, verified.has_expected_key, verified.key.raw) == (1, True, KEY.raw)
     assert [one.content.kind for one in verified.entries] == ["before", "after"] * 6
     assert [root.number for root in verified.roots] == [1, 2, 3, 4]
-    assert not bundle.verify(bundles[1]).has_expected_key
+    assert not evidence_bundle.verify(bundles[1]).has_expected_key
     assert not verified.clock_was_set_back
     assert "Quillfeather" not in repr(verified) + repr(verified.entries[0])
 
@@ -52,16 +52,19 @@ def test_an_honest_bundle_verifies_with_and_without_the_key(bundles):
 def test_equal_evidence_is_an_equal_file(bundles):
     """Its hash is here, so that another version of Python or of the package is noticed that writes other bytes."""
     assert HOME.bundles() == bundles
-    assert bundle._sha256(bundles[1]) == "7b00834afc11b9b0246e829a775a9a90489c92b8b826738a847ec27e40e1fce1"
+    assert (
+        evidence_bundle._sha256(bundles[1])
+        == "7b00834afc11b9b0246e829a775a9a90489c92b8b826738a847ec27e40e1fce1"
+    )
 
 
 def test_too_much_is_refused_before_it_is_signed():
     for rooted in (
-        [bundle.RootedEntry(b"", 1, 0, ())] * 20_001,
-        [bundle.RootedEntry(b"x" * 2**20, 1, 0, ())] * 101,
+        [evidence_bundle.RootedEntry(b"", 1, 0, ())] * 20_001,
+        [evidence_bundle.RootedEntry(b"x" * 2**20, 1, 0, ())] * 101,
     ):
         with pytest.raises(InvalidArgument, match=r"at most 20,000 entries and 100 MiB.*: export fewer days"):
-            bundle.write(1, rooted, [], key=KEY, sign=None)
+            evidence_bundle.write(1, rooted, [], key=KEY, sign=None)
 
 
 @pytest.mark.parametrize("name", TAMPERINGS)
@@ -73,13 +76,13 @@ def test_no_tampered_bundle_verifies(name, tamperer):
 
 def test_without_the_key_a_bundle_of_anybody_verifies(tamperer):
     forged = tamperer.tampered("signed with another key", random.Random(1))  # noqa: S311  not a secret
-    assert not bundle.verify(forged).has_expected_key
+    assert not evidence_bundle.verify(forged).has_expected_key
     assert problem(forged).startswith("key.pem: the bundle is signed with another key")
 
 
 def entry_changed(members, **changes):
     name = "entries/000003.json"
-    return members | {name: bundle.encode(json.loads(members[name]) | changes)}
+    return members | {name: evidence_bundle.encode(json.loads(members[name]) | changes)}
 
 
 @pytest.mark.parametrize(
@@ -128,8 +131,8 @@ def test_a_signed_manifest_must_agree_with_itself(bundles, change, message):
     members = members_of(bundles[1])
     manifest = json.loads(members["manifest.json"])
     change(manifest)
-    encoded = bundle.encode(manifest)
-    signature = HOME.vault.sign(bundle._SIGNED + encoded).hex().encode()
+    encoded = evidence_bundle.encode(manifest)
+    signature = HOME.vault.sign(evidence_bundle._SIGNED + encoded).hex().encode()
     content = zipped(members | {"manifest.json": encoded, "manifest.sig": signature})
     assert problem(content).startswith(message)
 
@@ -137,11 +140,11 @@ def test_a_signed_manifest_must_agree_with_itself(bundles, change, message):
 @pytest.mark.parametrize("name", ["observed_at", "recorded_at"])
 def test_a_time_that_utc_does_not_have_is_refused(name):
     first = datetime(1, 1, 1, tzinfo=UTC)
-    content = bundle.encode(entry(0, user_id=1, at=first) | {name: "0001-01-01T00:00:00+23:00"})
+    content = evidence_bundle.encode(entry(0, user_id=1, at=first) | {name: "0001-01-01T00:00:00+23:00"})
     tree = Tree([sha256(content).digest()])
     root = signed(Root(1, "0001-01-01", 1, tree.hash, NO_ROOT), HOME.vault)
-    rooted = bundle.RootedEntry(content, 1, 0, tree.path(0))
-    crafted = bundle.write(1, [rooted], [root], key=KEY, sign=HOME.vault.sign)
+    rooted = evidence_bundle.RootedEntry(content, 1, 0, tree.path(0))
+    crafted = evidence_bundle.write(1, [rooted], [root], key=KEY, sign=HOME.vault.sign)
     assert problem(crafted) == "entries/000001.json: it does not have the format of a bundle"
 
 
@@ -196,7 +199,7 @@ def test_any_file_verifies_or_is_refused_in_known_words(bundles, noise, at, is_i
     at %= len(bundles[1])
     content = bundles[1][:at] + noise + bundles[1][at + len(noise) * is_inside :]
     if content == bundles[1]:
-        bundle.verify(content, KEY)
+        evidence_bundle.verify(content, KEY)
     else:
         problem(content)
 
