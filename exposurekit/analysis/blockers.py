@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from itertools import accumulate, groupby, islice
 from operator import itemgetter
 
+import numpy as np
 import pandas as pd
 
+from exposurekit.analysis.group_codes import Ints
 from exposurekit.analysis.statuses import is_open
 from exposurekit.contract.inputs import ADDRESS_FIELDS
 from exposurekit.contract.types import PENDING_REMOVAL
@@ -65,17 +67,26 @@ def on_file(
     ['user_id', 'field']
     """
     MissingColumns.check("on_file", users.columns, ("user_id", *_USER_FIELDS, "identification_on_file"))
-    parts = [_non_blank(users, name, name) for name in _USER_FIELDS]
-    has_identification = users["identification_on_file"].astype("boolean").fillna(False).to_numpy("bool")
-    parts.append(users.loc[has_identification, ["user_id"]].assign(field="identification"))
-    parts += [_non_blank(addresses, name, name) for name in ADDRESS_FIELDS]
-    parts += [
-        _non_blank(emails, "address", "email"),
-        _non_blank(phone_numbers, "number", "phone_number"),
-        *(_non_blank(aliases, name, "alias") for name in ("first_name", "last_name")),
+    columns = [
+        *((users, name, name) for name in _USER_FIELDS),
+        *((addresses, name, name) for name in ADDRESS_FIELDS),
+        (emails, "address", "email"),
+        (phone_numbers, "number", "phone_number"),
+        *((aliases, name, "alias") for name in ("first_name", "last_name")),
     ]
-    table = pd.concat(parts).drop_duplicates().sort_values(["user_id", "field"], ignore_index=True)
-    return table.astype({"user_id": "int64", "field": "str"})
+    people: dict[str, list[Ints]] = {field: [] for _, _, field in columns}
+    for table, column, field in columns:
+        people[field].append(_people_with(table, column, field))
+    has_identification = users["identification_on_file"].astype("boolean").fillna(False).to_numpy("bool")
+    people["identification"] = [users["user_id"].to_numpy("int64")[has_identification]]
+    ids = {field: np.unique(np.concatenate(parts)) for field, parts in people.items()}
+    table = pd.DataFrame(
+        {
+            "user_id": np.concatenate([*ids.values()]),
+            "field": pd.Series(np.repeat([*ids], [*map(len, ids.values())]), dtype="str"),
+        }
+    )
+    return table.sort_values(["user_id", "field"], ignore_index=True)
 
 
 def blockers(records: pd.DataFrame, on_file: pd.DataFrame) -> pd.DataFrame:
@@ -218,8 +229,9 @@ def _missing_fields(question: str, records: pd.DataFrame, on_file: pd.DataFrame)
     return joined[joined["source"] == "left_only"].drop(columns="source")
 
 
-def _non_blank(table: pd.DataFrame, column: str, field: str) -> pd.DataFrame:
+def _people_with(table: pd.DataFrame, column: str, field: str) -> Ints:
+    """The people with a value in a column, as often as they have one."""
     MissingColumns.check(f"on_file, field {field},", table.columns, ("user_id", column))
     value = table[column]
-    is_filled = value.notna() & (value.astype("str").str.strip() != "")
-    return table.loc[is_filled, ["user_id"]].assign(field=field)
+    is_filled = value.notna().to_numpy("bool") & (value.astype("str").str.strip() != "").to_numpy("bool")
+    return table["user_id"].to_numpy("int64")[is_filled]

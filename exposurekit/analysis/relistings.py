@@ -1,6 +1,7 @@
 """Relistings: listings that came back after a removal; removals that failed; and people whose data is stale."""
 
 from datetime import datetime
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,17 @@ from exposurekit.errors import MissingColumns
 _DAY_S = 86_400
 WHOLE = "whole"  # the outcome of a complete load
 _ITEM = ["kind", "user_id", "key"]
+_COLUMNS: dict[str, Any] = {
+    "user_id": "int64",
+    "record_id": "Int64",
+    "site": "str",
+    "removed_at": UTC_INSTANT,
+    "previous_status": "str",
+    "listed_again_at": UTC_INSTANT,
+    "gone_days": "float64",
+    "episode": "int64",
+    "key": "int64",
+}
 
 
 def relistings(changes: pd.DataFrame) -> pd.DataFrame:
@@ -47,6 +59,8 @@ def relistings(changes: pd.DataFrame) -> pd.DataFrame:
     """
     needed = (*_ITEM, "site", "seen_at", "status", "prev_status", "episode")
     MissingColumns.check("relistings", changes.columns, needed)
+    if changes.empty:
+        return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in _COLUMNS.items()})
     rows = _sort(changes[changes["kind"] == "record"])
     # A span runs from one open row of an item up to the next; if it was closed in between, the next is a relisting.
     spans = [rows[name] for name in _ITEM] + [rows.groupby(_ITEM)["open"].cumsum() - rows["open"]]
@@ -62,11 +76,8 @@ def relistings(changes: pd.DataFrame) -> pd.DataFrame:
         listed_again_at=rows["seen_at"],
         gone_days=((rows["seen_at"] - gone_at).dt.total_seconds() / _DAY_S).where(~is_censored),
     )
-    columns = [
-        "user_id", "record_id", "site", "removed_at", "previous_status", "listed_again_at", "gone_days", "episode", "key",
-    ]  # fmt: skip
     order = ["listed_again_at", "user_id", "key", "episode"]
-    return table.loc[is_relisted, columns].sort_values(order, ignore_index=True)
+    return table.loc[is_relisted, [*_COLUMNS]].sort_values(order, ignore_index=True)
 
 
 def failed_removals(

@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
-from exposurekit.charts.theme import GREY, HOVER, Chart, bar_marker, chart, escape, short
+from exposurekit.charts.theme import GREY, HOVER, X_AXIS, Chart, bar_marker, chart, escape, short
 from exposurekit.text.formatting import pluralize
 
 MAX_ROWS = 12
@@ -44,23 +44,26 @@ def row_chart(
     if rest:
         traces = [*traces, annotations([*[""] * len(labels), "not drawn"])]
         labels = [*labels, rest]
-    figure = chart(traces, height=_FRAME_PX + _ROW_PX * max(len(labels), 2), barmode="stack", **words)
+    layout: dict[str, Any] = {"yaxis": _labelled(labels), "xaxis": axis}
     if len(labels) == 1:
-        figure.update_layout(bargap=_SINGLE_GAP)
-    if right is None:
-        figure.update_layout(xaxis=axis)
-    else:
-        figure.update_layout(xaxis2=figure.layout.xaxis, yaxis={"anchor": "x"})
-        left, right = axis | {"domain": (0, 0.6)}, right | {"domain": (0.68, 1), "anchor": "y"}
-        figure.update_layout(xaxis=left, xaxis2=right)
-    return label_rows(figure, labels)
+        layout["bargap"] = _SINGLE_GAP
+    if right is not None:
+        layout["yaxis"] |= {"anchor": "x"}
+        layout["xaxis"] = axis | {"domain": (0, 0.6)}
+        layout["xaxis2"] = X_AXIS | right | {"domain": (0.68, 1), "anchor": "y"}
+    height = _FRAME_PX + _ROW_PX * max(len(labels), 2)
+    return chart(traces, height=height, barmode="stack", **layout, **words)
 
 
 def label_rows(figure: Chart, labels: Sequence[str]) -> Chart:
     """Label the rows of a chart, top to bottom."""
-    ticks, extent = [*range(len(labels))], [len(labels) - 0.5, -0.5]
-    figure.update_yaxes(range=extent, tickvals=ticks, ticktext=[*labels], showgrid=False)
+    figure.update_yaxes(**_labelled(labels))
     return figure
+
+
+def _labelled(labels: Sequence[str]) -> dict[str, Any]:
+    ticks, extent = [*range(len(labels))], [len(labels) - 0.5, -0.5]
+    return {"range": extent, "tickvals": ticks, "ticktext": [*labels], "showgrid": False}
 
 
 def group_rest(table: pd.DataFrame, by: str, groups: str) -> pd.DataFrame:
