@@ -110,9 +110,11 @@ def begin(tmp_path, mail, collected):
         story.history.close()
 
 
-def test_a_report_is_written_and_sent_once_a_week(begin, mail):
+def test_a_share_safe_report_is_written_and_sent_weekly(begin, mail, caplog):
     story = begin()
-    assert [story.write() for _ in range(2)] == [1, 0]
+    with caplog.at_level(logging.DEBUG):
+        assert [story.write() for _ in range(2)] == [1, 0]
+    assert_secrecy(story, caplog, is_personal=False)
     story.start()
     assert story.write() == 0  # nor by another process
     assert story.loads == 0
@@ -145,11 +147,15 @@ def test_the_newest_reports_remain_and_no_foreign_file_goes(begin):
     foreign = ("exposure-2020-01-06.html", "notes.html")
     for name in foreign:
         (story.reports_directory / name).write_text("<h1>Ours</h1>")
-    assert [story.write(), story.write(DAY), story.write(WEEK)] == [1, 1, 1]
-    remaining = [SECOND, "exposure-2026-03-09.html", own, confidential]
+    assert story.write() == 1
+    before = "exposure-2026-02-16.html"  # the week before has a report of this rule, too
+    shutil.copy(story.reports_directory / FIRST, story.reports_directory / before)
+    assert story.write(DAY) == 1
+    remaining = [FIRST, SECOND, own, confidential]
     assert story.files() == sorted([*remaining, *foreign, "index.html"])
     index = (story.reports_directory / "index.html").read_text()
-    assert [name for name in (*remaining, *foreign, FIRST) if f'"{name}"' in index] == remaining
+    listed = [name for name in (*remaining, *foreign, before) if f'"{name}"' in index]
+    assert listed == remaining
 
 
 def test_all_reports_remain_without_keep(begin):
@@ -205,18 +211,22 @@ def test_a_history_that_moves_keeps_its_reports_together(begin):
     assert story.files() == [SECOND, "index.html"]
 
 
-@pytest.mark.parametrize("personal", [False, True])
-def test_a_report_is_share_safe_unless_its_rule_is_personal(begin, caplog, personal):
-    story = begin(f"personal: {str(personal).lower()}")
+def test_a_report_is_confidential_if_its_rule_is_personal(begin, caplog):
+    story = begin("personal: true")
     with caplog.at_level(logging.DEBUG):
         story.write()
+    assert_secrecy(story, caplog, is_personal=True)
+
+
+def assert_secrecy(story, caplog, *, is_personal):
+    """Logs and the index have no name, and the page of a report only if its rule is personal, which its name says."""
     assert not any(secret in caplog.text for secret in ("Quillfeather", str(story.directory)))
     [name] = [name for name in story.files() if name != "index.html"]
-    assert name.endswith("-confidential.html") is personal
-    assert ("Quillfeather" in (story.reports_directory / name).read_text()) is personal
+    assert name.endswith("-confidential.html") is is_personal
+    assert ("Quillfeather" in (story.reports_directory / name).read_text()) is is_personal
     index = (story.reports_directory / "index.html").read_text()
     assert "Quillfeather" not in index
-    assert ("confidential" in index.partition("</style>")[2]) is personal
+    assert ("confidential" in index.partition("</style>")[2]) is is_personal
 
 
 def test_a_file_is_attached_if_the_rule_says_so(begin, mail):

@@ -88,8 +88,14 @@ BOTH = pytest.mark.parametrize("kind", ["relation", "file"])
 
 def values(frame):
     """The rows as plain values, in order."""
-    rows = frame.astype(object).where(frame.notna(), None).to_numpy().tolist()
-    return [[*map(plain_value, row)] for row in rows]
+    columns = [
+        [
+            None if is_missing else plain_value(one)
+            for one, is_missing in zip(column.tolist(), column.isna(), strict=True)
+        ]
+        for _, column in frame.items()
+    ]
+    return [[*row] for row in zip(*columns, strict=True)]
 
 
 def plain_value(one):
@@ -115,7 +121,7 @@ def assert_code_selects(explorer):
 
 
 @BOTH
-def test_each_value_of_a_column_selects_its_rows(kind, file, connection):
+def test_a_value_of_any_column_selects_its_rows(kind, file, connection):
     explorer = opened(kind, file, connection)
     for column in COLUMNS:
         if column == "lists":
@@ -124,12 +130,13 @@ def test_each_value_of_a_column_selects_its_rows(kind, file, connection):
         picker = kit.the(explorer, MultiSelect, "Values")
         counts = {value: n for (_, value), (_, n, _) in zip(picker.options, picker.items, strict=True)}
         assert sum(counts.values()) == ROWS[column].length() - ROWS[column].null_count
-        for value, n in counts.items():
+        # Texts are quoted, and True and False are words of their own; all numbers, and all days, are written alike. A
+        # filter does not depend on where the rows are.
+        several = {"text", HOSTILE, "flag"} if kind == "file" else ()
+        for value in [*counts] if column in several else [*counts][-1:]:
             picker.value = (value,)
             assert explorer.error is None
-            assert len(assert_code_selects(explorer)) == n > 0
-            if kind == "relation":  # a filter does not depend on where the rows are
-                break
+            assert len(assert_code_selects(explorer)) == counts[value] > 0
         picker.value = ()
 
 
