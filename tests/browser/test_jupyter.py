@@ -539,7 +539,7 @@ def test_widgets_stay_live_and_progress_bars_leave_no_output(desk):
 @contextlib.contextmanager
 def _second_page(desk, name):
     """Another page with a notebook, beside the desk's."""
-    page = desk.page.context.new_page()
+    page = kit.new_page(desk.page.context)
     kit.opened(page, desk.address, desk.front, name)
     yield page
     page.close()

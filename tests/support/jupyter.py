@@ -10,6 +10,7 @@ import sys
 import time
 import urllib.request
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -23,6 +24,7 @@ NO_BROWSER = "no Chromium: apt-get install chromium"
 LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 TOKEN = "loopback-only"  # of a server that this test alone reaches
 PATIENCE_MS = 120_000
+POLLING_MS = 50
 WIDTH = 1300
 _READY = (
     "() => { const context = window.jupyterapp?.shell?.currentWidget?.context?.sessionContext;"
@@ -185,18 +187,25 @@ def browsing(*, dark=False, width=WIDTH, height=1400, file=None):
         context = browser.new_context(
             viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light"
         )
-        page, sight = context.new_page(), Sight()
+        page, sight = new_page(context), Sight()
         context.route(
             lambda address: urlsplit(address).hostname not in LOOPBACK and address.partition("#")[0] != uri,
             _blocking(sight),
         )
         page.on("dialog", lambda dialog: (sight.dialogs.append(dialog.message), dialog.dismiss()))
         page.on("pageerror", lambda error: sight.errors.append(str(error)))
-        page.set_default_timeout(PATIENCE_MS)
         try:
             yield page, sight
         finally:
             context.close()
+
+
+def new_page(context):
+    """A page that waits patiently: by default, Playwright would have every frame drawn to look whether it may go on."""
+    page = context.new_page()
+    page.set_default_timeout(PATIENCE_MS)
+    page.wait_for_function = partial(page.wait_for_function, polling=POLLING_MS)
+    return page
 
 
 def _blocking(sight):
