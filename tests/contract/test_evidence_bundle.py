@@ -169,19 +169,26 @@ DIRECTORY_END = b"PK\5\6" + struct.pack("<4H2LH", 0, 0, 35_000, 35_000, 46 * 35_
         (b"", "the file is not a bundle"),
         (b"PK\x05\x06" + bytes(18), "README.txt: it is missing"),
         (b"<html>", "the file is not a bundle"),
-        (written(("README.txt", b"0" * 10**7), method=zipfile.ZIP_DEFLATED), "the members are larger than"),
+        (
+            lambda: written(("README.txt", b"0" * 10**7), method=zipfile.ZIP_DEFLATED),
+            "the members are larger than",
+        ),
         (written(("README.txt", b"0" * 50), method=zipfile.ZIP_DEFLATED), "README.txt: it is compressed"),
         (written(("README.txt", b""), ("README.txt", b"")), "README.txt: it is in the file twice"),
         (written(("entries/1.json", b"")), "entries/1.json: a bundle has no member of this name"),
         (written(("/etc/passwd", b"")), "/etc/passwd: a bundle has no member"),
         (written(("a\x1b[31m\nError: b", b"")), "a[31m Error: b: a bundle has no member"),
-        (written(*((f"entries/{n:06}.json", b"") for n in range(20_005))), "the file has too many members"),
-        (b"PK\1\2".ljust(46, b"\0") * 35_000 + DIRECTORY_END, "the file has a larger directory"),
+        (
+            lambda: written(*((f"entries/{n:06}.json", b"") for n in range(20_005))),
+            "the file has too many members",
+        ),
+        (lambda: b"PK\1\2".ljust(46, b"\0") * 35_000 + DIRECTORY_END, "the file has a larger directory"),
         (b"PK\6\7".ljust(20, b"\0") + b"PK\5\6" + bytes(18), "the file is not a bundle"),
     ],
 )
 def test_a_hostile_file_is_refused_before_it_is_read(content, message):
-    assert problem(content).startswith(message)
+    """Each process that collects the tests would write the large ones."""
+    assert problem(content() if callable(content) else content).startswith(message)
 
 
 def test_overlapping_members_are_refused(bundles):

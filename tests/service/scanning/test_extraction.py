@@ -126,17 +126,18 @@ def test_listings_beside_a_no_results_mark_count():
 
 
 @pytest.mark.parametrize(
-    ("reading", "listings", "unreadable"),
+    ("read_page", "content", "listings", "unreadable"),
     [
-        (html(f"{FULL}<li class=person data-id=r2><h2> </h2></li><li class=person><h2>Wren</h2></li>"), 1, 2),
-        (html("<li class=person><h2>Wren</h2></li> Nobody of that name"), 0, 1),
-        (html(FULL.replace("r1", "r" * (TEXT_MAX + 1), 1) + FULL), 1, 1),  # a reference is not truncated
-        (html(FULL * (LISTINGS_MAX + 3)), LISTINGS_MAX, 3),
-        (of_json({"people": [{"id": 1, "name": "Wren"}] * (LISTINGS_MAX + 3)}), LISTINGS_MAX, 3),
+        (html, f"{FULL}<li class=person data-id=r2><h2> </h2></li><li class=person><h2>Wren</h2></li>", 1, 2),
+        (html, "<li class=person><h2>Wren</h2></li> Nobody of that name", 0, 1),
+        (html, FULL.replace("r1", "r" * (TEXT_MAX + 1), 1) + FULL, 1, 1),  # a reference is not truncated
+        (html, FULL * (LISTINGS_MAX + 3), LISTINGS_MAX, 3),
+        (of_json, {"people": [{"id": 1, "name": "Wren"}] * (LISTINGS_MAX + 3)}, LISTINGS_MAX, 3),
     ],
     ids=["no name or reference", "none readable", "long reference", "too many", "too many in JSON"],
 )
-def test_unreadable_listings_are_counted(reading, listings, unreadable):
+def test_unreadable_listings_are_counted(read_page, content, listings, unreadable):
+    reading = read_page(content)
     assert (len(reading.listings), reading.unreadable) == (listings, unreadable)
     assert reading.reason == (None if listings else "changed layout")
 

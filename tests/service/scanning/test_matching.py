@@ -3,6 +3,7 @@
 import random
 from dataclasses import replace
 from datetime import date, timedelta
+from functools import cache
 from itertools import pairwise
 
 import pytest
@@ -209,7 +210,11 @@ def subject_of(person):
 
 
 FORMATS = ("{0} {2}", "{0} {1} {2}", "{0} {3} {2}", "{2}, {0} {3}", "{2} {0} {3}")
-PEOPLE = invent(600, seed=11)
+
+
+@cache
+def people():
+    return invent(600, seed=11)
 
 
 def spelled(rng, first, middle, last):
@@ -223,7 +228,7 @@ def spelled(rng, first, middle, last):
 def listing_of(rng, person):
     """A listing of the person, whose age and address may be out of date."""
     age = subject_of(person).age_on(TODAY)
-    address = rng.choice(person.addresses if rng.random() < 0.95 else rng.choice(PEOPLE).addresses)
+    address = rng.choice(person.addresses if rng.random() < 0.95 else rng.choice(people()).addresses)
     first = rng.choice([alias.first_name for alias in person.aliases] or [person.first_name])
     return site_listing(
         spelled(
@@ -236,8 +241,8 @@ def listing_of(rng, person):
 
 def stranger_of(rng, person):
     """A listing of a namesake, mostly in another town, with another age and middle name."""
-    middle = rng.choice((None, rng.choice(PEOPLE).first_name))
-    home = rng.choice((person, *rng.sample(PEOPLE, 4))).addresses[0]
+    middle = rng.choice((None, rng.choice(people()).first_name))
+    home = rng.choice((person, *rng.sample(people(), 4))).addresses[0]
     return site_listing(
         spelled(rng, person.first_name, middle, person.last_name),
         age=rng.randint(19, 92) if rng.random() < 0.95 else None,
@@ -254,7 +259,7 @@ def counted(listings):
 
 def test_precision_and_recall_with_age_and_city():
     rng = random.Random(3)  # noqa: S311  make-believe
-    dated = [person for person in PEOPLE if person.birth_date is not None]
+    dated = [person for person in people() if person.birth_date is not None]
     own = counted((person, listing_of(rng, person)) for person in dated)
     strangers = counted((person, stranger_of(rng, person)) for person in dated)
     precision = own["match"] / (own["match"] + strangers["match"])
@@ -266,19 +271,25 @@ def test_precision_and_recall_with_age_and_city():
 def test_other_people_are_never_a_match():
     """Everyone against the listing of the next, who may be a relative."""
     rng = random.Random(4)  # noqa: S311  make-believe
-    listings = [(person, listing_of(rng, other)) for person, other in pairwise(PEOPLE)]
+    listings = [(person, listing_of(rng, other)) for person, other in pairwise(people())]
     assert counted(listings)["match"] == 0
 
 
-NAMES = st.sampled_from([subject_of(person) for person in PEOPLE[:200]])
+NAMES = st.deferred(lambda: st.sampled_from([subject_of(person) for person in people()[:200]]))
 SPELLING = random.Random(5)  # noqa: S311  make-believe
 LISTINGS = st.builds(
     site_listing,
-    st.sampled_from([spelled(SPELLING, p.first_name, p.middle_name, p.last_name) for p in PEOPLE[:40]])
+    st.deferred(
+        lambda: st.sampled_from(
+            [spelled(SPELLING, p.first_name, p.middle_name, p.last_name) for p in people()[:40]]
+        )
+    )
     | st.text(max_size=40),
     age=st.none() | st.integers(0, 125),
     locations=st.lists(
-        st.sampled_from([f"{p.addresses[0].city}, {p.addresses[0].state}" for p in PEOPLE[:40]])
+        st.deferred(
+            lambda: st.sampled_from([f"{p.addresses[0].city}, {p.addresses[0].state}" for p in people()[:40]])
+        )
         | st.text(max_size=20),
         max_size=3,
     ).map(tuple),
@@ -290,7 +301,7 @@ LISTINGS = st.builds(
 )
 PAIRS = st.one_of(
     st.tuples(NAMES, LISTINGS),
-    st.sampled_from(PEOPLE).flatmap(
+    st.deferred(lambda: st.sampled_from(people())).flatmap(
         lambda person: st.randoms().map(lambda rng: (subject_of(person), listing_of(rng, person)))
     ),
 )
