@@ -62,6 +62,11 @@ def forgeries(address: str, kind: str | None = None) -> dict[str, bytes]:
     }
 
 
+def kinds() -> set[str]:
+    """The kinds of forgeries."""
+    return {*_kinds("a+0@b.example")}
+
+
 def _kinds(address: str) -> dict[str, Iterator[bytes]]:
     local, _, domain = address.partition("@")
     attacker = key_of("attacker.example")
