@@ -1,12 +1,9 @@
-"""A worker in a process of its own, which a test kills: python mail_worker.py, with its settings as JSON on stdin."""
+"""A worker in a process of its own, which a test kills."""
 
 import asyncio
-import json
-import sys
 from datetime import datetime
+from multiprocessing.synchronize import Event
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from support.mail import MAILBOX, Zone
 from support.services import opened
@@ -19,7 +16,7 @@ from exposurekit.service.storage.database import Database
 from exposurekit.service.storage.encryption import Vault
 
 
-async def run(settings: dict) -> None:
+async def run(settings: dict, ready: Event) -> None:
     clock = FrozenClock(datetime.fromisoformat(settings["now"]))
     database = Database(settings["url"], vault=Vault(bytes.fromhex(settings["key"])), clock=clock)
     site = Definition.model_validate(settings["definition"])
@@ -31,9 +28,10 @@ async def run(settings: dict) -> None:
 
     async with opened(database):
         worker = a_worker(database, resolve, {site.name: site}, mail=mail, resolve_txt=Zone(records))
-        print("ready", flush=True)  # noqa: T201
+        ready.set()
         await worker.run_until_idle()
 
 
-if __name__ == "__main__":
-    asyncio.run(run(json.load(sys.stdin)))
+def main(settings: dict, ready: Event) -> None:
+    """What a process does: it says that it is ready, and does all work that is due."""
+    asyncio.run(run(settings, ready))

@@ -1,16 +1,14 @@
 """Opt-outs that a message confirms: honest ones are followed once, forged ones never."""
 
 import asyncio
-import json
+import multiprocessing
 import re
-import subprocess
-import sys
+import signal
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
-import support.mail
 from sqlalchemy import update
+from support import mail_worker
 from support.forged_mail import forgeries, kinds
 from support.imap_server import an_imap_server
 from support.mail import Drop, Zone, key_of, signed, unsigned
@@ -372,7 +370,9 @@ def test_a_message_in_a_real_mailbox_confirms_an_opt_out(town, tmp_path, site, z
             assert sorted(mailed(house))[1] == ("rejected", messages.NO_REQUEST)
 
 
-WORKER = Path(support.mail.__file__).parent / "mail_worker.py"
+# Processes are forked from one that has imported the package and has used nothing of it.
+FORKS = multiprocessing.get_context("forkserver")
+FORKS.set_forkserver_preload(["support.mail_worker"])
 
 
 @pytest.mark.long
@@ -397,21 +397,19 @@ def test_killed_processes_follow_each_link_at_most_once(town, site, drop, tmp_pa
     }
     kills = 0
     while True:
-        process = subprocess.Popen(
-            [sys.executable, WORKER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        process.stdin.write(json.dumps(settings | {"now": house.clock.now().isoformat()}))
-        process.stdin.close()
-        assert process.stdout.readline() == "ready\n"
-        try:
-            assert process.wait(timeout=0.06 * kills) == 0
-        except subprocess.TimeoutExpired:
+        ready = FORKS.Event()
+        arguments = (settings | {"now": house.clock.now().isoformat()}, ready)
+        process = FORKS.Process(target=mail_worker.main, args=arguments)
+        process.start()
+        assert ready.wait(60)
+        process.join(0.06 * kills)
+        if process.exitcode is None:
             process.kill()
-            process.wait()
+            process.join()
             kills += 1
-        process.stdout.close()
-        if process.returncode == 0:
+        if process.exitcode == 0:
             break
+        assert process.exitcode == -signal.SIGKILL
         assert kills < 100
         house.clock.advance(timedelta(minutes=6))  # its leases expire
         due(house)
