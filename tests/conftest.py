@@ -14,15 +14,15 @@ from support.services import STORES, Service, a_service, stored_in
 
 HERE = Path(__file__).parent
 LONGEST = (  # of all, then of those that are not long
-    *("notebook/test_shipped_notebooks", "crash/test_collector", "browser/test_hostile_texts"),
-    *("browser/test_jupyter", "crash/test_service", "cli/test_commands", "browser/test_reports"),
-    *("service/scanning/test_scan", "service/api/test_openapi", "cli/test_watch", "history/test_engines"),
-    *(
-        "test_docs",
-        "widgets/test_dashboard",
-        "history/test_annotated_queries",
-        "client/test_connection_faults",
-    ),
+    *("notebook/test_shipped_notebooks", "history/test_engines", "crash/test_collector"),
+    *("browser/test_hostile_texts", "cli/test_commands", "browser/test_jupyter", "analysis/test_forecast"),
+    *("crash/test_service", "browser/test_charts", "service/api/test_openapi", "sandbox/test_evaluation"),
+    *("benchmarks/test_benchmarks", "sandbox/test_demo", "sandbox/test_cache", "service/scanning/test_scan"),
+    *("load/test_run", "service/storage/test_migrations", "browser/test_reports", "cli/test_watch"),
+    *("reports/test_reports", "reports/test_weekly", "reports/test_figures", "reports/test_share_safe"),
+    *("history/test_queries", "widgets/test_sql_table", "system/test_connection_limits", "test_docs"),
+    *("widgets/test_checklist", "service/scanning/test_mail_job", "monitor/notifications/test_notifier"),
+    *("widgets/test_dashboard", "history/test_annotated_queries", "client/test_connection_faults"),
     "monitor/test_watch",
 )
 WHOLLY_LONG = "\npytestmark = pytest.mark.long"

@@ -113,7 +113,7 @@ for number in range(int(sys.argv[2])):
 def test_erasures_beside_a_writing_process_lose_nothing(erasable):
     history, _, clock, _ = erasable
     clock.set(DAWN + 2 * DAY)
-    notes = 30
+    notes = 12
     command = [sys.executable, "-c", ANNOTATES, history.path, str(notes)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         process.stdout.readline()

@@ -218,13 +218,21 @@ def test_a_current_history_is_not_upgraded(directory):
     assert versions == {path: DeltaTable(path.parent).version() for path in directory.glob("*/_delta_log")}
 
 
-def make_format_3(directory):
-    """Collect a history as versions before format 4 did, and return its changes."""
+@pytest.fixture(scope="module")
+def collected_format_3(tmp_path_factory):
+    """A history as versions before format 4 collected it, and its changes."""
+    directory = tmp_path_factory.mktemp("format_3") / "history"
     with History(directory) as history:
         history._store.shared_rows = 0
         history.collect(Canned(BEFORE), progress=False)
         (directory / "history.json").write_text('{"records_by": "id", "format": 3}')
-        return history.changes()
+        return directory, history.changes()
+
+
+@pytest.fixture
+def format_3(collected_format_3, tmp_path):
+    directory, rows = collected_format_3
+    return shutil.copytree(directory, tmp_path / "history"), rows
 
 
 def shares_files(directory):
@@ -235,34 +243,34 @@ def shares_files(directory):
 
 
 @pytest.mark.parametrize("lock", ["watch", "collect-00000000000000ab"])
-def test_a_run_leaves_format_3_to_other_running_processes(tmp_path, lock):
+def test_a_run_leaves_format_3_to_other_running_processes(format_3, lock):
     """They may be of an older version, which would miss rows in shared files."""
-    rows = make_format_3(tmp_path / "history")
-    with Store(tmp_path / "history").locked(lock), History(tmp_path / "history") as history:
+    directory, rows = format_3
+    with Store(directory).locked(lock), History(directory) as history:
         assert history.changes().equals(rows)
         for _ in range(2):
             history.collect(Canned({}), progress=False)
         assert len(history.changes()) > len(rows)
-    assert not shares_files(tmp_path / "history")
-    with History(tmp_path / "history") as history:
+    assert not shares_files(directory)
+    with History(directory) as history:
         history.collect(Canned(BEFORE), progress=False)
         assert history.changes().head(len(rows)).equals(rows)
         assert not history.verify()
-    assert shares_files(tmp_path / "history")
+    assert shares_files(directory)
 
 
-def test_only_a_run_makes_format_4_of_format_3(tmp_path):
-    rows = make_format_3(tmp_path / "history")
-    with History(tmp_path / "history") as history:
+def test_only_a_run_makes_format_4_of_format_3(format_3):
+    directory, rows = format_3
+    with History(directory) as history:
         assert history.changes().equals(rows)
         history.note(history.records(), "no run")
         history.compact()
         assert not history.verify()
-        assert not shares_files(tmp_path / "history")
+        assert not shares_files(directory)
         with history.lock("watch"):  # a watch of this version
             for _ in range(2):
                 history.collect(Canned({}), progress=False)
-        assert shares_files(tmp_path / "history")
+        assert shares_files(directory)
 
 
 def test_a_history_of_a_newer_version_is_refused(directory):

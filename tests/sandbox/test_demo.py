@@ -187,10 +187,10 @@ def test_exposure_and_history_share_one_clock(small):
         day = f"{newest:%Y-%m-%d %H:%M} UTC"
         provenance = small.exposure.provenance
         assert f"as of {day}" in provenance
-        reports = [ek.report(source).provenance["as of"] for source in (small.exposure, small.history)]
-        assert reports == [day] * 2
-        chart = ek.charts.by_site(small.exposure.records().exposure.by_site(), provenance=provenance)
-        assert f"as of {day}" in chart.layout.meta["provenance"]
+    reports = [ek.report(source).provenance["as of"] for source in (small.exposure, small.history)]
+    assert reports == [day] * 2
+    chart = ek.charts.by_site(small.exposure.records().exposure.by_site(), provenance=provenance)
+    assert f"as of {day}" in chart.layout.meta["provenance"]
     with pytest.raises(ek.InvalidArgument, match="does not go back"):
         small.advance(days=-1)
     before = small.history.records(as_of="1d")
