@@ -231,20 +231,19 @@ class _Ingester:
         kinds = maintenance.kinds_of(self._store)
         for kind in KINDS:
             # Only the staged run decides: the same groups at each attempt.
-            cursor.execute(change_detection.latest_observation(kind))
-            [[rows]] = cursor.execute("SELECT count(*) FROM observed").fetchall()
+            [[rows]] = cursor.execute(change_detection.latest_observation(kind)).fetchall()
             if rows or kind in kinds:
                 self._compare(cursor, kind, maintenance.grouped(rows), before)
 
     def _compare(
         self, cursor: Any, kind: str, groups: list[tuple[int, int]], before: Mapping[str, Files]
     ) -> None:
-        begin, text = 0, change_detection.step(kind)
+        begin, rows, text = 0, 0, change_detection.step(kind)
         for number, (low, high) in enumerate(groups):
             maintenance.select_users(cursor, before, low, high)
             into = "CREATE OR REPLACE TEMP TABLE step AS" if low == begin else "INSERT INTO step"
-            cursor.execute(f"{into} {text}", self._bind(text, low=low, high=high))
-            rows = cursor.execute("SELECT count(*) FROM step").fetchall()[0][0]
+            [[added]] = cursor.execute(f"{into} {text}", self._bind(text, low=low, high=high)).fetchall()
+            rows = added if low == begin else rows + added
             if rows >= maintenance.GROUP_ROWS // 2 or number == len(groups) - 1:
                 for part, buckets in enumerate(in_parts(begin, high, rows, maintenance.WRITE_ROWS)):
                     self._write_step(cursor, kind, (f"{kind}:{number}.{part}", self._seq), buckets, rows)
@@ -254,7 +253,7 @@ class _Ingester:
         self, cursor: Any, kind: str, once: tuple[str, int], buckets: tuple[int, int], rows: int
     ) -> None:
         content = CONTENT_OF[kind]
-        if (
+        if not rows or (
             self._was_begun
             and min(self._store.version(name, once[0]) for name in ("changes", content)) >= self._seq
         ):
@@ -272,9 +271,16 @@ class _Ingester:
             for name, text in texts.items()
             if (selection := self._select_step(cursor, name, text, buckets)) is not None
         }
-        threads = 2 if rows > maintenance.SINGLE_THREAD_ROWS else 1
-        with ThreadPoolExecutor(threads) as writers:  # each compresses its table
-            [*writers.map(lambda name: self._store.append(name, tables[name], once=once, count=rows), tables)]
+
+        def write(name: str) -> None:
+            self._store.append(name, tables[name], once=once, count=rows)
+
+        if rows <= maintenance.SINGLE_THREAD_ROWS:
+            for name in tables:
+                write(name)
+            return
+        with ThreadPoolExecutor(2) as writers:  # each compresses its table
+            [*writers.map(write, tables)]
 
     def _select_step(self, cursor: Any, name: str, text: str, buckets: tuple[int, int]) -> Any:
         """Select a step's rows for a table, lazily; None if there are none."""
@@ -288,9 +294,11 @@ class _Ingester:
         """Write the sums of this run's changes; return the number of changes by sort."""
         changes, parameters = {"changes": self._store.since("changes", self._seq - 1)}, {"seq": self._seq}
         cells = engine.ask(change_detection.CUBE.format(where="WHERE seq = :seq"), changes, parameters)
-        if cells.num_rows:
-            self._store.append("cube", cells, once=self._once)
-        columns = ", ".join(f"{n} AS {name}" for name, n in change_detection.count_changes().items())
+        counts = change_detection.count_changes()
+        if not cells.num_rows:
+            return dict.fromkeys(counts, 0)
+        self._store.append("cube", cells, once=self._once)
+        columns = ", ".join(f"{n} AS {name}" for name, n in counts.items())
         counted = engine.ask(f"SELECT {columns} FROM changes WHERE seq = :seq", changes, parameters)
         return dict(counted.to_pylist()[0])
 

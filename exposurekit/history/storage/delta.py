@@ -29,7 +29,8 @@ from exposurekit.history.storage.schema import ANNOTATION_TABLES, SHARED, TABLES
 # A writer buffers one row group per bucket: small ones, so that it never buffers a whole run.
 _WRITER = WriterProperties(compression="ZSTD", compression_level=3, max_row_group_size=8_192)
 _COMPACTOR = WriterProperties(compression="ZSTD", compression_level=3, max_row_group_size=131_072)
-_LOG_FILE = "_delta_log/{:020}.json"
+_LOG_DIRECTORY = "_delta_log"
+_LOG_FILE = _LOG_DIRECTORY + "/{:020}.json"
 MAX_TRIES = 5
 SHARED_ROWS, SHARED_BYTES = 20_000, 16 << 20  # small writes share files until a table has so much of them
 _WRITES_A_TABLE = 8  # a whole small table counts as so many of them
@@ -58,6 +59,7 @@ class Store(Location):
         super().__init__(path, storage_options)
         self._opened: dict[str, DeltaTable] = {}
         self._rows: dict[str, tuple[tuple[str, ...], pa.Table]] = {}  # of small tables, with their files
+        self._actions: dict[str, tuple[DeltaTable, int, pa.Table]] = {}  # the files of tables at a version
         self._reading = threading.Lock()
         self._locks: set[str] = set()  # that this store has
         # Tables that no other process can have changed since they were read.
@@ -71,6 +73,8 @@ class Store(Location):
                     is_fresh = self._fresh is not None and name in self._fresh
                     if not is_fresh and not self._is_newest(name):
                         self._opened[name].update_incremental()
+                elif self.is_local and not Path(self._uri(name), _LOG_DIRECTORY).is_dir():
+                    return None  # a thirtieth of what deltalake takes to notice
                 else:
                     self._opened[name] = DeltaTable(self._uri(name), storage_options=self._options)
             except TableNotFoundError:
@@ -121,7 +125,7 @@ class Store(Location):
         table = self.table(name)
         if table is None:
             return []
-        actions = pa.table(table.get_add_actions(flatten=True))
+        actions = self._files_of(name, table)
         has_seq = "max.seq" in actions.column_names
         newest = actions["max.seq"].to_pylist() if has_seq else [0] * actions.num_rows
         paths, rows = actions["path"].to_pylist(), actions["num_records"].to_pylist()
@@ -134,7 +138,7 @@ class Store(Location):
         """Return the bucket (None: the table has none) and the bytes of each file of a table."""
         if (table := self.table(name)) is None:
             return []
-        actions = pa.table(table.get_add_actions(flatten=True))
+        actions = self._files_of(name, table)
         bucketed = TABLES[name].bucketed
         buckets = actions["partition.bucket"].to_pylist() if bucketed else [None] * actions.num_rows
         return [*zip(buckets, actions["size_bytes"].to_pylist(), strict=True)]
@@ -200,7 +204,7 @@ class Store(Location):
         table = self.table(name)
         if table is None or columns.keys().isdisjoint(field.name for field in table.schema().fields):
             return
-        paths = [self.path(f"{name}/{unquote(path)}") for path in _paths(table)]
+        paths = [self.path(f"{name}/{unquote(path)}") for path in self._paths(name, table)]
         rows = [pq.read_table(path, filesystem=self.files, partitioning=None) for path in paths]
         renamed = [part.rename_columns([columns.get(old, old) for old in part.column_names]) for part in rows]
         schema = TABLES[name].schema
@@ -326,7 +330,7 @@ class Store(Location):
         with self._reading:
             self._opened.pop(name, None)  # a log that lost a version cannot be read on from a newer one
         table = self.table(name)
-        version, paths = (-1, []) if table is None else (table.version(), _paths(table))
+        version, paths = (-1, []) if table is None else (table.version(), self._paths(name, table))
         return checksums.damaged(self, name, version, paths)
 
     def _note_checksums(self, name: str) -> None:
@@ -335,7 +339,18 @@ class Store(Location):
         with self.locked(f"checksums-{name}"):
             table = self.table(name)
             if table is not None:
-                checksums.note(self, name, table.version(), _paths(table))
+                checksums.note(self, name, table.version(), self._paths(name, table))
+
+    def _files_of(self, name: str, table: DeltaTable) -> pa.Table:
+        """Return the files of a table, one row each; each write and its maintenance ask for them."""
+        version, cached = table.version(), self._actions.get(name)
+        if cached is None or cached[0] is not table or cached[1] != version:
+            cached = self._actions[name] = (table, version, pa.table(table.get_add_actions(flatten=True)))
+        return cached[2]
+
+    def _paths(self, name: str, table: DeltaTable) -> list[str]:
+        paths: list[str] = self._files_of(name, table)["path"].to_pylist()
+        return paths
 
     def _is_shared(self, name: str, count: int, *, overwrite: bool) -> bool:
         """Return whether so many new rows go into the partition that all buckets share."""
@@ -363,7 +378,7 @@ class Store(Location):
             with resolve():
                 self.make_directory(self._uri(name))
         statistics = {"delta.dataSkippingStatsColumns": "seq"} if "seq" in declared.names else {}
-        return DeltaTable.create(
+        self._opened[name] = DeltaTable.create(
             self._uri(name),
             schema=declared.schema,
             mode="ignore",
@@ -371,6 +386,7 @@ class Store(Location):
             configuration=_LOG | (statistics or {"delta.dataSkippingNumIndexedCols": "0"}),
             storage_options=self._options,
         )
+        return self._opened[name]
 
     def _files(self, name: str) -> Files:
         table = self.table(name)
@@ -386,7 +402,7 @@ class Store(Location):
         deltalake's own dataset reads through Python, and about one process in some hundred aborted at its end, as Arrow's
         threads still referred to it.
         """
-        paths = [self.path(f"{name}/{unquote(path)}") for path in _paths(table)]
+        paths = [self.path(f"{name}/{unquote(path)}") for path in self._paths(name, table)]
         by = pa.dataset.partitioning(pa.schema([("bucket", pa.int32())]), flavor="hive")
         if not paths:
             return pa.dataset.dataset(TABLES[name].schema.empty_table())
@@ -436,11 +452,6 @@ def _write(table: DeltaTable, source: Any, **options: Any) -> None:
         ):  # DuckDB's readers have only text, too
             raise
         raise errors[0] from None
-
-
-def _paths(table: DeltaTable) -> list[str]:
-    paths: list[str] = pa.table(table.get_add_actions(flatten=True))["path"].to_pylist()
-    return paths
 
 
 def _shaped(rows: Any, schema: pa.Schema) -> Any:
