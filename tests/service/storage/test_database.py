@@ -4,11 +4,12 @@ import asyncio
 import stat
 import subprocess
 import sys
+from contextlib import AsyncExitStack
 
 import pytest
 from sqlalchemy import Executable, bindparam, insert, select, text, update
 from sqlalchemy.dialects import postgresql
-from sqlalchemy.exc import IntegrityError, StatementError
+from sqlalchemy.exc import IntegrityError, OperationalError, StatementError
 from support.services import JANE, START, a_database, a_service, in_event_loop, opened, stored_in, url_of
 
 from exposurekit.errors import ConfigurationError
@@ -287,3 +288,46 @@ def test_a_removed_or_replaced_file_is_not_written(on_sqlite, tmp_path, replaced
         )
     assert [answer.status_code for answer in answers] == [503] * 3
     assert answers[2].json() == {"error": "the database is not available"}
+
+
+@pytest.mark.usefixtures("on_sqlite")
+@in_event_loop
+async def test_whoever_has_waited_for_the_file_writes_next(tmp_path):
+    """Each database stands for a process. One that always has a next write must not keep the others waiting."""
+    key, wrote = Vault.generate_key(), []
+
+    async def write(database, name):
+        async with database.writing():
+            wrote.append(name)
+
+    async with AsyncExitStack() as stack:
+        first, patient, *eager = [
+            await stack.enter_async_context(opened(a_database(tmp_path, key=key))) for _ in range(6)
+        ]
+        for _ in range(5):
+            wrote.clear()
+            async with first.writing():
+                waiting = [asyncio.create_task(write(patient, "patient"))]
+                await asyncio.sleep(0)
+                waiting += [asyncio.create_task(write(one, "eager")) for one in (first, *eager)]
+                await asyncio.sleep(0)
+            await asyncio.gather(*waiting)
+            assert wrote == ["patient", *["eager"] * 5]
+
+
+@pytest.mark.usefixtures("on_sqlite")
+@in_event_loop
+async def test_a_write_that_waits_for_too_long_fails(tmp_path):
+    key = Vault.generate_key()
+    async with (
+        opened(a_database(tmp_path, key=key)) as first,
+        opened(a_database(tmp_path, key=key, busy_timeout_s=0.1)) as other,
+    ):
+        async with first.writing():
+            with pytest.raises(OperationalError, match="locked"):
+                async with other.writing():
+                    pytest.fail("two write")
+        async with first.writing() as work:  # it left the queue
+            await integrators.add(work, "acme")
+        async with other.writing() as work:
+            await integrators.add(work, "beta")
