@@ -64,6 +64,8 @@ RestartSec=5
 # Time to finish requests and to release jobs; nothing is lost if it is shorter.
 TimeoutStopSec=60
 LimitNOFILE=8192
+# With --processes, one that the kernel ends for lack of memory is replaced, and the others go on.
+OOMPolicy=continue
 UMask=0077
 ReadWritePaths={writable}
 ProtectSystem=strict
@@ -150,7 +152,7 @@ services:
   serve:
     <<: *exposurekit
     # Reached through a TLS proxy on this machine. All its clients share one address, and the limits of an address.
-    command: [serve, --no-worker, --host, 0.0.0.0, --port, "8642"]
+    command: [serve, --no-worker, --host, 0.0.0.0, --port, "8642"{processes}]
     ports: ["127.0.0.1:8642:8642"]
     healthcheck:
       test: [CMD, python, -c, "import urllib.request as r; r.urlopen('http://127.0.0.1:8642/health', timeout=5)"]
@@ -208,7 +210,11 @@ def install_instructions(context: click.Context) -> str:
         "uid": UID,
         "new_key": NEW_KEY,
     }
-    in_a_container = names | {"sites": f"{SETTINGS}/sites"}
+    processes = options.get("processes", 1)
+    in_a_container = names | {
+        "sites": f"{SETTINGS}/sites",
+        "processes": f', --processes, "{processes}"' if processes > 1 else "",
+    }
     files = (_PREPARATION, _ENVIRONMENT, _UNIT)
     return "\n".join(
         [

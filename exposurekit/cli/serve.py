@@ -4,10 +4,13 @@ import asyncio
 import contextlib
 import ipaddress
 import logging
+import os
 import signal
+import tempfile
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,6 +20,9 @@ from exposurekit.cli.options import callback_network_option, mail_option, search
 from exposurekit.cli.session import ServiceDatabase, service_options
 from exposurekit.errors import ConfigurationError
 from exposurekit.service.api.rate_limits import REQUESTS_PER_SECOND
+
+if TYPE_CHECKING:
+    from exposurekit.cli.server_processes import ServerProcess
 
 _log = logging.getLogger("exposurekit.service")
 
@@ -78,6 +84,13 @@ log_format_option = click.option(
     help="Requests per key and address, averaged over ten seconds; beyond it the response is 429. 0: no limit, not even "
     "for rejected keys.",
 )
+@click.option(
+    "--processes",
+    default=1,
+    type=click.IntRange(1, 64),
+    help="Server processes that share the port and the rate limits; one of them has the worker. Those that end are "
+    "replaced.",
+)
 @metrics_port_option
 @log_format_option
 @install_help_option
@@ -94,6 +107,7 @@ def serve(
     create: bool,
     no_worker: bool,
     requests_per_second: int,
+    processes: int,
     metrics_port: int | None,
     log_format: Any,
     install_help: bool,
@@ -108,24 +122,99 @@ def serve(
     if install_help:
         click.echo(install_instructions(click.get_current_context()))
         return
-    from exposurekit.service.api.rate_limits import Limits
+    settings = _Settings(
+        database,
+        None if no_worker else (sites_directory, search_engine, callback_networks, mail_file),
+        requests_per_second,
+        trusted_proxies,
+        create,
+        log_format,
+    )
+    if processes > 1:
+        _serve_with(processes, settings, host, port, metrics_port)
+        return
     from exposurekit.service.api.server import serve as serve_database
 
     opened = database.unopened(create=create)
-    worker = (
-        None if no_worker else _worker(opened, sites_directory, search_engine, callback_networks, mail_file)
-    )
-    limits = Limits(requests_per_second=requests_per_second) if requests_per_second else None
     serve_database(
         opened,
         host,
         port,
-        worker=worker,
-        limits=limits,
+        worker=settings.worker(opened),
+        limits=settings.limits,
         trusted_proxies=trusted_proxies,
         metrics=_metrics(database, metrics_port, create=create),
         metrics_port=metrics_port or 0,
         log_format=log_format,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Settings:
+    """What each server process is started with."""
+
+    database: ServiceDatabase
+    worker_options: tuple[Path | None, str | None, tuple[str, ...], Path | None] | None
+    requests_per_second: int
+    trusted_proxies: tuple[str, ...]
+    create: bool
+    log_format: Any
+
+    @property
+    def limits(self) -> Any:
+        """The rate limits, if there are any."""
+        from exposurekit.service.api.rate_limits import Limits
+
+        return Limits(requests_per_second=self.requests_per_second) if self.requests_per_second else None
+
+    def worker(self, opened: Any) -> Any:
+        """Return a worker for a database, if the service includes one."""
+        return None if self.worker_options is None else _worker(opened, *self.worker_options)
+
+
+def _serve_with(processes: int, settings: _Settings, host: str, port: int, metrics_port: int | None) -> None:
+    """Run several server processes until a signal arrives; their metrics are served in this process."""
+    from exposurekit.cli.server_processes import ServerProcesses, shared_memory
+    from exposurekit.service import log_setup
+    from exposurekit.service.api.rate_limits import SharedCounts
+    from exposurekit.system.asgi_server import announce, bound_socket
+
+    if os.name != "posix":
+        raise ConfigurationError("--processes needs Linux or macOS: serve with one process")
+    log_setup.to_stderr(settings.log_format)
+    with contextlib.ExitStack() as stack:
+        listener = stack.enter_context(bound_socket(host, port))
+        directory = None
+        if metrics_port is not None:
+            directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="exposurekit-metrics-")))
+        arguments = (settings, listener, shared_memory(SharedCounts.words(processes)), directory)
+        group = ServerProcesses(_serve_share, processes, arguments)
+
+        @contextlib.contextmanager
+        def serving() -> Iterator[None]:
+            metrics = _metrics(settings.database, metrics_port, (directory, lambda: group.pids))
+            with contextlib.nullcontext() if metrics is None else metrics.serving(metrics_port or 0):
+                announce(listener)
+                yield
+
+        group.run(serving)
+
+
+def _serve_share(
+    process: "ServerProcess", settings: _Settings, listener: Any, memory: Any, metrics: Path | None
+) -> None:
+    """Run one server process; the one with number 0 has the worker, and the first of all may create the database."""
+    from exposurekit.service.api.server import Share, serve_share
+
+    opened = settings.database.unopened(create=settings.create and process.is_first)
+    counts = memoryview(memory).cast("B").cast("Q")
+    serve_share(
+        opened,
+        Share(process.number, listener, counts, metrics, process.on_started),
+        worker=None if process.number else settings.worker(opened),
+        limits=settings.limits,
+        trusted_proxies=settings.trusted_proxies,
+        log_format=settings.log_format,
     )
 
 
@@ -173,13 +262,19 @@ def worker(
     asyncio.run(_run_until_signal(opened, background_worker, serving))
 
 
-def _metrics(database: ServiceDatabase, port: int | None, *, create: bool = False) -> Any:
-    """Return the metrics of this process, with a connection of their own; None: there is no port for them."""
+def _metrics(
+    database: ServiceDatabase,
+    port: int | None,
+    shared: tuple[Any, Any] | None = None,
+    *,
+    create: bool = False,
+) -> Any:
+    """Return the metrics of this process or of several, with a connection of their own; None: there is no port for them."""
     if port is None:
         return None
-    from exposurekit.service.api.metrics import Metrics
+    from exposurekit.service.api.metrics import Metrics, ServerProcesses
 
-    return Metrics(database.unopened(create=create))
+    return Metrics(database.unopened(create=create), shared and ServerProcesses(*shared))
 
 
 def _worker(

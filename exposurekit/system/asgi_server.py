@@ -12,6 +12,7 @@ import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from typing import Any
 
 import uvicorn
@@ -48,10 +49,34 @@ def serve(
     ignored. Connections are bounded as `Connections` says; the process may open as many files as they need. Raises
     `ConfigurationError` if the address cannot be bound, or the application does not start.
     """
+    with bound_socket(host, port) as listener:
+        serve_on(
+            listener,
+            app,
+            connections=connections,
+            trusted_proxies=trusted_proxies,
+            on_started=partial(announce, listener),
+        )
+
+
+def serve_on(
+    listener: socket.socket,
+    app: App,
+    *,
+    connections: Connections | None = None,
+    trusted_proxies: Sequence[str] = (),
+    on_started: Callable[[], object],
+) -> None:
+    """Serve on a bound socket as `serve` does, and call back once the application has started.
+
+    Several processes may serve on one socket: each accepts when it has time to. SIGINT and SIGTERM may be blocked before.
+    """
     raise_files_max()
     limit_repeats()
-    with _bound_socket(host, port) as listener, _duplicated(listener) as listeners:
-        server = _Server(app, connections, trusted_proxies)
+    # Its duplicates are then, too: another process may accept the connection for which this one was woken.
+    listener.setblocking(False)
+    with _duplicated(listener) as listeners:
+        server = _Server(app, connections, trusted_proxies, on_started=on_started)
         server.run(listeners)
         if server.failure is not None:
             raise server.failure
@@ -71,8 +96,9 @@ def running(
 
     Unless `is_announced`, the log does not say where it listens.
     """
-    with _bound_socket(host, port) as listener, _duplicated(listener) as listeners:
-        server = _Server(app, connections, trusted_proxies, is_announced=is_announced)
+    with bound_socket(host, port) as listener, _duplicated(listener) as listeners:
+        on_started = partial(announce, listener) if is_announced else None
+        server = _Server(app, connections, trusted_proxies, on_started=on_started)
         thread = threading.Thread(
             target=server.run_quietly, args=(listeners,), name="exposurekit-serving", daemon=True
         )
@@ -139,10 +165,10 @@ class _Server(uvicorn.Server):
         connections: Connections | None,
         trusted_proxies: Sequence[str],
         *,
-        is_announced: bool = True,
+        on_started: Callable[[], object] | None = None,
     ) -> None:
         self._app = app
-        self._is_announced = is_announced
+        self._on_started = on_started
         self._connections = connections or Connections()
         self._starts = FairStart()
         self.ready = threading.Event()
@@ -173,11 +199,8 @@ class _Server(uvicorn.Server):
         if threading.current_thread() is threading.main_thread():  # otherwise the process is somebody else's
             gc.freeze()  # what lives as long as the process: to go through it takes 60 ms, in which nobody is served
         self._sweeping = asyncio.create_task(self._connections.sweep())
-        for listener in (sockets or ())[:1]:  # the others are its duplicates
-            if not _is_loopback(listener.getsockname()[0]):
-                _log.warning("keys and personal data are sent unencrypted: put a proxy with TLS in front")
-            if self._is_announced:
-                _log.info("listening=%s", _address(listener))
+        if self._on_started is not None:
+            self._on_started()
         self.ready.set()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -202,6 +225,8 @@ class _Server(uvicorn.Server):
             return
         numbers = (signal.SIGINT, signal.SIGTERM)
         before = {number: signal.signal(number, self.handle_exit) for number in numbers}
+        if os.name == "posix":
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, numbers)
         try:
             yield
         finally:
@@ -234,8 +259,16 @@ def _mapped(networks: Sequence[str]) -> Iterator[str]:
             yield f"::ffff:{one.network_address}/{96 + one.prefixlen}"
 
 
+def announce(listener: socket.socket) -> None:
+    """Log the address at which a server listens, and a warning unless it is on loopback."""
+    if not _is_loopback(listener.getsockname()[0]):
+        _log.warning("keys and personal data are sent unencrypted: put a proxy with TLS in front")
+    _log.info("listening=%s", _address(listener))
+
+
 @contextmanager
-def _bound_socket(host: str, port: int) -> Iterator[socket.socket]:
+def bound_socket(host: str, port: int) -> Iterator[socket.socket]:
+    """Bind a socket for the duration of the block; raises `ConfigurationError` if the address cannot be bound."""
     try:
         listener = _bound(host, port)
     except OSError as error:

@@ -9,12 +9,19 @@ body of the same size. Each side has a process of its own; this process requests
 connections. Prints the median requests a second,
 the median of the rounds' ratios to the bare handler, the server's CPU time a request (the machine may be busy
 otherwise) and the latency of one request.
+
+Then Get user of the command itself, `exposurekit serve`, with one process and with two, on the same file. This process
+sleeps while it waits for them, but it still takes a part of one core: with two cores the ratio stays below 2.
 """
 
 import argparse
 import asyncio
+import base64
 import json
+import os
+import re
 import select
+import signal
 import socket
 import subprocess
 import sys
@@ -22,6 +29,7 @@ import tempfile
 import time
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
 from urllib.parse import urlencode, urlsplit
 
@@ -177,8 +185,11 @@ class Asking:
     begun_at: float = 0.0
 
 
-def request_durations(side, request, length, until, connections=1):
-    """Seconds of each response, in order, until `until` of them is true. No event loop: it must not be the limit."""
+def request_durations(side, request, length, until, *, connections=1, wait_s=0):
+    """Seconds of each response, in order, until `until` of them is true. No event loop: it must not be the limit.
+
+    Unless there is a time to wait, it is never asleep: to wake it would cost the slower server 40 us.
+    """
     took_s = []
     selector = select.epoll()
     with ExitStack() as stack:
@@ -191,7 +202,7 @@ def request_durations(side, request, length, until, connections=1):
         for asking in askings.values():
             ask(asking, request, length)
         while not until(took_s):
-            for number, _ in selector.poll(0):  # never asleep: to wake it would cost the slower server 40 us
+            for number, _ in selector.poll(wait_s):
                 asking = askings[number]
                 asking.missing -= len(asking.connection.recv(ONCE))
                 if not asking.missing:
@@ -223,7 +234,7 @@ def load(side, request, length, seconds, connections):
     def is_done(took_s):
         return took_s and time.perf_counter() >= began + seconds
 
-    count = len(request_durations(side, request, length, is_done, connections))
+    count = len(request_durations(side, request, length, is_done, connections=connections))
     return count / (time.perf_counter() - began), (side.cpu_s() - cpu_s) / count
 
 
@@ -268,6 +279,72 @@ def print_comparison(title, size, rounds, waits):
         )
 
 
+class Command:
+    """`exposurekit serve` with a number of processes."""
+
+    def __init__(self, process, log):
+        self.process, self.log = process, log
+        while not (match := re.search(rb"listening=(\S+)", log.read_bytes())):
+            assert process.poll() is None, log.read_text()
+            time.sleep(0.05)
+        url = urlsplit(match[1].decode())
+        self.address = url.hostname, url.port
+
+
+@contextmanager
+def command(database, key, processes, directory):
+    log = directory / f"{processes}.log"
+    words = ["serve", "--database", database, "--port", "0", "--no-worker", "--requests-per-second", "0"]
+    environment = os.environ | {"EXPOSUREKIT_SERVICE_KEY": base64.urlsafe_b64encode(key).decode()}
+    with log.open("wb") as stderr:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "exposurekit.cli", *words, "--processes", str(processes)],
+            env=environment,
+            stderr=stderr,
+        )
+    try:
+        yield Command(process, log)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait()
+
+
+def compare_processes(options):
+    """Get user with one process and with two, in turn."""
+    with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
+        directory, key = Path(name), Vault.generate_key()
+        url = f"sqlite:///{directory}/service.db"
+        path = asyncio.run(people(Database(url, vault=Vault(key), clock=Clock())))["Get user"]
+        sides = {n: stack.enter_context(command(url, key, n, directory)) for n in (1, 2)}
+        request = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: */*\r\n\r\n".encode()
+        length, _ = lengths(sides[1], request)
+
+        def speed(side, seconds):
+            began = time.perf_counter()
+
+            def is_done(took_s):
+                return took_s and time.perf_counter() >= began + seconds
+
+            count = len(
+                request_durations(
+                    side, request, length, is_done, connections=2 * options.connections, wait_s=1
+                )
+            )
+            return count / (time.perf_counter() - began)
+
+        for side in sides.values():
+            speed(side, options.seconds / 3)  # warm
+        rounds = [
+            {n: speed(side, options.seconds) for n, side in sides.items()} for _ in range(options.rounds)
+        ]
+    for n in sides:
+        print(f"{n} processes: {median(one[n] for one in rounds):7.0f} Get user requests/s")
+    ratios = [one[2] / one[1] for one in rounds]
+    print(
+        f"2 processes: ratio {median(ratios):.2f} of one's requests ({min(ratios):.2f} to {max(ratios):.2f})"
+    )
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=7)
@@ -282,6 +359,7 @@ def main():
         services = {name: stack.enter_context(started(name)) for name in SIDES if name != "bare"}
         for title in services["documents"].announced["paths"]:
             compared(title, services, options)
+    compare_processes(options)
 
 
 if __name__ == "__main__":

@@ -80,9 +80,14 @@ def test_the_unit_has_the_options_that_were_given(shell):
         "9464",
         "--log-format",
         "json",
+        "--processes",
+        "3",
     ]
     words += ["--trusted-proxy", "10.0.0.1", "--trusted-proxy", "10.1.0.0/16", "--requests-per-second", "0"]
-    unit = unit_of(files(shell, "serve", *words), "serve")
+    printed = files(shell, "serve", *words)
+    command = yaml.safe_load(printed["compose.yaml"])["services"]["serve"]["command"]
+    assert options_of(command)["processes"] == 3
+    unit = unit_of(printed, "serve")
     assert words_of(unit)[:2] == [str(program()), "serve"]
     given = options_of(["serve", *words])
     assert options_of(words_of(unit)[1:]) == given

@@ -18,7 +18,7 @@ from exposurekit.contract.operations import FORMATS, OPERATIONS, PREFIX, Operati
 from exposurekit.service.accounts.integrators import API_KEY
 from exposurekit.service.api import middleware, openapi, requests, responses
 from exposurekit.service.api.handlers import ApiCall, ApiContext, handle
-from exposurekit.service.api.rate_limits import Limits, RateLimiter
+from exposurekit.service.api.rate_limits import Limits, RateLimiter, SharedCounts
 from exposurekit.service.api.requests import BODY_TIMEOUT_S, MEMORY_MAX, ApiRequest
 from exposurekit.service.api.responses import Response
 from exposurekit.service.api.scan_wait import WAIT_S, ScanWaiter
@@ -30,7 +30,7 @@ from exposurekit.service.worker import Worker, supervise
 from exposurekit.system.memory_budget import MemoryBudget
 
 if TYPE_CHECKING:
-    from exposurekit.service.api.metrics import Metrics
+    from prometheus_client import CollectorRegistry
 
 _ANY_USER = select(users.c.id).limit(1)
 
@@ -43,12 +43,13 @@ def create_app(
     body_timeout_s: float = BODY_TIMEOUT_S,
     body_memory_max: int = MEMORY_MAX,
     scan_wait_s: float = WAIT_S,
-    metrics: "Metrics | None" = None,
+    counts: SharedCounts | None = None,
+    registry: "CollectorRegistry | None" = None,
 ) -> ASGIApp:
     """Create the service's ASGI application, which opens the database at startup and closes it at shutdown.
 
-    A worker runs inside it; without one, another process must run it. Without limits, there are no rate limits. With
-    metrics, requests are counted.
+    A worker runs inside it; without one, another process must run it. Without limits, there are no rate limits; with
+    shared counts, they are those of several processes. With a registry of metrics, requests are counted in it.
     """
     scans = ScanWaiter(database, worker, wait_s=scan_wait_s)
 
@@ -66,7 +67,7 @@ def create_app(
             await database.close()
 
     middleware.mask_access_log()
-    rate_limiter = None if limits is None else RateLimiter(limits)
+    rate_limiter = None if limits is None else RateLimiter(limits, counts)
     api = _Api(
         ApiContext(database, scans),
         rate_limiter,
@@ -75,10 +76,10 @@ def create_app(
         Turns(),
     )
     app: ASGIApp = _Service(api, Router(lifespan=lifespan).lifespan)
-    if metrics is not None:
+    if registry is not None:
         from exposurekit.service.api.metrics import RequestMetrics
 
-        app = RequestMetrics(app, metrics.registry)
+        app = RequestMetrics(app, registry)
     return middleware.RequestMiddleware(app)
 
 

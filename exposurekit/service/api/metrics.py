@@ -1,19 +1,32 @@
 """Metrics in the format of Prometheus, on a port of their own.
 
-Requests are counted in this process. Jobs, deliveries and site scans are read from the database when Prometheus asks, in
+Requests are counted in this process, or in the files of several processes, which are added up. Jobs, deliveries and site scans are read from the database when Prometheus asks, in
 a thread and over a connection of their own, so that a scrape holds up no request. Labels hold operations, kinds, states,
 reasons and names of sites, and nothing of an integrator or a person.
 """
 
 import asyncio
 import logging
+import os
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, disable_created_metrics
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Histogram,
+    ProcessCollector,
+    disable_created_metrics,
+    values,
+)
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import choose_encoder
+from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.registry import Collector
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -52,18 +65,42 @@ _LEAST_ERROR = 400
 _log = logging.getLogger("exposurekit.service")
 
 
+@dataclass(frozen=True, slots=True)
+class ServerProcesses:
+    """Processes that each have a `shared_registry`: its directory, and the ids of the running ones by their labels."""
+
+    directory: Path
+    pids: Callable[[], Mapping[str, int]]
+
+
+def shared_registry(directory: Path, process: int) -> CollectorRegistry:
+    """Return the registry of one of several server processes, for the rest of this process.
+
+    Its counts are in files, which the metrics of another process add up. A process that has the number of one that was
+    killed continues its counts.
+    """
+    os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(directory)  # where the library reads it
+    values.ValueClass = values.MultiProcessValue(lambda: process)  # type: ignore[no-untyped-call]
+    return CollectorRegistry()
+
+
 class Metrics:
-    """The metrics of one process.
+    """The metrics of one process, or of several.
 
     Args:
         database: Read for each scrape; no other event loop may use this object.
+        processes: The server processes, whose requests are added up; by default, this process serves.
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, processes: ServerProcesses | None = None) -> None:
         self._database = database
         disable_created_metrics()  # type: ignore[no-untyped-call]  # they would double the number of series
         self.registry = CollectorRegistry()
-        ProcessCollector(registry=self.registry)
+        if processes is None:
+            ProcessCollector(registry=self.registry)
+        else:
+            MultiProcessCollector(self.registry, path=str(processes.directory))  # type: ignore[no-untyped-call]
+            self.registry.register(_ProcessesCollector(processes.pids))
 
     @contextmanager
     def serving(self, port: int) -> Iterator[str]:
@@ -91,6 +128,22 @@ class Metrics:
         encode, media_type = choose_encoder(request.headers.get("accept", ""))
         families = await _read(self._database)
         return Response(encode(_Joined(self.registry, families)), media_type=media_type)
+
+
+class _ProcessesCollector(Collector):
+    """Memory, CPU time and open files of several processes, by their labels."""
+
+    def __init__(self, pids: Callable[[], Mapping[str, int]]) -> None:
+        self._pids = pids
+
+    def collect(self) -> Iterator[Metric]:
+        families: dict[str, Metric] = {}
+        for label, pid in self._pids().items():
+            for one in ProcessCollector(pid=partial(int, pid), registry=None).collect():
+                family = families.setdefault(one.name, Metric(one.name, one.documentation, one.type))
+                for sample in one.samples:
+                    family.add_sample(sample.name, {"process": label}, sample.value)
+        yield from families.values()
 
 
 class _Joined:

@@ -38,7 +38,7 @@ def a_measured_service(directory, **options):
     """A service, and the URL of its metrics."""
     metrics = Metrics(a_database(directory, key=KEY))
     with (
-        a_service(directory, store={"key": KEY}, metrics=metrics, **options) as service,
+        a_service(directory, store={"key": KEY}, registry=metrics.registry, **options) as service,
         metrics.serving(0) as url,
     ):
         yield service, url

@@ -10,7 +10,7 @@ from support.services import JANE, START, Service, a_service, at_work, stored_in
 
 from exposurekit.service.accounts import integrators
 from exposurekit.service.api import rate_limits
-from exposurekit.service.api.rate_limits import BURST_S, Limits, RateLimiter
+from exposurekit.service.api.rate_limits import BURST_S, Limits, RateLimiter, SharedCounts
 from exposurekit.service.clock import FrozenClock
 from exposurekit.service.errors import ApiError
 
@@ -107,6 +107,47 @@ def test_invented_keys_beyond_the_limit_take_no_memory(limiter):
         with suppress(ApiError):
             fail(limiter, f"made-up-{number} 192.0.2.1", times=1)
     assert len(limiter._failures._counts) == 30
+
+
+def shared_limiters(processes=2):
+    """One limiter a process, with memory that they share."""
+    memory = memoryview(bytearray(8 * SharedCounts.words(processes))).cast("Q")
+    return [RateLimiter(FEW, SharedCounts(memory, process)) for process in range(processes)], memory
+
+
+def test_processes_share_the_limits(clock):
+    (one, other), _ = shared_limiters()
+    clock.advance(timedelta(seconds=3))
+    for number in range(BURST_S):
+        (one, other)[number % 2].check(ME)
+    for limiter in (one, other):
+        assert error_of(limiter.check, ME) == (429, "too many requests", BURST_S)
+        limiter.check(OTHER_KEY)
+    for _ in range(FEW.refusals_per_minute):
+        one.count_error(ME, "192.0.2.1", 401)
+    assert error_of(other.count_error, ME, "192.0.2.1", 401)[:2] == (429, "too many failed authentications")
+    clock.advance(timedelta(seconds=BURST_S))
+    request(other)
+    assert error_of(one.check, ME)[0] == 429
+
+
+def test_a_process_that_replaces_another_continues_its_counts():
+    (one, other), memory = shared_limiters()
+    request(one, times=4)
+    request(other, times=3)
+    again = RateLimiter(FEW, SharedCounts(memory, 0))
+    request(again, times=3)
+    assert error_of(again.check, ME)[0] == 429
+
+
+def test_invented_keys_do_not_end_the_limits_of_processes():
+    """Beyond the room that there is, each process counts for itself: the limit is twice as high, and there is one."""
+    (one, other), memory = shared_limiters()
+    for index in range(2, len(memory), 2):
+        memory[index] = 1 << 32 | 1  # every entry is taken in this window
+    for limiter in (one, other):
+        request(limiter)
+        assert error_of(limiter.check, ME)[0] == 429
 
 
 @pytest.fixture(scope="module")

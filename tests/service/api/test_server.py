@@ -26,7 +26,7 @@ from exposurekit.service.scanning.politeness import PoliteFetcher
 from exposurekit.service.scanning.scan import ScanContext
 from exposurekit.service.storage.encryption import Vault
 from exposurekit.service.worker import Worker, WorkerCrashed
-from exposurekit.system.asgi_server import _bound_socket
+from exposurekit.system.asgi_server import bound_socket
 
 PROGRAM = """
 import sys
@@ -180,5 +180,5 @@ def test_a_command_whose_worker_crashes_exits_with_1(tmp_path, monkeypatch, comm
 
 def test_responses_are_sent_without_nagles_algorithm():
     """Asyncio turns it off for sockets that name their protocol; with it, a response takes 40 ms."""
-    with _bound_socket("127.0.0.1", 0) as listener:
+    with bound_socket("127.0.0.1", 0) as listener:
         assert listener.proto == socket.IPPROTO_TCP
