@@ -301,11 +301,12 @@ def test_an_event_is_never_later_than_its_window(tmp_path, before_s):
 def test_an_unavailable_database_is_a_503(fault):
     """Also when every connection of the pool is in use, which is another kind of error."""
 
-    async def app(scope, receive, send):
+    async def respond(scope, receive):
         raise fault
 
     async def request():
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(RequestMiddleware(app))) as http:
+        app = RequestMiddleware(respond, lifespan=None)
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app)) as http:
             return await http.get("http://service.example/api/acme/key/v2/users")
 
     answer = asyncio.run(request())

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import select
 from starlette.routing import Router
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope
 
 from exposurekit.contract import codec
 from exposurekit.contract.operations import FORMATS, OPERATIONS, PREFIX, Operation
@@ -75,12 +75,12 @@ def create_app(
         MemoryBudget(body_memory_max),
         Turns(),
     )
-    app: ASGIApp = _Service(api, Router(lifespan=lifespan).lifespan)
+    count = None
     if registry is not None:
         from exposurekit.service.api.metrics import RequestMetrics
 
-        app = RequestMetrics(app, registry)
-    return middleware.RequestMiddleware(app)
+        count = RequestMetrics(registry).count
+    return middleware.RequestMiddleware(_Service(api).respond, Router(lifespan=lifespan).lifespan, count)
 
 
 @asynccontextmanager
@@ -173,25 +173,19 @@ for _path, _group in groupby(sorted(OPERATIONS, key=attrgetter("path")), key=att
 
 
 class _Service:
-    """The application without its middleware.
+    """What responds to requests.
 
     It finds its paths itself, without the routes and objects of Starlette, which cost each request some microseconds.
     """
 
-    def __init__(self, api: _Api, lifespan: ASGIApp) -> None:
+    def __init__(self, api: _Api) -> None:
         self._api = api
-        self._lifespan = lifespan
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request, or the start and the end of the server."""
-        if scope["type"] == "lifespan":
-            await self._lifespan(scope, receive, send)
-            return
+    async def respond(self, scope: Scope, receive: Receive) -> Response:
+        """Return the response to one request."""
         path = _find_path(scope)
-        response = await (self._other(scope) if path is None else self._operation(path, scope, receive))
-        await response.send(send)
-
-    async def _operation(self, path: _OperationPath, scope: Scope, receive: Receive) -> Response:
+        if path is None:
+            return await self._other(scope)
         operation = path.by_method.get("GET" if scope["method"] == "HEAD" else scope["method"])
         if operation is None:
             return responses.wrong_method(scope, path.methods)

@@ -28,14 +28,13 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 from starlette.applications import Starlette
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from exposurekit.contract.operations import OPERATIONS
 from exposurekit.service import jobs
-from exposurekit.service.api.middleware import OPERATION, UNAVAILABLE
+from exposurekit.service.api.middleware import UNAVAILABLE
 from exposurekit.service.jobs import Queue
 from exposurekit.service.sites import statistics
 from exposurekit.service.storage.database import DATABASE_ERRORS, Database, Session
@@ -159,10 +158,9 @@ class _Joined:
 
 
 class RequestMetrics:
-    """Middleware that counts requests; inside of what turns exceptions into responses."""
+    """Counts of requests, in a registry."""
 
-    def __init__(self, app: ASGIApp, registry: CollectorRegistry) -> None:
-        self._app = app
+    def __init__(self, registry: CollectorRegistry) -> None:
         self._requests = Counter(
             "exposurekit_requests",
             "Requests by operation and class of the response's status.",
@@ -190,42 +188,14 @@ class RequestMetrics:
         for reason in (*REASONS.values(), UNAVAILABLE_REASON, OTHER_REASON):
             self._refusals.labels(reason)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Count one request."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        started = time.perf_counter()
-        status: int | None = None
-        reason: str | None = None
-
-        async def sending(message: Message) -> None:
-            nonlocal status, reason
-            if message["type"] == "http.response.start":
-                status = message["status"]
-                if status >= _LEAST_ERROR:
-                    reason = REASONS.get(status, OTHER_REASON)
-            await send(message)
-
-        try:
-            await self._app(scope, receive, sending)
-        except ClientDisconnect:
-            raise
-        except Exception as fault:
-            if status is None:
-                unavailable = isinstance(fault, UNAVAILABLE)
-                status, reason = (503, UNAVAILABLE_REASON) if unavailable else (500, FAILURE_REASON)
-            raise
-        finally:
-            operation = scope.get(OPERATION, NO_OPERATION)
-            self._count(operation, status, reason, time.perf_counter() - started)
-
-    def _count(self, operation: str, status: int | None, reason: str | None, seconds: float) -> None:
-        """Count a request; ``status`` None: it has no response; ``reason`` says why it was refused, None: it was not."""
+    def count(self, operation: str, status: int | None, fault: Exception | None, seconds: float) -> None:
+        """Count a request as `RequestMiddleware` says."""
         self._requests.labels(operation, NO_RESPONSE if status is None else f"{status // 100}xx").inc()
         self._durations.labels(operation).observe(seconds)
-        if reason is not None:
-            self._refusals.labels(reason).inc()
+        if isinstance(fault, UNAVAILABLE):
+            self._refusals.labels(UNAVAILABLE_REASON).inc()
+        elif status is not None and status >= _LEAST_ERROR:
+            self._refusals.labels(REASONS.get(status, OTHER_REASON)).inc()
 
 
 async def _read(database: Database) -> list[Metric]:

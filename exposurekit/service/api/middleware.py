@@ -1,4 +1,4 @@
-"""Middleware of every request: security headers, error responses and the access log.
+"""What every request goes through: error responses, the access log and metrics.
 
 A log line has the operation, the status, the duration and the integrator's id, and no values. An error is logged by type
 and location, because its text and traceback may hold personal data.
@@ -7,13 +7,14 @@ and location, because its text and traceback may hold personal data.
 import logging
 import re
 import time
+from collections.abc import Awaitable, Callable
 from traceback import walk_tb
 from types import TracebackType
 
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.exc import TimeoutError as NoConnection  # the connection pool is exhausted
 from starlette.requests import ClientDisconnect
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from exposurekit.service.api import responses
 from exposurekit.service.api.responses import Response
@@ -22,43 +23,51 @@ RETRY_AFTER_S = 5
 UNAVAILABLE = (OperationalError, NoConnection, TimeoutError)  # locked, full or unreachable: usually temporary
 # The keys of the operation's name and of the integrator's id in the scope; the latter is there if name and key are valid.
 OPERATION, INTEGRATOR = "exposurekit.operation", "exposurekit.integrator"
-_HEADERS = [(b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff")]
 # The key's position in a path, and anything else that looks like a key, such as in a mistyped URL.
 _KEY_IN_PATH = re.compile(r"(/api/[^/?]*/)[^/?\s]*|(?<=/)[A-Za-z0-9]{32,}")
 _log = logging.getLogger("exposurekit.service")
+Respond = Callable[[Scope, Receive], Awaitable[Response]]
+Count = Callable[[str, int | None, Exception | None, float], object]
 
 
 class RequestMiddleware:
-    """Wraps the application; no exception escapes."""
+    """The ASGI application around what responds to requests; no exception escapes.
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
+    Args:
+        respond: Returns the response to a request.
+        lifespan: Starts and ends the service.
+        count: Called with each request's operation, its status (None: the client was gone before the response), the
+            exception that made the response an error, and the seconds that it took.
+    """
+
+    def __init__(self, respond: Respond, lifespan: ASGIApp, count: Count | None = None) -> None:
+        self._respond = respond
+        self._lifespan = lifespan
+        self._count = count
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request."""
+        """Handle one request, or the start and the end of the server."""
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
+            await self._lifespan(scope, receive, send)
             return
         started = time.perf_counter()
-        status = 0
-
-        async def sending(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-                message["headers"] = [*message["headers"], *_HEADERS]
-            await send(message)
-
+        response: Response | None = None
+        failure: Exception | None = None
         try:
-            await self._app(scope, receive, sending)
+            response = await self._respond(scope, receive)
+            await response.send(send)
         except ClientDisconnect:
             pass  # the client is gone
         except Exception as fault:  # noqa: BLE001  the server would log its text
             _log.error("fault=%s at=%s", type(fault).__name__, _location(fault.__traceback__))
-            if not status:
-                await _server_error(scope, fault).send(sending)
-        took_ms = (time.perf_counter() - started) * 1000
-        values = scope.get(OPERATION, "none"), status, took_ms
+            if response is None:
+                failure, response = fault, _server_error(scope, fault)
+                await response.send(send)
+        took_s = time.perf_counter() - started
+        operation = scope.get(OPERATION, "none")
+        if self._count is not None:
+            self._count(operation, None if response is None else response.status, failure, took_s)
+        values = operation, 0 if response is None else response.status, took_s * 1000
         if INTEGRATOR in scope:
             _log.info("operation=%s status=%d ms=%.1f integrator=%d", *values, scope[INTEGRATOR])
         else:

@@ -9,29 +9,29 @@ from exposurekit.contract.codec import MEDIA_TYPES
 from exposurekit.service.errors import ApiError
 
 Header = tuple[bytes, bytes]
+_SECURITY: tuple[Header, ...] = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
 # XML has a parameter for its encoding; JSON has none, because it is always UTF-8 (RFC 8259).
-_CONTENT_TYPES: dict[str, Header] = {
-    "json": (b"content-type", MEDIA_TYPES["json"].encode()),
-    "xml": (b"content-type", f"{MEDIA_TYPES['xml']}; charset=utf-8".encode()),
+_HEADERS: dict[str, tuple[Header, ...]] = {
+    "json": ((b"content-type", MEDIA_TYPES["json"].encode()), *_SECURITY),
+    "xml": ((b"content-type", f"{MEDIA_TYPES['xml']}; charset=utf-8".encode()), *_SECURITY),
 }
 
 
 class Response:
-    """A response with an encoded body."""
+    """A response with an encoded body, and security headers."""
 
-    __slots__ = ("_body", "_headers", "_status")
+    __slots__ = ("_body", "_headers", "status")
 
     def __init__(
         self, body: bytes, encoding: str, *, status: int = 200, headers: Iterable[Header] = ()
     ) -> None:
+        self.status = status
         self._body = body
-        self._status = status
-        length = (b"content-length", b"%d" % len(body))
-        self._headers = [length, _CONTENT_TYPES[encoding], *headers]
+        self._headers = [(b"content-length", b"%d" % len(body)), *_HEADERS[encoding], *headers]
 
     async def send(self, send: Send) -> None:
         """Send the response; of a response to HEAD the server sends the headers alone."""
-        await send({"type": "http.response.start", "status": self._status, "headers": self._headers})
+        await send({"type": "http.response.start", "status": self.status, "headers": self._headers})
         await send({"type": "http.response.body", "body": self._body})
 
 
