@@ -187,7 +187,8 @@ def _serve_with(processes: int, settings: _Settings, host: str, port: int, metri
         directory = None
         if metrics_port is not None:
             directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="exposurekit-metrics-")))
-        arguments = (settings, listener, shared_memory(SharedCounts.words(processes)), directory)
+        memory = (shared_memory(SharedCounts.words(processes)), shared_memory(processes))
+        arguments = (settings, listener, memory, directory)
         group = ServerProcesses(_serve_share, processes, arguments)
 
         @contextlib.contextmanager
@@ -196,21 +197,26 @@ def _serve_with(processes: int, settings: _Settings, host: str, port: int, metri
             with contextlib.nullcontext() if metrics is None else metrics.serving(metrics_port or 0):
                 announce(listener)
                 yield
+            listener.close()  # as the processes do now: nobody waits to be accepted
 
         group.run(serving)
 
 
 def _serve_share(
-    process: "ServerProcess", settings: _Settings, listener: Any, memory: Any, metrics: Path | None
+    process: "ServerProcess",
+    settings: _Settings,
+    listener: Any,
+    memory: tuple[Any, Any],
+    metrics: Path | None,
 ) -> None:
     """Run one server process; the one with number 0 has the worker, and the first of all may create the database."""
     from exposurekit.service.api.server import Share, serve_share
 
     opened = settings.database.unopened(create=settings.create and process.is_first)
-    counts = memoryview(memory).cast("B").cast("Q")
+    counts, connections = (memoryview(one).cast("B").cast("Q") for one in memory)
     serve_share(
         opened,
-        Share(process.number, listener, counts, metrics, process.on_started),
+        Share(process.number, listener, counts, connections, metrics, process.on_started),
         worker=None if process.number else settings.worker(opened),
         limits=settings.limits,
         trusted_proxies=settings.trusted_proxies,

@@ -10,7 +10,7 @@ import signal
 import socket
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping, Sequence, Sized
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import Any
@@ -26,6 +26,7 @@ STARTS_MAX = 8  # requests that begin in one iteration of the event loop; a refu
 # uvloop accepts one connection of a listener in an iteration, so that a client behind a thousand others waits for a
 # thousand iterations: each listener is duplicated.
 ACCEPTS_MAX = 4
+YIELD_S, FAILED_S = 0.01, 1.0  # in which other processes may accept; after an accept that failed
 _log = logging.getLogger("exposurekit.system.asgi_server")
 
 Scope = MutableMapping[str, Any]
@@ -66,17 +67,19 @@ def serve_on(
     connections: Connections | None = None,
     trusted_proxies: Sequence[str] = (),
     on_started: Callable[[], object],
+    accepting: "SharedAccept | None" = None,
 ) -> None:
     """Serve on a bound socket as `serve` does, and call back once the application has started.
 
-    Several processes may serve on one socket: each accepts when it has time to. SIGINT and SIGTERM may be blocked before.
+    Several processes may serve on one socket, with a `SharedAccept` each. SIGINT and SIGTERM may be blocked before.
     """
     raise_files_max()
     limit_repeats()
+    limit_repeats([_log.name])
     # Its duplicates are then, too: another process may accept the connection for which this one was woken.
     listener.setblocking(False)
-    with _duplicated(listener) as listeners:
-        server = _Server(app, connections, trusted_proxies, on_started=on_started)
+    with _duplicated(listener, 1 if accepting else ACCEPTS_MAX) as listeners:
+        server = _Server(app, connections, trusted_proxies, on_started=on_started, accepting=accepting)
         server.run(listeners)
         if server.failure is not None:
             raise server.failure
@@ -156,6 +159,76 @@ class FairStart:
             loop.call_soon(self._renew, loop)
 
 
+class SharedAccept:
+    """How one of several processes accepts the connections of their socket, so that each has about as many.
+
+    Whoever is awake could accept a hundred before another wakes up, and would serve them as long as they last. So a process
+    that has more open connections than another lets it go first for a moment.
+
+    Args:
+        counts: In memory that the processes share, the number of open connections of each.
+        process: The number of this one, from 0.
+    """
+
+    def __init__(self, counts: "memoryview[int]", process: int) -> None:
+        self._counts = counts
+        self._process = process
+        self._starting: set[asyncio.Task[Any]] = set()  # accepted connections, until they have a protocol
+        self._has_yielded = False
+
+    def start(
+        self, listener: socket.socket, protocol: Callable[[], asyncio.Protocol], connections: Sized
+    ) -> None:
+        """Accept connections of a listener from now on; `connections` are those that are open."""
+        self._listener, self._protocol, self._connections = listener, protocol, connections
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._loop.add_reader(listener, self._accept)
+
+    def stop(self) -> None:
+        """Accept no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._loop.remove_reader(self._listener)
+
+    def _accept(self) -> None:
+        """Accept a connection, unless it is another process's turn; a few, if that has not used it."""
+        count = len(self._connections) + len(self._starting)
+        self._counts[self._process] = count
+        others = [one for process, one in enumerate(self._counts) if process != self._process]
+        has_yielded, self._has_yielded = self._has_yielded, False
+        if not has_yielded and count > min(others, default=count):
+            self._pause(YIELD_S)
+            return
+        for _ in range(ACCEPTS_MAX if has_yielded else 1):
+            try:
+                connection, _address_of_client = self._listener.accept()
+            except (BlockingIOError, ConnectionAbortedError):
+                return
+            except OSError as error:  # such as no file descriptor
+                _log.warning("cannot accept a connection: %s", error.strerror)
+                self._pause(FAILED_S)
+                return
+            connection.setblocking(False)
+            starting = self._loop.create_task(self._loop.connect_accepted_socket(self._protocol, connection))
+            self._starting.add(starting)
+            starting.add_done_callback(self._start_ended)
+            self._counts[self._process] += 1
+
+    def _pause(self, seconds: float) -> None:
+        self._loop.remove_reader(self._listener)
+        self._timer = self._loop.call_later(seconds, self._continue)
+
+    def _continue(self) -> None:
+        self._has_yielded = True
+        self._loop.add_reader(self._listener, self._accept)
+
+    def _start_ended(self, starting: asyncio.Task[Any]) -> None:
+        self._starting.discard(starting)
+        if not starting.cancelled():
+            starting.exception()  # the client is gone
+
+
 class _Server(uvicorn.Server):
     """uvicorn that keeps the reason of a failed start, and exits cleanly on a signal."""
 
@@ -166,9 +239,11 @@ class _Server(uvicorn.Server):
         trusted_proxies: Sequence[str],
         *,
         on_started: Callable[[], object] | None = None,
+        accepting: "SharedAccept | None" = None,
     ) -> None:
         self._app = app
         self._on_started = on_started
+        self._accepting = accepting
         self._connections = connections or Connections()
         self._starts = FairStart()
         self.ready = threading.Event()
@@ -193,20 +268,33 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start the application, then listen."""
         with suppress(SystemExit):  # uvicorn raises it if the application did not start
-            await super().startup(sockets)
+            await super().startup([] if self._accepting else sockets)
         if not self.started:
             raise self.failure or ConfigurationError("the application did not start, for an unknown reason")
         if threading.current_thread() is threading.main_thread():  # otherwise the process is somebody else's
             gc.freeze()  # what lives as long as the process: to go through it takes 60 ms, in which nobody is served
         self._sweeping = asyncio.create_task(self._connections.sweep())
+        if self._accepting and sockets:
+            sockets[0].listen(self.config.backlog)
+            self._accepting.start(sockets[0], self._protocol, self.server_state.connections)
         if self._on_started is not None:
             self._on_started()
         self.ready.set()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Finish running requests, then stop."""
+        if self._accepting:
+            self._accepting.stop()
         await super().shutdown(sockets)
         self._sweeping.cancel()
+
+    def _protocol(self) -> asyncio.Protocol:
+        """Return the protocol of a new connection, as uvicorn does for its own listeners."""
+        config: Any = self.config
+        protocol: asyncio.Protocol = config.http_protocol_class(
+            config=config, server_state=self.server_state, app_state=self.lifespan.state
+        )
+        return protocol
 
     def run_quietly(self, listeners: list[socket.socket]) -> None:
         """Run in a thread; keep an exception for the caller."""
@@ -282,10 +370,10 @@ def bound_socket(host: str, port: int) -> Iterator[socket.socket]:
 
 
 @contextmanager
-def _duplicated(listener: socket.socket) -> Iterator[list[socket.socket]]:
+def _duplicated(listener: socket.socket, count: int = ACCEPTS_MAX) -> Iterator[list[socket.socket]]:
     """Yield a listener and its duplicates."""
     with ExitStack() as stack:
-        yield [listener, *(stack.enter_context(listener.dup()) for _ in range(ACCEPTS_MAX - 1))]
+        yield [listener, *(stack.enter_context(listener.dup()) for _ in range(count - 1))]
 
 
 def _bound(host: str, port: int) -> socket.socket:

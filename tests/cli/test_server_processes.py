@@ -4,10 +4,11 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import httpx
@@ -120,6 +121,36 @@ def test_each_process_alone_answers_requests(group):
                 for other in clients:
                     if other is not client:
                         assert other.get("/health").status_code == 200
+
+
+def test_connections_that_come_together_are_shared(group):
+    """Whoever is awake could accept all of them."""
+    url = httpx.URL(group.base_url)
+
+    def shares():
+        """How many open connections each process has."""
+        rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+        accepted = {
+            f"socket:[{row[9]}]"
+            for row in rows
+            if row[1].endswith(f":{url.port:04X}") and row[3] == "01" and row[9] != "0"
+        }
+        return [len(accepted & links(pid)) for pid in group.pids]
+
+    with ExitStack() as stack:
+        for _ in range(80):
+            stack.enter_context(socket.create_connection((url.host, url.port)))
+        eventually(lambda: sum(shares()) >= 80)
+        assert min(shares()) >= 20
+
+
+def links(pid):
+    """What the open files of a process are."""
+    targets = set()
+    for file in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):  # closed meanwhile
+            targets.add(str(file.readlink()))
+    return targets
 
 
 def test_a_write_is_visible_in_every_process_at_once(group):

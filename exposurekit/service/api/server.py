@@ -16,7 +16,7 @@ from exposurekit.service.log_setup import LogFormat
 from exposurekit.service.storage.database import Database
 from exposurekit.service.worker import Worker
 from exposurekit.system import asgi_server
-from exposurekit.system.asgi_server import LOOPBACK, running
+from exposurekit.system.asgi_server import LOOPBACK, SharedAccept, running
 
 if TYPE_CHECKING:
     from exposurekit.service.api.metrics import Metrics
@@ -32,6 +32,7 @@ class Share:
         process: The number of this process, from 0.
         listener: The socket, bound to the service's address.
         counts: The memory of the rate limits, as `SharedCounts` describes it.
+        connections: The number of open connections of each process.
         metrics: The directory in which requests are counted; None: they are not.
         on_started: Called once this process serves.
     """
@@ -39,6 +40,7 @@ class Share:
     process: int
     listener: socket.socket
     counts: "memoryview[int]" = field(repr=False)
+    connections: "memoryview[int]" = field(repr=False)
     metrics: Path | None
     on_started: Callable[[], object]
 
@@ -88,7 +90,13 @@ def serve_share(
         registry = shared_registry(share.metrics, share.process)
     counts = SharedCounts(share.counts, share.process)
     app = create_app(database, worker=worker, limits=limits, counts=counts, registry=registry)
-    asgi_server.serve_on(share.listener, app, trusted_proxies=trusted_proxies, on_started=share.on_started)
+    asgi_server.serve_on(
+        share.listener,
+        app,
+        trusted_proxies=trusted_proxies,
+        on_started=share.on_started,
+        accepting=SharedAccept(share.connections, share.process),
+    )
 
 
 def _serving_metrics(app: ASGIApp, metrics: "Metrics", port: int) -> ASGIApp:
