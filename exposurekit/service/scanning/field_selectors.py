@@ -19,6 +19,7 @@ from exposurekit.service.scanning.selector_candidates import (
     reference_candidates,
 )
 from exposurekit.service.sites.selectors import compiles, selector_parts
+from exposurekit.text.us_addresses import SHORT
 from exposurekit.text.words import words
 
 Selectors = tuple[str, ...]
@@ -108,9 +109,21 @@ class FieldSelectors:
         self.personal = personal_words(one.example for layout in layouts for one in layout.examples)
         self.claimed: dict[str, frozenset[tuple[int, int]]] = {}
 
-    def working(self, key: str, current: Selectors) -> Selectors | None:
-        """Return the current selectors if they work."""
-        return self._claim(key, current) if current and self._works(key, current, self.layouts) else None
+    def working(self, key: str, current: Selectors, *, is_new: bool = False) -> Selectors | None:
+        """Return the current selectors if they work; in a new layout, one that selects a list must be seen to do so."""
+        if not current or not self._works(key, current, self.layouts):
+            return None
+        if is_new and key in LISTS and not self._is_list(key, current):
+            return None
+        return self._claim(key, current)
+
+    def _is_list(self, key: str, selectors: Selectors) -> bool:
+        """Return whether there is an element for each value: one was seen to show several, or must."""
+        return all(
+            any(len(one.example.values.get(key, ())) > 1 for one in layout.examples)
+            or all(self._is_repeated(one, layout) for one in selectors)
+            for layout in self.layouts
+        )
 
     def choose(self, key: str, *, is_new: bool = True) -> Selectors | Problem:
         """Return new selectors for a field whose current ones do not work."""
@@ -320,14 +333,14 @@ def _items_of(layout: Layout) -> Iterator[_Item]:
 
 
 def personal_words(examples: Iterable[Example]) -> frozenset[str]:
-    """Return the words of names and values, which no selector may contain."""
-    texts: list[str] = []
+    """Return the words of names and values, which no selector may contain; ``street`` of an address is no such word."""
+    personal: set[str] = set()
     for example in examples:
-        texts += [example.name.first, example.name.last, example.displayed_name or ""]
-        texts += chain.from_iterable(example.values.values())
-    return frozenset(
-        word for word in words(" ".join(texts)) if len(word) >= _WORD_MIN and not word.isdecimal()
-    )
+        places = example.values.get("locations", ())
+        others = chain.from_iterable(values for key, values in example.values.items() if key != "locations")
+        names = (example.name.first, example.name.last, example.displayed_name or "")
+        personal |= {*words(" ".join((*names, *others)))} | {*words(" ".join(places))}.difference(SHORT)
+    return frozenset(word for word in personal if len(word) >= _WORD_MIN and not word.isdecimal())
 
 
 def is_personal(selector: str, personal: frozenset[str]) -> bool:

@@ -71,6 +71,7 @@ class _Induction:
         self.pages, self.empty_pages, self.examples, self.current = pages, empty_pages, examples, current
         self.mentions = [self._mentions(page) for page in pages]
         self.personal = personal_words(examples)
+        self.located: Sequence[Located] = ()
 
     def wrapper(self, keys: Iterable[str]) -> Wrapper:
         problems = [*self._mention_problems()]
@@ -78,14 +79,16 @@ class _Induction:
         problems += [one for one in located if isinstance(one, Problem)]
         if problems:
             return Wrapper({}, tuple(problems))
-        layouts = self._layouts([one for one in located if isinstance(one, Located)])
+        self.located = [one for one in located if isinstance(one, Located)]
+        layouts = self._layouts(self.located)
         if isinstance(layouts, Problem):
             return Wrapper({}, (layouts,))
         selectors: dict[str, Selectors] = {"item": self._item_selectors(layouts)}
         fields = FieldSelectors(self.pages, layouts)
         ordered = sorted(keys, key=FIELDS.index)
+        is_new = selectors["item"] != self.current.get("item")
         for key in ordered:  # those that stay claim their elements first
-            if (current := fields.working(key, self.current.get(key, ()))) is not None:
+            if (current := fields.working(key, self.current.get(key, ()), is_new=is_new)) is not None:
                 selectors[key] = current
         for key in ordered:
             if key not in selectors:
@@ -133,7 +136,9 @@ class _Induction:
         layouts: list[Layout] = []
         rest = list(located)
         while rest:
-            layout = self._layout(rest) or self._layout(rest[:1])
+            # Perhaps of several layouts; what distinguishes one may be beside another example only.
+            some = [rest, *([one] for one in rest if len(rest) > 1)]
+            layout = next((one for one in map(self._layout, some) if one is not None), None)
             if layout is None:
                 return Problem("listings.item", "no stable selector selects the listings and nothing else")
             if isinstance(layout, Problem):
@@ -229,7 +234,11 @@ class _Induction:
                 for page, elements in zip(self.pages, items, strict=True)
                 for at, after in pairwise(elements)
             )
-            and (any(len(elements) > 1 for elements in items) or self._has_own_reference(items, located))
+            and (
+                any(len(elements) > 1 for elements in items)
+                or self._has_own_reference(items, located)
+                or self._is_beside_another(items)
+            )
             and all(self._block_fits(items).values())
             and not any(page.css(selector) for page in self.empty_pages)
         )
@@ -252,6 +261,16 @@ class _Induction:
             )
             for one in located
         )
+
+    def _is_beside_another(self, items: Sequence[Sequence[int]]) -> bool:
+        """Return whether a single listing is one for sure: an example in another layout is next to it."""
+        for number, (page, elements) in enumerate(zip(self.pages, items, strict=True)):
+            others = [one.element for one in self.located if one.page == number]
+            for at in elements:
+                beside = _beside(page, at)
+                if any(page.contains(one, other) for one in beside for other in others):
+                    return True
+        return False
 
     def _block_fits(self, items: Sequence[Sequence[int]]) -> dict[tuple[object, ...], bool]:
         """Return each block of alike listings, and whether any of them has the searched name."""
@@ -337,6 +356,16 @@ def _same_text(page: PageTree, at: int) -> Iterator[int]:
         if page.short.get(outer) != page.short.get(at):
             return
         yield outer
+
+
+def _beside(page: PageTree, at: int) -> list[int]:
+    """Return the elements next to a listing, or next to those that have nothing but the listing."""
+    while (parent := page.parents[at]) is not None and page.tag(parent) not in OUTER_TAGS:
+        beside = [one for one in page.children(parent) if one != at]
+        if beside or page.own_text(parent):
+            return beside
+        at = parent
+    return []
 
 
 def _block(page: PageTree, at: int, elements: Sequence[int]) -> tuple[int, tuple[object, ...]]:

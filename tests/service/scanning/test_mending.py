@@ -215,6 +215,70 @@ def test_what_the_pages_leave_open_is_refused(files, options, problem):
     assert problem in " ".join(proposal.problems)
 
 
+TOP = (
+    '<section class="top"><h4 class="who">Juniper Quillfeather</h4><b class="years">Age 71</b>'
+    '<p><i class="place">Oakmere, CA</i> <i class="place">Larkspur, NV</i></p><a data-reference="r2" href="/p/r2">All</a></section>'
+)
+BOTH = PERSON.replace("\n", "\n  ").replace("  first", "- first") + PERSON.replace("\n", "\n  ").replace(
+    "  first", "- first"
+).replace("43", "71").replace("r1", "r2")
+
+
+@pytest.mark.parametrize("wrapped", ["{}", "<div>{}</div>"])
+def test_a_single_listing_next_to_another_layout_is_one(wrapped):
+    """What is beside a listing of the given people is a listing; what is around one may be a list of them."""
+    listed = results(wrapped.format(card("r1")), wrapped.format(TOP))
+    text = DEFINITION.replace('"@data-reference"', '["@data-reference", "a@data-reference"]')
+    proposal = propose(listed, person=BOTH, text=text)
+    assert proposal.problems == ()
+    assert listings(proposal).item == (".entry, .top",)
+    alone = propose(results(wrapped.format(TOP)), person=PERSON.replace("43", "71").replace("r1", "r2"))
+    assert "listings.item no stable selector" in " ".join(alone.problems)
+
+
+def test_an_advertisement_beside_the_second_example_is_excluded():
+    """Of two layouts, one is only advertised where another person is listed."""
+    ad = '<section class="top promo"><a href="http://reports.example">All about Juniper</a></section>'
+    first, second = results(card("r1"), TOP), results(TOP.replace("r2", "r3"), ad, card("r4"))
+    text = DEFINITION.replace('"@data-reference"', '["@data-reference", "a@data-reference"]')
+    others = BOTH.replace("r1", "r4").replace("r2", "r3")
+    proposal = propose(first, second, person=BOTH + others, text=text)
+    assert proposal.problems == ()
+    assert ":not(.promo)" in listings(proposal).item[0]
+
+
+def test_a_word_of_an_address_is_no_personal_value():
+    street = "12 Acorn Street, Oakmere, CA"
+    listed = (
+        card("r1", towns=(street, "Larkspur, NV")).replace('"entry"', '""').replace('"place"', '"street"')
+    )
+    person = PERSON.replace('"Oakmere, CA"', f'"{street}"')
+    other = card("r2", towns=("Elsewhere, OH",)).replace('"entry"', '""').replace('"place"', '"street"')
+    proposal = propose(page(f'<ul class="street">{listed}{other}</ul>'), person=person)
+    assert (proposal.problems, listings(proposal).locations) == ((), (".street",))
+    lane = person.replace("Quillfeather", "Street")
+    proposal = propose(
+        page(f'<ul class="street">{listed}{other}</ul>'.replace("Quillfeather", "Street")), person=lane
+    )
+    assert proposal.problems or ".street" not in str(listings(proposal))
+
+
+def test_a_list_stays_only_if_its_values_are_seen_apart():
+    """The old selector finds one element with all values; with one value on the pages, nobody can tell."""
+
+    def cell(reference, *towns):
+        places = " ".join(f"<u>{town}</u>" for town in towns)
+        return card(reference, towns=()).replace("<div></div>", f'<div class="town">{places}</div>')
+
+    one = PERSON.replace('"Oakmere, CA", "Larkspur, NV"', '"Oakmere, CA"')
+    proposal = propose(results(cell("r1", "Oakmere, CA"), cell("r2", "Elsewhere, OH")), person=one)
+    assert proposal.problems == (
+        "listings.locations cannot be told from one value: give a listing that shows two",
+    )
+    proposal = propose(results(cell("r1", "Oakmere, CA", "Larkspur, NV"), cell("r2", "Elsewhere, OH")))
+    assert (proposal.problems, listings(proposal).locations) == ((), (".town > u",))
+
+
 def test_no_selector_contains_a_personal_value():
     markup = results(card("r1"), OTHER).decode().replace('"years"', '"quillfeather"')
     markup = markup.replace("<p class", "<b>Oakmere</b><p class").replace("<div>", '<div class="larkspur">')
