@@ -228,6 +228,9 @@ def users_scan(
 
 @users.command("opt-outs")
 @click.argument("user_id", metavar="[ID]", type=ID, required=False)
+@click.option(
+    "--all", "all_listings", is_flag=True, help="Include new listings that wait for others of their owner."
+)
 @limit_option
 @sites_option
 @mail_option
@@ -236,6 +239,7 @@ def users_scan(
 def users_opt_outs(
     *,
     user_id: int | None,
+    all_listings: bool,
     limit: int,
     sites_directory: Path | None,
     mail_file: Path | None,
@@ -246,7 +250,8 @@ def users_opt_outs(
 
     For one person or everyone, on sites whose removal.method is assisted. Forms that clear most listings per minute come
     first. Later come opt-outs that failed before, then sites that have removed nothing so far, then forms for which a
-    value is not on file. Report each one with users sent or users failed. The output contains personal data.
+    value is not on file. A new listing waits a while if one form may soon remove it with others of the same owner. Report
+    each form with users sent or users failed. The output contains personal data.
 
     Example: exposurekit users opt-outs --sites ./sites --mail mail.yaml
     """
@@ -254,7 +259,9 @@ def users_opt_outs(
 
     definitions, settings = session.definitions(sites_directory), session.mail_settings(mail_file)
     queue = database.read(
-        lambda db: assisted_opt_outs.queue(db, definitions, mail=settings, user_id=user_id, limit=limit)
+        lambda db: assisted_opt_outs.queue(
+            db, definitions, mail=settings, user_id=user_id, limit=limit, is_patient=not all_listings
+        )
     )
     if as_json:
         output.print_json([one.as_dict() for one in queue.opt_outs])
@@ -271,6 +278,15 @@ def users_opt_outs(
         )
         are = "listing is" if queue.unprepared == 1 else "listings are"
         click.echo(f"{queue.unprepared:,} {are} not in this list yet: {why}.", err=True)
+    if queue.waiting:
+        wait = "listing waits" if queue.waiting == 1 else "listings wait"
+        click.echo(f"{queue.waiting:,} new {wait}: {_WAITING}", err=True)
+
+
+_WAITING = (
+    "scan saved pages of the owner's other sites (users queue), or wait for an earlier opt-out, so that one form removes "
+    "all. Add --all to list them now."
+)
 
 
 def _print_opt_out(opt_out: Any) -> None:

@@ -8,6 +8,7 @@ offered again, with the reason.
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Row, bindparam, func, select
@@ -20,7 +21,7 @@ from exposurekit.service.findings import removals
 from exposurekit.service.findings.alerts import FAILURES, Event
 from exposurekit.service.mail import mail_requests
 from exposurekit.service.mail.settings import MailSettings
-from exposurekit.service.scanning import schedule
+from exposurekit.service.scanning import saved_pages, schedule
 from exposurekit.service.scanning.optouts import form_values
 from exposurekit.service.scanning.removal_job import submit_sisters
 from exposurekit.service.sites.definition import Definition
@@ -35,6 +36,11 @@ _REASONS: Mapping[str, str] = {
     Event.OPT_OUT_UNCONFIRMED: "the site sent no message in time",
 }
 UNRESPONSIVE = 3  # so many listings not removed in time, and none removed: a request is probably in vain
+# How long a listing waits, so that one request removes it with others: for the saved searches of the owner's other sites,
+# unless they are of about the same time; and for the outcome of a request that its owner got before it was discovered.
+WAITS_FOR_SEARCHES, SAME_TIME = timedelta(days=7), timedelta(days=7)
+WAITS_FOR_OUTCOME = timedelta(days=30)
+_NEVER = datetime.min.replace(tzinfo=UTC)
 _LISTED = select(records).where(records.c.status != REMOVED).order_by(records.c.id)
 _RECORD = select(records).where(records.c.id == bindparam("record_id"))
 
@@ -75,10 +81,16 @@ class AssistedOptOut:
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """The opt-outs for a person to send, and how many listings wait until theirs can be sent."""
+    """The opt-outs for a person to send, and how many listings are in none of them yet.
+
+    ``unprepared``: no worker has issued the address yet, or the settings of the mailbox are not given. ``waiting``: one
+    request may remove them together with others, once the owner's other sites are searched, or an earlier request has had
+    its effect.
+    """
 
     opt_outs: tuple[AssistedOptOut, ...]
-    unprepared: int  # no worker has issued the address yet, or the settings of the mailbox are not given
+    unprepared: int
+    waiting: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +117,13 @@ async def queue(
     mail: MailSettings | None = None,
     user_id: int | None = None,
     limit: int,
+    is_patient: bool = True,
 ) -> Queue:
     """Return the forms to send: those that clear most listings per minute first, failed and unresponsive ones later.
 
-    A listing is in one of them at most, and in none while a request that removes it is on its way. Forms for which
-    something is not on file come last. The values are personal data.
+    A listing is in one of them at most, and in none while a request that removes it is on its way. A new one waits some
+    days if the same request may remove more by then, unless `is_patient` is false. Forms for which something is not on
+    file come last. The values are personal data.
     """
     people = {one for one in await consent.scannable(session) if user_id in (None, one)}
     listed: dict[int, list[Row[Any]]] = defaultdict(list)
@@ -118,12 +132,15 @@ async def queue(
             listed[row.user_id].append(row)
     tokens = await mail_requests.waiting_tokens(session)
     history = await _history(session)
+    now = session.clock.now()
     requests: list[_Request] = []
-    unprepared = 0
+    unprepared = waiting = 0
     for rows in listed.values():
-        own, waiting = _plan(rows, definitions, tokens, history, mail)
-        requests += own
-        unprepared += waiting
+        planned, unplanned = _plan(rows, definitions, tokens, history, mail)
+        ready = [one for one in planned if not (is_patient and _waits(one, rows, definitions, history, now))]
+        requests += ready
+        unprepared += unplanned
+        waiting += sum(len(one.removes) for one in planned) - sum(len(one.removes) for one in ready)
     opt_outs: list[AssistedOptOut] = []
     for request in sorted(requests, key=lambda one: one.order):
         site, token = definitions[request.record.site], tokens.get(request.record.id)
@@ -133,7 +150,8 @@ async def queue(
             opt_outs.append(opt_out)
         if sum(not one.missing for one in opt_outs) >= limit:
             break
-    return Queue(tuple(sorted(opt_outs, key=lambda one: bool(one.missing))[:limit]), unprepared)
+    opt_outs.sort(key=lambda one: bool(one.missing))
+    return Queue(tuple(opt_outs[:limit]), unprepared, waiting)
 
 
 async def lock_people(session: Session, record_ids: Sequence[int]) -> None:
@@ -221,11 +239,12 @@ async def _failures(session: Session) -> dict[int, list[str]]:
 
 @dataclass(frozen=True, slots=True)
 class _History:
-    """What came of earlier requests of everybody."""
+    """What came of earlier requests of everybody, and when their searches were saved."""
 
     failures: Mapping[int, Sequence[str]]  # the reasons of those in vain, by record
     ignored: Mapping[str, int]  # listings that were not removed in time, by site
     removing: frozenset[str]  # sites that removed a listing, even if it is listed again
+    saved_at: Mapping[tuple[int, str], datetime]  # the last saved search, by user and site
 
     def is_unresponsive(self, site: Definition) -> bool:
         """Return whether a site, and those that the same opt-out removes from, have removed nothing so far."""
@@ -242,6 +261,7 @@ async def _history(session: Session) -> _History:
         await _failures(session),
         {row.site: row.n for row in await session.all(ignored.group_by(records.c.site))},
         frozenset(row.site for row in await session.all(removing)),
+        await saved_pages.last_saved(session),
     )
 
 
@@ -291,6 +311,32 @@ def _plan(
         for row in best.removes:
             del left[row.id]
     return requests, sum(row.id in left for row in assisted)
+
+
+def _waits(
+    request: _Request,
+    rows: Sequence[Row[Any]],
+    definitions: Mapping[str, Definition],
+    history: _History,
+    now: datetime,
+) -> bool:
+    """Return whether a request may remove more if it is sent later; one that failed before does not wait."""
+    if request.failures:
+        return False
+    site, user_id = definitions[request.record.site], request.record.user_id
+    since: datetime = min(row.changed_at for row in request.removes)
+    earlier = any(
+        row.status == PENDING_REMOVAL and row.changed_at < since and definitions[row.site].clears(site.name)
+        for row in rows
+    )
+    others = {site.name, *site.removal.also_removes}.difference(row.site for row in request.removes)
+    searched = [
+        history.saved_at.get((user_id, name), _NEVER)
+        for name in others & definitions.keys()
+        if definitions[name].search.method == "person"
+    ]
+    is_partial = min(searched, default=since) < since - SAME_TIME
+    return (earlier and now < since + WAITS_FOR_OUTCOME) or (is_partial and now < since + WAITS_FOR_SEARCHES)
 
 
 def _is_under_way(row: Row[Any], site: Definition, tokens: Mapping[int, str]) -> bool:

@@ -207,11 +207,11 @@ async def queue(
     The addresses contain personal data.
     """
     sites = [site for site in sites if site.search.method == "person"]
-    last_saved, to_verify = await _last_saved(session), await _to_verify(session)
+    saved_at_by_search, to_verify = await last_saved(session), await _to_verify(session)
     people = [one for one in await consent.scannable(session) if user_id in (None, one)]
     pairs = sorted(
         (
-            (last_saved.get(key), to_verify.get(key, 0), one, site)
+            (saved_at_by_search.get(key), to_verify.get(key, 0), one, site)
             for one in people
             for site in sites
             for key in [(one, site.name)]
@@ -252,8 +252,8 @@ async def _to_verify(session: Session) -> dict[tuple[int, str], int]:
     return {(row.user_id, row.site): row.n for row in rows}
 
 
-async def _last_saved(session: Session) -> dict[tuple[int, str], datetime]:
-    """Return the time of the last saved scan by user and site, from the audit log."""
+async def last_saved(session: Session) -> dict[tuple[int, str], datetime]:
+    """Return the time of the last saved search by user and site, from the audit log."""
     entries = select(audit_entries.c.at, audit_entries.c.target, audit_entries.c.details).where(
         audit_entries.c.command == SCAN_COMMAND
     )

@@ -8,6 +8,7 @@ from support.small_web import Card, Folk, a_house, by_form, definition, results_
 
 from exposurekit.sandbox.world.asgi import html
 from exposurekit.service.accounts import consent
+from exposurekit.service.audit import Action, append
 from exposurekit.service.scanning import assisted_opt_outs, saved_pages
 from exposurekit.service.scanning.assisted_opt_outs import NotAssisted
 from exposurekit.service.storage import tables
@@ -76,6 +77,18 @@ def offered(house):
 
 def sent(house, record_id):
     return house.work(lambda work: assisted_opt_outs.report_sent(work, record_id, house.definitions))
+
+
+def save_page(house, user, name, *cards):
+    """Scan a saved page of a site's results, as `users scan` does."""
+    site, page = house.definitions[name], results_page(*cards).body
+    page = saved_pages.read(site, b"<!DOCTYPE html><html><body>" + page + b"</body></html>")
+
+    async def scan(work):
+        await saved_pages.scan_saved(work, user["id"], site, [page])
+        await append(work, Action(saved_pages.SCAN_COMMAND, f"user {user['id']}", {"site": name}), actor="jo")
+
+    house.work(scan)
 
 
 def failed(house, record_id, *, refused=False):
@@ -301,6 +314,40 @@ def test_what_cannot_be_sent_comes_last(house, open_sites):
         ("Seekfolk", ("middle_name",)),
     ]
     assert [one.site for one in queued(house, limit=1).opt_outs] == ["Nosyfolk"]
+
+
+def test_a_new_listing_waits_for_searches_of_sister_sites(house, town):
+    """One form removes what they show, too; but it waits a week at most."""
+    town.opens("Seekfolk", Folk([Card("s1")]))
+    removal = by_person("Peepfolk", one_request_per="person")
+    behind = definition("Peepfolk", search={"method": "person"}, removal=by_person("Seekfolk"))
+    house.has(definition(removal=removal), behind)
+    juniper = house.scanned_juniper()
+    queue = queued(house)
+    assert (queue.opt_outs, queue.waiting, queued(house, is_patient=False).waiting) == ((), 1, 0)
+    assert [one.site for one in queued(house, is_patient=False).opt_outs] == ["Seekfolk"]
+    house.clock.advance(timedelta(days=6))
+    assert queued(house).waiting == 1
+    house.clock.advance(timedelta(days=2))
+    assert (offered(house), queued(house).waiting) == ([("Seekfolk", 1)], 0)
+    save_page(house, juniper, "Peepfolk", Card("p1"))
+    assert offered(house) == [("Seekfolk", 2)]
+
+
+def test_a_new_listing_waits_for_an_earlier_forms_outcome(house, open_sites):
+    """It may cover both; what is left then is removed by one more form."""
+    removal = by_person(one_request_per="person", processing_days=9, give_up_days=20)
+    folk = open_sites(Seekfolk=removal)["Seekfolk"]
+    juniper = house.scanned_juniper()
+    sent(house, queued(house).opt_outs[0].id)
+    folk.cards.append(Card("later"))
+    house.advance(days=7.5)
+    assert house.statuses(juniper) == {"Seekfolk-1": "pending removal", "later": "discovered"}
+    assert (offered(house), queued(house).waiting) == ([], 1)
+    del folk.cards[0]
+    house.advance(days=4)
+    assert house.statuses(juniper) == {"Seekfolk-1": "removed", "later": "discovered"}
+    assert offered(house) == [("Seekfolk", 1)]
 
 
 def test_people_are_locked_in_one_order(house, open_sites, monkeypatch):
