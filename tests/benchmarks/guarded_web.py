@@ -141,6 +141,9 @@ def report(world: World, backend: Backend, volunteer: Volunteer) -> None:
         print(f"  more than {OPT_OUTS_MAX} for person {user_id}: {sites}")
     print(f"minutes: {', '.join(f'{name} {value:.0f}' for name, value in sorted(volunteer.minutes.items()))}")
     print(f"minutes per listing removed: {minutes / max(len(removed), 1):.1f}; pages saved {volunteer.pages}")
+    print(
+        f"definitions mended: {len(volunteer.mended)}; proposals refused: {sum(volunteer.refused.values())}"
+    )
     machine = {
         name: counts[name]
         for name in ("wall machine", "puzzle machine", "wall machine passed", "puzzle machine passed")

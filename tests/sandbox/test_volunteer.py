@@ -1,9 +1,17 @@
 """A simulated person in the guarded web: what they and the service remove together."""
 
+from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
 import exposurekit as ek
+from exposurekit.client import Client
 from exposurekit.errors import InvalidArgument
+from exposurekit.sandbox.backend import Backend
+from exposurekit.sandbox.volunteer import Volunteer
+from exposurekit.sandbox.world.world import running_world
+from exposurekit.service.clock import FrozenClock
 
 
 @pytest.fixture(scope="module")
@@ -21,9 +29,38 @@ def test_a_person_and_the_service_remove_together(demo):
     assert evaluation.removed > 5
     assert [counts[f"{guard} machine"] for guard in ("wall", "puzzle")] == [0, 0]
     assert counts["puzzle person passed"] == sum(volunteer.opt_outs.values()) > 2
-    assert counts["wall person passed"] == volunteer.pages > 30
+    walled = {site.name for site in demo.world.guards.sites if site.walled}
+    checked = sum(n for site, n in volunteer.checked.items() if site in walled)
+    assert counts["wall person passed"] == volunteer.pages + checked
+    assert volunteer.pages > 30
     assert (counts["phishing followed"], counts["phishing"] > 0, counts["confirmed"] > 2) == (0, True, True)
     assert sum(volunteer.minutes.values()) <= 14 * 60
+
+
+@pytest.mark.long
+def test_a_redesigned_site_is_mended_from_saved_pages(tmp_path):
+    """The proposal of `sites mend` reads the new layout: a scan finds the listings, and the site is healthy."""
+    clock = FrozenClock(datetime(2026, 1, 1, 9, tzinfo=UTC))
+    with ExitStack() as stack:
+        world = stack.enter_context(running_world(6, seed=7, clock=clock, web="guarded"))
+        backend = Backend(tmp_path, world)
+        world.advance(days=61)  # five sites have another layout by now
+        with Client(**backend.start(stack)) as client:
+            backend.register(client, progress=False)
+        backend.advance_to(clock.now() + timedelta(minutes=1))
+        volunteer = Volunteer(backend, world)
+        before = {name: site.listings for name, site in backend.definitions.items()}
+        for _ in range(6):
+            volunteer.work()
+            backend.advance_to(clock.now() + timedelta(days=1))
+        changed = {name for name, site in backend.definitions.items() if site.listings != before[name]}
+        redesigned = {site.name: site for site in world.guards.sites if site.redesigned_at}
+        # The service searches the other two for nobody whom they list.
+        assert changed == {*volunteer.mended} == redesigned.keys() - {"Tallowfolk", "Tallowkin"}
+        assert not volunteer.refused
+        for name in changed:
+            mended, site = backend.definitions[name], redesigned[name]
+            assert mended.listings != site.definition_on(clock.now().date()).listings  # not the prepared one
 
 
 def test_an_unknown_web_is_an_error():

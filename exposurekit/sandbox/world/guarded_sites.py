@@ -84,11 +84,9 @@ class GuardedSite(WorldSite):
         """Its definition, for the layout that it begins with."""
         return Definition.model_validate(self._parts(_WEB.layouts[self.file]))
 
-    @cached_property
-    def mended(self) -> Definition:
-        """Its definition for both layouts, as an operator mends it after a redesign."""
-        before, after = _WEB.layouts[self.file], _WEB.layouts[self.new_layout]
-        return Definition.model_validate(self._parts({key: [before[key], after[key]] for key in before}))
+    def definition_on(self, day: date) -> Definition:
+        """Return its definition for its layout on a day: what a person reads on its pages."""
+        return Definition.model_validate(self._parts(_WEB.layouts[self.layout_on(day)]))
 
     @property
     def new_layout(self) -> str:
@@ -125,7 +123,7 @@ class GuardedSite(WorldSite):
                 "fields": _SEARCHES[self.number % len(_SEARCHES)],
                 "no_results": NO_RESULTS,
                 "blocked": WALL,
-                "next": "a.next@href",
+                **({"next": "a.next@href"} if self.page_size else {}),
             },
             "listings": listings,
             "controls": {

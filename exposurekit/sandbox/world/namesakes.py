@@ -13,6 +13,7 @@ from exposurekit.sandbox.world.people import (
     OLDEST,
     YOUNGEST,
     Address,
+    Alias,
     Person,
     chance,
     invent,
@@ -22,6 +23,7 @@ from exposurekit.sandbox.world.people import (
 NAMESAKES = 1 / 3  # share of people who have one
 NEIGHBOURS = 0.25  # share of namesakes who live in the same town
 AGE_GAPS = range(9, 25)  # years between two people of one name
+COMMON_NAME, COMMON_SHORT = ("Alexander", "Everyman"), ("Alex", "Sandy", "Lex")
 _OTHER_SEED = 1_000_003
 
 
@@ -36,6 +38,14 @@ def invent_strangers(people: Sequence[Person], seed: int) -> list[Person]:
     originals = [person for person in people if chance(rng, NAMESAKES)]
     donors = cycle(pool)
     return [_namesake(person, donors, rng) for person in originals] + pool[: len(people)]
+
+
+def invent_bearers(count: int, seed: int) -> list[Person]:
+    """Invent people who all have the same name, one that nobody else has."""
+    first, last = COMMON_NAME
+    aliases = tuple(Alias(one, last) for one in COMMON_SHORT)
+    people = invent(count, seed + 2 * _OTHER_SEED)
+    return [replace(one, first_name=first, last_name=last, aliases=aliases) for one in people]
 
 
 def _pool(people: Sequence[Person], seed: int) -> list[Person]:

@@ -15,6 +15,7 @@ from exposurekit.sandbox.world.templates import card, document, results
 from exposurekit.text.sanitize import escaped
 
 SLOW_S, TOO_SLOW_S = 0.05, 0.1  # every answer's delay, and how far a late one exceeds the timeout
+GONE = "There is no such page"  # the page of a listing that is not listed any more
 TOO_SLOW, MISSING, REBUILT = 0.1, 0.05, 0.125  # shares of searches, of searches, of days
 
 
@@ -41,7 +42,7 @@ def detail(world: WorldState, site: WorldSite, path: str) -> Response:
     """Answer with one listing's own page, or with 404 if it is not visible."""
     entry = world.visible_listing(site.name, path.rpartition("/")[2])
     if entry is None or entry.path != path or not site.shows_href:
-        return html(document(site, "<p>There is no such page.</p>"), 404)
+        return html(document(site, f"<p>{GONE}.</p>"), 404)
     body = f'<main class="detail">{card(entry, world.now().date())}</main>'
     return html(document(site, body), encoding=site.encoding)
 

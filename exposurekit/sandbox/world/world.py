@@ -16,7 +16,7 @@ from exposurekit.sandbox.world.formats import roll
 from exposurekit.sandbox.world.guarded_sites import guarded_sites
 from exposurekit.sandbox.world.guards import Guards
 from exposurekit.sandbox.world.listings import Entry, build_listings
-from exposurekit.sandbox.world.namesakes import invent_strangers
+from exposurekit.sandbox.world.namesakes import invent_bearers, invent_strangers
 from exposurekit.sandbox.world.opt_outs import OptOutLedger
 from exposurekit.sandbox.world.pages import ExtraPage, PageTruth, WebPage, build_pages
 from exposurekit.sandbox.world.people import invent
@@ -28,6 +28,7 @@ from exposurekit.service.clock import Clock, FrozenClock
 from exposurekit.service.sites.definition import Definition
 
 Web = Literal["open", "guarded"]
+BEARERS = 40  # of the common name
 _PIXEL = bytes.fromhex(
     "89504e470d0a1a0a0000000d4948445200000001000000010802000000907753de0000000c4944415408d763f8ffff3f0005fe02fea72d"
     "99170000000049454e44ae426082"
@@ -78,6 +79,7 @@ class World:
         extra_pages: Sequence[ExtraPage] = (),
         web: Web = "open",
         post: Callable[[bytes], None] | None = None,
+        indexed: float = 0,
     ) -> None:
         self.clock = clock
         guarded = guarded_sites(clock.now()) if web == "guarded" else ()
@@ -87,7 +89,9 @@ class World:
         self.requests: Counter[str] = Counter()
         self.reachable = frozenset(site.name for site in sites if site.reachable)
         self.definitions: dict[str, Definition] = {site.name: site.definition for site in sites}
-        listings = build_listings(self.people, self.strangers, sites, seed=seed, start=clock.now())
+        # In the guarded web a common name is listed often, as on any site: an operator's example of a page.
+        others = [*self.strangers, *(invent_bearers(BEARERS, seed) if guarded else ())]
+        listings = build_listings(self.people, others, sites, seed=seed, start=clock.now())
         self._state = WorldState(seed, clock, listings, OptOutLedger(listings))
         self._sites = {site.host: site for site in sites}
         self.guards = Guards(self._state, guarded, post or _lose) if guarded else None
@@ -95,7 +99,12 @@ class World:
         self._pages: dict[tuple[str, str], WebPage] = {(page.host, page.path): page for page in pages}
         self._extra_pages = tuple(extra_pages)
         self._hosts = {page.host for page in pages} | {page.host for page in self._extra_pages}
-        self._engine = world_search_engine.Engine(pages, self._extra_pages)
+        indexed_listings = [
+            one
+            for one in listings.entries
+            if one.href and roll(seed, "indexed", one.site.name, one.reference_id) < indexed
+        ]
+        self._engine = world_search_engine.Engine(pages, self._extra_pages, indexed_listings)
         self.opt_outs, self.mailbox = self._state.ledger.opt_outs, self._state.mailbox
         self.app = AsgiTransport(self.respond)
         self._port: int | None = None
@@ -257,11 +266,12 @@ def running_world(
     extra_pages: Sequence[ExtraPage] = (),
     web: Web = "open",
     post: Callable[[bytes], None] | None = None,
+    indexed: float = 0,
 ) -> Iterator[World]:
     """Serve an invented web on a free loopback port until the block ends.
 
     `web` says which: fifteen sites that a program may mostly use, or 45 whose searches and opt-outs need a person. `post`
-    takes the messages of the latter.
+    takes the messages of the latter. The search engine returns the given share of the listings' pages.
 
     >>> from datetime import UTC
     >>> with running_world(2, seed=7, clock=FrozenClock(datetime(2026, 1, 1, tzinfo=UTC))) as world:
@@ -269,7 +279,9 @@ def running_world(
     ...     len(world.definitions), all(truth.visible for truth in world.listings())
     (15, False)
     """
-    world = World(people, seed=seed, clock=clock, extra_pages=extra_pages, web=web, post=post)
+    world = World(
+        people, seed=seed, clock=clock, extra_pages=extra_pages, web=web, post=post, indexed=indexed
+    )
     with running(world.app) as base_url:
         world._port = urlsplit(base_url).port  # noqa: SLF001  this is its factory
         try:

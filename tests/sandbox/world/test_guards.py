@@ -146,5 +146,6 @@ def test_a_redesign_needs_another_definition(world):
     listing = listing_of(world, "Foxfolk")
     before, after = (site.layout_on(at) for at in (START.date(), site.redesigned_at.date()))
     assert before != after
-    assert len(site.mended.listings.item) == 2
+    assert site.definition_on(START.date()) == site.definition
+    assert site.definition_on(site.redesigned_at.date()).listings != site.definition.listings
     assert world.is_removable(*listing.key)
