@@ -13,7 +13,7 @@ import pandas as pd
 from exposurekit.analysis.group_codes import Ints
 from exposurekit.analysis.survival import Floats
 from exposurekit.errors import InvalidArgument, MissingColumns
-from exposurekit.text.urls import host, normalize_url
+from exposurekit.text.urls import host, page_key
 
 SITE_SCANS, WEB_SEARCH = "site scans", "web search"
 NO_WAY = "no way"
@@ -114,7 +114,7 @@ def _cells(tables: Mapping[str, pd.DataFrame]) -> tuple[list[str], Ints]:
     parts = [pages[way].assign(bit=1 << number) for number, way in enumerate(ways)]
     rows = pd.concat(parts)
     codes, addresses = pd.factorize(rows["address"])
-    normalized = np.array([_page(address) for address in addresses], "object")
+    normalized = np.array([page_key(address) for address in addresses], "object")
     rows = rows.assign(address=normalized[codes]).drop_duplicates(["user_id", "address", "bit"])
     combination = rows.groupby(["user_id", "address"])["bit"].sum()
     return ways, np.bincount(combination.to_numpy("int64"), minlength=1 << len(ways)).astype("int64")
@@ -132,11 +132,6 @@ def _pages(way: str, table: pd.DataFrame) -> pd.DataFrame:
     hosts = np.array([host(one).removeprefix("www.") for one in origins], "object")
     rows = rows.assign(host=hosts[origin] if len(origins) else "")
     return rows[rows["host"] != ""]
-
-
-def _page(address: str) -> str:
-    """A page, whether or not its address is encrypted and begins with ``www.``."""
-    return normalize_url(address).partition("://")[2].removeprefix("www.")
 
 
 def _cell_order(ways: int) -> list[int]:

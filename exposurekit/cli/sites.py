@@ -1,4 +1,4 @@
-"""`exposurekit sites`: import, check, mend and list site definitions, and show site health.
+"""`exposurekit sites`: import, check, mend and list site definitions, and show site health and missed listings.
 
 A check sends no opt-outs; it searches only for the site's known person and for an invented one.
 """
@@ -243,6 +243,47 @@ def sites_health(*, database: ServiceDatabase, as_json: bool) -> None:
     Example: exposurekit sites health
     """
     output.print_rows(database.read(site_health), as_json=as_json, none=NO_SCANS)
+
+
+@sites.command("missed")
+@sites_option
+@service_options
+@json_option
+def sites_missed(*, sites_directory: Path | None, database: ServiceDatabase, as_json: bool) -> None:
+    """Estimate how many listings scans and web search missed.
+
+    Counts listings that show a street address of the person, on sites that the service scans. The row "no way" is the estimate with its 95 % interval; without enough listings that both found, it says why
+    there is none.
+
+    Example: exposurekit sites missed --sites ./sites
+    """
+    import pandas as pd
+
+    from exposurekit.analysis import missed
+    from exposurekit.service.scanning import websearch
+
+    scanned = [
+        one.name for one in session.definitions(sites_directory).values() if one.search.method != "person"
+    ]
+    records, links = database.read(lambda db: websearch.pages_by_way(db, scanned))
+    table = missed(
+        pd.DataFrame(records, columns=["user_id", "href"]), pd.DataFrame(links, columns=["user_id", "url"])
+    )
+    rows = table.astype("object").where(table.notna(), None).to_dict("records")
+    names = [
+        *(
+            ("ways", "listings", "low", "high", "assumption", "reason")
+            if as_json
+            else ("ways", "listings", "low", "high")
+        )
+    ]
+    output.print_rows([{name: row[name] for name in names} for row in rows], as_json=as_json, none="")
+    last = rows[-1]
+    if not as_json:
+        click.echo(
+            f"Assumed: {last['assumption']}." if last["assumption"] else f"No estimate: {last['reason']}.",
+            err=True,
+        )
 
 
 async def _check_files(

@@ -22,6 +22,15 @@ def normalize_url(url: str) -> str:
     return f"{scheme}://{parts.hostname}{at}{parts.path.rstrip('/')}{_query(parts.query)}"
 
 
+def page_key(url: str) -> str:
+    """Return what URLs of one page have in common, whether or not they are encrypted and begin with ``www.``.
+
+    >>> page_key("https://www.seekfolk.example/people/7/?utm_source=x") == page_key("http://seekfolk.example/people/7")
+    True
+    """
+    return normalize_url(url).partition("://")[2].removeprefix("www.")
+
+
 def _query(query: str) -> str:
     if not _TRACKING.search(query):
         return f"?{query}" if query else ""

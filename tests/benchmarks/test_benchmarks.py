@@ -24,7 +24,7 @@ TINY = {
     "leak_search": "--records 2000",
     "site_mending": "--layouts 2 --people 20",
     "declared_delays": "--worlds 2",
-    "missed_listings": "--worlds 2",
+    "missed_listings": "--worlds 2 --services 1 --people 3",
     "guarded_web": "--people 1 --days 3",
     "evidence": "--pairs 5 --tamperings 60",
 }

@@ -10,10 +10,16 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from support.shell import error_of
 
+from exposurekit.contract.inputs import AddressItem
+from exposurekit.service.accounts import integrators, users
 from exposurekit.service.api.server import running
+from exposurekit.service.findings import findings
+from exposurekit.service.models import Listing, Page, Site
+from exposurekit.service.scanning import persist
 
 LOOPBACK = ("--network", "127.0.0.0/8")
 NOBODY = "<p>Nobody of that name</p>"
+HOME = "12 Acorn Street, Oakmere, CA"
 
 
 def listed(name):
@@ -355,3 +361,48 @@ def test_a_check_with_saved_pages_completes_a_draft(shell, saved):
     text = (shell.directory / "acme-data.yaml").read_text()
     assert "# To write" not in text
     assert "  age: 'i:lexbor-contains(\"Age\")'\n" in text
+
+
+def test_missed_listings_are_estimated_from_both_ways(operator):
+    """Those that scans and the web search found; without enough in common there is the reason."""
+    assert operator.here("integrator", "add", "acme", "--no-attestation").returncode == 0
+    (operator.directory / "sites").mkdir()
+    text = definition("http://seekfolk.example").replace("/good", "/search")
+    (operator.directory / "sites" / "seekfolk.yaml").write_text(text)
+    nothing = operator.here("sites", "missed", "--sites", "sites")
+    assert (nothing.returncode, nothing.stderr) == (0, "No estimate: no listing has an address.\n")
+
+    async def found(work):
+        await integrators.add(work, "globex", attested_by="Jo Doe")
+        globex = await integrators.find(work, "globex")
+        home = {"address1": "12 Acorn Street", "address2": "", "city": "Oakmere", "state": "CA", "zip": ""}
+        jane = {"first_name": "Jane", "last_name": "Doe", "addresses": [AddressItem(**home)]}
+        user = await users.create(work, globex.id, jane)
+        site = Site(name="Good Site")
+        for number in range(30):
+            page = f"http://seekfolk.example/{number}"
+            if number < 24:
+                await findings.discover_record(
+                    work,
+                    user.id,
+                    Listing(reference_id=page, name="Jane Doe", href=page, locations=(HOME,)),
+                    site,
+                )
+            if number >= 12:
+                await persist.save_pages(
+                    work, user.id, [Page(url=page, title="Jane Doe", contains=("address",))]
+                )
+
+    operator.work(found)
+    rows = json.loads(operator.here("sites", "missed", "--sites", "sites", "--json").stdout)
+    counts = {row["ways"]: row["listings"] for row in rows}
+    assert counts == {
+        "site scans alone": 12,
+        "web search alone": 6,
+        "site scans and web search": 12,
+        "no way": 5.5,
+    }
+    assert rows[-1]["low"] < 5.5 < rows[-1]["high"]
+    shown = operator.here("sites", "missed", "--sites", "sites")
+    assert shown.stderr == "Assumed: the ways are independent.\n"
+    assert re.search(r"no way +5.5", shown.stdout)

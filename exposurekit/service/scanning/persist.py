@@ -1,11 +1,11 @@
 """Persist the result of a site scan: records, candidates, absences, evidence and the site's statistics."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
 from typing import Any
 
-from sqlalchemy import Row, Select, bindparam, select
+from sqlalchemy import Row, Select, bindparam, select, update
 
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
 from exposurekit.service.accounts import users
@@ -13,7 +13,7 @@ from exposurekit.service.accounts.subject import Subject
 from exposurekit.service.findings import candidates, evidence, findings, removals
 from exposurekit.service.findings.alerts import Event
 from exposurekit.service.findings.candidates import POSSIBLE, QUARANTINED, Assessment
-from exposurekit.service.models import Listing, Site
+from exposurekit.service.models import Listing, Page, Site
 from exposurekit.service.scanning import matching
 from exposurekit.service.scanning.matching import Match
 from exposurekit.service.scanning.schedule import next_verification_at
@@ -23,6 +23,7 @@ from exposurekit.service.sites.definition import Definition
 from exposurekit.service.storage.database import DAMAGED, Session
 from exposurekit.service.storage.leases import Lease
 from exposurekit.service.storage.tables import records
+from exposurekit.text.urls import page_key
 
 MATCHED_AT_ONCE = 60  # comparisons of a listing with a person's value, in a few milliseconds
 RECORDS_MAX = 50  # of one person on one site, ever; further listings become candidates
@@ -33,6 +34,10 @@ _LISTED = select(records.c.site, records.c.ciphertext).where(_of_user, records.c
 _OF_SITE = select(records, evidence.is_recorded(records.c.id).label("has_evidence")).where(
     _of_user, records.c.site == bindparam("site")
 )
+
+
+_WITH_ID = select(records.c.id, records.c.ciphertext).where(_of_user)
+_SEARCHED = update(records).where(records.c.id == bindparam("record_id"))
 
 
 async def known_listings(session: Session, user_id: int) -> dict[str, list[Listing]]:
@@ -106,6 +111,22 @@ async def save_result(
             pages = result.pages_without(listing)
             await evidence.append(session, user_id, row.id, evidence.after(listing, pages, scan))
     await statistics.record_scan(session, site.name, reason=result.inconclusive, trusted=result.trusted)
+
+
+async def save_pages(session: Session, user_id: int, pages: Sequence[Page]) -> None:
+    """Save pages of a web search that contain a person's data: each is a link, unless it is the page of a record.
+
+    That the search returned a record's page is noted there: so the two ways of finding listings can be compared.
+    """
+    rows = await _readable(session, _WITH_ID, {"user_id": user_id}) if pages else []
+    record_ids = {page_key(stored["href"]): row.id for row, stored in rows if stored["href"]}
+    now = session.clock.now()
+    for page in pages:
+        record_id = record_ids.get(page_key(page.url))
+        if record_id is None:
+            await findings.discover_link(session, user_id, page)
+        else:
+            await session.run(_SEARCHED, {"record_id": record_id, "searched_at": now})
 
 
 def _listing(session: Session, user_id: int, row: Row[Any]) -> Listing:

@@ -9,18 +9,17 @@ import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
 from sqlalchemy import Table
 
 from exposurekit.service.accounts import consent, users
 from exposurekit.service.accounts.subject import Subject
-from exposurekit.service.findings import evidence, findings
+from exposurekit.service.findings import evidence
 from exposurekit.service.mail.dkim_signature import ResolveTxt, system_txt
 from exposurekit.service.mail.settings import MailSettings
 from exposurekit.service.models import Listing
 from exposurekit.service.scanning import websearch
-from exposurekit.service.scanning.persist import known_listings, match_listings, save_result
+from exposurekit.service.scanning.persist import known_listings, match_listings, save_pages, save_result
 from exposurekit.service.scanning.politeness import CancelCheck, PoliteFetcher
 from exposurekit.service.scanning.schedule import next_scan_at
 from exposurekit.service.scanning.site_scan import SiteResult, scan_site
@@ -50,11 +49,6 @@ class ScanContext:
     mail: MailSettings | None = None  # None: no opt-out is confirmed by mail
     resolve_txt: ResolveTxt = system_txt
 
-    @property
-    def hosts(self) -> frozenset[str]:
-        """The hosts of the people-search sites."""
-        return frozenset(urlsplit(site.search.url).hostname or "" for site in self.definitions.values())
-
 
 def lease_check(database: Database, table: Table, lease: Lease) -> CancelCheck:
     """Return a check that raises `LeaseLost` once the lease is gone, so that no further request is sent."""
@@ -82,6 +76,7 @@ async def scan(context: ScanContext, lease: Lease) -> None:
         deadline = asyncio.get_running_loop().time() + SCAN_TIMEOUT_S
         job = _Scan(context, lease, subject, listings, deadline, lease_check(context.database, USERS, lease))
         await _gather(*(job.scan_site(site) for site in context.definitions.values()), job.search_web())
+        await job.save_pages()
     async with context.database.writing() as session:
         now = session.clock.now()
         scanned = subject is not None and (bool(context.definitions) or context.engine is not None)
@@ -91,7 +86,7 @@ async def scan(context: ScanContext, lease: Lease) -> None:
         await leases.complete(session, USERS, lease, due_at=due_at, is_scanning=False, **changes)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Scan:
     context: ScanContext
     lease: Lease
@@ -101,6 +96,7 @@ class _Scan:
     cancel_check: CancelCheck
     scan_id: str = field(default_factory=evidence.new_scan_id)
     site_slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(SITE_CONCURRENCY))
+    searched: SearchResult | None = None
 
     async def scan_site(self, site: Definition) -> None:
         """Scan one site and save the result."""
@@ -112,14 +108,17 @@ class _Scan:
             await save_result(session, self.lease.row_id, site, result, matches, scan_id=self.scan_id)
 
     async def search_web(self) -> None:
-        """Search the web and save the pages with personal data."""
-        if self.context.engine is None:
+        """Search the web for pages with personal data."""
+        if self.context.engine is not None:
+            self.searched = await self._search_result(self.context.engine)
+
+    async def save_pages(self) -> None:
+        """Save the pages of the web search. The sites are scanned by then, so that a listing's page is known as a record's."""
+        if (result := self.searched) is None:
             return
-        result = await self._search_result(self.context.engine)
         async with self.context.database.writing() as session:
             await leases.assert_held(session, USERS, self.lease)
-            for page in result.pages:
-                await findings.discover_link(session, self.lease.row_id, page)
+            await save_pages(session, self.lease.row_id, result.pages)
             await statistics.record_scan(session, ENGINE, reason=result.inconclusive, trusted=True)
 
     async def _site_result(self, site: Definition) -> SiteResult:
@@ -134,7 +133,7 @@ class _Scan:
             engine,
             self.subject,
             self.context.fetcher,
-            excluded_hosts=self.context.hosts,
+            sites=self.context.definitions.values(),
             engine_fetcher=self.context.engine_fetcher or self.context.fetcher,
             cancel_check=self.cancel_check,
         )

@@ -4,25 +4,31 @@ The search engine is the operator's own, with SearXNG's JSON interface (docs.sea
 """
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlsplit
+
+from sqlalchemy import select
 
 from exposurekit.contract import codec
 from exposurekit.errors import InvalidResponse
+from exposurekit.service.accounts import consent, users
 from exposurekit.service.accounts.subject import Subject
 from exposurekit.service.http.client import FetchError, Response
 from exposurekit.service.models import Page
 from exposurekit.service.scanning import html_text
 from exposurekit.service.scanning.politeness import FETCH_FAILURES, CancelCheck, PoliteFetcher
-from exposurekit.service.sites.definition import Politeness
+from exposurekit.service.sites.definition import Definition, Politeness
+from exposurekit.service.storage.database import DAMAGED, Session
+from exposurekit.service.storage.tables import links, records
+from exposurekit.text.urls import host
 
 ENGINE = "search engine"  # its name in the site statistics
-RESULTS_MAX = 20
+RESULTS_MAX = 20  # that are read, of people-search sites and of others
 URL_MAX, TITLE_MAX = 2000, 300
 PAGE_BYTES_MAX = 1_000_000
 READ_AT_ONCE = 100_000  # bytes times the person's values, in a few milliseconds; more is read in a thread
+ADDRESS = "address"  # the kind of data
 _OK = 200
 
 
@@ -51,26 +57,63 @@ async def search(
     subject: Subject,
     fetcher: PoliteFetcher,
     *,
-    excluded_hosts: Collection[str],
+    sites: Collection[Definition] = (),
     engine_fetcher: PoliteFetcher,
     cancel_check: CancelCheck | None = None,
 ) -> SearchResult:
     """Find the pages that mention a person and contain some of their data.
 
-    Hosts of people-search sites are excluded: their listings are records.
+    Pages on the hosts of people-search sites are read as politely as the site is scanned; there are none of sites whose
+    searches only a person can open.
     """
+    by_host = {_host(site.search.url): site for site in sites}
     try:
         results = await _results(engine, _query(subject), engine_fetcher, cancel_check)
     except (*FETCH_FAILURES, InvalidResponse) as error:
         reason = error.reason if isinstance(error, FetchError) else type(error).__name__.lower()
         return SearchResult(inconclusive=reason)
-    urls = [url for url in results if _host(url) not in excluded_hosts][:RESULTS_MAX]
-    tasks = (_read_page(engine, url, subject, fetcher, cancel_check) for url in urls)
+    elsewhere = [url for url in results if _host(url) not in by_host][:RESULTS_MAX]
+    listed = [url for url in results if _host(url) in by_host][:RESULTS_MAX]
+    urls = [*elsewhere, *(url for url in listed if by_host[_host(url)].search.method != "person")]
+    options: dict[str, Any] = {"cancel_check": cancel_check, "sites": by_host}
+    tasks = (_read_page(engine, url, subject, fetcher, **options) for url in urls)
     pages = await asyncio.gather(*tasks, return_exceptions=True)  # all end before the first one is raised
     for page in pages:
         if isinstance(page, BaseException):
             raise page
     return SearchResult(tuple(page for page in pages if isinstance(page, Page)))
+
+
+Pages = list[tuple[int, str]]  # the user and the address of each
+
+
+async def pages_by_way(session: Session, sites: Collection[str]) -> tuple[Pages, Pages]:
+    """Return the pages of listings that site scans found, and the pages that web searches found, of everyone.
+
+    Only records of these sites and links that show a street address of their person: the web search recognizes a page
+    by such data, so it can find no other listing, and of a listing's data a record has its addresses.
+    """
+    scanned: Pages = []
+    searched: Pages = []
+    for user_id in await consent.scannable(session):
+        subject = await users.get_subject(session, user_id)
+        of_sites = select(records).filter_by(user_id=user_id).where(records.c.site.in_(sites))
+        rows = await session.all(of_sites.order_by(records.c.id))
+        values = session.decrypt_readable([("records", user_id, row.ciphertext) for row in rows])
+        for row, listing in zip(rows, values, strict=True):
+            if subject and listing is not DAMAGED and listing["href"] and _shows_street(subject, listing):
+                scanned.append((user_id, listing["href"]))
+                searched += [] if row.searched_at is None else [(user_id, listing["href"])]
+        rows = await session.all(select(links.c.ciphertext).filter_by(user_id=user_id))
+        pages = session.decrypt_readable([("links", user_id, row.ciphertext) for row in rows])
+        searched += [
+            (user_id, page["url"]) for page in pages if page is not DAMAGED and ADDRESS in page["contains"]
+        ]
+    return scanned, searched
+
+
+def _shows_street(subject: Subject, listing: Mapping[str, Any]) -> bool:
+    return ADDRESS in html_text.kinds_in(subject, "\n".join(listing["locations"]))
 
 
 async def _results(
@@ -100,12 +143,21 @@ def _query(subject: Subject) -> str:
 
 
 async def _read_page(
-    engine: Engine, url: str, subject: Subject, fetcher: PoliteFetcher, cancel_check: CancelCheck | None
+    engine: Engine,
+    url: str,
+    subject: Subject,
+    fetcher: PoliteFetcher,
+    *,
+    cancel_check: CancelCheck | None,
+    sites: Mapping[str, Definition],
 ) -> Page | None:
     """Return the page if it contains personal data; None if it does not or cannot be read."""
+    site = sites.get(_host(url))
+    name, politeness = (
+        (f"page {_host(url)}", engine.page_politeness) if site is None else (site.name, site.politeness)
+    )
     try:
-        name = f"page {_host(url)}"
-        async with fetcher.session(name, engine.page_politeness, cancel_check=cancel_check) as session:
+        async with fetcher.session(name, politeness, cancel_check=cancel_check) as session:
             response = await session.fetch(url, timeout_s=engine.timeout_s, bytes_max=PAGE_BYTES_MAX)
     except FETCH_FAILURES:
         return None
@@ -125,7 +177,4 @@ def _to_page(response: Response, url: str, subject: Subject) -> Page | None:
 
 
 def _host(url: str) -> str:
-    try:
-        return urlsplit(url).hostname or ""
-    except ValueError:
-        return ""
+    return host(url).removeprefix("www.")

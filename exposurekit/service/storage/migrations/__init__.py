@@ -11,7 +11,7 @@ from sqlalchemy import Connection, inspect, text
 
 from exposurekit.errors import ConfigurationError
 
-REVISIONS = FIRST, *_, NEWEST = tuple(f"{number:04}" for number in range(1, 11))
+REVISIONS = FIRST, *_, NEWEST = tuple(f"{number:04}" for number in range(1, 12))
 _VERSIONS = text("SELECT version_num FROM alembic_version")
 _ONE_AT_A_TIME = text("SELECT pg_advisory_xact_lock(7249130582)")  # an arbitrary lock number
 

@@ -1,0 +1,51 @@
+"""Web search on the hosts of people-search sites: which pages are read, and what becomes of them."""
+
+import json
+
+import pytest
+from support.small_web import Card, Folk, a_house, definition
+
+from exposurekit.sandbox.world.asgi import JSON, Response, html
+from exposurekit.service.scanning import websearch
+
+DATA = "<p>Juniper Quillfeather, 12 Acorn Street, Oakmere</p>"
+PAGES = {
+    "http://www.seekfolk.example/r1/?utm_source=x": DATA,  # her record's
+    "http://seekfolk.example/r8": "<p>Juniper Quillfeather</p>",  # may be a namesake's
+    "http://seekfolk.example/r9": DATA,  # of no record
+    "http://peepfolk.example/r1": DATA,  # of a site that a person searches
+    "http://blog.example/": DATA,
+}
+
+
+@pytest.fixture
+def house(store, tmp_path, town):
+    listed = definition(listings={"href": "@id"})
+    saved = definition("Peepfolk", search={"method": "person"})
+    with a_house(tmp_path, town.resolve, listed, saved, engine="http://search.example/search") as house:
+        yield house
+
+
+def test_a_records_page_is_noted_and_others_are_links(house, town):
+    """Both ways of finding a listing are known: so those that neither found can be estimated."""
+    pages = {path: (lambda _: html(DATA)) for path in ("/r1/", "/r9")}
+    pages |= {"/r8": lambda _: html(PAGES["http://seekfolk.example/r8"])}
+    town.opens("Seekfolk", Folk([Card("r1"), Card("r2")], others=pages))
+    town.hosts["www.seekfolk.example"] = town.hosts["seekfolk.example"]
+    town.opens("Peepfolk", Folk(others={"/r1": lambda _: html(DATA)}))
+    town.opens("blog", lambda _: html(DATA))
+    results = json.dumps({"results": [{"url": url} for url in PAGES]}).encode()
+    town.opens("search", lambda _: Response(results, kind=JSON))
+    juniper = house.scanned_juniper()
+    urls = sorted(link["url"] for link in house.get(juniper, "/links")["links"])
+    assert urls == ["http://blog.example/", "http://seekfolk.example/r9"]
+    assert [row.searched_at is not None for row in house.rows()] == [True, False]
+    assert [request for request in town.requests if request.host == "peepfolk.example"] == []
+    listings, searched = house.work(lambda work: websearch.pages_by_way(work, ["Seekfolk"]))
+    key = juniper["id"]
+    assert listings == [(key, f"http://seekfolk.example/r{n}") for n in (1, 2)]
+    assert sorted(searched) == [
+        (key, "http://blog.example/"),
+        (key, "http://seekfolk.example/r1"),
+        (key, "http://seekfolk.example/r9"),
+    ]
