@@ -110,12 +110,18 @@ class FieldSelectors:
         self.claimed: dict[str, frozenset[tuple[int, int]]] = {}
 
     def working(self, key: str, current: Selectors, *, is_new: bool = False) -> Selectors | None:
-        """Return the current selectors if they work; in a new layout, one that selects a list must be seen to do so."""
+        """Return the current selectors if they work; in new layouts, those of a list must be seen to do so in each."""
         if not current or not self._works(key, current, self.layouts):
             return None
-        if is_new and key in LISTS and not self._is_list(key, current):
+        if is_new and key in LISTS and not (self._is_list(key, current) and self._is_in_each(current)):
             return None
         return self._claim(key, current)
+
+    def _is_in_each(self, selectors: Selectors) -> bool:
+        """Return whether selectors extract something in each of several layouts: what was not seen may have changed."""
+        return len(self.layouts) == 1 or all(
+            any(self._extract(item, selectors)[0] for item in _items_of(layout)) for layout in self.layouts
+        )
 
     def _is_list(self, key: str, selectors: Selectors) -> bool:
         """Return whether there is an element for each value: one was seen to show several, or must."""

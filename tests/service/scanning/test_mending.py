@@ -236,6 +236,19 @@ def test_a_single_listing_next_to_another_layout_is_one(wrapped):
     assert "listings.item no stable selector" in " ".join(alone.problems)
 
 
+def test_a_list_that_one_of_two_layouts_does_not_show_is_refused():
+    """Nobody knows whether the old selector still finds it there."""
+    text = DEFINITION.replace('"@data-reference"', '["@data-reference", "a@data-reference"]')
+    text = text.replace("  locations", "  aliases: .aka\n  locations")
+    first = card("r1").replace(
+        "</div>", '</div><i class="aka">Junie Quillfeather</i><i class="aka">June Quill</i>'
+    )
+    people = BOTH.replace("age: 43", "age: 43\n  aliases: [Junie Quillfeather, June Quill]")
+    proposal = propose(results(first, TOP), person=people, text=text)
+    assert proposal.text is None
+    assert "listings.aliases" in " ".join(proposal.problems)
+
+
 def test_an_advertisement_beside_the_second_example_is_excluded():
     """Of two layouts, one is only advertised where another person is listed."""
     ad = '<section class="top promo"><a href="http://reports.example">All about Juniper</a></section>'
