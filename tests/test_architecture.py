@@ -48,7 +48,7 @@ ENTRY_POINTS = {
     "aiohttp": {"client.transports.aiohttp", "service.http.client"},
     "yarl": {"client.transports.aiohttp", "service.http.client", "service.http.request"},
     "pydantic_settings": {"client.config"},
-    "plotly": {"charts", "widgets.figure_widget"},
+    "plotly": {"charts"},
     "pyarrow": {"frames", "snapshot", "history", "exports", "system.file_store"},
     "pandas": {
         "frames",

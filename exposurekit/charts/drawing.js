@@ -1,28 +1,52 @@
 // Draws figures in the width of their containers, also on a phone and on paper.
-// `paper` returns the width of a container on paper, and the height there of a figure with a given height.
-function drawing(Plotly, figureOf, paper) {
-  const NARROW_PX = 520, { fit, wrapTitle } = fitting(NARROW_PX);
+// `figureOf` returns the figure of a container; `paper` the width of a container on paper, and the height there of a figure
+// with a given height. A container is narrow below `narrowPx`; `onClick` receives it and the clicked points.
+function drawing(Plotly, figureOf, paper, { narrowPx = 520, onClick = () => {} } = {}) {
+  const SCROLLBAR_PX = 20, { fit, wrapTitle } = fitting();
   const INK = "#000"; // on paper, also from a dark page
   let onPaper = false;
   const figures = new Map(), widths = new Map(); // by container: its figure, and the width at which it was drawn
+  const narrow = new Set();
 
   function figure(container) {
     if (!figures.has(container)) figures.set(container, figureOf(container));
     return figures.get(container);
   }
+  // What is narrow stays so until there is room for a scroll bar, too: with its height, a chart may make one come or go.
+  function isNarrow(container, width) {
+    if (onPaper) return width < narrowPx;
+    if (width < narrowPx) narrow.add(container);
+    else if (width > narrowPx + SCROLLBAR_PX) narrow.delete(container);
+    return narrow.has(container);
+  }
   function draw(container) {
     const { data, layout, config } = figure(container);
     const width = onPaper ? paper.width(container) : container.clientWidth;
+    resizeObserver.observe(container);
     if (!width) return; // hidden: drawn when it becomes visible
     const color = onPaper ? INK : getComputedStyle(container).color; // of the page, light or dark
     widths.set(container, width);
-    const fitted = fit({ data, layout }, width);
+    const fitted = fit({ data, layout }, width, isNarrow(container, width));
     const sized = { ...fitted.layout, width, font: { ...layout.font, color } };
-    if (onPaper && !sized.xaxis?.tickangle) sized.height = paper.height(sized.height); // labels aslant need the height
+    const isAslant = sized.xaxis?.tickangle || sized.xaxis?.autotickangles;
+    if (onPaper && !isAslant) sized.height = paper.height(sized.height); // labels aslant need the height
     if (sized.yaxis) sized.yaxis = { ...sized.yaxis, title: wrapTitle(sized.yaxis.title, sized.height - sized.margin.t - sized.margin.b) };
-    const usable = width < NARROW_PX ? { ...config, displayModeBar: false } : config; // its buttons would cover the plot
+    const usable = width < narrowPx ? { ...config, displayModeBar: false } : config; // its buttons would cover the plot
+    const isNew = !container.on; // Plotly's listeners end with a purge
     Plotly.react(container, onPaper ? fitted.data.map(withPattern) : fitted.data, sized, usable);
-    resizeObserver.observe(container);
+    if (isNew) container.on("plotly_click", ({ points }) => onClick(container, points));
+  }
+  // Draw the figure that a container has now. Plotly keeps the margins of another one, which may leave no room.
+  function redraw(container) {
+    const before = figures.get(container);
+    figures.delete(container);
+    if (JSON.stringify(before?.layout) !== JSON.stringify(figure(container).layout)) Plotly.purge(container);
+    draw(container);
+  }
+  function remove(container) {
+    resizeObserver.unobserve(container);
+    for (const known of [figures, widths, narrow]) known.delete(container);
+    Plotly.purge(container);
   }
   // Paper may have no colours.
   function withPattern(trace) {
@@ -39,5 +63,5 @@ function drawing(Plotly, figureOf, paper) {
   }
   addEventListener("beforeprint", () => setPrinting(true));
   addEventListener("afterprint", () => setPrinting(false));
-  return { draw };
+  return { draw, redraw, remove };
 }

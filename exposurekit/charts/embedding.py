@@ -116,10 +116,15 @@ def drawing_js() -> str:
 
 
 @cache
+def drawing_module() -> str:
+    """Return plotly.js and `drawing_js` as the body of a function that returns their function ``drawing``."""
+    return f"const module = {{ exports: {{}} }};\n{plotly_js()}\n{drawing_js()}return drawing.bind(null, module.exports);"
+
+
+@cache
 def _library() -> str:
-    code = f"const module = {{ exports: {{}} }};\n{plotly_js()}\n{drawing_js()}return drawing.bind(null, module.exports);"
     return (
-        f'<script type="text/plain" class="exposurekit-drawing">{_gzip_base64(code)}</script>'
+        f'<script type="text/plain" class="exposurekit-drawing">{_gzip_base64(drawing_module())}</script>'
         f"<script>{_file('embedding.js')}</script>"
     )
 

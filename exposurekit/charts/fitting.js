@@ -1,15 +1,17 @@
-// Fits a figure to a width: on a narrow screen, two panels stand below each other, and labels take two lines.
-// `narrowPx` is the width below which a screen is narrow. Nothing here changes its arguments.
-function fitting(narrowPx) {
+// Fits a figure to a width. Below `COMPACT_PX`, labels and texts take two lines, in the same height. In a narrow place the
+// figure also takes more height: two panels stand below each other. Nothing here changes its arguments.
+function fitting() {
+  const COMPACT_PX = 520;
   const CHARACTER_PX = 7, AXIS_PX = 88, SHORT_PX = 110, MAX_TEXT_SHARE = 0.6, LINE_PX = 8, TWO_LINES_PX = 48;
   const TITLE_CHARACTER_PX = 9.2, TITLE_PX = 21, SUBTITLE_CHARACTER_PX = 6.6, SUBTITLE_PX = 16;
   const SYMBOL_PX = 46, LEGEND_PX = 20, BOTTOM_PX = 48;
-  const LABEL_SHARE = 0.4, LABEL_CHARACTER_PX = 6.5, LABEL_GAP_PX = 14, LABEL_FONT_PX = 11, RIGHT_PX = 28;
+  const LABEL_SHARE = 0.4, LABEL_CHARACTER_PX = 6.5, LABEL_GAP_PX = 14, LABEL_FONT_PX = 11, RIGHT_PX = 28, TWO_LINES_HIGH_PX = 26, DATE_PX = 48, NUMBER_PX = 48;
 
-  // The figure for a width, with the height that it needs there.
-  function fit(figure, width) {
-    const { data, layout } = width < narrowPx ? narrowed(figure, width) : figure;
-    return { data, layout: { ...layout, ...header(data, layout, width) } };
+  // The figure for a width, with the height that it needs there. One without a title has that only in a narrow place.
+  function fit(figure, width, isNarrow) {
+    const compact = width < COMPACT_PX ? compacted(figure, width, isNarrow) : figure;
+    const { data, layout } = isNarrow ? narrowed(compact) : compact;
+    return { data, layout: isNarrow || layout.title?.text ? { ...layout, ...header(data, layout, width) } : layout };
   }
   // Title and subtitle wrapped to the width, and the margins and height that they and the legend need.
   function header(data, layout, width) {
@@ -34,7 +36,8 @@ function fitting(narrowPx) {
   }
   const characters = (line) => line.match(/&[^;\s]+;|./gu) ?? []; // an escaped one is one
   const longest = (texts) => Math.max(0, ...texts.flatMap((text) => String(text).split("<br>")).map((line) => characters(line).length));
-  const labelsPx = ({ yaxis }) => Math.max(40, CHARACTER_PX * longest(yaxis?.ticktext || []));
+  const rowAxes = (layout) => Object.keys(layout).filter((name) => /^yaxis/.test(name) && layout[name]?.ticktext);
+  const labelsPx = (layout) => Math.max(40, CHARACTER_PX * longest(rowAxes(layout).flatMap((name) => layout[name].ticktext)));
   function legendRows(data, width) {
     const names = data.filter((trace) => trace.name && trace.showlegend !== false).map((trace) => trace.name);
     const entryWidths = names.map((name) => SYMBOL_PX + CHARACTER_PX * name.length);
@@ -42,26 +45,39 @@ function fitting(narrowPx) {
     if (names.length < 2 || total <= width) return Number(names.length > 1);
     return Math.ceil(names.length / Math.max(Math.floor(width / Math.max(...entryWidths)), 1));
   }
-  // Two panels below each other; axis titles, labels of rows and texts in rows wrapped; and the legend below.
-  function narrowed({ data, layout }, width) {
+  // Axis titles, labels of rows and texts in rows in two lines.
+  function compacted({ data, layout }, width, isNarrow) {
     const axes = Object.keys(layout).filter((name) => /^[xy]axis\d*$/.test(name));
     const wrapped = axes.map((name) => [name, { ...layout[name], title: wrapTitle(layout[name].title, width / 2) }]);
-    const narrow = { ...layout, ...Object.fromEntries(wrapped) };
-    const ticktext = narrow.xaxis?.ticktext;
-    if (ticktext && narrow.xaxis.tickangle === undefined) {
-      narrow.xaxis.tickangle = 90; // at an oblique angle the last label would be cut off
+    const compact = { ...layout, ...Object.fromEntries(wrapped) };
+    const share = (axis) => (isNarrow || !axis?.domain ? 1 : axis.domain[1] - axis.domain[0]); // of one panel of two
+    const ticktext = compact.xaxis?.ticktext;
+    if (ticktext && compact.xaxis.tickangle === undefined) {
+      compact.xaxis.tickangle = 90; // at an oblique angle the last label would be cut off
       const isDense = ticktext.length * TWO_LINES_PX > width;
-      if (isDense) narrow.xaxis.ticktext = ticktext.map((text) => text.replaceAll("<br>", " "));
+      if (isDense) compact.xaxis.ticktext = ticktext.map((text) => text.replaceAll("<br>", " "));
     }
-    const hasText = (trace) => Array.isArray(trace.text) && (trace.mode === "text" || trace.textposition === "outside" && trace.orientation === "h");
-    const plot = narrow.yaxis?.ticktext ? labelRows(narrow, width) : width / 3;
-    const traces = data.map((trace) => (hasText(trace) ? wrapText(trace, narrow, Math.max(plot, width / 3)) : trace));
-    const isWrapped = traces.some((trace) => hasText(trace) && trace.text.some((text) => text.includes("<br>")));
+    const hasRows = rowAxes(compact).length > 0, plot = hasRows ? labelRows(compact, width) : width / 3;
+    for (const name of axes.filter((name) => name.startsWith("x"))) compact[name] = withFewTicks(compact[name], (hasRows ? plot : width - LABEL_GAP_PX) * share(compact[name]));
+    const fitted = (trace) => wrapText(trace, compact, Math.max(plot, width / 3) * share(axisOf(trace, compact)));
+    return { data: data.map((trace) => (hasText(trace) ? fitted(trace) : trace)), layout: compact };
+  }
+  // At most as many ticks as fit side by side, where the axis has none of its own.
+  function withFewTicks(axis, px) {
+    if (axis.tickvals || axis.dtick) return axis;
+    return { ...axis, nticks: Math.max(Math.floor(px / (axis.type === "date" ? DATE_PX : NUMBER_PX)), 2) };
+  }
+  const axisOf = (trace, layout) => layout[(trace.xaxis || "x").replace("x", "xaxis")];
+  const hasText = (trace) => Array.isArray(trace.text) && (trace.mode === "text" || trace.textposition === "outside" && trace.orientation === "h");
+  // Two panels below each other, rows as high as their texts, and the legend below.
+  function narrowed({ data, layout }) {
+    const narrow = { ...layout };
+    const isWrapped = data.some((trace) => hasText(trace) && trace.text.some((text) => text.includes("<br>")));
     if (isWrapped && narrow.yaxis?.ticktext) narrow.height += LINE_PX * narrow.yaxis.ticktext.length;
     if (narrow.legend) narrow.legend = { ...narrow.legend, orientation: "h", yref: "container", x: 0, y: 0, yanchor: "bottom" };
-    if (!narrow.xaxis2 || narrow.yaxis2) return { data: traces, layout: narrow };
+    if (!narrow.xaxis2 || narrow.yaxis2) return { data, layout: narrow };
     stackPanels(narrow);
-    return { data: traces.map((trace) => (trace.xaxis === "x2" ? { ...trace, yaxis: "y2" } : trace)), layout: narrow };
+    return { data: data.map((trace) => (trace.xaxis === "x2" ? { ...trace, yaxis: "y2" } : trace)), layout: narrow };
   }
   function stackPanels(layout) {
     const margins = layout.margin.t + layout.margin.b, plot = layout.height - margins;
@@ -77,16 +93,21 @@ function fitting(narrowPx) {
   // Labels of rows in two lines, beside a plot of at least half of the width; returns the width of the plot.
   function labelRows(layout, width) {
     const room = Math.max(Math.floor((LABEL_SHARE * width - LABEL_GAP_PX) / LABEL_CHARACTER_PX), 6);
-    const { ticktext } = layout.yaxis, r = Math.min(layout.margin.r, RIGHT_PX);
+    const axes = rowAxes(layout);
+    const hasCounts = layout.annotations?.some(({ xref }) => xref === "paper"); // at the right, in the margin
+    const r = hasCounts ? layout.margin.r : Math.min(layout.margin.r, RIGHT_PX);
+    const whole = axes.flatMap((name) => layout[name].ticktext);
     layout.margin = { ...layout.margin, r };
-    if (longest(ticktext) > room) {
-      const labels = ticktext.map((text) => twoLines(text, room));
-      const l = Math.min(Math.ceil(LABEL_CHARACTER_PX * longest(labels)) + LABEL_GAP_PX, Math.ceil(LABEL_SHARE * width));
-      layout.yaxis = { ...layout.yaxis, ticktext: labels, automargin: false, tickfont: { ...layout.yaxis.tickfont, size: LABEL_FONT_PX } };
-      layout.margin.l = l;
-      return width - l - r;
+    if (longest(whole) <= room) return width - LABEL_GAP_PX - CHARACTER_PX * longest(whole) - r;
+    for (const name of axes) {
+      const { ticktext: labels, domain: [from, to] = [0, 1] } = layout[name];
+      const rowPx = (layout.height - layout.margin.t - layout.margin.b) * (to - from) / labels.length;
+      const ticktext = labels.map((text) => (rowPx < TWO_LINES_HIGH_PX ? cut(text, room) : twoLines(text, room)));
+      layout[name] = { ...layout[name], ticktext, automargin: false, tickfont: { ...layout[name].tickfont, size: LABEL_FONT_PX } };
     }
-    return width - LABEL_GAP_PX - CHARACTER_PX * longest(ticktext) - r;
+    const labels = axes.flatMap((name) => layout[name].ticktext), standoff = Math.max(...axes.map((name) => layout[name].ticklabelstandoff ?? 0));
+    layout.margin.l = Math.min(Math.ceil(LABEL_CHARACTER_PX * longest(labels)) + LABEL_GAP_PX, Math.ceil(LABEL_SHARE * width)) + standoff;
+    return width - layout.margin.l - r;
   }
   // A label in at most two lines; a line that is too long loses its end, but not what is in brackets, such as (n = 12).
   function twoLines(text, room) {
@@ -97,12 +118,11 @@ function fitting(narrowPx) {
       else lines[lines.length - 1] += ` ${word}`;
     }
     const tail = lines.at(-1).match(/ ?\([^)]*\)$/)?.[0] ?? "";
-    function cut(line) {
-      const end = line.endsWith(tail) ? tail : "", words = characters(line.slice(0, line.length - end.length));
-      const left = Math.max(room - characters(end).length, 4);
-      return words.length > left ? `${words.slice(0, left - 1).join("").trimEnd()}…${end}` : line;
-    }
-    return lines.map(cut).join("<br>");
+    return lines.map((line) => cut(line, room, line.endsWith(tail) ? tail : "")).join("<br>");
+  }
+  function cut(line, room, end = "") {
+    const words = characters(line.slice(0, line.length - end.length)), left = Math.max(room - characters(end).length, 4);
+    return words.length > left ? `${words.slice(0, left - 1).join("").trimEnd()}…${end}` : line;
   }
   function wrapTitle(title, width) {
     return title && title.text ? { ...title, text: wrap(title.text, width / CHARACTER_PX).join("<br>") } : title;
@@ -117,7 +137,7 @@ function fitting(narrowPx) {
   }
   // Break the texts of a trace into two lines, and extend its axis so that they fit into a plot of this width.
   function wrapText(trace, layout, width) {
-    const texts = trace.text.map(halve), axis = layout[(trace.xaxis || "x").replace("x", "xaxis")];
+    const texts = trace.text.map(halve), axis = axisOf(trace, layout);
     if (!axis.range) return trace;
     const [from, to] = axis.range;
     const ends = texts.map((text, index) => {

@@ -99,7 +99,7 @@ class Chart(go.Figure):  # type: ignore[misc]  # Plotly is untyped
         return f"<p>{escaped(describe(self))}</p>"
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None, **_: Any) -> dict[str, Any]:  # noqa: ARG002
-        figure = _with_config(self)
+        figure = figure_json(self)
         html = self._repr_html_() if in_terminal() else embed_html(figure, self._repr_html_())
         # Renderers of this MIME type do not know the notebook's theme.
         on_paper = figure | {"layout": figure["layout"] | {"paper_bgcolor": PAPER}}
@@ -123,7 +123,7 @@ TEMPLATE = go.layout.Template(
         "title": {"font": {"size": 16, "weight": 600}, "subtitle": {"font": {"size": 12}}},
         "hoverlabel": {"bgcolor": PAPER, "bordercolor": PALE, "font": {"color": INK}},
         "xaxis": _AXIS,
-        "yaxis": _AXIS | {"ticklabelstandoff": 6},
+        "yaxis": _AXIS | {"ticklabelstandoff": 6, "title": {"font": {"size": 12}, "standoff": 12}},
         "bargap": 0.35,
         "modebar": {  # upright at the right edge, as a row of buttons would cover the title
             "bgcolor": CLEAR,
@@ -180,7 +180,7 @@ def embed(figure: Chart, fallback: str) -> str:
         figure: The chart.
         fallback: HTML whose first paragraph is the alternative text.
     """
-    return fallback if in_terminal() else embed_figure(_with_config(figure), fallback)
+    return fallback if in_terminal() else embed_figure(figure_json(figure), fallback)
 
 
 def empty_chart(finding: str, *, summary: str = "", provenance: str = "") -> Chart:
@@ -217,9 +217,9 @@ def definition_lines(figure: str) -> str:
     return f"<br>({'<br>'.join(textwrap.wrap(text, _HOVER_WIDTH))})" if text else ""
 
 
-def label_text(text: object) -> str:
-    """Shorten and escape external text for Plotly: one line, no tags."""
-    return escape(short(text))
+def label_text(text: object, most: int = LABEL_MAX) -> str:
+    """Shorten and escape external text for Plotly: one line of at most so many characters, no tags."""
+    return escape(short(text, most))
 
 
 def escape(text: object) -> str:
@@ -235,10 +235,10 @@ def escape(text: object) -> str:
     return label(text).replace("%{", "%&#123;").replace("$", "&#36;")
 
 
-def short(text: object) -> str:
-    """Shorten external text to one line of `LABEL_MAX` characters; a missing text is ``not stated``."""
+def short(text: object, most: int = LABEL_MAX) -> str:
+    """Shorten external text to one line of at most so many characters; a missing text is ``not stated``."""
     line = NOT_STATED if pd.isna(text) else plain(text)  # type: ignore[call-overload]  # any cell value
-    return line if len(line) <= LABEL_MAX else line[: LABEL_MAX - 1] + "…"
+    return line if len(line) <= most else line[: most - 1] + "…"
 
 
 def count_axis(title: str, most: float, *, room: float = 1.08) -> dict[str, Any]:
@@ -376,7 +376,13 @@ def bar_marker(colour: str, shape: str) -> dict[str, Any]:
     return {"color": colour, "pattern": fill_pattern(shape, colour), "cornerradius": 2}
 
 
-def _with_config(figure: Chart) -> dict[str, Any]:
+def figure_json(figure: Chart) -> dict[str, Any]:
+    """The ``data``, ``layout`` and ``config`` of a chart, as plotly.js receives them.
+
+    >>> from exposurekit.charts.theme import figure_json
+    >>> sorted(figure_json(charts.by_site(analysis.by_site(exposure.records()))))
+    ['config', 'data', 'layout']
+    """
     content: dict[str, Any] = json.loads(figure.to_json(validate=False, engine="json"))
     return content | {"config": CONFIG}
 

@@ -22,7 +22,7 @@ from exposurekit.text.sanitize import escaped, plain
 from exposurekit.text.times import When, parse_time
 from exposurekit.widgets import metrics, static_html
 from exposurekit.widgets.explorer import Explorer
-from exposurekit.widgets.figure_widget import ChartCard, align, mark, on_click
+from exposurekit.widgets.figure_widget import ChartCard, align, mark
 from exposurekit.widgets.multi_select import MultiSelect
 from exposurekit.widgets.panel import Panel, in_words, publish, with_classes
 from exposurekit.widgets.scope import CHANGES_DAYS, NOW, Scope, available, draw
@@ -399,13 +399,13 @@ class Dashboard(Panel):
         by_site, *over_time, chosen = [card.view for card in self._cards]
         self._connect_bars(by_site, "site", lambda site: self._change(sites=_toggle(self.sites, site)))
         for view in over_time:
-            on_click(view, self._safe(lambda _row, x: self._change(day=pd.Timestamp(x).date())))
+            view.on_click(self._safe(lambda _row, x: self._change(day=pd.Timestamp(x).date())))
         if self.question == _BY_USER:
             self._connect_bars(chosen, "user_id", lambda user: self._change(user=_toggle(self.users, user)))
 
     def _connect_bars(self, view: Any, by: str, action: Callable[[Any], None]) -> None:
         rows = self._rows(by)
-        on_click(view, self._safe(lambda row, _x: action(rows[row]) if row < len(rows) else None))
+        view.on_click(self._safe(lambda row, _x: action(rows[row]) if row < len(rows) else None))
 
     def _safe(self, action: Callable[[int, Any], None]) -> Callable[[int, Any], None]:
         run = self.callback(lambda point: action(*point))

@@ -380,17 +380,17 @@ whole, one = of(history.records()), of(history.records().head(1))
 GONE = 'first.update("gone")'
 CHANGED = {
     "one of its views is gone": (
-        "w = figure_widget.create_view(whole)\nfirst = display(w, display_id='first')",
+        "w = figure_widget.FigureView(whole)\nfirst = display(w, display_id='first')",
         "w",
         f"time.sleep(4)\n{GONE}",
     ),
     "it was requested late": (
-        "w = figure_widget.create_view(one)\nfigure_widget.redraw(w, whole)",
+        "w = figure_widget.FigureView(one)\nw.redraw(whole)",
         "display(w)\ntime.sleep(5)",
     ),
 }
 # Beside the cells: requests of the browser are processed when all of them have run.
-LATER = "_ = asyncio.get_event_loop().call_later(2, lambda: figure_widget.redraw(w, one))"
+LATER = "_ = asyncio.get_event_loop().call_later(2, lambda: w.redraw(one))"
 
 
 @in_lab
@@ -442,22 +442,37 @@ LABELLED = """() => [...document.querySelectorAll('.js-plotly-plot')].filter((on
   .map((one) => ({ width: one.clientWidth, plot: one._fullLayout._size.w, labels: one.layout.yaxis.ticktext }))"""
 
 
+# The charts of two panels: where each panel begins and ends, and the height of the chart.
+PANELS = """() => [...document.querySelectorAll('.js-plotly-plot')].filter((one) => one.clientWidth && one._fullLayout?.xaxis2)
+  .map(({ _fullLayout: { xaxis, xaxis2, yaxis, yaxis2, height } }) => ({
+    left: [xaxis._offset, xaxis._offset + xaxis._length], right: [xaxis2._offset, xaxis2._offset + xaxis2._length],
+    isStacked: Boolean(yaxis2) && yaxis2._offset >= yaxis._offset + yaxis._length, height }))"""
+
+
 @in_notebook
 def test_plots_on_a_phone_have_half_of_the_width(desk):
-    """Long labels take two lines there, and one again where there is room."""
-    page = desk.shows(TABLES, "ek.widgets.Dashboard(history=history)", height=3_000)
+    """Long labels take two lines there, and two panels stand below each other; where there is room, all is as before."""
+    setup = "dashboard = ek.widgets.Dashboard(history=history)\ndashboard.ask('time_to_removal')"
+    page = desk.shows(TABLES, setup, "dashboard", height=3_000)
     page.locator(".js-plotly-plot .bars").first.wait_for(state="attached")
-    page.wait_for_function(f"() => ({LABELLED})().length > 1")
-    whole = [one["labels"] for one in page.evaluate(LABELLED)]
-    page.set_viewport_size({"width": 390, "height": 3_000})
+    page.wait_for_function(f"() => ({LABELLED})().length > 1 && ({PANELS})().length")
+    whole, [wide] = [one["labels"] for one in page.evaluate(LABELLED)], page.evaluate(PANELS)
+    assert not wide["isStacked"]
+    assert wide["left"][1] < wide["right"][0]
+    page.set_viewport_size({"width": 390, "height": 4_000})
     page.wait_for_function(
         f"() => {{ const rows = ({LABELLED})(); return rows.every(({{ width, plot }}) => width < 390 && 2 * plot > width)"
         " && rows.some(({ labels }) => labels.some((label) => label.includes('<br>'))); }",
         timeout=30_000,
     )
+    stacked = f"() => ({PANELS})().every((one) => one.isStacked && Math.abs(one.left[0] - one.right[0]) < 2)"
+    page.wait_for_function(stacked, timeout=30_000)
+    assert page.evaluate(PANELS)[0]["height"] > wide["height"] + 100
+    assert_well_drawn(settled(page, CHARTS), CHARTS)
     page.set_viewport_size({"width": kit.WIDTH, "height": 3_000})
     same = f"(whole) => JSON.stringify(({LABELLED})().map((one) => one.labels)) === JSON.stringify(whole)"
     page.wait_for_function(same, arg=whole, timeout=30_000)
+    assert page.evaluate(PANELS) == [wide]
 
 
 THEME = """(theme) => {

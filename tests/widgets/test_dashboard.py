@@ -8,7 +8,6 @@ from datetime import date, timedelta
 import comm
 import ipywidgets
 import pandas as pd
-import plotly.graph_objects as go
 import pytest
 from support import controls as kit
 from support.histories import DAWN, Clock, Person, a_record, seen_through
@@ -18,7 +17,7 @@ from exposurekit.errors import InvalidArgument, NotFound
 from exposurekit.frames.person_lookup import COMPLETIONS_MAX, People
 from exposurekit.history import History
 from exposurekit.widgets import Dashboard, Explorer
-from exposurekit.widgets.figure_widget import ChartCard
+from exposurekit.widgets.figure_widget import ChartCard, FigureView
 from exposurekit.widgets.multi_select import MultiSelect
 from exposurekit.widgets.scope import CHANGES_DAYS, Scope, draw
 from exposurekit.widgets.table_filter import Filter
@@ -81,7 +80,7 @@ def both(dashboards):
 
 
 def figures(dashboard):
-    return [one for one in kit.within(dashboard) if isinstance(one, go.FigureWidget)]
+    return [one for one in kit.within(dashboard) if isinstance(one, FigureView)]
 
 
 def heads(dashboard):
@@ -95,20 +94,14 @@ def labels(dashboard):
 
 
 def click(figure, trace, index):
-    """Send the message that plotly sends when somebody clicks a point."""
-    drawn = figure.data[trace]
-    figure._js2py_pointsCallback = {
-        "event_type": "plotly_click",
-        "points": {"trace_indexes": [trace], "point_indexes": [index]}
-        | {"xs": [str(drawn.x[index])], "ys": [str(drawn.y[index])]},
-        "device_state": dict.fromkeys(("alt", "ctrl", "meta", "shift"), False) | {"button": 0, "buttons": 1},
-        "selector": None,
-    }
+    """Send the message that the browser sends when somebody clicks a point."""
+    x = figure.chart.data[trace].x
+    kit.tell(figure, {"row": index, "x": str(x[index]) if index < len(x) else None})
 
 
 def row(figure, label):
     """The number of the bar whose label begins so."""
-    [number] = [n for n, text in enumerate(figure.layout.yaxis.ticktext) if text.startswith(label)]
+    [number] = [n for n, text in enumerate(figure.chart.layout.yaxis.ticktext) if text.startswith(label)]
     return number
 
 
@@ -119,7 +112,7 @@ def click_bar(dashboard, chart, label):
 
 def is_full(figure, label):
     """Whether all bars of a row are full; otherwise all are dimmed."""
-    [full] = {bar.marker.opacity[row(figure, label)] == 1 for bar in figure.data if bar.type == "bar"}
+    [full] = {bar.marker.opacity[row(figure, label)] == 1 for bar in figure.chart.data if bar.type == "bar"}
     return full
 
 
@@ -156,7 +149,10 @@ def test_selections_add_up_in_charts_and_table(dashboard):
     records = dashboard.records
     assert records[["user_id", "site", "status"]].to_numpy().tolist() == [[2, "PeepFinder", "discovered"]]
     bars = figures(dashboard)[0]
-    assert {*bars.layout.yaxis.ticktext} == {"PeepFinder", "Thirdplace"}  # where user 2 has open listings
+    assert {*bars.chart.layout.yaxis.ticktext} == {
+        "PeepFinder",
+        "Thirdplace",
+    }  # where user 2 has open listings
     assert [is_full(bars, site) for site in ("PeepFinder", "Thirdplace")] == [True, False]
     assert len(kit.grid(dashboard).rows) == 1
     [status_line, *_] = kit.statuses(dashboard)
@@ -168,15 +164,15 @@ def test_selections_add_up_in_charts_and_table(dashboard):
 def test_bars_are_those_of_the_question(dashboard):
     bars, records = figures(dashboard)[0], dashboard.records
     wanted = charts.by_site(analysis.by_site(records), provenance=dashboard._scope.provenance)
-    assert [list(bar.x) for bar in bars.data] == [list(bar.x) for bar in wanted.data]
-    assert bars.layout.yaxis.ticktext == wanted.layout.yaxis.ticktext
-    assert sum(sum(bar.x) for bar in bars.data if bar.type == "bar") == len(records)
+    assert [list(bar.x) for bar in bars.chart.data] == [list(bar.x) for bar in wanted.data]
+    assert bars.chart.layout.yaxis.ticktext == wanted.layout.yaxis.ticktext
+    assert sum(sum(bar.x) for bar in bars.chart.data if bar.type == "bar") == len(records)
 
 
 def test_clicks_on_bars_select_and_deselect_sites(dashboard):
     everything, sites = dashboard.records, ("PeepFinder", "Elsewhere", "Thirdplace")
     chart, picker = figures(dashboard)[0], kit.the(dashboard, MultiSelect, "Sites")
-    bars = [list(bar.x) for bar in chart.data]
+    bars = [list(bar.x) for bar in chart.chart.data]
     for clicked, marked in (
         ("PeepFinder", ("PeepFinder",)),
         ("Thirdplace", ("PeepFinder", "Thirdplace")),
@@ -187,7 +183,7 @@ def test_clicks_on_bars_select_and_deselect_sites(dashboard):
         assert {*dashboard.sites} == {*picker.value} == {*marked}
         assert {*dashboard.records["site"]} == {*(marked or everything["site"])}
         assert [is_full(chart, site) for site in sites] == [site in (marked or sites) for site in sites]
-        assert [list(bar.x) for bar in chart.data] == bars
+        assert [list(bar.x) for bar in chart.chart.data] == bars
     pd.testing.assert_frame_equal(dashboard.records, everything)
 
 
@@ -239,11 +235,11 @@ def test_click_on_the_bar_of_other_sites_selects_nothing(sources):
     dashboard._scope = replace(dashboard._scope, all_records=kit.records(2_400))
     dashboard.pick()
     chart = figures(dashboard)[0]
-    assert len(chart.layout.yaxis.ticktext) == charts.MAX_ROWS + 1
+    assert len(chart.chart.layout.yaxis.ticktext) == charts.MAX_ROWS + 1
     click(chart, 0, charts.MAX_ROWS)
     assert dashboard.sites == ()
     click(chart, 0, charts.MAX_ROWS - 1)
-    assert dashboard.sites == (chart.layout.yaxis.ticktext[charts.MAX_ROWS - 1],)
+    assert dashboard.sites == (chart.chart.layout.yaxis.ticktext[charts.MAX_ROWS - 1],)
     assert dashboard.error is None
 
 
@@ -327,7 +323,7 @@ def test_counts_over_time_follow_the_selection(dated):
         counts = dated._scope.over_time(dated._over_time)
         assert counts["total"].iloc[-1] == len(dated.records) > 0
         wanted = charts.status_over_time(counts).data
-        assert [repr(one.y) for one in figures(dated)[1].data] == [repr(one.y) for one in wanted]
+        assert [repr(one.y) for one in figures(dated)[1].chart.data] == [repr(one.y) for one in wanted]
     dated.pick(day=FIRST + timedelta(days=1))
     counts = dated._scope.over_time(dated._over_time)
     assert (len(counts), counts["total"].iloc[-1]) == (2, 9)
@@ -466,7 +462,7 @@ def test_a_failing_question_says_so_in_its_card(dated, monkeypatch):
 
 
 def test_charts_side_by_side_are_equally_tall(dated):
-    first, second = (card.view.layout.height for card in dated._cards[:2])
+    first, second = (card.view.chart.layout.height for card in dated._cards[:2])
     assert first == second
 
 
@@ -494,38 +490,46 @@ def test_chart_names_only_the_selections_it_follows(dated):
 def test_no_figure_offers_an_upload(both):
     for _ in range(2):
         for figure in figures(both):
-            assert charts.CONFIG.items() <= figure._config.items()
-            assert figure._config["showSendToCloud"] is False
-            assert figure._config["plotlyServerURL"] == ""
+            config = figure.figure["config"]
+            assert charts.CONFIG.items() <= config.items()
+            assert config["showSendToCloud"] is False
+            assert config["plotlyServerURL"] == ""
         both.pick(user=1)
 
 
 def test_browser_receives_a_whole_chart_and_plotly_once(sources, monkeypatch):
-    """Messages after a widget was opened may come too late, and its script is five megabytes."""
+    """Plotly is more than a megabyte, and a chart asks for it by the version of its code."""
     messages, create = [], comm.create_comm
     monkeypatch.setattr(
         comm, "create_comm", lambda **options: messages.append(options["data"]["state"]) or create(**options)
     )
     drawn = [figure for _ in range(2) for figure in figures(Dashboard(history=sources[1]))]
-    states = [state for state in messages if "_widget_data" in state]
-    assert [len(state["_widget_data"]) for state in states] == [len(figure.data) for figure in drawn]
-    heights = [state["_widget_layout"]["height"] for state in states]
-    assert heights == [figure.layout.height for figure in drawn]
-    assert all(charts.CONFIG.items() <= state["_config"].items() for state in states)
+    states = [state for state in messages if "figure" in state]
+    assert [len(state["figure"]["data"]) for state in states] == [len(figure.chart.data) for figure in drawn]
+    heights = [state["figure"]["layout"]["height"] for state in states]
+    assert heights == [figure.chart.layout.height for figure in drawn]
+    assert all(charts.CONFIG.items() <= state["figure"]["config"].items() for state in states)
     assert {state["_library"] for state in states} == {f"IPY_MODEL_{drawn[0]._library.model_id}"}
+    assert len({state["_version"] for state in states}) == 1
     assert sum(len(json.dumps(state, default=str)) > 1_000_000 for state in messages) <= 1
 
 
-def test_chart_sends_its_whole_state_on_request(dated, monkeypatch):
+def test_browser_has_the_whole_chart_after_each_change(dated):
+    """What a page opened later receives is the state, whatever messages it has missed."""
     [figure, *_] = figures(dated)
+    before = figure.figure
     dated.pick(user=1)
-    sent = []
-    monkeypatch.setattr(type(figure), "send", lambda _, content: sent.append(content))
-    figure._handle_custom_msg({"whole": True}, [])
-    assert sent == [{"whole": True}]
-    now = figure.to_plotly_json()
-    assert [trace["name"] for trace in figure._widget_data] == [trace["name"] for trace in now["data"]]
-    assert figure._widget_layout["height"] == now["layout"]["height"]
+    now = figure.get_state("figure")["figure"]
+    assert now != before
+    assert [trace["name"] for trace in now["data"]] == [trace.name for trace in figure.chart.data]
+    assert now["layout"]["height"] == figure.chart.layout.height
+
+
+def test_clicks_of_another_form_do_nothing(dated):
+    [figure, *_] = figures(dated)
+    for content in (None, {}, {"row": "0"}, {"row": -1}, {"row": True}):
+        kit.tell(figure, content)
+    assert (dated.error, dated.sites) == (None, ())
 
 
 def test_service_and_history_without_records_work(tmp_path):
