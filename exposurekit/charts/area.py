@@ -47,7 +47,7 @@ def areas(rows: pd.DataFrame, statuses: list[str], spans: ObservedSpans) -> list
 def strips(
     counts: NDArray[np.float64], names: Sequence[str], newest: Sequence[int], spans: ObservedSpans
 ) -> tuple[list[go.Scatter], dict[str, Any]]:
-    """Create one row per group, all on one scale: its counts as an area, its name before it, its newest count behind.
+    """Create one row per group, as high as `strip_scales`: its counts as an area, its name before it, its newest count behind.
 
     Args:
         counts: One row per period and one column per group; NaN: not observed yet.
@@ -58,7 +58,7 @@ def strips(
     Returns:
         The traces, and the options of the layout.
     """
-    most = max(float(np.nanmax(counts, initial=0)), 1)
+    scales = strip_scales(counts)
     line, outline = spans.line(), spans.outline()
     traces: list[go.Scatter] = []
     layout: dict[str, Any] = {"annotations": []}
@@ -69,13 +69,26 @@ def strips(
         traces += _strip(
             counts[:, column], label_text(name), (line, outline), {"colour": colour, "axis": axis}
         )
-        layout[f"yaxis{axis[1:]}"] = _strip_axis(name, most, number, len(names))
-        layout["annotations"].append(_newest(newest[column], axis, most))
+        layout[f"yaxis{axis[1:]}"] = _strip_axis(name, scales[column], number, len(names))
+        layout["annotations"].append(_newest(newest[column], axis, scales[column]))
     # Over all rows.
     every = f"y{len(names) + 1}"
     layout[f"yaxis{every[1:]}"] = {"domain": [0, 1], "range": [0, 1], "visible": False, "fixedrange": True}
     gaps = _gap_area(spans, 1)
     return [*traces, *(gap.update(yaxis=every) for gap in gaps)], layout
+
+
+def strip_scales(counts: NDArray[np.float64]) -> list[float]:
+    """The end of each row's axis: the same for all, but for a row of the rest, which would flatten the others.
+
+    >>> import numpy as np
+    >>> from exposurekit.charts.area import MAX_GROUPS, strip_scales
+    >>> strip_scales(np.array([[2.0] * MAX_GROUPS + [90.0]]))[-2:]
+    [2.0, 90.0]
+    """
+    most = max(float(np.nanmax(counts[:, :MAX_GROUPS], initial=0)), 1)
+    rest = [max(float(np.nanmax(column, initial=0)), 1) for column in counts[:, MAX_GROUPS:].T]
+    return [most] * min(counts.shape[1], MAX_GROUPS) + [max(n, most) for n in rest]
 
 
 def strips_px(rows: int) -> int:

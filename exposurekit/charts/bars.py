@@ -13,8 +13,11 @@ MAX_ROWS = 12
 MAX_SUMMARY_ROWS = 10
 MAX_TIED_NAMES = 2  # a longer tie is reported as a count
 UNTICKED = {"showticklabels": False, "showgrid": False}  # an axis whose values stand behind the bars
-TEXT_OUTSIDE = {"textposition": "outside", "cliponaxis": False}
-TEXT_AUTO = {"textposition": "auto", "cliponaxis": False}  # inside the bar if it fits
+TEXT_OUTSIDE = {
+    "textposition": "outside",
+    "cliponaxis": False,
+    "constraintext": "none",
+}  # never smaller than others
 _ROW_PX, _FRAME_PX = 30, 190
 _SINGLE_GAP = 0.6  # a single bar is as thick as one of several
 

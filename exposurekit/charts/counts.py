@@ -11,7 +11,6 @@ from exposurekit.analysis.statuses import OPEN
 from exposurekit.charts.argument_checks import advice, check_input
 from exposurekit.charts.bars import (
     MAX_ROWS,
-    TEXT_AUTO,
     annotations,
     bars,
     group_rest,
@@ -21,7 +20,7 @@ from exposurekit.charts.bars import (
     row_chart,
     row_labels,
 )
-from exposurekit.charts.heatmap import heatmap, heatmap_px, label_axes
+from exposurekit.charts.heatmap import COLUMN_MAX, heatmap, heatmap_px, label_axes
 from exposurekit.charts.theme import (
     BLUE,
     COLOURS,
@@ -39,6 +38,7 @@ from exposurekit.errors import MissingColumns
 from exposurekit.text.formatting import pluralize
 
 _STATUS_COLUMNS = (*STATUSES, OTHER)
+_REST_MAX = 2  # times the longest bar: a longer one of the rest is not drawn
 _TEXT_ROOM = 1.22  # for "12 of 37 open" behind the longest bar
 
 
@@ -137,7 +137,7 @@ def user_by_site(matrix: pd.DataFrame, *, provenance: str = "") -> Chart:
         provenance=provenance,
         height=heatmap_px(len(people)),
     )
-    return label_axes(figure, people, sites)
+    return label_axes(figure, people, [label_text(site, COLUMN_MAX) for site in drawn.columns])
 
 
 def _leading_person(matrix: pd.DataFrame) -> str:
@@ -206,6 +206,10 @@ def _stacked(table: pd.DataFrame, by: str, groups: str, provenance: str) -> Char
     statuses = [status for status in (*STATUSES, OTHER, VANISHED, UNKNOWN) if _is_drawn(status, table)]
     ends = rows[statuses].sum(axis=1).tolist()
     texts = [f"{n:,} of {end:,} open" for n, end in zip(rows[OPEN].tolist(), ends, strict=True)]
+    if len(rows) > MAX_ROWS and ends[-1] > _REST_MAX * max(ends[:-1]):  # its bar would dwarf all others
+        rows = rows.copy()
+        rows.loc[MAX_ROWS, statuses] = 0
+        ends[-1], texts[-1] = 0, f"{texts[-1]}, not drawn"
     return row_chart(
         [*(_bar(status, rows, labels) for status in statuses), annotations(texts, ends, name=OPEN)],
         labels,
@@ -241,9 +245,12 @@ def _simple_bars(table: pd.DataFrame, by: str, n_column: str, wording: _Wording,
     ]
     texts = "; ".join(f"{name} {n:,} ({persons})" for name, n, persons in rows)
     return row_chart(
-        [bars(n_column, drawn[n_column].tolist(), hover, (BLUE, ""), text=people, **TEXT_AUTO)],
+        [
+            bars(n_column, drawn[n_column].tolist(), hover, (BLUE, "")),
+            annotations([f"{n:,} ({persons})" for _, n, persons in rows], drawn[n_column].tolist()),
+        ],
         labels,
-        count_axis(n_column, int(drawn[n_column].max())),
+        count_axis(n_column, int(drawn[n_column].max()), room=_TEXT_ROOM),
         finding=_most_frequent(table, by, n_column, wording),
         summary=f"{n_column.capitalize()} by {by}: {texts}.",
         rest=omitted(len(table) - MAX_ROWS, by, f"{by}s"),

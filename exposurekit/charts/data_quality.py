@@ -50,6 +50,7 @@ _OUTCOME_STYLES = dict(
         strict=True,
     )
 )
+_HEALTH_ROOM = 1.3  # for "12 open, 3 vanished" behind the longest bar
 _ONE_RUN, _OTHER_RUNS = "vanished in one run", "vanished in other runs"
 
 
@@ -150,7 +151,10 @@ def coverage(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     drawn = table.iloc[: 1 + int(table["people"].to_numpy().nonzero()[0].max())]  # no empty rows at the end
     names = [label_text(age) for age in drawn["last_complete_load"]]
     return row_chart(
-        [_outcome_bars(outcome, drawn, names) for outcome in OUTCOMES if table[outcome].any()],
+        [
+            *(_outcome_bars(outcome, drawn, names) for outcome in OUTCOMES if table[outcome].any()),
+            annotations([f"{n:,}" for n in drawn["people"]], drawn["people"].tolist()),
+        ],
         names,
         count_axis("people, by outcome of their last load", int(table["people"].max())),
         finding=_coverage_finding(table),
@@ -215,10 +219,12 @@ def site_health(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     hover = [
         f"{name}<br>{_health_text(row)}" for name, row in zip(names, drawn.to_dict("records"), strict=True)
     ]
+    ends = (drawn["open"] + drawn[VANISHED]).tolist()
+    texts = [_health_label(row) for row in drawn.to_dict("records")]
     return row_chart(
-        _health_bars(drawn, hover),
+        [*_health_bars(drawn, hover), annotations(texts, ends)],
         names,
-        count_axis("listings", int((drawn["open"] + drawn[VANISHED]).max())),
+        count_axis("listings", int(max(ends)), room=_HEALTH_ROOM),
         finding=_health_finding(ranked),
         summary=_health_summary(ranked),
         rest=omitted(len(ranked) - MAX_ROWS, "site", "sites"),
@@ -242,6 +248,11 @@ def _health_bars(table: pd.DataFrame, hover: list[str]) -> list[go.Bar]:
         for name, (n, style) in parts.items()
         if name == "open" or n.any()
     ]
+
+
+def _health_label(row: dict[Any, Any]) -> str:
+    vanished = f", {row[VANISHED]:,} vanished" if row[VANISHED] else ""
+    return f"{row['open']:,} open{vanished}"
 
 
 def _health_text(row: dict[Any, Any]) -> str:

@@ -14,6 +14,8 @@ from exposurekit.charts.theme import BLACK, HOVER, Chart
 ORANGES = ((0.0, "#FBE8DA"), (1.0, "#D55E00"))
 GREYS = ((0.0, "#EBEBEB"), (1.0, "#8C8C8C"))
 _CELL_PX, _FRAME_PX = 24, 240
+COLUMN_MAX = 20  # characters of the name of a column
+_COLUMN_ANGLES = (0, -45)  # if the names do not fit side by side
 
 
 def heatmap_px(rows: int) -> int:
@@ -58,8 +60,16 @@ def heatmap(
 
 
 def label_axes(figure: Chart, rows: Sequence[str], columns: Sequence[str]) -> Chart:
-    """Label the rows and the columns."""
+    """Label the rows and the columns, by names already escaped."""
     ticks = [*range(len(columns))]
     extent = [-0.5, max(len(columns), 6) - 0.5]  # few columns do not stretch over the whole width
-    figure.update_xaxes(range=extent, tickvals=ticks, ticktext=[*columns], tickangle=-45, showgrid=False)
+    figure.update_xaxes(
+        range=extent,
+        tickvals=ticks,
+        ticktext=[*columns],
+        autotickangles=_COLUMN_ANGLES,
+        showgrid=False,
+        ticks="",
+    )
+    figure.update_yaxes(ticks="")
     return label_rows(figure, rows)

@@ -40,7 +40,7 @@ def missed(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     if table.empty:
         return empty_chart("No listings", provenance=provenance)
     rows, label = table.to_dict("records"), interval_label(table)
-    names = [label_text(row["ways"]) for row in rows]
+    names = [label_text(_name(row)) for row in rows]
     hover = [f"{name}<br>{escape(_row_text(row, label))}" for name, row in zip(names, rows, strict=True)]
     is_estimate = (table["ways"] == NO_WAY).to_numpy("bool")
     listings, low, high = (table[name].astype("Float64") for name in ("listings", "low", "high"))
@@ -79,6 +79,10 @@ def _finding(table: pd.DataFrame) -> str:
     return f"{pluralize(n, 'listing')} found; an estimated {last['listings']:,.0f}{band} missed"
 
 
+def _name(row: dict[Any, Any]) -> str:
+    return "missed" if row["ways"] == NO_WAY else str(row["ways"])
+
+
 def _row_text(row: dict[Any, Any], label: str) -> str:
     if row["ways"] != NO_WAY:
         return pluralize(0 if pd.isna(row["listings"]) else int(row["listings"]), "listing")
@@ -95,7 +99,7 @@ def _amount(row: dict[Any, Any]) -> str:
 
 
 def _summary(rows: list[dict[Any, Any]], label: str) -> str:
-    texts = join_rows([f"{short(row['ways'])}: {_row_text(row, label)}" for row in rows])
+    texts = join_rows([f"{short(_name(row))}: {_row_text(row, label)}" for row in rows])
     assumption = rows[-1]["assumption"]
     if not isinstance(assumption, str):
         return texts

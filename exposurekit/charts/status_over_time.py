@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from exposurekit.analysis import OTHER, UNKNOWN, VANISHED
 from exposurekit.analysis.statuses import OPEN
-from exposurekit.charts.area import MAX_GROUPS, areas, strips, strips_px
+from exposurekit.charts.area import MAX_GROUPS, areas, strip_scales, strips, strips_px
 from exposurekit.charts.argument_checks import check_input
 from exposurekit.charts.bars import leaders, rest_label, row_labels
 from exposurekit.charts.forecast import horizons
@@ -27,7 +27,7 @@ _GROUPS = {"site": ("site", "sites"), "user_id": ("person", "people")}
 
 
 def status_over_time(table: pd.DataFrame, *, provenance: str = "") -> Chart:
-    """Draw status counts over time as stacked areas; with groups, open items as one row per group, all on one scale.
+    """Draw status counts over time as stacked areas; with groups, open items as one row per group, all on one scale, but for a row of the rest.
 
     Eight groups have a row of their own: those with the most open items at the end, then those whose number of open
     items changed most. Groups without open items in the whole period are left out. Gaps without observations are hatched in grey. Markers show periods whose last run was incomplete.
@@ -221,11 +221,14 @@ def _by_group(table: pd.DataFrame, by: str, provenance: str) -> Chart:
         hoversubplots="axis",
         **layout,
     )
-    most = int(np.nanmax(counts, initial=0))
+    scales = [int(scale) for scale in strip_scales(counts)]
+    last = f", the last to {scales[-1]:,}" if scales[-1] > scales[0] else ""
     counted = "Open listings" if REMOVED in rows else "Items"
     figure.update_layout(margin_r=28 + _CHARACTER_PX * len(f"{max(newest):,}"))
     figure.update_xaxes(
-        type="date", title_text=f"{counted}, each row from 0 to {most:,}; UTC", hoverformat="%Y-%m-%d %H:%M"
+        type="date",
+        title_text=f"{counted}, each row from 0 to {scales[0]:,}{last}; UTC",
+        hoverformat="%Y-%m-%d %H:%M",
     )
     return figure
 

@@ -22,7 +22,7 @@ from exposurekit.charts.theme import (
 from exposurekit.text.formatting import pluralize
 
 MAX_GROUPS = 6
-_RISK_PX, _RISK_NAME = 18, 18
+_RISK_PX, _RISK_NAME = 18, 28
 _TICK_DAYS, _TICKS_MAX = (1, 2, 5, 7, 10, 14, 20, 30, 60, 90, 180, 365), 7
 
 
@@ -85,7 +85,7 @@ def _followed(rows: pd.DataFrame, day: int) -> int:
 
 
 def _risk_axis(names: list[str], top: float) -> dict[str, Any]:
-    labels = ["still followed"] if len(names) == 1 else [_risk_label(name) for name in names]
+    labels = ["still followed"] if len(names) == 1 else [label_text(name, _RISK_NAME) for name in names]
     return {
         "domain": [0, top],
         "range": [len(names) - 0.5, -1],
@@ -96,10 +96,6 @@ def _risk_axis(names: list[str], top: float) -> dict[str, Any]:
         "fixedrange": True,
         "title": None,
     }
-
-
-def _risk_label(name: str) -> str:
-    return label_text(name if len(name) <= _RISK_NAME else f"{name[: _RISK_NAME - 1]}…")
 
 
 def _largest(table: pd.DataFrame, by: str | None) -> tuple[list[str], list[pd.DataFrame], int]:

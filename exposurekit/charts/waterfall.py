@@ -19,6 +19,7 @@ from exposurekit.analysis.diff import (
     OPEN_BEFORE,
 )
 from exposurekit.analysis.score import SCORE_AFTER, SCORE_BEFORE
+from exposurekit.charts.bars import TEXT_OUTSIDE
 from exposurekit.charts.theme import (
     BLUE,
     COLOURS,
@@ -167,8 +168,8 @@ def _bar(kind: str, rows: pd.DataFrame) -> go.Bar:
         base=rows["low"].tolist(),
         y=(rows["high"] - rows["low"]).tolist(),
         text=rows["text"].tolist(),
-        textposition="outside",
-        cliponaxis=False,
+        **TEXT_OUTSIDE,
+        textangle=0,
         customdata=rows["hover"].tolist(),
         hovertemplate=HOVER,
         marker=bar_marker(colour, shape),

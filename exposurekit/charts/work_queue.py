@@ -23,7 +23,7 @@ from exposurekit.charts.bars import (
     row_chart,
     row_labels,
 )
-from exposurekit.charts.heatmap import GREYS, ORANGES, heatmap, heatmap_px, label_axes
+from exposurekit.charts.heatmap import COLUMN_MAX, GREYS, ORANGES, heatmap, heatmap_px, label_axes
 from exposurekit.charts.theme import (
     BLUE,
     GREEN,
@@ -86,7 +86,7 @@ def blockers(table: pd.DataFrame, *, provenance: str = "") -> Chart:
         height=heatmap_px(len(people)),
     )
     labels = [
-        label_text(name) + ("" if is_profile_field else " (not a profile field)")
+        label_text(name, COLUMN_MAX) + ("" if is_profile_field else "<br>(not in the profile)")
         for name, is_profile_field in zip(drawn.index, drawn["is_profile_field"], strict=True)
     ]
     figure.update_xaxes(title={"text": "removals unlocked by this field alone", "standoff": 12})

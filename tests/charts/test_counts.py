@@ -76,7 +76,17 @@ def test_the_sites_beyond_the_first_are_summed_up():
     figure = figure_of(*rows)
     assert len(figure.data[0].y) == charts.MAX_ROWS + 1
     assert figure.layout.yaxis.ticktext[-1] == "188 more sites"
-    assert sum(sum(bar.x) for bar in bars(figure)) == 200
+    figure = figure_of(*rows[: charts.MAX_ROWS + 2])
+    assert sum(sum(bar.x) for bar in bars(figure)) == charts.MAX_ROWS + 2
+
+
+def test_a_bar_that_would_dwarf_all_others_is_a_number():
+    rows = [(f"Site {number:03}", "discovered", number) for number in range(200)]
+    figure = figure_of(*rows)
+    assert [sum(bar.x) for bar in bars(figure) if any(bar.x)] == [charts.MAX_ROWS]
+    assert figure.layout.xaxis.range[1] < 2
+    [behind] = [trace for trace in figure.data if trace.type == "scatter"]
+    assert behind.text[-1].strip() == "188 of 188 open, not drawn"
 
 
 def test_hostile_text_is_escaped():

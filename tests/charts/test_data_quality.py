@@ -36,7 +36,12 @@ def words(figure):
 
 
 def bars(figure):
-    return {trace.name: [*trace.x] for trace in figure.data}
+    return {trace.name: [*trace.x] for trace in figure.data if trace.type == "bar"}
+
+
+def behind(figure):
+    """The text behind each bar."""
+    return [text.strip() for text in figure.data[-1].text]
 
 
 def test_a_share_has_its_interval_and_number():
@@ -84,6 +89,7 @@ def test_the_title_is_the_finding(figure, finding):
 def test_people_are_grouped_by_age_and_outcome_of_their_load():
     figure = charts.coverage(people((0.5, "whole"), (3, "failed"), (None, "failed"), (40, "missed")))
     assert bars(figure) == {"whole": [1, 0, 0, 0, 0], "failed": [0, 1, 0, 0, 1], "missed": [0, 0, 0, 1, 0]}
+    assert behind(figure) == ["1", "1", "0", "1", "1"]
     assert title(figure) == "1 of 4 people was loaded completely within a day; 1 never"
     assert "Outcome of the last load: 1 whole, 2 failed, 1 missed." in charts.describe(figure)
 
@@ -96,7 +102,8 @@ def test_a_suspect_site_is_marked_by_pattern_and_word():
         "vanished in one run": [0, 1],
         "vanished in one run, doubtful": [9, 0],
     }
-    shapes = [trace.marker.pattern.shape for trace in figure.data]
+    assert behind(figure) == ["2 open, 9 vanished", "5 open, 1 vanished"]
+    shapes = [trace.marker.pattern.shape for trace in figure.data if trace.type == "bar"]
     assert len(set(shapes)) == len(shapes)
     assert figure.layout.title.text == "1 site looks broken: Broken"
 

@@ -41,7 +41,7 @@ def test_cells_hold_the_removals_that_a_field_alone_lets_start():
 def test_fields_outside_the_profile_are_separate_and_grey():
     figure = blocked((1, ["birth_date"]), (1, ["pet"]), (1, ["pet"]))
     listed, other = figure.data
-    assert figure.layout.xaxis.ticktext == ("birth_date", "pet (not a profile field)")
+    assert figure.layout.xaxis.ticktext == ("birth_date", "pet<br>(not in the profile)")
     assert [[*row] for row in listed.z] == [[1, None]]
     assert [[*row] for row in other.z] == [[None, 2]]
     assert listed.colorscale != other.colorscale
