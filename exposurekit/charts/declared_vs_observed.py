@@ -59,7 +59,7 @@ def declared_vs_observed(table: pd.DataFrame, *, provenance: str = "") -> Chart:
         return empty_chart("No removal was requested yet", provenance=provenance)
     drawn = table.head(MAX_ROWS)
     rows, label = drawn.to_dict("records"), interval_label(table)
-    names = [label_text(row["site"]) + (" (takes longer)" if _takes_longer(row) else "") for row in rows]
+    names = [label_text(row["site"]) for row in rows]
     declared = drawn["declared_days"].astype("Float64").to_numpy("float64", na_value=np.nan)
     most = max(longest_days(drawn), *declared[~np.isnan(declared)], 1)
     hover = [f"{name}<br>{_row_text(row, label)}" for name, row in zip(names, rows, strict=True)]
@@ -72,7 +72,7 @@ def declared_vs_observed(table: pd.DataFrame, *, provenance: str = "") -> Chart:
             beside,
             points(declared.tolist(), hover, symbol="line-ns", colour=VERMILION, name="declared"),
         ],
-        [f"{name} (n = {row['n']:,})" for name, row in zip(names, rows, strict=True)],
+        [f"{name} (n = {row['n']:,}{_mark(row)})" for name, row in zip(names, rows, strict=True)],
         median_axis("days from request to removal", drawn, most),
         finding=_finding(table),
         summary=_summary(table, label),
@@ -82,6 +82,10 @@ def declared_vs_observed(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     line = {"size": 16, "line": {"width": 3, "color": VERMILION}}
     figure.update_traces(marker=line, selector={"name": "declared"})
     return with_band(figure, drawn, most)
+
+
+def _mark(row: dict[Any, Any]) -> str:
+    return ", late" if _takes_longer(row) else ""
 
 
 def _takes_longer(row: dict[Any, Any]) -> bool:

@@ -1,15 +1,15 @@
-// Fits a figure to a width. Below `COMPACT_PX`, labels and texts take two lines, in the same height. In a narrow place the
-// figure also takes more height: two panels stand below each other. Nothing here changes its arguments.
+// Fits a figure to a width. Labels that leave too little of it take two lines, and below `COMPACT_PX` texts do, in the same
+// height. In a narrow place the figure also takes more height: two panels stand below each other. Nothing here changes its arguments.
 function fitting() {
   const COMPACT_PX = 520;
   const CHARACTER_PX = 7, AXIS_PX = 88, SHORT_PX = 110, MAX_TEXT_SHARE = 0.6, LINE_PX = 8, TWO_LINES_PX = 48;
   const TITLE_CHARACTER_PX = 9.2, TITLE_PX = 21, SUBTITLE_CHARACTER_PX = 6.6, SUBTITLE_PX = 16;
   const SYMBOL_PX = 46, LEGEND_PX = 20, BOTTOM_PX = 48;
-  const LABEL_SHARE = 0.4, LABEL_CHARACTER_PX = 6.5, LABEL_GAP_PX = 14, LABEL_FONT_PX = 11, RIGHT_PX = 28, TWO_LINES_HIGH_PX = 26, DATE_PX = 48, NUMBER_PX = 48;
+  const LABEL_SHARE = 0.4, UPRIGHT_PX = 48, WIDE_LABEL_SHARE = 0.3, PLOT_LEAST = 0.65, LABEL_CHARACTER_PX = 6.5, LABEL_GAP_PX = 14, LABEL_FONT_PX = 11, RIGHT_PX = 28, TWO_LINES_HIGH_PX = 26, DATE_PX = 48, NUMBER_PX = 48;
 
   // The figure for a width, with the height that it needs there. One without a title has that only in a narrow place.
   function fit(figure, width, isNarrow) {
-    const compact = width < COMPACT_PX ? compacted(figure, width, isNarrow) : figure;
+    const compact = compacted(figure, width, isNarrow);
     const { data, layout } = isNarrow ? narrowed(compact) : compact;
     return { data, layout: isNarrow || layout.title?.text ? { ...layout, ...header(data, layout, width) } : layout };
   }
@@ -45,21 +45,23 @@ function fitting() {
     if (names.length < 2 || total <= width) return Number(names.length > 1);
     return Math.ceil(names.length / Math.max(Math.floor(width / Math.max(...entryWidths)), 1));
   }
-  // Axis titles, labels of rows and texts in rows in two lines.
+  // Labels of rows and titles in two lines, and an axis on which the texts have room; below `COMPACT_PX` texts in two lines.
   function compacted({ data, layout }, width, isNarrow) {
     const axes = Object.keys(layout).filter((name) => /^[xy]axis\d*$/.test(name));
-    const wrapped = axes.map((name) => [name, { ...layout[name], title: wrapTitle(layout[name].title, width / 2) }]);
-    const compact = { ...layout, ...Object.fromEntries(wrapped) };
+    const isCompact = width < COMPACT_PX;
     const share = (axis) => (isNarrow || !axis?.domain ? 1 : axis.domain[1] - axis.domain[0]); // of one panel of two
+    const titlePx = (name) => (isCompact ? width / 2 : name.startsWith("x") ? PLOT_LEAST * width * share(layout[name]) : width);
+    const wrapped = axes.map((name) => [name, { ...layout[name], title: wrapTitle(layout[name].title, titlePx(name)) }]);
+    const compact = { ...layout, ...Object.fromEntries(wrapped) };
     const ticktext = compact.xaxis?.ticktext;
-    if (ticktext && compact.xaxis.tickangle === undefined) {
+    if (isCompact && ticktext && compact.xaxis.tickangle === undefined && (isNarrow || !compact.xaxis.autotickangles)) {
       compact.xaxis.tickangle = 90; // at an oblique angle the last label would be cut off
       const isDense = ticktext.length * TWO_LINES_PX > width;
       if (isDense) compact.xaxis.ticktext = ticktext.map((text) => text.replaceAll("<br>", " "));
     }
-    const hasRows = rowAxes(compact).length > 0, plot = hasRows ? labelRows(compact, width) : width / 3;
-    for (const name of axes.filter((name) => name.startsWith("x"))) compact[name] = withFewTicks(compact[name], (hasRows ? plot : width - LABEL_GAP_PX) * share(compact[name]));
-    const fitted = (trace) => wrapText(trace, compact, Math.max(plot, width / 3) * share(axisOf(trace, compact)));
+    const hasRows = rowAxes(compact).length > 0, plot = hasRows ? labelRows(compact, width, isCompact ? LABEL_SHARE : WIDE_LABEL_SHARE) : width / 3;
+    for (const name of axes) if (isCompact && name.startsWith("x")) compact[name] = withFewTicks(compact[name], (hasRows ? plot : width - LABEL_GAP_PX) * share(compact[name]));
+    const fitted = (trace) => wrapText(trace, compact, Math.max(plot, width / 3) * share(axisOf(trace, compact)), isCompact);
     return { data: data.map((trace) => (hasText(trace) ? fitted(trace) : trace)), layout: compact };
   }
   // At most as many ticks as fit side by side, where the axis has none of its own.
@@ -69,11 +71,13 @@ function fitting() {
   }
   const axisOf = (trace, layout) => layout[(trace.xaxis || "x").replace("x", "xaxis")];
   const hasText = (trace) => Array.isArray(trace.text) && (trace.mode === "text" || trace.textposition === "outside" && trace.orientation === "h");
-  // Two panels below each other, rows as high as their texts, and the legend below.
+  // Two panels below each other, rows as high as their texts, room for upright names of columns, and the legend below.
   function narrowed({ data, layout }) {
     const narrow = { ...layout };
     const isWrapped = data.some((trace) => hasText(trace) && trace.text.some((text) => text.includes("<br>")));
     if (isWrapped && narrow.yaxis?.ticktext) narrow.height += LINE_PX * narrow.yaxis.ticktext.length;
+    const { ticktext, tickangle, autotickangles } = narrow.xaxis ?? {};
+    if (ticktext && tickangle === 90 && autotickangles) narrow.height += Math.max(LABEL_CHARACTER_PX * longest(ticktext) - UPRIGHT_PX, 0);
     if (narrow.legend) narrow.legend = { ...narrow.legend, orientation: "h", yref: "container", x: 0, y: 0, yanchor: "bottom" };
     if (!narrow.xaxis2 || narrow.yaxis2) return { data, layout: narrow };
     stackPanels(narrow);
@@ -90,9 +94,9 @@ function fitting() {
       xaxis2: { ...layout.xaxis2, domain: [0, 1], anchor: "y2" },
     });
   }
-  // Labels of rows in two lines, beside a plot of at least half of the width; returns the width of the plot.
-  function labelRows(layout, width) {
-    const room = Math.max(Math.floor((LABEL_SHARE * width - LABEL_GAP_PX) / LABEL_CHARACTER_PX), 6);
+  // Labels of rows in two lines where one takes more than a share of the width; returns the width of the plot.
+  function labelRows(layout, width, share) {
+    const room = Math.max(Math.floor((share * width - LABEL_GAP_PX) / LABEL_CHARACTER_PX), 6);
     const axes = rowAxes(layout);
     const hasCounts = layout.annotations?.some(({ xref }) => xref === "paper"); // at the right, in the margin
     const r = hasCounts ? layout.margin.r : Math.min(layout.margin.r, RIGHT_PX);
@@ -106,7 +110,7 @@ function fitting() {
       layout[name] = { ...layout[name], ticktext, automargin: false, tickfont: { ...layout[name].tickfont, size: LABEL_FONT_PX } };
     }
     const labels = axes.flatMap((name) => layout[name].ticktext), standoff = Math.max(...axes.map((name) => layout[name].ticklabelstandoff ?? 0));
-    layout.margin.l = Math.min(Math.ceil(LABEL_CHARACTER_PX * longest(labels)) + LABEL_GAP_PX, Math.ceil(LABEL_SHARE * width)) + standoff;
+    layout.margin.l = Math.min(Math.ceil(LABEL_CHARACTER_PX * longest(labels)) + LABEL_GAP_PX, Math.ceil(share * width)) + standoff;
     return width - layout.margin.l - r;
   }
   // A label in at most two lines; a line that is too long loses its end, but not what is in brackets, such as (n = 12).
@@ -135,9 +139,9 @@ function fitting() {
     }
     return lines;
   }
-  // Break the texts of a trace into two lines, and extend its axis so that they fit into a plot of this width.
-  function wrapText(trace, layout, width) {
-    const texts = trace.text.map(halve), axis = axisOf(trace, layout);
+  // Extend the axis of a trace so that its texts, in two lines if wished, fit into a plot of this width.
+  function wrapText(trace, layout, width, isHalved) {
+    const texts = isHalved ? trace.text.map(halve) : trace.text, axis = axisOf(trace, layout);
     if (!axis.range) return trace;
     const [from, to] = axis.range;
     const ends = texts.map((text, index) => {

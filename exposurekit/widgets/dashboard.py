@@ -1,5 +1,6 @@
 """Dashboard: figures, charts and a table of the same records, with pickers, a day, tabs, and bars that filter."""
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from datetime import date
 from typing import Any
@@ -30,6 +31,7 @@ from exposurekit.widgets.tabs import Tabs
 from exposurekit.widgets.textbox import TextBox
 
 _BY_USER = "by_user"  # the question whose bars are people
+_USER = re.compile(r"\buser \d+\b")
 _SINCE_DAYS = (7, 30, 90)
 _NO_HISTORY = "a day needs a history: pass one, Dashboard(exposure, history)"
 _DEFAULT_SINCE = (f"{CHANGES_DAYS} days before", None)
@@ -261,6 +263,8 @@ class Dashboard(Panel):
             others = [*(drawn.layout.yaxis.ticktext or ())][len(users) :]
             if self._scope.exposure is not None:  # a history has no names
                 drawn.update_yaxes(ticktext=[*names, *others])
+                finding = _with_names(drawn.layout.meta["finding"], users, self._people.distinct_names(users))
+                drawn.update_layout(meta=drawn.layout.meta | {"finding": finding})
             mark(drawn, [user in self.users for user in users])
         return drawn
 
@@ -432,6 +436,12 @@ def _records(exposure: Exposure | None, history: History | None, day: date | Non
 def _described(figure: charts.Chart) -> str:
     words, provenance = charts.describe(figure), figure.layout.meta["provenance"]
     return f"<p>{escaped(words)}</p><p><em>{escaped(provenance)}</em></p>"
+
+
+def _with_names(finding: str, users: Sequence[int], names: Sequence[str]) -> str:
+    """A finding with the names of people, as on the axis, in place of ``user 7``."""
+    by_label = {f"user {user}": short(name) for user, name in zip(users, names, strict=True)}
+    return _USER.sub(lambda user: by_label.get(user[0], user[0]), finding)
 
 
 def _toggle(picked: tuple[Any, ...], one: Any) -> tuple[Any, ...]:

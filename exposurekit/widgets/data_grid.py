@@ -207,6 +207,7 @@ _STYLE = """
 .exposurekit-grid tbody tr:hover { background: var(--hover); }
 .exposurekit-grid tbody tr.selected { background: color-mix(in srgb, var(--accent) 11%, transparent); }
 .exposurekit-grid td.number { text-align: right; font-variant-numeric: tabular-nums; }
+.exposurekit-grid thead td { background: var(--tint); }
 .exposurekit-grid thead th { vertical-align: top; background: var(--tint); padding: 0; font-weight: 400; height: 1px; position: relative; }
 .exposurekit-grid .head { display: flex; flex-direction: column; gap: 6px; min-width: 7.5rem; padding: 8px 12px; height: 100%; overflow: hidden; }
 .exposurekit-grid .edge { position: absolute; inset: 0 0 0 auto; width: 9px; cursor: col-resize; touch-action: none; border-right: 1px solid var(--line); }

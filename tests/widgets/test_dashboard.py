@@ -532,6 +532,17 @@ def test_clicks_of_another_form_do_nothing(dated):
     assert (dated.error, dated.sites) == (None, ())
 
 
+def test_findings_name_people_as_the_axis_does():
+    service = kit.three_people()
+    service.people[2].records.append(a_record(29, "discovered", "Fourth"))
+    with seen_through(service) as exposure:
+        dashboard = Dashboard(exposure)
+        [name, *_] = dashboard._drawn[-1].layout.yaxis.ticktext
+        assert dashboard.question == "by_user"
+        assert f"{name} has the most open listings, 3" in heads(dashboard)[-1]
+        assert not name.startswith("user")
+
+
 def test_service_and_history_without_records_work(tmp_path):
     service = kit.three_people()
     for person in service.people.values():
