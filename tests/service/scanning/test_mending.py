@@ -236,7 +236,7 @@ def test_a_single_listing_next_to_another_layout_is_one(wrapped):
     assert "listings.item no stable selector" in " ".join(alone.problems)
 
 
-def test_a_list_that_one_of_two_layouts_does_not_show_is_refused():
+def test_a_list_that_one_layout_does_not_show_is_refused():
     """Nobody knows whether the old selector still finds it there."""
     text = DEFINITION.replace('"@data-reference"', '["@data-reference", "a@data-reference"]')
     text = text.replace("  locations", "  aliases: .aka\n  locations")
