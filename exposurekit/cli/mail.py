@@ -181,7 +181,7 @@ def mail_preview(
     """
     from exposurekit.service.mail import emails
 
-    settings, definitions = session.mail_settings(mail_file), session.definitions(sites_directory)
+    settings, definitions = session.mail_settings(mail_file), session.needed_definitions(sites_directory)
     if settings is None:
         raise ConfigurationError("no mailbox is configured: name the settings with --mail")
     message = database.read(lambda db: emails.preview(db, request_id, settings, definitions))
@@ -233,7 +233,7 @@ def mail_complaint(*, request_id: int, sites_directory: Path | None, database: S
     """
     from exposurekit.service.mail import emails
 
-    definitions = session.definitions(sites_directory)
+    definitions = session.needed_definitions(sites_directory)
     text = database.read(lambda db: emails.complaint(db, request_id, definitions))
     _print_text(text)
 

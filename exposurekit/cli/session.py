@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from exposurekit.errors import ConfigurationError
+from exposurekit.text.sanitize import plain
 
 if TYPE_CHECKING:
     from exposurekit.service.audit import Action
@@ -96,6 +97,16 @@ def definitions(directory: Path | None) -> dict[str, Any]:
         return loader.directory(directory)
     default = paths.config_dir() / "sites"
     return loader.directory(default) if default.is_dir() else {}
+
+
+def needed_definitions(directory: Path | None) -> dict[str, Any]:
+    """Load as `definitions` does, for a command that is about sites; raises `ConfigurationError` if there are none."""
+    if loaded := definitions(directory):
+        return loaded
+    where = "" if directory is None else f" in {plain(directory)}"
+    raise ConfigurationError(
+        f"no site definitions{where}: name their directory with --sites, or set EXPOSUREKIT_SITES"
+    )
 
 
 def mail_settings(file: Path | None) -> Any:

@@ -169,7 +169,7 @@ def users_queue(
     """
     from exposurekit.service.scanning import saved_pages
 
-    sites = list(session.definitions(sites_directory).values())
+    sites = list(session.needed_definitions(sites_directory).values())
     entries = database.read(lambda db: saved_pages.queue(db, sites, user_id=user_id, limit=limit))
     rows = [output.fields(one, "user_id", "site", "to_verify", "last_saved_at", "address") for one in entries]
     output.print_rows(rows, as_json=as_json, none="No search waits for a person.")
@@ -201,7 +201,7 @@ def users_scan(
     from exposurekit.service.audit import Action
     from exposurekit.service.scanning import saved_pages
 
-    definitions = session.definitions(sites_directory)
+    definitions = session.needed_definitions(sites_directory)
     if (site := definitions.get(site_name)) is None:
         raise click.UsageError(
             "there is no definition of this site: check --site, and name its directory with --sites"
@@ -257,7 +257,7 @@ def users_opt_outs(
     """
     from exposurekit.service.scanning import assisted_opt_outs
 
-    definitions, settings = session.definitions(sites_directory), session.mail_settings(mail_file)
+    definitions, settings = session.needed_definitions(sites_directory), session.mail_settings(mail_file)
     queue = database.read(
         lambda db: assisted_opt_outs.queue(
             db, definitions, mail=settings, user_id=user_id, limit=limit, is_patient=not all_listings
@@ -327,7 +327,7 @@ def users_sent(
     from exposurekit.service.audit import Action
     from exposurekit.service.scanning import assisted_opt_outs
 
-    definitions = session.definitions(sites_directory)
+    definitions = session.needed_definitions(sites_directory)
 
     async def report(db: Any) -> tuple[int, Action]:
         ids = [*dict.fromkeys(record_ids)]
@@ -355,7 +355,7 @@ def users_failed(
     from exposurekit.service.audit import Action
     from exposurekit.service.scanning import assisted_opt_outs
 
-    definitions = session.definitions(sites_directory)
+    definitions = session.needed_definitions(sites_directory)
 
     async def report(db: Any) -> tuple[int, Action]:
         ids = [*dict.fromkeys(record_ids)]

@@ -138,6 +138,7 @@ def test_each_change_is_recorded_once_with_ids_only(operator):
         ("integrator", "remove", "acme"),
     ):
         run(*words)
+    operator.environment["EXPOSUREKIT_SITES"] = "."
     for words in READS - {"sites health", "mail show", "mail preview", "mail complaint"}:
         ok(operator.here(*words.split()))
     log = shown(operator)

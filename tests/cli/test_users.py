@@ -130,6 +130,20 @@ def test_a_site_without_a_definition_is_a_usage_error(operator, jane):
     assert "there is no definition of this site" in wrong.stderr
 
 
+@pytest.mark.parametrize(
+    "words",
+    [("queue",), ("opt-outs",), ("sent", "1"), ("failed", "1"), ("scan", "1", "page.html", "--site", "X")],
+)
+def test_no_site_definitions_is_an_error(operator, jane, words):
+    """An empty list would say that there is nothing to do."""
+    forgotten = operator.here("users", *words)
+    error = "Error: no site definitions: name their directory with --sites, or set EXPOSUREKIT_SITES"
+    assert (forgotten.returncode, forgotten.stdout, error_of(forgotten)) == (1, "", error)
+    (operator.directory / "empty").mkdir()
+    empty = operator.here("users", *words, "--sites", "empty")
+    assert "no site definitions in empty: name" in error_of(empty)
+
+
 def test_pages_of_the_control_check_a_definition(operator, jane):
     file = "sites/seekfolk.yaml"
     unsaved = operator.here("sites", "check", file)
