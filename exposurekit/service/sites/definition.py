@@ -23,6 +23,14 @@ LISTING_FIELDS = frozenset({"reference_id", "href", "name"})  # that an opt-out 
 STATE_NAME = "state_name"  # of a search: the state's name, where `state` is as the person wrote it
 REQUEST_EMAIL = "request_email"  # the address of one opt-out request, at which the site's message is expected
 _FORM_FIELDS = LISTING_FIELDS | {REQUEST_EMAIL}
+# Steps of an alert on a site whose form a person sends, before those of the definition: only the operator has the values.
+_ASK_OPERATOR = (
+    "Ask the service's operator what to type into the form: “exposurekit users opt-outs” lists the values. Have the "
+    "operator report the form once you have sent it."
+)
+_TYPE_REQUEST_EMAIL = (
+    "Type the email address in that list, not the person's own: the service answers only what arrives there."
+)
 _HOST = re.compile(
     r"(?=.{1,253}\Z)(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\.)+[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?"
 )
@@ -384,12 +392,17 @@ class Definition(_Part):
         changed: dict[str, Any] = {"method": "manual", "confirm": None, "email": None, "fields": {}}
         return self.model_copy(update={"removal": self.removal.model_copy(update=changed)})
 
+    def _operator_steps(self) -> tuple[str, ...]:
+        if self.removal.method != "assisted":
+            return ()
+        return (_ASK_OPERATOR, _TYPE_REQUEST_EMAIL) if self.needs_mailbox else (_ASK_OPERATOR,)
+
     def site(self, subject: Subject) -> Site:
         """Return the site's description for a listing of this person."""
         return Site(
             name=self.name,
             guide=self.guide,
-            opt_out_procedure=self.opt_out_procedure,
+            opt_out_procedure=(*self._operator_steps(), *self.opt_out_procedure),
             opt_out_url=self.opt_out_url,
             user_fields_required_for_removal=self.removal.user_fields_required,
             removed_by_us=self.removal.method in {"form", "email"} and not self.missing(subject),

@@ -101,7 +101,8 @@ def test_a_reported_opt_out_is_verified_and_removed(house, town, open_sites):
     folks = open_sites(Seekfolk=by_person("Peepfolk"), Peepfolk={"method": "manual"})
     juniper = house.scanned_juniper()
     [alert, _] = house.alerts(juniper)
-    assert alert["opt_out_procedure"] == ["Open the form.", "Press Remove."]
+    [operator, *steps] = alert["opt_out_procedure"]
+    assert ("exposurekit users opt-outs" in operator, steps) == (True, ["Open the form.", "Press Remove."])
     [one] = queued(house).opt_outs
     assert (one.site, one.listings, one.also_removes) == ("Seekfolk", 2, ("Peepfolk",))
     assert (one.url, one.steps) == ("http://seekfolk.example/opt-out", ("Open the form.", "Press Remove."))
@@ -137,6 +138,20 @@ def test_the_service_waits_for_the_message(house, town, open_sites, drop):
         folk.cards.clear()
     house.advance(days=3)
     assert set(house.statuses(juniper).values()) == {"removed"}
+
+
+def test_alerts_name_the_list_with_the_address_to_type(house, open_sites):
+    """The person's own address, which an analyst has, would take the message where the service does not read it."""
+    open_sites(Seekfolk=by_person(confirmed=True))
+    juniper = house.scanned_juniper()
+    [one] = queued(house).opt_outs
+    assert one.steps == ("Open the form.", "Press Remove.")
+    failed(house, one.id)
+    for alert in house.alerts(juniper):
+        [operator, address, *steps] = alert["opt_out_procedure"]
+        assert "exposurekit users opt-outs" in operator
+        assert "not the person's own" in address
+        assert steps == [*one.steps]
 
 
 def test_the_message_counts_without_a_report(house, town, open_sites, drop):
