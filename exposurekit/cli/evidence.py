@@ -117,6 +117,11 @@ def evidence_export(
     async def export(db: Any) -> "tuple[entries.Export, Action]":
         await consent.lock_user(db, user_id, changes=False)
         exported = await entries.export(db, user_id, since.date(), until.date())
+        if exported.not_rooted and not (exported.before or exported.after):
+            raise ConfigurationError(
+                f"nothing can be exported yet: all entries ({exported.not_rooted:,}) are of today. Export tomorrow, once "
+                "the day's root is signed (midnight, UTC)"
+            )
         counts = {"before": exported.before, "after": exported.after}
         return exported, Action("evidence export", f"user {user_id}", counts)
 
@@ -172,7 +177,10 @@ def evidence_verify(*, file: Path, key_file: Path | None, as_json: bool) -> None
     days = f", days {verified.roots[0].day} to {verified.roots[-1].day}" if verified.roots else ""
     signer = "your key" if verified.has_expected_key else f"the key {verified.key.fingerprint}"
     amounts = _amounts(kinds.count(evidence_bundle.BEFORE), kinds.count(evidence_bundle.AFTER))
-    click.echo(f"ok: person {verified.user_id}, {amounts}{days}; unchanged since signed with {signer}.")
+    outcome = "ok" if kinds else "ok, but it contains no evidence"
+    click.echo(
+        f"{outcome}: person {verified.user_id}, {amounts}{days}; unchanged since signed with {signer}."
+    )
     if verified.clock_was_set_back:
         click.echo("The service's clock was set back between these days, so some times are wrong.", err=True)
     if not verified.has_expected_key:

@@ -105,6 +105,18 @@ def test_the_manual_leads_to_a_bundle_that_a_stranger_verifies(file_operator, us
     )
 
 
+def test_evidence_of_today_alone_is_no_bundle(file_operator, user_id, tmp_path):
+    """An empty bundle would verify as ok. Somebody without any evidence gets one, which says so."""
+    today = f"{datetime.now(UTC):%Y-%m-%d}"
+    for words in ((), ("--json",)):
+        run = typed(file_operator, " ".join((LINES[2], "--since", today, *words)), user_id)
+        assert (run.returncode, run.stdout, (tmp_path / "bundle.zip").exists()) == (1, "", False)
+        assert "nothing can be exported yet: all entries (1) are of today" in error_of(run)
+    assert typed(file_operator, f"{LINES[2]} --since 2100-01-01", user_id).returncode == 0
+    run = file_operator.here("evidence", "verify", "bundle.zip")
+    assert run.stdout.startswith(f"ok, but it contains no evidence: person {user_id}, ")
+
+
 def test_what_cannot_be_exported_or_read_is_one_line(file_operator, tmp_path):
     file_operator.here("integrator", "add", "acme", "--attested-by", "Jo")
     run = file_operator.here("evidence", "export", "7", "--out", "bundle.zip")
