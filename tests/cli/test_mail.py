@@ -2,6 +2,7 @@
 
 import json
 import re
+import socket
 from datetime import timedelta
 
 import pytest
@@ -111,7 +112,7 @@ def test_a_mailbox_is_checked(office):
     run = office.here("mail", "check", "--mail", "mail.yaml")
     assert (run.returncode, error_of(run)) == (
         1,
-        "Error: the mailbox cannot be read: No such file or directory",
+        f"Error: the mailbox cannot be read: No such file or directory ({office.directory / 'mail'})",
     )
     (office.directory / "mail").mkdir()
     Drop(office.directory / "mail").deliver(message())
@@ -227,5 +228,22 @@ def test_the_server_for_sending_is_checked_too(office):
         assert "0 messages, and the server for sending accepts the login." in run.stdout
         (office.directory / "password").write_text("wr0ng")
         run = office.here("mail", "check", "--mail", "mail.yaml")
-        assert error_of(run) == "Error: nothing can be sent: the server refused the login"
+        where = f"(127.0.0.1, port {server.port})"
+        assert error_of(run) == f"Error: nothing can be sent: the server refused the login {where}"
         assert server.envelopes == []
+
+
+def test_an_unreachable_mailbox_is_named(office):
+    """A missing password file is reported before the server is contacted."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    login = {"host": "127.0.0.1", "port": port, "user": "optout", "password_file": "password"}
+    for values in ({"imap": login}, {"directory": ".", "smtp": login}):
+        (office.directory / "mail.yaml").write_text(json.dumps({"address": MAILBOX} | values))
+        (office.directory / "password").unlink(missing_ok=True)
+        run = office.here("mail", "check", "--mail", "mail.yaml")
+        assert "the mail server's password file cannot be read: No such file" in error_of(run)
+        (office.directory / "password").write_text("pa55word")
+        (office.directory / "password").chmod(0o600)
+        run = office.here("mail", "check", "--mail", "mail.yaml")
+        assert error_of(run).endswith(f": Connection refused (127.0.0.1, port {port})")

@@ -17,6 +17,7 @@ from typing import Protocol
 
 from exposurekit.errors import ExposureError
 from exposurekit.service.mail.settings import Imap, MailSettings
+from exposurekit.text.sanitize import plain
 
 MESSAGE_BYTES_MAX = 1_000_000  # a larger message is cut off, and only a person reads it
 HEAD_BYTES = 64_000  # of a larger message
@@ -25,7 +26,7 @@ _SIZE = re.compile(rb"RFC822\.SIZE (\d+)")
 
 
 class MailboxUnavailable(ExposureError):
-    """The mailbox cannot be read; the text is the reason, without a value."""
+    """The mailbox cannot be read; the text is the reason, and the server or directory of the settings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,20 +57,22 @@ def opened(settings: MailSettings) -> Iterator[Mailbox]:
     if settings.imap is None:
         yield _Directory(settings.directory or Path())
         return
-    with _failures():
+    server = f"{settings.imap.host}, port {settings.imap.port}"
+    with _failures(server):
         connection = _logged_in(settings.imap)
     try:
-        yield _ImapFolder(connection)
+        yield _ImapFolder(connection, server)
     finally:
         with suppress(imaplib.IMAP4.error, OSError):
             connection.logout()
 
 
 def _logged_in(imap: Imap) -> imaplib.IMAP4_SSL:
+    password = imap.password()
     context = ssl.create_default_context(cafile=None if imap.ca_file is None else str(imap.ca_file))
     connection = imaplib.IMAP4_SSL(imap.host, imap.port, ssl_context=context, timeout=_TIMEOUT_S)
     try:
-        connection.login(imap.user, imap.password())
+        connection.login(imap.user, password)
         folder = imap.folder.replace("\\", "\\\\").replace('"', '\\"')
         _check(connection.select(f'"{folder}"')[0])
     except BaseException:
@@ -80,21 +83,21 @@ def _logged_in(imap: Imap) -> imaplib.IMAP4_SSL:
 
 
 class _ImapFolder:
-    def __init__(self, connection: imaplib.IMAP4_SSL) -> None:
-        self._connection = connection
+    def __init__(self, connection: imaplib.IMAP4_SSL, server: str) -> None:
+        self._connection, self._server = connection, server
 
     def count(self) -> int:
-        with _failures():
+        with _failures(self._server):
             return len(self._uids())
 
     def fetch(self, limit: int) -> list[RawMessage]:
-        with _failures():
+        with _failures(self._server):
             messages = (self._message(uid) for uid in self._uids())
             return list(islice(filter(None, messages), limit))
 
     def delete(self, keys: Sequence[str]) -> None:
         if keys:
-            with _failures():
+            with _failures(self._server):
                 self._uid("STORE", ",".join(keys), "+FLAGS.SILENT", r"(\Deleted)")
                 if "UIDPLUS" in self._connection.capabilities:
                     self._uid("EXPUNGE", ",".join(keys))
@@ -137,15 +140,15 @@ class _Directory:
         self._path = path
 
     def count(self) -> int:
-        with _failures():
+        with _failures(self._path):
             return len(self._files())
 
     def fetch(self, limit: int) -> list[RawMessage]:
-        with _failures():
+        with _failures(self._path):
             return list(islice(filter(None, map(self._message, self._files())), limit))
 
     def delete(self, keys: Sequence[str]) -> None:
-        with _failures():
+        with _failures(self._path):
             for key in keys:
                 (self._path / key).unlink(missing_ok=True)
 
@@ -170,8 +173,8 @@ class _Directory:
 
 
 @contextmanager
-def _failures() -> Iterator[None]:
-    """Turn errors into `MailboxUnavailable`: their texts may hold a name or a message."""
+def _failures(mailbox: object) -> Iterator[None]:
+    """Turn errors into `MailboxUnavailable`, which names the mailbox: their own texts may hold a name or a message."""
     try:
         yield
     except imaplib.IMAP4.abort:
@@ -184,6 +187,8 @@ def _failures() -> Iterator[None]:
         reason = "the server did not answer in time"
     except OSError as error:
         reason = error.strerror or "the server cannot be reached"
+    except MailboxUnavailable as error:
+        reason = str(error)
     else:
         return
-    raise MailboxUnavailable(reason)
+    raise MailboxUnavailable(f"{reason} ({plain(mailbox)})")

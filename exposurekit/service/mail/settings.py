@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from exposurekit.errors import ConfigurationError
 from exposurekit.service.sites.definition import Definition
+from exposurekit.service.sites.loader import keys_at, suggestion
 from exposurekit.text import plain_yaml
 from exposurekit.text.plain_yaml import InvalidYaml
 from exposurekit.text.sanitize import plain
@@ -170,6 +171,11 @@ def _problem(document: plain_yaml.Document, error: object) -> str:
     position = details["loc"]
     line = document.line(position) if isinstance(document.value, dict) else 1
     name = plain(".".join(map(str, position)))[:100] or "the file"
+    if details["type"] == "missing":
+        return f"line {line}: {name} is missing"
+    if details["type"] == "extra_forbidden":
+        hint = suggestion(str(position[-1]), keys_at(MailSettings, position[:-1]))
+        return f"line {line}: {name} is not a known key{hint}"
     reason = re.sub(r"^(Value error, )?(Input )?", "", details["msg"])
     return f"line {line}: {name}: {reason}"
 

@@ -8,12 +8,13 @@ from email.policy import SMTP
 
 from exposurekit.errors import ExposureError
 from exposurekit.service.mail.settings import Smtp
+from exposurekit.text.sanitize import plain
 
 _TIMEOUT_S = 60
 
 
 class NotSent(ExposureError):
-    """The server did not accept the message; the text is the reason, without a value."""
+    """The server did not accept the message; the text is the reason, and perhaps the server of the settings."""
 
 
 class PerhapsSent(ExposureError):
@@ -72,10 +73,12 @@ def _connected(smtp: Smtp) -> smtplib.SMTP:
         reason = "the server's certificate or its TLS is not valid"
     except TimeoutError:
         reason = "the server did not answer in time"
-    except (OSError, smtplib.SMTPException):
-        reason = "the server cannot be reached, or refused a command"
+    except smtplib.SMTPException:  # an OSError, with the server's text
+        reason = "the server refused a command, or ended the connection"
+    except OSError as error:
+        reason = error.strerror or "the server cannot be reached"
     else:
         return client
     if client is not None:
         client.close()
-    raise NotSent(reason)
+    raise NotSent(f"{reason} ({plain(smtp.host)}, port {smtp.port})")

@@ -83,7 +83,7 @@ def _unknown_sisters(site: _Loaded, names: set[str]) -> Iterator[str]:
     for at, name in enumerate(site.definition.removal.also_removes):
         if name not in names:
             line = site.document.line(("removal", "also_removes", at))
-            hint = _suggestion(name, names)
+            hint = suggestion(name, names)
             yield f"{site.where}, line {line}: removal.also_removes names a site that is not defined{hint}"
 
 
@@ -144,7 +144,7 @@ def _to_problem(document: Document, error: Any) -> _Problem:
     if error["type"] == "missing":
         return _Problem(document.line(loc[:-1]), f"{_path(loc)} is missing")
     if error["type"] == "extra_forbidden":
-        reason = f"{_path(loc)} is not a known key{_suggestion(str(loc[-1]), _fields(loc[:-1]))}"
+        reason = f"{_path(loc)} is not a known key{suggestion(str(loc[-1]), keys_at(Definition, loc[:-1]))}"
         return _Problem(document.line(loc), reason)
     reason = re.sub(r"^(Value error, )?(Input )?", "", error["msg"]).replace("valid tuple", "list")
     value = _within(document.value, *loc)
@@ -155,14 +155,14 @@ def _to_problem(document: Document, error: Any) -> _Problem:
     return _Problem(document.line(loc), f"{_path(loc)}: {reason}")
 
 
-def _suggestion(word: str, words: Collection[str]) -> str:
+def suggestion(word: str, words: Collection[str]) -> str:
+    """Return the question whether the most similar of some words was meant, to append to an error; empty if none is."""
     close = difflib.get_close_matches(word[:KEY_MAX], words, 1)
     return f"; did you mean {close[0]}?" if close else ""
 
 
-def _fields(loc: Position) -> Collection[str]:
-    """Return the valid keys at a location in a definition."""
-    model: Any = Definition
+def keys_at(model: Any, loc: Position) -> Collection[str]:
+    """Return the valid keys at a location in a file that a pydantic model describes."""
     for step in loc:
         annotation = model.model_fields[str(step)].annotation  # a part has no alias
         types = [part for part in (annotation, *get_args(annotation)) if isinstance(part, type)]

@@ -49,7 +49,12 @@ def test_paths_are_relative_to_the_file(file, tmp_path):
         ("address: a@privacy.example", "line 1: the file: name either imap or directory"),
         (IMAP + "directory: x", "line 1: the file: name either imap or directory"),
         (IMAP + "  port: 0", "line 6: imap.port: should be greater"),
-        (IMAP + "  password: pa55word", "line 6: imap.password: Extra inputs are not permitted"),
+        (
+            IMAP + "  password: pa55word",
+            "line 6: imap.password is not a known key; did you mean password_file?",
+        ),
+        ("adress: a@privacy.example", "line 1: adress is not a known key; did you mean address?"),
+        ("directory: x", "line 1: address is missing"),
         ("- pa55word", "line 1: the file: should be a valid dictionary"),
         ("address: [", "line 1: is not YAML"),
     ],

@@ -341,7 +341,7 @@ def test_a_message_is_sent_over_starttls(tmp_path):
         ({"ca_file": None}, "certificate"),
         ({"host": "localhost"}, "certificate"),
         ({"user": "other"}, "the login"),
-        ({"port": 9}, "cannot be reached"),
+        ({"port": 9}, "refused .*, port 9"),
     ],
 )
 def test_nothing_is_sent_over_a_connection_that_is_not_safe(server, changed, reason):
