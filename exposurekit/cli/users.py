@@ -163,7 +163,8 @@ def users_queue(
     """List the searches to open in a browser and save.
 
     For one person or everyone, on sites whose search.method is person. Those never saved come first, then those that can
-    verify removals. The output contains personal data: names and places in the addresses.
+    verify removals: to_verify counts the removals whose pages may be checked now. One that was requested recently is not
+    counted yet. The output contains personal data: names and places in the addresses.
 
     Example: exposurekit users queue --sites ./sites
     """
@@ -224,6 +225,12 @@ def users_scan(
     )
     if result.incomplete:
         click.echo(f"No absence counts: {result.incomplete}. {_COMPLETE}", err=True)
+    elif result.counts_from:
+        click.echo(
+            f"An absence counts from {result.counts_from:%Y-%m-%d %H:%M} UTC: processing_days after the opt-out, then once "
+            "in verification.every_days. Save and scan the pages again then.",
+            err=True,
+        )
 
 
 @users.command("opt-outs")

@@ -95,6 +95,22 @@ def test_the_steps_of_the_manual_scan_a_saved_page(operator, jane):
     assert json.loads(done.stdout)["incomplete"] == "pages are missing"
 
 
+def test_an_absence_that_is_too_early_says_when_it_counts(operator, jane):
+    _, scan = COMMANDS
+    written(operator, saved(LISTED), saved(LISTED))
+    one = scan.replace("one.mhtml two.mhtml", "one.mhtml")
+    run(operator, one, jane)
+    written(operator, saved("Nobody of that name"))
+    counted = run(operator, one, jane)
+    assert ("absences counted 1" in counted.stdout, counted.stderr) == (True, "")
+    tomorrow = datetime.now(UTC) + timedelta(days=1)
+    early = run(operator, one, jane)
+    assert "missing 1, absences counted 0, removed 0" in early.stdout
+    assert f"An absence counts from {tomorrow:%Y-%m-%d} " in early.stderr
+    counts_from = json.loads(run(operator, f"{one} --json", jane).stdout)["counts_from"]
+    assert abs(datetime.fromisoformat(counts_from) - tomorrow) < timedelta(minutes=5)
+
+
 @pytest.mark.parametrize(
     ("texts", "error"),
     [

@@ -20,7 +20,7 @@ from exposurekit.contract.types import PENDING_REMOVAL, REMOVED
 from exposurekit.errors import InvalidArgument
 from exposurekit.service.accounts import consent, users
 from exposurekit.service.accounts.subject import Subject
-from exposurekit.service.findings import evidence
+from exposurekit.service.findings import evidence, findings
 from exposurekit.service.http.client import Response
 from exposurekit.service.models import Excerpt, Listing
 from exposurekit.service.scanning import extraction
@@ -66,7 +66,10 @@ class SavedPage:
 
 @dataclass(frozen=True, slots=True)
 class SavedScan:
-    """What a scan of saved pages changed; ``incomplete`` says why no absence counts, None that they count."""
+    """What a scan of saved pages changed; ``incomplete`` says why no absence counts, None that they count.
+
+    ``counts_from`` is when the absence of a missing record may first count, if it is too early now; else None.
+    """
 
     listings: int  # on the pages, of anybody
     discovered: int  # records, new or listed again
@@ -75,6 +78,7 @@ class SavedScan:
     absences: int  # that count: one a day, from complete results of the search that found the record
     removed: int
     incomplete: str | None
+    counts_from: datetime | None
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields for JSON."""
@@ -186,6 +190,15 @@ async def scan_saved(
     await save_result(session, user_id, site, result, matches, scan_id=evidence.new_scan_id())
     after = await _records(session, user_id, site)
     reference_ids = {listing.reference_id for listing in result.listings}
+    listed = {findings.reference_digest(session, user_id, site.name, one) for one in reference_ids}
+    too_early = [
+        row.due_at
+        for row in before.values()
+        if bytes(row.reference_digest) not in listed
+        and (row.status == PENDING_REMOVAL or (row.absences and row.status != REMOVED))
+        and row.due_at is not None
+        and row.due_at > session.clock.now()
+    ]
     confirmed = sum(listing.reference_id in reference_ids for listing in previous)
     listed_again = sum(row.status == REMOVED != after[one].status for one, row in before.items())
     return SavedScan(
@@ -196,6 +209,7 @@ async def scan_saved(
         absences=sum(after[one].absences > row.absences for one, row in before.items()),
         removed=sum(row.status != REMOVED == after[one].status for one, row in before.items()),
         incomplete=result.inconclusive,
+        counts_from=min(too_early, default=None),
     )
 
 
@@ -236,9 +250,14 @@ async def queue(
 
 
 async def _records(session: Session, user_id: int, site: Definition) -> dict[int, Row[Any]]:
-    of_site = select(records.c.id, records.c.status, records.c.absences).filter_by(
-        user_id=user_id, site=site.name
+    columns = (
+        records.c.id,
+        records.c.status,
+        records.c.absences,
+        records.c.due_at,
+        records.c.reference_digest,
     )
+    of_site = select(*columns).filter_by(user_id=user_id, site=site.name)
     return {row.id: row for row in await session.all(of_site)}
 
 
