@@ -125,12 +125,19 @@ def test_an_absence_that_is_too_early_says_when_it_counts(operator, jane):
         (
             [saved(LISTED), saved(LISTED, ADDRESS.replace("Jane", "John"))],
             (
-                "Error: page 2: it does not show the results of a search for this person. Open the address that `exposurekit "
-                "users queue` lists, and save that page"
+                "Error: page 2: it does not show the results of a search for this person; name: another value or none. Open "
+                "the address that `exposurekit users queue` lists, and save that page"
+            ),
+        ),
+        (
+            [saved(LISTED), f"<html>{LISTED.replace('CA', 'California')}</html>"],
+            (
+                "Error: page 2: it does not show the results of a search for this person; state: another value or none. Open "
+                "the address that `exposurekit users queue` lists, and save that page"
             ),
         ),
     ],
-    ids=["no file", "bot check", "another person"],
+    ids=["no file", "bot check", "another person", "a value is missing"],
 )
 def test_a_refused_page_is_named_by_its_number(operator, jane, texts, error):
     """The name of a file often contains the person's."""

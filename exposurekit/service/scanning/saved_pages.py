@@ -143,8 +143,10 @@ def site_result(
     for number, page in enumerate(pages, 1):
         index = _query_index(site, queries, page)
         if index is None:
+            differing = min((_differing(query, page) for query in queries), key=len, default=[])
+            fields = f"; {', '.join(differing)}: another value or none" if differing else ""
             raise UnusablePage(
-                f"page {number}: it does not show the results of a search for this person. {_OPEN_AGAIN}"
+                f"page {number}: it does not show the results of a search for this person{fields}. {_OPEN_AGAIN}"
             )
         groups.setdefault(index, []).append(page)
         for listing in page.result.listings:
@@ -373,6 +375,20 @@ def _agrees(query: Query, parameters: Mapping[str, str]) -> bool:
 def _is_in_text(query: Query, text: str) -> bool:
     values = [words(value) for value in query.values()]
     return any(values) and all(f" {' '.join(value)} " in text for value in values if value)
+
+
+def _differing(query: Query, page: SavedPage) -> list[str]:
+    """Return the fields of a query whose value differs in a page's address or, if they are not in it, is not in its text."""
+    parameters = _parameters(page.address)
+    return [
+        name
+        for name, value in query.items()
+        if not (
+            words(parameters[name]) == words(value)
+            if name in parameters
+            else f" {' '.join(words(value))} " in page.text
+        )
+    ]
 
 
 def _is_complete(site: Definition, query: Query, pages: Sequence[SavedPage]) -> bool:
