@@ -102,6 +102,32 @@ def mail_discard(*, message_ids: tuple[int, ...], discard_all: bool, database: S
     click.echo(f"Messages deleted: {database.write(discard):,}.")
 
 
+@mail.command("confirmed")
+@click.argument("message_id", metavar="ID", type=ID)
+@sites_option
+@service_options
+def mail_confirmed(*, message_id: int, sites_directory: Path | None, database: ServiceDatabase) -> None:
+    """Report that you opened the link of a rejected message.
+
+    For a message to the address of an opt-out that waits for it, once the site's page has confirmed the removal. The
+    service requests nothing. The message's content is deleted, and scans verify the removal.
+
+    Example: exposurekit mail confirmed 3 --sites ./sites
+    """
+    from exposurekit.service.audit import Action
+    from exposurekit.service.scanning import mail_job
+
+    definitions = session.needed_definitions(sites_directory)
+
+    async def confirm(db: Any) -> tuple[int, Action]:
+        record_id = await mail_job.confirm(db, message_id, definitions)
+        return record_id, Action("mail confirmed", details={"message_id": message_id, "record_id": record_id})
+
+    click.echo(
+        f"Message {message_id} counts as a confirmation: record {database.write(confirm)} is pending removal."
+    )
+
+
 @mail.command("check")
 @mail_option
 @json_option

@@ -16,6 +16,10 @@ from exposurekit.service.accounts import integrators, users
 from exposurekit.service.findings import candidates
 from exposurekit.service.findings.candidates import Assessment
 from exposurekit.service.findings.findings import discover_link
+from exposurekit.service.mail import mail_requests, messages
+from exposurekit.service.mail.mailboxes import RawMessage
+from exposurekit.service.mail.messages import Arrival
+from exposurekit.service.mail.settings import MailSettings
 from exposurekit.service.storage import tables
 
 SITE_FILE = """\
@@ -51,6 +55,7 @@ CHANGES = {
         "users withdraw",
         "webhooks replay",
         "mail approve",
+        "mail confirmed",
         "mail discard",
         "evidence export",
     ),
@@ -101,6 +106,15 @@ async def _register(work):
     await discover_link(work, user.id, PAGE)
 
 
+async def _reject_message(work):
+    """A rejected message to an opt-out that waits for it."""
+    settings = MailSettings(address="optout@privacy.example", directory="mail")
+    request = await mail_requests.issue(work, 1, 1, SITE.name, within=None)
+    recipients = [settings.request_address(request.token)]
+    await messages.store(work, Arrival(RawMessage("key", b"Subject: Jane"), recipients), settings)
+    await messages.change_state(work, 1, messages.REJECTED, reason="it has no valid DKIM signature")
+
+
 def test_each_change_is_recorded_once_with_ids_only(operator):
     secrets = []
 
@@ -122,6 +136,7 @@ def test_each_change_is_recorded_once_with_ids_only(operator):
         ("users", "activate", "1"),
         ("users", "accept", "1"),
         ("users", "reject", "2"),
+        ("mail", "confirmed", "1", "--sites", "."),
         ("users", "sent", "1", "--sites", "."),
         ("users", "failed", "1", "--refused", "--sites", "."),
         ("users", "scan", "1", "--site", "Seekfolk", "--sites", ".", "Canarsson.html"),
@@ -137,6 +152,8 @@ def test_each_change_is_recorded_once_with_ids_only(operator):
         ("integrator", "clear-callback", "acme"),
         ("integrator", "remove", "acme"),
     ):
+        if words[:2] == ("mail", "confirmed"):
+            operator.work(_reject_message)
         run(*words)
     operator.environment["EXPOSUREKIT_SITES"] = "."
     for words in READS - {"sites health", "mail show", "mail preview", "mail complaint"}:
@@ -155,6 +172,7 @@ def test_each_change_is_recorded_once_with_ids_only(operator):
         ("users activate", "user 1", {}),
         ("users accept", "user 1", {"candidate": 1, "record": 1}),
         ("users reject", "user 1", {"candidate": 2}),
+        ("mail confirmed", None, {"message_id": 1, "record_id": 1}),
         ("users sent", None, {"record_ids": [1]}),
         ("users failed", None, {"record_ids": [1], "refused": True}),
         ("users scan", "user 1", {"site": "Seekfolk", "pages": 1, "discovered": 0, "removed": 0}),

@@ -7,14 +7,14 @@ request; a person then sees the message, and scans show whether the listing goes
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
 from sqlalchemy import bindparam, select, update
 
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL
-from exposurekit.errors import ConfigurationError
+from exposurekit.errors import ConfigurationError, InvalidArgument
 from exposurekit.service.accounts import consent, users
 from exposurekit.service.findings import removals
 from exposurekit.service.findings.alerts import Event
@@ -291,11 +291,47 @@ async def _save(context: ScanContext, job: _Job, answer: OptOutResult, reason: s
         else:
             text = f"its link was followed: {reason}"
             await messages.change_state(session, job.lease.row_id, messages.REJECTED, reason=text)
-        await _change_record(session, context, job.site, job.request, answer)
+        await _change_record(session, context.definitions, job.site, job.request, answer)
+
+
+async def confirm(session: Session, message_id: int, definitions: Mapping[str, Definition]) -> int:
+    """Record that a person judged a rejected message and confirmed the opt-out; nothing is requested. Return the record's id.
+
+    Raises:
+        ConfigurationError: No message has the id.
+        InvalidArgument: It is not a rejected message to a request that waits, or its site has no definition.
+    """
+    message, _ = await messages.find(session, message_id)
+    if message.user_id is not None:
+        await consent.lock_user(session, message.user_id, changes=False)
+    row = await messages.row_of(session, message_id)
+    request = (
+        None if row is None or row.request_id is None else await mail_requests.get(session, row.request_id)
+    )
+    if row is None or request is None or row.state != messages.REJECTED:
+        raise InvalidArgument(f"message {message_id} is not a rejected message to the address of a request")
+    try:
+        await _check_request(session, request)
+    except NotFollowed as error:
+        raise InvalidArgument(f"message {message_id}: {error}") from None
+    if (site := definitions.get(request.site)) is None:
+        raise InvalidArgument(
+            f"message {message_id}: its site has no definition: name the directory with --sites"
+        )
+    await mail_requests.change_state(
+        session, request.id, mail_requests.CONFIRMED, before=mail_requests.WAITING
+    )
+    await messages.change_state(session, message_id, messages.CONFIRMED)
+    await _change_record(session, definitions, site, request, "accepted")
+    return request.record_id
 
 
 async def _change_record(
-    session: Session, context: ScanContext, site: Definition, request: MailRequest, answer: OptOutResult
+    session: Session,
+    definitions: Mapping[str, Definition],
+    site: Definition,
+    request: MailRequest,
+    answer: OptOutResult,
 ) -> None:
     """Change the status of the record whose link was followed. An unclear answer is for the scans to clear up."""
     record = await session.first(_RECORD, {"record_id": request.record_id})
@@ -313,7 +349,7 @@ async def _change_record(
         # was sent.
         await removals.submit_removal(session, request.record_id, description, next_scan_at=scan_at)
     if answer == "accepted":
-        await submit_sisters(session, context.definitions, site, request.user_id, subject)
+        await submit_sisters(session, definitions, site, request.user_id, subject)
 
 
 async def _reject(context: ScanContext, lease: Lease, reason: str) -> None:
@@ -332,7 +368,7 @@ async def _reject(context: ScanContext, lease: Lease, reason: str) -> None:
                 session, request.id, mail_requests.UNCLEAR, before=mail_requests.FOLLOWING
             )
             if (site := context.definitions.get(request.site)) is not None:
-                await _change_record(session, context, site, request, "unclear")
+                await _change_record(session, context.definitions, site, request, "unclear")
     _log.info("message=%d rejected=%r", lease.row_id, reason)
 
 

@@ -14,6 +14,7 @@ from support.imap_server import an_imap_server
 from support.mail import Drop, Zone, key_of, signed, unsigned
 from support.small_web import KEY, Card, Folk, a_house, by_form, definition
 
+from exposurekit.errors import InvalidArgument
 from exposurekit.sandbox.world.asgi import HTML, Response, html, redirect
 from exposurekit.service.accounts import consent
 from exposurekit.service.mail import messages
@@ -183,6 +184,35 @@ def test_an_unclear_answer_is_not_asked_for_again(house, town, site, drop, answe
     assert house.statuses(juniper) == {"r1": "pending removal"}
 
 
+def test_a_person_confirms_what_the_service_rejected(house, town, site, drop, juniper):
+    """The service requests nothing; scans then verify the removal. A request that waits no more is not confirmed."""
+    [address] = addresses(town)
+    drop.deliver(*(unsigned(to, LINK).as_bytes() for to in (address, address, "x@other.example")))
+    poll(house)
+    first, second, unaddressed = (row.id for row in house.rows(tables.mail_messages))
+
+    def confirm(message_id, definitions=house.definitions):
+        return house.work(lambda work: mail_job.confirm(work, message_id, definitions))
+
+    with pytest.raises(InvalidArgument, match="not a rejected message to the address of a request"):
+        confirm(unaddressed)
+    with pytest.raises(InvalidArgument, match="its site has no definition"):
+        confirm(first, {})
+    [record] = house.rows()
+    assert (confirm(first), requests(house), mailed(house)[0]) == (
+        record.id,
+        ["confirmed"],
+        ("confirmed", None),
+    )
+    for message_id, reason in ((first, "is not a rejected message"), (second, "it is confirmed")):
+        with pytest.raises(InvalidArgument, match=reason):
+            confirm(message_id)
+    assert (followed(town), house.statuses(juniper)) == ([], {"r1": "pending removal"})
+    site.cards.clear()
+    house.advance(days=3.1)
+    assert (followed(town), house.statuses(juniper)) == ([], {"r1": "removed"})
+
+
 def test_a_redirect_is_part_of_following(house, town, site, drop, juniper):
     site.others |= {"/confirm": lambda _: redirect("/done"), "/done": lambda _: html(DONE)}
     drop.deliver(signed(unsigned(addresses(town)[0], LINK)))
@@ -282,7 +312,7 @@ def test_a_mailbox_that_fails_is_checked_again(house, town, drop, juniper):
     drop.directory.rmdir()
     poll(house)
     [row] = house.rows(tables.mailboxes)
-    assert row.problem == "No such file or directory"
+    assert row.problem == f"No such file or directory ({drop.directory})"[:80]
     drop.directory.mkdir()
     drop.deliver(signed(unsigned(addresses(town)[0], LINK)))
     poll(house)
