@@ -5,13 +5,15 @@ The files are examples to read and adapt. Secrets are in files of their own, nev
 
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 from click.core import ParameterSource
 
 from exposurekit.cli.systemd import program
+from exposurekit.system import paths
 
 USER, UID = "exposurekit", 10001
 STATE, SETTINGS = "/var/lib/exposurekit", "/etc/exposurekit"
@@ -35,15 +37,20 @@ NEW_KEY = "head -c 32 /dev/urandom | base64 | tr '+/' '-_'"
 _PREPARATION = """# As root, once: the user, the key (keep a copy elsewhere) and the directory of the site definitions.
 # useradd --system --home-dir {state} --shell /usr/sbin/nologin {user}
 # install -d -o {user} -m 700 {state} && install -d -m 755 {settings} {sites}
-# {new_key_file}chown {user} {key_file}
+{copies}# {new_key_file}chown {user} {key_file}
 """
 # With `set -C` the shell overwrites no file: with another key, the database cannot be read.
 _NEW_KEY_FILE = "(umask 077; set -C; {new_key} >{key_file}) && "
+_COPIES = "# If you have run the service before, stop it and copy what it has; a copied key is not replaced below.\n"
+_COPY = "# install -o {user} -m 600 {source} {target}\n"
 _ENVIRONMENT = """# --- {environment} ---
 # No secrets: the key and, for PostgreSQL, the password are in files that only {user} can read.
 # Parameters of the URL that may be secret are left out.
 EXPOSUREKIT_DATABASE={database}
 EXPOSUREKIT_SERVICE_KEY_FILE={key_file}
+EXPOSUREKIT_SITES={quoted_sites}
+# The settings of the mailbox. {user} must be able to read the file, and the password file that it names.
+{mail}
 # A line database:port:name:user:password, as libpq reads it; chmod 600.
 PGPASSFILE={settings}/pgpass
 """
@@ -94,7 +101,7 @@ SystemCallErrorNumber=EPERM
 WantedBy=multi-user.target
 
 # Every other command needs the same environment and user. The first one creates the database:
-# sudo -u {user} sh -c 'set -a; . {environment}; {program} integrator add NAME'
+# sudo -u {user} sh -c 'set -a; . {environment}; {program} integrator add NAME --attested-by WHO'
 # then: systemctl daemon-reload && systemctl enable --now exposurekit-{command}
 """
 _CONTAINERFILE = """# --- Containerfile, in a checkout of exposurekit ---
@@ -159,6 +166,7 @@ services:
       interval: 30s
   worker:
     <<: *exposurekit
+    # With a mailbox, append --mail, {settings}/mail/mail.yaml and mount ./mail:{settings}/mail:ro, with the password file.
     command: [worker, --sites, {sites}]
     volumes: ["./sites:{sites}:ro"]
 
@@ -181,7 +189,11 @@ install_help_option = click.option(
 def install_instructions(context: click.Context) -> str:
     """Return the files for a command with the options that it was called with."""
     command, options = str(context.command.name), context.params
-    database, writable = _database(options["database"])
+    database, state = _database(options["database"])
+    mail_file: Path | None = options["mail_file"]
+    mail = f"# EXPOSUREKIT_MAIL={SETTINGS}/mail.yaml"
+    if mail_file is not None:
+        mail = f"EXPOSUREKIT_MAIL={shlex.quote(str(mail_file))}"
     sites = (
         f"{SETTINGS}/sites"
         if options["sites_directory"] is None
@@ -197,10 +209,13 @@ def install_instructions(context: click.Context) -> str:
         "command": command,
         "summary": "API of the service" if command == "serve" else "scans, removals and webhook deliveries",
         "words": " ".join(_escaped(word) for word in words),
-        "writable": _escaped(writable),
+        "writable": " ".join(map(_escaped, [state, *_mail_directory(mail_file)])),
         "program": shlex.quote(str(program())),
         "database": shlex.quote(database),
         "key_file": quoted_key_file,
+        "copies": _copies(options),
+        "quoted_sites": shlex.quote(sites),
+        "mail": mail,
         "new_key_file": "" if _exists(key_file) else new_key_file,
         "sites": sites,
         "environment": ENVIRONMENT,
@@ -229,6 +244,28 @@ def _exists(file: Path) -> bool:
         return file.exists()
     except PermissionError:  # the commands for root see it
         return False
+
+
+def _copies(options: Mapping[str, Any]) -> str:
+    """Return the commands that copy the key and the database of a first try to where the unit expects them."""
+    copies = {}
+    if options["key_file"] is None:
+        copies[paths.config_dir() / "service.key"] = KEY_FILE
+    if options["database"] == DEFAULT_DATABASE:
+        copies[Path("service.db").resolve()] = f"{STATE}/service.db"
+    lines = [
+        _COPY.format(user=USER, source=shlex.quote(str(source)), target=target)
+        for source, target in copies.items()
+    ]
+    return "".join([_COPIES, *lines]) if lines else ""
+
+
+def _mail_directory(mail_file: Path | None) -> list[str]:
+    """Return the directory of messages that settings of a mailbox name, in which the service deletes what it stored."""
+    from exposurekit.service.mail import settings
+
+    directory = None if mail_file is None else settings.load(mail_file).directory
+    return [] if directory is None else [str(directory.resolve())]
 
 
 def _database(url: str) -> tuple[str, str]:

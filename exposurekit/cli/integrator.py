@@ -127,7 +127,9 @@ def integrator_list(*, database: ServiceDatabase, as_json: bool) -> None:
             f"{one.name}  id {one.id}  {users}  since {one.created_at:%Y-%m-%d}  {attested}  {callback}"
         )
     if not registered:
-        click.echo("No integrators. exposurekit integrator add NAME registers one.", err=True)
+        click.echo(
+            "No integrators. exposurekit integrator add NAME --attested-by WHO registers one.", err=True
+        )
 
 
 @integrator.command("set-quota")

@@ -37,7 +37,7 @@ class ServiceDatabase:
         is_there = exists(self.url)  # None: not known before connecting
         if is_there is False and not create:
             raise ConfigurationError(
-                "there is no such database: exposurekit integrator add NAME creates one, and so does serve --create"
+                "there is no such database: exposurekit integrator add NAME --attested-by WHO creates one, and so does serve --create"
             )
         key = load_key(self.key_file, create=create and is_there is not True)
         return Database(self.url, vault=Vault(key), clock=Clock())

@@ -211,7 +211,7 @@ def test_credentials_as_printed_work_in_an_env_file(shell, monkeypatch):
     ("words", "message"),
     [
         (["integrator", "add", "a b", *ATTESTED], "1 to 64"),
-        (["integrator", "rotate", "nobody"], "integrator add NAME creates one"),
+        (["integrator", "rotate", "nobody"], "integrator add NAME --attested-by WHO creates one"),
         (["serve", "--database", "sqlite:///a.db?mode=memory"], "sqlite:///FILE"),
         (["serve", "--database", "mysql://x"], "sqlite:///FILE"),
         (["serve", "--port", "0", "--database", "sqlite:////nowhere/at/all.db"], "no such database"),

@@ -107,8 +107,42 @@ def test_the_environment_names_variables_that_are_read(shell, command):
     assert values["EXPOSUREKIT_DATABASE"] == f"sqlite:///{STATE}/service.db"
     assert values[KEY_FILE_VARIABLE] == KEY_FILE
     read = {option.envvar for option in cli.commands[command].params} | {"PGPASSFILE", "PWD", "_", "SHLVL"}
+    assert values["EXPOSUREKIT_SITES"] == f"{SETTINGS}/sites"
     assert values.keys() <= read
     assert f"EnvironmentFile={SETTINGS}/exposurekit.env\n" in unit_of(files(shell, command), command)
+
+
+@pytest.mark.parametrize(
+    ("mailbox", "deletes"), [("directory: incoming mail", True), ("imap: {host: a, user: b}", False)]
+)
+def test_the_unit_may_delete_mail_in_its_directory(shell, mailbox, deletes):
+    """The service deletes there what it has stored, and everything else is read-only."""
+    file = shell.directory / "mail.yaml"
+    file.write_text(f"address: optout@privacy.example\n{mailbox}\n")
+    printed = files(shell, "worker", "--mail", "mail.yaml")
+    incoming = f' "{shell.directory}/incoming mail"' if deletes else ""
+    assert f"\nReadWritePaths={STATE}{incoming}\n" in unit_of(printed, "worker")
+    assert f"\nEXPOSUREKIT_MAIL={file}\n" in printed[f"{SETTINGS}/exposurekit.env"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_first_command_of_the_unit_is_accepted(file_operator, command):
+    [words] = re.findall(
+        r" (integrator add .+)'$", unit_of(files(file_operator, command), command), re.MULTILINE
+    )
+    assert file_operator.here(*words.split()).returncode == 0
+
+
+def test_a_key_and_a_database_are_copied_before_one_is_created(shell):
+    """With a new key, the database of somebody who has run the service cannot be read."""
+    lines = files(shell, "serve")["first"].splitlines()
+    key, database = (line.split()[-2:] for line in lines if line.startswith("# install -o"))
+    assert key == [str(shell.directory / "config/exposurekit/service.key"), KEY_FILE]
+    assert database == [str(shell.directory / "service.db"), f"{STATE}/service.db"]
+    options = ("--key-file", "own.key", "--database", "sqlite:///own.db")  # used where they are
+    assert "install -o exposurekit -m 600" not in files(shell, "serve", *options)["first"]
+    creation = next(n for n, line in enumerate(lines) if NEW_KEY in line)
+    assert creation > max(n for n, line in enumerate(lines) if line.startswith("# install -o"))
 
 
 @pytest.mark.parametrize(

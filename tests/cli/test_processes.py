@@ -174,7 +174,10 @@ def test_a_stopped_worker_releases_its_leases(operator):
 def test_serve_creates_a_database_only_on_request(file_operator):
     operator = file_operator
     run = operator.here("serve", "--port", "0")
-    assert (run.returncode, "exposurekit integrator add NAME creates one" in run.stderr) == (1, True)
+    assert (
+        run.returncode,
+        "exposurekit integrator add NAME --attested-by WHO creates one" in run.stderr,
+    ) == (1, True)
     assert not (operator.directory / "service.db").exists()
     with operator.started("serve", "--port", "0", "--create") as front:
         assert httpx.get(f"{listening(front)}/openapi.json").status_code == 200
@@ -266,7 +269,7 @@ def test_on_sqlite_a_worker_warns_that_serve_includes_one(file_operator):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["worker"], "exposurekit integrator add NAME creates one"),
+        (["worker"], "exposurekit integrator add NAME --attested-by WHO creates one"),
         (["worker", "--search-engine", "127.0.0.1:8888"], "--search-engine must be an http or https URL"),
         (["worker", "--callback-network", "10.0.0.1/8"], "10.0.0.0/8"),
         (["serve", "--search-engine", "searx"], "--search-engine must be an http or https URL"),
