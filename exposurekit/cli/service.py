@@ -85,7 +85,9 @@ def service_check(*, database: ServiceDatabase, as_json: bool) -> None:
     if as_json:
         output.print_json({"checked": checked, "damaged": [asdict(one) for one in damage]})
     else:
-        click.echo(f"Checked {checked:,} stored values.")
+        click.echo(
+            f"Checked {checked:,} stored values.{'' if damage or not checked else ' None is damaged.'}"
+        )
         if damage:
             output.print_columns([asdict(one) for one in damage])
     if damage:
