@@ -32,6 +32,7 @@ NO_MAILBOX = "an opt-out by mail needs a mailbox, and none is configured: name i
 NO_SMTP = "removal.email needs a server for sending: add the block smtp to the settings of the mailbox"
 OTHER_HOST = "removal.confirm.link_host is a host of neither the form nor removal.confirm.from: compare it with a real message"
 MEND = "if the layout has changed, `exposurekit sites mend` proposes new selectors from the same pages"
+NEVER_SCANNED = "never scanned"
 TO_WRITE = "is a placeholder of a draft: write it"
 # Reasons of an inconclusive scan in an operator's words; others explain themselves.
 _EXPLANATIONS = {
@@ -235,14 +236,27 @@ def sites_list(*, sites_directory: Path | None, as_json: bool) -> None:
 
 
 @sites.command("health")
+@sites_option
 @service_options
 @json_option
-def sites_health(*, database: ServiceDatabase, as_json: bool) -> None:
+def sites_health(*, sites_directory: Path | None, database: ServiceDatabase, as_json: bool) -> None:
     """Show scans per site: inconclusive and untrusted ones.
 
-    Example: exposurekit sites health
+    With definitions, also the sites that were never scanned.
+
+    Example: exposurekit sites health --sites ./sites
     """
-    output.print_rows(database.read(site_health), as_json=as_json, none=NO_SCANS)
+    rows = database.read(site_health)
+    scanned = {row["site"] for row in rows}
+    never = dict.fromkeys(
+        ("inconclusive_scans", "inconclusive_rate", "untrusted_scans", "last_scan_at", "last_good_scan_at")
+    )
+    rows += [
+        {"site": name, "scans": 0} | never | {"last_reason": NEVER_SCANNED}
+        for name in session.definitions(sites_directory)
+        if name not in scanned
+    ]
+    output.print_rows(rows, as_json=as_json, none=NO_SCANS)
 
 
 @sites.command("missed")
@@ -318,7 +332,7 @@ async def _check(file: Path, fetcher: Any, pages: tuple[Path, ...], *, mail: Any
         return SiteCheck(str(file), problems=tuple(str(error).splitlines()))
     problems: tuple[str, ...] = () if supports(mail, site) else (NO_MAILBOX if mail is None else NO_SMTP,)
     unwritten = tuple(f"{key} {TO_WRITE}" for key in to_write(site.model_dump()))
-    if fetcher is not None and not unwritten:
+    if fetcher is not None and not unwritten and not pages:
         problems += await _link_problems(site, fetcher)
     if unwritten and fetcher is None:
         check = SiteCheck(str(file), site.name, notes=unwritten)
@@ -357,7 +371,9 @@ async def _link_problems(site: Any, fetcher: Any) -> tuple[str, ...]:
     try:
         await fetcher.check_encrypted(f"https://{confirm.link_host}/")
     except FETCH_FAILURES as error:
-        return (f"no link to removal.confirm.link_host can be followed: {failure_reason(error)}",)
+        reason = failure_reason(error)
+        reason = "its name does not resolve" if reason == "unreachable" else reason
+        return (f"no link to removal.confirm.link_host ({confirm.link_host}) can be followed: {reason}",)
     return ()
 
 

@@ -277,8 +277,13 @@ def test_links_to_a_host_that_is_nowhere_are_a_problem(shell, confirmed):
     confirmed("confirm.invalid")
     run = shell.here("sites", "check", "good.yaml", *LOOPBACK, "--mail", "mail.yaml", "--json")
     [check] = json.loads(run.stdout)
-    assert check["problems"] == ["no link to removal.confirm.link_host can be followed: unreachable"]
+    assert check["problems"] == [
+        "no link to removal.confirm.link_host (confirm.invalid) can be followed: its name does not resolve"
+    ]
     assert "removal.confirm.link_host is a host of neither" in check["notes"][0]
+    (shell.directory / "page.html").write_text("<html>Nobody</html>")
+    run = shell.here("sites", "check", "good.yaml", "--page", "page.html", "--mail", "mail.yaml", "--json")
+    assert "link_host" not in str(json.loads(run.stdout)[0]["problems"])  # a saved page needs no network
 
 
 MENDED = """
