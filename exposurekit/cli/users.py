@@ -124,9 +124,14 @@ def users_purge(*, user_id: int, yes: bool, database: ServiceDatabase) -> None:
 
     Example: exposurekit users purge 7 --yes
     """
-    from exposurekit.service.accounts import consent
+    from exposurekit.service.accounts import consent, users
+
+    async def is_registered(db: Any) -> bool:
+        return await users.get_subject(db, user_id) is not None
 
     if not yes:
+        if not database.read(is_registered):
+            raise consent.NoSuchUser("no user has this id")
         if not on_a_terminal():
             raise click.UsageError("cannot prompt for confirmation here: use --yes")
         if not click.confirm(f"Delete person {user_id} and everything found about them", err=True):
@@ -201,12 +206,13 @@ def users_scan(
     """
     from exposurekit.service.audit import Action
     from exposurekit.service.scanning import saved_pages
+    from exposurekit.service.sites.loader import suggestion
 
     definitions = session.needed_definitions(sites_directory)
-    if (site := definitions.get(site_name)) is None:
-        raise click.UsageError(
-            "there is no definition of this site: check --site, and name its directory with --sites"
-        )
+    by_name = {name.casefold(): one for name, one in definitions.items()}
+    if (site := by_name.get(site_name.casefold())) is None:
+        hint = suggestion(site_name, definitions) or ": check --site, and name its directory with --sites"
+        raise click.UsageError(f"there is no definition of this site{hint}")
     pages = session.saved_pages(site, files)
 
     async def scan(db: Any) -> tuple[Any, "Action"]:
@@ -342,7 +348,10 @@ def users_sent(
         pending = sum([await assisted_opt_outs.report_sent(db, one, definitions) for one in ids])
         return pending, Action("users sent", details={"record_ids": ids})
 
-    click.echo(f"Listings pending removal: {database.write(report):,}.")
+    pending = database.write(report)
+    click.echo(f"Listings pending removal: {pending:,}.")
+    if not pending:
+        click.echo("They already were: reported before, or confirmed by the site's message.", err=True)
 
 
 @users.command("failed")

@@ -148,9 +148,30 @@ def test_a_refused_page_is_named_by_its_number(operator, jane, texts, error):
 
 
 def test_a_site_without_a_definition_is_a_usage_error(operator, jane):
-    wrong = run(operator, COMMANDS[1].replace("Seekfolk", "Nosyfolk"), jane)
+    wrong = run(operator, COMMANDS[1].replace("Seekfolk", "Nosyheron"), jane)
     assert wrong.returncode == 2
-    assert "there is no definition of this site" in wrong.stderr
+    assert "there is no definition of this site: check --site" in wrong.stderr
+    near = run(operator, COMMANDS[1].replace("Seekfolk", "Seakfolk"), jane)
+    assert (near.returncode, "did you mean Seekfolk?" in near.stderr) == (2, True)
+    written(operator, saved("Nobody of that name"), saved("Nobody of that name"))
+    assert run(operator, COMMANDS[1].replace("Seekfolk", "seekfolk"), jane).returncode == 0
+
+
+def test_health_lists_sites_that_were_never_scanned(operator, jane):
+    assert operator.here("sites", "health").stdout == ""
+    [row] = json.loads(operator.here("sites", "health", "--sites", "sites", "--json").stdout)
+    assert (row["site"], row["scans"], row["last_scan_at"], row["last_reason"]) == (
+        "Seekfolk",
+        0,
+        None,
+        "never scanned",
+    )
+
+
+def test_a_purge_of_nobody_says_so_before_it_asks(operator, jane):
+    nobody = operator.here("users", "purge", str(jane + 1))
+    assert (nobody.returncode, error_of(nobody)) == (1, "Error: no user has this id")
+    assert "use --yes" in operator.here("users", "purge", str(jane)).stderr
 
 
 @pytest.mark.parametrize(
@@ -231,6 +252,10 @@ def test_the_steps_of_the_manual_send_an_opt_out(operator, jane, listed):
     done = reported(operator, SENT, number)
     assert (done.returncode, done.stdout) == (0, "Listings pending removal: 2.\n")
     assert statuses(operator, jane) == ["pending removal"] * 2
+    again = reported(operator, SENT, number)
+    assert (again.returncode, "They already were: reported before" in again.stderr) == (0, True)
+    assert "users opt-outs lists the ids to report" in error_of(reported(operator, SENT, 999))
+    assert "'r7' is not an id" in operator.here("users", "sent", "r7").stderr
     assert "No opt-out waits" in operator.here(*OPT_OUTS.split()[1:]).stderr
     done = reported(operator, FAILED, number)
     assert (done.returncode, done.stdout) == (0, "Opt-outs reported as failed: 1.\n")

@@ -206,7 +206,9 @@ async def _locked(
     """Lock the user of a record; return the record's site, the user's data, and its row."""
     row = await session.first(_RECORD, {"record_id": record_id})
     if row is None:
-        raise NotAssisted(f"no record has the id {record_id}")
+        raise NotAssisted(
+            f"no record has the id {record_id}: exposurekit users opt-outs lists the ids to report"
+        )
     site = definitions.get(row.site)
     if site is None or site.removal.method != "assisted":
         raise NotAssisted(
