@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from exposurekit.text import plain_yaml
 from exposurekit.text.sanitize import plain
 
+ASSISTED_HINT = "Hint: the form has a CAPTCHA. With removal.method assisted, exposurekit users opt-outs lists the form with what to type."
 TO_WRITE = "to-be-written"  # no page has this text or element, so a scan of a draft is inconclusive
 NAME_MAX, LINE_MAX, URL_MAX, LOST_MAX = 200, 500, 2_000, 100
 _STEM_MAX = 80
@@ -56,6 +57,11 @@ class Draft:
         return str(self.definition["removal"]["method"])
 
     @property
+    def has_captcha(self) -> bool:
+        """Return whether a step of the opt-out is a puzzle."""
+        return any("CAPTCHA" in step for step in self.definition["opt_out_procedure"])
+
+    @property
     def to_write(self) -> tuple[str, ...]:
         """Return the keys that a person must write."""
         return tuple(to_write(self.definition))
@@ -76,6 +82,7 @@ class Draft:
             f"License: {self.source.terms}",
             *(f"To write: {key}" for key in self.to_write),
             *(f"Lost: {text}" for text in lost),
+            *([ASSISTED_HINT] if self.has_captcha else []),
         ]
         lines = "".join(f"# {one_line(comment)}\n" for comment in comments)
         return lines + plain_yaml.dump(dict(self.definition))

@@ -179,7 +179,9 @@ def test_each_field_that_is_lost_has_a_reason(draft):
 
 
 def test_an_opt_out_becomes_steps_for_a_person(draft):
-    definition = loader.parsed(draft(broker()).text())
+    text = draft(broker()).text()
+    assert "# Hint: the form has a CAPTCHA. With removal.method assisted, " in text
+    definition = loader.parsed(text)
     assert definition.removal.method == "manual"
     assert definition.removal.user_fields_required == ("first_name", "last_name", "email")
     assert definition.opt_out_procedure == (
@@ -336,6 +338,7 @@ def test_a_row_of_a_registry_becomes_a_draft(draft):
         "column 6, Requests to opt out of sale or sharing - Total requests rece": "a definition has no such key",
     }
     assert "# Source: California's data broker registry, brokers.csv, line 2\n" in result.text()
+    assert "Hint:" not in result.text()
 
 
 OPTERY_HEADINGS = (
