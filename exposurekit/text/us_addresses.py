@@ -36,6 +36,16 @@ _COUNTRIES = (" USA", " US", " UNITED STATES OF AMERICA", " UNITED STATES")
 _ZIP = re.compile(r" [0-9]{5}(-[0-9]{4})?$")
 
 
+def state_code(state: str) -> str:
+    """Return the two-letter code of a state for its name or code in any case; other text as it is.
+
+    >>> state_code("california"), state_code("ca"), state_code("Ontario")
+    ('CA', 'CA', 'Ontario')
+    """
+    text = " ".join(state.split())
+    return _CODES.get(text.upper(), text)
+
+
 def state_of(location: str) -> str | None:
     """Return the two-letter code of the state after the last comma of a location, ignoring ZIP code and country."""
     text = " ".join(["", *location.upper().replace(".", "").replace(",", " , ").split()])

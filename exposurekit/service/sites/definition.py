@@ -15,12 +15,12 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from exposurekit.service.accounts.subject import USER_FIELDS, Subject
 from exposurekit.service.findings.removals import CONFIRMING_ABSENCES
 from exposurekit.service.models import Site
-from exposurekit.text.us_addresses import STATES
+from exposurekit.text.us_addresses import STATES, state_code
 
 TemplateName = Literal["ccpa", "gdpr", "neutral"]  # of an opt-out by email
 ANSWER_WITHIN_DAYS: Mapping[TemplateName, float] = {"ccpa": 45, "gdpr": 30, "neutral": 30}
 LISTING_FIELDS = frozenset({"reference_id", "href", "name"})  # that an opt-out form may contain
-STATE_NAME = "state_name"  # of a search: the state's name, where `state` is as the person wrote it
+STATE_NAME = "state_name"  # of a search: the state's name, where `state` is its code
 REQUEST_EMAIL = "request_email"  # the address of one opt-out request, at which the site's message is expected
 _FORM_FIELDS = LISTING_FIELDS | {REQUEST_EMAIL}
 # Steps of an alert on a site whose form a person sends, before those of the definition: only the operator has the values.
@@ -175,8 +175,8 @@ class Search(_Part):
 
     def query(self, values: Mapping[str, str]) -> dict[str, str] | None:
         """Return the query for a person's values; None if the path lacks one."""
-        state = values["state"].strip()
-        values = {**values, STATE_NAME: STATES.get(state.upper(), state)}
+        state = state_code(values["state"])
+        values = {**values, "state": state, STATE_NAME: STATES.get(state, state)}
         path = {f"{{{name}}}": " ".join(values[name].split()) for name in self.path_fields}
         parameters = {name: text.format_map(values) for name, text in self.fields.items()}
         return path | parameters if all(value.strip(" .") for value in path.values()) else None

@@ -232,6 +232,17 @@ def test_only_sites_that_require_a_town_are_queried_for_each(town, scan):
     assert town.names("Seekfolk").count("Juniper Quillfeather") == 1
 
 
+def test_a_search_has_the_state_as_code_or_name():
+    """The specification has no format of a state: whatever is on file, the site gets what its search takes."""
+    fields = {"code": "{state}", "name": "{state_name}"}
+    search = definition(search={"fields": fields}).search
+    for on_file in ("NC", "nc", " North  carolina "):
+        values = Subject(names=(), places=(Place(state=on_file),)).values()
+        assert search.query(values) == {"code": "NC", "name": "North Carolina"}
+    elsewhere = Subject(names=(), places=(Place(state="Ontario"),)).values()
+    assert search.query(elsewhere) == {"code": "Ontario", "name": "Ontario"}
+
+
 def test_names_in_the_path_are_searched_and_repeated(town, scan):
     """A person without a value for the path is not searched for, which proves no absence; earlier queries are sent."""
     url = "http://seekfolk.example/people/{first_name}-{last_name}/{state_name}/{city}"
