@@ -133,7 +133,7 @@ def test_the_first_command_of_the_unit_is_accepted(file_operator, command):
     assert file_operator.here(*words.split()).returncode == 0
 
 
-def test_a_key_and_a_database_are_copied_before_one_is_created(shell):
+def test_an_existing_key_and_database_are_copied_first(shell):
     """With a new key, the database of somebody who has run the service cannot be read."""
     lines = files(shell, "serve")["first"].splitlines()
     key, database = (line.split()[-2:] for line in lines if line.startswith("# install -o"))
