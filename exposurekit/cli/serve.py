@@ -114,8 +114,8 @@ def serve(
 ) -> None:
     """Run the service: the API and its background jobs.
 
-    Runs until Ctrl-C or SIGTERM. Register an integrator first: exposurekit integrator add NAME. With --no-worker the
-    background jobs (scans, removals, webhook deliveries) are left to exposurekit worker.
+    Runs until Ctrl-C or SIGTERM. Register an integrator first: exposurekit integrator add NAME --attested-by WHO. With
+    --no-worker the background jobs (scans, removals, webhook deliveries) are left to exposurekit worker.
 
     Example: exposurekit serve --sites ./sites
     """

@@ -171,7 +171,8 @@ def test_health_lists_sites_that_were_never_scanned(operator, jane):
 def test_a_purge_of_nobody_says_so_before_it_asks(operator, jane):
     nobody = operator.here("users", "purge", str(jane + 1))
     assert (nobody.returncode, error_of(nobody)) == (1, "Error: no user has this id")
-    assert "use --yes" in operator.here("users", "purge", str(jane)).stderr
+    jane_herself = operator.here("users", "purge", str(jane))
+    assert (jane_herself.returncode, "use --yes" in jane_herself.stderr) == (2, True)
 
 
 @pytest.mark.parametrize(
