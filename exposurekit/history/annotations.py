@@ -19,6 +19,7 @@ from exposurekit.history import record_keys, sql
 from exposurekit.history.reader import HistoryReader
 from exposurekit.history.storage.location import resolve
 from exposurekit.history.storage.schema import KINDS, TABLES
+from exposurekit.text.formatting import is_missing
 from exposurekit.text.urls import host
 
 # A row of a table, or several: a DataFrame, a Series, a mapping, or a row of `DataFrame.itertuples`.
@@ -69,32 +70,39 @@ class Annotations:
         1
         """
         InvalidArgument.check("label", label, LABELS)
-        return self._annotate(record, LABEL, label, _text(reason, "reason"))
+        return self._annotate(rows_of(record), LABEL, label, _text(reason, "reason"))
 
     def tick(self, step: Rows, state: str = "done", *, note: str = "", minutes: float | None = None) -> int:
-        """Record the progress of a manual opt-out step. The newest tick counts.
+        """Record the progress of manual opt-out steps. The newest tick counts.
 
         Args:
-            step: A row of `Exposure.steps`, or several as a table.
+            step: A row of `Exposure.steps`, or several as a table. A row of `work_queue`, `plan` or `alerts` stands for all
+                steps of its alert.
             state: ``done``, ``unable`` or ``open``.
             note: Anything to add.
             minutes: How long it took, all rows together, if that was timed: `timed_steps` lists it, and `step_minutes`
                 learns from it.
 
         Returns:
-            The number of ticked rows.
+            The number of ticked steps.
 
         Raises:
-            InvalidArgument: The state is none of the three, the note is no text, the minutes are no number, or the row is
-                no step.
+            InvalidArgument: The state is none of the three, the note is no text, the minutes are no number, or a row is
+                neither a step nor an alert with steps; nothing is ticked.
 
         >>> history.tick(exposure.steps().head(2))
         2
+        >>> first = history.work_queue().head(1)
+        >>> history.tick(first) == first["steps"].item()
+        True
         """
         InvalidArgument.check("state", state, TICKS)
         if minutes is not None and not (_is_number(minutes) and 0 <= minutes < MINUTES_MAX):
             raise InvalidArgument("minutes are a number, zero or more; or None")
-        return self._annotate(step, TICK, state, _text(note, "note"), minutes=minutes)
+        steps = [one for row in rows_of(step) for one in _steps_in(row)]
+        if any(key_columns(one, self._reader.records_by)["kind"] != STEP for one in steps):
+            raise InvalidArgument("A row has no steps: pass rows of steps(), work_queue() or plan()")
+        return self._annotate(steps, TICK, state, _text(note, "note"), minutes=minutes)
 
     def note(self, item: Rows, text: str) -> int:
         """Add a note to a record, link, alert or step. All notes are kept.
@@ -107,7 +115,7 @@ class Annotations:
         """
         if not _text(text, "note").strip():
             raise InvalidArgument("A note must not be empty")
-        return self._annotate(item, NOTE, None, text)
+        return self._annotate(rows_of(item), NOTE, None, text)
 
     def rename_site(self, old: str, new: str) -> None:
         """Call a site by another name in every answer, at any time: both names count as one site from now on.
@@ -286,9 +294,14 @@ class Annotations:
         return rows.rename(columns={"step": "step_number"})
 
     def _annotate(
-        self, item: Rows, annotation: str, value: str | None, note: str, *, minutes: float | None = None
+        self,
+        items: list[dict[str, Any]],
+        annotation: str,
+        value: str | None,
+        note: str,
+        *,
+        minutes: float | None = None,
     ) -> int:
-        items = rows_of(item)
         keys = [key_columns(row, self._reader.records_by) for row in items]
         if keys:
             at = self._next_instant()
@@ -396,6 +409,14 @@ def rows_of(item: Rows) -> list[dict[str, Any]]:
     if hasattr(item, "_asdict"):
         return [item._asdict()]
     raise InvalidArgument("Pass a row of records(), links(), alerts() or steps(), or several rows as a table")
+
+
+def _steps_in(row: dict[str, Any]) -> list[dict[str, Any]]:
+    """The steps that a row stands for: itself; or, if it is an alert's, those of its ``opt_out_procedure``."""
+    procedure: Any = row.get("opt_out_procedure")
+    if "step_number" in row or is_missing(procedure) or not len(procedure):
+        return [row]
+    return [row | {"step_number": number, "step": text} for number, text in enumerate(procedure, 1)]
 
 
 def key_columns(row: Mapping[str, Any], records_by: str) -> dict[str, Any]:

@@ -190,6 +190,22 @@ def test_the_newest_tick_counts_though_the_clock_stops(collected):
         assert (tick["value"], tick["note"]) == ("done", "last")
 
 
+def test_a_tick_of_a_queue_row_covers_its_steps(collected):
+    history, *_ = collected
+    with pytest.raises(InvalidArgument, match="no steps: pass rows of steps"):
+        history.tick(history.records())
+    assert history.ticks().empty
+    queue = history.work_queue()
+    assert {*queue["kind"]} == {"listing", "page"}
+    for position, row in enumerate(queue.itertuples(), 1):
+        assert history.tick(row, minutes=4.0) == row.steps > 1
+        done = history.work_queue()
+        assert (done["state"] == "done").sum() == position
+    assert (done["done"] == done["steps"]).all()
+    assert history.tick(history.alerts(), "open") == queue["steps"].sum() == history.tick(queue)
+    assert history.timed_steps()["minutes"].sum() == 4.0 * len(queue)
+
+
 def test_timed_ticks_belong_to_their_listing(collected):
     """Steps of one listing, or page, share its key; sites have their newest names; the person takes them along."""
     history, _, exposure, _ = collected
