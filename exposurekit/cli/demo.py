@@ -111,8 +111,6 @@ def demo(
         )
         stopping = _stop_signal() if serve else None  # before the output says how to connect
         saved = _save_history(Path(sandbox.history.path), history)
-        if serve:
-            _print_environment(sandbox, saved, serve=True)
         _print_tables(sandbox.exposure)
         _print_agreement(sandbox)
         _print_history(sandbox)
@@ -121,9 +119,8 @@ def demo(
         except ConfigurationError as error:
             raise ConfigurationError(f"--out: {error}") from None
         click.echo(f"\nWrote {label_of(out)}, a report on everyone. Open it in any browser.")
-        if not serve:
-            _print_environment(sandbox, saved, serve=False)
         _print_next(sandbox, serve=serve)
+        _print_environment(sandbox, saved, serve=serve)
         if as_json:
             files = {"people": people, "days": days, "out": str(out), "history": str(saved)}
             results = {
@@ -200,7 +197,9 @@ def _print_environment(sandbox: Any, saved: Path, *, serve: bool) -> None:
         environment |= {f"EXPOSUREKIT_{name.upper()}": value for name, value in sandbox.connection.items()}
     target = "the service and the history" if serve else "the history"
     shell = "another shell" if serve else "this shell"
-    _print_text(f"Run these lines in {shell} to make the other commands use {target} of this demo:", before=1)
+    _print_text(
+        f"Run these lines in {shell} first, so that the commands use {target} of this demo:", before=1
+    )
     _print_block(f"export {name}={shlex.quote(value)}" for name, value in environment.items())
 
 
@@ -216,7 +215,7 @@ def _print_next(sandbox: Any, *, serve: bool) -> None:
         f"export queue --personal{live} --out queue.xlsx",  # few people share steps, so nothing is left without it
         *(["collect"] if serve else []),
     ]
-    _print_text("Then try (check exits with 3 if a condition matched):", before=1)
+    _print_text("Commands to try (check exits with 3 if a condition matched):", before=1)
     _print_block(f"{command} {line}" for line in commands)
     if serve:
         _print_text("Connect from a notebook while the demo runs:", before=1)

@@ -107,7 +107,7 @@ def in_this_process(shell, lines):
 def test_the_commands_that_the_demo_prints_run(demo_run):
     shell, _, output = demo_run
     environment = printed(output, "Run these lines in this shell")
-    commands = printed(output, "Then try")
+    commands = printed(output, "Commands to try")
     assert [line.split()[1] for line in commands] == ["report", "check", "open", "export"]
     [*_, shell_code], shell_log = in_a_shell(shell, [*environment, commands[1]])
     codes, log = in_this_process(shell, [*environment, *commands])
@@ -132,8 +132,9 @@ def test_a_demo_serves_other_commands_until_ctrl_c(shell):
         exec(next(line.strip() for line in lines if "ek.connect(" in line), scope)  # noqa: S102  the line that it tells people to copy
         assert len(scope["exposure"].users()) == 2
         scope["exposure"].client.close()
-        commands = [*printed(output, "Then try"), "exposurekit export users --out users.csv"]
+        commands = [*printed(output, "Commands to try"), "exposurekit export users --out users.csv"]
         exports = printed(output, "Run these lines in another shell")
+        assert output.partition(exports[-1])[2].strip() == lines[-1].strip()  # they are the last to be read
         codes, log = in_this_process(shell, [*exports, *commands])
         ended(process, signal.SIGINT)
     assert {*codes} <= {0, 3}, log
