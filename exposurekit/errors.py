@@ -135,9 +135,13 @@ class MissingColumns(ExposureError):
         super().__init__(f"{problem}: {advice}" if advice else problem)
 
     @classmethod
-    def check(cls, question: str, present: Iterable[str], needed: Iterable[str]) -> None:
-        """Raise if a table lacks columns that a question needs."""
-        there = set(present)
+    def check(cls, question: str, table: object, needed: Iterable[str]) -> None:
+        """Raise if a table lacks columns that a question needs; `InvalidArgument` if it is no table."""
+        if (columns := getattr(table, "columns", None)) is None:
+            kind = type(table).__name__
+            advice = "one of its tables, such as records()" if hasattr(table, "records") else "a DataFrame"
+            raise InvalidArgument(f"{question} needs a table, not {kind}: pass {advice}")
+        there = set(columns)
         if missing := [column for column in needed if column not in there]:
             raise cls(question, missing)
 

@@ -83,8 +83,8 @@ def with_evidence(records: pd.DataFrame, evidence: pd.DataFrame) -> pd.DataFrame
     ['evidence_before', 'evidence_after']
     """
     keys = ["user_id", "record_id"]
-    MissingColumns.check("evidence", records.columns, [*keys, "status"])
-    MissingColumns.check("evidence", evidence.columns, [*keys, "kind", "observed_at"])
+    MissingColumns.check("evidence", records, [*keys, "status"])
+    MissingColumns.check("evidence", evidence, [*keys, "kind", "observed_at"])
     before, after = (
         evidence[evidence["kind"] == kind].groupby(keys)["observed_at"].max() for kind in (BEFORE, AFTER)
     )

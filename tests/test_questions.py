@@ -26,7 +26,7 @@ def by_page(records):
 
 
 def draw_by_page(table, *, provenance=""):
-    MissingColumns.check("by_page", table.columns, ("listings",))
+    MissingColumns.check("by_page", table, ("listings",))
     n = table["listings"].iloc[0]
     return chart([], finding=f"{n} listings have a page", summary=f"{n} listings.", provenance=provenance)
 

@@ -66,7 +66,7 @@ def on_file(
     >>> exposure.on_file().columns.tolist()
     ['user_id', 'field']
     """
-    MissingColumns.check("on_file", users.columns, ("user_id", *_USER_FIELDS, "identification_on_file"))
+    MissingColumns.check("on_file", users, ("user_id", *_USER_FIELDS, "identification_on_file"))
     columns = [
         *((users, name, name) for name in _USER_FIELDS),
         *((addresses, name, name) for name in ADDRESS_FIELDS),
@@ -209,8 +209,8 @@ def _best_request(sets: MissingSets) -> tuple[float, int, tuple[str, ...]]:
 
 def _missing_fields(question: str, records: pd.DataFrame, on_file: pd.DataFrame) -> pd.DataFrame:
     """One row per record and required field that is not on file: ``record`` (row number), ``field``, ..."""
-    MissingColumns.check(question, records.columns, ("user_id", "site", "status", _REQUIRED))
-    MissingColumns.check(f"{question}, table on_file,", on_file.columns, ("user_id", "field"))
+    MissingColumns.check(question, records, ("user_id", "site", "status", _REQUIRED))
+    MissingColumns.check(f"{question}, table on_file,", on_file, ("user_id", "field"))
     blocked = records[is_open(records["status"]) & (records["status"].astype("str") != PENDING_REMOVAL)]
     required = pd.DataFrame(
         {
@@ -231,7 +231,7 @@ def _missing_fields(question: str, records: pd.DataFrame, on_file: pd.DataFrame)
 
 def _people_with(table: pd.DataFrame, column: str, field: str) -> Ints:
     """The people with a value in a column, as often as they have one."""
-    MissingColumns.check(f"on_file, field {field},", table.columns, ("user_id", column))
+    MissingColumns.check(f"on_file, field {field},", table, ("user_id", column))
     value = table[column]
     is_filled = value.notna().to_numpy("bool") & (value.astype("str").str.strip() != "").to_numpy("bool")
     return table["user_id"].to_numpy("int64")[is_filled]

@@ -31,7 +31,7 @@ def by_kind(links: pd.DataFrame) -> pd.DataFrame:
     >>> analysis.by_kind(exposure.links()).columns.tolist()
     ['kind', 'links', 'people']
     """
-    MissingColumns.check("by_kind", links.columns, ("contains", "user_id"))
+    MissingColumns.check("by_kind", links, ("contains", "user_id"))
     listed = links[is_open(links["presence"])] if "presence" in links else links
     kinds = listed["contains"].reset_index(drop=True).explode().astype("str")
     stated = kinds.where(kinds.str.strip() != "").fillna(NOT_STATED)
@@ -59,7 +59,7 @@ def by_state(records: pd.DataFrame) -> pd.DataFrame:
     >>> analysis.by_state(exposure.records()).columns.tolist()
     ['state', 'listings', 'people']
     """
-    MissingColumns.check("by_state", records.columns, ("locations", "status", "user_id"))
+    MissingColumns.check("by_state", records, ("locations", "status", "user_id"))
     listed = records[is_open(records["status"])]
     locations = listed["locations"].reset_index(drop=True).explode().astype("str")
     states = locations.map({location: state_of(location) for location in locations.dropna().unique()})

@@ -82,7 +82,7 @@ def user_by_site(records: pd.DataFrame) -> pd.DataFrame:
     >>> int(matrix.to_numpy().sum()) == int(analysis.is_open(exposure.records()["status"]).sum())
     True
     """
-    MissingColumns.check("user_by_site", records.columns, ("site", "status", "user_id"))
+    MissingColumns.check("user_by_site", records, ("site", "status", "user_id"))
     (people, row), (sites, column) = group_codes(records, "user_id"), group_codes(records, "site")
     cells = np.zeros((len(people), len(sites)), "int64")
     add_counts(cells, (row, column), is_open(records["status"]).astype("int64"))
@@ -97,7 +97,7 @@ def _count_by(
     question: str, records: pd.DataFrame, by: str, *, distinct: str, of_column: str
 ) -> pd.DataFrame:
     """Count listings per group and status, and the distinct values of one more column."""
-    MissingColumns.check(question, records.columns, ("site", "status", "user_id"))
+    MissingColumns.check(question, records, ("site", "status", "user_id"))
     names, group = group_codes(records, by)
     columns = [*STATUSES, OTHER, *NOT_LISTED]
     column = column_codes(records["status"], columns)
@@ -148,7 +148,7 @@ def counts(
     0    Seekfolk     3           3        0      3         2
     1  Peoplepile     0           0        1      1         0
     """
-    MissingColumns.check("counts", transitions.columns, (by, "prev_status", "status", "n"))
+    MissingColumns.check("counts", transitions, (by, "prev_status", "status", "n"))
     names, group = group_codes(transitions, by)
     columns = [*statuses, OTHER, VANISHED, UNKNOWN]
     cells = np.zeros((len(names), len(columns)), "int64")

@@ -48,7 +48,7 @@ def precision(records: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
        mine  unlabelled  precision    low   high
     0     9           1        0.9  0.596  0.982
     """
-    MissingColumns.check("precision", records.columns, ("site", "label"))
+    MissingColumns.check("precision", records, ("site", "label"))
     if not 0 < level < 1:
         raise InvalidArgument("invalid level: it must be between 0 and 1, such as 0.95")
     label = records["label"].astype("str").fillna(UNLABELLED)
@@ -90,7 +90,7 @@ def coverage(people: pd.DataFrame, *, at: datetime) -> pd.DataFrame:
     0   within a day      1       0
     4          never      0       1
     """
-    MissingColumns.check("coverage", people.columns, ("listed", "last_complete_at", "outcome"))
+    MissingColumns.check("coverage", people, ("listed", "last_complete_at", "outcome"))
     listed = people[people["listed"].astype("bool")]
     days = (instant(at) - instants(listed["last_complete_at"])) / np.timedelta64(_DAY_S, "s")
     days = np.where(days < -_SKEW_DAYS, np.inf, days)
@@ -128,7 +128,7 @@ def site_health(records: pd.DataFrame, *, at: datetime) -> pd.DataFrame:
     >>> bool(analysis.site_health(history.records(), at=pd.Timestamp.now(tz="UTC"))["is_doubtful"].any())
     False
     """
-    MissingColumns.check("site_health", records.columns, ("site", "status", "first_seen_at", "changed_at"))
+    MissingColumns.check("site_health", records, ("site", "status", "first_seen_at", "changed_at"))
     rows = pd.DataFrame(
         {
             "site": records["site"].astype("str").to_numpy(),

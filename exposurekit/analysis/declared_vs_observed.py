@@ -77,8 +77,8 @@ def declared_vs_observed(
     >>> row["median_days"], row["due"], row["overdue"], row["takes_longer"]
     (19.0, 12, 12, True)
     """
-    MissingColumns.check("declared_vs_observed", requests.columns, _REQUEST)
-    MissingColumns.check("declared_vs_observed, table declared,", declared.columns, ("site", "declared_days"))
+    MissingColumns.check("declared_vs_observed", requests, _REQUEST)
+    MissingColumns.check("declared_vs_observed, table declared,", declared, ("site", "declared_days"))
     if not 0 <= allowance_days < np.inf:
         raise InvalidArgument("invalid allowance_days: pass a number of days, zero or more")
     if not 0 < false_discovery_rate < 1:

@@ -53,7 +53,7 @@ def changes(transitions: pd.DataFrame, a: datetime, b: datetime, *, open_before:
     4      removed -5     6
     """
     needed = ("at", "prev_status", "status", "left_censored", "n")
-    MissingColumns.check("changes", transitions.columns, needed)
+    MissingColumns.check("changes", transitions, needed)
     if instant(b) < instant(a):
         raise InvalidArgument("invalid period: b is before a. Pass the earlier instant first")
     at = instants(transitions["at"])
@@ -132,7 +132,7 @@ def diff(changed: pd.DataFrame) -> pd.DataFrame:
     >>> analysis.diff(pd.DataFrame(changes).assign(left_censored=False))["what"].tolist()
     ['new', 'vanished', 'new', 'removed']
     """
-    MissingColumns.check("diff", changed.columns, ("before", "after", "left_censored"))
+    MissingColumns.check("diff", changed, ("before", "after", "left_censored"))
     return _classified(changed, "before", "after")
 
 
@@ -158,7 +158,7 @@ def diff_counts(diff: pd.DataFrame, still_open: int) -> pd.DataFrame:
     5     removed   1
     8  still open  40
     """
-    MissingColumns.check("diff_counts", diff.columns, ("before", "what"))
+    MissingColumns.check("diff_counts", diff, ("before", "what"))
     return pd.DataFrame({"what": [*WHAT, STILL_OPEN], "n": [*_totals(diff).iloc[0], still_open]})
 
 
@@ -185,8 +185,8 @@ def diff_by_site(diff: pd.DataFrame, open_before: pd.DataFrame) -> pd.DataFrame:
        open_before  new  removed  open_after
     0            4    1        1           4
     """
-    MissingColumns.check("diff_by_site", diff.columns, ("site", "before", "what"))
-    MissingColumns.check("diff_by_site", open_before.columns, ("site", "open"))
+    MissingColumns.check("diff_by_site", diff, ("site", "before", "what"))
+    MissingColumns.check("diff_by_site", open_before, ("site", "open"))
     first = open_before.assign(site=open_before["site"].astype("str")).set_index("site")["open"]
     happened = _totals(diff, by="site")
     sites = first.index.union(happened.index.astype("str")).rename("site")

@@ -98,15 +98,15 @@ def forecast(
     ([30, 60, 90], ['low', 'high', 'beyond', 'reason'])
     """
     needed = ("user_id", "status", "first_seen_at", "changed_at", "episode", "left_censored")
-    MissingColumns.check("forecast", records.columns, needed)
+    MissingColumns.check("forecast", records, needed)
     flows = ("days", "flow", "left_censored", "n")
-    MissingColumns.check("forecast, table life_table,", life_table.columns, flows)
+    MissingColumns.check("forecast, table life_table,", life_table, flows)
     back = ("removed_at", "listed_again_at", "gone_days")
-    MissingColumns.check("forecast, table relistings,", relistings.columns, back)
+    MissingColumns.check("forecast, table relistings,", relistings, back)
     if people is not None:
-        MissingColumns.check("forecast, table people,", people.columns, ("user_id", "watched_from"))
+        MissingColumns.check("forecast, table people,", people, ("user_id", "watched_from"))
     if runs is not None:
-        MissingColumns.check("forecast, table runs,", runs.columns, ("finished_at",))
+        MissingColumns.check("forecast, table runs,", runs, ("finished_at",))
     if not days or min(days) < 1 or not 0 < level < 1:
         raise InvalidArgument("invalid days or level: days must be at least 1, level between 0 and 1")
     if arrivals_days < 1:

@@ -78,8 +78,8 @@ def missed(
     2  site scans and web search      20.0  <NA>  <NA>
     3                     no way       0.2   0.0   1.4
     """
-    MissingColumns.check("missed", records.columns, ("user_id", "href"))
-    MissingColumns.check("missed, table links,", links.columns, ("user_id", "url"))
+    MissingColumns.check("missed", records, ("user_id", "href"))
+    MissingColumns.check("missed, table links,", links, ("user_id", "url"))
     if not 0 < level < 1:
         raise InvalidArgument("invalid level: it must be between 0 and 1, such as 0.95")
     tables = {SITE_SCANS: records, WEB_SEARCH: links, **(others or {})}
@@ -123,7 +123,7 @@ def _cells(tables: Mapping[str, pd.DataFrame]) -> tuple[list[str], Ints]:
 def _pages(way: str, table: pd.DataFrame) -> pd.DataFrame:
     """The person, address and host of each row with an address."""
     column = _ADDRESS.get(way) or ("url" if "url" in table else "href")
-    MissingColumns.check(f"missed, table {way},", table.columns, ("user_id", column))
+    MissingColumns.check(f"missed, table {way},", table, ("user_id", column))
     address = table[column].astype("str").str.strip()
     rows = pd.DataFrame({"user_id": table["user_id"].to_numpy(), "address": address.to_numpy()})
     rows = rows[rows["address"].fillna("") != ""].astype({"address": "str", "user_id": "int64"})

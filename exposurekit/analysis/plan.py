@@ -41,7 +41,7 @@ def plan(
     >>> bool(best["minutes"].sum() <= 30)
     True
     """
-    MissingColumns.check("plan", queue.columns, ("kind", "group", "state", "minutes", "items", "reason"))
+    MissingColumns.check("plan", queue, ("kind", "group", "state", "minutes", "items", "reason"))
     if not (math.isfinite(minutes) and minutes > 0):
         raise InvalidArgument("invalid minutes: pass a positive number")
     queue = queue.reset_index(drop=True)

@@ -58,7 +58,7 @@ def relistings(changes: pd.DataFrame) -> pd.DataFrame:
     0         12  Seekfolk         removed       10.5        2
     """
     needed = (*_ITEM, "site", "seen_at", "status", "prev_status", "episode")
-    MissingColumns.check("relistings", changes.columns, needed)
+    MissingColumns.check("relistings", changes, needed)
     if changes.empty:
         return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in _COLUMNS.items()})
     rows = _sort(changes[changes["kind"] == "record"])
@@ -111,10 +111,10 @@ def failed_removals(
            site  requested  failed
     0  Seekfolk          7       2
     """
-    MissingColumns.check("failed_removals", transitions.columns, ("site", "prev_status", "status", "n"))
-    MissingColumns.check("failed_removals, table records,", records.columns, ("site", "status", "changed_at"))
+    MissingColumns.check("failed_removals", transitions, ("site", "prev_status", "status", "n"))
+    MissingColumns.check("failed_removals, table records,", records, ("site", "status", "changed_at"))
     back = ("site", "user_id", "key", "status")
-    MissingColumns.check("failed_removals, table relistings,", relistings.columns, back)
+    MissingColumns.check("failed_removals, table relistings,", relistings, back)
     was, now = (transitions[name].astype("str") for name in ("prev_status", "status"))
     is_failure = (was == PENDING_REMOVAL) & (now == DISCOVERED)
     days = (instant(at) - instants(records["changed_at"])) / np.timedelta64(_DAY_S, "s")
@@ -198,9 +198,7 @@ def stale(people: pd.DataFrame, *, since: datetime, until: datetime | None = Non
     0        3   NaN  a scan is running
     1        2   4.0  no answer in time
     """
-    MissingColumns.check(
-        "stale", people.columns, ("user_id", "listed", "last_complete_at", "outcome", "reason")
-    )
+    MissingColumns.check("stale", people, ("user_id", "listed", "last_complete_at", "outcome", "reason"))
     last_complete_at = instants(people["last_complete_at"])
     is_ahead = np.zeros(len(people), "bool") if until is None else last_complete_at > instant(until)
     is_outdated = is_ahead & (people["outcome"].astype("str") != WHOLE).to_numpy("bool")

@@ -46,8 +46,8 @@ def score(
     >>> bool((table["score"] == table["of_listings"] + table["of_pages"]).all())
     True
     """
-    MissingColumns.check("score", records.columns, ("user_id", "status"))
-    MissingColumns.check("score", links.columns, ("user_id",))
+    MissingColumns.check("score", records, ("user_id", "status"))
+    MissingColumns.check("score", links, ("user_id",))
     all_weights = check_weights(weights)
     is_listed = is_open(links["presence"].astype("str")) if "presence" in links else np.ones(len(links), bool)
     points = _points(records["status"], all_weights, page=False)
@@ -102,7 +102,7 @@ def score_changes(
     all_weights = check_weights(weights)
     effects = dict.fromkeys(CAUSES, 0.0)
     for changes, page in ((records, False), (links, True)):
-        MissingColumns.check("score_changes", changes.columns, ("before", "after", "what"))
+        MissingColumns.check("score_changes", changes, ("before", "after", "what"))
         items = _first_to_last(changes)
         sides = (items[side].astype("str") for side in ("after", "before"))  # missing: not observed then
         after, before = (_points(one, all_weights, page=page).where(one.notna(), 0.0) for one in sides)

@@ -61,8 +61,8 @@ def status_over_time(
     1 2026-03-04 00:00:00+00:00     3        2      5       1
     """
     needed = ("at", "prev_status", "status", "n", *([] if by is None else [by]))
-    MissingColumns.check("status_over_time", transitions.columns, needed)
-    MissingColumns.check("status_over_time, table runs,", runs.columns, ("at", "people", "unseen"))
+    MissingColumns.check("status_over_time", transitions, needed)
+    MissingColumns.check("status_over_time, table runs,", runs, ("at", "people", "unseen"))
     periods, period, run_period = _periods(transitions, runs, every)
     columns = [*statuses, OTHER, VANISHED, UNKNOWN]
     names, group = group_codes(transitions, by)

@@ -47,7 +47,7 @@ def step_minutes(timed: pd.DataFrame, *, default: float = STEP_MINUTES) -> pd.Da
            site  ticks  minutes
     0  Seekfolk     30      1.0
     """
-    MissingColumns.check("step_minutes", timed.columns, ("site", "minutes", "marked_at"))
+    MissingColumns.check("step_minutes", timed, ("site", "minutes", "marked_at"))
     if not (math.isfinite(default) and default > 0):
         raise InvalidArgument("invalid default: pass a positive number of minutes")
     ticks = _ticks(timed)

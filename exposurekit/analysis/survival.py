@@ -155,7 +155,7 @@ def is_unrequested(table: pd.DataFrame) -> "pd.Series[bool]":
 
 def _check(question: str, life_table: pd.DataFrame, by: str | None, level: float) -> None:
     needed = ("days", "flow", "left_censored", "n", *([] if by is None else [by]))
-    MissingColumns.check(question, life_table.columns, needed)
+    MissingColumns.check(question, life_table, needed)
     if not 0 < level < 1:
         raise InvalidArgument("invalid level: it must be between 0 and 1, such as 0.95")
 

@@ -179,8 +179,8 @@ def with_listings(
 
     Where ``alerts`` has such a column, its value remains if the alert's record is not in ``records``.
     """
-    MissingColumns.check("with_listings", alerts.columns, ("user_id", by))
-    MissingColumns.check("with_listings, table records,", records.columns, ("user_id", by, *columns))
+    MissingColumns.check("with_listings", alerts, ("user_id", by))
+    MissingColumns.check("with_listings, table records,", records, ("user_id", by, *columns))
     listings = records.dropna(subset=[by]).drop_duplicates(["user_id", by], keep="last")
     listings = listings.reset_index(drop=True)
     listing_keys, alert_keys = (
@@ -232,7 +232,7 @@ def with_people(
     Source: specification, "Record", ``user_fields_required_for_removal``, and "User".
     """
     MissingColumns.check(
-        "with_people", alerts.columns, ("user_id", "site", "opt_out_procedure", "locations", _REQUIRED)
+        "with_people", alerts, ("user_id", "site", "opt_out_procedure", "locations", _REQUIRED)
     )
     user_ids = set(alerts["user_id"].unique().tolist())
     items = {"alias": aliases, "email": emails, "phone_number": phone_numbers}
@@ -261,7 +261,7 @@ def with_people(
 
 def with_names(table: pd.DataFrame, users: pd.DataFrame) -> pd.DataFrame:
     """Add ``person``, the name on file of each row's user, after ``user_id``; missing where there is none."""
-    MissingColumns.check("with_people", table.columns, ("user_id",))
+    MissingColumns.check("with_people", table, ("user_id",))
     names = {int(row["user_id"]): _full_name(row) for row in _dicts(users)}
     named = table.drop(columns="person", errors="ignore")
     person = pd.Series([names.get(one) for one in named["user_id"].tolist()], named.index, dtype=TEXT_DTYPE)

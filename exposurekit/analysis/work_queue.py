@@ -72,7 +72,7 @@ def work_queue(
     [1, 2]
     """
     needed = ("user_id", "alert_number", "step_number", "record_id", "site", "status", "url")
-    MissingColumns.check("work_queue", steps.columns, needed)
+    MissingColumns.check("work_queue", steps, needed)
     by_site = step_minutes if isinstance(step_minutes, Mapping) else {}
     other = STEP_MINUTES if isinstance(step_minutes, Mapping) else step_minutes
     assumed = np.array([visit_minutes, other, *by_site.values()], "float64")

@@ -130,7 +130,7 @@ def steps_from_alerts(alerts: pd.DataFrame, *, beside: Sequence[str] = ()) -> pd
     included = [*declared, *(name for name in DETAILS if name in alerts)]
     needed = [name for name in included if name not in ("step", "step_number")]
     beside = [name for name in beside if name not in needed]
-    MissingColumns.check("steps_from_alerts", alerts.columns, ("opt_out_procedure", *needed, *beside))
+    MissingColumns.check("steps_from_alerts", alerts, ("opt_out_procedure", *needed, *beside))
     rows = alerts[["opt_out_procedure", *needed, *beside]].reset_index(drop=True)
     steps = rows.explode("opt_out_procedure").dropna(subset="opt_out_procedure")
     number = steps.groupby(level=0).cumcount() + 1
@@ -154,7 +154,7 @@ def procedures_from_steps(steps: pd.DataFrame) -> pd.DataFrame:
     ['user_id', 'alert_number', 'opt_out_procedure']
     """
     alert, order = ["user_id", "alert_number"], ["user_id", "alert_number", "step_number"]
-    MissingColumns.check("procedures_from_steps", steps.columns, [*order, "step"])
+    MissingColumns.check("procedures_from_steps", steps, [*order, "step"])
     rows = steps[[*order, "step"]].astype(dict.fromkeys(alert, "int64")).sort_values(order, kind="stable")
     is_first = ~rows.duplicated(alert).to_numpy()
     offsets = np.append(np.flatnonzero(is_first), len(rows)).astype("int32")

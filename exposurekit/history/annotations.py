@@ -377,7 +377,7 @@ class Annotations:
 def _declared(days: Mapping[str, float | None] | pd.DataFrame) -> dict[str, float | None]:
     """Check the days that sites declare; the last ones of a site count."""
     if isinstance(days, pd.DataFrame):
-        MissingColumns.check("declare_days", days.columns, ("site", "declared_days"))
+        MissingColumns.check("declare_days", days, ("site", "declared_days"))
         rows = days.dropna(subset=["site", "declared_days"])
         days = dict(zip(rows["site"].tolist(), rows["declared_days"].tolist(), strict=True))
     if not isinstance(days, Mapping):

@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 
 from exposurekit import frames
 from exposurekit.analysis import LISTED, tasks
-from exposurekit.analysis.selection import UserIds, user_ids
-from exposurekit.errors import EmptyHistory, InvalidArgument, NotFound
+from exposurekit.analysis.selection import Choice, UserIds, select, user_ids
+from exposurekit.errors import EmptyHistory, InvalidArgument, NotFound, warn
 from exposurekit.frames.arrow import array_of, from_arrow
 from exposurekit.history import ingest, sql
 from exposurekit.history.engines.duckdb import CorruptHistory, Engine, StaleSnapshot
@@ -161,11 +161,16 @@ class HistoryReader:
 
     # --- records, links and alerts at an instant ---
 
-    def records(self, as_of: When = None) -> pd.DataFrame:
+    def records(
+        self, as_of: When = None, *, user: UserIds = None, site: Choice = None, status: Choice = None
+    ) -> pd.DataFrame:
         """List every record ever observed, at its status then: the columns of `Exposure.records` and when it changed.
 
         Args:
             as_of: An instant, or a day (until its end, UTC); None: now.
+            user: One id or several; None for everyone.
+            site: One site or several, ignoring case; None for all. One without records gives a warning.
+            status: One status or several, ignoring case; ``"open"`` for every open one.
 
         Returns:
             One row per record. ``status`` may also be ``vanished`` (was open, no longer listed, removal not verified) or
@@ -174,27 +179,43 @@ class HistoryReader:
             already at the first load, so for longer than is known).
 
         Raises:
-            NotFound: Nothing was observed by then.
+            NotFound: Nothing was observed by then, or ever of one of the users.
 
         Source: specification, "Record".
 
         >>> history.records()["status"].isin(["discovered", "pending removal", "removed"]).all()
         np.True_
+        >>> {*history.records(status="open")["status"]} <= {"discovered", "pending removal"}
+        True
         """
-        return self._items("record", as_of, self.latest(), status_column="status")
+        latest = self.latest()
+        table = self._items("record", as_of, latest, status_column="status")
+        return self._selected(table, latest, user, site=site, status=status)
 
-    def links(self, as_of: When = None) -> pd.DataFrame:
+    def links(self, as_of: When = None, *, user: UserIds = None, contains: Choice = None) -> pd.DataFrame:
         """List every link ever observed: the columns of `Exposure.links`, ``presence`` (listed, vanished or unknown), when.
 
+        ``contains`` selects pages with one kind of data or any of several, as in `Exposure.links`.
+
         Raises:
-            NotFound: Nothing was observed by then.
+            NotFound: Nothing was observed by then, or ever of one of the users.
 
         >>> history.links().columns.tolist()[:5]
         ['user_id', 'url', 'title', 'contains', 'presence']
         """
-        return self._items("link", as_of, self.latest(), status_column="presence")
+        latest = self.latest()
+        table = self._items("link", as_of, latest, status_column="presence")
+        return self._selected(table, latest, user, contains=contains)
 
-    def alerts(self, as_of: When = None) -> pd.DataFrame:
+    def alerts(
+        self,
+        as_of: When = None,
+        *,
+        user: UserIds = None,
+        site: Choice = None,
+        status: Choice = None,
+        source_type: Choice = None,
+    ) -> pd.DataFrame:
         """List every alert ever observed: the columns of `Exposure.alerts`, ``presence`` (listed, vanished, unknown), when.
 
         ``person`` and ``form_values`` are not there: a history does not store what people have on file.
@@ -202,10 +223,10 @@ class HistoryReader:
         ambiguous). ``alert_number`` numbers a person's listed alerts from 0, as `Exposure.alerts` does if the service lists
         new alerts last; those that are no longer listed follow.
         Alerts that a service repeats word for word about one item are one alert here, and several in `Exposure.alerts`.
-        ``html`` is the service's markup, unsanitized.
+        ``html`` is the service's markup, unsanitized. The other arguments select rows, as in `Exposure.alerts`.
 
         Raises:
-            NotFound: Nothing was observed by then.
+            NotFound: Nothing was observed by then, or ever of one of the users.
 
         >>> history.alerts()["presence"].unique().tolist()
         ['listed']
@@ -222,8 +243,9 @@ class HistoryReader:
         records = records.assign(key=rows["key"].to_numpy(), status=_statuses(rows))
         listing = (*tasks.LISTING, "status")
         table = tasks.with_listings(keyed, records, by="key", columns=listing)
-        status = table["status"].cat.remove_unused_categories()
-        return table.assign(status=status)[[*alerts.columns, *tasks.LISTING]]
+        table["status"] = table["status"].cat.remove_unused_categories()
+        table = table[[*alerts.columns, *tasks.LISTING]]
+        return self._selected(table, latest, user, site=site, status=status, source_type=source_type)
 
     def last_changes(self, kind: str, until: datetime, latest: AsOf, columns: Sequence[str]) -> pd.DataFrame:
         """Return the last change of every item of a kind by an instant, without the item's content."""
@@ -352,6 +374,17 @@ class HistoryReader:
             table[name] = array_of(rows[name])
         order = np.lexsort([rows[name].to_numpy() for name in reversed(sql.ITEM_ORDER)])
         return table.take(order).reset_index(drop=True)
+
+    def _selected(self, table: pd.DataFrame, latest: AsOf, user: UserIds, **choices: Choice) -> pd.DataFrame:
+        """Return the rows of some users with some values; a value that does not occur gives a warning."""
+        if any(choice is not None for choice in choices.values()):
+            table, doubts = select(table, choices)
+            for doubt in doubts:
+                warn(doubt)
+        if user is None:
+            return table
+        ids = self._user_table(user, latest.upto)["user_id"].to_pylist()
+        return table[table["user_id"].isin(ids)].reset_index(drop=True)
 
     def _item_rows(self, kind: str, as_of: When, latest: AsOf, columns: Iterable[str]) -> pa.Table:
         """Return every item of a kind with some columns of its content, in no order."""

@@ -59,6 +59,22 @@ def listing(record_id, status="discovered", site="PeepFinder", reference_id="007
     return a_record(record_id, status, site, reference_id=reference_id, **more)
 
 
+def test_tables_are_selected_as_those_of_an_exposure(one_run):
+    records = one_run.records(user=2, site="peepfinder", status=["Discovered", "removed"])
+    assert records["record_id"].tolist() == [12, 13]
+    assert len(one_run.records(status="open")) == len(one_run.records()) == 3
+    assert one_run.records(status="vanished").empty
+    assert one_run.links(user=1).empty
+    assert len(one_run.alerts(user=[1, 2], source_type=None)) == len(one_run.alerts())
+    with pytest.warns(UserWarning, match="No row has this site: peepfindr. Did you mean 'PeepFinder'"):
+        assert one_run.records(site="peepfindr").empty
+    with pytest.raises(NotFound, match=r"Nothing was ever collected of these people: \[9\]"):
+        one_run.records(user=9)
+    for answer in (analysis.by_site, analysis.work_queue, analysis.by_kind, analysis.plan):
+        with pytest.raises(InvalidArgument, match="needs a table, not History: pass one of its tables"):
+            answer(one_run)
+
+
 def test_records_without_a_reference_stay_apart(by_reference):
     blanks = {11: "", 12: "", 13: " ", 14: " "}
     by_reference.collect(0, one=[listing(one, reference_id=blank) for one, blank in blanks.items()])
