@@ -11,6 +11,7 @@ from exposurekit.cli.options import ID, When, check_writable, history_option
 from exposurekit.cli.output import label_of
 from exposurekit.errors import ConfigurationError
 from exposurekit.questions import QUESTIONS
+from exposurekit.text.words import suggestion
 
 QUEUE = "queue"
 _QUEUE_ONLY = (".md", ".ics")  # formats of the queue alone
@@ -34,7 +35,8 @@ class _TableName(click.ParamType[str]):
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if value not in _names():
-            self.fail(f"{value!r} is not one of {', '.join(_names())}.", param, ctx)
+            close = suggestion(value, _names()) or f"; the tables are {', '.join(_names())}."
+            self.fail(f"there is no table {value!r}{close}", param, ctx)
         return value
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:  # noqa: ARG002

@@ -1,6 +1,5 @@
 """Parse a line after ``%exposure``. Errors never quote the line, which may contain a secret by mistake."""
 
-import difflib
 import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping
@@ -9,6 +8,7 @@ from typing import Any
 
 from exposurekit.contract.types import INT64_MAX
 from exposurekit.errors import InvalidArgument
+from exposurekit.text.words import suggestion
 
 _SECRET = re.compile(r"secret|key|token|passw|credential", re.IGNORECASE)
 
@@ -69,7 +69,7 @@ def parse_line(line: str, verbs: Mapping[str, Iterable[str]], *, with_name: Iter
         return ParsedLine(options={"help": True})
     verb, rest = words[0], words[1:]
     if verb not in verbs:
-        raise InvalidArgument(f"unknown verb: %exposure lists them all{_suggestion(verb, verbs)}")
+        raise InvalidArgument(f"unknown verb: %exposure lists them all{suggestion(verb, verbs)}")
     name = rest.pop(0) if verb in with_name and rest and not rest[0].startswith("-") else ""
     options: dict[str, Any] = {}
     while rest:
@@ -102,7 +102,7 @@ def _parse_option(rest: list[str], options: dict[str, Any], verb: str, accepted:
     name = "help" if word == "-h" else word.removeprefix("--")
     flags = [f"--{option}" for option in accepted]
     if not word.startswith("-") or name not in accepted:
-        raise InvalidArgument(f"{verb} takes {', '.join(flags)}{_suggestion(word, flags)}")
+        raise InvalidArgument(f"{verb} takes {', '.join(flags)}{suggestion(word, flags)}")
     option = OPTIONS[name]
     if not option.value:
         options[name] = True
@@ -117,8 +117,3 @@ def _parse_option(rest: list[str], options: dict[str, Any], verb: str, accepted:
         options.setdefault(name, []).append(option.parse(value))
     else:
         options[name] = option.parse(value)
-
-
-def _suggestion(word: str, accepted: Iterable[str]) -> str:
-    matches = difflib.get_close_matches(word, [*accepted], 1)
-    return f"; did you mean {matches[0]}?" if matches else ""

@@ -191,7 +191,8 @@ def test_the_whole_queue_is_written_where_requested(shell, history_copy, tmp_pat
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (("nothing", "--out", "t.csv"), 2, "Invalid value"),
+        (("nothing", "--out", "t.csv"), 2, "there is no table 'nothing'; the tables are records, links, "),
+        (("recrods", "--out", "t.csv"), 2, "there is no table 'recrods'; did you mean records?"),
         (("records", "--out", "t.pdf"), 1, ".csv, .xlsx, .parquet"),
         (("queue", "--out", "t.csv"), 1, ".md, .ics"),
         (

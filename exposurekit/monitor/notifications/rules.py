@@ -26,6 +26,7 @@ from pydantic import (
 
 from exposurekit.errors import ConfigurationError
 from exposurekit.text import plain_yaml
+from exposurekit.text.words import suggestion
 
 CONDITIONS = {
     "new": "new listings",
@@ -51,6 +52,7 @@ BYTES_MAX = 1 << 18
 # O_NONBLOCK: do not wait for a pipe that nobody writes to. Windows lacks it and needs O_BINARY.
 _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _MESSAGES = {"extra_forbidden": "unknown key", "missing": "required"}
+_QUOTED = re.compile(r"'([^']*)'")
 
 
 def _as_list(value: Any) -> Any:
@@ -172,6 +174,19 @@ AnyRule = Annotated[
 ]
 
 
+def _unknown_address(number: int, rule: Any, send_to: Any) -> str:
+    """What is wrong if a rule, as a file has it, sends to a name that ``send_to`` lacks; empty: nothing."""
+    names = _as_list(rule.get("send")) if isinstance(rule, dict) else None
+    if not isinstance(names, list | tuple) or not isinstance(send_to, dict):
+        return ""  # another problem says so
+    if all(name in send_to for name in names if isinstance(name, str)):
+        return ""
+    when = rule.get("when", "report")
+    kind = f" ({when})" if when in (*CONDITIONS, "report") else ""
+    # The name is not quoted: it may be an address with its password.
+    return f"rule {number}{kind}: send names an address that send_to does not have"
+
+
 def _shared_directory(rules: Sequence[AnyRule]) -> str:
     """What is wrong if two rules write reports of the same sensitivity to one directory; empty: nothing."""
     numbers: dict[tuple[str, bool], int] = {}
@@ -219,10 +234,8 @@ class Rules(_RulesModel):
         if not self.rules:
             raise ValueError("no rules: add at least one")
         for number, rule in enumerate(self.rules, 1):
-            # The name is not quoted: it may be an address with its password.
-            if any(name not in self.send_to for name in rule.send):
-                name = rule.when if isinstance(rule, Rule) else "report"
-                raise ValueError(f"rule {number} ({name}): send names an address that send_to does not have")
+            if problem := _unknown_address(number, rule.model_dump(), self.send_to):
+                raise ValueError(problem)
             if isinstance(rule, ReportRule) and rule.attach and not rule.send:
                 raise ValueError(f"rule {number} (report): attach needs send")
         return self
@@ -344,7 +357,13 @@ def parse_rules(text: str, environment: Mapping[str, str] = os.environ, source: 
     try:
         return Rules.model_validate(_expand_variables(content, environment, source))
     except ValidationError as error:
-        problems = [_problem(source, detail) for detail in error.errors(include_input=False)]
+        details = error.errors(include_input=False)
+        problems = [_problem(source, content, detail) for detail in details]
+        if all(detail["loc"] for detail in details):  # no rule's addresses were checked
+            rules = content.get("rules")
+            every = enumerate(rules if isinstance(rules, list) else (), 1)
+            unknown = (_unknown_address(number, rule, content.get("send_to")) for number, rule in every)
+            problems += [f"{source}: {problem}" for problem in unknown if problem]
         more = [f"{source}: {len(problems) - _PROBLEMS_MAX} more"] if len(problems) > _PROBLEMS_MAX else []
         raise ConfigurationError("\n".join(problems[:_PROBLEMS_MAX] + more)) from None
 
@@ -366,10 +385,33 @@ def _expand_variables(content: Any, environment: Mapping[str, str], source: str)
     return content | {"send_to": addresses}
 
 
-def _problem(source: str, error: Any) -> str:
+def _problem(source: str, content: Any, error: Any) -> str:
     position = ", ".join(_position_words(error["loc"]))
     message = str(error["msg"]).removeprefix("Value error, ").replace("Input should be", "it should be")
-    return f"{source}{', ' if position else ''}{position}: {_MESSAGES.get(error['type'], message)}"
+    message = _MESSAGES.get(error["type"], message)
+    return f"{source}{', ' if position else ''}{position}: {message}{_suggestion(content, error)}"
+
+
+def _suggestion(content: Any, error: Any) -> str:
+    """The key or word that was meant, if one is close; it is one of ours, and never what the file says."""
+    location = [*error["loc"]]
+    if location[:1] == ["rules"]:
+        del location[2:3]  # the kind of rule
+    if error["type"] == "extra_forbidden":
+        return suggestion(str(location[-1]), _keys(error["loc"]))
+    if error["type"] != "literal_error":
+        return ""
+    value = content
+    for part in location:
+        value = value[part]
+    return suggestion(str(value), _QUOTED.findall(str(error["ctx"]["expected"])))
+
+
+def _keys(location: Sequence[str | int]) -> list[str]:
+    """The keys of the part of the file in which an unknown one is."""
+    parts: dict[str | int, type[BaseModel]] = {"when": Rule, "report": ReportRule, "quiet_hours": QuietHours}
+    model = next((parts[part] for part in location[:-1] if part in parts), Rules)
+    return [field.alias or name for name, field in model.model_fields.items()]
 
 
 def _position_words(location: Sequence[str | int]) -> Iterator[str]:

@@ -62,7 +62,11 @@ def test_rules_are_read_and_show_no_address(rules):
             TEXT.replace("digest: true", "digest: true, urgent: true"),
             "cannot be both urgent and part of a digest",
         ),
+        (TEXT.replace("when: relisted", "when: relist"), "; did you mean relisted?"),
         (TEXT.replace("times: 3", "often: 3"), "rule 5, often: unknown key"),
+        (TEXT.replace("times: 3", "time: 3"), "rule 5, time: unknown key; did you mean times?"),
+        (TEXT.replace("until:", "untill:"), "quiet_hours, untill: unknown key; did you mean until?"),
+        (TEXT.replace("digest_at:", "digest:"), "digest: unknown key; did you mean digest_at?"),
         (TEXT.replace("times: 3", "users: 3"), "collection_failed cannot be narrowed by users"),
         (TEXT.replace("Europe/Berlin", "Mars/Phobos"), "time zone"),
         (TEXT.replace('"22:00"', "late"), 'must look like "22:00"'),
@@ -97,6 +101,26 @@ def test_an_error_names_its_rule_or_line(text, message):
     assert message in error
     assert SECRET not in error
     assert "\nERROR" not in error
+
+
+def test_one_error_lists_the_problems_of_all_rules():
+    rules = "[{when: relist, send: you}, {when: new, send: [me, him]}, {report: week, send: me, at: 8}, 7, {when: x}]"
+    with pytest.raises(ConfigurationError) as rejected:
+        parse_rules(f"{{send_to: {{me: 'json://x'}}, rules: {rules}}}")
+    lines = str(rejected.value).splitlines()
+    assert lines[0].startswith("the rules, rule 1, when: it should be 'new', ")
+    assert lines[0].endswith("; did you mean relisted?")
+    assert lines[-2] == "the rules: rule 1: send names an address that send_to does not have"
+    assert lines[-1] == "the rules: rule 2 (new): send names an address that send_to does not have"
+    positions = [
+        "rule 3, report",
+        "rule 3, directory",
+        "rule 3, at",
+        "rule 4",
+        "rule 5, when",
+        "rule 5, send",
+    ]
+    assert [line.split(": ")[0].removeprefix("the rules, ") for line in lines[1:-2]] == positions
 
 
 def test_a_name_may_have_spaces_and_unicode_characters():
