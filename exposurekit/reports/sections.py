@@ -63,6 +63,7 @@ _ACTIONS = 3  # to do now, and as many that have to wait
 _WITH_PENDING = ("by_site", "records", "changes")  # sections that tell of pending removals
 _EXCEPT = ", except what should wait: it is marked (later), with the reason"
 _UNCHECKED = "required values not checked"
+_LEFT_OUT = "whether required values are on file is left out"  # of a share-safe report
 _NOT_IN_KEY = re.compile(r"[^a-z0-9]+")
 _FINISHED = {DONE: "done", UNABLE: "marked unable"}
 _USER = re.compile(r"\buser (\d+)\b")
@@ -358,7 +359,7 @@ def _manual_fact(data: ReportData) -> Fact:
     reason = f"; {blocked:,} of them cannot start: a required value is not on file" if blocked else ""
     short_reason = f"; {blocked:,} of them cannot start" if blocked else ""
     if data.unchecked_sites:
-        reason = short_reason = f"; {_UNCHECKED}"
+        reason = short_reason = f"; {_unchecked(data)}"
     items = f"{pluralize(waiting - pages, 'listing')}, {pluralize(pages, 'web page')}"
     return Fact(
         "to do by hand",
@@ -549,7 +550,7 @@ def _removal_action(removal: Removal, data: ReportData, at: int) -> Action | Non
     is_unchecked = removal.site in data.unchecked_sites
     at_most = "up to " if is_unchecked and n > 1 else ""
     notes = [f"reason to wait: {removal.reason}"] if removal.reason else []
-    notes += [_UNCHECKED] if is_unchecked else []
+    notes += [_unchecked(data)] if is_unchecked else []
     effect = f"{at_most}{share} of what is open, in about {format_duration(removal.minutes)}"
     is_blocked = bool(removal.tasks) and all(task.missing_values for task in removal.tasks)
     when = f" (later: {'once it is on file' if is_blocked else 'after the others'})" if removal.reason else ""
@@ -1083,6 +1084,11 @@ def _amount(data: ReportData) -> str:
         state = "left out" if data.sharing is not None else "not known"
         words += f" Whether the values that sites require are on file is {state}."
     return words
+
+
+def _unchecked(data: ReportData) -> str:
+    """Why the report does not say which removals lack a required value."""
+    return _UNCHECKED if data.sharing is None else _LEFT_OUT
 
 
 def _coverage(data: ReportData) -> Section | None:

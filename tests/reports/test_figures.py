@@ -234,14 +234,18 @@ def test_actions_on_one_history_agree(stalled):
     texts = {kind: [action.text for action in report.actions] for kind, report in stalled.items()}
     assert texts["live"][0] == "Remove 6 of 7 open listings on Quick by hand"
     assert texts["history"][0] == texts["shared"][0] == "Remove up to 7 listings on Quick by hand"
-    for kind in ("history", "shared", "changes"):
-        assert stalled[kind].actions[0].effect.endswith("; required values not checked")
+    notes = dict.fromkeys(("history", "changes"), "; required values not checked")
+    notes["shared"] = "; whether required values are on file is left out"
+    for kind, note in notes.items():
+        assert stalled[kind].actions[0].effect.endswith(note)
     cards = {
         kind: next(fact for fact in one.facts if fact.name == "to do by hand")
         for kind, one in stalled.items()
     }
     assert cards["live"].qualifier.endswith("; 1 of them cannot start")
-    assert cards["history"].qualifier.endswith("; required values not checked")
+    for kind, note in notes.items():
+        assert cards[kind].qualifier.endswith(note)
+        assert cards[kind].detail.endswith(note)
 
 
 def test_action_on_a_site_to_do_later_has_the_reason(stalled):
