@@ -1,14 +1,15 @@
 """`exposurekit doctor`: check the installation, service, history and watch, and suggest fixes."""
 
+import asyncio
 import os
 import platform
 import sys
 import time
 import webbrowser
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -18,13 +19,23 @@ import click
 
 from exposurekit.cli import output
 from exposurekit.cli.options import history_option, json_option, local_option
-from exposurekit.errors import ConnectionFailed, ExposureError, NotFound, Unauthorized
+from exposurekit.cli.session import definitions, mail_settings
+from exposurekit.errors import (
+    NEEDS_SERVICE,
+    ConfigurationError,
+    ConnectionFailed,
+    ExposureError,
+    NotFound,
+    Unauthorized,
+)
 from exposurekit.text.sanitize import plain
 
 OK, WARN, FAIL = "ok", "warn", "fail"
 CLOCK_MAX_S = 60  # with a larger difference, times of webhooks and histories are wrong
 RUN_AGE_MAX_DAYS = 2
 DEVIATIONS_MAX = 5
+OVERDUE = timedelta(minutes=15)  # a worker that is idle starts a job within seconds
+OWN_SERVICE = ("DATABASE", "SITES", "MAIL", "SERVICE_KEY_FILE", "SERVICE_KEY")  # variables that configure one
 _PACKAGES = ("pandas", "plotly", "ipywidgets", "anywidget", "httpx", "pydantic", "duckdb", "deltalake")
 _FRONT_ENDS = {"jupyterlab": ("JupyterLab", 4), "notebook": ("Notebook", 7)}  # the first that run the widgets
 _ELSEWHERE = (
@@ -50,7 +61,9 @@ def doctor(*, history: str, as_json: bool) -> None:
     """Check the installation and suggest fixes.
 
     Checks versions, notebook, browser, service, clock, history and watch; exits with 1 if one fails. It changes nothing,
-    and sends the service a few short requests.
+    and sends the service a few short requests. Where the environment configures a service of your own
+    (EXPOSUREKIT_DATABASE, _SITES, _MAIL or _SERVICE_KEY_FILE), it also checks the key, the database, the site
+    definitions, the mailbox's settings and whether a worker runs.
 
     Example: exposurekit doctor --history ./exposure-history
     """
@@ -208,6 +221,134 @@ def _clock(date: str | None) -> Iterator[CheckResult]:
             yield _ok("clock", "agrees with the service's")
 
 
+def _own_service(_history: str) -> Iterator[CheckResult]:
+    """The service that is run on this machine, as far as the environment configures it."""
+    settings = {name: os.environ.get(f"EXPOSUREKIT_{name}", "") for name in OWN_SERVICE}
+    if not any(settings.values()):
+        return
+    try:
+        yield from _database(settings)
+        yield from _definitions_and_mail(settings)
+    except ImportError:
+        why, _, fix = NEEDS_SERVICE.partition(": ")
+        yield _fail("own service", why, fix)
+
+
+def _database(settings: Mapping[str, str]) -> Iterator[CheckResult]:
+    from exposurekit.service.clock import Clock
+    from exposurekit.service.storage.database import DATABASE_ERRORS, Database, exists
+    from exposurekit.service.storage.encryption import Vault, load_key
+
+    url = settings["DATABASE"] or "sqlite:///service.db"
+    try:
+        is_there = exists(url)
+    except ConfigurationError as error:
+        yield _fail("database", str(error), "correct EXPOSUREKIT_DATABASE")
+        return
+    if is_there is False:
+        if settings["DATABASE"]:
+            create = "exposurekit integrator add NAME --attested-by WHO creates one, or correct EXPOSUREKIT_DATABASE"
+            yield _fail("database", "there is no such database", create)
+        return
+    try:
+        key = load_key(create=False)
+    except ConfigurationError as error:
+        yield _fail("key", str(error), "set EXPOSUREKIT_SERVICE_KEY_FILE to the key of the database")
+        return
+    yield _ok("key", "can be read")
+    try:
+        yield from asyncio.run(_database_checks(Database(url, vault=Vault(key), clock=Clock())))
+    except ConfigurationError as error:
+        yield _fail("database", str(error), "use the key, the file and the version that belong together")
+    except DATABASE_ERRORS as error:
+        problem = type(getattr(error, "orig", error)).__name__
+        yield _fail("database", f"cannot be read ({problem})", "check its location and permissions")
+
+
+async def _database_checks(database: Any) -> list[CheckResult]:
+    from exposurekit.service import jobs
+    from exposurekit.service.mail import messages
+    from exposurekit.service.sites import statistics
+
+    try:
+        if not await database.is_ready():
+            upgrade = "back it up, then run any command on it, such as exposurekit service status"
+            return [_warn("database", "an older version made it", upgrade)]
+        async with database.reading() as session:
+            queues = await jobs.queues(session)
+            mailboxes = await messages.mailboxes(session)
+            scans = [one.last_scan_at for one in await statistics.all(session) if one.last_scan_at]
+            now = session.clock.now()
+    finally:
+        await database.close()
+    results = [_ok("database", "is up to date, and has this key")]
+    results.append(_worker(queues, max(scans, default=None), now))
+    results += [
+        _warn(
+            "mailbox", f"the last check failed: {one.problem}", "exposurekit mail list, and the worker's log"
+        )
+        for one in mailboxes
+        if one.problem
+    ]
+    return results
+
+
+def _worker(queues: Mapping[str, Any], last_scan_at: datetime | None, now: datetime) -> CheckResult:
+    """Whether a worker runs, as far as its jobs show: the database has no list of workers."""
+    last = "no site was scanned yet" if last_scan_at is None else f"last scan {_age(now - last_scan_at)} ago"
+    if leased := sum(queue.leased for queue in queues.values()):
+        return _ok("worker", f"runs {leased:,} jobs now; {last}")
+    needed = [queues[kind].oldest_due_at for kind in ("scans", "removals", "deliveries")]
+    oldest = min((at for at in needed if at is not None), default=now)
+    if now - oldest > OVERDUE:
+        message = f"no job runs, and one has been due for {_age(now - oldest)}; {last}"
+        return _warn("worker", message, "start exposurekit serve; with PostgreSQL, also exposurekit worker")
+    return _ok("worker", f"no job is overdue; {last}")
+
+
+def _age(span: timedelta) -> str:
+    hours = span.total_seconds() / 3600
+    return f"{hours * 60:,.0f} minutes" if hours < 2 else f"{hours:,.0f} hours"  # noqa: PLR2004
+
+
+def _definitions_and_mail(settings: Mapping[str, str]) -> Iterator[CheckResult]:
+    from exposurekit.service.mail.settings import supports
+
+    sites, mail, file = None, None, settings["MAIL"]
+    try:
+        sites = definitions(Path(settings["SITES"]) if settings["SITES"] else None)
+    except ConfigurationError as error:
+        yield _fail("sites", str(error), "exposurekit sites check FILE; or correct EXPOSUREKIT_SITES")
+    else:
+        if sites:
+            yield _ok("sites", f"valid definitions: {len(sites):,}")
+        else:
+            yield _warn("sites", "there are no definitions, so no site is scanned", "set EXPOSUREKIT_SITES")
+    try:
+        mail = mail_settings(Path(file) if file else None)
+        if mail is not None:
+            yield _mailbox(mail)
+    except ConfigurationError as error:
+        yield _fail("mailbox", str(error), "correct the file that EXPOSUREKIT_MAIL names")
+        return
+    if waiting := sum(not supports(mail, site) for site in (sites or {}).values()):
+        message = f"definitions that need a mailbox, or a server for sending, and leave removals to a person without: {waiting:,}"
+        yield _warn("mailbox", message, "set EXPOSUREKIT_MAIL to its settings")
+
+
+def _mailbox(mail: Any) -> CheckResult:
+    """The settings of the mailbox, without a connection; raises `ConfigurationError` if a password is missing."""
+    for login in (mail.imap, mail.smtp):
+        if login is not None:
+            login.password()
+            if login.ca_file is not None and not login.ca_file.is_file():
+                return _fail("mailbox", "ca_file is not a file", "correct it, or remove it")
+    if mail.directory is not None and not os.access(mail.directory, os.R_OK | os.W_OK | os.X_OK):
+        message = "its directory does not exist, or cannot be read and written by you"
+        return _fail("mailbox", message, "create it, and run this as the service's user")
+    return _ok("mailbox", "its settings and passwords can be read; no connection was tried")
+
+
 def _history(history: str) -> Iterator[CheckResult]:
     from exposurekit.history import History
 
@@ -288,7 +429,7 @@ def _files(_history: str) -> Iterator[CheckResult]:
 
 
 MISSING = "missing"
-_CHECKS = (_versions, _notebook, _browser, _service, _history, _watch, _files)
+_CHECKS = (_versions, _notebook, _browser, _service, _own_service, _history, _watch, _files)
 
 
 def _version(name: str) -> str:

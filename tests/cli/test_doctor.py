@@ -1,8 +1,11 @@
 """The doctor, the check, the exports and other small commands."""
 
+import base64
 import json
 import shutil
+import sqlite3
 import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -18,6 +21,7 @@ from exposurekit.history import History
 from exposurekit.system.clock import utc_now
 
 SO_MANY_DAYS = f"{(datetime.now(UTC).date() - DAWN.date()).days - 1}d"  # since it was removed
+DEFINITIONS = Path(__file__).parents[2] / "exposurekit" / "sandbox" / "world" / "definitions"
 CREDENTIALS = ("acme", KEY, SECRET)
 
 
@@ -111,6 +115,67 @@ def test_a_wrong_clock_fails(shell):
         code, checks = examined(shell)
     assert code == 1
     assert checks["clock"]["message"].startswith("this machine's clock and the service's are 7,2")
+
+
+@pytest.fixture
+def own_service(shell, tmp_path):
+    """A service's database, a definition and a mailbox, which the environment names."""
+    (tmp_path / "sites").mkdir()
+    shutil.copy(DEFINITIONS / "seekfolk.yaml", tmp_path / "sites")
+    (tmp_path / "mail").mkdir()
+    (tmp_path / "mail.yaml").write_text("address: optout@privacy.example\ndirectory: mail\n")
+    files = {"DATABASE": "sqlite:///service.db", "SITES": "sites", "MAIL": "mail.yaml"}
+    shell.environment |= {f"EXPOSUREKIT_{name}": value for name, value in files.items()}
+    assert shell.here("integrator", "add", "acme", "--no-attestation").returncode == 0
+    return tmp_path
+
+
+OWN = ("key", "database", "worker", "sites", "mailbox")
+
+
+def test_a_service_of_ones_own_is_checked(shell, own_service):
+    code, checks = examined(shell)
+    assert (code, {checks[name]["state"] for name in OWN}) == (0, {"ok"})
+    assert checks["worker"]["message"] == "no job is overdue; no site was scanned yet"
+    assert checks["sites"]["message"] == "valid definitions: 1"
+    for name in ("EXPOSUREKIT_DATABASE", "EXPOSUREKIT_SITES", "EXPOSUREKIT_MAIL"):
+        shell.environment[name] = ""
+    assert not {*OWN} & {*examined(shell)[1]}
+
+
+def test_each_problem_of_ones_own_service_has_a_remedy(shell, own_service, monkeypatch):
+    now = datetime.now(UTC).replace(tzinfo=None)
+    with sqlite3.connect(own_service / "service.db") as database:
+        row = (now.isoformat(" "), (now - timedelta(hours=3)).isoformat(" "))
+        database.execute(
+            "insert into users (integrator_id, secret_ciphertext, ciphertext, is_scanning, identification_on_file, "
+            "created_at, due_at) values (1, '', '', 0, 0, ?, ?)",
+            row,
+        )
+    (own_service / "sites" / "seekfolk.yaml").write_text("name: Seekfolk\npolitenes: {}\n")
+    (own_service / "mail.yaml").write_text("address: optout@privacy.example\ndirectory: nowhere\n")
+    code, checks = examined(shell)
+    assert code == 1
+    assert checks["worker"]["message"].startswith("no job runs, and one has been due for 3 hours; ")
+    assert [checks[name]["state"] for name in OWN] == ["ok", "ok", "warn", "fail", "fail"]
+    assert "did you mean politeness?" in checks["sites"]["message"]
+    before = (own_service / "service.db").read_bytes()
+    shell.environment["EXPOSUREKIT_SERVICE_KEY"] = base64.urlsafe_b64encode(bytes(32)).decode()
+    code, checks = examined(shell)
+    assert "created with another key" in checks["database"]["message"]
+    shell.environment |= {"EXPOSUREKIT_DATABASE": "sqlite:///other.db", "EXPOSUREKIT_SERVICE_KEY": ""}
+    code, checks = examined(shell)
+    assert checks["database"]["message"] == "there is no such database"
+    assert not (own_service / "other.db").exists()
+    shell.environment["EXPOSUREKIT_DATABASE"] = "mysql://root:pa55word@db.example/service"
+    code, checks = examined(shell)
+    assert (checks["database"]["state"], "pa55word" in str(checks)) == ("fail", False)
+    assert (own_service / "service.db").read_bytes() == before
+    monkeypatch.setitem(
+        sys.modules, "exposurekit.service.clock", None
+    )  # as without the packages of the service
+    code, checks = examined(shell)
+    assert (code, checks["own service"]["fix"]) == (1, "pip install 'exposurekit[service]'")
 
 
 def test_an_old_history_warns_and_a_damaged_one_fails(shell, history_copy):

@@ -158,8 +158,7 @@ class Database:
         if self._opened:
             return self
         try:
-            self._backend.ensure_exists()
-            if not await self._is_ready():
+            if not await self.is_ready():
                 await self._make_ready()
         except (DBAPIError, OSError) as error:
             problem = type(error.orig if isinstance(error, DBAPIError) else error).__name__
@@ -176,7 +175,13 @@ class Database:
             f"the database {where} cannot be opened ({problem}): check its location and permissions"
         )
 
-    async def _is_ready(self) -> bool:
+    async def is_ready(self) -> bool:
+        """Return whether an existing database is up to date and was created with this key; only reads.
+
+        Raises:
+            ConfigurationError: It was created with another key, or by a newer version; or it is no service's.
+        """
+        self._backend.ensure_exists()
         async with self.reading() as session:
             return await session.connection.run_sync(migrations.is_newest) and await _has_key(session)
 
