@@ -23,7 +23,13 @@ __all__ = [
 ]
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
-_MARKED = re.compile(r"[\\`*_{}\[\]<>()#+!|~&-]")
+# What CommonMark, or GitHub's dialect, reads as markup: anywhere; an underscore before a word; an entity; a heading
+# or its end; a quotation; a list or a line.
+_MARKED = re.compile(
+    r"[\\`*\[\]<~]|(?<![^\W_])_|&(?=#?\w+;)|^#(?=#{0,5}(?:[ \t]|$))|(?<![^ \t#])#(?=#*$)|^>"
+    r"|^[+-](?=[ \t-]|$)"
+)
+_NUMBERED = re.compile(r"^(\d{1,9})([.)])(?=[ \t]|$)")
 # What chats interpret as mentions, links or formatting, with replacements that look alike.
 _IN_CHAT = str.maketrans(
     {"<": "\u2039", ">": "\u203a", "[": "(", "]": ")", "`": "'", "*": "\u2217", "~": "\u223c", "|": "\u00a6"}
@@ -176,12 +182,13 @@ def _ascii(name: str) -> str:
 
 
 def marked_down(text: object) -> str:
-    r"""Escape text for Markdown, on one line.
+    r"""Escape text for Markdown, on one line, where it would be markup; other text stays as it is.
 
-    >>> marked_down("# [x](javascript:y) <b>")
-    '\\# \\[x\\]\\(javascript:y\\) \\<b\\>'
+    >>> marked_down("# [x](javascript:y) <b>"), marked_down("opt-out (1953-04-28)")
+    ('\\# \\[x\\](javascript:y) \\<b>', 'opt-out (1953-04-28)')
     """
-    return _MARKED.sub(r"\\\g<0>", plain(text))
+    line = plain(text).strip(" \t")  # blanks in front could make it code
+    return _NUMBERED.sub(r"\1\\\2", _MARKED.sub(r"\\\g<0>", line))
 
 
 def coded(text: object) -> str:

@@ -7,8 +7,9 @@ import unicodedata
 from html.parser import HTMLParser
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 from support import jupyter
 from support.hostile_texts import PAYLOADS
 from support.payloads import TEXT
@@ -21,11 +22,14 @@ from exposurekit.text.sanitize import (
     label,
     link,
     link_with_path,
+    marked_down,
     plain,
     pointed_at,
 )
 
 MARKUP = TEXT | st.text(st.sampled_from("<>/=\"'&;#ascripthref:jv \n\x00onclk-!"), max_size=40)
+MARKDOWN = TEXT | st.text(st.sampled_from("ab1 12\t_*`#>+-.)(![]{}<&;~|=\\\\:/\"'x@"), max_size=20)
+IN_MARKDOWN = ("{}", "# {}", "1. {}", "- a\n    - b: {}", "- [ ] **b** {}")
 # The last ones are for fragments, which may have links.
 ATTACKS = [
     *PAYLOADS,
@@ -54,6 +58,27 @@ class Tags(HTMLParser):
 
     def handle_comment(self, data):
         self.tags.append(("!", data))
+
+
+@given(MARKDOWN)
+@example("_a_ __b__ c_d_ a#")
+@example("a ##")
+@example("1961. a")
+@example("~~a~~ &amp; &#65;")
+@example("    a")
+def test_text_in_markdown_is_displayed_as_it_is(text):
+    line = " ".join(re.split("[ \t]+", plain(text).strip(" \t")))
+    assume(line)
+    render = MarkdownIt("commonmark").enable(["strikethrough", "table"]).render
+    for around in IN_MARKDOWN:
+        markup = Tags(render(around.format(marked_down(text))))
+        assert markup.tags == Tags(render(around.format("x"))).tags
+        assert " ".join(re.split("[ \t\n]+", markup.text.strip())).endswith(line.strip())
+
+
+def test_plain_words_in_markdown_have_no_backslash():
+    words = "Open site.example/opt-out_form (it is #4), enter 1961-04-12 & a snake_case; 1.5 > 1!"
+    assert marked_down(words) == words
 
 
 @given(MARKUP)
