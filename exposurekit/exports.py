@@ -20,9 +20,11 @@ import exposurekit
 from exposurekit.analysis.tasks import LISTED_NAME, NOT_ON_FILE, PAGE_TITLE, Task
 from exposurekit.errors import InvalidArgument, NotFound, warn
 from exposurekit.exposure import Exposure
+from exposurekit.frames import TABLES
 from exposurekit.history import History
 from exposurekit.privacy import pseudonyms
 from exposurekit.privacy.redaction import redacted, with_index
+from exposurekit.questions import QUESTIONS
 from exposurekit.reports import leak_check
 from exposurekit.reports.data import ReportData, ReportSource
 from exposurekit.reports.manual_steps import removals
@@ -40,6 +42,7 @@ _WIDTH_MIN, _WIDTH_MAX, _WIDTH_SAMPLE = 6, 60, 1_000
 _LINK_COLUMNS = ("href", "url", "link_url", "link", "begin at")
 _PRIORITY_LAST = 9
 _PRODUCER = "exposurekit"
+_TABLE_NAMES = {*TABLES, *QUESTIONS}
 
 
 def export(
@@ -77,7 +80,8 @@ def export(
         DiskFull: No space is left for the file.
         Leak: The result contains a personal value although it should not; nothing is written.
 
-    Text is never a formula in CSV and Excel. Excel has column widths, wrapped text, a frozen header, links for web
+    Text is never a formula in CSV and Excel. Excel has a sheet that is called ``manual work``, or as the file if that is the
+    name of a table or a question (``records.xlsx``), else ``table``; column widths, wrapped text, a frozen header, links for web
     addresses, and the source on a second sheet. Instants are UTC; Excel and CSV hold lists as text. In Excel days before
     March 1900 are text, because its calendar is wrong there.
 
@@ -90,9 +94,9 @@ def export(
     if isinstance(what, pd.DataFrame):
         if user is not None:
             raise InvalidArgument("user goes with the manual work; filter the rows of a table yourself")
-        encode = _encoder(file, _TABLES, "a table")
-        table = what if include_personal else _harmless(what, source)
-        write_output(file, encode(table, _about(table, source if include_personal else None)))
+        # Not any name of a file: it may be a person's, and a renamed file would keep it inside.
+        name = file.stem if file.stem in _TABLE_NAMES else "table"
+        write_table(what, file, name=name, include_personal=include_personal, source=source)
         return file
     if not isinstance(what, Exposure | History):
         raise InvalidArgument("Pass a table; or an Exposure or a History, for its manual work")
@@ -100,6 +104,15 @@ def export(
     if reason := written.why_empty("pass include_personal=True"):
         warn(reason)
     return file
+
+
+def write_table(
+    table: pd.DataFrame, file: Path, *, name: str, include_personal: bool, source: Exposure | History | None
+) -> None:
+    """Write a table to a file, as `export` does; `name` is that of its sheet in a workbook."""
+    encode = _encoder(file, _TABLES, "a table")
+    written = table if include_personal else _harmless(table, source)
+    write_output(file, encode(written, _about(written, source if include_personal else None), name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,11 +189,11 @@ def _about(table: pd.DataFrame, source: Exposure | History | None) -> dict[str, 
     return about
 
 
-def _csv(table: pd.DataFrame, _: Mapping[str, str]) -> bytes:
+def _csv(table: pd.DataFrame, _about: Mapping[str, str], _name: str) -> bytes:
     return formatting.as_csv(with_index(table)).encode()
 
 
-def _excel(table: pd.DataFrame, about: Mapping[str, str]) -> bytes:
+def _excel(table: pd.DataFrame, about: Mapping[str, str], name: str) -> bytes:
     table = with_index(table)
     if len(table) > EXCEL_ROWS:
         raise InvalidArgument(
@@ -195,12 +208,12 @@ def _excel(table: pd.DataFrame, about: Mapping[str, str]) -> bytes:
     options = {**text, "in_memory": True}
     with pd.ExcelWriter(file, engine="xlsxwriter", engine_kwargs={"options": options}) as writer:
         wrapped = writer.book.add_format({"text_wrap": True, "valign": "top"})
-        for name, rows in {_PRODUCER: flat, "about": notes}.items():
+        for sheet, rows in {name: flat, "about": notes}.items():
             is_table = rows is flat
-            rows.to_excel(writer, index=False, sheet_name=name, freeze_panes=(1, 0), autofilter=is_table)
+            rows.to_excel(writer, index=False, sheet_name=sheet, freeze_panes=(1, 0), autofilter=is_table)
             for position, column in enumerate(rows):
-                writer.sheets[name].set_column(position, position, _width(rows[column]), wrapped)
-        _write_links(writer.sheets[_PRODUCER], flat)
+                writer.sheets[sheet].set_column(position, position, _width(rows[column]), wrapped)
+        _write_links(writer.sheets[name], flat)
     return file.getvalue()
 
 
@@ -224,7 +237,7 @@ def _write_links(sheet: Any, flat: pd.DataFrame) -> None:
         sheet.write_url(row, column, text.strip(), string=text)
 
 
-def _parquet(table: pd.DataFrame, _: Mapping[str, str]) -> bytes:
+def _parquet(table: pd.DataFrame, _about: Mapping[str, str], _name: str) -> bytes:
     file = io.BytesIO()
     # Without the metadata of pandas: it could not read all of its own types again.
     try:
@@ -409,7 +422,8 @@ def _queue_table(queue: tuple[Removal, ...]) -> pd.DataFrame:
 
 def _queue_excel(data: ReportData, queue: tuple[Removal, ...], omitted_kinds: int) -> bytes:
     notes = [*_notes(queue), *_omitted_note(omitted_kinds)]
-    return _excel(_queue_table(queue), data.provenance() | ({"note": "\n".join(notes)} if notes else {}))
+    about = data.provenance() | ({"note": "\n".join(notes)} if notes else {})
+    return _excel(_queue_table(queue), about, "manual work")
 
 
 def _title(one: Removal) -> str:

@@ -107,6 +107,15 @@ def test_export_without_personal_data_is_the_default(exposure, world, tmp_path, 
     assert "name" not in text
 
 
+def test_a_sheet_has_the_name_of_its_table(exposure, personal):
+    def sheet_name(what, name):
+        return re.findall('<sheet name="([^"]*)"', part_of(personal(what, name), "workbook.xml"))
+
+    assert sheet_name(exposure.records(), "records.xlsx") == ["records", "about"]
+    assert sheet_name(exposure.records(), "Jo Doe's: all.xlsx") == ["table", "about"]
+    assert sheet_name(exposure, "monday.xlsx") == ["manual work", "about"]
+
+
 def test_formulas_are_text_in_a_spreadsheet(personal):
     sites = ["=1+1", "+2", "-3", "@x", "|y", "plain", "https://site.example"]
     table = pd.DataFrame({"site": sites, "n": range(7)})

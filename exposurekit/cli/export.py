@@ -110,7 +110,7 @@ def export(
     if table in _LOADED or (question is not None and question.needs_exposure):
         exposure = exposurekit.connect()
         content: Any = exposure[table] if question is None else question.answer(exposure.__getitem__)
-        file = exposurekit.export(content, out, include_personal=include_personal, source=exposure)
+        exports.write_table(content, out, name=table, include_personal=include_personal, source=exposure)
         lacks_names = False
     else:
         with existing_history(history) as opened:
@@ -119,13 +119,15 @@ def export(
                 written = exports.write_queue(
                     opened, out, user=user, include_personal=include_personal, source=source
                 )
-                empty, file = written.why_empty("add --personal"), out
+                empty = written.why_empty("add --personal")
             else:
                 content = opened[table] if question is None else question.ask(opened, **options)
-                file = exposurekit.export(content, out, include_personal=include_personal, source=source)
+                exports.write_table(
+                    content, out, name=table, include_personal=include_personal, source=source
+                )
             lacks_names = table == QUEUE and include_personal and not live and _has_work(opened, user)
     note = "" if include_personal else " Nothing personal is in it; --personal writes everything."
-    click.echo(f"Wrote {label_of(file)}, {file.stat().st_size:,} bytes.{f' {empty}' if empty else note}")
+    click.echo(f"Wrote {label_of(out)}, {out.stat().st_size:,} bytes.{f' {empty}' if empty else note}")
     if lacks_names:
         click.echo(missing_names_hint(history), err=True)
 

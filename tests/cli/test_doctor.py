@@ -6,6 +6,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import zipfile
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -245,6 +246,13 @@ def test_an_exported_table_has_nothing_personal(shell, history_copy, tmp_path, t
     text = (tmp_path / "table.csv").read_text()
     assert len(text.splitlines()) > 1
     assert not [value for value in kit.PERSONAL if value in text]
+
+
+def test_an_exported_sheet_has_the_name_of_the_table(shell, history_copy, tmp_path):
+    for table in ("by_site", "runs"):
+        assert shell.here("export", table, "--out", "t.xlsx").returncode == 0
+        with zipfile.ZipFile(tmp_path / "t.xlsx") as book:
+            assert f'<sheet name="{table}"' in book.read("xl/workbook.xml").decode()
 
 
 def test_the_whole_queue_is_written_where_requested(shell, history_copy, tmp_path):
