@@ -12,6 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import apprise
 import pytest
 import yaml
 from support import jupyter, postgres
@@ -287,6 +288,18 @@ def test_the_mail_settings_and_opt_outs_are_valid(tmp_path):
     assert len(OPT_OUTS) == 2
     assert all(supports(settings, parsed(f"{before}{text}\n{rest}")) for text in OPT_OUTS)
     assert not any(supports(None, parsed(f"{before}{text}\n{rest}")) for text in OPT_OUTS)
+
+
+def test_the_addresses_of_mail_servers_use_tls():
+    manual = MANUALS["exposurekit/monitor/README.md"]
+    urls = [url.replace("${MAIL_PASSWORD}", "pa55word") for url in re.findall(r"mailto\w*://\S+\w", manual)]
+    servers = [apprise.Apprise.instantiate(url) for url in urls]
+    modes = {(one.smtp_host, one.port, one.secure_mode) for one in servers}
+    assert modes == {
+        ("mail.example", 587, "starttls"),
+        ("mail.example", 465, "ssl"),
+        ("smtp.mail.example", 2525, "starttls"),
+    }
 
 
 def test_the_broker_file_becomes_a_draft(tmp_path):

@@ -238,7 +238,7 @@ def check_addresses(rules: Rules) -> None:
         if plugin is None:
             raise ConfigurationError(
                 f"send_to, {name}: Apprise does not support this address. A valid one looks like "
-                "mailto://user:password@example.com; in a password write @ / : # % as %40 %2F %3A %23 %25"
+                "mailtos://user:password@example.com; in a password write @ / : # % as %40 %2F %3A %23 %25"
             )
         # A plugin's length counts its retries, too.
         if (recipients := len(plugin) // (plugin.retry + 1)) > 1:

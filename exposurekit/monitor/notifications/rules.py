@@ -223,7 +223,7 @@ def _check_zone(name: str) -> str:
 class Rules(_RulesModel):
     """All rules of a file, with the addresses they use."""
 
-    send_to: Addresses  # Apprise addresses by name: mailto://..., slack://..., ntfy://...
+    send_to: Addresses  # Apprise addresses by name: mailtos://..., slack://..., ntfy://...
     rules: Annotated[tuple[AnyRule, ...], Field(max_length=_RULES_MAX)]
     digest_at: TimeOfDay = time(8)
     quiet_hours: QuietHours | None = None
