@@ -13,6 +13,7 @@
     plan              what to do by hand in half an hour      step_minutes      what a step takes, learned from ticks
     missed            estimated number of missed listings     group_codes       groups and instants as numbers
     declared_vs_observed  sites that take longer than they say
+    site_outcomes         what came of the requests to each site
     removal_preparation   what to check and need before a manual removal
 """
 
@@ -28,6 +29,7 @@ from exposurekit.analysis.missed import missed
 from exposurekit.analysis.plan import plan
 from exposurekit.analysis.relistings import failed_removals, relistings, stale
 from exposurekit.analysis.score import WEIGHTS, score, score_changes
+from exposurekit.analysis.site_outcomes import site_outcomes
 from exposurekit.analysis.status_over_time import status_over_time
 from exposurekit.analysis.statuses import (
     CLOSED,
@@ -80,6 +82,7 @@ __all__ = [
     "score",
     "score_changes",
     "site_health",
+    "site_outcomes",
     "stale",
     "status_over_time",
     "step_minutes",

@@ -14,7 +14,15 @@ from exposurekit.errors import InvalidArgument, MissingColumns
 # A removal is verified by absences on two days, the first of which may be sought up to a day after it.
 ALLOWANCE_DAYS = 2.0
 FALSE_DISCOVERY_RATE = 0.05
-_REQUEST = ("site", "requested_after", "requested_at", "ended_after", "ended_at", "end", "observed_until")
+REQUEST_COLUMNS = (
+    "site",
+    "requested_after",
+    "requested_at",
+    "ended_after",
+    "ended_at",
+    "end",
+    "observed_until",
+)
 _TIMES = (
     *("site", "n", "left_out", REMOVED, "median_days", "median_low", "median_high", "never"),
     "followed_days",
@@ -77,13 +85,13 @@ def declared_vs_observed(
     >>> row["median_days"], row["due"], row["overdue"], row["takes_longer"]
     (19.0, 12, 12, True)
     """
-    MissingColumns.check("declared_vs_observed", requests, _REQUEST)
+    MissingColumns.check("declared_vs_observed", requests, REQUEST_COLUMNS)
     MissingColumns.check("declared_vs_observed, table declared,", declared, ("site", "declared_days"))
     if not 0 <= allowance_days < np.inf:
         raise InvalidArgument("invalid allowance_days: pass a number of days, zero or more")
     if not 0 < false_discovery_rate < 1:
         raise InvalidArgument("invalid false_discovery_rate: it must be between 0 and 1, such as 0.05")
-    times = time_to_removal(_life_table(requests), level=level)[[*_TIMES]]
+    times = time_to_removal(request_life_table(requests), level=level)[[*_TIMES]]
     table = _with_declared(times, declared)
     limit = table.set_index("site")["declared_days"].astype("float64") + allowance_days
     table = table.merge(_overdue(requests, limit), on="site", how="left")
@@ -113,8 +121,12 @@ def _with_declared(times: pd.DataFrame, declared: pd.DataFrame) -> pd.DataFrame:
     return table[["site", "declared_days", *_TIMES[1:]]]
 
 
-def _life_table(requests: pd.DataFrame) -> pd.DataFrame:
-    """The life table of removal requests: each enters, and ends or is still pending."""
+def request_life_table(requests: pd.DataFrame) -> pd.DataFrame:
+    """The life table of removal requests for `time_to_removal`: each enters, and ends or is still pending.
+
+    Args:
+        requests: As in `declared_vs_observed`. A request that was refused counts as pending until then.
+    """
     requested_at, ended_at = (instants(requests[name]) for name in ("requested_at", "ended_at"))
     requested_after, observed = (instants(requests[name]) for name in ("requested_after", "observed_until"))
     end = requests["end"].astype("str").to_numpy("object")

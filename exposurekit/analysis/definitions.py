@@ -40,8 +40,9 @@ DEFINITIONS: Mapping[str, str] = {
     ENTERED_SCOPE: "already listed when monitoring of its user began or resumed; not a new listing",
     AGAIN: "open again after it was removed or had vanished",
     FAILED: "its removal was pending, and it is discovered again: the request was refused or had no effect",
-    "requested": "removals seen pending; one requested and answered between two runs is not counted",
-    "without_effect": f"pending removal for {STALLED_DAYS} days or more",
+    "requested": "removals seen pending; the table of sites also counts those requested and answered between two runs",
+    "without_effect": "pending for longer than 95 % of the site's removals took; on sites with fewer than five removals, "
+    f"for {STALLED_DAYS} days or more",
     "came_back": "listings that were listed again after they were removed or had vanished",
     CHANGED: "changed from one open status to another",
     LEFT_SCOPE: "the service no longer lists the user, so what became of the listing is not known",
@@ -51,10 +52,14 @@ DEFINITIONS: Mapping[str, str] = {
     SCORE_AFTER: f"{_POINTS}; at the end of the period",
     "web pages": "web pages with personal data that are not listings",
     "to do by hand": _MANUAL,
-    "half removed within": "median time to removal: the age by which half of the listings were removed, for listings first "
-    "observed after the history began (Kaplan-Meier estimate; open listings are censored)",
+    "half removed within": "median days from a removal request to its verified removal (Kaplan-Meier); "
+    "with few requests, from the first observation",
     "first_removed": "listings that were already removed when they were first observed: they came and went between two runs",
-    "median_days": "median time to removal in days: the age by which half of the listings were removed; missing if fewer were",
+    "median_days": "median time to removal in days, from the first observation or from the request, as the heading says: by "
+    "then half were removed; missing if fewer were",
+    "verdict": "what came of the removal requests to the site, as far as observed",
+    "waiting_since": "since when the first of the open listings without a pending request waits: since it was first observed, "
+    "was refused or came back",
     "ways": "which ways of finding found a listing: site scans, web search, or others",
     "declared_days": "days within which the site or its owner says it removes a listing",
     "due": "requests observed for longer than the declared days plus the days allowed for verification",
@@ -85,7 +90,8 @@ TERMS: Mapping[str, str] = {  # words of sentences; a report defines those that 
     "at least": "a lower bound: listings that stay open unless somebody acts, without new listings or expected removals",
     "by hand": _MANUAL,
     "estimated share still listed": DEFINITIONS["never"],
-    "followed": "of listings: found after the first load, so that their age is known; each relisting starts anew",
+    "followed": "of listings: not there yet when their person was first loaded, so that their age is known; each relisting "
+    "starts anew",
     "listing": "what a people-search site shows about a person",
     "match": "a listing that the service judged to be about a person",
     "median": "the middle value: of times to removal, the age by which half of the listings were removed",

@@ -1,5 +1,6 @@
 """Relistings: listings that came back after a removal; removals that failed; and people whose data is stale."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -8,11 +9,13 @@ import pandas as pd
 
 from exposurekit.analysis.group_codes import UTC_INSTANT, instant, instants, utc_index
 from exposurekit.analysis.statuses import CLOSED, UNKNOWN, VANISHED, is_open
+from exposurekit.analysis.survival import MIN_N
 from exposurekit.analysis.work_queue import STALLED_DAYS
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
 from exposurekit.errors import MissingColumns
 
 _DAY_S = 86_400
+_USUAL_SHARE = 0.95  # of a site's removals took no longer
 WHOLE = "whole"  # the outcome of a complete load
 _ITEM = ["kind", "user_id", "key"]
 _COLUMNS: dict[str, Any] = {
@@ -81,7 +84,12 @@ def relistings(changes: pd.DataFrame) -> pd.DataFrame:
 
 
 def failed_removals(
-    transitions: pd.DataFrame, records: pd.DataFrame, relistings: pd.DataFrame, *, at: datetime
+    transitions: pd.DataFrame,
+    records: pd.DataFrame,
+    relistings: pd.DataFrame,
+    *,
+    at: datetime,
+    overdue_after: Mapping[str, int] | None = None,
 ) -> pd.DataFrame:
     """Count per site the removals that were requested, and those that failed, had no effect or were undone.
 
@@ -93,11 +101,13 @@ def failed_removals(
         records: A table as returned by `History.records()`: ``site``, ``status``, ``changed_at`` (UTC).
         relistings: A table as returned by `History.relistings()`: ``site``, ``user_id``, ``key``, ``status``.
         at: The instant to which days are counted.
+        overdue_after: The days after which a pending request is without effect, by site, as from `overdue_days`; of other
+            sites, `STALLED_DAYS`.
 
     Returns:
         One row per site with a request or a relisting, most bad news first, then by name: ``site`` (text), ``requested``
         (removals, pending when first observed included), ``failed`` (pending, then discovered again), ``without_effect``
-        (listings that have been pending removal for at least `STALLED_DAYS` days), ``relistings``, ``came_back`` (distinct
+        (listings that have been pending removal for at least these days), ``relistings``, ``came_back`` (distinct
         listings that were listed again), ``open_now`` (of these, the open ones; all int64).
 
     Raises:
@@ -118,7 +128,11 @@ def failed_removals(
     was, now = (transitions[name].astype("str") for name in ("prev_status", "status"))
     is_failure = (was == PENDING_REMOVAL) & (now == DISCOVERED)
     days = (instant(at) - instants(records["changed_at"])) / np.timedelta64(_DAY_S, "s")
-    is_old = (records["status"].astype("str") == PENDING_REMOVAL).to_numpy("bool") & (days >= STALLED_DAYS)
+    limit = (
+        records["site"].astype("str").map(dict(overdue_after or {})).astype("float64").fillna(STALLED_DAYS)
+    )
+    is_pending = (records["status"].astype("str") == PENDING_REMOVAL).to_numpy("bool")
+    is_old = is_pending & (days >= limit.to_numpy("float64"))
     listings = relistings.drop_duplicates(["user_id", "key"], keep="last")
     by_site = {
         "requested": requests(transitions),
@@ -135,6 +149,24 @@ def failed_removals(
     )
     order = ["bad", "requested", "site"]
     return table.sort_values(order, ascending=[False, False, True], ignore_index=True).drop(columns="bad")
+
+
+def overdue_days(requests: pd.DataFrame) -> "pd.Series[int]":
+    """After how many days a pending request is overdue, by site: a day more than 95 % of its removals took.
+
+    Args:
+        requests: A table as returned by `History.removal_requests`. Sites with fewer than `MIN_N` removals are left out:
+            `STALLED_DAYS` holds for them.
+    """
+    needed = ("site", "requested_after", "requested_at", "ended_at", "end")
+    MissingColumns.check("overdue_days", requests.columns, needed)
+    is_removed = (requests["end"].astype("str") == REMOVED) & requests["requested_after"].notna()
+    removed = requests[is_removed.to_numpy("bool")]
+    ended, begun = (instants(removed[name]).astype("datetime64[D]") for name in ("ended_at", "requested_at"))
+    days = pd.Series((ended - begun) / np.timedelta64(1, "D")).clip(lower=0)
+    of_site = days.groupby(removed["site"].astype("str").to_numpy())
+    most = of_site.quantile(_USUAL_SHARE, interpolation="higher")[of_site.size() >= MIN_N]
+    return (most + 1).astype("int64")
 
 
 def requests(transitions: pd.DataFrame) -> "pd.Series[int]":

@@ -8,6 +8,10 @@ from exposurekit.text.words import words
 
 MAILBOX = "The confirmation goes to the person's own mailbox: tell them before you begin."
 DOCUMENT = "You need a copy of a bill or another document from the person."
+_FIRST = {  # what to do about each with these people, before the first step
+    MAILBOX: "first tell {} to expect an email and click the link in it",
+    DOCUMENT: "first ask {} for a copy of a bill or another document",
+}
 _CHECK = "; make sure that this is the person, or leave it"
 _CODE = re.compile(r"(?i)<\s*[/!?]?\s*[a-z]|javascript:|&#")
 _MAILED = re.compile(  # a message to open, or a link or code in it; not an address to enter
@@ -28,6 +32,16 @@ def preparations(steps: Sequence[str]) -> tuple[str, ...]:
     """
     needs = {MAILBOX: _MAILED, DOCUMENT: _COPIED}
     return tuple(text for text, pattern in needs.items() if any(map(pattern.search, steps)))
+
+
+def first_requests(steps: Sequence[str], people: str) -> tuple[str, ...]:
+    """Say what to ask of whom before a removal.
+
+    >>> from exposurekit.analysis.removal_preparation import first_requests
+    >>> first_requests(["Enclose a copy of a bill."], "10 people")
+    ('first ask 10 people for a copy of a bill or another document',)
+    """
+    return tuple(_FIRST[need].format(people) for need in preparations(steps))
 
 
 def page_warnings(title: str) -> Iterator[str]:

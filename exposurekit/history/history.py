@@ -191,6 +191,7 @@ class History(Keyed):
     work_queue = _delegate("_queries", HistoryQueries.work_queue)
     plan = _delegate("_queries", HistoryQueries.plan)
     failed_removals = _delegate("_queries", HistoryQueries.failed_removals)
+    site_outcomes = _delegate("_queries", HistoryQueries.site_outcomes)
     stalled_sites = _delegate("_queries", HistoryQueries.stalled_sites)
     precision = _delegate("_queries", HistoryQueries.precision)
 

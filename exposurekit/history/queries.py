@@ -14,7 +14,7 @@ from exposurekit.analysis.declared_vs_observed import ALLOWANCE_DAYS, FALSE_DISC
 from exposurekit.analysis.forecast import ARRIVALS_DAYS, HORIZONS
 from exposurekit.analysis.group_codes import Ints
 from exposurekit.analysis.plan import PLAN_MINUTES
-from exposurekit.analysis.relistings import requests
+from exposurekit.analysis.relistings import overdue_days, requests
 from exposurekit.analysis.score import total_score
 from exposurekit.analysis.selection import UserIds
 from exposurekit.analysis.status_over_time import Every
@@ -569,7 +569,27 @@ class HistoryQueries:
         at = reader.instant(as_of, latest)
         moves = reader.transitions("record", ("site",), "day", latest.upto, until=at)
         records = reader.last_changes("record", at, latest, ("site", "status", "changed_at"))
-        return analysis.failed_removals(moves, records, self.relistings(as_of), at=at)
+        limits = {str(site): days for site, days in overdue_days(self.removal_requests(as_of)).items()}
+        return analysis.failed_removals(moves, records, self.relistings(as_of), at=at, overdue_after=limits)
+
+    def site_outcomes(self, as_of: When = None) -> pd.DataFrame:
+        """Say for each site what came of the removal requests to it: `analysis.site_outcomes`.
+
+        Args:
+            as_of: An instant, or a day (until its end, UTC); None: the end of the last run.
+
+        >>> history.site_outcomes().columns.tolist()[:3]
+        ['site', 'verdict', 'open']
+        """
+        reader, latest = self.reader, self.reader.latest()
+        at = reader.instant(as_of, latest)
+        return analysis.site_outcomes(
+            reader.last_changes("record", at, latest, ("user_id", "site", "status", "changed_at")),
+            self.removal_requests(as_of),
+            self.relistings(as_of),
+            reader.declared_days(),
+            at=at,
+        )
 
     def stalled_sites(self, as_of: When = None) -> dict[str, str]:
         """Return the sites that remove nothing, with the reason: see `exposurekit.analysis.work_queue`.

@@ -114,9 +114,9 @@ class ReportData:
     def open_parts(self) -> tuple[int, int, int, int]:
         """The parts of the open listings: to do by hand, waiting for the service, being removed, and without effect.
 
-        A removal is without effect if it has been pending for `STALLED_DAYS` days or more.
+        A removal is without effect if it has been pending for `overdue_days` or more.
         """
-        columns = [name for name in ("status", "changed_at") if name in self["records"]]
+        columns = [name for name in ("site", "status", "changed_at") if name in self["records"]]
         records = self["records"].loc[analysis.is_open(self["records"]["status"]), columns]
         is_pending = (records["status"].astype("str") == PENDING_REMOVAL).to_numpy("bool")
         listings = open_items(self["work_queue"]).dropna(subset="site")
@@ -128,10 +128,31 @@ class ReportData:
         by_hand = min(len(listings), int((~is_pending).sum()))
         is_old = np.zeros(len(records), "bool")
         if "changed_at" in records:
-            last = pd.Timestamp(self.as_of).floor("D") - timedelta(days=STALLED_DAYS - 1)
-            is_old = is_pending & (records["changed_at"] < last).to_numpy("bool")
+            days = self._days_since(records["changed_at"])
+            is_old = is_pending & (days >= self.overdue_days(records["site"])).to_numpy("bool")
         pending, old = int(is_pending.sum()), int(is_old.sum())
         return by_hand, len(records) - pending - by_hand, pending - old, old
+
+    @cached_property
+    def waiting_days(self) -> "pd.Series[int]":
+        """For how many days each listing that is to be done by hand has been open without a pending removal."""
+        records = self["records"]
+        if "changed_at" not in records:
+            return pd.Series(dtype="int64")
+        listings = open_items(self["work_queue"])[["user_id", "record_id"]].dropna().drop_duplicates()
+        waiting = listings.merge(records, on=["user_id", "record_id"])
+        return self._days_since(waiting["changed_at"])
+
+    def overdue_days(self, sites: "pd.Series[Any]") -> "pd.Series[Any]":
+        """After how many days a pending request to each of these sites is overdue."""
+        outcomes = self.tables["site_outcomes"]
+        days = {} if outcomes is None else outcomes.set_index("site")["overdue_days"].to_dict()
+        return sites.astype("str").map(days).astype("float64").fillna(STALLED_DAYS)
+
+    def _days_since(self, instants: "pd.Series[Any]") -> "pd.Series[int]":
+        """Calendar days from instants to the newest data."""
+        days: pd.Series[int] = (pd.Timestamp(self.as_of).floor("D") - instants.dt.floor("D")).dt.days
+        return days
 
     @property
     def has_form_values(self) -> bool:
@@ -230,7 +251,7 @@ class ReportSource:
     and ``steps`` (only what is listed), ``evidence``, ``counts`` and ``diff_by_site`` (of a `Diff`), ``week`` and ``week_by_site`` (``why``
     and ``by_site`` since `ReportData.week_start`), ``week_before`` (``why`` of the same number of days before it),
     ``week_score`` (`History.score_changes` since then), ``removal_of_all`` (`History.time_to_removal` without groups), ``stalled``
-    (`History.stalled_sites`), ``timed_steps`` and ``step_minutes`` (of a history), ``failed_removals`` and ``next_forecast`` (`AHEAD_DAYS` ahead).
+    (`History.stalled_sites`), ``site_outcomes`` and ``removal_requests`` (of a history), ``plan`` (`analysis.plan`), ``timed_steps`` and ``step_minutes`` (of a history), ``failed_removals`` and ``next_forecast`` (`AHEAD_DAYS` ahead).
 
     >>> from exposurekit.reports.data import ReportSource
     >>> {*ReportSource(history).load(["by_site", "survival"]).tables}
@@ -300,6 +321,9 @@ class ReportSource:
             "stalled": lambda: pd.DataFrame(self._stalled.items(), columns=["site", "reason"], dtype="str"),
             "failed_removals": lambda: None if self.history is None else self.history.failed_removals(),
             # As of the report: how long ago it is read, changes nothing.
+            "site_outcomes": lambda: None if self.history is None else self.history.site_outcomes(),
+            "removal_requests": lambda: None if self.history is None else self.history.removal_requests(),
+            "plan": lambda: analysis.plan(self._queue),
             "coverage": lambda: (
                 None if self.history is None else analysis.coverage(self.history.people(), at=self._as_of)
             ),
@@ -468,7 +492,14 @@ class ReportSource:
         return self.history.with_ticks(steps)
 
     def _work_queue(self) -> pd.DataFrame:
-        """Return the work queue, in whole minutes; reasons about a site say that they count everybody.
+        """Return the work queue, in whole minutes, with the first observation of each listing and page."""
+        queue = self._queue.assign(minutes=whole_minutes(self._queue))
+        links = self._required("links")
+        return with_pages(_with_first_observation(queue, self._required("records"), links), links)
+
+    @cached_property
+    def _queue(self) -> pd.DataFrame:
+        """The work queue; reasons about a site say that they count everybody.
 
         In a share-safe report the only reason is that a site removes nothing: others are personal.
         """
@@ -482,7 +513,7 @@ class ReportSource:
             steps = steps.drop(columns="form_values", errors="ignore")
             queue = analysis.work_queue(steps, stalled=stalled, step_minutes=minutes)
             queue = queue.assign(reason=queue["site"].map(stalled).astype("str"))
-        return with_pages(queue.assign(minutes=whole_minutes(queue)), self._required("links"))
+        return queue
 
     def _everyone(self, name: str) -> pd.DataFrame:
         """Return a table about everyone, loaded once; a share-safe report counts the people per site."""
@@ -539,6 +570,21 @@ def _listed(table: pd.DataFrame) -> pd.DataFrame:
     if "presence" not in table:
         return table
     return table[table["presence"] == analysis.LISTED].reset_index(drop=True)
+
+
+def _with_first_observation(queue: pd.DataFrame, records: pd.DataFrame, links: pd.DataFrame) -> pd.DataFrame:
+    """A work queue whose ``first_seen_at`` is that of the listing or page, and not of its newest alert."""
+    first = queue["first_seen_at"]
+    for table, key, of_queue in ((records, "record_id", "record_id"), (links, "url", "link_url")):
+        if "first_seen_at" not in table or of_queue not in queue:
+            continue
+        listed = table[["user_id", key, "first_seen_at"]].dropna().drop_duplicates(["user_id", key])
+        rows = queue[["user_id", of_queue]].rename(columns={of_queue: key})
+        is_item = rows[key].notna().to_numpy("bool")
+        times = rows[is_item].astype({key: listed[key].dtype}).merge(listed, on=["user_id", key], how="left")
+        first = first.copy()
+        first.loc[is_item] = times["first_seen_at"].fillna(first[is_item].reset_index(drop=True)).to_numpy()
+    return queue.assign(first_seen_at=first)
 
 
 def _listed_names(records: pd.DataFrame) -> dict[int, str]:

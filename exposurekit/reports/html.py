@@ -49,6 +49,7 @@ _HEADINGS = {
     "href": "link",
     "items_per_minute": "items per minute",
     "median_days": "median days",
+    "never_back": "gone, never came back",
     "median_high": "median, high",
     "median_low": "median, low",
     "n": "number",
@@ -80,7 +81,14 @@ _SECTION_HEADINGS = {
     ("relistings", "listed_again_at"): "listed again",
     ("relistings", "removed_at"): "removed",
     ("relistings", "status"): "status now",
-    ("time_to_removal", "n"): "listings",
+    ("time_to_removal", "n"): "times listed",
+    ("time_to_removal", "removed"): "times removed",
+    ("time_to_removal", "requested"): "requests",
+    ("time_to_removal", "median_days"): "median days from first observation",
+    ("by_site", "median_days"): "median days from request",
+    ("by_site", "declared_days"): "declared days",
+    ("by_site", "requested"): "requests",
+    ("by_site", "total"): "listings",
     ("score", "pages"): "web pages",
     ("declared_vs_observed", "n"): "requests",
     ("blockers", "records"): "listings",
@@ -111,6 +119,7 @@ _CELL_KINDS = {
     "status": "status",
     "href": "link",
     "url": "link",
+    "verdict": "words",
 }
 _PICKED = {"change", "field", "kind", "person", "site", "state", "status"}  # a page filters by their values
 _NEWEST_FIRST = {"status_over_time"}
@@ -118,6 +127,7 @@ _SIGNED = {"change"}
 _NO_COUNTS = {"user_id", "record_id", "rank", "episode"}
 _BREAK = re.compile(r"[\s-]")  # where a line may end
 _CSS_COMMENT = re.compile(r" */\*.*?\*/", re.DOTALL)  # not for readers of a page
+_JS_COMMENT = re.compile(r"^ *//.*\n", re.MULTILINE)
 _META = re.compile(r'<meta name="(generator|description|report-rule)" content="([^"]*)">')
 _UNBROKEN = re.compile(r"\d{4}-\d{2}-\d{2}|\(n = [\d,]+\)\.?")
 _BEFORE = {"n": r"(?= = )", "at least": r"(?= [\d,]+)"}  # what follows a term, where the word alone is none
@@ -149,7 +159,7 @@ def page(report: Any, *, rule_key: str = "") -> str:
     """
     first = next((section.key for section in report.sections if section.figure is not None), None)
     drawing = [plotly_js(), _charts_js()] if first else []
-    page_script = copy_script() + _file("templates/report.js")
+    page_script = copy_script() + _JS_COMMENT.sub("", _file("templates/report.js"))
     hashes = " ".join(f"'sha256-{_digest(script)}'" for script in (*drawing, page_script))
     policy = (
         f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:; "
@@ -523,6 +533,7 @@ def _cell(kind: str, is_text: bool, text: str, interval: str) -> str:  # noqa: F
     is_short = len(text) <= _UNBROKEN_MAX and (kind == "name" or text[:1].isdigit())
     is_short = is_short and _BREAK.search(text) is not None
     names = [*(["unbroken"] if is_short else []), *(["left"] if is_text else [])]
+    names += ["words"] if kind == "words" else []
     classes = f' class="{" ".join(names)}"' if names else ""
     return f"<td{classes}>{content}{more}</td>"
 

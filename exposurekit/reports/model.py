@@ -9,7 +9,7 @@ import pandas as pd
 from pydantic_core import to_json, to_jsonable_python
 
 from exposurekit.analysis.definitions import definition
-from exposurekit.analysis.removal_preparation import preparations
+from exposurekit.analysis.removal_preparation import DOCUMENT, preparations
 from exposurekit.analysis.tasks import Task
 from exposurekit.charts import describe
 from exposurekit.charts.theme import Figure, format_duration
@@ -114,6 +114,11 @@ class Removal:
         return preparations(self.steps)
 
     @property
+    def needs_document(self) -> bool:
+        """Whether a person has to send a document before the first step."""
+        return DOCUMENT in self.preparations
+
+    @property
     def begin(self) -> str:
         """The address where every item begins; empty if there is none, or several."""
         addresses = {task.begin or "" for task in self.tasks}
@@ -204,6 +209,7 @@ class Report:
         is_share_safe: Whether it was made for people who may not know whom it is about.
         logo: An image as a ``data:`` address; empty: none.
         accent: The colour of the line above the title, such as ``#0b5cad``; empty: the default.
+        half_hour: What clears most in half an hour, one sentence; empty if nothing can be done by hand in that time.
 
     >>> report = ek.report(exposure)
     >>> report.kind, report.facts[0].name
@@ -222,6 +228,7 @@ class Report:
     actions: tuple[Action, ...] = field(default=(), repr=False)
     logo: str = field(default="", repr=False)
     accent: str = ""
+    half_hour: str = ""
 
     @property
     def notice(self) -> str:
@@ -245,6 +252,7 @@ class Report:
                 asdict(fact) | {"definition": fact.definition, "trend": [*fact.trend]} for fact in self.facts
             ],
             "actions": [asdict(action) for action in self.actions],
+            "half_hour": self.half_hour,
             "sections": [_plain(section) for section in self.sections],
             "provenance": dict(self.provenance),
         }

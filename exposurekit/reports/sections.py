@@ -1,10 +1,12 @@
 """Report kinds and their sections: each section declares its tables and is a pure function of them."""
 
+import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from itertools import chain, count
 from typing import Any
 
@@ -13,13 +15,16 @@ import pandas as pd
 
 from exposurekit import analysis, charts
 from exposurekit.analysis.data_quality import OUTCOMES
+from exposurekit.analysis.declared_vs_observed import request_life_table
 from exposurekit.analysis.definitions import definition
 from exposurekit.analysis.diff import AGAIN, ENDED, NEW, OPENED, STILL_OPEN, WHAT
+from exposurekit.analysis.plan import PLAN_MINUTES
+from exposurekit.analysis.removal_preparation import first_requests
 from exposurekit.analysis.score import PAGE
 from exposurekit.analysis.statuses import OPEN, OTHER, UNKNOWN, VANISHED
 from exposurekit.analysis.step_minutes import STEP_MINUTES
 from exposurekit.analysis.survival import is_unrequested
-from exposurekit.analysis.work_queue import DONE, STALLED_DAYS, UNABLE, VISIT_MINUTES
+from exposurekit.analysis.work_queue import DONE, UNABLE, VISIT_MINUTES
 from exposurekit.charts.medians import format_days, without_estimates
 from exposurekit.charts.theme import (
     MINUS,
@@ -40,6 +45,7 @@ from exposurekit.reports.model import ROWS_MAX, TASKS_MAX, Action, Fact, Removal
 from exposurekit.reports.share_safe import FEW
 from exposurekit.text.formatting import pluralize
 from exposurekit.text.times import format_time
+from exposurekit.text.urls import host
 
 ASKS = 2  # rows of `best_next_fields`
 _ASSUMED = f"estimated at {VISIT_MINUTES:g} minutes per site and {STEP_MINUTES:g} per step"
@@ -54,12 +60,19 @@ _TO_CONFIRM = (
     "ek.widgets.RecordLabels(history.records(), history), or history.label(record, 'mine')."
 )
 MANY_SITES = 5  # more are counted, not named
+_FORECAST_PARTS = {"of_open": "of those open now", "of_gone": "that come back", "of_new": "new"}
 _CENSORING_NOTE = "Listings found recently count only up to today, so the estimated share still listed may be 0% while some are open."
+_FROM_FIRST = "Days count from the first observation of a listing, and not from the request."
 _CHANGES_NAMED = 3  # sites of each kind of change; others are counted
 _NO_SINGLE_BAR = {"blockers", "best_next_fields"}  # a sentence says it
 _TREND_COLUMNS = {"open listings": OPEN, "removed": REMOVED}  # of `status_over_time`, by the name of a figure
 _TREND_POINTS = 60
+MONTH_DAYS = 30
 _ACTIONS = 3  # to do now, and as many that have to wait
+_NOT_DECLARED = "How fast sites promise to be is not recorded, so none is judged by it."
+_NOT_DISPLAYED = (  # of the outcomes of sites: the verdict and the cards say it
+    *("waiting", "failed", "overdue", "never_back", "overdue_days"),
+)
 _WITH_PENDING = ("by_site", "records", "changes")  # sections that tell of pending removals
 _EXCEPT = ", except what should wait: it is marked (later), with the reason"
 _UNCHECKED = "required values not checked"
@@ -196,6 +209,7 @@ def build_report(
         parts,
         data.provenance() | since,
         actions=tuple(_actions(data, parts, kind)),
+        half_hour=_half_hour(data) if any(section.key == "work_queue" for section in parts) else "",
     )
 
 
@@ -262,10 +276,11 @@ def _finding(data: ReportData) -> str:
     if open_now.empty:
         return f"No listing is open, of {len(data['records']):,} that were found."
     by_hand, waits, being_removed, no_effect = data.open_parts
+    since = _waiting_since(data)
     parts = [
         f"{n:,} {one if n == 1 else many}"
         for n, one, many in (
-            (by_hand, "needs manual work", "need manual work"),
+            (by_hand, f"waits for a person{since}", f"wait for a person{since}"),
             (waits, "waits for the service", "wait for the service"),
             (being_removed, "is being removed", "are being removed"),
             (no_effect, "request has had no effect", "requests have had no effect"),
@@ -273,6 +288,19 @@ def _finding(data: ReportData) -> str:
         if n
     ]
     return f"{len(open_now):,} of {pluralize(total, 'listing')} found {are} still open: {', '.join(parts)}."
+
+
+def _waiting_since(data: ReportData) -> str:
+    """For how long half of the manual work has waited, in brackets; empty if that is not known."""
+    days = data.waiting_days
+    if days.empty or (data.sharing is not None and data.user is None and len(days) < FEW):
+        return ""
+    half = math.floor(days.median())
+    return (
+        f" ({'half of them ' if len(days) > 1 else ''}for {pluralize(half, 'day')}{' or more' if len(days) > 1 else ''})"
+        if half
+        else ""
+    )
 
 
 def _facts(data: ReportData) -> Iterator[Fact]:
@@ -286,13 +314,31 @@ def _facts(data: ReportData) -> Iterator[Fact]:
     share = removed / len(records) if len(records) else float("nan")
     absent = int(records["status"].isin(analysis.NOT_LISTED).sum())
     besides = f"; {absent:,} vanished or are unknown" if absent else ""
-    yield Fact("removed", f"{removed:,}", f"{percent(share)} of {len(records):,} found{besides}")
+    outcomes = _outcomes(data)
+    for_good = (
+        "" if outcomes is None else f"; {int(outcomes['never_back'].sum()):,} are gone and never came back"
+    )
+    yield Fact("removed", f"{removed:,}", f"{percent(share)} of {len(records):,} found{besides}{for_good}")
     yield _manual_fact(data)
-    yield Fact("web pages", f"{len(data['links']):,}", "with personal data and no opt-out form")
+    distinct, hosts = _distinct_pages(data)
+    pages = f"{distinct:,} different ones on {pluralize(hosts, 'host')}, " if hosts > 1 else ""
+    yield Fact("web pages", f"{len(data['links']):,}", f"{pages}with personal data and no opt-out form")
     score = data["score"]["score"].sum()
     yield Fact("score", f"{score:,.0f}", "points for what is open", detail=_score_sum(data))
     if data.incomplete and data.user is None and _names_unobserved(data):
         yield Fact("not known", f"{data.unchecked:,}", _unobserved(data))
+
+
+def _outcomes(data: ReportData) -> pd.DataFrame | None:
+    """What came of the requests to each site; None without a history, and in a report on one person."""
+    outcomes = data.tables["site_outcomes"]
+    return outcomes if data.user is None else None
+
+
+def _distinct_pages(data: ReportData) -> tuple[int, int]:
+    """How many different web pages there are, and on how many hosts."""
+    urls = data["links"]["url"].dropna().drop_duplicates()
+    return len(urls), len({host(url) for url in urls.astype("str")})
 
 
 def _missed_text(data: ReportData) -> str:
@@ -397,25 +443,62 @@ def _minutes_spent(data: ReportData) -> str:
 
 
 def _history_facts(data: ReportData) -> Iterator[Fact]:
-    removal = data["removal_of_all"].to_dict("records")[0]
+    removal, requests = data["removal_of_all"].to_dict("records")[0], data["removal_requests"]
     if not pd.isna(removal["never"]):
-        median = removal["median_days"]
-        days = "not reached" if pd.isna(median) else f"{median:,g} days"
-        followed = _followed(data, int(removal["n"]))
-        band = format_interval(removal["median_low"], removal["median_high"], "{:,g}".format, "95 % interval")
-        yield Fact(
-            "half removed within",
-            days,
-            f"from {followed}" if pd.isna(median) else f"{band.strip(' ()')}; from {followed}",
-            detail=f"estimated over {removal['n']:,} listings followed, {followed}, recent ones included "
-            f"({removal['n'] - removal['first_removed']:,} seen open, {removal['first_removed']:,} first seen removed): "
-            f"{percent(removal['never'])} estimated to be still listed after {removal['followed_days']:,} days "
-            f"(95 % interval: {percent(removal['never_low'])}\N{EN DASH}{percent(removal['never_high'])})",
-        )
+        yield _median_fact(data, removal, requests)
     relistings = data["relistings"]
     again = _relisted(data).partition(" ")[2] if len(relistings) else "no removed listing came back"
-    yield Fact(AGAIN, f"{len(relistings):,}", again)
+    yield Fact(AGAIN, f"{len(relistings):,}", again, detail=_return_rate(data))
     yield _forecast_fact(data)
+
+
+def _median_fact(data: ReportData, removal: Mapping[Hashable, Any], requests: pd.DataFrame) -> Fact:
+    """The median days to removal: from the request, or from the first observation if too few requests were seen."""
+    followed = _followed(data, int(removal["n"]))
+    from_first = _median_words(removal)
+    detail = (
+        f"estimated over {removal['n']:,} listings followed, {followed}, recent ones included "
+        f"({removal['n'] - removal['first_removed']:,} seen open, {removal['first_removed']:,} first seen removed): "
+        f"{percent(removal['never'])} estimated to be still listed after {removal['followed_days']:,} days "
+        f"(95 % interval: {percent(removal['never_low'])}\N{EN DASH}{percent(removal['never_high'])})"
+    )
+    request = analysis.time_to_removal(request_life_table(requests), by=None).to_dict("records")[0]
+    if pd.isna(request["median_days"]):
+        value, _, band = from_first.partition("; ")
+        words = "; ".join(filter(None, (band, f"from {followed}")))
+        return Fact("half removed within", value, words, detail=detail)
+    n, n_removed = len(requests), int((requests["end"].astype("str") == REMOVED).sum())
+    value, _, band = _median_words(request).partition("; ")
+    succeeded = (
+        f"{n_removed:,} of {pluralize(n, 'request')} led to a removal so far ({percent(n_removed / n)})"
+    )
+    return Fact(
+        "half removed within",
+        value,
+        "; ".join(filter(None, ("from the request", band, succeeded))),
+        detail=f"from the first observation of a listing: {from_first.replace('; ', ', ')}, {detail}",
+    )
+
+
+def _median_words(row: Mapping[Hashable, Any]) -> str:
+    """A median in days, and its interval."""
+    if pd.isna(row["median_days"]):
+        return "not reached"
+    band = format_interval(row["median_low"], row["median_high"], "{:,g}".format, "95 % interval")
+    return "; ".join(filter(None, (f"{row['median_days']:,g} days", band.strip(" ()"))))
+
+
+def _return_rate(data: ReportData) -> str:
+    """How many of the listings that were gone at some time came back; empty if that is not known."""
+    outcomes = _outcomes(data)
+    if outcomes is None:
+        return ""
+    back, never = (int(outcomes[name].sum()) for name in ("came_back", "never_back"))
+    return (
+        f"{back:,} of {pluralize(back + never, 'listing')} that were gone came back ({percent(back / (back + never))})"
+        if back
+        else ""
+    )
 
 
 def _forecast_fact(data: ReportData) -> Fact:
@@ -427,8 +510,16 @@ def _forecast_fact(data: ReportData) -> Fact:
     stay = f"{pluralize(by_hand, 'listing stays', 'listings stay')} open until done by hand"
     if not pd.isna(forecast["open"]):
         interval = f"95 % interval: {forecast['low']:,.0f}\N{EN DASH}{forecast['high']:,.0f}"
-        and_stay = f"; {stay}" if by_hand else ""
-        return Fact(name, f"{forecast['open']:,.0f}", f"{interval}{reason}{and_stay}")
+        basis = ", ".join(
+            f"{forecast[part]:,.0f} {words}"
+            for part, words in _FORECAST_PARTS.items()
+            if not pd.isna(forecast[part])
+        )
+        # What is done by hand may come back, too, so this is the least.
+        least = forecast["open"] - min(by_hand, forecast["of_open"])
+        if_done = f"{least:,.0f} at best if the manual work is done now" if by_hand else ""
+        words = "; ".join(filter(None, (interval, basis, if_done)))
+        return Fact(name, f"{forecast['open']:,.0f}", f"{words}{reason}")
     old = f"; not counted: {pluralize(no_effect, 'request')} without effect so far" if no_effect else ""
     if not by_hand:
         return Fact(name, "\N{EM DASH}", f"no forecast yet{reason}{old}")
@@ -449,39 +540,40 @@ def _followed(data: ReportData, n: int) -> str:
 
 def _with_trends(facts: Iterable[Fact], data: ReportData) -> Iterator[Fact]:
     """Figures with their change in the last week, as its section has it, and their course, where the history has them."""
-    course, week = data.tables["status_over_time"], data.tables.get("week")
+    course = data.tables["status_over_time"]
     for fact in facts:
         column = None if data.since is not None and fact.name == REMOVED else _TREND_COLUMNS.get(fact.name)
         if course is None or column not in course or len(course) < 2:  # noqa: PLR2004  one run is no course
             yield fact
             continue
         n = course[column].astype("float64")
-        trend = tuple(n.iloc[-_TREND_POINTS:].tolist())
+        trend = tuple(n.iloc[:: -math.ceil(len(n) / _TREND_POINTS)].iloc[::-1].tolist())
         # A report on changes compares with its own start.
         start = data.week_start if data.since is None else None
-        before = n.iloc[:0] if start is None else n[course["period"].dt.date <= start]
-        if before.empty:
+        day: pd.Series[Any] = course["period"].dt.date
+        before = n.iloc[:0] if start is None else n[day <= start]
+        if start is None or before.empty:
             yield replace(fact, trend=trend)
             continue
-        more = int(n.iloc[-1] - before.iloc[-1])
-        amount = before_that = ""
-        if fact.name == REMOVED and week is not None:
-            causes = dict(zip(week["cause"], week["n"].abs(), strict=True))
-            removed, again = causes[REMOVED], causes[AGAIN]
-            if removed and again and more == removed - again:  # what the section on these days says
-                amount = f"+{removed:,}, {MINUS}{again:,} listed again"
-            earlier = data.tables.get("week_before")
-            if earlier is not None:
-                n_earlier = int(earlier.loc[earlier["cause"] == REMOVED, "n"].abs().sum())
-                before_that = f" ({n_earlier:,} in the {WEEK_DAYS} days before)"
-        yield replace(fact, trend=trend, change=f"{_change(more, data, amount)}{before_that}")
+        change = _change(int(n.iloc[-1] - before.iloc[-1]), data)
+        month = n[day <= data.as_of.date() - timedelta(days=MONTH_DAYS)]
+        earlier = n[day <= start - timedelta(days=WEEK_DAYS)]
+        if fact.name != REMOVED and data.is_whole_week and len(month):
+            change += f", {_signed(int(n.iloc[-1] - month.iloc[-1]))} in {MONTH_DAYS}"
+        if fact.name == REMOVED and data.tables.get("week_before") is not None and len(earlier):
+            more = _signed(int(before.iloc[-1] - earlier.iloc[-1]))
+            change += f" ({more} in the {WEEK_DAYS} days before)"
+        yield replace(fact, trend=trend, change=change)
 
 
-def _change(more: int, data: ReportData, amount: str = "") -> str:
-    """How much a figure has changed since the start of the week; other words for it, if they are given."""
+def _change(more: int, data: ReportData) -> str:
+    """How much a figure has changed since the start of the week."""
     span = f"in {WEEK_DAYS} days" if data.is_whole_week else f"since {data.week_start}"
-    words = f"{'+' if more > 0 else MINUS}{abs(more):,}" if more else "unchanged"
-    return f"{amount or words} {span}"
+    return f"{_signed(more) if more else 'unchanged'} {span}"
+
+
+def _signed(n: int) -> str:
+    return f"{'+' if n > 0 else MINUS}{abs(n):,}" if n else "0"
 
 
 def _actions(data: ReportData, sections: Sequence[Section], kind: str) -> list[Action]:
@@ -495,24 +587,58 @@ def _actions(data: ReportData, sections: Sequence[Section], kind: str) -> list[A
         on_site = [replace(action, section="by_site") for action in by_hand]
         return _first(on_site, pending)
     work = [*enumerate(by_key["work_queue"].removals if "work_queue" in by_key else (), 1)]
-    now, later = (
-        [
-            action
-            for at, one in work
-            if one.site is not None and bool(one.reason) == is_later
-            if (action := _removal_action(one, data, at)) is not None
+    request = _request(data) if "blockers" in by_key else None
+    now: list[Action] = []
+    documents: list[Action] = []
+    later: list[Action] = []
+    for at, one in work:
+        action = None if one.site is None else _removal_action(one, data, at)
+        if action is not None:
+            (later if one.reason else documents if one.needs_document else now).append(action)
+    others = [action for action in (_pages_action(data, work), request) if action is not None]
+    ready = [*now, *documents]
+    actions = [*ready[: max(_ACTIONS - len(others), 2)], *others][:_ACTIONS]
+    # What is in no place among the first, but needs a document, is asked for now and done later.
+    wanted = [
+        replace(one, text=f"{one.text} (later: with the documents)", is_later=True) for one in documents
+    ]
+    wanted = [one for one, action in zip(wanted, documents, strict=True) if action not in actions]
+    if request is not None and request not in actions:
+        ask = f"{request.text[:1].lower()}{request.text[1:]}"
+        later = [
+            replace(one, effect=f"{one.effect}; {ask}") if "on file" in one.text else one for one in later
         ]
-        for is_later in (False, True)
+    return _first([*actions, *wanted, *later], pending)
+
+
+def _pages_action(data: ReportData, work: Sequence[tuple[int, Removal]]) -> Action | None:
+    """The messages to the owners of web pages: one for each host."""
+    pages = {at: one for at, one in work if one.site is None and one.listings}
+    if not pages:
+        return None
+    n = sum(one.listings or 0 for one in pages.values())
+    duration = format_duration(sum(one.minutes or 0 for one in pages.values()))
+    hosts = _distinct_pages(data)[1]
+    where = f" on {pluralize(hosts, 'host')}" if data.sharing is None and hosts else ""
+    one_each = ", one message for each host" if where and hosts > 1 else ""
+    effect = f"they have no opt-out form{one_each}; about {duration}"
+    return Action(
+        f"Write to the owners of {pluralize(n, 'web page')}{where}", effect, f"work_queue-{min(pages)}"
     )
-    actions = now[:_ACTIONS]
-    if "blockers" in by_key and (request := _request(data)) is not None:
-        actions = [*actions[: _ACTIONS - 1], request]
-    pages = {at: one.listings for at, one in work if one.site is None and one.listings}
-    if pages:
-        effect = "they have no opt-out form"
-        n_pages = pluralize(sum(pages.values()), "web page")
-        actions.append(Action(f"Write to the owners of {n_pages}", effect, f"work_queue-{min(pages)}"))
-    return _first([*actions, *later], pending)
+
+
+def _half_hour(data: ReportData) -> str:
+    """What clears most in half an hour; empty if nothing does, and in a share-safe report."""
+    plan = data.tables["plan"]
+    if plan is None or plan.empty or data.sharing is not None:
+        return ""
+    sites = plan["site"].value_counts(sort=False)
+    parts = [f"{pluralize(int(n), 'listing')} on {short(str(site))}" for site, n in sites.items()]
+    pages = int(plan["site"].isna().sum())
+    parts += [f"the data on {pluralize(pages, 'web page')}"] if pages else []
+    *others, last = parts
+    words = f"{', '.join(others)} and {last}" if others else last
+    return f"If you have {PLAN_MINUTES:g} minutes, remove {words}: about {format_duration(plan['minutes'].sum())}."
 
 
 def _first(actions: Sequence[Action], pending: Action | None) -> list[Action]:
@@ -528,11 +654,14 @@ def _pending_action(data: ReportData, keys: AbstractSet[str]) -> Action | None:
     if not n or key is None or "changed_at" not in records:
         return None
     is_pending = (records["status"].astype("str") == PENDING_REMOVAL).to_numpy("bool")
-    begun = records.loc[is_pending, "changed_at"].dt.floor("D") + pd.Timedelta(days=STALLED_DAYS)
-    day = begun[begun > pd.Timestamp(data.as_of).floor("D")].min()
+    requests = records[is_pending]
+    due = requests["changed_at"].dt.floor("D") + pd.to_timedelta(
+        data.overdue_days(requests["site"]), unit="D"
+    )
+    day = due[due > pd.Timestamp(data.as_of).floor("D")].min()
     return Action(
         f"Check {pluralize(n, 'pending removal')} from {day:%Y-%m-%d} (later)",
-        f"nothing to do before then: a request still pending after {STALLED_DAYS} days counts as without effect",
+        "nothing to do before then: these removals usually take until then",
         key,
         is_later=True,
     )
@@ -549,7 +678,9 @@ def _removal_action(removal: Removal, data: ReportData, at: int) -> Action | Non
     listings = f"{n:,} of {of_site:,} open listings" if of_site > n else pluralize(n, "listing")
     is_unchecked = removal.site in data.unchecked_sites
     at_most = "up to " if is_unchecked and n > 1 else ""
-    notes = [f"reason to wait: {removal.reason}"] if removal.reason else []
+    people = pluralize(removal.people or 0, "person", "people")
+    notes = [] if removal.reason else [*first_requests(removal.steps, people)]
+    notes += [f"reason to wait: {removal.reason}"] if removal.reason else []
     notes += [_unchecked(data)] if is_unchecked else []
     effect = f"{at_most}{share} of what is open, in about {format_duration(removal.minutes)}"
     is_blocked = bool(removal.tasks) and all(task.missing_values for task in removal.tasks)
@@ -660,7 +791,56 @@ def _with_totals(section: Section | None) -> Section | None:
 
 
 def _by_site(data: ReportData) -> Section | None:
-    return _with_totals(_section(data, "by_site"))
+    """The listings of each site; from a history, with what came of the requests to it."""
+    section, outcomes = _section(data, "by_site"), _outcomes(data)
+    if section is None or section.table is None or outcomes is None:
+        return _with_totals(section)
+    is_undeclared = bool(outcomes["declared_days"].isna().all())
+    if data.sharing is None:
+        table = outcomes.drop(columns=[*_NOT_DISPLAYED, *(["declared_days"] if is_undeclared else [])])
+    else:  # how long a removal takes is in its own section
+        counts = outcomes[["site", *outcomes.select_dtypes("int64")]].drop(columns=[*_NOT_DISPLAYED])
+        table = data.sharing.with_other_sites(counts)
+        table.insert(1, "verdict", table["site"].map(outcomes.set_index("site")["verdict"]).astype("str"))
+    rest = section.table.columns.intersection([*analysis.NOT_LISTED])
+    table = table.merge(section.table[["site", *rest]], on="site", how="left")
+    table.attrs |= outcomes.attrs
+    finding = "; ".join([_with_verdict(section.finding, table), *_bad_outcomes(data, outcomes)])
+    section = replace(
+        section, title="Sites", table=table.head(ROWS_MAX), rows=len(table), finding=f"{finding}."
+    )
+    return _add_words(
+        _with_totals(section), f"{_without_relisting(outcomes)} {_NOT_DECLARED if is_undeclared else ''}"
+    )
+
+
+def _with_verdict(finding: str, table: pd.DataFrame) -> str:
+    """A sentence on the site with the most open listings, with the verdict on it."""
+    first, words = table.iloc[0], finding.removesuffix(".")
+    return f"{words} ({first['verdict']})" if f"{short(str(first['site']))} has" in words else words
+
+
+def _bad_outcomes(data: ReportData, outcomes: pd.DataFrame) -> Iterator[str]:
+    """The sites that refuse requests, and the one where the largest share came back."""
+    table = outcomes[[data.can_name(str(site)) for site in outcomes["site"]]]
+    for row in table[(table["failed"] > 0) & (table["removed"] == 0)].head(1).to_dict("records"):
+        yield f"{short(row['site'])} refused {row['failed']:,} of {pluralize(row['requested'], 'request')}"
+    gone = table["came_back"] + table["never_back"]
+    share = (table["came_back"] / gone.where(gone > 0)).fillna(0).to_numpy("float64")
+    if (share > 0).any():
+        at = int(share.argmax())
+        site, back, n = str(table["site"].iloc[at]), table["came_back"].iloc[at], gone.iloc[at]
+        yield f"{short(site)} has the highest share that came back, {back:,} of {n:,}"
+
+
+def _without_relisting(outcomes: pd.DataFrame) -> str:
+    """On how many sites no listing that is gone came back."""
+    n = int(((outcomes["never_back"] > 0) & (outcomes["came_back"] == 0)).sum())
+    return (
+        f"On {n:,} of {pluralize(len(outcomes), 'site')}, listings were removed and none came back."
+        if n
+        else ""
+    )
 
 
 def _without_idle_causes(why: pd.DataFrame) -> pd.DataFrame:
@@ -690,7 +870,24 @@ def _score(data: ReportData) -> Section | None:
         return _add_words(_total_score(section, data["score"]), f"{points.capitalize()}.")
     if section is None or section.figure is None:
         return section
+    section = replace(section, finding=_most_exposed(data, section.finding))
     return _add_words(_with_totals(section), f"{points.capitalize()}.{names}")
+
+
+def _most_exposed(data: ReportData, finding: str) -> str:
+    """The finding on the score, with what the person with the most points has."""
+    table = data["score"]
+    if data.sharing is not None or len(table) < 2 or table["score"].iloc[0] == table["score"].iloc[1]:  # noqa: PLR2004
+        return finding
+    first = table.iloc[0]
+    has = f"{pluralize(int(first['listings']), 'open listing')} and {pluralize(int(first['pages']), 'web page')}"
+    cells = data["links"].loc[data["links"]["user_id"] == first["user_id"], "contains"].dropna()
+    kinds = [
+        label_text(kind)
+        for kind, _ in Counter(kind for cell in cells for kind in cell).most_common(_CHANGES_NAMED)
+    ]
+    shows = f", with {' and '.join(kinds)}" if kinds else ""
+    return f"{finding.removesuffix('.')}: {has}{shows}."
 
 
 def _total_score(section: Section, score: pd.DataFrame) -> Section:
@@ -764,7 +961,7 @@ def _failures(data: ReportData, table: pd.DataFrame) -> str:
     parts = []
     for column, nouns, did in (
         ("failed", ("removal", "removals"), "failed"),
-        ("without_effect", ("request", "requests"), f"had no effect in {STALLED_DAYS} days or more"),
+        ("without_effect", ("request", "requests"), "had no effect in the usual time"),
     ):
         if n := int(table[column].sum()):
             parts.append(f"{pluralize(n, *nouns)} {did}{_where(data, table, column)}")
@@ -801,7 +998,8 @@ def _relistings(data: ReportData) -> Section | None:
         return None
     is_last = ~table.duplicated(["user_id", "key"], keep="last")
     section = _section(data, "relistings", table.assign(status=table["status"].where(is_last)))
-    return section and replace(section, finding=f"{_relisted(data)}." if len(table) else section.finding)
+    finding = "; ".join(filter(None, (_relisted(data), _return_rate(data))))
+    return section and replace(section, finding=f"{finding}." if len(table) else section.finding)
 
 
 def _time_to_removal(data: ReportData) -> Section | None:
@@ -817,7 +1015,7 @@ def _time_to_removal(data: ReportData) -> Section | None:
         table = without_estimates(section.table).sort_values("unrequested", kind="stable", ignore_index=True)
         section = replace(section, table=table.drop(columns="unrequested"))
     return _add_words(
-        section, f"{_without_removals(data)}{base}{_CENSORING_NOTE} {_resolution(data)}".strip()
+        section, f"{_without_removals(data)}{_FROM_FIRST} {base}{_CENSORING_NOTE} {_resolution(data)}".strip()
     )
 
 
@@ -886,7 +1084,13 @@ def _without_removals(data: ReportData) -> str:
     if "site" not in table:
         return ""
     idle, unrequested = (_sites(data, table[rows]) for rows in _without_removal(table))
-    sentences = [f"No removals were observed on {idle}, although they were requested."] if idle else []
+    n_requests = int(table.loc[_without_removal(table)[0], "requested"].sum()) if "requested" in table else 0
+    although = (
+        f"although {n_requests:,} {'was' if n_requests == 1 else 'were'} requested"
+        if n_requests
+        else "as far as observed"
+    )
+    sentences = [f"No removals were observed on {idle}, {although}."] if idle else []
     unasked = "so it is not known whether, or how fast, listings are removed there"
     sentences += [f"No requests have been seen on {unrequested} yet, {unasked}."] if unrequested else []
     return " ".join([*sentences, ""])
@@ -1073,8 +1277,8 @@ def _amount(data: ReportData) -> str:
     waiting, pages, blocked, duration = data.manual_work
     words = (
         f"{pluralize(waiting, 'item')} in all: {pluralize(waiting - pages, 'listing')} on people-search "
-        f"sites and {pluralize(pages, 'web page')}; about {duration}. Listings come before pages; what clears most "
-        f"per minute comes first{_EXCEPT if data.has_later_work else ''}."
+        f"sites and {pluralize(pages, 'web page')}; about {duration}. Listings come before pages, since sites have "
+        f"a procedure and owners of pages decide as they like; what clears most per minute comes first{_EXCEPT if data.has_later_work else ''}."
     )
     words += _minutes_spent(data)
     if blocked:
@@ -1250,12 +1454,22 @@ def _with_names(chart: charts.Chart, names: Mapping[int, str]) -> charts.Chart:
 
 
 _WORK_NEEDS = ("work_queue", "step_minutes")
-_FACT_NEEDS = ("records", "links", "score", "status_over_time", "missed", *_WORK_NEEDS)
-_FLEET_NEEDS = (*_FACT_NEEDS, "week_score", "removal_of_all", "relistings", "next_forecast")
+_FACT_NEEDS = (
+    "records",
+    "links",
+    "score",
+    "status_over_time",
+    "missed",
+    "site_outcomes",
+    *_WORK_NEEDS,
+)
+_FLEET_NEEDS = (
+    *(*_FACT_NEEDS, "week_score", "removal_of_all", "removal_requests", "relistings", "next_forecast"),
+)
 _SPECIAL: dict[
     str, Any
 ] = {  # sections that say more than their chart and table, and the other tables they need
-    "by_site": (_by_site,),
+    "by_site": (_by_site, "site_outcomes"),
     "counts": (_counts,),
     "diff": (_diff,),
     "links": (_links,),
@@ -1275,14 +1489,14 @@ _SPECIAL: dict[
     "score_changes": (_score_changes,),
     "blockers": (_blockers, "best_next_fields"),
     "best_next_fields": (_best_next_fields, "blockers"),
-    "work_queue": (_work_queue, "step_minutes", "timed_steps"),
+    "work_queue": (_work_queue, "step_minutes", "timed_steps", "plan"),
     "coverage": (_coverage, "failures", "records", "precision", "missed"),
 }
 KINDS = {
     "fleet": Kind(
         (
             *("by_site", "week", "score", "status_over_time", "time_to_removal", "declared_vs_observed"),
-            *("failed_removals", "relistings", "blockers", "work_queue", "missed", "coverage"),
+            *("relistings", "blockers", "work_queue", "missed", "coverage"),
         ),
         _fleet_title,
         _finding,
@@ -1301,11 +1515,14 @@ KINDS = {
         lambda data: f"What changed since {_since(data)}",
         _change_finding,
         _change_facts,
-        ("records", "links", "changes", "score_changes", "status_over_time", *_WORK_NEEDS),
+        (
+            *("records", "links", "changes", "score_changes", "status_over_time", "site_outcomes"),
+            *_WORK_NEEDS,
+        ),
     ),
     "sites": Kind(
         (
-            *("by_site", "time_to_removal", "declared_vs_observed", "failed_removals", "relistings"),
+            *("by_site", "time_to_removal", "declared_vs_observed", "relistings"),
             *("site_health", "precision"),
         ),
         _sites_title,

@@ -88,6 +88,21 @@ QUESTIONS = {
             "site declared_days",
         ],
     ),
+    "site_outcomes": (
+        partial(analysis.site_outcomes, at=NOW),
+        [
+            records(),
+            requests(),
+            relistings().assign(user_id=1, key=range(len(relistings())), status="discovered"),
+            declared(),
+        ],
+        [
+            "user_id site status changed_at",
+            "site requested_after requested_at ended_after ended_at end observed_until",
+            "user_id key site status",
+            "site declared_days",
+        ],
+    ),
     "stale": (
         partial(analysis.stale, since=NOW),
         [people().assign(user_id=[1, 2, 3], reason="no response")],

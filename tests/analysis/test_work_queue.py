@@ -307,7 +307,8 @@ def test_a_site_that_removed_nothing_comes_after_the_others():
         ([("pending removal", 14, 3)], 3),
         ([("pending removal", 13, 3)], 0),
         ([("pending removal", 30, 2)], 0),
-        ([("pending removal", 30, 2), ("discovered", 20, 2), ("pending removal", 15, 2)], 4),
+        ([("pending removal", 30, 5), ("discovered", 20, 2)], 3),
+        ([("pending removal", 30, 4), ("discovered", 20, 2)], 0),  # a refusal is an answer
         ([("pending removal", 14, 3), ("removed", 1, 1)], 0),
         ([("pending removal", 14, 3), ("vanished", 1, 1)], 0),
         ([("discovered", 14, 3)], 0),
@@ -316,8 +317,11 @@ def test_a_site_that_removed_nothing_comes_after_the_others():
 def test_a_site_with_requests_and_no_removals_is_stalled(moves, requests):
     table = pd.DataFrame(moves, columns=["status", "days", "n"]).assign(site="Wall")
     day = (DAWN.date() - date(1970, 1, 1)).days - table["days"]
-    message = f"{requests} removals requested 14 or more days ago, none removed"
-    assert stalled_sites(table.assign(day=day), DAWN) == ({"Wall": message} if requests else {})
+    was = table["status"].map({"discovered": "pending removal"}).astype("str")
+    message = f"{requests} removals requested 14 or more days ago have had no effect"
+    assert stalled_sites(table.assign(day=day, prev_status=was), DAWN) == (
+        {"Wall": message} if requests else {}
+    )
 
 
 HOSTS = {

@@ -1,0 +1,95 @@
+"""What came of the removal requests to each site, in numbers and in words."""
+
+from datetime import timedelta
+
+import pandas as pd
+import pytest
+from support.histories import DAWN
+
+from exposurekit.analysis import site_outcomes
+from exposurekit.analysis.relistings import overdue_days
+from exposurekit.analysis.work_queue import STALLED_DAYS
+
+NONE = pd.DataFrame({"site": pd.Series(dtype="str"), "declared_days": pd.Series(dtype="Float64")})
+
+
+def day(number):
+    return DAWN + timedelta(days=number)
+
+
+def requests(*rows):
+    """Removal requests: the day of each, the day of its end (None: pending), and how it ended."""
+    table = pd.DataFrame(
+        {
+            "site": "Gate",
+            "requested_after": [day(begin - 1) for begin, _, _ in rows],
+            "requested_at": [day(begin) for begin, _, _ in rows],
+            "ended_after": [None if end is None else day(end - 1) for _, end, _ in rows],
+            "ended_at": [None if end is None else day(end) for _, end, _ in rows],
+            "end": [status for _, _, status in rows],
+        }
+    ).assign(observed_until=day(40))
+    return table.astype({"end": "str", "site": "str"})
+
+
+def outcome(statuses, *rows, came_back=0, declared=NONE, at=40):
+    """The row of one site with listings in these statuses, of which the first came back."""
+    records = pd.DataFrame({"user_id": range(len(statuses)), "site": "Gate", "status": statuses})
+    records["changed_at"] = [day(number) for number in range(len(statuses))]
+    back = records.head(came_back).assign(key=range(came_back))
+    [row] = site_outcomes(records, requests(*rows), back, declared, at=day(at)).to_dict("records")
+    return row
+
+
+GONE = [(0, 2, "removed")] * 6
+
+
+@pytest.mark.parametrize(
+    ("verdict", "row"),
+    [
+        ("no request seen yet", outcome(["discovered"] * 2)),
+        (
+            "refuses requests of the service (2 of 2)",
+            outcome(["discovered"] * 3, *[(0, 5, "discovered")] * 2),
+        ),
+        ("has removed nothing yet", outcome(["pending removal"], (39, None, None))),
+        ("has removed nothing, and requests are overdue", outcome(["pending removal"], (20, None, None))),
+        ("removes, none came back", outcome(["removed"] * 6, *GONE)),
+        ("removes, but 2 of 6 came back", outcome(["removed"] * 6, *GONE, came_back=2)),
+        ("removes, but 1 of 7 requests failed", outcome(["removed"] * 6, *GONE, (0, 3, "discovered"))),
+        ("removes, but 1 overdue", outcome([*["removed"] * 6, "pending removal"], *GONE, (36, None, None))),
+        (
+            "removes, but slower than it declares",
+            outcome(
+                ["removed"] * 9,
+                *[(0, 20, "removed")] * 9,
+                declared=pd.DataFrame({"site": ["gate"], "declared_days": [7.0]}),
+            ),
+        ),
+    ],
+)
+def test_verdict_says_what_came_of_requests(verdict, row):
+    assert row["verdict"] == verdict
+
+
+def test_listings_gone_for_good_are_those_that_never_came_back():
+    row = outcome(["discovered", "removed", "removed", "pending removal"], *GONE, came_back=2)
+    assert (row["open"], row["removed"], row["total"]) == (2, 2, 4)
+    assert (row["came_back"], row["never_back"]) == (2, 1)  # one of those that came back was removed again
+    assert (row["waiting"], row["waiting_since"]) == (1, day(0))
+
+
+def test_days_count_from_the_request():
+    row = outcome(["removed"] * 6, *GONE)
+    assert row["requested"] == 6
+    assert row["median_low"] <= row["median_days"] <= row["median_high"]
+    assert 1 <= row["median_days"] <= 2
+
+
+def test_request_is_overdue_by_the_times_of_its_own_site():
+    assert overdue_days(requests(*GONE)).to_dict() == {"Gate": 3}
+    assert overdue_days(requests(*GONE[:4], (0, 9, "discovered"))).empty  # too few removals
+    row = outcome(["pending removal"], *GONE[:4], (27, None, None))
+    assert (row["overdue_days"], row["overdue"]) == (STALLED_DAYS, 0)
+    long = [(0, 27, "removed"), *[(0, 14, "removed")] * 9]
+    assert overdue_days(requests(*long)).to_dict() == {"Gate": 28}
