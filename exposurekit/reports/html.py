@@ -88,7 +88,6 @@ _SECTION_HEADINGS = {
     ("by_site", "median_days"): "median days from request",
     ("by_site", "declared_days"): "declared days",
     ("by_site", "requested"): "requests",
-    ("by_site", "total"): "listings",
     ("score", "pages"): "web pages",
     ("declared_vs_observed", "n"): "requests",
     ("blockers", "records"): "listings",
@@ -378,7 +377,11 @@ def _within(interval: str, label: str) -> str:
 
 def _card_labels(displayed: dict[str, Any], key: str) -> str:
     """The headings of a table as CSS: on a phone, a row is a card, and each of its cells has its heading beside it."""
-    words = [_heading_words(str(name), key) for name in displayed["table"]][1:_CARD_MAX]
+    label = f" ({displayed['label']})"
+    words = [
+        _heading_words(str(name), key) + (label if name in displayed["intervals"] else "")
+        for name in displayed["table"]
+    ][1:_CARD_MAX]
     return ";".join(f"--h{number}:{_css_text(text)}" for number, text in enumerate(words, 2))
 
 

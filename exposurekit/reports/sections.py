@@ -69,6 +69,7 @@ _TREND_COLUMNS = {"open listings": OPEN, "removed": REMOVED}  # of `status_over_
 _TREND_POINTS = 60
 MONTH_DAYS = 30
 _ACTIONS = 3  # to do now, and as many that have to wait
+_NO_SUMS = {"people", "user_id", "median_days", "median_low", "median_high", "declared_days"}
 _NOT_DECLARED = "How fast sites promise to be is not recorded, so none is judged by it."
 _NOT_DISPLAYED = (  # of the outcomes of sites: the verdict and the cards say it
     *("waiting", "failed", "overdue", "never_back", "overdue_days"),
@@ -779,7 +780,7 @@ def _totals_of(why: pd.DataFrame) -> str:
 
 def _sums(table: pd.DataFrame) -> dict[str, int]:
     """The sum of each count of a table with one row per site or person; people may be on several sites: they have none."""
-    counts = [str(name) for name in table.select_dtypes("number") if name not in ("people", "user_id")]
+    counts = [str(name) for name in table.select_dtypes("number") if name not in _NO_SUMS]
     return {name: int(table[name].sum()) for name in counts} if len(table) > 1 else {}
 
 
