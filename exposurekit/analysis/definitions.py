@@ -18,12 +18,12 @@ from exposurekit.analysis.statuses import OPEN, OTHER, UNKNOWN, VANISHED
 from exposurekit.analysis.work_queue import STALLED_DAYS
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
 
-_OPEN = "listings that are discovered or pending removal, or in a status outside the specification"
+_OPEN = "listings that are still online: discovered, pending removal, or with a status that is not one of the three usual ones"
 _POINTS = (
     f"points: {WEIGHTS[DISCOVERED]:g} per discovered listing, {WEIGHTS[PENDING_REMOVAL]:g} per pending removal, "
     f"{WEIGHTS[OTHER]:g} per listing in another open status, {WEIGHTS[PAGE]:g} per page; removed listings have none"
 )
-_MANUAL = "listings and web pages with manual steps that are still to be done; each counts once, however many alerts it has"
+_MANUAL = "listings and web pages with manual steps that are still to be done; each counts once, even if several alerts name it"
 DEFINITIONS: Mapping[str, str] = {
     OPEN: _OPEN,
     "open listings": _OPEN,
@@ -32,7 +32,7 @@ DEFINITIONS: Mapping[str, str] = {
     DISCOVERED: "listed, and no removal is pending; an earlier request may have failed",
     PENDING_REMOVAL: "a removal was requested and is not yet verified",
     REMOVED: "the service verified that the listing is gone",
-    OTHER: "in a status outside the specification, or without one; counts as open",
+    OTHER: "with a status that is not one of the three usual ones, or without one; counts as open",
     VANISHED: "no longer listed, without a verified removal",
     UNKNOWN: "the service no longer lists the user, so the current status is not known",
     "total": "listings that the service lists, open and removed; without vanished and unknown ones",
@@ -50,7 +50,7 @@ DEFINITIONS: Mapping[str, str] = {
     "score": _POINTS,
     SCORE_BEFORE: f"{_POINTS}; at the start of the period",
     SCORE_AFTER: f"{_POINTS}; at the end of the period",
-    "web pages": "web pages with personal data that are not listings",
+    "web pages": "other pages that show personal data; they have no opt-out form",
     "to do by hand": _MANUAL,
     "half removed within": "median days from a removal request to its verified removal (Kaplan-Meier); "
     "with few requests, from the first observation",
@@ -67,7 +67,7 @@ DEFINITIONS: Mapping[str, str] = {
     "takes_longer": "significantly more than half of the due requests are overdue (sign test, corrected for the number "
     "of sites; false discovery rate of 5 %)",
     "q_value": "the smallest false discovery rate at which the site would count as taking longer (Benjamini and Hochberg)",
-    "open in 30 days": "expected number of open listings if current trends continue, with a 95 % interval",
+    "open in 30 days": "expected number of open listings if new listings, relistings and removals go on as they did so far, with a 95 % interval",
     "never": "estimated share of listings that are not removed by the longest age observed (Kaplan-Meier); listings found "
     "recently count only up to today, so it may be 0 % while some are open",
 }
@@ -99,7 +99,7 @@ TERMS: Mapping[str, str] = {  # words of sentences; a report defines those that 
     "no effect": f"of a request: {DEFINITIONS['without_effect']}",
     "point": _POINTS,
     "relisting": DEFINITIONS[AGAIN],
-    "run": "one collection of everyone's data into the history",
+    "run": "one visit to the service that stores everyone's data in the history",
     "score": _POINTS,
     "unlocks": "lets removals start that are missing nothing else",
     "web page": DEFINITIONS["web pages"],

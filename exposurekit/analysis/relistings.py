@@ -159,7 +159,7 @@ def overdue_days(requests: pd.DataFrame) -> "pd.Series[int]":
             `STALLED_DAYS` holds for them.
     """
     needed = ("site", "requested_after", "requested_at", "ended_at", "end")
-    MissingColumns.check("overdue_days", requests.columns, needed)
+    MissingColumns.check("overdue_days", requests, needed)
     is_removed = (requests["end"].astype("str") == REMOVED) & requests["requested_after"].notna()
     removed = requests[is_removed.to_numpy("bool")]
     ended, begun = (instants(removed[name]).astype("datetime64[D]") for name in ("ended_at", "requested_at"))

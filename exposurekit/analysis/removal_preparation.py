@@ -12,7 +12,7 @@ _FIRST = {  # what to do about each with these people, before the first step
     MAILBOX: "first tell {} to expect an email and click the link in it",
     DOCUMENT: "first ask {} for a copy of a bill or another document",
 }
-_CHECK = "; make sure that this is the person, or leave it"
+_CHECK = "; check that this is the right person first"
 _CODE = re.compile(r"(?i)<\s*[/!?]?\s*[a-z]|javascript:|&#")
 _MAILED = re.compile(  # a message to open, or a link or code in it; not an address to enter
     r"(?i)\b(?:open|confirm|await|wait for|answer|reply to)\s+(?:\w+\s+){0,3}e-?mail\b(?!\s+address)"

@@ -61,11 +61,11 @@ def site_outcomes(
            site              verdict  waiting
     0  Seekfolk  no request seen yet        2
     """
-    MissingColumns.check("site_outcomes", records.columns, ("user_id", "site", "status", "changed_at"))
+    MissingColumns.check("site_outcomes", records, ("user_id", "site", "status", "changed_at"))
     back = ("user_id", "key", "site", "status")
-    MissingColumns.check("site_outcomes, table requests,", requests.columns, REQUEST_COLUMNS)
-    MissingColumns.check("site_outcomes, table relistings,", relistings.columns, back)
-    MissingColumns.check("site_outcomes, table declared,", declared.columns, ("site", "declared_days"))
+    MissingColumns.check("site_outcomes, table requests,", requests, REQUEST_COLUMNS)
+    MissingColumns.check("site_outcomes, table relistings,", relistings, back)
+    MissingColumns.check("site_outcomes, table declared,", declared, ("site", "declared_days"))
     times = declared_vs_observed(requests, declared, level=level).set_index("site")
     table = by_site(records)[["site", "open", "total", REMOVED]]
     site, status = records["site"].astype("str"), records["status"].astype("str")

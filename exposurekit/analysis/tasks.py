@@ -36,9 +36,8 @@ _FORM_HEADINGS = ("To enter (required)", "Also on file, only if the form asks")
 _PAGE_HEADINGS = ("On file; check which one is on the page", "Also on file")
 _PAGE_KINDS = {"phone": "phone_number"}
 WHICH_NAME = (
-    "Where a form has you find the listing, search for the name as listed. Where it asks which listing, give its "
-    "reference and link. Where it asks for the person's name, enter the name on file. In the steps, “your” means the "
-    "person's."
+    "You act for the person: where a step says “your name”, enter theirs, as it is on file. If a form makes you search "
+    "for the listing, search for the name as listed; if it asks which listing you mean, give its reference and link."
 )
 _URL = re.compile(r"(?i)(?<![@\w.-])(?:https?://)?(?:[a-z0-9-]+\.)+[a-z]{2,}(?:/[^\s<>\"'()]*)?")
 _NAME_FIELDS = ("first_name", "middle_name", "last_name")
@@ -135,7 +134,7 @@ class Task:
         """Which value the task waits for, in words; empty if nothing is missing."""
         if not self.missing_values:
             return ""
-        return f"Waits for a value: no {' and no '.join(self.missing_values)} on file. Ask the person for it."
+        return f"Cannot start yet: no {' and no '.join(self.missing_values)} on file. Ask the person for it."
 
     @property
     def warnings(self) -> tuple[str, ...]:

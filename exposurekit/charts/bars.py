@@ -121,9 +121,9 @@ def leaders(names: Sequence[str], n: Sequence[float], groups: str, counted: str)
 
     >>> from exposurekit.charts.bars import leaders
     >>> leaders(["A", "B", "C"], [4, 2, 1], "sites", "points")
-    'A has the most points, 4'
+    'A has the most points: 4'
     >>> leaders(["A", "B", "C"], [4, 4, 1], "sites", "points")
-    'A and B have the most points, 4 each'
+    'A and B have the most points: 4 each'
     >>> leaders(["A", "B"], [4, 4], "sites", "points")
     'each of 2 sites has 4 points'
     """
@@ -131,10 +131,10 @@ def leaders(names: Sequence[str], n: Sequence[float], groups: str, counted: str)
     amount = f"{most:,.1f}".removesuffix(".0")
     first = [name for name, count in zip(names, n, strict=True) if count == most]
     if len(first) == 1:
-        return f"{first[0]} has the most {counted}, {amount}"
+        return f"{first[0]} has the most {counted}: {amount}"
     if len(first) == len(names):
         return f"each of {len(names):,} {groups} has {amount} {counted}"
-    return f"{names_or_count(first, groups)} have the most {counted}, {amount} each"
+    return f"{names_or_count(first, groups)} have the most {counted}: {amount} each"
 
 
 def bars(

@@ -282,12 +282,12 @@ def format_duration(minutes: float) -> str:
     """Format a duration in whole minutes, so that parts add up to their total.
 
     >>> from exposurekit.charts.theme import format_duration
-    >>> format_duration(1), format_duration(119.6), format_duration(390)
-    ('1 minute', '2 h', '6 h 30 min')
+    >>> format_duration(1), format_duration(59.6), format_duration(390)
+    ('1 minute', '1 h', '6 h 30 min')
     """
     hours, rest = divmod(round(minutes), 60)
-    if hours < 2:  # noqa: PLR2004  up to then, minutes alone are read faster
-        return pluralize(60 * hours + rest, "minute")
+    if not hours:
+        return pluralize(rest, "minute")
     return f"{hours:,} h {rest} min" if rest else f"{hours:,} h"
 
 

@@ -39,12 +39,12 @@ _HEADINGS = {
     "at": "time",
     "came_back": "came back",
     "contains": "data on the page",
-    "first_removed": "removed between runs",
+    "first_removed": "gone when first seen",
     "followed_days": "after days",
     "group": "opt-out host",
     "gone_days": "days absent",
     "is_doubtful": "looks broken",
-    "is_profile_field": "profile field",
+    "is_profile_field": "part of a profile",
     "left_out": "not counted",
     "href": "link",
     "items_per_minute": "items per minute",
@@ -65,7 +65,7 @@ _HEADINGS = {
     "together": "removals so far",
     "open_after": "open now",
     "open_before": "open before",
-    "unlocks": "removals with it alone",
+    "unlocks": "removals this alone allows",
     "unseen": "people not observed",
     "url": "page address",
     "without_effect": "without effect",
@@ -128,7 +128,7 @@ _BREAK = re.compile(r"[\s-]")  # where a line may end
 _CSS_COMMENT = re.compile(r" */\*.*?\*/", re.DOTALL)  # not for readers of a page
 _JS_COMMENT = re.compile(r"^ *//.*\n", re.MULTILINE)
 _META = re.compile(r'<meta name="(generator|description|report-rule)" content="([^"]*)">')
-_UNBROKEN = re.compile(r"\d{4}-\d{2}-\d{2}|\(n = [\d,]+\)\.?")
+_UNBROKEN = re.compile(r"\d{4}-\d{2}-\d{2}|\(n = [\d,]+\)\.?|\d[\d.,]*%?\N{EN DASH}\d[\d.,]*%?")
 _BEFORE = {"n": r"(?= = )", "at least": r"(?= [\d,]+)"}  # what follows a term, where the word alone is none
 _TERM = re.compile(
     "|".join(
@@ -316,7 +316,7 @@ def _environment() -> Environment:
 
 
 def _dated(text: str) -> Markup:
-    """Render a text whose dates and numbers of listings stay on one line."""
+    """Render a text whose dates, ranges and numbers of listings stay on one line."""
     return _SAFE(_UNBROKEN.sub(lambda date: f'<span class="unbroken">{date[0]}</span>', escaped(text)))
 
 

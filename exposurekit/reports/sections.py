@@ -56,8 +56,8 @@ _UNSEARCHED = (
     "been searched."
 )
 _TO_CONFIRM = (
-    "A match is the service's judgement until somebody labels it mine or not mine: in a notebook with "
-    "ek.widgets.RecordLabels(history.records(), history), or history.label(record, 'mine')."
+    "No person has checked yet whether these listings show the right people: so far only the service's matching says so. "
+    "To check them in a notebook: ek.widgets.RecordLabels(history.records(), history)."
 )
 MANY_SITES = 5  # more are counted, not named
 _FORECAST_PARTS = {"of_open": "of those open now", "of_gone": "that come back", "of_new": "new"}
@@ -1318,8 +1318,12 @@ def _unconfirmed(data: ReportData) -> str:
     """How many listings nobody has labelled as the person's or not; empty if there are none."""
     n, labels = len(data["records"]), data.tables["precision"]
     unlabelled = 0 if labels is None else int(labels["unlabelled"].sum())
-    are = "is an unconfirmed match" if unlabelled == 1 else "are unconfirmed matches"
-    return f"{unlabelled:,} of {pluralize(n, 'listing')} {are}" if unlabelled else ""
+    have = "has" if unlabelled == 1 else "have"
+    return (
+        f"{unlabelled:,} of {pluralize(n, 'listing')} {have} not been checked by a person"
+        if unlabelled
+        else ""
+    )
 
 
 def _unknowns(data: ReportData) -> Iterator[str]:

@@ -155,7 +155,7 @@ def test_required_values_are_apart_from_optional_ones():
 
 def test_a_missing_required_value_is_named_in_its_task():
     [task] = tasks(described({}))
-    assert task.cannot_start == "Waits for a value: no phone on file. Ask the person for it."
+    assert task.cannot_start == "Cannot start yet: no phone on file. Ask the person for it."
 
 
 @pytest.mark.parametrize(
@@ -235,7 +235,7 @@ def test_a_form_asks_for_the_reference_if_a_step_does():
 def test_an_age_that_differs_from_the_birth_date_is_noted(as_of, age):
     """A year more or less is none: sites know the year of birth, not the day."""
     [task] = tasks(described({}), as_of=date.fromisoformat(as_of))
-    expected = f"differs: age 46, on file {age}; make sure that this is the person, or leave it"
+    expected = f"differs: age 46, on file {age}; check that this is the right person first"
     assert task.cautions == ((expected,) if age else ())
     assert task.warnings == (task.cannot_start, *task.cautions)
     assert tasks(described({}))[0].cautions == ()

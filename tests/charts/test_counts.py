@@ -28,16 +28,16 @@ def bars(figure):
     [
         (
             "Near discovered, Near removed, Far discovered, Near odd",
-            "3 listings are open; Near has the most open listings, 2",
+            "3 listings are open; Near has the most open listings: 2",
         ),
         ("Near removed", "The only listing is removed"),
         ("Near removed, Near removed", "All 2 listings are removed"),
         ("", "No listings"),
         ("A x, A x, B x, B x", "4 listings are open; each of 2 sites has 2 open listings"),
-        ("A x, A x, B x, B x, C x", "5 listings are open; A and B have the most open listings, 2 each"),
+        ("A x, A x, B x, B x, C x", "5 listings are open; A and B have the most open listings: 2 each"),
         (
             "A x, A x, B x, B x, C x, C x, D x",
-            "7 listings are open; 3 sites have the most open listings, 2 each",
+            "7 listings are open; 3 sites have the most open listings: 2 each",
         ),
     ],
 )

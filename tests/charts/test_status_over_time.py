@@ -165,7 +165,7 @@ def test_the_site_that_the_title_names_has_a_row():
     busy = [counted(at, site=f"Busy {n}").assign(open=[40, 20, n % 2]) for n in range(9)]
     steady = counted(at, 15, site="Nosy Heron")
     figure = charts.status_over_time(pd.concat([*busy, steady], ignore_index=True))
-    assert figure.layout.title.text == "19 are open; Nosy Heron has the most open, 15"
+    assert figure.layout.title.text == "19 are open; Nosy Heron has the most open: 15"
     assert rows_of(figure)[0].name == "Nosy Heron"
     assert "Open at the end: Nosy Heron 15; Busy 1 1" in charts.describe(figure)
 

@@ -212,7 +212,7 @@ def test_relistings_are_separated_by_previous_status():
     assert dots(figure, "circle") == {0: 6, 1: 1}
     assert segments(figure.data[3]) == {0: (4, 8), 1: (1, 1)}
     assert words(figure) == ["2", "1", "6 days", "1 day"]
-    assert title(figure) == "3 relistings, 2 after a verified removal; Near has the most relistings, 2"
+    assert title(figure) == "3 relistings, 2 after a verified removal; Near has the most relistings: 2"
     unknown = charts.relistings(returned(("Near", "removed", np.nan)))
     assert (dots(unknown, "circle"), words(unknown)) == ({}, ["1", "not known"])
     assert title(unknown) == "1 relisting, after a verified removal"

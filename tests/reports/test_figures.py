@@ -413,10 +413,8 @@ def test_unobserved_people_and_their_listings_are_not_known(tmp_path):
     [section] = [section for section in report.sections if section.key == "coverage"]
     assert section.title == "What is not known"
     assert f"{words}. The service does not say which sites it searched" in section.text
-    assert section.finding.startswith("3 of 3 listings are unconfirmed matches; ")
-    assert section.text.startswith(
-        "A match is the service's judgement until somebody labels it mine or not mine: "
-    )
+    assert section.finding.startswith("3 of 3 listings have not been checked by a person; ")
+    assert section.text.startswith("No person has checked yet whether these listings show the right people: ")
     assert "ek.widgets.RecordLabels(history.records(), history)" in section.text
     assert "Which required values are on file is not known" in section.text
 

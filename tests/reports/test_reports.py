@@ -515,7 +515,7 @@ def test_item_lists_values_to_enter_and_missing_values(fleet):
     assert "<summary>Also on file, only if the form asks</summary>" in html
     assert '<p class="warning">differs: age 74, on file 73</p>' in html
     assert '<span class="label">phone (use this one)</span>' in html  # as in the checklist
-    assert html.count('<p class="warning">Waits for a value: no email on file.') == 1
+    assert html.count('<p class="warning">Cannot start yet: no email on file.') == 1
     assert html.count('class="task blocked"') == 1
     assert "not shown" in html
     assert ">not shown</code>" not in html  # nothing to copy

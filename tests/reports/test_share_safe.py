@@ -123,7 +123,7 @@ def test_report_says_at_its_top_who_may_see_it(confidential, shared):
         header = report.to_html().partition("<header>")[2].partition("</header>")[0]
         assert header.index(report.notice) < header.index("<h1>")
         assert report.notice in report._repr_html_()
-    assert "make a share-safe one" in confidential.notice
+    assert "--share-safe" in confidential.notice
 
 
 WAYS = {

@@ -370,12 +370,12 @@ def test_alert_without_a_required_value_is_last_and_unticked(tmp_path):
     with of_one_person(*alerts, profile={"phone_numbers": []}) as exposure:
         checklist = OptOutChecklist(exposure.alerts(), kit.a_history(tmp_path, exposure, Clock()))
     assert checklist.order[2] == 0
-    assert repr(checklist).startswith("OptOutChecklist: 0 of 3 alerts finished, 1 waits for a value;")
-    assert [label.endswith("waits for a value") for label in listed(checklist)] == [False, False, True]
+    assert repr(checklist).startswith("OptOutChecklist: 0 of 3 alerts finished, 1 cannot start yet;")
+    assert [label.endswith("cannot start yet") for label in listed(checklist)] == [False, False, True]
     kit.press(checklist, "Tick all 2 that can start")
     assert checklist.steps["tick"].tolist().count("done") == 4
     checklist.step(2)
-    assert "Waits for a value: no phone on file. Ask the person for it." in kit.html_of(checklist)
+    assert "Cannot start yet: no phone on file. Ask the person for it." in kit.html_of(checklist)
     boxes = [kit.the(checklist, Box, ALL_STEPS), *(done for done, _, _ in rows(checklist))]
     assert [box.disabled for box in boxes] == [True] * 3
     assert "off, because a required value is not on file" in kit.html_of(checklist)

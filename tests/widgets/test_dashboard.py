@@ -539,7 +539,7 @@ def test_findings_name_people_as_the_axis_does():
         dashboard = Dashboard(exposure)
         [name, *_] = dashboard._drawn[-1].layout.yaxis.ticktext
         assert dashboard.question == "by_user"
-        assert f"{name} has the most open listings, 3" in heads(dashboard)[-1]
+        assert f"{name} has the most open listings: 3" in heads(dashboard)[-1]
         assert not name.startswith("user")
 
 

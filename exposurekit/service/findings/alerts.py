@@ -45,7 +45,7 @@ _PAGE_GUIDE = (
     "This is a web page outside the people-search sites. Whoever runs it can take the data down. Write which page it is, "
     "whose data it shows and what to remove. If nobody answers within two weeks, write once more, and then give up."
 )
-_PAGE_STEP = "Write to whoever runs the page (look for Contact, About or Imprint there), and ask to take the data down."
+_PAGE_STEP = "Write to whoever runs the page (look for Contact, About or Imprint there), and ask them to take the data down."
 # No steps where nobody has to act: the removal is under way, done, or about to be sent by the service.
 _NOTHING_TO_DO = {Event.OPT_OUT_SUBMITTED, Event.REMOVAL_VERIFIED}
 _DISCOVERIES = {Event.NEW_RECORD, Event.LISTED_AGAIN}
