@@ -15,8 +15,6 @@ NUMBER_MAX = 40  # characters: longer ones take too long to convert
 
 Position = tuple[int | str, ...]
 
-# A tenth of the time. Errors are those of the other one, which names lines alike for all characters.
-_FAST_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _CONSTRUCTOR = yaml.constructor.SafeConstructor()
 _SCALARS: dict[str, Callable[[Any, Any], Any]] = {
     "int": yaml.constructor.SafeConstructor.construct_yaml_int,
@@ -55,7 +53,8 @@ def read(text: str) -> Document:
     """Read one document, or raise `InvalidYaml`."""
     document = Document()
     try:
-        root = _compose(text)
+        _check_events(text)
+        root = yaml.compose(text, yaml.SafeLoader)
     except yaml.reader.ReaderError as error:
         line = text[: error.position].count("\n") + 1
         raise InvalidYaml(line, "contains a character that YAML does not allow") from None
@@ -68,19 +67,6 @@ def read(text: str) -> Document:
     return document
 
 
-def _compose(text: str) -> yaml.Node | None:
-    """Return the root of a document; an `InvalidYaml` or an error of the parser."""
-    try:
-        return _compose_with(_FAST_LOADER, text)
-    except (yaml.YAMLError, UnicodeEncodeError, InvalidYaml):
-        return _compose_with(yaml.SafeLoader, text)
-
-
-def _compose_with(loader: Any, text: str) -> yaml.Node | None:
-    _check_events(text, loader)
-    return yaml.compose(text, loader)
-
-
 def _line(error: yaml.MarkedYAMLError, text: str) -> int:
     """An error that shows at the end of the text, such as an unclosed quote, is where it begins."""
     mark, context = error.problem_mark or error.context_mark, error.context_mark
@@ -90,9 +76,9 @@ def _line(error: yaml.MarkedYAMLError, text: str) -> int:
     return int((context if is_end and context is not None else mark).line) + 1
 
 
-def _check_events(text: str, loader: Any) -> None:
+def _check_events(text: str) -> None:
     depth = documents = 0
-    for event in yaml.parse(text, loader):
+    for event in yaml.parse(text, yaml.SafeLoader):
         line = event.start_mark.line + 1 if event.start_mark else 1
         documents += isinstance(event, yaml.DocumentStartEvent)
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
