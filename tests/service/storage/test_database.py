@@ -254,7 +254,7 @@ def test_only_ciphertext_is_bound_to_personal_columns():
         "users": "id integrator_id is_scanning identification_on_file created_at version scanned_at"
         " due_at lease lease_until",
         "user_items": "id user_id kind",
-        "records": "id user_id site status absences opt_out_attempts refused_at created_at changed_at"
+        "records": "id user_id site status absences opt_out_attempts refused_at created_at changed_at searched_at"
         " due_at lease lease_until",
         "links": "id user_id created_at",
         "alerts": "id user_id kind record_id link_id created_at",
