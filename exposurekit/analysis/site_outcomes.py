@@ -55,7 +55,7 @@ def site_outcomes(
 
     >>> at = pd.Timestamp("2026-03-20", tz="UTC")
     >>> records = pd.DataFrame({"user_id": [1, 2], "site": "Seekfolk", "status": "discovered"}).assign(changed_at=at)
-    >>> none = analysis.relistings(changes.head(0)).assign(status="")
+    >>> none = history.relistings().head(0)
     >>> requests, declared = history.removal_requests().head(0), history.declared_days().head(0)
     >>> analysis.site_outcomes(records, requests, none, declared, at=at)[["site", "verdict", "waiting"]]
            site              verdict  waiting
