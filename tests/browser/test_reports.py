@@ -420,7 +420,7 @@ def test_table_is_sorted_filtered_and_downloaded(used):
     with page.expect_download() as download_info:
         numbers.get_by_role("button", name="as CSV").click()
     assert download_info.value.suggested_filename == "by_site.csv"
-    assert download_info.value.path().read_text().startswith("site,open,discovered,")
+    assert download_info.value.path().read_text().startswith("site,verdict,open,")
     assert (observed.left, observed.errors) == ([], [])
 
 
