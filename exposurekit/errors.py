@@ -136,8 +136,9 @@ class MissingColumns(ExposureError):
 
     @classmethod
     def check(cls, question: str, table: object, needed: Iterable[str]) -> None:
-        """Raise if a table lacks columns that a question needs; `InvalidArgument` if it is no table."""
-        if (columns := getattr(table, "columns", None)) is None:
+        """Raise if a table, or a list of columns, lacks some that a question needs; `InvalidArgument` if it is neither."""
+        columns = getattr(table, "columns", table)
+        if not isinstance(columns, Iterable):
             kind = type(table).__name__
             advice = "one of its tables, such as records()" if hasattr(table, "records") else "a DataFrame"
             raise InvalidArgument(f"{question} needs a table, not {kind}: pass {advice}")

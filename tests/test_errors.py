@@ -3,7 +3,6 @@
 import copy
 import pickle
 
-import pandas as pd
 import pytest
 
 from exposurekit import errors
@@ -28,7 +27,6 @@ def test_copied_or_pickled_error_is_equal(error, again):
 
 
 def test_missing_columns_are_named():
-    table = pd.DataFrame(columns=["site"])
-    errors.MissingColumns.check("by_site", table, ["site"])
+    errors.MissingColumns.check("by_site", ["site", "status"], ["site"])
     with pytest.raises(errors.MissingColumns, match="by_site needs the columns status, age"):
-        errors.MissingColumns.check("by_site", table, ["site", "status", "age"])
+        errors.MissingColumns.check("by_site", ["site"], ["site", "status", "age"])
