@@ -40,7 +40,7 @@ def score(table: pd.DataFrame, *, provenance: str = "") -> Chart:
         MissingColumns: ``table`` lacks a column.
 
     >>> charts.score(analysis.score(exposure.records(), exposure.links()))
-    Chart('... points in total; ... the most points, ...')
+    Chart('... points in total; ... the most points: ...')
     """
     check_input("score", table, ("user_id", "of_listings", "of_pages", "score"))
     if not table["score"].any():

@@ -56,8 +56,8 @@ class Fact:
     def definition(self) -> str:
         """The definition in `analysis.DEFINITIONS`; empty if the name needs none.
 
-        >>> report.facts[0].definition[:24]
-        'listings that are discov'
+        >>> report.facts[0].definition[:31]
+        'listings that are still online:'
         """
         return definition(self.name)
 

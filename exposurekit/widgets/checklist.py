@@ -37,7 +37,7 @@ OPEN_MAX = 10  # alerts up to which the static HTML is not collapsed
 GROUP_MAX = 30  # listings with the same steps that have a box
 _NO_HISTORY = "No history was given: ticks are lost when the kernel stops."
 _NO_STEPS = "This alert has no steps; its guide or its page may explain the removal."
-_WAITS = "cannot start yet"
+_BLOCKED = "cannot start yet"
 _PAGE = "A web page"  # in place of a site
 _LOCKED = "The boxes are off, because a required value is not on file."
 _WAITING, _ALL = "waiting", "all"
@@ -118,7 +118,7 @@ class OptOutChecklist(Panel):
         self._groups = task_labels.same_steps(self._alerts, self._waiting)
         self._view: list[int] = []  # indexes in `order`, as filtered
         self._matches: set[int] | None = None  # indexes in `order` that the text to find matches; None: all
-        self._unlocked: set[int] = set()  # alerts that wait for a value, to be done anyway
+        self._unlocked: set[int] = set()  # alerts that lack a value, to be done anyway
         self._index = 0  # of the displayed alert, in `order`
         self._is_updating = False
         super().__init__(self._build())
@@ -352,7 +352,7 @@ class OptOutChecklist(Panel):
     def _finished(self) -> str:
         n_done = sum(self._progress_of(position).state == DONE for position in self._waiting)
         n_blocked = sum(self._is_blocked(position) for position in self._waiting)
-        blocked = f", {n_blocked:,} {'waits' if n_blocked == 1 else 'wait'} for a value" if n_blocked else ""
+        blocked = f", {n_blocked:,} {_BLOCKED}" if n_blocked else ""
         return f"{n_done:,} of {len(self._waiting):,} alerts finished{blocked}"
 
     def _is_blocked(self, position: int) -> bool:
@@ -392,7 +392,7 @@ class OptOutChecklist(Panel):
         if self._keys[position] in self._not_mine:
             state = "labelled not mine"
         elif self._is_blocked(position):
-            state = _WAITS
+            state = _BLOCKED
         side = f"{minutes} min" if minutes else ""
         person, detail = (
             task_labels.truncate(text) for text in (task.person, task.line if task.facts else "")
@@ -566,7 +566,7 @@ class OptOutChecklist(Panel):
         return [other for other in group if other in matching]
 
     def _group_label(self, position: int) -> str:
-        blocked = f" · {_WAITS}" if self._is_blocked(position) else ""
+        blocked = f" · {_BLOCKED}" if self._is_blocked(position) else ""
         return f"{task_labels.short_label(self._task(position))}{blocked}"
 
     def _show_more(self, position: int) -> None:

@@ -254,8 +254,8 @@ def test_an_age_that_differs_from_the_birth_date_is_noted(as_of, age):
 )
 def test_a_listed_name_unlike_those_on_file_is_noted(name, differs):
     [task] = tasks(described({}, records=[RECORD | {"name": name}]))
-    start = f"differs: name {name}, on file Odalys Fennimoor; make sure that"
-    expected = (f"{start} this is the person, or leave it",)
+    start = f"differs: name {name}, on file Odalys Fennimoor; check that"
+    expected = (f"{start} this is the right person first",)
     assert task.cautions == (expected if differs else ())
 
 

@@ -22,6 +22,7 @@ NOT_DRAWN = {
     "minutes_spent",
     "on_file",
     "plan",
+    "site_outcomes",
     "stale",
     "step_minutes",
 }
