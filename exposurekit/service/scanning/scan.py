@@ -17,7 +17,7 @@ from exposurekit.service.accounts.subject import Subject
 from exposurekit.service.findings import evidence
 from exposurekit.service.mail.dkim_signature import ResolveTxt, system_txt
 from exposurekit.service.mail.settings import MailSettings
-from exposurekit.service.models import Listing
+from exposurekit.service.models import Listing, Page
 from exposurekit.service.scanning import websearch
 from exposurekit.service.scanning.persist import known_listings, match_listings, save_pages, save_result
 from exposurekit.service.scanning.politeness import CancelCheck, PoliteFetcher
@@ -129,15 +129,17 @@ class _Scan:
         return await self._in_time(site.name, scanning, lambda reason: SiteResult(inconclusive=reason))
 
     async def _search_result(self, engine: Engine) -> SearchResult:
+        pages: list[Page] = []
         searching = websearch.search(
             engine,
             self.subject,
             self.context.fetcher,
             sites=self.context.definitions.values(),
             engine_fetcher=self.context.engine_fetcher or self.context.fetcher,
+            pages=pages,
             cancel_check=self.cancel_check,
         )
-        return await self._in_time(ENGINE, searching, lambda reason: SearchResult(inconclusive=reason))
+        return await self._in_time(ENGINE, searching, lambda reason: SearchResult(tuple(pages), reason))
 
     async def _in_time(self, site: str, part: Coroutine[Any, Any, T], inconclusive: Callable[[str], T]) -> T:
         try:

@@ -4,7 +4,9 @@ The search engine is the operator's own, with SearXNG's JSON interface (docs.sea
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +27,8 @@ from exposurekit.text.urls import host
 
 ENGINE = "search engine"  # its name in the site statistics
 RESULTS_MAX = 20  # that are read, of people-search sites and of others
+SITE_RESULTS_MAX = 3  # of one people-search site: each takes a turn from its scans
+PAGES_TIMEOUT_S = 120  # for the pages of one search; those that are read by then count
 URL_MAX, TITLE_MAX = 2000, 300
 PAGE_BYTES_MAX = 1_000_000
 READ_AT_ONCE = 100_000  # bytes times the person's values, in a few milliseconds; more is read in a thread
@@ -59,9 +63,12 @@ async def search(
     *,
     sites: Collection[Definition] = (),
     engine_fetcher: PoliteFetcher,
+    pages: list[Page],
     cancel_check: CancelCheck | None = None,
 ) -> SearchResult:
     """Find the pages that mention a person and contain some of their data.
+
+    Each is appended to `pages` once it is read, so that they are not lost if the search is cancelled.
 
     Pages on the hosts of people-search sites are read as politely as the site is scanned; there are none of sites whose
     searches only a person can open.
@@ -73,15 +80,32 @@ async def search(
         reason = error.reason if isinstance(error, FetchError) else type(error).__name__.lower()
         return SearchResult(inconclusive=reason)
     elsewhere = [url for url in results if _host(url) not in by_host][:RESULTS_MAX]
-    listed = [url for url in results if _host(url) in by_host][:RESULTS_MAX]
-    urls = [*elsewhere, *(url for url in listed if by_host[_host(url)].search.method != "person")]
-    options: dict[str, Any] = {"cancel_check": cancel_check, "sites": by_host}
-    tasks = (_read_page(engine, url, subject, fetcher, **options) for url in urls)
-    pages = await asyncio.gather(*tasks, return_exceptions=True)  # all end before the first one is raised
-    for page in pages:
-        if isinstance(page, BaseException):
-            raise page
-    return SearchResult(tuple(page for page in pages if isinstance(page, Page)))
+    urls = [*elsewhere, *_on_sites(results, by_host)]
+
+    async def read(url: str) -> None:
+        page = await _read_page(engine, url, subject, fetcher, cancel_check=cancel_check, sites=by_host)
+        if page is not None:
+            pages.append(page)
+
+    with suppress(TimeoutError):
+        async with asyncio.timeout(PAGES_TIMEOUT_S):
+            # All of them end before the first exception is raised.
+            for error in await asyncio.gather(*map(read, urls), return_exceptions=True):
+                if error is not None:
+                    raise error
+    return SearchResult(tuple(pages))
+
+
+def _on_sites(urls: Collection[str], by_host: Mapping[str, Definition]) -> list[str]:
+    """Return the first URLs on each people-search site whose searches need no person."""
+    counts: Counter[str] = Counter()
+    chosen = []
+    for url in urls:
+        site = by_host.get(_host(url))
+        if site is not None and site.search.method != "person" and counts[site.name] < SITE_RESULTS_MAX:
+            counts[site.name] += 1
+            chosen.append(url)
+    return chosen[:RESULTS_MAX]
 
 
 Pages = list[tuple[int, str]]  # the user and the address of each

@@ -3,10 +3,10 @@
 import json
 
 import pytest
-from support.small_web import Card, Folk, a_house, definition
+from support.small_web import Card, Folk, GatedAnswer, a_house, definition
 
 from exposurekit.sandbox.world.asgi import JSON, Response, html
-from exposurekit.service.scanning import websearch
+from exposurekit.service.scanning import scan, websearch
 
 DATA = "<p>Juniper Quillfeather, 12 Acorn Street, Oakmere</p>"
 PAGES = {
@@ -26,6 +26,16 @@ def house(store, tmp_path, town):
         yield house
 
 
+def finds(town, *urls):
+    """The search engine returns these results."""
+    results = json.dumps({"results": [{"url": url} for url in urls]}).encode()
+    town.opens("search", lambda _: Response(results, kind=JSON))
+
+
+def links_of(house, user):
+    return sorted(link["url"] for link in house.get(user, "/links")["links"])
+
+
 def test_a_records_page_is_noted_and_others_are_links(house, town):
     """Both ways of finding a listing are known: so those that neither found can be estimated."""
     pages = {path: (lambda _: html(DATA)) for path in ("/r1/", "/r9")}
@@ -34,11 +44,9 @@ def test_a_records_page_is_noted_and_others_are_links(house, town):
     town.hosts["www.seekfolk.example"] = town.hosts["seekfolk.example"]
     town.opens("Peepfolk", Folk(others={"/r1": lambda _: html(DATA)}))
     town.opens("blog", lambda _: html(DATA))
-    results = json.dumps({"results": [{"url": url} for url in PAGES]}).encode()
-    town.opens("search", lambda _: Response(results, kind=JSON))
+    finds(town, *PAGES)
     juniper = house.scanned_juniper()
-    urls = sorted(link["url"] for link in house.get(juniper, "/links")["links"])
-    assert urls == ["http://blog.example/", "http://seekfolk.example/r9"]
+    assert links_of(house, juniper) == ["http://blog.example/", "http://seekfolk.example/r9"]
     assert [row.searched_at is not None for row in house.rows()] == [True, False]
     assert [request for request in town.requests if request.host == "peepfolk.example"] == []
     listings, searched = house.work(lambda work: websearch.pages_by_way(work, ["Seekfolk"]))
@@ -49,3 +57,30 @@ def test_a_records_page_is_noted_and_others_are_links(house, town):
         (key, "http://seekfolk.example/r1"),
         (key, "http://seekfolk.example/r9"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("module", "limit"),
+    [(websearch, "PAGES_TIMEOUT_S"), (scan, "SCAN_TIMEOUT_S")],
+    ids=["the time for pages ends", "the time of the scan ends"],
+)
+def test_pages_are_saved_though_another_is_slow(house, town, monkeypatch, module, limit):
+    """Pages on a people-search site wait for its scans; what was read elsewhere counts."""
+    monkeypatch.setattr(module, limit, 1)
+    slow = GatedAnswer(lambda _: html(DATA))
+    town.opens("Seekfolk", Folk([Card("r1")], others={"/r9": slow}))
+    town.opens("blog", lambda _: html(DATA))
+    finds(town, "http://seekfolk.example/r9", "http://blog.example/")
+    juniper = house.scanned_juniper()
+    assert slow.reached.is_set()
+    slow.go.set()
+    assert links_of(house, juniper) == ["http://blog.example/"]
+    assert house.statuses(juniper) == {"r1": "discovered"}
+
+
+def test_few_results_of_one_scanned_site_are_read(house, town):
+    pages = [f"/p{number}" for number in range(websearch.SITE_RESULTS_MAX + 3)]
+    town.opens("Seekfolk", Folk(others={page: lambda _: html(DATA) for page in pages}))
+    finds(town, *(f"http://seekfolk.example{page}" for page in pages))
+    links = links_of(house, house.scanned_juniper())
+    assert links == [f"http://seekfolk.example{page}" for page in pages[: websearch.SITE_RESULTS_MAX]]
