@@ -5,6 +5,7 @@ import json
 import re
 
 import pytest
+from sqlalchemy import update
 from starlette.applications import Starlette
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
@@ -16,6 +17,7 @@ from exposurekit.service.api.server import running
 from exposurekit.service.findings import findings
 from exposurekit.service.models import Listing, Page, Site
 from exposurekit.service.scanning import persist
+from exposurekit.service.storage import tables
 
 LOOPBACK = ("--network", "127.0.0.0/8")
 NOBODY = "<p>Nobody of that name</p>"
@@ -397,6 +399,7 @@ def test_missed_listings_are_estimated_from_both_ways(operator):
                 await persist.save_pages(
                     work, user.id, [Page(url=page, title="Jane Doe", contains=("address",))]
                 )
+        await work.run(update(tables.users).filter_by(id=user.id).values(scanned_at=work.clock.now()))
 
     operator.work(found)
     rows = json.loads(operator.here("sites", "missed", "--sites", "sites", "--json").stdout)

@@ -37,7 +37,7 @@ _OF_SITE = select(records, evidence.is_recorded(records.c.id).label("has_evidenc
 
 
 _WITH_ID = select(records.c.id, records.c.ciphertext).where(_of_user)
-_SEARCHED = update(records).where(records.c.id == bindparam("record_id"))
+_SEARCHED = update(records).where(records.c.id == bindparam("record_id"), records.c.searched_at.is_(None))
 
 
 async def known_listings(session: Session, user_id: int) -> dict[str, list[Listing]]:

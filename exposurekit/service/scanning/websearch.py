@@ -8,11 +8,13 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import func, select, true
 
 from exposurekit.contract import codec
+from exposurekit.contract.types import REMOVED
 from exposurekit.errors import InvalidResponse
 from exposurekit.service.accounts import consent, users
 from exposurekit.service.accounts.subject import Subject
@@ -22,7 +24,9 @@ from exposurekit.service.scanning import html_text
 from exposurekit.service.scanning.politeness import FETCH_FAILURES, CancelCheck, PoliteFetcher
 from exposurekit.service.sites.definition import Definition, Politeness
 from exposurekit.service.storage.database import DAMAGED, Session
+from exposurekit.service.storage.encryption import DecryptionError
 from exposurekit.service.storage.tables import links, records
+from exposurekit.service.storage.tables import users as USERS  # noqa: N812  the table, not the module
 from exposurekit.text.urls import host
 
 ENGINE = "search engine"  # its name in the site statistics
@@ -90,9 +94,9 @@ async def search(
     with suppress(TimeoutError):
         async with asyncio.timeout(PAGES_TIMEOUT_S):
             # All of them end before the first exception is raised.
-            for error in await asyncio.gather(*map(read, urls), return_exceptions=True):
-                if error is not None:
-                    raise error
+            for failure in await asyncio.gather(*map(read, urls), return_exceptions=True):
+                if failure is not None:
+                    raise failure
     return SearchResult(tuple(pages))
 
 
@@ -115,14 +119,20 @@ async def pages_by_way(session: Session, sites: Collection[str]) -> tuple[Pages,
     """Return the pages of listings that site scans found, and the pages that web searches found, of everyone.
 
     Only records of these sites and links that show a street address of their person: the web search recognizes a page
-    by such data, so it can find no other listing, and of a listing's data a record has its addresses.
+    by such data, so it can find no other listing, and of a listing's data a record has its addresses. Removed records
+    do not count, nor does a person whose data is damaged, or who was not scanned since searches note pages of records:
+    a search could not find their pages, or not note them.
     """
     scanned: Pages = []
     searched: Pages = []
-    for user_id in await consent.scannable(session):
-        subject = await users.get_subject(session, user_id)
+    [since] = await session.all(select(func.min(records.c.searched_at).label("at")))
+    for user_id in await _scanned_since(session, since.at):
+        try:
+            subject = await users.get_subject(session, user_id)
+        except DecryptionError:
+            continue
         of_sites = select(records).filter_by(user_id=user_id).where(records.c.site.in_(sites))
-        rows = await session.all(of_sites.order_by(records.c.id))
+        rows = await session.all(of_sites.where(records.c.status != REMOVED).order_by(records.c.id))
         values = session.decrypt_readable([("records", user_id, row.ciphertext) for row in rows])
         for row, listing in zip(rows, values, strict=True):
             if subject and listing is not DAMAGED and listing["href"] and _shows_street(subject, listing):
@@ -134,6 +144,13 @@ async def pages_by_way(session: Session, sites: Collection[str]) -> tuple[Pages,
             (user_id, page["url"]) for page in pages if page is not DAMAGED and ADDRESS in page["contains"]
         ]
     return scanned, searched
+
+
+async def _scanned_since(session: Session, instant: datetime | None) -> list[int]:
+    rows = await session.all(
+        select(USERS.c.id).where(true() if instant is None else USERS.c.scanned_at >= instant)
+    )
+    return sorted({row.id for row in rows}.intersection(await consent.scannable(session)))
 
 
 def _shows_street(subject: Subject, listing: Mapping[str, Any]) -> bool:

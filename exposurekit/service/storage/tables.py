@@ -137,7 +137,7 @@ records = _table(
     Column("changed_at", Instant, nullable=False),
     Column("opt_out_attempts", Integer, nullable=False, default=0, server_default=text("0")),  # failed so far
     Column("refused_at", Instant),  # the site refused or ignored the opt-out: a person has to act
-    Column("searched_at", Instant),  # when the web search last returned its page
+    Column("searched_at", Instant),  # when a web search first returned its page
     *_due("records"),  # discovered: the opt-out; pending removal: the next scan
     UniqueConstraint("user_id", "site", "reference_digest"),
 )

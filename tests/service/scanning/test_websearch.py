@@ -1,12 +1,15 @@
 """Web search on the hosts of people-search sites: which pages are read, and what becomes of them."""
 
 import json
+from datetime import timedelta
 
 import pytest
+from sqlalchemy import update
 from support.small_web import Card, Folk, GatedAnswer, a_house, definition
 
 from exposurekit.sandbox.world.asgi import JSON, Response, html
 from exposurekit.service.scanning import scan, websearch
+from exposurekit.service.storage import tables
 
 DATA = "<p>Juniper Quillfeather, 12 Acorn Street, Oakmere</p>"
 PAGES = {
@@ -32,6 +35,10 @@ def finds(town, *urls):
     town.opens("search", lambda _: Response(results, kind=JSON))
 
 
+def pages_by_way(house):
+    return house.work(lambda work: websearch.pages_by_way(work, ["Seekfolk"]))
+
+
 def links_of(house, user):
     return sorted(link["url"] for link in house.get(user, "/links")["links"])
 
@@ -49,7 +56,7 @@ def test_a_records_page_is_noted_and_others_are_links(house, town):
     assert links_of(house, juniper) == ["http://blog.example/", "http://seekfolk.example/r9"]
     assert [row.searched_at is not None for row in house.rows()] == [True, False]
     assert [request for request in town.requests if request.host == "peepfolk.example"] == []
-    listings, searched = house.work(lambda work: websearch.pages_by_way(work, ["Seekfolk"]))
+    listings, searched = pages_by_way(house)
     key = juniper["id"]
     assert listings == [(key, f"http://seekfolk.example/r{n}") for n in (1, 2)]
     assert sorted(searched) == [
@@ -57,6 +64,29 @@ def test_a_records_page_is_noted_and_others_are_links(house, town):
         (key, "http://seekfolk.example/r1"),
         (key, "http://seekfolk.example/r9"),
     ]
+
+
+def test_only_comparable_listings_are_compared(house, town):
+    """Not removed ones, or those of people who are damaged or were not scanned since searches note pages."""
+    town.opens("Seekfolk", Folk([Card("r1"), Card("r2")], others={"/r1": lambda _: html(DATA)}))
+    town.opens("search", lambda _: Response(b'{"results": []}', kind=JSON))
+    early = house.scanned_juniper()
+    assert pages_by_way(house) == ([(early["id"], f"http://seekfolk.example/r{n}") for n in (1, 2)], [])
+    house.clock.advance(timedelta(hours=1))
+    finds(town, "http://seekfolk.example/r1")
+    juniper, damaged = house.scanned_juniper(), house.scanned_juniper()
+    [removed] = [record["id"] for record in house.records(juniper) if record["reference_id"] == "r2"]
+
+    async def change(work):
+        await work.run(update(tables.records).filter_by(id=removed).values(status="removed"))
+        await work.run(update(tables.users).filter_by(id=damaged["id"]).values(ciphertext=b"damaged"))
+
+    house.work(change)
+    page = (juniper["id"], "http://seekfolk.example/r1")
+    assert pages_by_way(house) == ([page], [page])
+    house.advance(days=7)
+    listings, _ = pages_by_way(house)
+    assert {user_id for user_id, _ in listings} == {early["id"], juniper["id"]}
 
 
 @pytest.mark.parametrize(
