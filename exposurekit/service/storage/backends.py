@@ -47,7 +47,9 @@ if TYPE_CHECKING:  # with it comes SQLAlchemy's object mapper, which takes a ten
 
 CHECK_EVERY_S = 0.2  # reads check as often that the file is in its place; to ask takes 16 us
 BUSY_TIMEOUT_S = 10  # for the lock in this process, and again for the file's lock
+QUEUE_TIMEOUT_S = 0.5  # for the turn to wait for the file's lock; then it is waited for out of turn
 ASK_EVERY_S = 0.002  # for the file's lock; to ask takes 20 us
+QUEUE_SUFFIX = "-queue"  # of the file in whose lock writers queue
 UNSUPPORTED_URL = (
     "the database (--database, EXPOSUREKIT_DATABASE) must be sqlite:///FILE or "
     "postgresql+psycopg://USER@HOST:PORT/NAME"
@@ -143,7 +145,7 @@ class SQLite:
         self._writers: list[InlineConnection] = []
         # One lock per event loop; between loops and between processes, the file's own lock decides.
         self._write_locks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
-        self._queue = _WriterQueue(Path(self._path).parent)
+        self._queue = _WriterQueue(f"{self._path}{QUEUE_SUFFIX}")
         event.listen(self._engine, "connect", lambda connection, _: _set_pragmas(connection, busy_timeout_s))
 
     def ensure_exists(self) -> None:
@@ -187,10 +189,11 @@ class SQLite:
 
     async def _begin(self, writer: InlineConnection) -> None:
         """Begin a write transaction in turn; raises `OperationalError` if the lock is not free in time."""
-        until = time.monotonic() + self._busy_timeout_s
+        until = time.monotonic() + min(QUEUE_TIMEOUT_S, self._busy_timeout_s)
         try:
             while not self._queue.enter() and time.monotonic() < until:  # noqa: ASYNC110  another process leaves it
                 await asyncio.sleep(ASK_EVERY_S)
+            until = time.monotonic() + self._busy_timeout_s
             while not self._begin_at_once(writer):
                 if time.monotonic() >= until:
                     raise OperationalError(
@@ -241,11 +244,12 @@ class SQLite:
 class _WriterQueue:
     """Whose turn it is to write, among processes: one of them waits for the write lock at a time, and so gets it.
 
-    It is a lock on the file's directory, which ends with its process. Where there are none, whoever asks first is first.
+    It is a lock on a file beside the database, which only its owner can open, and ends with its process. Where there are
+    no such locks, whoever asks first is first.
     """
 
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
+    def __init__(self, path: str) -> None:
+        self._path = path
         self._file: int | None = None
 
     def enter(self) -> bool:
@@ -254,11 +258,14 @@ class _WriterQueue:
             import fcntl  # not on Windows
 
             if self._file is None:
-                self._file = os.open(self._directory, os.O_RDONLY)
+                self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
-        except (ImportError, OSError):  # a file system without locks, or a directory that may not be read
+        except (
+            ImportError,
+            OSError,
+        ):  # a file system without locks, or a directory that may not be written to
             pass
         return True
 
@@ -271,7 +278,7 @@ class _WriterQueue:
                 fcntl.flock(self._file, fcntl.LOCK_UN)
 
     def close(self) -> None:
-        """Close the directory."""
+        """Close the file. It stays: another process that had opened a removed one would not see who is in the new one."""
         if self._file is not None:
             os.close(self._file)
             self._file = None

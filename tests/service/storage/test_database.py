@@ -1,6 +1,7 @@
 """The database: durable, whole transactions or none, one writer at a time, one key."""
 
 import asyncio
+import os
 import stat
 import subprocess
 import sys
@@ -313,6 +314,30 @@ async def test_whoever_has_waited_for_the_file_writes_next(tmp_path):
                 await asyncio.sleep(0)
             await asyncio.gather(*waiting)
             assert wrote == ["patient", *["eager"] * 5]
+
+
+@pytest.mark.usefixtures("on_sqlite")
+@in_event_loop
+async def test_only_the_owner_can_hold_up_writers(tmp_path):
+    """They queue in a file that nobody else can open; a reader of the directory may lock that."""
+    fcntl = pytest.importorskip("fcntl")
+    directory = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(directory, fcntl.LOCK_EX)
+    try:
+        async with (
+            opened(a_database(tmp_path)) as database,
+            asyncio.timeout(5),
+        ):  # half of the wait for the lock
+            async with database.writing() as work:
+                await integrators.add(work, "acme")
+            queue = tmp_path / "service.db-queue"
+            assert queue.stat().st_mode & 0o777 == 0o600
+            with queue.open("rb") as file:  # as a process that is stopped while it waits
+                fcntl.flock(file, fcntl.LOCK_EX)
+                async with database.writing() as work:
+                    await integrators.add(work, "beta")
+    finally:
+        os.close(directory)
 
 
 @pytest.mark.usefixtures("on_sqlite")
