@@ -222,6 +222,7 @@ class SharedAccept:
     def _continue(self) -> None:
         self._has_yielded = True
         self._loop.add_reader(self._listener, self._accept)
+        self._accept()  # what still waits; a connection that comes later is the other process's again
 
     def _start_ended(self, starting: asyncio.Task[Any]) -> None:
         self._starting.discard(starting)

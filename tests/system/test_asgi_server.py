@@ -8,7 +8,7 @@ from contextlib import ExitStack
 import httpx
 from support.services import in_event_loop
 
-from exposurekit.system.asgi_server import LOOPBACK, STARTS_MAX, FairStart, running
+from exposurekit.system.asgi_server import LOOPBACK, STARTS_MAX, YIELD_S, FairStart, SharedAccept, running
 
 TIMEOUT_S = 20
 
@@ -93,3 +93,46 @@ def test_a_request_does_not_wait_for_all_of_another_address():
             assert wire.recv(100).startswith(b"HTTP/1.1 200")
     assert len(clients) == 42
     assert clients.index("192.0.2.2") <= 2 * STARTS_MAX
+
+
+class Accepted(asyncio.Protocol):
+    """Notes its connection among those of a process."""
+
+    def __init__(self, connections):
+        self.connections = connections
+
+    def connection_made(self, transport):
+        self.connections.add(transport)
+
+
+@in_event_loop
+async def test_the_process_with_fewer_connections_accepts():
+    """Each time: also after the other process let it go first. What it does not accept, the other one does."""
+    counts, count = memoryview(bytearray(16)).cast("Q"), 8
+    busy, idle = {*range(count)}, set()
+    with ExitStack() as stack:
+        listener = stack.enter_context(socket.create_server((LOOPBACK, 0)))
+        listener.setblocking(False)
+        processes = [SharedAccept(counts, process) for process in range(2)]
+        for process, connections in zip(processes, (busy, idle), strict=True):
+            own = stack.enter_context(listener.dup())
+            process.start(own, lambda connections=connections: Accepted(connections), connections)
+
+        async def connect(expected):
+            stack.enter_context(socket.create_connection(listener.getsockname()))
+            while len(busy) + len(idle) < expected:  # noqa: ASYNC110
+                await asyncio.sleep(YIELD_S)
+            await asyncio.sleep(2 * YIELD_S)  # whoever let the other go first is back
+
+        for number in range(1, count + 1):
+            await connect(count + number)
+            assert (len(busy), len(idle)) == (count, number)
+        processes[1].stop()
+        for number in range(1, 4):
+            await connect(2 * count + number)
+        assert (len(busy), len(idle)) == (count + 3, count)
+        processes[0].stop()
+        for transport in (*busy, *idle):
+            if not isinstance(transport, int):
+                transport.close()
+        await asyncio.sleep(0)
