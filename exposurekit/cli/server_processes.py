@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import Any
@@ -60,17 +61,16 @@ class ServerProcesses:
     def __init__(self, main: Callable[..., None], count: int, arguments: Sequence[Any]) -> None:
         self._main, self._arguments = main, arguments
         self._slots = [_Slot(number) for number in range(count)]
-        self._ended, self._log_at = (
-            0,
-            0.0,
-        )  # how many have ended since the last line of the log, and when the next is due
+        self._ended = 0  # since the last line of the log
+        self._log_at = 0.0  # when the next one is due
         self._exit_code: int | None = None  # of the last one that ended
         self._problem: str | None = None
 
     @property
     def pids(self) -> dict[str, int]:
         """The ids of the running processes, by their labels; this one is the parent."""
-        pids = {one.label: one.process.pid for one in self._slots if one.process is not None}
+        # Read in another thread: a process may end meanwhile.
+        pids = {one.label: process.pid for one in self._slots if (process := one.process) is not None}
         return {"parent": os.getpid()} | {label: pid for label, pid in pids.items() if pid is not None}
 
     def run(self, serving: Callable[[], AbstractContextManager[object]] = nullcontext) -> None:
@@ -118,7 +118,7 @@ class ServerProcesses:
     def _end(self, slot: "_Slot") -> None:
         """Note that a process has ended; it is replaced later, unless the service has not started yet."""
         code = slot.end()
-        if not all(one.has_served for one in self._slots):
+        if not slot.has_served:
             raise ConfigurationError(slot.problem or f"a server process ended at its start: exit code {code}")
         self._ended += 1
         self._exit_code, self._problem = code, slot.problem
@@ -190,7 +190,8 @@ class _Slot:
             args=(main, reports, *arguments),
             kwargs={"number": self.number, "is_first": is_first},
         )
-        # A signal waits until the process can handle it.
+        # A signal waits until the process can handle it. The tracker that starts with the first one would unblock it.
+        resource_tracker.ensure_running()
         before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
         try:
             self.process.start()
