@@ -266,8 +266,8 @@ def sites_health(*, sites_directory: Path | None, database: ServiceDatabase, as_
 def sites_missed(*, sites_directory: Path | None, database: ServiceDatabase, as_json: bool) -> None:
     """Estimate how many listings scans and web search missed.
 
-    Counts listings that show a street address of the person, on sites that the service scans. The row "no way" is the estimate with its 95 % interval; without enough listings that both found, it says why
-    there is none.
+    Counts listings that show a street address of the person, on sites that the service scans. The row "no way" is the
+    estimate with its 95 % interval; without enough listings that both found, it says why there is none.
 
     Example: exposurekit sites missed --sites ./sites
     """
@@ -276,21 +276,14 @@ def sites_missed(*, sites_directory: Path | None, database: ServiceDatabase, as_
     from exposurekit.analysis import missed
     from exposurekit.service.scanning import websearch
 
-    scanned = [
-        one.name for one in session.definitions(sites_directory).values() if one.search.method != "person"
-    ]
+    definitions = session.needed_definitions(sites_directory)
+    scanned = [one.name for one in definitions.values() if one.search.method != "person"]
     records, links = database.read(lambda db: websearch.pages_by_way(db, scanned))
     table = missed(
         pd.DataFrame(records, columns=["user_id", "href"]), pd.DataFrame(links, columns=["user_id", "url"])
     )
     rows = table.astype("object").where(table.notna(), None).to_dict("records")
-    names = [
-        *(
-            ("ways", "listings", "low", "high", "assumption", "reason")
-            if as_json
-            else ("ways", "listings", "low", "high")
-        )
-    ]
+    names = ("ways", "listings", "low", "high", *(("assumption", "reason") if as_json else ()))
     output.print_rows([{name: row[name] for name in names} for row in rows], as_json=as_json, none="")
     last = rows[-1]
     if not as_json:

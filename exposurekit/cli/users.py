@@ -127,7 +127,7 @@ def users_purge(*, user_id: int, yes: bool, database: ServiceDatabase) -> None:
     from exposurekit.service.accounts import consent, users
 
     async def is_registered(db: Any) -> bool:
-        return await users.get_subject(db, user_id) is not None
+        return await users.is_registered(db, user_id)
 
     if not yes:
         if not database.read(is_registered):

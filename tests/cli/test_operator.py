@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, update
 from support.services import JANE, LISTING, PAGE, SITE
 from support.shell import Operator, Shell, error_of
 
@@ -349,6 +349,8 @@ def test_a_purged_person_is_in_no_table_and_no_file(file_operator):
         "nothing was deleted"
     )
     assert everything() == before
+    damaged = update(tables.users).values(ciphertext=b"damaged")
+    operator.work(lambda work: work.run(damaged))  # it is no reason to keep them
     run = operator.on_a_terminal("users", "purge", str(user_id), answers="y\n")
     assert (run.returncode, run.stdout) == (0, f"Deleted {user_id} from every table.\n")
     after = everything()

@@ -376,6 +376,8 @@ def test_missed_listings_are_estimated_from_both_ways(operator):
     (operator.directory / "sites").mkdir()
     text = definition("http://seekfolk.example").replace("/good", "/search")
     (operator.directory / "sites" / "seekfolk.yaml").write_text(text)
+    nowhere = error_of(operator.here("sites", "missed"))
+    assert "no site definitions: name their directory with --sites" in nowhere
     nothing = operator.here("sites", "missed", "--sites", "sites")
     assert (nothing.returncode, nothing.stderr) == (0, "No estimate: no listing has an address.\n")
 

@@ -118,6 +118,11 @@ async def refresh(session: Session, account: Account) -> Account:
     return replace(account, is_scanning=row.is_scanning)
 
 
+async def is_registered(session: Session, user_id: int) -> bool:
+    """Return whether a user has this id, also if their data is damaged."""
+    return await session.first(sql.select(_users.id).filter_by(id=user_id)) is not None
+
+
 async def get_subject(session: Session, user_id: int) -> Subject | None:
     """Return the user as the subject of a scan; None: no user has this id."""
     row = await session.first(_PERSON, {"user_id": user_id})
