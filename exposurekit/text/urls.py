@@ -38,6 +38,11 @@ def _query(query: str) -> str:
     return f"?{urlencode(pairs)}" if pairs else ""
 
 
+def site_host(url: str) -> str:
+    """Return the host of a URL without ``www.``."""
+    return host(url).removeprefix("www.")
+
+
 def host(url: str | None) -> str:
     """Return the host of a URL; empty if it has none."""
     try:

@@ -1,7 +1,7 @@
 """Persist the result of a site scan: records, candidates, absences, evidence and the site's statistics."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import date, timedelta
 from typing import Any
 
@@ -23,7 +23,7 @@ from exposurekit.service.sites.definition import Definition
 from exposurekit.service.storage.database import DAMAGED, Session
 from exposurekit.service.storage.leases import Lease
 from exposurekit.service.storage.tables import records
-from exposurekit.text.urls import page_key
+from exposurekit.text.urls import page_key, site_host
 
 MATCHED_AT_ONCE = 60  # comparisons of a listing with a person's value, in a few milliseconds
 RECORDS_MAX = 50  # of one person on one site, ever; further listings become candidates
@@ -113,20 +113,24 @@ async def save_result(
     await statistics.record_scan(session, site.name, reason=result.inconclusive, trusted=result.trusted)
 
 
-async def save_pages(session: Session, user_id: int, pages: Sequence[Page]) -> None:
+async def save_pages(
+    session: Session, user_id: int, pages: Sequence[Page], *, inconclusive_hosts: Collection[str] = ()
+) -> None:
     """Save pages of a web search that contain a person's data: each is a link, unless it is the page of a record.
 
-    That the search returned a record's page is noted there: so the two ways of finding listings can be compared.
+    That the search returned a record's page is noted there: so the two ways of finding listings can be compared. On the
+    hosts of sites whose scan was inconclusive no page becomes a link: it may be the page of a record that a later scan
+    finds.
     """
     rows = await _readable(session, _WITH_ID, {"user_id": user_id}) if pages else []
     record_ids = {page_key(stored["href"]): row.id for row, stored in rows if stored["href"]}
     now = session.clock.now()
     for page in pages:
         record_id = record_ids.get(page_key(page.url))
-        if record_id is None:
-            await findings.discover_link(session, user_id, page)
-        else:
+        if record_id is not None:
             await session.run(_SEARCHED, {"record_id": record_id, "searched_at": now})
+        elif site_host(page.url) not in inconclusive_hosts:
+            await findings.discover_link(session, user_id, page)
 
 
 def _listing(session: Session, user_id: int, row: Row[Any]) -> Listing:

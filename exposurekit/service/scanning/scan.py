@@ -30,6 +30,7 @@ from exposurekit.service.storage import leases
 from exposurekit.service.storage.database import Database
 from exposurekit.service.storage.leases import Lease, LeaseLost
 from exposurekit.service.storage.tables import users as USERS  # noqa: N812  the table, not the module
+from exposurekit.text.urls import site_host
 
 SITE_CONCURRENCY = 8  # in one scan
 SCAN_TIMEOUT_S = 480  # for all sites of one scan; the others wait for the next scan
@@ -97,11 +98,14 @@ class _Scan:
     scan_id: str = field(default_factory=evidence.new_scan_id)
     site_slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(SITE_CONCURRENCY))
     searched: SearchResult | None = None
+    inconclusive_hosts: set[str] = field(default_factory=set)  # of sites whose listings may be records later
 
     async def scan_site(self, site: Definition) -> None:
         """Scan one site and save the result."""
         async with self.site_slots:
             result = await self._site_result(site)
+        if result.inconclusive is not None:
+            self.inconclusive_hosts.add(site_host(site.search.url))
         matches = await match_listings(self.subject, result, self.context.database.clock.now().date())
         async with self.context.database.writing() as session:
             await leases.assert_held(session, USERS, self.lease)
@@ -118,7 +122,8 @@ class _Scan:
             return
         async with self.context.database.writing() as session:
             await leases.assert_held(session, USERS, self.lease)
-            await save_pages(session, self.lease.row_id, result.pages)
+            hosts = self.inconclusive_hosts
+            await save_pages(session, self.lease.row_id, result.pages, inconclusive_hosts=hosts)
             await statistics.record_scan(session, ENGINE, reason=result.inconclusive, trusted=True)
 
     async def _site_result(self, site: Definition) -> SiteResult:

@@ -27,7 +27,7 @@ from exposurekit.service.storage.database import DAMAGED, Session
 from exposurekit.service.storage.encryption import DecryptionError
 from exposurekit.service.storage.tables import links, records
 from exposurekit.service.storage.tables import users as USERS  # noqa: N812  the table, not the module
-from exposurekit.text.urls import host
+from exposurekit.text.urls import site_host
 
 ENGINE = "search engine"  # its name in the site statistics
 RESULTS_MAX = 20  # that are read, of people-search sites and of others
@@ -77,13 +77,13 @@ async def search(
     Pages on the hosts of people-search sites are read as politely as the site is scanned; there are none of sites whose
     searches only a person can open.
     """
-    by_host = {_host(site.search.url): site for site in sites}
+    by_host = {site_host(site.search.url): site for site in sites}
     try:
         results = await _results(engine, _query(subject), engine_fetcher, cancel_check)
     except (*FETCH_FAILURES, InvalidResponse) as error:
         reason = error.reason if isinstance(error, FetchError) else type(error).__name__.lower()
         return SearchResult(inconclusive=reason)
-    elsewhere = [url for url in results if _host(url) not in by_host][:RESULTS_MAX]
+    elsewhere = [url for url in results if site_host(url) not in by_host][:RESULTS_MAX]
     urls = [*elsewhere, *_on_sites(results, by_host)]
 
     async def read(url: str) -> None:
@@ -105,7 +105,7 @@ def _on_sites(urls: Collection[str], by_host: Mapping[str, Definition]) -> list[
     counts: Counter[str] = Counter()
     chosen = []
     for url in urls:
-        site = by_host.get(_host(url))
+        site = by_host.get(site_host(url))
         if site is not None and site.search.method != "person" and counts[site.name] < SITE_RESULTS_MAX:
             counts[site.name] += 1
             chosen.append(url)
@@ -193,9 +193,9 @@ async def _read_page(
     sites: Mapping[str, Definition],
 ) -> Page | None:
     """Return the page if it contains personal data; None if it does not or cannot be read."""
-    site = sites.get(_host(url))
+    site = sites.get(site_host(url))
     name, politeness = (
-        (f"page {_host(url)}", engine.page_politeness) if site is None else (site.name, site.politeness)
+        (f"page {site_host(url)}", engine.page_politeness) if site is None else (site.name, site.politeness)
     )
     try:
         async with fetcher.session(name, politeness, cancel_check=cancel_check) as session:
@@ -214,8 +214,4 @@ def _to_page(response: Response, url: str, subject: Subject) -> Page | None:
     if not html_text.mentions(subject, text):
         return None
     kinds = html_text.kinds_in(subject, text)
-    return Page(url=url, title=title[:TITLE_MAX] or _host(url), contains=kinds) if kinds else None
-
-
-def _host(url: str) -> str:
-    return host(url).removeprefix("www.")
+    return Page(url=url, title=title[:TITLE_MAX] or site_host(url), contains=kinds) if kinds else None

@@ -114,3 +114,18 @@ def test_few_results_of_one_scanned_site_are_read(house, town):
     finds(town, *(f"http://seekfolk.example{page}" for page in pages))
     links = links_of(house, house.scanned_juniper())
     assert links == [f"http://seekfolk.example{page}" for page in pages[: websearch.SITE_RESULTS_MAX]]
+
+
+def test_no_page_is_a_link_while_its_site_is_unread(house, town):
+    """It would be a link and, once the site is scanned, a record, too."""
+    site = town.opens("Seekfolk", Folk([Card("r1")], others={"/r1": lambda _: html(DATA)}))
+    site.search = lambda _: html("Prove that you are human", 403)
+    town.opens("blog", lambda _: html(DATA))
+    finds(town, "http://www.seekfolk.example/r1", "http://blog.example/")
+    town.hosts["www.seekfolk.example"] = site
+    juniper = house.scanned_juniper()
+    assert (links_of(house, juniper), house.records(juniper)) == (["http://blog.example/"], [])
+    site.search = None
+    house.advance(days=7)
+    assert links_of(house, juniper) == ["http://blog.example/"]
+    assert [row.searched_at is not None for row in house.rows()] == [True]
