@@ -278,9 +278,9 @@ def _metrics(
     """Return the metrics of this process or of several, with a connection of their own; None: there is no port for them."""
     if port is None:
         return None
-    from exposurekit.service.api.metrics import Metrics, ServerProcesses
+    from exposurekit.service.api.metrics import Metrics, SharedRegistries
 
-    return Metrics(database.unopened(create=create), shared and ServerProcesses(*shared))
+    return Metrics(database.unopened(create=create), shared and SharedRegistries(*shared))
 
 
 def _worker(

@@ -206,7 +206,7 @@ def users_scan(
     """
     from exposurekit.service.audit import Action
     from exposurekit.service.scanning import saved_pages
-    from exposurekit.service.sites.loader import suggestion
+    from exposurekit.text.words import suggestion
 
     definitions = session.needed_definitions(sites_directory)
     by_name = {name.casefold(): one for name, one in definitions.items()}

@@ -1,8 +1,9 @@
 """Metrics in the format of Prometheus, on a port of their own.
 
-Requests are counted in this process, or in the files of several processes, which are added up. Jobs, deliveries and site scans are read from the database when Prometheus asks, in
-a thread and over a connection of their own, so that a scrape holds up no request. Labels hold operations, kinds, states,
-reasons and names of sites, and nothing of an integrator or a person.
+Requests are counted in this process, or in the files of several processes, which are added up. Jobs, deliveries and
+site scans are read from the database when Prometheus asks, in a thread and over a connection of their own, so that a
+scrape holds up no request. Labels hold operations, kinds, states, reasons and names of sites, and nothing of an
+integrator or a person.
 """
 
 import asyncio
@@ -65,8 +66,8 @@ _log = logging.getLogger("exposurekit.service")
 
 
 @dataclass(frozen=True, slots=True)
-class ServerProcesses:
-    """Processes that each have a `shared_registry`: its directory, and the ids of the running ones by their labels."""
+class SharedRegistries:
+    """The registries of several server processes: their directory, and the ids of the running processes by their labels."""
 
     directory: Path
     pids: Callable[[], Mapping[str, int]]
@@ -88,18 +89,18 @@ class Metrics:
 
     Args:
         database: Read for each scrape; no other event loop may use this object.
-        processes: The server processes, whose requests are added up; by default, this process serves.
+        shared: The registries of the processes that serve; by default, this one does.
     """
 
-    def __init__(self, database: Database, processes: ServerProcesses | None = None) -> None:
+    def __init__(self, database: Database, shared: SharedRegistries | None = None) -> None:
         self._database = database
         disable_created_metrics()  # type: ignore[no-untyped-call]  # they would double the number of series
         self.registry = CollectorRegistry()
-        if processes is None:
+        if shared is None:
             ProcessCollector(registry=self.registry)
         else:
-            MultiProcessCollector(self.registry, path=str(processes.directory))  # type: ignore[no-untyped-call]
-            self.registry.register(_ProcessesCollector(processes.pids))
+            MultiProcessCollector(self.registry, path=str(shared.directory))  # type: ignore[no-untyped-call]
+            self.registry.register(_ProcessesCollector(shared.pids))
 
     @contextmanager
     def serving(self, port: int) -> Iterator[str]:

@@ -11,10 +11,11 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from exposurekit.errors import ConfigurationError
 from exposurekit.service.sites.definition import Definition
-from exposurekit.service.sites.loader import keys_at, suggestion
+from exposurekit.service.sites.loader import keys_at
 from exposurekit.text import plain_yaml
 from exposurekit.text.plain_yaml import InvalidYaml
 from exposurekit.text.sanitize import plain
+from exposurekit.text.words import suggestion
 
 PASSWORD_VARIABLE = "EXPOSUREKIT_MAIL_PASSWORD"  # noqa: S105  the variable's name
 SIZE_MAX = 20_000

@@ -331,7 +331,7 @@ def _waits(
         row.status == PENDING_REMOVAL and row.changed_at < since and definitions[row.site].clears(site.name)
         for row in rows
     )
-    others = {site.name, *site.removal.also_removes}.difference(row.site for row in request.removes)
+    others = {*site.removal.also_removes}.difference(row.site for row in request.removes)
     searched = [
         history.saved_at.get((user_id, name), _NEVER)
         for name in others & definitions.keys()

@@ -1,6 +1,5 @@
 """Loader of site definitions: reads YAML files and reports every problem with its line, never a value."""
 
-import difflib
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from exposurekit.service.sites.selectors import compiles, selector_parts
 from exposurekit.text import plain_yaml
 from exposurekit.text.plain_yaml import Document, InvalidYaml, Position
 from exposurekit.text.sanitize import plain
+from exposurekit.text.words import suggestion
 
 SIZE_MAX, PROBLEMS_MAX, KEY_MAX = 100_000, 50, 60
 _REQUIRED = {"item", "name", "reference_id"}  # a listing cannot be read without these
@@ -153,12 +153,6 @@ def _to_problem(document: Document, error: Any) -> _Problem:
     elif error["type"] == "tuple_type" and not isinstance(value, list | dict | str):
         reason += ", or a text in quotes"
     return _Problem(document.line(loc), f"{_path(loc)}: {reason}")
-
-
-def suggestion(word: str, words: Collection[str]) -> str:
-    """Return the question whether the most similar of some words was meant, to append to an error; empty if none is."""
-    close = difflib.get_close_matches(word[:KEY_MAX], words, 1)
-    return f"; did you mean {close[0]}?" if close else ""
 
 
 def keys_at(model: Any, loc: Position) -> Collection[str]:
