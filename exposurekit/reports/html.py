@@ -125,8 +125,10 @@ _NEWEST_FIRST = {"status_over_time"}
 _SIGNED = {"change"}
 _NO_COUNTS = {"user_id", "record_id", "rank", "episode"}
 _BREAK = re.compile(r"[\s-]")  # where a line may end
-_CSS_COMMENT = re.compile(r" */\*.*?\*/", re.DOTALL)  # not for readers of a page
+# Comments and indentation are not for readers of a page.
+_CSS_COMMENT = re.compile(r" */\*.*?\*/", re.DOTALL)
 _JS_COMMENT = re.compile(r"^ *//.*\n", re.MULTILINE)
+_INDENT = re.compile(r"^ +|(?<=\n)\n+", re.MULTILINE)
 _META = re.compile(r'<meta name="(generator|description|report-rule)" content="([^"]*)">')
 _UNBROKEN = re.compile(r"\d{4}-\d{2}-\d{2}|\(n = [\d,]+\)\.?|\d[\d.,]*%?\N{EN DASH}\d[\d.,]*%?")
 _BEFORE = {"n": r"(?= = )", "at least": r"(?= [\d,]+)"}  # what follows a term, where the word alone is none
@@ -158,7 +160,7 @@ def page(report: Any, *, rule_key: str = "") -> str:
     """
     first = next((section.key for section in report.sections if section.figure is not None), None)
     drawing = [plotly_js(), _charts_js()] if first else []
-    page_script = copy_script() + _JS_COMMENT.sub("", _file("templates/report.js"))
+    page_script = _INDENT.sub("", _JS_COMMENT.sub("", copy_script() + _file("templates/report.js")))
     hashes = " ".join(f"'sha256-{_digest(script)}'" for script in (*drawing, page_script))
     policy = (
         f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:; "
@@ -282,8 +284,8 @@ def _style() -> Markup:
         for number in range(2, _CARD_MAX + 1)
     )
     on_phone = f"@media screen and (max-width:30rem){{{labels}}}"
-    own = _CSS_COMMENT.sub("", _file("templates/report.css"))
-    return _SAFE(f"@layer shared {{ {stylesheet()} }}\n{own}{on_phone}\n")
+    css = f"@layer shared {{\n{stylesheet()}}}\n{_file('templates/report.css')}{on_phone}\n"
+    return _SAFE(_INDENT.sub("", _CSS_COMMENT.sub("", css)))
 
 
 @cache
