@@ -519,8 +519,8 @@ def _forecast_fact(data: ReportData) -> Fact:
         # What is done by hand may come back, too, so this is the least.
         least = forecast["open"] - min(by_hand, forecast["of_open"])
         if_done = f"{least:,.0f} at best if the manual work is done now" if by_hand else ""
-        words = "; ".join(filter(None, (interval, basis, if_done)))
-        return Fact(name, f"{forecast['open']:,.0f}", f"{words}{reason}")
+        words = "; ".join(filter(None, (interval, if_done)))
+        return Fact(name, f"{forecast['open']:,.0f}", f"{words}{reason}", detail=basis)
     old = f"; not counted: {pluralize(no_effect, 'request')} without effect so far" if no_effect else ""
     if not by_hand:
         return Fact(name, "\N{EM DASH}", f"no forecast yet{reason}{old}")
@@ -563,7 +563,7 @@ def _with_trends(facts: Iterable[Fact], data: ReportData) -> Iterator[Fact]:
             change += f", {_signed(int(n.iloc[-1] - month.iloc[-1]))} in {MONTH_DAYS}"
         if fact.name == REMOVED and data.tables.get("week_before") is not None and len(earlier):
             more = _signed(int(before.iloc[-1] - earlier.iloc[-1]))
-            change += f" ({more} in the {WEEK_DAYS} days before)"
+            change += f" (before: {more})"
         yield replace(fact, trend=trend, change=change)
 
 

@@ -355,7 +355,7 @@ def test_rows_of_the_last_days_add_up_to_the_heading(tmp_path):
     assert week.text.startswith("2026-03-15 to 2026-03-22.")
     assert week.text.endswith("In the 7 days before: 1 new.")
     changes = {fact.name: fact.change for fact in report.facts}
-    assert changes["removed"] == "+1 in 7 days (0 in the 7 days before)"
+    assert changes["removed"] == "+1 in 7 days (before: 0)"
     assert changes["score"] == "unchanged in 7 days"
     assert "<tfoot>" in report.to_html()
 
