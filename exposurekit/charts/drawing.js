@@ -29,7 +29,7 @@ function drawing(Plotly, figureOf, paper, { narrowPx = 520, onClick = () => {} }
     const fitted = fit({ data, layout }, width, isNarrow(container, width));
     const sized = { ...fitted.layout, width, font: { ...layout.font, color } };
     const isAslant = sized.xaxis?.tickangle || sized.xaxis?.autotickangles;
-    if (onPaper && !isAslant) sized.height = paper.height(sized.height); // labels aslant need the height
+    if (onPaper && !isAslant) sized.height = paper.height(sized.height, container); // labels aslant need the height
     if (sized.yaxis) sized.yaxis = { ...sized.yaxis, title: wrapTitle(sized.yaxis.title, sized.height - sized.margin.t - sized.margin.b) };
     const usable = width < narrowPx ? { ...config, displayModeBar: false } : config; // its buttons would cover the plot
     const isNew = !container.on; // Plotly's listeners end with a purge

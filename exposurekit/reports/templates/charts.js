@@ -1,8 +1,9 @@
 // The first chart is drawn at once, the others when the page is idle or they come into view.
 // The size that fits A4 and Letter at the zoom used in print, whatever the size of the window.
+const style = (place, name) => Number(getComputedStyle(place).getPropertyValue(name));
 const paper = {
-  width: (place) => Number(getComputedStyle(place).getPropertyValue("--paper-width")),
-  height: (described) => Math.max(0.7 * described, 155),
+  width: (place) => style(place, "--paper-width"),
+  height: (described, place) => Math.max(style(place, "--paper-height") * described, 155),
 };
 const { draw } = drawing(Plotly, (place) => JSON.parse(place.nextElementSibling.textContent), paper);
 const places = () => [...document.querySelectorAll(".chart")];
