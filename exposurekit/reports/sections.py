@@ -806,12 +806,13 @@ def _by_site(data: ReportData) -> Section | None:
     rest = section.table.columns.intersection([*analysis.NOT_LISTED])
     table = table.merge(section.table[["site", *rest]], on="site", how="left")
     table.attrs |= outcomes.attrs
-    finding = "; ".join([_with_verdict(section.finding, table), *_bad_outcomes(data, outcomes)])
+    named = outcomes[[data.can_name(str(site)) for site in outcomes["site"]]]
+    finding = "; ".join([_with_verdict(section.finding, table), *_bad_outcomes(named)])
     section = replace(
         section, title="Sites", table=table.head(ROWS_MAX), rows=len(table), finding=f"{finding}."
     )
     return _add_words(
-        _with_totals(section), f"{_without_relisting(outcomes)} {_NOT_DECLARED if is_undeclared else ''}"
+        _with_totals(section), f"{_without_relisting(named)} {_NOT_DECLARED if is_undeclared else ''}"
     )
 
 
@@ -821,9 +822,8 @@ def _with_verdict(finding: str, table: pd.DataFrame) -> str:
     return f"{words} ({first['verdict']})" if f"{short(str(first['site']))} has" in words else words
 
 
-def _bad_outcomes(data: ReportData, outcomes: pd.DataFrame) -> Iterator[str]:
+def _bad_outcomes(table: pd.DataFrame) -> Iterator[str]:
     """The sites that refuse requests, and the one where the largest share came back."""
-    table = outcomes[[data.can_name(str(site)) for site in outcomes["site"]]]
     for row in table[(table["failed"] > 0) & (table["removed"] == 0)].head(1).to_dict("records"):
         yield f"{short(row['site'])} refused {row['failed']:,} of {pluralize(row['requested'], 'request')}"
     gone = table["came_back"] + table["never_back"]

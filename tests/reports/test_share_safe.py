@@ -342,6 +342,21 @@ def test_hosts_with_few_people_are_merged_with_their_work():
     assert table.loc[table["kind"] == "page", "group"].tolist() == [FEW_HOSTS, FEW_HOSTS, "r.example"]
 
 
+def test_verdicts_on_sites_of_few_people_are_hidden(history):
+    """Nor does a sentence count their outcomes, and nobody learns since when they wait."""
+    section = section_of(ek.report(history, share_safe=True), "by_site")
+    outcomes = history.site_outcomes().set_index("site")
+    *named, last = section.table["site"]
+    verdicts = section.table["verdict"].tolist()
+    assert last == FEW_SITES
+    assert verdicts[:-1] == outcomes.loc[named, "verdict"].tolist()
+    assert pd.isna(verdicts[-1])
+    assert "waiting_since" not in section.table
+    without_relisting = (outcomes["never_back"] > 0) & (outcomes["came_back"] == 0)
+    assert f"On {without_relisting[named].sum()} of {len(named)} sites" in section.text
+    assert without_relisting.sum() > without_relisting[named].sum() > 0
+
+
 def test_shared_work_queue_names_only_sites_of_many_people(exposure, shared):
     queue, (_, many) = shared.table("work_queue"), small_and_large_sites(exposure)
     named = {*queue["site"].dropna()} - {FEW_SITES}  # a page has none
