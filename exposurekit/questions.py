@@ -144,6 +144,7 @@ QUESTIONS = {
             required=("since",),
             query=lambda history, since, until=None: history.score_changes(since, until),
         ),
+        Question("site_outcomes", "What sites do with requests", options=("as_of",), filters=("site",)),
         Question("time_to_removal", "Time to removal", options=("as_of",), filters=("site",)),
         Question("survival", "Share still open after a number of days", options=("by", "as_of")),
         Question(

@@ -40,7 +40,7 @@ DEFINITIONS: Mapping[str, str] = {
     ENTERED_SCOPE: "already listed when monitoring of its user began or resumed; not a new listing",
     AGAIN: "open again after it was removed or had vanished",
     FAILED: "its removal was pending, and it is discovered again: the request was refused or had no effect",
-    "requested": "removals seen pending; the table of sites also counts those requested and answered between two runs",
+    "requested": "removals seen pending; the table of sites also counts requests made and answered between two runs",
     "without_effect": "pending for longer than 95 % of the site's removals took; on sites with fewer than five removals, "
     f"for {STALLED_DAYS} days or more",
     "came_back": "listings that were listed again after they were removed or had vanished",
@@ -58,7 +58,8 @@ DEFINITIONS: Mapping[str, str] = {
     "median_days": "median time to removal in days, from the first observation or from the request, as the heading says: by "
     "then half were removed; missing if fewer were",
     "verdict": "what came of the removal requests to the site, as far as observed",
-    "waiting_since": "since when the first of the open listings without a pending request waits: since it was first observed, "
+    "waiting_since": "since when the oldest open listing without a pending request has waited: since it was "
+    "first observed, "
     "was refused or came back",
     "ways": "which ways of finding found a listing: site scans, web search, or others",
     "declared_days": "days within which the site or its owner says it removes a listing",
@@ -67,7 +68,8 @@ DEFINITIONS: Mapping[str, str] = {
     "takes_longer": "significantly more than half of the due requests are overdue (sign test, corrected for the number "
     "of sites; false discovery rate of 5 %)",
     "q_value": "the smallest false discovery rate at which the site would count as taking longer (Benjamini and Hochberg)",
-    "open in 30 days": "expected number of open listings if new listings, relistings and removals go on as they did so far, with a 95 % interval",
+    "open in 30 days": "expected number of open listings if new listings, relistings and removals continue as "
+    "they have so far, with a 95 % interval",
     "never": "estimated share of listings that are not removed by the longest age observed (Kaplan-Meier); listings found "
     "recently count only up to today, so it may be 0 % while some are open",
 }
@@ -99,7 +101,7 @@ TERMS: Mapping[str, str] = {  # words of sentences; a report defines those that 
     "no effect": f"of a request: {DEFINITIONS['without_effect']}",
     "point": _POINTS,
     "relisting": DEFINITIONS[AGAIN],
-    "run": "one visit to the service that stores everyone's data in the history",
+    "run": "one collection of everyone's data from the service into the history",
     "score": _POINTS,
     "unlocks": "lets removals start that are missing nothing else",
     "web page": DEFINITIONS["web pages"],

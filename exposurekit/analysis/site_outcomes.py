@@ -105,21 +105,21 @@ def site_outcomes(
 
 
 def _verdict(row: dict[Any, Any]) -> str:
-    """What a site does with requests, in words: the first thing that is wrong, and how slow it is."""
+    """What a site does with requests, in words: everything that goes wrong, and whether it is slow."""
     gone = row["came_back"] + row["never_back"]
     if not gone and not row["requested"]:
         return UNREQUESTED
     if not gone:
         if row["failed"]:
-            return f"refuses requests of the service ({row['failed']:,} of {row['requested']:,})"
+            return f"refuses the service's requests ({row['failed']:,} of {row['requested']:,})"
         return (
-            "has removed nothing, and requests are overdue" if row["overdue"] else "has removed nothing yet"
+            "has removed nothing, and requests had no effect" if row["overdue"] else "has removed nothing yet"
         )
     slow = row["takes_longer"] is not pd.NA and bool(row["takes_longer"])
     flaws = [
         f"{row['came_back']:,} of {gone:,} came back" if row["came_back"] else "",
         f"{row['failed']:,} of {row['requested']:,} requests failed" if row["failed"] else "",
-        f"{row['overdue']:,} overdue" if row["overdue"] else "",
+        f"{row['overdue']:,} without effect" if row["overdue"] else "",
         "slower than it declares" if slow else "",
     ]
     flaws = [flaw for flaw in flaws if flaw]

@@ -61,7 +61,7 @@ def doctor(*, history: str, as_json: bool) -> None:
     """Check the installation and suggest fixes.
 
     Checks versions, notebook, browser, service, clock, history and watch; exits with 1 if one fails. It changes nothing,
-    and sends the service a few short requests. Where the environment configures a service of your own
+    and sends the service a few short requests. If the environment configures a service of your own
     (EXPOSUREKIT_DATABASE, _SITES, _MAIL or _SERVICE_KEY_FILE), it also checks the key, the database, the site
     definitions, the mailbox's settings and whether a worker runs.
 
@@ -259,7 +259,9 @@ def _database(settings: Mapping[str, str]) -> Iterator[CheckResult]:
     try:
         yield from asyncio.run(_database_checks(Database(url, vault=Vault(key), clock=Clock())))
     except ConfigurationError as error:
-        yield _fail("database", str(error), "use the key, the file and the version that belong together")
+        yield _fail(
+            "database", str(error), "check EXPOSUREKIT_DATABASE, the key file and the installed version"
+        )
     except DATABASE_ERRORS as error:
         problem = type(getattr(error, "orig", error)).__name__
         yield _fail("database", f"cannot be read ({problem})", "check its location and permissions")
@@ -273,7 +275,7 @@ async def _database_checks(database: Any) -> list[CheckResult]:
     try:
         if not await database.is_ready():
             upgrade = "back it up, then run any command on it, such as exposurekit service status"
-            return [_warn("database", "an older version made it", upgrade)]
+            return [_warn("database", "was created by an older version", upgrade)]
         async with database.reading() as session:
             queues = await jobs.queues(session)
             mailboxes = await messages.mailboxes(session)
@@ -281,7 +283,7 @@ async def _database_checks(database: Any) -> list[CheckResult]:
             now = session.clock.now()
     finally:
         await database.close()
-    results = [_ok("database", "is up to date, and has this key")]
+    results = [_ok("database", "is up to date and matches the key")]
     results.append(_worker(queues, max(scans, default=None), now))
     results += [
         _warn(
@@ -332,8 +334,8 @@ def _definitions_and_mail(settings: Mapping[str, str]) -> Iterator[CheckResult]:
         yield _fail("mailbox", str(error), "correct the file that EXPOSUREKIT_MAIL names")
         return
     if waiting := sum(not supports(mail, site) for site in (sites or {}).values()):
-        message = f"definitions that need a mailbox, or a server for sending, and leave removals to a person without: {waiting:,}"
-        yield _warn("mailbox", message, "set EXPOSUREKIT_MAIL to its settings")
+        message = f"definitions whose removals stay manual without a mailbox or mail server: {waiting:,}"
+        yield _warn("mailbox", message, "set EXPOSUREKIT_MAIL to the settings file")
 
 
 def _mailbox(mail: Any) -> CheckResult:
@@ -344,8 +346,8 @@ def _mailbox(mail: Any) -> CheckResult:
             if login.ca_file is not None and not login.ca_file.is_file():
                 return _fail("mailbox", "ca_file is not a file", "correct it, or remove it")
     if mail.directory is not None and not os.access(mail.directory, os.R_OK | os.W_OK | os.X_OK):
-        message = "its directory does not exist, or cannot be read and written by you"
-        return _fail("mailbox", message, "create it, and run this as the service's user")
+        message = "its directory does not exist, or you cannot read and write it"
+        return _fail("mailbox", message, "create it, or run exposurekit doctor as the service's user")
     return _ok("mailbox", "its settings and passwords can be read; no connection was tried")
 
 

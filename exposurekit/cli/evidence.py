@@ -119,7 +119,8 @@ def evidence_export(
         exported = await entries.export(db, user_id, since.date(), until.date())
         if exported.not_rooted and not (exported.before or exported.after):
             raise ConfigurationError(
-                f"nothing can be exported yet: all entries ({exported.not_rooted:,}) are of today. Export tomorrow, once "
+                f"nothing can be exported yet: all entries ({exported.not_rooted:,}) are from today. Try again "
+                "tomorrow, once "
                 "the day's root is signed (midnight, UTC)"
             )
         counts = {"before": exported.before, "after": exported.after}

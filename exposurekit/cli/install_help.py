@@ -41,7 +41,9 @@ _PREPARATION = """# As root, once: the user, the key (keep a copy elsewhere) and
 """
 # With `set -C` the shell overwrites no file: with another key, the database cannot be read.
 _NEW_KEY_FILE = "(umask 077; set -C; {new_key} >{key_file}) && "
-_COPIES = "# If you have run the service before, stop it and copy what it has; a copied key is not replaced below.\n"
+_COPIES = (
+    "# If you have run the service before, stop it and copy its files; a copied key is not replaced below.\n"
+)
 _COPY = "# install -o {user} -m 600 {source} {target}\n"
 _ENVIRONMENT = """# --- {environment} ---
 # No secrets: the key and, for PostgreSQL, the password are in files that only {user} can read.
@@ -71,7 +73,7 @@ RestartSec=5
 # Time to finish requests and to release jobs; nothing is lost if it is shorter.
 TimeoutStopSec=60
 LimitNOFILE=8192
-# With --processes, one that the kernel ends for lack of memory is replaced, and the others go on.
+# With --processes, a process that the kernel kills for lack of memory is replaced; the others keep running.
 OOMPolicy=continue
 UMask=0077
 ReadWritePaths={writable}

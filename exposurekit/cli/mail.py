@@ -109,8 +109,8 @@ def mail_discard(*, message_ids: tuple[int, ...], discard_all: bool, database: S
 def mail_confirmed(*, message_id: int, sites_directory: Path | None, database: ServiceDatabase) -> None:
     """Report that you opened the link of a rejected message.
 
-    For a message to the address of an opt-out that waits for it, once the site's page has confirmed the removal. The
-    service requests nothing. The message's content is deleted, and scans verify the removal.
+    Use it for a message that an opt-out waits for, once the site's page has confirmed the removal. The
+    service does not open the link itself. The message's content is deleted, and scans verify the removal.
 
     Example: exposurekit mail confirmed 3 --sites ./sites
     """

@@ -36,7 +36,11 @@ class IdType(click.ParamType[int]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """Parse the number."""
         if isinstance(value, str) and not value.lstrip("-").isdecimal():
-            self.fail(f"{plain(value)!r} is not an id: a whole number, as a list prints it", param, ctx)
+            self.fail(
+                f"{plain(value)!r} is not an id: pass a whole number, as the list commands print it",
+                param,
+                ctx,
+            )
         return int(click.IntRange(1, ID_MAX).convert(value, param, ctx))
 
 

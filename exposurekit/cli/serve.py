@@ -88,7 +88,7 @@ log_format_option = click.option(
     "--processes",
     default=1,
     type=click.IntRange(1, 64),
-    help="Server processes that share the port and the rate limits; one of them has the worker. Those that end are "
+    help="Number of server processes; they share the port and the rate limits. One runs the worker; any that ends is "
     "replaced.",
 )
 @metrics_port_option

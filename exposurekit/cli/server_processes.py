@@ -119,7 +119,9 @@ class ServerProcesses:
         """Note that a process has ended; it is replaced later, unless the service has not started yet."""
         code = slot.end()
         if not slot.has_served:
-            raise ConfigurationError(slot.problem or f"a server process ended at its start: exit code {code}")
+            raise ConfigurationError(
+                slot.problem or f"a server process ended while starting: exit code {code}"
+            )
         self._ended += 1
         self._exit_code, self._problem = code, slot.problem
 

@@ -242,7 +242,7 @@ def sites_list(*, sites_directory: Path | None, as_json: bool) -> None:
 def sites_health(*, sites_directory: Path | None, database: ServiceDatabase, as_json: bool) -> None:
     """Show scans per site: inconclusive and untrusted ones.
 
-    With definitions, also the sites that were never scanned.
+    With --sites, it also lists the defined sites that were never scanned.
 
     Example: exposurekit sites health --sites ./sites
     """
@@ -264,7 +264,7 @@ def sites_health(*, sites_directory: Path | None, database: ServiceDatabase, as_
 @service_options
 @json_option
 def sites_missed(*, sites_directory: Path | None, database: ServiceDatabase, as_json: bool) -> None:
-    """Estimate how many listings scans and web search missed.
+    """Estimate how many listings both scans and web search missed.
 
     Counts listings that show a street address of the person, on sites that the service scans. The row "no way" is the
     estimate with its 95 % interval; without enough listings that both found, it says why there is none.

@@ -168,7 +168,7 @@ def users_queue(
     """List the searches to open in a browser and save.
 
     For one person or everyone, on sites whose search.method is person. Those never saved come first, then those that can
-    verify removals: to_verify counts the removals whose pages may be checked now. One that was requested recently is not
+    verify removals: "to verify" counts the removals whose pages may be checked now. A recently requested removal is not
     counted yet. The output contains personal data: names and places in the addresses.
 
     Example: exposurekit users queue --sites ./sites
@@ -242,7 +242,10 @@ def users_scan(
 @users.command("opt-outs")
 @click.argument("user_id", metavar="[ID]", type=ID, required=False)
 @click.option(
-    "--all", "all_listings", is_flag=True, help="Include new listings that wait for others of their owner."
+    "--all",
+    "all_listings",
+    is_flag=True,
+    help="Include new listings that wait for others of the same site owner.",
 )
 @limit_option
 @sites_option
@@ -263,7 +266,7 @@ def users_opt_outs(
 
     For one person or everyone, on sites whose removal.method is assisted. Forms that clear most listings per minute come
     first. Later come opt-outs that failed before, then sites that have removed nothing so far, then forms for which a
-    value is not on file. A new listing waits a while if one form may soon remove it with others of the same owner. Report
+    value is not on file. A new listing waits if one form may soon remove it with others of the same site owner. Report
     each form with users sent or users failed. The output contains personal data.
 
     Example: exposurekit users opt-outs --sites ./sites --mail mail.yaml
@@ -298,7 +301,7 @@ def users_opt_outs(
 
 _WAITING = (
     "scan saved pages of the owner's other sites (users queue), or wait for an earlier opt-out, so that one form removes "
-    "all. Add --all to list them now."
+    "them all. Add --all to list them now."
 )
 
 
@@ -351,7 +354,9 @@ def users_sent(
     pending = database.write(report)
     click.echo(f"Listings pending removal: {pending:,}.")
     if not pending:
-        click.echo("They already were: reported before, or confirmed by the site's message.", err=True)
+        click.echo(
+            "Nothing changed: they were reported before, or confirmed by the site's message.", err=True
+        )
 
 
 @users.command("failed")

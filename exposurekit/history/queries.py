@@ -273,7 +273,7 @@ class HistoryQueries:
                 "ended_after": rows["next_after"].mask(is_at_once, rows["not_before"]),
                 "ended_at": rows["next_at"].mask(is_at_once, rows["seen_at"]),
                 "end": rows["next_status"].mask(is_at_once, REMOVED).astype("str"),
-                "observed_until": rows["user_id"].map(people).clip(upper=last),
+                "observed_until": people.reindex(rows["user_id"]).reset_index(drop=True).clip(upper=last),
             }
         )
 

@@ -24,8 +24,8 @@ SHARE_SAFE = (
     "Tables with one row per listing or person, where they appear, are pseudonymised and not anonymous."
 )
 CONFIDENTIAL = (
-    "Confidential: this report contains personal data. Keep it to the people who need it for these removals. "
-    "For anybody else, have it made again with pseudonyms: share_safe=True in Python, --share-safe on the command line."
+    "Confidential: this report contains personal data. Show it only to people who need it for these removals. "
+    "For anybody else, ask for a share-safe report: share_safe=True in Python, --share-safe on the command line."
 )
 TASKS_MAX = 800  # items of manual work on a page: more make it slow to open
 ROWS_MAX = 1_000  # rows of a table on a page: more make it large, and are for an export

@@ -70,14 +70,14 @@ _TREND_POINTS = 60
 MONTH_DAYS = 30
 _ACTIONS = 3  # to do now, and as many that have to wait
 _NO_SUMS = {"people", "user_id", "median_days", "median_low", "median_high", "declared_days"}
-_NOT_DECLARED = "How fast sites promise to be is not recorded, so none is judged by it."
+_NOT_DECLARED = "No declared removal times are recorded, so no site is judged by them."
 _NOT_DISPLAYED = (  # of the outcomes of sites: the verdict and the cards say it
     *("waiting", "failed", "overdue", "never_back", "overdue_days"),
 )
 _WITH_PENDING = ("by_site", "records", "changes")  # sections that tell of pending removals
 _EXCEPT = ", except what should wait: it is marked (later), with the reason"
 _UNCHECKED = "required values not checked"
-_LEFT_OUT = "whether required values are on file is left out"  # of a share-safe report
+_LEFT_OUT = "whether required values are on file is not shown"  # of a share-safe report
 _NOT_IN_KEY = re.compile(r"[^a-z0-9]+")
 _FINISHED = {DONE: "done", UNABLE: "marked unable"}
 _USER = re.compile(r"\buser (\d+)\b")
@@ -316,13 +316,11 @@ def _facts(data: ReportData) -> Iterator[Fact]:
     absent = int(records["status"].isin(analysis.NOT_LISTED).sum())
     besides = f"; {absent:,} vanished or are unknown" if absent else ""
     outcomes = _outcomes(data)
-    for_good = (
-        "" if outcomes is None else f"; {int(outcomes['never_back'].sum()):,} are gone and never came back"
-    )
+    for_good = "" if outcomes is None else f"; {int(outcomes['never_back'].sum()):,} never came back"
     yield Fact("removed", f"{removed:,}", f"{percent(share)} of {len(records):,} found{besides}{for_good}")
     yield _manual_fact(data)
     distinct, hosts = _distinct_pages(data)
-    pages = f"{distinct:,} different ones on {pluralize(hosts, 'host')}, " if hosts > 1 else ""
+    pages = f"{distinct:,} distinct pages on {pluralize(hosts, 'host')}, " if hosts > 1 else ""
     yield Fact("web pages", f"{len(data['links']):,}", f"{pages}with personal data and no opt-out form")
     score = data["score"]["score"].sum()
     yield Fact("score", f"{score:,.0f}", "points for what is open", detail=_score_sum(data))
@@ -471,7 +469,7 @@ def _median_fact(data: ReportData, removal: Mapping[Hashable, Any], requests: pd
     n, n_removed = len(requests), int((requests["end"].astype("str") == REMOVED).sum())
     value, _, band = _median_words(request).partition("; ")
     succeeded = (
-        f"{n_removed:,} of {pluralize(n, 'request')} led to a removal so far ({percent(n_removed / n)})"
+        f"{n_removed:,} of {pluralize(n, 'request')} have led to a removal so far ({percent(n_removed / n)})"
     )
     return Fact(
         "half removed within",
@@ -601,7 +599,8 @@ def _actions(data: ReportData, sections: Sequence[Section], kind: str) -> list[A
     actions = [*ready[: max(_ACTIONS - len(others), 2)], *others][:_ACTIONS]
     # What is in no place among the first, but needs a document, is asked for now and done later.
     wanted = [
-        replace(one, text=f"{one.text} (later: with the documents)", is_later=True) for one in documents
+        replace(one, text=f"{one.text} (later: once you have the documents)", is_later=True)
+        for one in documents
     ]
     wanted = [one for one, action in zip(wanted, documents, strict=True) if action not in actions]
     if request is not None and request not in actions:
@@ -621,8 +620,8 @@ def _pages_action(data: ReportData, work: Sequence[tuple[int, Removal]]) -> Acti
     duration = format_duration(sum(one.minutes or 0 for one in pages.values()))
     hosts = _distinct_pages(data)[1]
     where = f" on {pluralize(hosts, 'host')}" if data.sharing is None and hosts else ""
-    one_each = ", one message for each host" if where and hosts > 1 else ""
-    effect = f"they have no opt-out form{one_each}; about {duration}"
+    one_each = "; one message per host" if where and hosts > 1 else ""
+    effect = f"there is no opt-out form{one_each}; about {duration}"
     return Action(
         f"Write to the owners of {pluralize(n, 'web page')}{where}", effect, f"work_queue-{min(pages)}"
     )
@@ -662,7 +661,7 @@ def _pending_action(data: ReportData, keys: AbstractSet[str]) -> Action | None:
     day = due[due > pd.Timestamp(data.as_of).floor("D")].min()
     return Action(
         f"Check {pluralize(n, 'pending removal')} from {day:%Y-%m-%d} (later)",
-        "nothing to do before then: these removals usually take until then",
+        "nothing to do before then: these removals usually take that long",
         key,
         is_later=True,
     )
@@ -831,7 +830,7 @@ def _bad_outcomes(table: pd.DataFrame) -> Iterator[str]:
     if (share > 0).any():
         at = int(share.argmax())
         site, back, n = str(table["site"].iloc[at]), table["came_back"].iloc[at], gone.iloc[at]
-        yield f"{short(site)} has the highest share that came back, {back:,} of {n:,}"
+        yield f"{short(site)} has the highest share of listings that came back, {back:,} of {n:,}"
 
 
 def _without_relisting(outcomes: pd.DataFrame) -> str:
@@ -888,7 +887,7 @@ def _most_exposed(data: ReportData, finding: str) -> str:
         for kind, _ in Counter(kind for cell in cells for kind in cell).most_common(_CHANGES_NAMED)
     ]
     shows = f", with {' and '.join(kinds)}" if kinds else ""
-    return f"{finding.removesuffix('.')}: {has}{shows}."
+    return f"{finding.removesuffix('.')} ({has}{shows})."
 
 
 def _total_score(section: Section, score: pd.DataFrame) -> Section:
@@ -1089,7 +1088,7 @@ def _without_removals(data: ReportData) -> str:
     although = (
         f"although {n_requests:,} {'was' if n_requests == 1 else 'were'} requested"
         if n_requests
-        else "as far as observed"
+        else "and requests were not counted"
     )
     sentences = [f"No removals were observed on {idle}, {although}."] if idle else []
     unasked = "so it is not known whether, or how fast, listings are removed there"
@@ -1279,7 +1278,8 @@ def _amount(data: ReportData) -> str:
     words = (
         f"{pluralize(waiting, 'item')} in all: {pluralize(waiting - pages, 'listing')} on people-search "
         f"sites and {pluralize(pages, 'web page')}; about {duration}. Listings come before pages, since sites have "
-        f"a procedure and owners of pages decide as they like; what clears most per minute comes first{_EXCEPT if data.has_later_work else ''}."
+        f"an opt-out procedure and page owners need not comply; in each group, "
+        f"what clears most per minute comes first{_EXCEPT if data.has_later_work else ''}."
     )
     words += _minutes_spent(data)
     if blocked:

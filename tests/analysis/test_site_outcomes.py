@@ -49,15 +49,18 @@ GONE = [(0, 2, "removed")] * 6
     [
         ("no request seen yet", outcome(["discovered"] * 2)),
         (
-            "refuses requests of the service (2 of 2)",
+            "refuses the service's requests (2 of 2)",
             outcome(["discovered"] * 3, *[(0, 5, "discovered")] * 2),
         ),
         ("has removed nothing yet", outcome(["pending removal"], (39, None, None))),
-        ("has removed nothing, and requests are overdue", outcome(["pending removal"], (20, None, None))),
+        ("has removed nothing, and requests had no effect", outcome(["pending removal"], (20, None, None))),
         ("removes, none came back", outcome(["removed"] * 6, *GONE)),
         ("removes, but 2 of 6 came back", outcome(["removed"] * 6, *GONE, came_back=2)),
         ("removes, but 1 of 7 requests failed", outcome(["removed"] * 6, *GONE, (0, 3, "discovered"))),
-        ("removes, but 1 overdue", outcome([*["removed"] * 6, "pending removal"], *GONE, (36, None, None))),
+        (
+            "removes, but 1 without effect",
+            outcome([*["removed"] * 6, "pending removal"], *GONE, (36, None, None)),
+        ),
         (
             "removes, but slower than it declares",
             outcome(

@@ -285,7 +285,7 @@ def test_pdf_has_charts_and_manual_work_on_numbered_pages(pdf):
     for number, page in enumerate(pages, 1):
         assert words(f"{number} of {len(pages)}") in page
         assert words("Confidential: personal data") in page
-    assert words("Keep it to the people who need it") in pages[0]
+    assert words("Show it only to people who need it") in pages[0]
 
 
 # Each visible cell of a table but the first of its row: its heading beside it, its value, and whether it fits.

@@ -111,7 +111,7 @@ def test_evidence_of_today_alone_is_no_bundle(file_operator, user_id, tmp_path):
     for words in ((), ("--json",)):
         run = typed(file_operator, " ".join((LINES[2], "--since", today, *words)), user_id)
         assert (run.returncode, run.stdout, (tmp_path / "bundle.zip").exists()) == (1, "", False)
-        assert "nothing can be exported yet: all entries (1) are of today" in error_of(run)
+        assert "nothing can be exported yet: all entries (1) are from today" in error_of(run)
     assert typed(file_operator, f"{LINES[2]} --since 2100-01-01", user_id).returncode == 0
     run = file_operator.here("evidence", "verify", "bundle.zip")
     assert run.stdout.startswith(f"ok, but it contains no evidence: person {user_id}, ")

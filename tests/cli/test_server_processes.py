@@ -344,7 +344,7 @@ def pids_in(lines):
     [
         ("refuses", "there is no such database"),
         ("fails", r"unexpected error (ZeroDivisionError)"),
-        ("ends early", "a server process ended at its start: exit code 7"),
+        ("ends early", "a server process ended while starting: exit code 7"),
     ],
 )
 def test_a_process_that_does_not_start_ends_all_of_them(tmp_path, act, message):

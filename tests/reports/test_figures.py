@@ -241,7 +241,7 @@ def test_actions_on_one_history_agree(stalled):
     assert texts["live"][0] == "Remove 6 of 7 open listings on Quick by hand"
     assert texts["history"][0] == texts["shared"][0] == "Remove up to 7 listings on Quick by hand"
     notes = dict.fromkeys(("history", "changes"), "; required values not checked")
-    notes["shared"] = "; whether required values are on file is left out"
+    notes["shared"] = "; whether required values are on file is not shown"
     for kind, note in notes.items():
         assert stalled[kind].actions[0].effect.endswith(note)
     cards = {

@@ -650,11 +650,15 @@ def test_wrong_arguments_raise_errors(exposure, history, tmp_path):
             ek.report(source, **options)
 
 
-def test_service_without_people_has_a_report():
-    with seen_through(Service()) as exposure:
-        report = ek.report(exposure)
-    assert report.finding == "No listing is open, of 0 that were found."
-    assert report.to_html()
+def test_service_without_people_has_a_report(tmp_path):
+    with seen_through(Service()) as exposure, History(tmp_path / "history") as history:
+        history.collect(exposure, progress=False)
+        assert history.removal_requests().empty
+        assert history.site_outcomes().empty
+        for source in (exposure, history):
+            report = ek.report(source)
+            assert report.finding.startswith("No listing is open, of 0 that were found")
+            assert report.to_html()
 
 
 def test_policy_names_each_script_by_its_hash(page):

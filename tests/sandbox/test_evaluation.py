@@ -83,5 +83,6 @@ def test_a_report_names_the_sites_that_removed_nothing(demo):
     [section] = [one for one in ek.report(demo.history).sections if one.key == "time_to_removal"]
     assert never
     assert len(unrequested) > 1
-    begin = f"No removals were observed on {' or '.join(never)}, although they were requested. "
+    n = table.loc[table["site"].isin(never), "requested"].sum()
+    begin = f"No removals were observed on {' or '.join(never)}, although {n} were requested. "
     assert section.text.startswith(f"{begin}No requests have been seen on {', '.join(unrequested[:-1])} or ")

@@ -144,7 +144,7 @@ def site_result(
         index = _query_index(site, queries, page)
         if index is None:
             differing = min((_differing(query, page) for query in queries), key=len, default=[])
-            fields = f"; {', '.join(differing)}: another value or none" if differing else ""
+            fields = f"; {', '.join(differing)}: different or missing" if differing else ""
             raise UnusablePage(
                 f"page {number}: it does not show the results of a search for this person{fields}. {_OPEN_AGAIN}"
             )
