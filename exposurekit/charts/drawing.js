@@ -19,10 +19,18 @@ function drawing(Plotly, figureOf, paper, { narrowPx = 520, onClick = () => {} }
     else if (width > narrowPx + SCROLLBAR_PX) narrow.delete(container);
     return narrow.has(container);
   }
+  // A figure that cannot be drawn says so, and never costs the others of the page.
   function draw(container) {
+    resizeObserver.observe(container);
+    try { drawFitted(container); } catch (error) {
+      console.error(error);
+      Plotly.purge(container);
+      container.textContent = "This chart could not be drawn.";
+    }
+  }
+  function drawFitted(container) {
     const { data, layout, config } = figure(container);
     const width = onPaper ? paper.width(container) : container.clientWidth;
-    resizeObserver.observe(container);
     if (!width) return; // hidden: drawn when it becomes visible
     const color = onPaper ? INK : getComputedStyle(container).color; // of the page, light or dark
     widths.set(container, width);
@@ -33,6 +41,7 @@ function drawing(Plotly, figureOf, paper, { narrowPx = 520, onClick = () => {} }
     if (sized.yaxis) sized.yaxis = { ...sized.yaxis, title: wrapTitle(sized.yaxis.title, sized.height - sized.margin.t - sized.margin.b) };
     const usable = width < narrowPx ? { ...config, displayModeBar: false } : config; // its buttons would cover the plot
     const isNew = !container.on; // Plotly's listeners end with a purge
+    if (isNew) container.replaceChildren();
     Plotly.react(container, onPaper ? fitted.data.map(withPattern) : fitted.data, sized, usable);
     if (isNew) container.on("plotly_click", ({ points }) => onClick(container, points));
   }

@@ -51,7 +51,7 @@ function fitting() {
     const isCompact = width < COMPACT_PX;
     const share = (axis) => (isNarrow || !axis?.domain ? 1 : axis.domain[1] - axis.domain[0]); // of one panel of two
     const titlePx = (name) => (isCompact ? width / 2 : name.startsWith("x") ? PLOT_LEAST * width * share(layout[name]) : width);
-    const wrapped = axes.map((name) => [name, { ...layout[name], title: wrapTitle(layout[name].title, titlePx(name)) }]);
+    const wrapped = axes.map((name) => [name, { ...withTexts(layout[name]), title: wrapTitle(layout[name].title, titlePx(name)) }]);
     const compact = { ...layout, ...Object.fromEntries(wrapped) };
     const ticktext = compact.xaxis?.ticktext;
     if (isCompact && ticktext && compact.xaxis.tickangle === undefined && (isNarrow || !compact.xaxis.autotickangles)) {
@@ -64,13 +64,16 @@ function fitting() {
     const fitted = (trace) => wrapText(trace, compact, Math.max(plot, width / 3) * share(axisOf(trace, compact)), isCompact);
     return { data: data.map((trace) => (hasText(trace) ? fitted(trace) : trace)), layout: compact };
   }
+  const withTexts = (axis) => (Array.isArray(axis.ticktext) ? { ...axis, ticktext: axis.ticktext.map(String) } : axis); // not numbers
   // At most as many ticks as fit side by side, where the axis has none of its own.
   function withFewTicks(axis, px) {
     if (axis.tickvals || axis.dtick) return axis;
     return { ...axis, nticks: Math.max(Math.floor(px / (axis.type === "date" ? DATE_PX : NUMBER_PX)), 2) };
   }
   const axisOf = (trace, layout) => layout[(trace.xaxis || "x").replace("x", "xaxis")];
-  const hasText = (trace) => Array.isArray(trace.text) && (trace.mode === "text" || trace.textposition === "outside" && trace.orientation === "h");
+  const isNumber = (one) => typeof one === "number";
+  const isText = (one) => typeof one === "string";
+  const hasText = (trace) => Array.isArray(trace.text) && trace.text.every(isText) && (trace.mode === "text" || trace.textposition === "outside" && trace.orientation === "h");
   // Two panels below each other, rows as high as their texts, room for upright names of columns, and the legend below.
   function narrowed({ data, layout }) {
     const narrow = { ...layout };
@@ -139,11 +142,13 @@ function fitting() {
     }
     return lines;
   }
-  // Extend the axis of a trace so that its texts, in two lines if wished, fit into a plot of this width.
+  // Extend the axis of a trace so that its texts, in two lines if wished, fit into a plot of this width. A log axis, or one of
+  // dates, categories or descending numbers, stays as it is.
   function wrapText(trace, layout, width, isHalved) {
-    const texts = isHalved ? trace.text.map(halve) : trace.text, axis = axisOf(trace, layout);
-    if (!axis.range) return trace;
-    const [from, to] = axis.range;
+    const axis = axisOf(trace, layout), [from, to] = axis?.range ?? [];
+    const isLinear = [undefined, "-", "linear"].includes(axis?.type) && isNumber(from) && isNumber(to) && from < to;
+    if (!isLinear || !Array.isArray(trace.x) || !trace.x.every(isNumber)) return trace;
+    const texts = isHalved ? trace.text.map(halve) : trace.text;
     const ends = texts.map((text, index) => {
       const share = longest([text]) * CHARACTER_PX / width;
       return from + (trace.x[index] - from) / (1 - Math.min(share, MAX_TEXT_SHARE));

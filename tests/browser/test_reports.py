@@ -8,6 +8,7 @@ from collections import Counter
 from datetime import timedelta
 
 import pandas as pd
+import plotly.graph_objects as go
 import pypdfium2
 import pytest
 from pypdfium2 import raw
@@ -236,6 +237,42 @@ def test_small_counts_have_each_tick_once(tmp_path):
     with opened(tmp_path / "charts.html", width=390) as (page, _):
         drawn(page)
         assert_well_drawn(measured(page), len(figures))
+
+
+def test_figures_of_others_are_drawn_with_any_axis(tmp_path):
+    """Also without an axis of their own; one that cannot be drawn says so, and the others are drawn."""
+    texts = {"text": ["1", "2"], "textposition": "outside"}
+    bars = go.Bar(x=[1, 2], y=["a", "b"], orientation="h", **texts)
+    ranges = {
+        "log": {"type": "log", "range": [0, 1]},
+        "reversed": {"range": [4, 0]},
+        "dates": {"type": "date", "range": ["1970-01-01", "1970-01-02"]},
+    }
+    ticks = {"tickvals": [*range(9)], "ticktext": [*range(9)]}
+    figures = {
+        "none": go.Figure(bars),
+        "impossible": go.Figure(bars, layout={"xaxis": {"title": "impossible"}}),
+        "numbers": go.Figure(
+            go.Scatter(x=[1, 2], y=[3, 4], text=[10, None], mode="text"), layout={"xaxis": ticks}
+        ),
+        **{name: go.Figure(bars, layout={"xaxis": axis}) for name, axis in ranges.items()},
+    }
+    sections = [ek.Section(name, figure=figure) for name, figure in figures.items()]
+    with seen_through(controls.three_people()) as exposure:
+        html = ek.report(exposure, sections=sections).to_html()
+    file = tmp_path / "own.html"
+    file.write_text(html.replace('"text":"impossible"', '"text":7'))
+    with opened(file, width=390) as (page, _):
+        all_but_one = "(n) => document.querySelectorAll('.chart .svg-container').length === n"
+        page.wait_for_function(all_but_one, arg=len(figures) - 1, timeout=20_000)
+        assert page.locator("#impossible-chart").inner_text() == "This chart could not be drawn."
+        for name, axis in ranges.items():
+            drawn_range = page.evaluate(
+                "(id) => document.getElementById(id).layout.xaxis.range", f"{name}-chart"
+            )
+            assert drawn_range == axis["range"], name
+        lay_out_on_paper(page)
+        assert page.evaluate(all_but_one, len(figures) - 1)
 
 
 def words(text):

@@ -7,21 +7,26 @@ const paper = {
 };
 const { draw } = drawing(Plotly, (place) => JSON.parse(place.nextElementSibling.textContent), paper);
 const places = () => [...document.querySelectorAll(".chart")];
+const drawn = new WeakSet(); // also what cannot be drawn
+function drawFirst(place) {
+  drawn.add(place);
+  draw(place);
+}
 const near = new IntersectionObserver((entries) => {
-  for (const one of entries) if (one.isIntersecting) { near.unobserve(one.target); draw(one.target); }
+  for (const one of entries) if (one.isIntersecting) { near.unobserve(one.target); drawFirst(one.target); }
 }, { rootMargin: "400px" });
 const idle = window.requestIdleCallback || ((run) => setTimeout(run, 100));
 function drawNext() {
-  const place = places().find((one) => !one.data && one.clientWidth);
+  const place = places().find((one) => !drawn.has(one) && one.clientWidth);
   if (!place) return;
   near.unobserve(place);
-  draw(place);
+  drawFirst(place);
   idle(drawNext);
 }
-draw(places()[0]); // the page below is not parsed yet
+drawFirst(places()[0]); // the page below is not parsed yet
 addEventListener("DOMContentLoaded", () => {
   for (const place of places().slice(1)) near.observe(place);
   idle(drawNext);
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => places().forEach(draw));
-  addEventListener("beforeprint", () => places().filter((place) => !place.data).forEach(draw));
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => places().forEach(drawFirst));
+  addEventListener("beforeprint", () => places().filter((place) => !drawn.has(place)).forEach(drawFirst));
 });
