@@ -1,7 +1,7 @@
 // Draws figures in the width of their containers, also on a phone and on paper.
 // `figureOf` returns the figure of a container; `paper` the width of a container on paper, and the height there of a figure
 // with a given height. A container is narrow below `narrowPx`; `onClick` receives it and the clicked points.
-function drawing(Plotly, figureOf, paper, { narrowPx = 520, onClick = () => {} } = {}) {
+function drawing(Plotly, figureOf, paper, { narrowPx = COMPACT_PX, onClick = () => {} } = {}) {
   const SCROLLBAR_PX = 20, { fit, wrapTitle } = fitting();
   const INK = "#000"; // on paper, also from a dark page
   let onPaper = false;
@@ -31,7 +31,7 @@ function drawing(Plotly, figureOf, paper, { narrowPx = 520, onClick = () => {} }
   function drawFitted(container) {
     const { data, layout, config } = figure(container);
     const width = onPaper ? paper.width(container) : container.clientWidth;
-    if (!width) return; // hidden: drawn when it becomes visible
+    if (!width) return void widths.delete(container); // hidden: drawn when it becomes visible
     const color = onPaper ? INK : getComputedStyle(container).color; // of the page, light or dark
     widths.set(container, width);
     const fitted = fit({ data, layout }, width, isNarrow(container, width));
@@ -45,12 +45,20 @@ function drawing(Plotly, figureOf, paper, { narrowPx = 520, onClick = () => {} }
     Plotly.react(container, onPaper ? fitted.data.map(withPattern) : fitted.data, sized, usable);
     if (isNew) container.on("plotly_click", ({ points }) => onClick(container, points));
   }
-  // Draw the figure that a container has now. Plotly keeps the margins of another one, which may leave no room.
+  // Draw the figure that a container has now.
   function redraw(container) {
     const before = figures.get(container);
     figures.delete(container);
-    if (JSON.stringify(before?.layout) !== JSON.stringify(figure(container).layout)) Plotly.purge(container);
+    const isAlike = JSON.stringify(before?.layout) === JSON.stringify(figure(container).layout);
+    (isAlike ? draw : drawAnew)(container);
+  }
+  // Without the automatic margins of another figure or width, which Plotly keeps and which may leave no room.
+  function drawAnew(container) {
+    const { minHeight } = container.style;
+    container.style.minHeight = `${container.offsetHeight}px`; // else the page would move meanwhile
+    Plotly.purge(container);
     draw(container);
+    container.style.minHeight = minHeight;
   }
   function remove(container) {
     resizeObserver.unobserve(container);
@@ -63,12 +71,11 @@ function drawing(Plotly, figureOf, paper, { narrowPx = 520, onClick = () => {} }
     return trace.fillpattern?.shape ? { ...trace, fillpattern: { ...trace.fillpattern, solidity: 0.2 } } : trace;
   }
   const resizeObserver = new ResizeObserver((entries) => {
-    for (const { target } of entries) if (!onPaper && widths.get(target) !== target.clientWidth) draw(target);
+    for (const { target } of entries) if (!onPaper && target.clientWidth && widths.get(target) !== target.clientWidth) draw(target);
   });
   function setPrinting(isPrinting) {
     onPaper = isPrinting;
-    // Purged, because Plotly keeps the automatic margins of the other width.
-    for (const container of figures.keys()) { Plotly.purge(container); draw(container); }
+    for (const container of figures.keys()) drawAnew(container);
   }
   addEventListener("beforeprint", () => setPrinting(true));
   addEventListener("afterprint", () => setPrinting(false));

@@ -81,10 +81,14 @@ def embed_html(figure: dict[str, Any], fallback: str) -> str:
 
 def embed_figure(figure: dict[str, Any], fallback: str) -> str:
     """Return a figure as HTML as `embed_html` does, but without plotly.js, which another output has."""
-    # The metadata repeats the fallback's text.
-    layout = {name: part for name, part in figure["layout"].items() if name != "meta"}
-    packed = _gzip_base64(json.dumps(figure | {"layout": layout}, separators=(",", ":")))
+    packed = _gzip_base64(json.dumps(without_meta(figure), separators=(",", ":")))
     return f'<figure class="exposurekit-chart" style="margin:0">{fallback}<script type="text/plain">{packed}</script></figure>{_DRAW}'
+
+
+def without_meta(figure: dict[str, Any]) -> dict[str, Any]:
+    """Return a figure without its metadata, as its texts stand beside it."""
+    layout = {name: part for name, part in figure["layout"].items() if name != "meta"}
+    return figure | {"layout": layout}
 
 
 def widget_library() -> str:

@@ -1,7 +1,7 @@
 // Fits a figure to a width. Labels that leave too little of it take two lines, and below `COMPACT_PX` texts do, in the same
 // height. In a narrow place the figure also takes more height: two panels stand below each other. Nothing here changes its arguments.
+const COMPACT_PX = 520;
 function fitting() {
-  const COMPACT_PX = 520;
   const CHARACTER_PX = 7, AXIS_PX = 88, SHORT_PX = 110, MAX_TEXT_SHARE = 0.6, LINE_PX = 8, TWO_LINES_PX = 48;
   const TITLE_CHARACTER_PX = 9.2, TITLE_PX = 21, SUBTITLE_CHARACTER_PX = 6.6, SUBTITLE_PX = 16;
   const SYMBOL_PX = 46, LEGEND_PX = 20, BOTTOM_PX = 48;

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import anywidget
@@ -9,7 +10,7 @@ import traitlets
 from ipywidgets import HTML, VBox, Widget, widget_serialization
 
 from exposurekit import charts
-from exposurekit.charts.embedding import drawing_module
+from exposurekit.charts.embedding import drawing_module, without_meta
 from exposurekit.charts.theme import CLEAR, figure_json
 from exposurekit.text.sanitize import escaped
 
@@ -34,7 +35,7 @@ async function loaded(model) {
       const { pointNumber, x } = points.reduce((one, other) => other.curveNumber < one.curveNumber ? other : one);
       models.get(el)?.send({ row: pointNumber, x });
     };
-    const drawn = drawing((el) => models.get(el).get("figure"), paper, { narrowPx: NARROW_PX, onClick });
+    const drawn = drawing((el) => structuredClone(models.get(el).get("figure")), paper, { narrowPx: NARROW_PX, onClick });
     return { models, ...drawn };
   } finally { URL.revokeObjectURL(url); }
 }
@@ -54,7 +55,8 @@ function render({ model, el }) {
     model.on("change:figure", change);
     end = () => { model.off("change:figure", change); remove(el); models.delete(el); };
     draw(el);
-  }).catch(() => {
+  }, (error) => {
+    console.error(error);
     el.classList.remove("exposurekit-loading");
     el.textContent = "Plotly could not be loaded: run the cell again.";
   });
@@ -76,7 +78,7 @@ class FigureView(anywidget.AnyWidget):
 
     Attributes:
         chart: What is displayed: the chart without its title.
-        figure: The same as the browser receives it.
+        figure: The same as the browser receives it, without its metadata.
     """
 
     _esm = _SCRIPT
@@ -87,13 +89,13 @@ class FigureView(anywidget.AnyWidget):
     def __init__(self, chart: charts.Chart) -> None:
         self.chart = _untitled(chart)
         self._action: Callable[[int, Any], None] | None = None
-        super().__init__(figure=figure_json(self.chart))
+        super().__init__(figure=_figure(self.chart))
         self.on_msg(lambda _widget, content, _buffers: self._receive(content))
 
     def redraw(self, chart: charts.Chart) -> None:
         """Display another chart in its place, and forget what to do on clicks."""
         self.chart, self._action = _untitled(chart), None
-        self.figure = figure_json(self.chart)
+        self.figure = _figure(self.chart)
 
     def on_click(self, action: Callable[[int, Any], None]) -> None:
         """Call with the row and the x of the first clicked point, from now on this action alone."""
@@ -105,7 +107,7 @@ class FigureView(anywidget.AnyWidget):
 
     @traitlets.default("_version")
     def _default_version(self) -> str:
-        return hashlib.sha256(_code().encode()).hexdigest()
+        return _version()
 
     def _receive(self, content: Any) -> None:
         if isinstance(content, dict) and type(row := content.get("row")) is int and row >= 0 and self._action:
@@ -119,6 +121,12 @@ def _library() -> Library:
     if not _libraries or _libraries[-1].comm is None:  # closing all widgets closes it, too
         _libraries[:] = [Library(code=_code())]
     return _libraries[-1]
+
+
+@cache
+def _version() -> str:
+    """What differs between two kernels of a page whose scripts do."""
+    return hashlib.sha256(f"{_SCRIPT}{_code()}".encode()).hexdigest()
 
 
 def _code() -> str:
@@ -144,6 +152,10 @@ def mark(figure: charts.Chart, is_marked: Sequence[bool]) -> None:
     for bar in figure.select_traces({"type": "bar"}):
         rows = [*is_marked, *[False] * (len(bar.y) - len(is_marked))]
         bar.marker.opacity = [1 if one else _DIM for one in rows] if any(is_marked) else [1] * len(rows)
+
+
+def _figure(chart: charts.Chart) -> dict[str, Any]:
+    return without_meta(figure_json(chart))
 
 
 def _untitled(figure: charts.Chart) -> charts.Chart:

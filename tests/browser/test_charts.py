@@ -1,6 +1,7 @@
 """Every chart as it is drawn in an exported notebook, and on paper."""
 
 import contextlib
+import json
 import warnings
 
 import nbformat
@@ -12,6 +13,7 @@ from support import jupyter as kit
 from support.drawn_charts import COUNT, assert_well_drawn, cells_of_charts, every_chart, measured
 
 from exposurekit import charts
+from exposurekit.widgets.figure_widget import FigureView
 
 pytestmark = pytest.mark.long  # a browser, and a kernel
 
@@ -84,3 +86,95 @@ def test_paper_of_an_exported_notebook_has_every_chart(exported, tmp_path):
             document = pypdfium2.PdfDocument(tmp_path / "charts.pdf")
             text = "".join("".join(page.get_textpage().get_text_range().split()) for page in document)
             assert [title for title in titles if "".join(title.split()) not in text] == [], paper
+
+
+# A view of each model, as a notebook has it: its elements are in `views`, its models in `models`.
+SHOWN = """async ({ script, code, figures }) => {
+  const { default: widget } = await import(URL.createObjectURL(new Blob([script], { type: "text/javascript" })));
+  const states = figures.map((figure) => ({ figure, _library: "IPY_MODEL_1", _version: "1" }));
+  const widget_manager = { get_model: async () => ({ get: () => code }) };
+  globalThis.models = states.map((state) => {
+    const listeners = [], change = (figure) => { state.figure = figure; listeners.forEach((run) => run()); };
+    return { widget_manager, change, get: (name) => state[name], on: (_, run) => listeners.push(run), off() {}, send() {} };
+  });
+  globalThis.views = models.map((model) => document.body.appendChild(document.createElement("div")));
+  views.forEach((el, at) => widget.render({ model: models[at], el }));
+}"""
+VALUES = "() => views.map((view) => view.data?.[0].x)"
+
+
+@contextlib.contextmanager
+def viewed(*figures, code=None):
+    """A page with a view of each figure, once the browser has loaded what draws them."""
+    view = FigureView(charts.Chart())
+    content = {"script": view._esm, "code": code or view._library.code, "figures": figures}
+    with kit.browsing(width=900) as (page, sight):
+        page.evaluate(SHOWN, content)
+        page.wait_for_function("() => views.every((view) => view.childNodes.length)")
+        yield page, sight
+
+
+def a_figure(*values, **layout):
+    """A figure of the widget with bars of these values."""
+    size = {"height": 300, "margin": {"l": 40, "r": 20, "t": 20, "b": 40}}
+    return {
+        "data": [{"type": "bar", "x": [*values], "y": [1, 2], "orientation": "h"}],
+        "layout": size | layout,
+    }
+
+
+def test_view_drawn_or_printed_while_hidden_is_up_to_date():
+    with viewed(a_figure(1, 2)) as (page, _):
+        for change in (
+            f"models[0].change({json.dumps(a_figure(3, 4))})",
+            f"models[0].change({json.dumps(a_figure(5, 6, bargap=0.5))})",
+            "dispatchEvent(new Event('beforeprint')); dispatchEvent(new Event('afterprint'))",
+        ):
+            page.evaluate("() => { views[0].style.display = 'none'; }")
+            page.evaluate("() => new Promise((then) => requestAnimationFrame(() => setTimeout(then)))")
+            page.evaluate(f"() => {{ {change}; views[0].style.display = ''; }}")
+            current = (
+                f"() => JSON.stringify({VALUES[6:]}) === JSON.stringify([models[0].get('figure').data[0].x])"
+            )
+            page.wait_for_function(current, timeout=10_000)
+
+
+def test_view_leaves_the_figure_of_its_model_alone():
+    figure = a_figure(1, 2, xaxis={"title": {"text": "n"}}, showlegend=True)
+    with viewed(figure) as (page, _):
+        page.locator(".legendtoggle").first.click()
+        page.wait_for_function("() => views[0].data[0].visible === 'legendonly'")
+        assert page.evaluate("() => models[0].get('figure')") == figure
+
+
+def test_view_that_cannot_be_drawn_says_so_until_it_can():
+    with viewed(impossible := a_figure(1, yaxis={}, margin=None), a_figure(1, 2)) as (page, sight):
+        error = "This chart could not be drawn."
+        assert page.evaluate("() => views[0].textContent") == error
+        assert page.evaluate(VALUES) == [None, [1, 2]]
+        page.evaluate("(figure) => models[0].change(figure)", a_figure(3, 4))
+        assert page.evaluate(VALUES) == [[3, 4], [1, 2]]
+        assert page.get_by_text(error).count() == 0
+        page.evaluate("(figure) => models[1].change(figure)", impossible)
+        assert page.evaluate("() => views[1].textContent") == error
+        assert sight.errors == []
+    with viewed(a_figure(1, 2), code="throw new Error('no Plotly')") as (page, _):
+        assert "Plotly could not be loaded" in page.evaluate("() => views[0].textContent")
+
+
+READING = """() => {
+  const { removeChild } = views[3];
+  views[3].removeChild = (child) => { removeChild.call(views[3], child); globalThis.top_then = document.body.scrollTop; };
+}"""
+
+
+def test_page_stays_where_it_is_when_a_chart_changes():
+    """Also if a script reads the layout while the chart is away, which lets the browser scroll."""
+    with viewed(*[a_figure(1, 2)] * 4) as (page, _):
+        page.add_style_tag(content="html { overflow: hidden } body { height: 500px; overflow-y: auto }")
+        before = page.evaluate("() => { document.body.scrollTop = 10_000; return document.body.scrollTop; }")
+        page.evaluate(READING)
+        page.evaluate("(figure) => models[3].change(figure)", a_figure(1, 2, bargap=0.5))
+        page.evaluate("() => ['before', 'after'].forEach((when) => dispatchEvent(new Event(`${when}print`)))")
+        assert page.evaluate("() => [top_then, document.body.scrollTop]") == [before, before]
+        assert before > 500
