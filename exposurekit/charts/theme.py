@@ -93,7 +93,8 @@ class Chart(go.Figure):  # type: ignore[misc]  # Plotly is untyped
         return figure
 
     def __repr__(self) -> str:
-        return f"Chart({_meta(self)['finding']!r})"
+        meta = _meta(self)
+        return f"Chart({meta.get('repr', meta['finding'])!r})"  # without the names of people
 
     def _repr_html_(self) -> str:
         return f"<p>{escaped(describe(self))}</p>"

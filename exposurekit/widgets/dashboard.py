@@ -1,7 +1,7 @@
 """Dashboard: figures, charts and a table of the same records, with pickers, a day, tabs, and bars that filter."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
 from typing import Any
 
@@ -31,7 +31,7 @@ from exposurekit.widgets.tabs import Tabs
 from exposurekit.widgets.textbox import TextBox
 
 _BY_USER = "by_user"  # the question whose bars are people
-_USER = re.compile(r"\buser \d+\b")
+_USER = re.compile(r"\buser (\d+)\b")
 _SINCE_DAYS = (7, 30, 90)
 _NO_HISTORY = "a day needs a history: pass one, Dashboard(exposure, history)"
 _DEFAULT_SINCE = (f"{CHANGES_DAYS} days before", None)
@@ -259,12 +259,8 @@ class Dashboard(Panel):
         drawn = draw(self.question, self._scope)
         if self.question == _BY_USER:
             users = self._rows("user_id")
-            names = [escape(short(name)) for name in self._people.distinct_names(users)]
-            others = [*(drawn.layout.yaxis.ticktext or ())][len(users) :]
             if self._scope.exposure is not None:  # a history has no names
-                drawn.update_yaxes(ticktext=[*names, *others])
-                finding = _with_names(drawn.layout.meta["finding"], users, self._people.distinct_names(users))
-                drawn.update_layout(meta=drawn.layout.meta | {"finding": finding})
+                _name_people(drawn, dict(zip(users, self._people.distinct_names(users), strict=True)))
             mark(drawn, [user in self.users for user in users])
         return drawn
 
@@ -438,10 +434,21 @@ def _described(figure: charts.Chart) -> str:
     return f"<p>{escaped(words)}</p><p><em>{escaped(provenance)}</em></p>"
 
 
-def _with_names(finding: str, users: Sequence[int], names: Sequence[str]) -> str:
-    """A finding with the names of people, as on the axis, in place of ``user 7``."""
-    by_label = {f"user {user}": short(name) for user, name in zip(users, names, strict=True)}
-    return _USER.sub(lambda user: by_label.get(user[0], user[0]), finding)
+def _name_people(figure: charts.Chart, names: Mapping[int, str]) -> None:
+    """Replace ``user 7`` by a name in all texts of a chart of people, but for its repr."""
+
+    def named(text: str) -> str:
+        return _USER.sub(lambda user: short(names.get(int(user[1]), user[0])), text)
+
+    def in_plotly(texts: Iterable[str] | None) -> list[str]:
+        return [_USER.sub(lambda user: escape(named(user[0])), text) for text in texts or ()]
+
+    meta = figure.layout.meta
+    finding = named(meta["finding"])
+    texts = {"finding": finding, "summary": named(meta["summary"]), "repr": meta["finding"]}
+    figure.update_layout(meta=meta | texts, title={"text": escape(finding)})
+    figure.update_yaxes(ticktext=in_plotly(figure.layout.yaxis.ticktext))
+    figure.for_each_trace(lambda bars: bars.update(customdata=in_plotly(bars.customdata)), {"type": "bar"})
 
 
 def _toggle(picked: tuple[Any, ...], one: Any) -> tuple[Any, ...]:

@@ -13,6 +13,8 @@ from support import controls as kit
 from support.histories import DAWN, Clock, Person, a_record, seen_through
 
 from exposurekit import analysis, charts
+from exposurekit.charts.embedding import without_meta
+from exposurekit.charts.theme import figure_json
 from exposurekit.errors import InvalidArgument, NotFound
 from exposurekit.frames.person_lookup import COMPLETIONS_MAX, People
 from exposurekit.history import History
@@ -549,8 +551,16 @@ def test_findings_name_people_as_the_axis_does():
         dashboard = Dashboard(exposure)
         [name, *_] = dashboard._drawn[-1].layout.yaxis.ticktext
         assert dashboard.question == "by_user"
-        assert f"{name} has the most open listings: 3" in heads(dashboard)[-1]
-        assert not name.startswith("user")
+        drawn = dashboard._drawn[-1]
+        most = f"{name} has the most open listings: 3"
+        assert most in heads(dashboard)[-1]
+        assert most in charts.describe(drawn)
+        assert most in drawn.layout.title.text
+        assert drawn.data[0].customdata[0].startswith(f"{name}<br>")
+        texts = charts.describe(drawn) + json.dumps(without_meta(figure_json(drawn)))
+        assert not re.search(r"(?<!\()\buser \d", texts)
+        assert "user 2 has the most" in repr(drawn)
+        assert name not in repr(drawn)
 
 
 def test_service_and_history_without_records_work(tmp_path):
