@@ -16,7 +16,7 @@ from exposurekit.errors import InvalidArgument, MissingColumns
 from exposurekit.text.urls import host, page_key
 
 SITE_SCANS, WEB_SEARCH = "site scans", "web search"
-NO_WAY = "no way"
+MISSED = "missed"
 INDEPENDENT = "the ways are independent"
 MIN_OVERLAP = 5  # listings that several ways found; with fewer there is no estimate
 WAYS_MAX = 6
@@ -50,7 +50,7 @@ def missed(
 
     Returns:
         One row per combination of ways, then the estimate: ``ways`` (text: ``site scans alone``, ``site scans and web
-        search``, ..., last ``no way``), ``listings`` (that these ways found, and no other; of the last row the estimate;
+        search``, ..., last ``missed``), ``listings`` (that these ways found, and no other; of the last row the estimate;
         Float64), ``low``, ``high`` (its interval, Float64; ``high`` is missing if there is no limit), ``assumption`` (text:
         what the estimate assumes), ``reason`` (text: why there is no estimate). Without at least two ways, and five listings
         that several of them found, ``listings`` of the last row is missing.
@@ -76,7 +76,7 @@ def missed(
     0           site scans alone       4.0  <NA>  <NA>
     1           web search alone       1.0  <NA>  <NA>
     2  site scans and web search      20.0  <NA>  <NA>
-    3                     no way       0.2   0.0   1.4
+    3                     missed       0.2   0.0   1.4
     """
     MissingColumns.check("missed", records, ("user_id", "href"))
     MissingColumns.check("missed, table links,", links, ("user_id", "url"))
@@ -91,7 +91,7 @@ def missed(
     rows: list[dict[str, Any]] = [
         {"ways": _label(ways, cell), "listings": float(cells[cell])} for cell in _cell_order(len(ways))
     ]
-    texts = {"ways": NO_WAY, "assumption": estimate.assumption or None, "reason": reason or None}
+    texts = {"ways": MISSED, "assumption": estimate.assumption or None, "reason": reason or None}
     rows.append(texts | {"listings": estimate.listings, "low": estimate.low, "high": estimate.high})
     dtypes = {"ways": "str", **dict.fromkeys(("listings", "low", "high"), "Float64"), "assumption": "str"}
     table = pd.DataFrame(rows, columns=[*dtypes, "reason"]).astype(dtypes | {"reason": "str"})

@@ -4,7 +4,7 @@ from typing import Any
 
 import pandas as pd
 
-from exposurekit.analysis.missed import NO_WAY
+from exposurekit.analysis.missed import MISSED
 from exposurekit.charts.argument_checks import check_input
 from exposurekit.charts.bars import annotations, bars, join_rows, points, row_chart, whiskers
 from exposurekit.charts.theme import (
@@ -40,9 +40,9 @@ def missed(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     if table.empty:
         return empty_chart("No listings", provenance=provenance)
     rows, label = table.to_dict("records"), interval_label(table)
-    names = [label_text(_name(row)) for row in rows]
+    names = [label_text(row["ways"]) for row in rows]
     hover = [f"{name}<br>{escape(_row_text(row, label))}" for name, row in zip(names, rows, strict=True)]
-    is_estimate = (table["ways"] == NO_WAY).to_numpy("bool")
+    is_estimate = (table["ways"] == MISSED).to_numpy("bool")
     listings, low, high = (table[name].astype("Float64") for name in ("listings", "low", "high"))
     counts = listings.mask(is_estimate).fillna(0).tolist()
     ends = pd.concat([listings, high], axis=1).max(axis=1).fillna(0).tolist()
@@ -71,7 +71,7 @@ def _finding(table: pd.DataFrame) -> str:
     """The estimate in a sentence, or why there is none."""
     rows = table.to_dict("records")
     last = rows[-1]
-    if last["ways"] != NO_WAY or pd.isna(last["listings"]):
+    if last["ways"] != MISSED or pd.isna(last["listings"]):
         reason = f": {plain(last['reason'])}" if isinstance(last["reason"], str) else ""
         return f"The number of missed listings cannot be estimated{reason}"
     n = sum(int(row["listings"]) for row in rows[:-1] if pd.notna(row["listings"]))
@@ -79,12 +79,8 @@ def _finding(table: pd.DataFrame) -> str:
     return f"{pluralize(n, 'listing')} found; an estimated {last['listings']:,.0f}{band} missed"
 
 
-def _name(row: dict[Any, Any]) -> str:
-    return "missed" if row["ways"] == NO_WAY else str(row["ways"])
-
-
 def _row_text(row: dict[Any, Any], label: str) -> str:
-    if row["ways"] != NO_WAY:
+    if row["ways"] != MISSED:
         return pluralize(0 if pd.isna(row["listings"]) else int(row["listings"]), "listing")
     if pd.isna(row["listings"]):
         return f"no estimate: {plain(row['reason'])}" if isinstance(row["reason"], str) else "no estimate"
@@ -93,13 +89,13 @@ def _row_text(row: dict[Any, Any], label: str) -> str:
 
 
 def _amount(row: dict[Any, Any]) -> str:
-    if row["ways"] == NO_WAY:
+    if row["ways"] == MISSED:
         return "no estimate" if pd.isna(row["listings"]) else f"about {row['listings']:,.0f}"
     return f"{0 if pd.isna(row['listings']) else row['listings']:,.0f}"
 
 
 def _summary(rows: list[dict[Any, Any]], label: str) -> str:
-    texts = join_rows([f"{short(_name(row))}: {_row_text(row, label)}" for row in rows])
+    texts = join_rows([f"{short(row['ways'])}: {_row_text(row, label)}" for row in rows])
     assumption = rows[-1]["assumption"]
     if not isinstance(assumption, str):
         return texts

@@ -399,7 +399,7 @@ class HistoryQueries:
             MissingColumns: A table lacks a column.
 
         >>> history.missed()["ways"].tolist()[-1]
-        'no way'
+        'missed'
         """
         records, links = self.reader.records(as_of), self.reader.links(as_of)
         return analysis.missed(records, links, others=others, level=level)

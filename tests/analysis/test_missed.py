@@ -130,7 +130,7 @@ def test_dependent_ways_of_three_are_detected():
         "site scans and by hand",
         "web search and by hand",
         "site scans, web search and by hand",
-        "no way",
+        "missed",
     ]
 
 

@@ -410,9 +410,9 @@ def test_missed_listings_are_estimated_from_both_ways(operator):
         "site scans alone": 12,
         "web search alone": 6,
         "site scans and web search": 12,
-        "no way": 5.5,
+        "missed": 5.5,
     }
     assert rows[-1]["low"] < 5.5 < rows[-1]["high"]
     shown = operator.here("sites", "missed", "--sites", "sites")
     assert shown.stderr == "Assumed: the ways are independent.\n"
-    assert re.search(r"no way +5.5", shown.stdout)
+    assert re.search(r"missed +5.5", shown.stdout)
