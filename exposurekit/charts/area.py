@@ -47,7 +47,7 @@ def areas(rows: pd.DataFrame, statuses: list[str], spans: ObservedSpans) -> list
 def strips(
     counts: NDArray[np.float64], names: Sequence[str], newest: Sequence[int], spans: ObservedSpans
 ) -> tuple[list[go.Scatter], dict[str, Any]]:
-    """Create one row per group, as high as `strip_scales`: its counts as an area, its name before it, its newest count behind.
+    """Create one row per group, with its axis from 0 to its scale: its counts as an area, its name before it, its newest count behind.
 
     Args:
         counts: One row per period and one column per group; NaN: not observed yet.

@@ -137,7 +137,7 @@ def user_by_site(matrix: pd.DataFrame, *, provenance: str = "") -> Chart:
         provenance=provenance,
         height=heatmap_px(len(people)),
     )
-    return label_axes(figure, people, [label_text(site, COLUMN_MAX) for site in drawn.columns])
+    return label_axes(figure, people, [label_text(site, max_length=COLUMN_MAX) for site in drawn.columns])
 
 
 def _leading_person(matrix: pd.DataFrame) -> str:

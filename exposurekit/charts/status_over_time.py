@@ -27,9 +27,9 @@ _GROUPS = {"site": ("site", "sites"), "user_id": ("person", "people")}
 
 
 def status_over_time(table: pd.DataFrame, *, provenance: str = "") -> Chart:
-    """Draw status counts over time as stacked areas; with groups, open items as one row per group, all on one scale, but for a row of the rest.
+    """Draw status counts over time as stacked areas; with groups, draw their open items in one row per group.
 
-    Eight groups have a row of their own: those with the most open items at the end, then those whose number of open
+    All rows have the same scale, except that of the remaining groups. Eight groups have a row of their own: those with the most open items at the end, then those whose number of open
     items changed most. Groups without open items in the whole period are left out. Gaps without observations are hatched in grey. Markers show periods whose last run was incomplete.
 
     Args:

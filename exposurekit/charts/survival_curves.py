@@ -85,7 +85,9 @@ def _followed(rows: pd.DataFrame, day: int) -> int:
 
 
 def _risk_axis(names: list[str], top: float) -> dict[str, Any]:
-    labels = ["still followed"] if len(names) == 1 else [label_text(name, _RISK_NAME) for name in names]
+    labels = (
+        ["still followed"] if len(names) == 1 else [label_text(name, max_length=_RISK_NAME) for name in names]
+    )
     return {
         "domain": [0, top],
         "range": [len(names) - 0.5, -1],

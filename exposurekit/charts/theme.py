@@ -218,9 +218,9 @@ def definition_lines(figure: str) -> str:
     return f"<br>({'<br>'.join(textwrap.wrap(text, _HOVER_WIDTH))})" if text else ""
 
 
-def label_text(text: object, most: int = LABEL_MAX) -> str:
+def label_text(text: object, *, max_length: int = LABEL_MAX) -> str:
     """Shorten and escape external text for Plotly: one line of at most so many characters, no tags."""
-    return escape(short(text, most))
+    return escape(short(text, max_length=max_length))
 
 
 def escape(text: object) -> str:
@@ -236,10 +236,10 @@ def escape(text: object) -> str:
     return label(text).replace("%{", "%&#123;").replace("$", "&#36;")
 
 
-def short(text: object, most: int = LABEL_MAX) -> str:
+def short(text: object, *, max_length: int = LABEL_MAX) -> str:
     """Shorten external text to one line of at most so many characters; a missing text is ``not stated``."""
     line = NOT_STATED if pd.isna(text) else plain(text)  # type: ignore[call-overload]  # any cell value
-    return line if len(line) <= most else line[: most - 1] + "…"
+    return line if len(line) <= max_length else line[: max_length - 1] + "…"
 
 
 def count_axis(title: str, most: float, *, room: float = 1.08) -> dict[str, Any]:
@@ -415,7 +415,9 @@ def _legend_rows(traces: list[Any]) -> int:
 def _with_options(layout: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
     """A layout with more options, part by part: Plotly takes twice as long to update a figure as to create it whole."""
     parts = {
-        name: _with_options(layout[name], value) if isinstance(layout.get(name), dict) else value
+        name: _with_options(layout[name], value)
+        if isinstance(layout.get(name), dict) and isinstance(value, dict)
+        else value
         for name, value in options.items()
     }
     return layout | parts

@@ -86,7 +86,7 @@ def blockers(table: pd.DataFrame, *, provenance: str = "") -> Chart:
         height=heatmap_px(len(people)),
     )
     labels = [
-        label_text(name, COLUMN_MAX) + ("" if is_profile_field else "<br>(not in the profile)")
+        label_text(name, max_length=COLUMN_MAX) + ("" if is_profile_field else "<br>(not in the profile)")
         for name, is_profile_field in zip(drawn.index, drawn["is_profile_field"], strict=True)
     ]
     figure.update_xaxes(title={"text": "removals unlocked by this field alone", "standoff": 12})

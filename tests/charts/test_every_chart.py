@@ -8,6 +8,7 @@ import pytest
 from support.chart_tables import HOSTILE, TABLES, draw, hostile, over_time, records, title
 
 from exposurekit import analysis, charts
+from exposurekit.charts import theme
 from exposurekit.charts.theme import INK, MIME, PAPER
 from exposurekit.errors import MissingColumns
 
@@ -158,3 +159,11 @@ def test_each_named_trace_has_a_pattern_or_symbol(name, figures):
         pattern = drawn.get("fillpattern", marker.get("pattern", {})).get("shape")
         styles.append((trace.type, drawn.get("fill"), pattern, line.get("dash"), marker.get("symbol")))
     assert len(set(styles)) == len(styles)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("title", "Own"), ("legend", None), ("xaxis", go.layout.XAxis(range=[0, 1]))]
+)
+def test_chart_takes_options_in_any_form_of_plotly(name, value):
+    layout = theme.chart([], finding="Found", summary="", **{name: value}).layout
+    assert layout[name] == go.Layout({name: value})[name]
