@@ -149,6 +149,9 @@ def test_dashboard_follows_typing_clicks_and_clear(desk):
         _clicked_until(page, page.locator(f"[data-row='{row}']"), ", ".join(sites[: row + 1]))
         page.wait_for_function(f"(n) => ({FULL})().every((full, row) => full === (row <= n))", arg=row)
     _clicked_until(page, page.locator("[data-row='0']"), f"sites: {sites[1]}")
+    over_time = page.locator(".js-plotly-plot").nth(1).locator(".nsewdrag").first
+    assert not any(", 20" in text for text in page.locator("[role=status]").all_text_contents())
+    _clicked_until(page, over_time, ", 20")  # a day
     search.press_sequentially("no such text")
     page.get_by_text("Rows 0 to 0 of 0").wait_for()
     page.get_by_role("button", name="Clear").first.click()
@@ -166,7 +169,7 @@ def test_dashboard_follows_typing_clicks_and_clear(desk):
 
 @in_lab
 def test_chart_changed_before_it_is_drawn_has_the_change(desk):
-    """The browser loses changes that arrive while Plotly is loading, and requests them again."""
+    """The kernel changes a chart before a page displays it: what the page receives is the state, not the change."""
     page = desk.shows(
         TABLES,
         "user = int(history.records()['user_id'].iloc[0])\ndashboard = ek.widgets.Dashboard(history=history)\ndashboard.pick(user=user)",
