@@ -254,7 +254,7 @@ def test_the_steps_of_the_manual_send_an_opt_out(operator, jane, listed):
     assert (done.returncode, done.stdout) == (0, "Listings pending removal: 2.\n")
     assert statuses(operator, jane) == ["pending removal"] * 2
     again = reported(operator, SENT, number)
-    assert (again.returncode, "They already were: reported before" in again.stderr) == (0, True)
+    assert (again.returncode, "they were reported before" in again.stderr) == (0, True)
     assert "users opt-outs lists the ids to report" in error_of(reported(operator, SENT, 999))
     assert "'r7' is not an id" in operator.here("users", "sent", "r7").stderr
     assert "No opt-out waits" in operator.here(*OPT_OUTS.split()[1:]).stderr
