@@ -334,6 +334,16 @@ def _outcomes(data: ReportData) -> pd.DataFrame | None:
     return outcomes if data.user is None else None
 
 
+def _refuses(data: ReportData, site: str | None) -> bool:
+    """Whether a site refused requests of the service, and has removed nothing."""
+    outcomes = data.tables["site_outcomes"]
+    if outcomes is None:
+        return False
+    rows = outcomes[outcomes["site"] == site]
+    gone = rows["came_back"] + rows["never_back"]
+    return bool(((rows["failed"] > 0) & (gone == 0)).any())
+
+
 def _distinct_pages(data: ReportData) -> tuple[int, int]:
     """How many different web pages there are, and on how many hosts."""
     urls = data["links"]["url"].dropna().drop_duplicates()
@@ -509,13 +519,15 @@ def _forecast_fact(data: ReportData) -> Fact:
     stay = f"{pluralize(by_hand, 'listing stays', 'listings stay')} open until done by hand"
     if not pd.isna(forecast["open"]):
         interval = f"95 % interval: {forecast['low']:,.0f}\N{EN DASH}{forecast['high']:,.0f}"
+        parts = {
+            words: forecast[part] for part, words in _FORECAST_PARTS.items() if not pd.isna(forecast[part])
+        }
+        until = np.round(np.cumsum([*parts.values()]))  # so that they add up to the forecast
         basis = ", ".join(
-            f"{forecast[part]:,.0f} {words}"
-            for part, words in _FORECAST_PARTS.items()
-            if not pd.isna(forecast[part])
+            f"{n:,.0f} {words}" for words, n in zip(parts, np.diff(until, prepend=0.0), strict=True)
         )
         # What is done by hand may come back, too, so this is the least.
-        least = forecast["open"] - min(by_hand, forecast["of_open"])
+        least = round(forecast["open"]) - min(by_hand, round(forecast["of_open"]))
         if_done = f"{least:,.0f} at best if the manual work is done now" if by_hand else ""
         words = "; ".join(filter(None, (interval, if_done)))
         return Fact(name, f"{forecast['open']:,.0f}", f"{words}{reason}", detail=basis)
@@ -677,10 +689,12 @@ def _removal_action(removal: Removal, data: ReportData, at: int) -> Action | Non
     of_site = n if data.sharing is not None else int((data.open_records["site"] == removal.site).sum())
     listings = f"{n:,} of {of_site:,} open listings" if of_site > n else pluralize(n, "listing")
     is_unchecked = removal.site in data.unchecked_sites
-    at_most = "up to " if is_unchecked and n > 1 else ""
+    refuses = _refuses(data, removal.site)
+    at_most = "up to " if (is_unchecked or refuses) and n > 1 else ""
     people = pluralize(removal.people or 0, "person", "people")
     notes = [] if removal.reason else [*first_requests(removal.steps, people)]
     notes += [f"reason to wait: {removal.reason}"] if removal.reason else []
+    notes += ["it refused the service's requests, and may refuse a person's"] if refuses else []
     notes += [_unchecked(data)] if is_unchecked else []
     effect = f"{at_most}{share} of what is open, in about {format_duration(removal.minutes)}"
     is_blocked = bool(removal.tasks) and all(task.missing_values for task in removal.tasks)

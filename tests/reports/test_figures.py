@@ -254,6 +254,18 @@ def test_actions_on_one_history_agree(stalled):
         assert cards[kind].detail.endswith(note)
 
 
+def test_actions_say_which_site_refused_requests(stalled):
+    """It may refuse a person's, too, so fewer listings may go."""
+    notes = {
+        action.text.split(" on ")[1].split()[0]: "it refused the service's requests" in action.effect
+        for action in stalled["live"].actions
+        if action.text.startswith("Remove ")
+    }
+    assert notes == {"Quick": False, "Slow": True}
+    [slow] = [action for action in stalled["live"].actions if " on Slow " in action.text]
+    assert slow.text.startswith("Remove up to 7 of 10 open listings")
+
+
 def test_action_on_a_site_to_do_later_has_the_reason(stalled):
     for kind, report in stalled.items():
         later = [action for action in report.actions if "Slow" in action.text]
