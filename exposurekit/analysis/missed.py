@@ -13,6 +13,7 @@ import pandas as pd
 from exposurekit.analysis.group_codes import Ints
 from exposurekit.analysis.survival import Floats
 from exposurekit.errors import InvalidArgument, MissingColumns
+from exposurekit.text.formatting import enumerate_words
 from exposurekit.text.urls import host, page_key
 
 SITE_SCANS, WEB_SEARCH = "site scans", "web search"
@@ -141,7 +142,7 @@ def _cell_order(ways: int) -> list[int]:
 
 def _label(ways: Sequence[str], cell: int) -> str:
     names = [way for number, way in enumerate(ways) if cell >> number & 1]
-    return f"{names[0]} alone" if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    return f"{names[0]} alone" if len(names) == 1 else enumerate_words(names)
 
 
 def _why_not(ways: Sequence[str], cells: Ints) -> str:

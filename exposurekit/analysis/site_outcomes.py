@@ -14,6 +14,7 @@ from exposurekit.analysis.survival import UNREQUESTED
 from exposurekit.analysis.work_queue import STALLED_DAYS
 from exposurekit.contract.types import PENDING_REMOVAL, REMOVED
 from exposurekit.errors import MissingColumns
+from exposurekit.text.formatting import enumerate_words
 
 _DAY = np.timedelta64(1, "D")
 _COUNTS = ("requested", "failed", "overdue", "came_back", "never_back", "waiting")
@@ -93,7 +94,8 @@ def site_outcomes(
     for name in _TIMES:
         table[name] = times[name].reindex(table["site"]).array
     table["overdue_days"] = table["site"].map(limits).fillna(STALLED_DAYS).astype("int64")
-    table["verdict"] = pd.Series([_verdict(row) for row in table.to_dict("records")], dtype="str")
+    judged = table.assign(is_refusing=is_refusing(table)).to_dict("records")
+    table["verdict"] = pd.Series([_verdict(row) for row in judged], dtype="str")
     table.attrs["level"] = level
     return table[
         [
@@ -104,13 +106,18 @@ def site_outcomes(
     ]
 
 
+def is_refusing(outcomes: pd.DataFrame) -> "pd.Series[bool]":
+    """Return which sites refused requests, if none of their listings has gone yet."""
+    return (outcomes["failed"] > 0) & (outcomes["came_back"] + outcomes["never_back"] == 0)
+
+
 def _verdict(row: dict[Any, Any]) -> str:
     """What a site does with requests, in words: everything that goes wrong, and whether it is slow."""
     gone = row["came_back"] + row["never_back"]
     if not gone and not row["requested"]:
         return UNREQUESTED
     if not gone:
-        if row["failed"]:
+        if row["is_refusing"]:
             return f"refuses the service's requests ({row['failed']:,} of {row['requested']:,})"
         return (
             "has removed nothing, and requests had no effect" if row["overdue"] else "has removed nothing yet"
@@ -123,7 +130,7 @@ def _verdict(row: dict[Any, Any]) -> str:
         "slower than it declares" if slow else "",
     ]
     flaws = [flaw for flaw in flaws if flaw]
-    return f"removes, but {' and '.join(flaws)}" if flaws else "removes, none came back"
+    return f"removes, but {enumerate_words(flaws)}" if flaws else "removes, none came back"
 
 
 def _days(begin: "pd.Series[Any]", at: Any) -> Any:

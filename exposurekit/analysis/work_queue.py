@@ -15,6 +15,7 @@ from exposurekit.analysis.tasks import missing_values, opt_out_url
 from exposurekit.contract.types import PENDING_REMOVAL
 from exposurekit.errors import InvalidArgument, MissingColumns
 from exposurekit.frames import DETAILS, procedures_from_steps
+from exposurekit.text.formatting import enumerate_words
 
 DONE, UNABLE, TO_DO, STARTED = "done", "unable", "open", "started"
 STATES = (STARTED, TO_DO, UNABLE, DONE)
@@ -215,7 +216,7 @@ def _unstartable(alerts: pd.DataFrame) -> "pd.Series[Any]":
     """Which required values of each alert are not on file, in words; missing if it can start."""
     labels = missing_values(alerts)
     texts = [
-        f"{' and '.join(one)} {'is' if len(one) == 1 else 'are'} not on file" if one else None
+        f"{enumerate_words(one)} {'is' if len(one) == 1 else 'are'} not on file" if one else None
         for one in labels
     ]
     return pd.Series(texts, alerts.index, dtype="str")

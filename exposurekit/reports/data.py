@@ -25,6 +25,7 @@ from exposurekit.questions import QUESTIONS, Question
 from exposurekit.reports.manual_steps import open_items, whole_minutes
 from exposurekit.reports.share_safe import FEW, Sharing, sharing
 from exposurekit.text.formatting import is_missing
+from exposurekit.text.urls import host
 
 AHEAD_DAYS = 30  # of the forecast
 NEARER_HISTORY_DAYS = (
@@ -94,6 +95,12 @@ class ReportData:
         return records.loc[analysis.is_open(records["status"]), ["site", "status"]]
 
     @cached_property
+    def open_by_site(self) -> Mapping[str, int]:
+        """The number of open listings of each site that has one."""
+        counts = self.open_records["site"].value_counts()  # of categories, also of those without a listing
+        return {str(site): int(n) for site, n in counts[counts > 0].items()}
+
+    @cached_property
     def manual_work(self) -> tuple[int, int, int, str]:
         """How many items of manual work wait, how many of them are pages or lack a value, and the estimated time.
 
@@ -148,6 +155,12 @@ class ReportData:
         outcomes = self.tables["site_outcomes"]
         days = {} if outcomes is None else outcomes.set_index("site")["overdue_days"].to_dict()
         return sites.astype("str").map(days).astype("float64").fillna(STALLED_DAYS)
+
+    @cached_property
+    def distinct_pages(self) -> tuple[int, int]:
+        """How many different web pages there are, and on how many hosts."""
+        urls = self["links"]["url"].dropna().drop_duplicates()
+        return len(urls), len({host(url) for url in urls.astype("str")})
 
     def _days_since(self, instants: "pd.Series[Any]") -> "pd.Series[int]":
         """Calendar days from instants to the newest data."""
@@ -320,9 +333,11 @@ class ReportSource:
             ),
             "stalled": lambda: pd.DataFrame(self._stalled.items(), columns=["site", "reason"], dtype="str"),
             "failed_removals": lambda: None if self.history is None else self.history.failed_removals(),
-            # As of the report: how long ago it is read, changes nothing.
-            "site_outcomes": lambda: None if self.history is None else self.history.site_outcomes(),
-            "removal_requests": lambda: None if self.history is None else self.history.removal_requests(),
+            "site_outcomes": self._site_outcomes,
+            "removal_requests": lambda: None if self.history is None else self._everyone("removal_requests"),
+            "relistings": lambda: (
+                None if self.history is None else self._of_user(self._everyone("relistings"))
+            ),
             "plan": lambda: analysis.plan(self._queue),
             "coverage": lambda: (
                 None if self.history is None else analysis.coverage(self.history.people(), at=self._as_of)
@@ -399,6 +414,13 @@ class ReportSource:
         if self.history is None or self._week_start is None:
             return None
         return self.history.diff(self._week_start)
+
+    def _site_outcomes(self) -> pd.DataFrame | None:
+        """What `History.site_outcomes` returns, from tables of everyone that the report has anyway."""
+        if self.history is None:
+            return None
+        tables = map(self._everyone, ("records", "removal_requests", "relistings", "declared_days"))
+        return analysis.site_outcomes(*tables, at=self._as_of)
 
     def _next_forecast(self) -> pd.DataFrame | None:
         """The forecast for `AHEAD_DAYS`, or for the longest time that the history supports below it."""

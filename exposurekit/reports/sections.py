@@ -21,6 +21,7 @@ from exposurekit.analysis.diff import AGAIN, ENDED, NEW, OPENED, STILL_OPEN, WHA
 from exposurekit.analysis.plan import PLAN_MINUTES
 from exposurekit.analysis.removal_preparation import first_requests
 from exposurekit.analysis.score import PAGE
+from exposurekit.analysis.site_outcomes import is_refusing
 from exposurekit.analysis.statuses import OPEN, OTHER, UNKNOWN, VANISHED
 from exposurekit.analysis.step_minutes import STEP_MINUTES
 from exposurekit.analysis.survival import is_unrequested
@@ -43,9 +44,8 @@ from exposurekit.reports.data import LISTED_NAMES, WEEK_DAYS, ReportData
 from exposurekit.reports.manual_steps import open_items, removals, whole_minutes
 from exposurekit.reports.model import ROWS_MAX, TASKS_MAX, Action, Fact, Removal, Report, Section
 from exposurekit.reports.share_safe import FEW
-from exposurekit.text.formatting import pluralize
+from exposurekit.text.formatting import enumerate_words, pluralize
 from exposurekit.text.times import format_time
-from exposurekit.text.urls import host
 
 ASKS = 2  # rows of `best_next_fields`
 _ASSUMED = f"estimated at {VISIT_MINUTES:g} minutes per site and {STEP_MINUTES:g} per step"
@@ -71,9 +71,8 @@ MONTH_DAYS = 30
 _ACTIONS = 3  # to do now, and as many that have to wait
 _NO_SUMS = {"people", "user_id", "median_days", "median_low", "median_high", "declared_days"}
 _NOT_DECLARED = "No declared removal times are recorded, so no site is judged by them."
-_NOT_DISPLAYED = (  # of the outcomes of sites: the verdict and the cards say it
-    *("waiting", "failed", "overdue", "never_back", "overdue_days"),
-)
+# Of the outcomes of sites: the verdict and the cards say it.
+_NOT_DISPLAYED = ("waiting", "failed", "overdue", "never_back", "overdue_days")
 _WITH_PENDING = ("by_site", "records", "changes")  # sections that tell of pending removals
 _EXCEPT = ", except what should wait: it is marked (later), with the reason"
 _UNCHECKED = "required values not checked"
@@ -319,7 +318,7 @@ def _facts(data: ReportData) -> Iterator[Fact]:
     for_good = "" if outcomes is None else f"; {int(outcomes['never_back'].sum()):,} never came back"
     yield Fact("removed", f"{removed:,}", f"{percent(share)} of {len(records):,} found{besides}{for_good}")
     yield _manual_fact(data)
-    distinct, hosts = _distinct_pages(data)
+    distinct, hosts = data.distinct_pages
     pages = f"{distinct:,} distinct pages on {pluralize(hosts, 'host')}, " if hosts > 1 else ""
     yield Fact("web pages", f"{len(data['links']):,}", f"{pages}with personal data and no opt-out form")
     score = data["score"]["score"].sum()
@@ -337,17 +336,7 @@ def _outcomes(data: ReportData) -> pd.DataFrame | None:
 def _refuses(data: ReportData, site: str | None) -> bool:
     """Whether a site refused requests of the service, and has removed nothing."""
     outcomes = data.tables["site_outcomes"]
-    if outcomes is None:
-        return False
-    rows = outcomes[outcomes["site"] == site]
-    gone = rows["came_back"] + rows["never_back"]
-    return bool(((rows["failed"] > 0) & (gone == 0)).any())
-
-
-def _distinct_pages(data: ReportData) -> tuple[int, int]:
-    """How many different web pages there are, and on how many hosts."""
-    urls = data["links"]["url"].dropna().drop_duplicates()
-    return len(urls), len({host(url) for url in urls.astype("str")})
+    return outcomes is not None and bool((is_refusing(outcomes) & (outcomes["site"] == site)).any())
 
 
 def _missed_text(data: ReportData) -> str:
@@ -379,7 +368,7 @@ def _site_facts(data: ReportData) -> Iterator[Fact]:
         if fact.name not in ("score", "web pages") and not fact.name.startswith("open in "):
             yield fact
         if fact.name == "open listings":
-            n_open = data.open_records["site"].nunique()
+            n_open = len(data.open_by_site)
             yield Fact("sites with open listings", f"{n_open:,}", f"of {sites:,} with listings")
 
 
@@ -464,7 +453,7 @@ def _history_facts(data: ReportData) -> Iterator[Fact]:
 def _median_fact(data: ReportData, removal: Mapping[Hashable, Any], requests: pd.DataFrame) -> Fact:
     """The median days to removal: from the request, or from the first observation if too few requests were seen."""
     followed = _followed(data, int(removal["n"]))
-    from_first = _median_words(removal)
+    days, band = _median_words(removal)
     detail = (
         f"estimated over {removal['n']:,} listings followed, {followed}, recent ones included "
         f"({removal['n'] - removal['first_removed']:,} seen open, {removal['first_removed']:,} first seen removed): "
@@ -473,28 +462,27 @@ def _median_fact(data: ReportData, removal: Mapping[Hashable, Any], requests: pd
     )
     request = analysis.time_to_removal(request_life_table(requests), by=None).to_dict("records")[0]
     if pd.isna(request["median_days"]):
-        value, _, band = from_first.partition("; ")
         words = "; ".join(filter(None, (band, f"from {followed}")))
-        return Fact("half removed within", value, words, detail=detail)
+        return Fact("half removed within", days, words, detail=detail)
     n, n_removed = len(requests), int((requests["end"].astype("str") == REMOVED).sum())
-    value, _, band = _median_words(request).partition("; ")
+    days_from_request, band_from_request = _median_words(request)
     succeeded = (
         f"{n_removed:,} of {pluralize(n, 'request')} have led to a removal so far ({percent(n_removed / n)})"
     )
     return Fact(
         "half removed within",
-        value,
-        "; ".join(filter(None, ("from the request", band, succeeded))),
-        detail=f"from the first observation of a listing: {from_first.replace('; ', ', ')}, {detail}",
+        days_from_request,
+        "; ".join(filter(None, ("from the request", band_from_request, succeeded))),
+        detail=f"from the first observation of a listing: {', '.join(filter(None, (days, band)))}, {detail}",
     )
 
 
-def _median_words(row: Mapping[Hashable, Any]) -> str:
-    """A median in days, and its interval."""
+def _median_words(row: Mapping[Hashable, Any]) -> tuple[str, str]:
+    """A median in days, and its interval; empty if there is none."""
     if pd.isna(row["median_days"]):
-        return "not reached"
+        return "not reached", ""
     band = format_interval(row["median_low"], row["median_high"], "{:,g}".format, "95 % interval")
-    return "; ".join(filter(None, (f"{row['median_days']:,g} days", band.strip(" ()"))))
+    return f"{row['median_days']:,g} days", band.strip(" ()")
 
 
 def _return_rate(data: ReportData) -> str:
@@ -630,7 +618,7 @@ def _pages_action(data: ReportData, work: Sequence[tuple[int, Removal]]) -> Acti
         return None
     n = sum(one.listings or 0 for one in pages.values())
     duration = format_duration(sum(one.minutes or 0 for one in pages.values()))
-    hosts = _distinct_pages(data)[1]
+    hosts = data.distinct_pages[1]
     where = f" on {pluralize(hosts, 'host')}" if data.sharing is None and hosts else ""
     one_each = "; one message per host" if where and hosts > 1 else ""
     effect = f"there is no opt-out form{one_each}; about {duration}"
@@ -648,8 +636,7 @@ def _half_hour(data: ReportData) -> str:
     parts = [f"{pluralize(int(n), 'listing')} on {short(str(site))}" for site, n in sites.items()]
     pages = int(plan["site"].isna().sum())
     parts += [f"the data on {pluralize(pages, 'web page')}"] if pages else []
-    *others, last = parts
-    words = f"{', '.join(others)} and {last}" if others else last
+    words = enumerate_words(parts)
     return f"If you have {PLAN_MINUTES:g} minutes, remove {words}: about {format_duration(plan['minutes'].sum())}."
 
 
@@ -686,7 +673,7 @@ def _removal_action(removal: Removal, data: ReportData, at: int) -> Action | Non
         return None
     share = percent(n / max(len(data.open_records), 1))
     # The others may lack a value, which a shared report does not mention.
-    of_site = n if data.sharing is not None else int((data.open_records["site"] == removal.site).sum())
+    of_site = n if data.sharing is not None else data.open_by_site.get(removal.site or "", 0)
     listings = f"{n:,} of {of_site:,} open listings" if of_site > n else pluralize(n, "listing")
     is_unchecked = removal.site in data.unchecked_sites
     refuses = _refuses(data, removal.site)
@@ -837,7 +824,7 @@ def _with_verdict(finding: str, table: pd.DataFrame) -> str:
 
 def _bad_outcomes(table: pd.DataFrame) -> Iterator[str]:
     """The sites that refuse requests, and the one where the largest share came back."""
-    for row in table[(table["failed"] > 0) & (table["removed"] == 0)].head(1).to_dict("records"):
+    for row in table[is_refusing(table)].head(1).to_dict("records"):
         yield f"{short(row['site'])} refused {row['failed']:,} of {pluralize(row['requested'], 'request')}"
     gone = table["came_back"] + table["never_back"]
     share = (table["came_back"] / gone.where(gone > 0)).fillna(0).to_numpy("float64")
@@ -900,7 +887,7 @@ def _most_exposed(data: ReportData, finding: str) -> str:
         label_text(kind)
         for kind, _ in Counter(kind for cell in cells for kind in cell).most_common(_CHANGES_NAMED)
     ]
-    shows = f", with {' and '.join(kinds)}" if kinds else ""
+    shows = f", with {enumerate_words(kinds)}" if kinds else ""
     return f"{finding.removesuffix('.')} ({has}{shows})."
 
 
@@ -1097,8 +1084,9 @@ def _without_removals(data: ReportData) -> str:
     table = data["time_to_removal"]
     if "site" not in table:
         return ""
-    idle, unrequested = (_sites(data, table[rows]) for rows in _without_removal(table))
-    n_requests = int(table.loc[_without_removal(table)[0], "requested"].sum()) if "requested" in table else 0
+    is_idle, is_unasked = _without_removal(table)
+    idle, unrequested = _sites(data, table[is_idle]), _sites(data, table[is_unasked])
+    n_requests = int(table.loc[is_idle, "requested"].sum()) if "requested" in table else 0
     although = (
         f"although {n_requests:,} {'was' if n_requests == 1 else 'were'} requested"
         if n_requests
@@ -1115,9 +1103,7 @@ def _sites(data: ReportData, table: pd.DataFrame) -> str:
     names = [short(site) for site in table["site"].astype("str") if data.can_name(site)]
     if not names or len(names) < len(table):
         return ""
-    *others, last = names
-    where = f"{', '.join(others)} or {last}" if others else last
-    return where if len(names) <= MANY_SITES else f"{len(names):,} sites"
+    return enumerate_words(names, "or") if len(names) <= MANY_SITES else f"{len(names):,} sites"
 
 
 def _score_changes(data: ReportData) -> Section | None:
@@ -1284,7 +1270,7 @@ def _finished_rows(queue: pd.DataFrame) -> str:
     """What the table has besides the open items."""
     states = queue["state"].astype("str").value_counts()
     finished = [f"{states[state]:,} {words}" for state, words in _FINISHED.items() if states.get(state)]
-    return f" The table below also has {' and '.join(finished)}." if finished else ""
+    return f" The table below also has {enumerate_words(finished)}." if finished else ""
 
 
 def _amount(data: ReportData) -> str:
@@ -1483,7 +1469,12 @@ _FACT_NEEDS = (
     *_WORK_NEEDS,
 )
 _FLEET_NEEDS = (
-    *(*_FACT_NEEDS, "week_score", "removal_of_all", "removal_requests", "relistings", "next_forecast"),
+    *_FACT_NEEDS,
+    "week_score",
+    "removal_of_all",
+    "removal_requests",
+    "relistings",
+    "next_forecast",
 )
 _SPECIAL: dict[
     str, Any

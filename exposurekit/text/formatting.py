@@ -33,6 +33,17 @@ def pluralize(n: int, one: str, many: str = "") -> str:
     return f"{n:,} {one if n == 1 else many or one + 's'}"
 
 
+def enumerate_words(words: Sequence[str], conjunction: str = "and") -> str:
+    """Join words to a phrase.
+
+    >>> from exposurekit.text.formatting import enumerate_words
+    >>> enumerate_words(["address"]), enumerate_words(["address", "phone", "email"])
+    ('address', 'address, phone and email')
+    """
+    *others, last = words
+    return f"{', '.join(others)} {conjunction} {last}" if others else last
+
+
 def is_missing(value: object) -> bool:
     """Return whether a cell is missing; a list never is."""
     return not hasattr(value, "__len__") and bool(pd.isna(value))  # type: ignore[call-overload]
