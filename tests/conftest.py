@@ -64,6 +64,7 @@ ON_POSTGRESQL = (
     "service/scanning/test_mail_job.py::test_a_confirmed_opt_out_is_verified",
     "service/scanning/test_mail_job.py::test_a_second_message",
     "service/scanning/test_mail_job.py::test_a_kill_neither",
+    "service/scanning/test_assisted_opt_outs.py::test_reports_in_opposite",
     "service/scanning/test_assisted_opt_outs.py::test_the_service_waits",
     "service/scanning/test_assisted_opt_outs.py::test_a_site_that_removes",
     "service/scanning/test_email_opt_outs.py::test_without_approval",
