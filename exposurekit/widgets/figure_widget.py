@@ -77,8 +77,8 @@ class FigureView(anywidget.AnyWidget):
     """A chart as a widget.
 
     Attributes:
-        chart: What is displayed: the chart without its title.
-        figure: The same as the browser receives it, without its metadata.
+        chart: What is displayed.
+        figure: The same as the browser receives it, without its title and metadata.
     """
 
     _esm = _SCRIPT
@@ -87,15 +87,15 @@ class FigureView(anywidget.AnyWidget):
     figure: "traitlets.Dict[str, Any]" = traitlets.Dict().tag(sync=True)
 
     def __init__(self, chart: charts.Chart) -> None:
-        self.chart = _untitled(chart)
+        self.chart = chart
         self._action: Callable[[int, Any], None] | None = None
-        super().__init__(figure=_figure(self.chart))
+        super().__init__(figure=_figure(chart))
         self.on_msg(lambda _widget, content, _buffers: self._receive(content))
 
     def redraw(self, chart: charts.Chart) -> None:
         """Display another chart in its place, and forget what to do on clicks."""
-        self.chart, self._action = _untitled(chart), None
-        self.figure = _figure(self.chart)
+        self.chart, self._action = chart, None
+        self.figure = _figure(chart)
 
     def on_click(self, action: Callable[[int, Any], None]) -> None:
         """Call with the row and the x of the first clicked point, from now on this action alone."""
@@ -155,16 +155,13 @@ def mark(figure: charts.Chart, is_marked: Sequence[bool]) -> None:
 
 
 def _figure(chart: charts.Chart) -> dict[str, Any]:
-    return without_meta(figure_json(chart))
-
-
-def _untitled(figure: charts.Chart) -> charts.Chart:
-    """A chart without its title, which stands above it, and on the background of the page."""
-    chart = charts.Chart(figure)
-    top = chart.layout.margin.t or 0
-    height = (chart.layout.height or _HEIGHT_PX) - max(top - _TOP_PX, 0)
-    chart.update_layout(title=None, margin={"t": _TOP_PX}, height=height, paper_bgcolor=CLEAR)
-    return chart
+    """What plotly.js receives: no title, which stands above the chart, and the background of the page."""
+    figure = without_meta(figure_json(chart))
+    layout = figure["layout"]
+    margin = layout.get("margin", {})
+    height = (layout.get("height") or _HEIGHT_PX) - max(margin.get("t", 0) - _TOP_PX, 0)
+    changes = {"margin": {**margin, "t": _TOP_PX}, "height": height, "paper_bgcolor": CLEAR}
+    return figure | {"layout": {name: part for name, part in (layout | changes).items() if name != "title"}}
 
 
 class ChartCard(VBox):  # type: ignore[misc]  # ipywidgets has no types

@@ -464,7 +464,7 @@ def test_a_failing_question_says_so_in_its_card(dated, monkeypatch):
 
 
 def test_charts_side_by_side_are_equally_tall(dated):
-    first, second = (card.view.chart.layout.height for card in dated._cards[:2])
+    first, second = (card.view.figure["layout"]["height"] for card in dated._cards[:2])
     assert first == second
 
 
@@ -510,7 +510,7 @@ def test_browser_receives_a_whole_chart_and_plotly_once(sources, monkeypatch):
     states = [state for state in messages if "figure" in state]
     assert [len(state["figure"]["data"]) for state in states] == [len(figure.chart.data) for figure in drawn]
     heights = [state["figure"]["layout"]["height"] for state in states]
-    assert heights == [figure.chart.layout.height for figure in drawn]
+    assert heights == [figure.figure["layout"]["height"] for figure in drawn]
     assert all(charts.CONFIG.items() <= state["figure"]["config"].items() for state in states)
     assert {state["_library"] for state in states} == {f"IPY_MODEL_{drawn[0]._library.model_id}"}
     assert len({state["_version"] for state in states}) == 1
@@ -534,7 +534,7 @@ def test_browser_has_the_whole_chart_after_each_change(dated):
     now = figure.get_state("figure")["figure"]
     assert now != before
     assert [trace["name"] for trace in now["data"]] == [trace.name for trace in figure.chart.data]
-    assert now["layout"]["height"] == figure.chart.layout.height
+    assert figure.chart.layout.title.text and "title" not in now["layout"]  # it stands above the chart
 
 
 def test_clicks_of_another_form_do_nothing(dated):
