@@ -2,31 +2,37 @@
 
 ::
 
-    counts        listings by site, user and state          status_over_time   counts per period
-    survival      time to removal, relistings               forecast           expected open listings, with interval
-    data_quality  precision, coverage, site health          score              points per person
-    work_queue    blockers and manual work                  declared_vs_observed  days that sites declare, and take
+    counts            listings by site, user, state     status_over_time      counts per period
+    time_to_removal   median times, with intervals      survival              shares not removed, by age
+    relistings        listings that came back           forecast              expected open listings, with interval
+    waterfall         causes of a change                score                 points per person
+    blockers          missing fields, by person         work_queue            manual work
+    data_quality      precision, coverage, site health  declared_vs_observed  days that sites declare, and take
+    missed            estimated missed listings
 
-    theme         palette, labels and the `Chart` class     bars, heatmap      one row per group; people by columns
-    area          areas and lines over time                 time_gaps          periods with and without observations
-    waterfall     causes of a change                        survival_curves    survival curves
-    medians       median times with intervals               embedding          charts in notebooks and reports
-    missed        estimated number of missed listings       argument_checks    checks of a chart's table
+    theme             palette, labels, `Chart`          bars, heatmap         one row per group; people by columns
+    area              areas and lines over time         time_gaps             periods with and without observations
+    embedding         charts in notebooks and reports   argument_checks       checks of a chart's table
 """
 
 import sys
 from typing import TYPE_CHECKING, Any
 
 from exposurekit.charts.bars import MAX_ROWS
+from exposurekit.charts.blockers import best_next_fields, blockers
 from exposurekit.charts.counts import by_kind, by_site, by_state, by_user, user_by_site
 from exposurekit.charts.data_quality import coverage, precision, site_health
 from exposurekit.charts.declared_vs_observed import declared_vs_observed
+from exposurekit.charts.forecast import forecast
 from exposurekit.charts.missed import missed
+from exposurekit.charts.relistings import relistings
 from exposurekit.charts.score import score
-from exposurekit.charts.status_over_time import changes, forecast, score_changes, status_over_time
-from exposurekit.charts.survival import relistings, survival, time_to_removal
+from exposurekit.charts.status_over_time import status_over_time
+from exposurekit.charts.survival import survival
 from exposurekit.charts.theme import COLOURS, CONFIG, LABEL_MAX, PATTERNS, Chart, describe
-from exposurekit.charts.work_queue import best_next_fields, blockers, work_queue
+from exposurekit.charts.time_to_removal import time_to_removal
+from exposurekit.charts.waterfall import changes, score_changes
+from exposurekit.charts.work_queue import work_queue
 
 __all__ = [
     "COLOURS",

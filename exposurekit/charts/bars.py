@@ -100,6 +100,11 @@ def row_labels(table: pd.DataFrame, by: str | None) -> list[str]:
     return [f"user {value}" if by == "user_id" else short(value) for value in table[by]]
 
 
+def group_column(table: pd.DataFrame, columns: tuple[str, ...]) -> str | None:
+    """The column of the group, which is the one beside these; None without groups."""
+    return next((name for name in table.columns if name not in columns), None)
+
+
 def join_rows(rows: Sequence[str]) -> str:
     """Join the first rows of a summary, and count the others."""
     rest = f"; and {len(rows) - MAX_SUMMARY_ROWS:,} more in the table" if len(rows) > MAX_SUMMARY_ROWS else ""

@@ -16,20 +16,20 @@ from exposurekit.charts.bars import (
     row_chart,
     row_labels,
 )
-from exposurekit.charts.medians import (
-    format_days,
-    longest_days,
-    median_axis,
-    median_text,
-    median_traces,
-    with_band,
-)
 from exposurekit.charts.theme import (
     VERMILION,
     Chart,
     empty_chart,
     interval_label,
     label_text,
+)
+from exposurekit.charts.time_to_removal import (
+    format_days,
+    longest_days,
+    median_axis,
+    median_text,
+    median_traces,
+    with_band,
 )
 from exposurekit.text.formatting import pluralize
 

@@ -5,6 +5,7 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
+from exposurekit.charts.argument_checks import check_input
 from exposurekit.charts.theme import (
     BLUE,
     GREY,
@@ -12,6 +13,7 @@ from exposurekit.charts.theme import (
     Chart,
     chart,
     count_axis,
+    empty_chart,
     filled,
     format_interval,
     interval_label,
@@ -26,7 +28,28 @@ _FAN = "rgba(0,114,178,0.18)"  # BLUE
 _PAST_TICKS = 3
 
 
-def horizons(table: pd.DataFrame, provenance: str) -> Chart:
+def forecast(table: pd.DataFrame, *, provenance: str = "") -> Chart:
+    """Draw the number of open listings so far, and the expected one as a fan: its interval opens from now on.
+
+    Args:
+        table: A table as returned by `History.forecast`, or by `analysis.forecast`, which has no past. For a horizon
+            without a forecast the chart gives the reason.
+        provenance: As in `by_site`.
+
+    Raises:
+        MissingColumns: ``table`` lacks a column.
+
+    >>> "no forecast" in charts.describe(charts.forecast(history.forecast()))
+    True
+    """
+    needed = ("days", "open_now", "of_open", "of_gone", "of_new", "open", "low", "high", "beyond", "reason")
+    check_input("forecast", table, needed)
+    if table.empty:
+        return empty_chart("No horizons to forecast", provenance=provenance)
+    return _horizons(table.sort_values("days", ignore_index=True), provenance)
+
+
+def _horizons(table: pd.DataFrame, provenance: str) -> Chart:
     """Draw the chart of `charts.forecast` for a non-empty table, sorted by days."""
     label = interval_label(table)
     now, days = int(table["open_now"].iloc[0]), table["days"].tolist()

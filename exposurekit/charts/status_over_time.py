@@ -1,4 +1,4 @@
-"""Charts over time: status counts, causes of changes, and the forecast."""
+"""Status counts over time: stacked areas, or a row of open items for each group."""
 
 from typing import Any
 
@@ -11,11 +11,8 @@ from exposurekit.analysis.statuses import OPEN
 from exposurekit.charts.area import MAX_GROUPS, areas, strip_scales, strips, strips_px
 from exposurekit.charts.argument_checks import check_input
 from exposurekit.charts.bars import leaders, rest_label, row_labels
-from exposurekit.charts.forecast import horizons
 from exposurekit.charts.theme import Chart, chart, count_ticks, empty_chart, short
 from exposurekit.charts.time_gaps import ObservedSpans, observed_spans
-from exposurekit.charts.waterfall import OPEN as OPEN_SCALE
-from exposurekit.charts.waterfall import SCORE, waterfall
 from exposurekit.contract.types import REMOVED
 from exposurekit.text.formatting import pluralize
 
@@ -48,68 +45,6 @@ def status_over_time(table: pd.DataFrame, *, provenance: str = "") -> Chart:
         return empty_chart("No runs yet", provenance=provenance)
     by = next((name for name in _GROUPS if name in table), None)
     return _by_status(table, provenance) if by is None else _by_group(table, by, provenance)
-
-
-def changes(table: pd.DataFrame, *, provenance: str = "") -> Chart:
-    """Draw the causes of a change in the number of open items as a waterfall.
-
-    Items that entered scope or left it have a colour of their own, as the exposure itself did not change.
-
-    Args:
-        table: A table as returned by `analysis.changes`: ``why`` of `History.diff`.
-        provenance: As in `by_site`.
-
-    Raises:
-        MissingColumns: ``table`` lacks a column.
-
-    >>> moved = history.diff(history.last_run().finished_at)
-    >>> charts.changes(moved.why)
-    Chart('... are open, as many as before')
-    """
-    check_input("changes", table, ("cause", "n", "open"))
-    if table.empty:
-        return empty_chart("No changes", provenance=provenance)
-    return waterfall(table, provenance, OPEN_SCALE)
-
-
-def score_changes(table: pd.DataFrame, *, provenance: str = "") -> Chart:
-    """Draw the causes of a change of the score as a waterfall.
-
-    Args:
-        table: A table as returned by `analysis.score_changes` or `History.score_changes`.
-        provenance: As in `by_site`.
-
-    Raises:
-        MissingColumns: ``table`` lacks a column.
-
-    >>> charts.score_changes(history.score_changes(history.last_run().finished_at))
-    Chart('... points in total, as many as before')
-    """
-    check_input("score_changes", table, ("cause", "points", "score"))
-    if table.empty:
-        return empty_chart("No changes", provenance=provenance)
-    return waterfall(table, provenance, SCORE)
-
-
-def forecast(table: pd.DataFrame, *, provenance: str = "") -> Chart:
-    """Draw the number of open listings so far, and the expected one as a fan: its interval opens from now on.
-
-    Args:
-        table: A table as returned by `History.forecast`, or by `analysis.forecast`, which has no past. For a horizon
-            without a forecast the chart gives the reason.
-        provenance: As in `by_site`.
-
-    Raises:
-        MissingColumns: ``table`` lacks a column.
-
-    >>> "no forecast" in charts.describe(charts.forecast(history.forecast()))
-    True
-    """
-    needed = ("days", "open_now", "of_open", "of_gone", "of_new", "open", "low", "high", "beyond", "reason")
-    check_input("forecast", table, needed)
-    if table.empty:
-        return empty_chart("No horizons to forecast", provenance=provenance)
-    return horizons(table.sort_values("days", ignore_index=True), provenance)
 
 
 def _by_status(table: pd.DataFrame, provenance: str) -> Chart:

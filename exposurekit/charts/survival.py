@@ -1,68 +1,33 @@
-"""Charts of the time to removal, survival curves and relistings."""
+"""Survival curves as step lines with confidence bands, one colour and dash per group."""
 
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from exposurekit.analysis import UNKNOWN, VANISHED
 from exposurekit.charts.argument_checks import check_input
-from exposurekit.charts.bars import (
-    MAX_ROWS,
-    UNTICKED,
-    annotations,
-    bars,
-    join_rows,
-    leaders,
-    points,
-    rest_label,
-    row_chart,
-    row_labels,
-    whiskers,
-)
-from exposurekit.charts.medians import format_days, medians
-from exposurekit.charts.survival_curves import curves
+from exposurekit.charts.bars import group_column, join_rows, names_or_count, omitted, omitted_note, row_labels
 from exposurekit.charts.theme import (
-    BLUE,
-    COLOURS,
-    NO_VALUE,
-    PATTERNS,
+    DASHES,
+    HOVER,
+    SERIES,
     Chart,
-    count_axis,
+    chart,
     empty_chart,
+    filled,
+    format_interval,
+    interval_label,
     label_text,
+    percent,
 )
-from exposurekit.contract.types import DISCOVERED, REMOVED
+from exposurekit.contract.types import REMOVED
 from exposurekit.text.formatting import pluralize
 
-_GONE = "days until listed again"
-_GONE_ROOM = 1.6  # length of the axis as a multiple of the longest range: room for the median
-_TIMES = ("n", "left_out", "median_days", "median_low", "median_high")
-_NEVER = ("never", "never_low", "never_high", "followed_days")
-_EXITS = (REMOVED, "first_removed", VANISHED, UNKNOWN, "open")
+MAX_GROUPS = 6
 _CURVE = ("days", "at_risk", "censored", "survival", "low", "high")
-
-
-def time_to_removal(table: pd.DataFrame, *, provenance: str = "") -> Chart:
-    """Draw the median time to removal and the share not removed, per group, with intervals.
-
-    A median that was not reached, and an interval that is longer than the axis, end in a band right of it. Sites without a
-    request come last, and have no estimate.
-
-    Args:
-        table: A table as returned by `analysis.time_to_removal` or `History.time_to_removal`, with any ``by``.
-        provenance: As in `by_site`.
-
-    Raises:
-        MissingColumns: ``table`` lacks a column.
-
-    >>> charts.time_to_removal(history.time_to_removal())
-    Chart('Median time to removal: ...')
-    """
-    check_input("time_to_removal", table, (*_TIMES, *_NEVER))
-    if table.empty:
-        return empty_chart("No listings observed yet", provenance=provenance)
-    return medians(table, _group_column(table, (*_TIMES, "requested", *_NEVER, *_EXITS)), provenance)
+_RISK_PX, _RISK_NAME = 18, 28
+_TICK_DAYS, _TICKS_MAX = (1, 2, 5, 7, 10, 14, 20, 30, 60, 90, 180, 365), 7
 
 
 def survival(table: pd.DataFrame, *, provenance: str = "") -> Chart:
@@ -81,115 +46,177 @@ def survival(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     check_input("survival", table, _CURVE)
     if table.empty:
         return empty_chart("No listings observed yet", provenance=provenance)
-    return curves(table, _group_column(table, (*_CURVE, REMOVED)), provenance)
+    return _curves(table, group_column(table, (*_CURVE, REMOVED)), provenance)
 
 
-def _group_column(table: pd.DataFrame, columns: tuple[str, ...]) -> str | None:
-    """The column of the group, which is the one beside these; None without groups."""
-    return next((name for name in table.columns if name not in columns), None)
-
-
-def relistings(table: pd.DataFrame, *, provenance: str = "") -> Chart:
-    """Draw the relistings per site, after a verified removal or without one, and the days that listings were gone.
-
-    Args:
-        table: A table as returned by `analysis.relistings` or `History.relistings`.
-        provenance: As in `by_site`.
-
-    Raises:
-        MissingColumns: ``table`` lacks a column.
-
-    >>> charts.relistings(history.relistings())
-    Chart('No relistings')
-    """
-    check_input("relistings", table, ("site", "previous_status", "gone_days"))
-    if table.empty:
-        return empty_chart("No relistings", provenance=provenance)
-    sites = _by_site(table)
-    names = [label_text(site) for site in sites["site"]]
-    rows = zip(row_labels(sites, "site"), sites.to_dict("records"), strict=True)
-    longest = sites["most"].max()
-    return row_chart(
-        [
-            *(
-                _bars(sites, names, status, like)
-                for status, like in ((REMOVED, DISCOVERED), (VANISHED, VANISHED))
-                if sites[status].any()
-            ),
-            annotations([f"{n:,}" for n in sites["n"]], sites["n"].tolist()),
-            *_gone_days(sites, names),
-        ],
-        names,
-        count_axis("relistings", int(sites["n"].max())) | UNTICKED,
-        right=count_axis(_GONE, 0 if pd.isna(longest) else float(longest), room=_GONE_ROOM),
-        finding=_finding(table, sites),
-        summary=join_rows([f"{name}: {_row_text(row)}" for name, row in rows]),
+def _curves(table: pd.DataFrame, by: str | None, provenance: str) -> Chart:
+    """Draw the chart of `charts.survival` for a non-empty table."""
+    names, groups, n = _largest(table, by)
+    label = interval_label(table)
+    texts = [f"{name}: {_curve_text(rows, label)}" for name, rows in zip(names, groups, strict=True)]
+    figure = chart(
+        _traces([label_text(name) for name in names], groups, label),
+        finding=_finding(names, groups),
+        summary=join_rows(texts) + omitted_note(omitted(n - MAX_GROUPS, "group", "groups")),
         provenance=provenance,
     )
-
-
-def _by_site(table: pd.DataFrame) -> pd.DataFrame:
-    """Relistings and days gone: one row per site, most relistings first, and one row for the rest."""
-    codes, sites = pd.factorize(table["site"].astype("str"), use_na_sentinel=False)
-    n = pd.Series(codes).value_counts(sort=True)
-    rank = pd.Series(range(len(n)), index=n.index)
-    row = rank.reindex(codes).clip(upper=MAX_ROWS).to_numpy()
-    is_removed = (table["previous_status"].astype("str") == REMOVED).to_numpy("bool")
-    days = pd.Series(table["gone_days"].to_numpy("float64")).groupby(row)
-    statistics = pd.DataFrame(
-        {
-            "n": days.size(),
-            REMOVED: pd.Series(is_removed).groupby(row).sum(),
-            "least": days.min(),
-            "median": days.median(),
-            "most": days.max(),
-        }
+    ticks = age_ticks(max(int(rows["days"].iloc[-1]) for rows in groups))
+    figure.add_trace(_at_risk(groups, ticks))
+    figure.update_xaxes(title_text="age in days", rangemode="tozero", showgrid=False, tickvals=ticks)
+    risk_px = _RISK_PX * (len(groups) + 1)
+    plot_px = figure.layout.height - figure.layout.margin.t - figure.layout.margin.b
+    figure.update_layout(
+        height=figure.layout.height + risk_px,
+        xaxis={"anchor": "y2"},  # below the numbers, which no other height of the plot moves onto it
+        yaxis={
+            "title": {"text": "share not removed"},
+            "range": [0, 1.03],
+            "tickformat": ".0%",
+            "domain": [risk_px / (plot_px + risk_px), 1],
+        },
+        yaxis2=_risk_axis(names, top=(risk_px - _RISK_PX / 2) / (plot_px + risk_px)),
     )
-    names = [
-        *sites[n.index[:MAX_ROWS]],
-        *([rest_label(len(n) - MAX_ROWS, "sites")] if len(n) > MAX_ROWS else []),
+    return figure
+
+
+def age_ticks(days: int, most: int = _TICKS_MAX) -> list[int]:
+    """At most so many ages from 0 on, at even distances."""
+    distance = next((step for step in _TICK_DAYS if days / step < most), -(-days // (most - 1)))
+    return [*range(0, days + 1, distance)]
+
+
+def _at_risk(groups: list[pd.DataFrame], ticks: list[int]) -> go.Scatter:
+    """How many listings are still followed at each tick, below the curves: one row per group."""
+    n = [[_followed(rows, day) for day in ticks] for rows in groups]
+    return go.Scatter(
+        x=ticks * len(groups),
+        y=[row for row in range(len(groups)) for _ in ticks],
+        yaxis="y2",
+        mode="text",
+        text=[f"{count:,}" for row in n for count in row],
+        textfont={"size": 11},
+        cliponaxis=False,
+        hoverinfo="skip",
+        showlegend=False,
+    )
+
+
+def _followed(rows: pd.DataFrame, day: int) -> int:
+    """The number at risk at an age: that of the next age at which anything happened."""
+    later = rows.loc[rows["days"] >= day, "at_risk"]
+    return int(later.iloc[0]) if len(later) else 0
+
+
+def _risk_axis(names: list[str], top: float) -> dict[str, Any]:
+    labels = (
+        ["still followed"] if len(names) == 1 else [label_text(name, max_length=_RISK_NAME) for name in names]
+    )
+    return {
+        "domain": [0, top],
+        "range": [len(names) - 0.5, -1],
+        "tickvals": [*range(len(names))],
+        "ticktext": labels,
+        "ticklabelstandoff": 18,  # half of the number at age 0
+        "showgrid": False,
+        "fixedrange": True,
+        "title": None,
+    }
+
+
+def _largest(table: pd.DataFrame, by: str | None) -> tuple[list[str], list[pd.DataFrame], int]:
+    """The groups with most episodes at risk: their names, their rows by age, and the number of all groups."""
+    if by is None:
+        return row_labels(table.head(1), None), [table.sort_values("days")], 1
+    codes, values = pd.factorize(table[by], use_na_sentinel=False)
+    sizes = table["at_risk"].groupby(codes).max().sort_values(ascending=False, kind="stable")
+    largest = sizes.head(MAX_GROUPS).index
+    names = row_labels(pd.DataFrame({by: values[largest]}), by)
+    return names, [table[codes == code].sort_values("days") for code in largest], len(values)
+
+
+def _curve_text(rows: pd.DataFrame, label: str) -> str:
+    last = rows.iloc[-1]
+    band = format_interval(last["low"], last["high"], percent, label)
+    below = rows.loc[rows["survival"] <= 0.5 + 1e-12, "days"]
+    median = f"median {pluralize(int(below.iloc[0]), 'day')}" if len(below) else "median not reached"
+    n = int(rows["at_risk"].max())
+    return f"{median}, {percent(last['survival'])}{band} not removed by day {int(last['days']):,}, n = {n:,}"
+
+
+def _finding(names: list[str], groups: list[pd.DataFrame]) -> str:
+    shares = [float(rows["survival"].iloc[-1]) for rows in groups]
+    if len(groups) == 1:
+        n, days = int(groups[0]["at_risk"].max()), int(groups[0]["days"].iloc[-1])
+        return f"{percent(shares[0])} of listings are not removed by day {days:,} (n = {n:,})"
+    least, most = min(shares), max(shares)
+    if least == most:
+        return f"Share not removed at the end: {percent(least)} in every group"
+    low, high = (
+        names_or_count([name for name, share in zip(names, shares, strict=True) if share == end], "groups")
+        for end in (least, most)
+    )
+    return f"Share not removed at the end: {percent(least)} ({low}) to {percent(most)} ({high})"
+
+
+def _traces(names: list[str], groups: list[pd.DataFrame], label: str) -> list[go.Scatter]:
+    bands = [_band(rows, number) for number, rows in enumerate(groups)]
+    lines = [
+        _line(name, rows, number, label)
+        for number, (name, rows) in enumerate(zip(names, groups, strict=True))
     ]
-    return statistics.assign(site=names, **{VANISHED: statistics["n"] - statistics[REMOVED]})
+    return [*bands, *lines, *(_censored(rows, number) for number, rows in enumerate(groups))]
 
 
-def _bars(sites: pd.DataFrame, names: list[str], status: str, like: str) -> go.Bar:
-    """The relistings of listings that had a status; a removed one is discovered again, and has that colour."""
-    counts = [pluralize(n, "relisting") for n in sites[status]]
-    hover = [f"{name}<br>{n}, previously {status}" for name, n in zip(names, counts, strict=True)]
-    return bars(f"previously {status}", sites[status].tolist(), hover, (COLOURS[like], PATTERNS[like]))
+def _line(name: str, rows: pd.DataFrame, number: int, label: str) -> go.Scatter:
+    starts_later = rows["days"].iloc[0] > 0
+    days = [*([0] if starts_later else []), *rows["days"].tolist()]
+    share = [*([1.0] if starts_later else []), *rows["survival"].tolist()]
+    texts = [*(["day 0: 100%"] if starts_later else []), *_hover_texts(rows, label)]
+    return go.Scatter(
+        name=name,
+        legendgroup=str(number),
+        x=days,
+        y=share,
+        customdata=[f"{name}<br>{text}" for text in texts],
+        mode="lines",
+        line={"color": SERIES[number], "dash": DASHES[number], "shape": "hv", "width": 2},
+        hovertemplate=HOVER,
+    )
 
 
-def _gone_days(sites: pd.DataFrame, names: list[str]) -> list[go.Scatter]:
-    axes = {"xaxis": "x2", "yaxis": "y"}
-    hover = [
-        f"{name}<br>{_days_text(row)}" for name, row in zip(names, sites.to_dict("records"), strict=True)
-    ]
-    labels = [NO_VALUE if pd.isna(days) else format_days(round(days, 1)) for days in sites["median"]]
+def _hover_texts(rows: pd.DataFrame, label: str) -> list[str]:
+    steps = zip(rows["days"], rows["survival"], rows["low"], rows["high"], rows["at_risk"], strict=True)
     return [
-        whiskers(sites["least"].tolist(), sites["most"].tolist(), **axes),
-        points(sites["median"].tolist(), hover, symbol="circle", colour=BLUE, **axes),
-        annotations(labels, sites["most"].fillna(0).tolist(), **axes),
+        f"day {day:,}: {percent(share)}{format_interval(low, high, percent, label)}, {at_risk:,} at risk"
+        for day, share, low, high, at_risk in steps
     ]
 
 
-def _days_text(row: dict[Any, Any]) -> str:
-    if pd.isna(row["median"]):
-        return f"days gone: {NO_VALUE}"
-    return f"days gone: median {row['median']:,.1f}, range {row['least']:,.1f}\N{EN DASH}{row['most']:,.1f}"
+def _band(rows: pd.DataFrame, number: int) -> go.Scatter:
+    """The confidence band; each value holds until the next age."""
+    days = rows["days"].to_numpy("int64")
+    until = np.append(days[1:], days[-1:])
+    low, high = rows["low"].to_numpy("float64"), rows["high"].to_numpy("float64")
+    has_band = ~np.isnan(low) & ~np.isnan(high)
+    x: list[Any] = []
+    y: list[Any] = []
+    for row in np.flatnonzero(has_band).tolist():
+        # One box per step, so that a step without a band leaves a hole.
+        x += [int(days[row]), int(until[row]), int(until[row]), int(days[row]), None]
+        y += [float(low[row]), float(low[row]), float(high[row]), float(high[row]), None]
+    colour = SERIES[number]
+    red, green, blue = (int(colour[start : start + 2], 16) for start in (1, 3, 5))
+    return filled(x, y, f"rgba({red},{green},{blue},0.15)", legendgroup=str(number), showlegend=False)
 
 
-def _row_text(row: dict[Any, Any]) -> str:
-    n = pluralize(int(row["n"]), "relisting")
-    return f"{n}, {row[REMOVED]:,} after a verified removal; {_days_text(row)}"
-
-
-def _finding(table: pd.DataFrame, sites: pd.DataFrame) -> str:
-    removed = int(sites[REMOVED].sum())
-    single = sites.head(MAX_ROWS)  # without the row of the rest
-    most = (
-        f"; {leaders(row_labels(single, 'site'), single['n'].tolist(), 'sites', 'relistings')}"
-        if len(sites) > 1
-        else ""
+def _censored(rows: pd.DataFrame, number: int) -> go.Scatter:
+    censored = rows[rows["censored"] > 0]
+    return go.Scatter(
+        legendgroup=str(number),
+        showlegend=False,
+        x=censored["days"].tolist(),
+        y=censored["survival"].tolist(),
+        mode="markers",
+        marker={"symbol": "line-ns", "size": 8, "line": {"color": SERIES[number], "width": 1}},
+        hoverinfo="skip",
     )
-    n = f"{removed:,} " if removed < len(table) else "all " if removed > 1 else ""
-    return f"{pluralize(len(table), 'relisting')}, {n}after a verified removal{most}"

@@ -19,6 +19,7 @@ from exposurekit.analysis.diff import (
     OPEN_BEFORE,
 )
 from exposurekit.analysis.score import SCORE_AFTER, SCORE_BEFORE
+from exposurekit.charts.argument_checks import check_input
 from exposurekit.charts.bars import TEXT_OUTSIDE
 from exposurekit.charts.theme import (
     BLUE,
@@ -32,6 +33,7 @@ from exposurekit.charts.theme import (
     chart,
     count_ticks,
     definition_lines,
+    empty_chart,
     label_text,
     short,
 )
@@ -53,7 +55,7 @@ _HIGH = 0.7  # of the highest level: if all are above, totals are lines, as bars
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class _Scale:
     """The quantity of a waterfall.
 
     Attributes:
@@ -69,11 +71,52 @@ class Scale:
     predicate: str
 
 
-OPEN = Scale("open", "n", (OPEN_BEFORE, OPEN_AFTER), "are open")
-SCORE = Scale("score", "points", (SCORE_BEFORE, SCORE_AFTER), "points in total")
+_OPEN = _Scale("open", "n", (OPEN_BEFORE, OPEN_AFTER), "are open")
+_SCORE = _Scale("score", "points", (SCORE_BEFORE, SCORE_AFTER), "points in total")
 
 
-def waterfall(table: pd.DataFrame, provenance: str, scale: Scale) -> Chart:
+def changes(table: pd.DataFrame, *, provenance: str = "") -> Chart:
+    """Draw the causes of a change in the number of open items as a waterfall.
+
+    Items that entered scope or left it have a colour of their own, as the exposure itself did not change.
+
+    Args:
+        table: A table as returned by `analysis.changes`: ``why`` of `History.diff`.
+        provenance: As in `by_site`.
+
+    Raises:
+        MissingColumns: ``table`` lacks a column.
+
+    >>> moved = history.diff(history.last_run().finished_at)
+    >>> charts.changes(moved.why)
+    Chart('... are open, as many as before')
+    """
+    check_input("changes", table, ("cause", "n", "open"))
+    if table.empty:
+        return empty_chart("No changes", provenance=provenance)
+    return _waterfall(table, provenance, _OPEN)
+
+
+def score_changes(table: pd.DataFrame, *, provenance: str = "") -> Chart:
+    """Draw the causes of a change of the score as a waterfall.
+
+    Args:
+        table: A table as returned by `analysis.score_changes` or `History.score_changes`.
+        provenance: As in `by_site`.
+
+    Raises:
+        MissingColumns: ``table`` lacks a column.
+
+    >>> charts.score_changes(history.score_changes(history.last_run().finished_at))
+    Chart('... points in total, as many as before')
+    """
+    check_input("score_changes", table, ("cause", "points", "score"))
+    if table.empty:
+        return empty_chart("No changes", provenance=provenance)
+    return _waterfall(table, provenance, _SCORE)
+
+
+def _waterfall(table: pd.DataFrame, provenance: str, scale: _Scale) -> Chart:
     """Draw the chart of `charts.changes` or `charts.score_changes` for a non-empty table."""
     level = table[scale.column].to_numpy("float64")
     least, most = float(level.min()), float(level.max())
@@ -100,7 +143,7 @@ def waterfall(table: pd.DataFrame, provenance: str, scale: Scale) -> Chart:
     return figure
 
 
-def _bars(table: pd.DataFrame, scale: Scale) -> pd.DataFrame:
+def _bars(table: pd.DataFrame, scale: _Scale) -> pd.DataFrame:
     """The kind, position, label and definition of each cause's bar."""
     n, level = table[scale.change].to_numpy("float64"), table[scale.column].to_numpy("float64")
     kinds = [scale.column if cause in scale.ends else _KIND.get(cause, OTHER) for cause in table["cause"]]
@@ -183,14 +226,14 @@ def _connectors(level: Any) -> list[go.Scatter]:
     return [go.Scatter(x=x, y=y, mode="lines", line=line, hoverinfo="skip", showlegend=False)]
 
 
-def _finding(table: pd.DataFrame, scale: Scale) -> str:
+def _finding(table: pd.DataFrame, scale: _Scale) -> str:
     before, after = float(table[scale.column].iloc[0]), float(table[scale.column].iloc[-1])
     n = abs(after - before)
     change = f"{amount(n)} {'more' if after > before else 'fewer'} than before" if n else "as many as before"
     return f"{amount(after)} {scale.predicate}, {change}{_main_causes(table, scale)}"
 
 
-def _main_causes(table: pd.DataFrame, scale: Scale) -> str:
+def _main_causes(table: pd.DataFrame, scale: _Scale) -> str:
     causes = table[(table[scale.change] != 0) & ~table["cause"].isin(scale.ends)]
     largest = causes.reindex(
         causes[scale.change].abs().sort_values(ascending=False, kind="stable").index
@@ -202,7 +245,7 @@ def _main_causes(table: pd.DataFrame, scale: Scale) -> str:
     return f": {', '.join(texts)}" if texts else ""
 
 
-def _summary(table: pd.DataFrame, scale: Scale) -> str:
+def _summary(table: pd.DataFrame, scale: _Scale) -> str:
     causes = dict(zip(table["cause"], table[scale.change], strict=True))
     before, after = float(table[scale.column].iloc[0]), float(table[scale.column].iloc[-1])
     scope = sum(float(causes.get(cause, 0)) for cause in (ENTERED_SCOPE, LEFT_SCOPE))

@@ -26,7 +26,6 @@ from exposurekit.analysis.statuses import OPEN, OTHER, UNKNOWN, VANISHED
 from exposurekit.analysis.step_minutes import STEP_MINUTES
 from exposurekit.analysis.survival import is_unrequested
 from exposurekit.analysis.work_queue import DONE, UNABLE, VISIT_MINUTES
-from exposurekit.charts.medians import format_days, without_estimates
 from exposurekit.charts.theme import (
     MINUS,
     adopt_figure,
@@ -36,6 +35,7 @@ from exposurekit.charts.theme import (
     percent,
     short,
 )
+from exposurekit.charts.time_to_removal import format_days, without_estimates
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
 from exposurekit.errors import InvalidArgument
 from exposurekit.evidence import with_evidence

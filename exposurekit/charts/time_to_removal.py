@@ -7,10 +7,13 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from exposurekit import analysis
+from exposurekit.analysis import UNKNOWN, VANISHED
 from exposurekit.analysis.survival import UNREQUESTED, is_unrequested
+from exposurekit.charts.argument_checks import check_input
 from exposurekit.charts.bars import (
     MAX_ROWS,
     annotations,
+    group_column,
     join_rows,
     omitted,
     points,
@@ -18,7 +21,7 @@ from exposurekit.charts.bars import (
     row_labels,
     whiskers,
 )
-from exposurekit.charts.survival_curves import age_ticks
+from exposurekit.charts.survival import age_ticks
 from exposurekit.charts.theme import (
     BLUE,
     GREY,
@@ -26,11 +29,13 @@ from exposurekit.charts.theme import (
     VERMILION,
     Chart,
     count_axis,
+    empty_chart,
     format_interval,
     interval_label,
     label_text,
     percent,
 )
+from exposurekit.contract.types import REMOVED
 from exposurekit.text.formatting import pluralize
 
 _SHARE = "estimated share still listed"
@@ -43,10 +48,35 @@ _BAND_FILL, _BAND_LABEL = "rgba(127,127,127,0.12)", "not reached"
 _TICKS_MAX = 4  # they stand side by side on a phone, too
 _ARROW_AT = 1.03  # times the begin of the band: where its arrows are
 _ESTIMATES = ("median_days", "median_low", "median_high", "never", "never_low", "never_high")
+_TIMES = ("n", "left_out", "median_days", "median_low", "median_high")
+_NEVER = ("never", "never_low", "never_high", "followed_days")
+_EXITS = (REMOVED, "first_removed", VANISHED, UNKNOWN, "open")
 _GROUPS = {"site": ("site", "sites"), "user_id": ("person", "people")}
 
 
-def medians(table: pd.DataFrame, by: str | None, provenance: str) -> Chart:
+def time_to_removal(table: pd.DataFrame, *, provenance: str = "") -> Chart:
+    """Draw the median time to removal and the share not removed, per group, with intervals.
+
+    A median that was not reached, and an interval that is longer than the axis, end in a band right of it. Sites without a
+    request come last, and have no estimate.
+
+    Args:
+        table: A table as returned by `analysis.time_to_removal` or `History.time_to_removal`, with any ``by``.
+        provenance: As in `by_site`.
+
+    Raises:
+        MissingColumns: ``table`` lacks a column.
+
+    >>> charts.time_to_removal(history.time_to_removal())
+    Chart('Median time to removal: ...')
+    """
+    check_input("time_to_removal", table, (*_TIMES, *_NEVER))
+    if table.empty:
+        return empty_chart("No listings observed yet", provenance=provenance)
+    return _medians(table, group_column(table, (*_TIMES, "requested", *_NEVER, *_EXITS)), provenance)
+
+
+def _medians(table: pd.DataFrame, by: str | None, provenance: str) -> Chart:
     """Draw the chart of `charts.time_to_removal` for a non-empty table.
 
     Medians that were not reached, and intervals beyond the last day, end in a band of their own right of the axis. Groups

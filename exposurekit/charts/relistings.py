@@ -1,0 +1,144 @@
+"""Relistings: listings that came back, by site and previous status, and the days until then."""
+
+from typing import Any
+
+import pandas as pd
+import plotly.graph_objects as go
+
+from exposurekit.analysis import VANISHED
+from exposurekit.charts.argument_checks import check_input
+from exposurekit.charts.bars import (
+    MAX_ROWS,
+    UNTICKED,
+    annotations,
+    bars,
+    join_rows,
+    leaders,
+    points,
+    rest_label,
+    row_chart,
+    row_labels,
+    whiskers,
+)
+from exposurekit.charts.theme import (
+    BLUE,
+    COLOURS,
+    NO_VALUE,
+    PATTERNS,
+    Chart,
+    count_axis,
+    empty_chart,
+    label_text,
+)
+from exposurekit.charts.time_to_removal import format_days
+from exposurekit.contract.types import DISCOVERED, REMOVED
+from exposurekit.text.formatting import pluralize
+
+_GONE = "days until listed again"
+_GONE_ROOM = 1.6  # length of the axis as a multiple of the longest range: room for the median
+
+
+def relistings(table: pd.DataFrame, *, provenance: str = "") -> Chart:
+    """Draw the relistings per site, after a verified removal or without one, and the days that listings were gone.
+
+    Args:
+        table: A table as returned by `analysis.relistings` or `History.relistings`.
+        provenance: As in `by_site`.
+
+    Raises:
+        MissingColumns: ``table`` lacks a column.
+
+    >>> charts.relistings(history.relistings())
+    Chart('No relistings')
+    """
+    check_input("relistings", table, ("site", "previous_status", "gone_days"))
+    if table.empty:
+        return empty_chart("No relistings", provenance=provenance)
+    sites = _by_site(table)
+    names = [label_text(site) for site in sites["site"]]
+    rows = zip(row_labels(sites, "site"), sites.to_dict("records"), strict=True)
+    longest = sites["most"].max()
+    return row_chart(
+        [
+            *(
+                _bars(sites, names, status, like)
+                for status, like in ((REMOVED, DISCOVERED), (VANISHED, VANISHED))
+                if sites[status].any()
+            ),
+            annotations([f"{n:,}" for n in sites["n"]], sites["n"].tolist()),
+            *_gone_days(sites, names),
+        ],
+        names,
+        count_axis("relistings", int(sites["n"].max())) | UNTICKED,
+        right=count_axis(_GONE, 0 if pd.isna(longest) else float(longest), room=_GONE_ROOM),
+        finding=_finding(table, sites),
+        summary=join_rows([f"{name}: {_row_text(row)}" for name, row in rows]),
+        provenance=provenance,
+    )
+
+
+def _by_site(table: pd.DataFrame) -> pd.DataFrame:
+    """Relistings and days gone: one row per site, most relistings first, and one row for the rest."""
+    codes, sites = pd.factorize(table["site"].astype("str"), use_na_sentinel=False)
+    n = pd.Series(codes).value_counts(sort=True)
+    rank = pd.Series(range(len(n)), index=n.index)
+    row = rank.reindex(codes).clip(upper=MAX_ROWS).to_numpy()
+    is_removed = (table["previous_status"].astype("str") == REMOVED).to_numpy("bool")
+    days = pd.Series(table["gone_days"].to_numpy("float64")).groupby(row)
+    statistics = pd.DataFrame(
+        {
+            "n": days.size(),
+            REMOVED: pd.Series(is_removed).groupby(row).sum(),
+            "least": days.min(),
+            "median": days.median(),
+            "most": days.max(),
+        }
+    )
+    names = [
+        *sites[n.index[:MAX_ROWS]],
+        *([rest_label(len(n) - MAX_ROWS, "sites")] if len(n) > MAX_ROWS else []),
+    ]
+    return statistics.assign(site=names, **{VANISHED: statistics["n"] - statistics[REMOVED]})
+
+
+def _bars(sites: pd.DataFrame, names: list[str], status: str, like: str) -> go.Bar:
+    """The relistings of listings that had a status; a removed one is discovered again, and has that colour."""
+    counts = [pluralize(n, "relisting") for n in sites[status]]
+    hover = [f"{name}<br>{n}, previously {status}" for name, n in zip(names, counts, strict=True)]
+    return bars(f"previously {status}", sites[status].tolist(), hover, (COLOURS[like], PATTERNS[like]))
+
+
+def _gone_days(sites: pd.DataFrame, names: list[str]) -> list[go.Scatter]:
+    axes = {"xaxis": "x2", "yaxis": "y"}
+    hover = [
+        f"{name}<br>{_days_text(row)}" for name, row in zip(names, sites.to_dict("records"), strict=True)
+    ]
+    labels = [NO_VALUE if pd.isna(days) else format_days(round(days, 1)) for days in sites["median"]]
+    return [
+        whiskers(sites["least"].tolist(), sites["most"].tolist(), **axes),
+        points(sites["median"].tolist(), hover, symbol="circle", colour=BLUE, **axes),
+        annotations(labels, sites["most"].fillna(0).tolist(), **axes),
+    ]
+
+
+def _days_text(row: dict[Any, Any]) -> str:
+    if pd.isna(row["median"]):
+        return f"days gone: {NO_VALUE}"
+    return f"days gone: median {row['median']:,.1f}, range {row['least']:,.1f}\N{EN DASH}{row['most']:,.1f}"
+
+
+def _row_text(row: dict[Any, Any]) -> str:
+    n = pluralize(int(row["n"]), "relisting")
+    return f"{n}, {row[REMOVED]:,} after a verified removal; {_days_text(row)}"
+
+
+def _finding(table: pd.DataFrame, sites: pd.DataFrame) -> str:
+    removed = int(sites[REMOVED].sum())
+    single = sites.head(MAX_ROWS)  # without the row of the rest
+    most = (
+        f"; {leaders(row_labels(single, 'site'), single['n'].tolist(), 'sites', 'relistings')}"
+        if len(sites) > 1
+        else ""
+    )
+    n = f"{removed:,} " if removed < len(table) else "all " if removed > 1 else ""
+    return f"{pluralize(len(table), 'relisting')}, {n}after a verified removal{most}"
