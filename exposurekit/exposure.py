@@ -12,11 +12,12 @@ from exposurekit.analysis import tasks
 from exposurekit.analysis.selection import Choice, select, user_ids
 from exposurekit.client import Client, bulk
 from exposurekit.client.base import Settings
+from exposurekit.contract.deviations import Deviations
 from exposurekit.contract.models import UserKey
 from exposurekit.errors import InvalidArgument, NotFound, warn
-from exposurekit.frames import person_lookup
+from exposurekit.frames import person_names
 from exposurekit.frames.key_access import Keyed
-from exposurekit.snapshot import Deviations, Snapshot
+from exposurekit.snapshot import Snapshot
 from exposurekit.system.clock import utc_now
 from exposurekit.text.html_cards import html_card
 
@@ -348,9 +349,9 @@ class Exposure(Keyed):
         if isinstance(user, str) or (
             isinstance(user, list | tuple) and any(isinstance(one, str) for one in user)
         ):
-            labels = person_lookup.labels_of(self._frame(snapshot, "users"))
-            aliases = person_lookup.aliases_of(self._frame(snapshot, "aliases"))
-            return [*person_lookup.People(labels, aliases).ids(user)]
+            labels = person_names.labels_of(self._frame(snapshot, "users"))
+            aliases = person_names.aliases_of(self._frame(snapshot, "aliases"))
+            return [*person_names.People(labels, aliases).ids(user)]
         return user_ids(user)
 
     def _table(self, name: str, user: People, **choices: Choice) -> pd.DataFrame:
@@ -392,7 +393,7 @@ class Exposure(Keyed):
         """
         deviations = Deviations()
         for batch in self._load(only, self.progress if progress is None else progress):
-            deviations.add(batch)
+            deviations.update(batch.counted_deviations())
             yield batch
         deviations.warn()
 

@@ -1,55 +1,16 @@
 """The snapshot of one load: tables, user secrets, failures and deviations."""
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
-from itertools import chain
-from typing import Any
 
 import pyarrow as pa
 
 from exposurekit import frames
 from exposurekit.client import bulk
-from exposurekit.contract.deviations import Deviation
-from exposurekit.errors import warn
+from exposurekit.contract.deviations import Deviations
 
 FLUSH_EVERY = 6  # packed batches, which become tables together
-
-
-@dataclass(slots=True)
-class Deviations:
-    """The deviations of one load's responses from the specification, and the number of users of each."""
-
-    users: Counter[tuple[str, str, str]] = field(default_factory=Counter)
-    examples: dict[tuple[str, str, str], str] = field(default_factory=dict)
-
-    def add(self, batch: bulk.Batch) -> None:
-        """Count the deviations of a batch; the last one also has those of List users."""
-        for deviation in chain(*batch.deviations.values()):
-            self._add(deviation, 1)
-        for deviation, users in batch.listing.deviations.items() if batch.listing else ():
-            self._add(deviation, users if deviation.is_of_item else 0)
-
-    def _add(self, deviation: Deviation, users: int) -> None:
-        key = (deviation.operation, deviation.field, deviation.kind)
-        self.users[key] += users
-        self.examples.setdefault(key, deviation.example)
-
-    def rows(self) -> list[dict[str, Any]]:
-        """Return one row per operation, field and kind; ``users`` is None for a page of List users."""
-        names = ("operation", "field", "kind", "users", "example")
-        rows = ((*key, self.users[key] or None, self.examples[key]) for key in sorted(self.users))
-        return [dict(zip(names, row, strict=True)) for row in rows]
-
-    def warn(self) -> None:
-        """Warn in one line if there are any."""
-        if self.users:
-            fields = len({(operation, name) for operation, name, _ in self.users})
-            warn(
-                f"responses deviate from the specification in {fields:,} field{'' if fields == 1 else 's'};"
-                " exposure.deviations() lists them"
-            )
 
 
 @dataclass(slots=True)
@@ -78,7 +39,7 @@ class Snapshot:
         """Add a batch, packed; some are unpacked together."""
         self.total = batch.total
         self.secrets.update((key.id, key.secret) for key in batch.keys)
-        self.deviations.add(batch)
+        self.deviations.update(batch.counted_deviations())
         if batch.listing:
             self.failed += batch.listing.unidentified  # without an id, so not in failures()
         self._packed.append(

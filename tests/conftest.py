@@ -20,8 +20,12 @@ LONGEST = (  # of all, then of those that are not long
     *("benchmarks/test_benchmarks", "sandbox/test_demo", "sandbox/test_cache", "service/scanning/test_scan"),
     *("load/test_run", "service/storage/test_migrations", "browser/test_reports", "cli/test_watch"),
     *("reports/test_reports", "reports/test_weekly", "reports/test_figures", "reports/test_share_safe"),
-    *("history/test_queries", "widgets/test_sql_table", "system/test_connection_limits", "test_docs"),
-    *("widgets/test_checklist", "service/scanning/test_mail_job", "monitor/notifications/test_notifier"),
+    *("history/test_queries", "widgets/test_sql_rows", "system/test_connection_limits", "test_docs"),
+    *(
+        "widgets/test_checklist",
+        "service/scanning/test_incoming_mail_job",
+        "monitor/notifications/test_notifier",
+    ),
     *("widgets/test_dashboard", "history/test_annotated_queries", "client/test_connection_faults"),
     "monitor/test_watch",
 )
@@ -61,9 +65,9 @@ ON_POSTGRESQL = (
         for name in ("an_invalid_id", "an_invalid_record_id", "a_user_may_be_created", "health", "a_locked")
     ),
     "service/scanning/test_scan.py::test_a_month_in_the_world",
-    "service/scanning/test_mail_job.py::test_a_confirmed_opt_out_is_verified",
-    "service/scanning/test_mail_job.py::test_a_second_message",
-    "service/scanning/test_mail_job.py::test_a_kill_neither",
+    "service/scanning/test_incoming_mail_job.py::test_a_confirmed_opt_out_is_verified",
+    "service/scanning/test_incoming_mail_job.py::test_a_second_message",
+    "service/scanning/test_incoming_mail_job.py::test_a_kill_neither",
     "service/scanning/test_assisted_opt_outs.py::test_reports_in_opposite",
     "service/scanning/test_assisted_opt_outs.py::test_the_service_waits",
     "service/scanning/test_assisted_opt_outs.py::test_a_site_that_removes",

@@ -351,6 +351,7 @@ IDEAS = {
     "sandbox.collector": "collects the sandbox's past",
     "service.mail.confirmation": "which link of a message may be followed",
     "service.webhooks.delivery": "one attempt to send a delivery",
+    "snapshot": "the tables of one load",
     "widgets.connection": "a widget",
     "widgets.copy_button": "a table of values to copy, with its script",
     "widgets.task_list": "a list with a picked row",

@@ -34,10 +34,10 @@ def mail_list(*, every_state: bool, limit: int, database: ServiceDatabase, as_js
 
     Example: exposurekit mail list --limit 20
     """
-    from exposurekit.service.mail import messages
+    from exposurekit.service.mail import incoming_messages
 
-    states = messages.STATES if every_state else messages.TO_READ
-    listed = database.read(lambda db: messages.newest(db, states=states, limit=limit))
+    states = incoming_messages.STATES if every_state else incoming_messages.TO_READ
+    listed = database.read(lambda db: incoming_messages.newest(db, states=states, limit=limit))
     names = ("id", "received_at", "user_id", "record_id", "site", "state", "reason")
     output.print_rows([output.fields(one, *names) for one in listed], as_json=as_json, none="No messages.")
 
@@ -52,16 +52,16 @@ def mail_show(*, message_id: int, database: ServiceDatabase) -> None:
 
     Example: exposurekit mail show 3
     """
-    from exposurekit.service.mail import messages, mime
+    from exposurekit.service.mail import incoming_messages, message_parsing
 
-    message, content = database.read(lambda db: messages.find(db, message_id))
+    message, content = database.read(lambda db: incoming_messages.find(db, message_id))
     click.echo(f"Message {message.id}, {message.state}: {plain(message.reason or 'no problem')}")
     if content is None:
         click.echo("Its content was deleted when it had confirmed the opt-out.")
         return
     try:
-        parsed = mime.parse(content)
-    except mime.UnreadableMessage:
+        parsed = message_parsing.parse(content)
+    except message_parsing.UnreadableMessage:
         click.echo("It cannot be read safely. As it arrived:\n")
         _print_text(content.decode("utf-8", "replace"))
         return
@@ -86,17 +86,17 @@ def mail_discard(*, message_ids: tuple[int, ...], discard_all: bool, database: S
     Example: exposurekit mail discard 3 4
     """
     from exposurekit.service.audit import Action
-    from exposurekit.service.mail import messages
+    from exposurekit.service.mail import incoming_messages
 
     if bool(message_ids) is discard_all:
         raise click.UsageError("name the messages, or use --all")
 
     async def discard(db: Any) -> tuple[int, Action]:
         if discard_all:
-            count = await messages.discard_all(db)
+            count = await incoming_messages.discard_all(db)
             return count, Action("mail discard", details={"messages": count})
         ids = tuple(dict.fromkeys(message_ids))
-        await messages.discard(db, ids)
+        await incoming_messages.discard(db, ids)
         return len(ids), Action("mail discard", details={"message_ids": ids})
 
     click.echo(f"Messages deleted: {database.write(discard):,}.")
@@ -115,12 +115,12 @@ def mail_confirmed(*, message_id: int, sites_directory: Path | None, database: S
     Example: exposurekit mail confirmed 3 --sites ./sites
     """
     from exposurekit.service.audit import Action
-    from exposurekit.service.scanning import mail_job
+    from exposurekit.service.scanning import incoming_mail_job
 
     definitions = session.needed_definitions(sites_directory)
 
     async def confirm(db: Any) -> tuple[int, Action]:
-        record_id = await mail_job.confirm(db, message_id, definitions)
+        record_id = await incoming_mail_job.confirm(db, message_id, definitions)
         return record_id, Action("mail confirmed", details={"message_id": message_id, "record_id": record_id})
 
     click.echo(
@@ -178,11 +178,11 @@ def mail_emails(
 
     Example: exposurekit mail emails --overdue
     """
-    from exposurekit.service.mail import mail_requests
+    from exposurekit.service.mail import opt_out_requests
 
     async def read(db: Any) -> list[dict[str, Any]]:
         names = ("id", "user_id", "record_id", "site", "state", "created_at", "sent_at", "answer_by")
-        listed = await mail_requests.emails(db, state=state, overdue=overdue, limit=limit)
+        listed = await opt_out_requests.emails(db, state=state, overdue=overdue, limit=limit)
         now = db.clock.now()
         return [
             output.fields(one, *names) | {"overdue": "yes" if one.is_overdue(now) else "no"} for one in listed
@@ -205,12 +205,12 @@ def mail_preview(
 
     Example: exposurekit mail preview 4 --mail mail.yaml --sites ./sites
     """
-    from exposurekit.service.mail import emails
+    from exposurekit.service.mail import opt_out_emails
 
     settings, definitions = session.mail_settings(mail_file), session.needed_definitions(sites_directory)
     if settings is None:
         raise ConfigurationError("no mailbox is configured: name the settings with --mail")
-    message = database.read(lambda db: emails.preview(db, request_id, settings, definitions))
+    message = database.read(lambda db: opt_out_emails.preview(db, request_id, settings, definitions))
     for name in ("From", "To", "Reply-To", "Subject"):
         click.echo(f"{name}: {plain(message[name])}")
     click.echo()
@@ -229,7 +229,7 @@ def mail_approve(*, request_ids: tuple[int, ...], approve_all: bool, database: S
     Example: exposurekit mail approve 4 5
     """
     from exposurekit.service.audit import Action
-    from exposurekit.service.mail import emails, mail_requests
+    from exposurekit.service.mail import opt_out_emails, opt_out_requests
 
     if bool(request_ids) is approve_all:
         raise click.UsageError("name the opt-outs, or use --all")
@@ -237,10 +237,12 @@ def mail_approve(*, request_ids: tuple[int, ...], approve_all: bool, database: S
     async def approve(db: Any) -> tuple[int, Action]:
         ids = [*dict.fromkeys(request_ids)]
         if approve_all:
-            drafts = await mail_requests.emails(db, state=mail_requests.DRAFT, limit=_APPROVED_AT_A_TIME)
+            drafts = await opt_out_requests.emails(
+                db, state=opt_out_requests.DRAFT, limit=_APPROVED_AT_A_TIME
+            )
             ids = [one.id for one in drafts]
         for one in ids:
-            await emails.approve(db, one)
+            await opt_out_emails.approve(db, one)
         return len(ids), Action("mail approve", details={"request_ids": ids})
 
     click.echo(f"Opt-outs approved: {database.write(approve):,}.")
@@ -257,10 +259,10 @@ def mail_complaint(*, request_id: int, sites_directory: Path | None, database: S
 
     Example: exposurekit mail complaint 4 --sites ./sites
     """
-    from exposurekit.service.mail import emails
+    from exposurekit.service.mail import opt_out_emails
 
     definitions = session.needed_definitions(sites_directory)
-    text = database.read(lambda db: emails.complaint(db, request_id, definitions))
+    text = database.read(lambda db: opt_out_emails.complaint(db, request_id, definitions))
     _print_text(text)
 
 

@@ -191,7 +191,7 @@ class DamagedDatabase(ExposureError):
 async def _status(db: Any) -> dict[str, Any]:
     from exposurekit.service import jobs
     from exposurekit.service.accounts import consent
-    from exposurekit.service.mail import messages
+    from exposurekit.service.mail import incoming_messages
     from exposurekit.service.webhooks import outbox
 
     return {
@@ -200,9 +200,10 @@ async def _status(db: Any) -> dict[str, Any]:
         "clock_corrections": [one.as_dict() for one in await jobs.clock_corrections(db)],
         "deliveries": await outbox.counts(db),
         "mailboxes": [
-            output.fields(one, "address", "checked_at", "problem") for one in await messages.mailboxes(db)
+            output.fields(one, "address", "checked_at", "problem")
+            for one in await incoming_messages.mailboxes(db)
         ],
-        "messages": await messages.counts(db),
+        "messages": await incoming_messages.counts(db),
         "sites": await site_health(db),
     }
 

@@ -9,6 +9,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any
 
 from exposurekit.client import background, calls, protocol
@@ -86,6 +87,13 @@ class Batch:
             for user_id, deviations in self.deviations.items()
             if any((deviation.field, deviation.kind) == ("records", REPEATED) for deviation in deviations)
         }
+
+    def counted_deviations(self) -> Iterator[tuple[Deviation, int]]:
+        """Yield the deviations, each with its number of users; the last batch also has those of List users."""
+        for deviation in chain(*self.deviations.values()):
+            yield deviation, 1
+        for deviation, users in self.listing.deviations.items() if self.listing else ():
+            yield deviation, users if deviation.is_of_item else 0
 
     def filtered(self, only: UserFilter) -> "Batch":
         """Return the part of the batch about the selected users."""

@@ -1,7 +1,9 @@
 """How a response deviates from the specification; no text here contains a value of it."""
 
 import re
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any
 
@@ -9,6 +11,7 @@ from pydantic import ValidationError
 
 from exposurekit.contract import models
 from exposurekit.contract.codec import MalformedText
+from exposurekit.errors import warn
 
 NULL, MISSING, OUT_OF_RANGE, UNWRAPPED = "null", "missing", "out of range", "not wrapped"
 REPEATED, WRAPPED = "repeated", "wrapped"
@@ -32,6 +35,36 @@ class Deviation:
     def is_of_item(self) -> bool:
         """Whether it is one of an item of the outermost list, such as a user of List users, not of the list itself."""
         return "." in self.field or self.kind.endswith((WRAPPED, ITEM_LOST))
+
+
+@dataclass(slots=True)
+class Deviations:
+    """The deviations of one load's responses from the specification, and the number of users of each."""
+
+    users: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    examples: dict[tuple[str, str, str], str] = field(default_factory=dict)
+
+    def update(self, counted: Iterable[tuple[Deviation, int]]) -> None:
+        """Count deviations, each given with its number of users."""
+        for deviation, users in counted:
+            key = (deviation.operation, deviation.field, deviation.kind)
+            self.users[key] += users
+            self.examples.setdefault(key, deviation.example)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return one row per operation, field and kind; ``users`` is None for a page of List users."""
+        names = ("operation", "field", "kind", "users", "example")
+        rows = ((*key, self.users[key] or None, self.examples[key]) for key in sorted(self.users))
+        return [dict(zip(names, row, strict=True)) for row in rows]
+
+    def warn(self) -> None:
+        """Warn in one line if there are any."""
+        if self.users:
+            fields = len({(operation, name) for operation, name, _ in self.users})
+            warn(
+                f"responses deviate from the specification in {fields:,} field{'' if fields == 1 else 's'};"
+                " exposure.deviations() lists them"
+            )
 
 
 def json_type(value: Any) -> str:

@@ -1,6 +1,5 @@
 """Load the tables that a report's sections declare, each once, from an exposure, a history, or both."""
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
@@ -19,6 +18,7 @@ from exposurekit.charts.theme import format_duration
 from exposurekit.contract.types import PENDING_REMOVAL
 from exposurekit.errors import InvalidArgument
 from exposurekit.exposure import Exposure
+from exposurekit.frames.person_names import listed_names
 from exposurekit.history import Diff, History
 from exposurekit.privacy.pseudonyms import Pseudonyms
 from exposurekit.questions import QUESTIONS, Question
@@ -30,9 +30,6 @@ from exposurekit.text.urls import host
 AHEAD_DAYS = 30  # of the forecast
 NEARER_HISTORY_DAYS = (
     45  # from here on, a shorter forecast is offered: before, its interval is too narrow for mixed delays
-)
-_LAST_NAME_FIRST = re.compile(  # but not "Ann Lee, MD"
-    r"^([^,]+),(?!\s*(?:jr|sr|ii|iii|iv|md|m\.d|phd|ph\.d|esq)\.?$)\s*([^,]+)$", re.IGNORECASE
 )
 _NAMES = {"first_name", "last_name"}  # everybody has these
 WEEK_DAYS = 7  # of the changes that each figure and the section "week" state, if the history is that old
@@ -579,7 +576,7 @@ class ReportSource:
         if self._pseudonyms is not None:
             return {}
         if self.exposure is None:
-            return _listed_names(self._everyone("records"))
+            return listed_names(self._everyone("records"))
         users = self.exposure.users()
         cells = zip(users["user_id"].tolist(), users["first_name"], users["last_name"], strict=True)
         names = {
@@ -607,20 +604,6 @@ def _with_first_observation(queue: pd.DataFrame, records: pd.DataFrame, links: p
         first = first.copy()
         first.loc[is_item] = times["first_seen_at"].fillna(first[is_item].reset_index(drop=True)).to_numpy()
     return queue.assign(first_seen_at=first)
-
-
-def _listed_names(records: pd.DataFrame) -> dict[int, str]:
-    """The name that most listings of each person show, first name first; on a tie, the first in alphabetical order."""
-    of_row, distinct = pd.factorize(records["name"])
-    stripped = (
-        pd.Series(distinct, dtype="str").str.strip().str.replace(_LAST_NAME_FIRST, r"\2 \1", regex=True)
-    )
-    of_distinct, names = pd.factorize(stripped.where(stripped != ""), sort=True)
-    rows = pd.DataFrame({"user_id": records["user_id"], "name": np.append(of_distinct, -1)[of_row]})
-    counts = rows[rows["name"] >= 0].value_counts(sort=False).reset_index()
-    most_first = counts.sort_values(["count", "name"], ascending=[False, True], kind="stable")
-    first = most_first.drop_duplicates("user_id")
-    return dict(zip(first["user_id"].tolist(), names[first["name"]].tolist(), strict=True))
 
 
 def _first_observation(runs: pd.DataFrame) -> datetime:

@@ -9,8 +9,8 @@ from sqlalchemy.exc import DBAPIError
 from exposurekit.service.accounts.documents import DOCUMENT, PERSON, SECRET
 from exposurekit.service.findings.candidates import CANDIDATE
 from exposurekit.service.findings.evidence import EVIDENCE
-from exposurekit.service.mail.mail_requests import REQUEST
-from exposurekit.service.mail.messages import MESSAGE
+from exposurekit.service.mail.incoming_messages import MESSAGE
+from exposurekit.service.mail.opt_out_requests import REQUEST
 from exposurekit.service.storage import tables
 from exposurekit.service.storage.database import DAMAGED, Session
 from exposurekit.service.webhooks.endpoints import CALLBACK

@@ -8,7 +8,7 @@
     scope          what is selected, and its charts    metrics            the figures above the charts
     figure_widget  live charts and their clicks        data_grid          a page of rows in the browser
     table_filter   a filter as a value and as code     column_summary     what the heads of a table show
-    frame_table    a table in memory, and its pages    sql_table          files and relations, by SQL
+    frame_rows     rows of a table in memory           sql_rows           rows of files and relations, by SQL
     multi_select   chips, or a list, with counts       task_list          the alerts to pick from
     task_labels    how an alert is labelled            person_comparison  a listing against what is on file
     copy_button    texts with a button that copies     textbox            text reported while typing

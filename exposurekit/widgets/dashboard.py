@@ -15,7 +15,7 @@ from exposurekit.charts.theme import embed, escape, short
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
 from exposurekit.errors import InvalidArgument
 from exposurekit.exposure import Exposure
-from exposurekit.frames.person_lookup import People, aliases_of, labels_of
+from exposurekit.frames.person_names import People, aliases_of, labels_of
 from exposurekit.history import History
 from exposurekit.questions import QUESTIONS
 from exposurekit.text.formatting import pluralize

@@ -17,10 +17,10 @@ from exposurekit.text.formatting import as_csv, is_missing
 from exposurekit.text.sanitize import escaped, plain
 from exposurekit.widgets import static_html
 from exposurekit.widgets.data_grid import Grid, Pager
-from exposurekit.widgets.frame_table import FrameTable, suggestion
+from exposurekit.widgets.frame_rows import FrameTable, suggestion
 from exposurekit.widgets.multi_select import MultiSelect
 from exposurekit.widgets.panel import Panel, with_classes
-from exposurekit.widgets.sql_table import SqlTable, is_relation
+from exposurekit.widgets.sql_rows import SqlTable, is_relation
 from exposurekit.widgets.table_filter import Filter
 from exposurekit.widgets.textbox import TextBox
 

@@ -18,7 +18,7 @@ from statistics import median
 import duckdb
 
 from exposurekit.widgets import Explorer
-from exposurekit.widgets.sql_table import MEMORY
+from exposurekit.widgets.sql_rows import MEMORY
 from exposurekit.widgets.table_filter import Filter
 
 OPEN_S, SEARCH_S, MEMORY_MB = 1, 0.5, 400

@@ -15,9 +15,9 @@ from support.smtp_server import an_smtp_server
 from exposurekit.contract.inputs import AddressItem
 from exposurekit.service.accounts import consent, integrators, users
 from exposurekit.service.findings.findings import discover_record
-from exposurekit.service.mail import mail_requests, messages
+from exposurekit.service.mail import incoming_messages, opt_out_requests
+from exposurekit.service.mail.incoming_messages import Arrival
 from exposurekit.service.mail.mailboxes import HEAD_BYTES, RawMessage
-from exposurekit.service.mail.messages import Arrival
 from exposurekit.service.storage import tables
 
 
@@ -33,7 +33,7 @@ def store(operator, *contents, recipients=()):
 
     async def stored(db):
         for content in contents:
-            await messages.store(db, Arrival(RawMessage("key", content), recipients), settings)
+            await incoming_messages.store(db, Arrival(RawMessage("key", content), recipients), settings)
         return [
             row.id
             for row in await db.all(select(tables.mail_messages.c.id).order_by(tables.mail_messages.c.id))
@@ -50,7 +50,7 @@ def test_messages_are_listed_shown_and_discarded(office):
     first, second = store(office, message("https://seekfolk.example/confirm?t=1"), message("two"))
     rows = json.loads(office.here("mail", "list", "--json").stdout)
     assert [(row["id"], row["reason"]) for row in rows] == [
-        (id_, messages.NO_REQUEST) for id_ in (second, first)
+        (id_, incoming_messages.NO_REQUEST) for id_ in (second, first)
     ]
     assert {row["state"] for row in rows} == {"rejected"}
     output = office.here("mail", "show", str(first)).stdout
@@ -95,7 +95,7 @@ def test_a_discard_is_all_or_nothing(office):
 
 
 def test_the_number_of_messages_to_nobody_is_limited(office, monkeypatch):
-    monkeypatch.setattr(messages, "UNADDRESSED_MAX", 3)
+    monkeypatch.setattr(incoming_messages, "UNADDRESSED_MAX", 3)
     numbers = store(office, *(message(f"number {number}") for number in range(5)))
     assert len(numbers) == 3
     assert min(numbers) == 3
@@ -103,7 +103,7 @@ def test_the_number_of_messages_to_nobody_is_limited(office, monkeypatch):
 
 def test_only_the_beginning_is_stored_of_messages_to_nobody(office):
     [number] = store(office, message("x\n" * 100_000))
-    _, content = office.work(lambda db: messages.find(db, number))
+    _, content = office.work(lambda db: incoming_messages.find(db, number))
     assert len(content) == HEAD_BYTES
 
 
@@ -171,7 +171,7 @@ def drafted(office):
         user = await users.create(db, acme.id, JANE | {"addresses": [address]})
         await consent.consent(db, user.id, granted_by="Jane, in writing")
         record_id = await discover_record(db, user.id, LISTING, SITE)
-        await mail_requests.issue_email(db, user.id, record_id, SITE.name, requires_approval=True)
+        await opt_out_requests.issue_email(db, user.id, record_id, SITE.name, requires_approval=True)
 
     office.work(draft)
     return office
@@ -201,9 +201,9 @@ def test_a_complaint_is_drafted_once_the_answer_is_overdue(drafted):
     assert (run.returncode, error_of(run)) == (1, "Error: request 1 is draft, and its answer is not overdue")
 
     async def sent(db):
-        request = await mail_requests.get(db, 1)
-        await mail_requests.change_state(db, request.id, "sending", before="draft")
-        await mail_requests.record_sent(db, request.id, answer_by=db.clock.now() - timedelta(days=1))
+        request = await opt_out_requests.get(db, 1)
+        await opt_out_requests.change_state(db, request.id, "sending", before="draft")
+        await opt_out_requests.record_sent(db, request.id, answer_by=db.clock.now() - timedelta(days=1))
 
     drafted.work(sent)
     assert [one["overdue"] for one in emails(drafted, "--overdue")] == ["yes"]

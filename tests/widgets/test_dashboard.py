@@ -16,7 +16,7 @@ from exposurekit import analysis, charts
 from exposurekit.charts.embedding import without_meta
 from exposurekit.charts.theme import figure_json
 from exposurekit.errors import InvalidArgument, NotFound
-from exposurekit.frames.person_lookup import COMPLETIONS_MAX, People
+from exposurekit.frames.person_names import COMPLETIONS_MAX, People
 from exposurekit.history import History
 from exposurekit.widgets import Dashboard, Explorer, figure_widget
 from exposurekit.widgets.figure_widget import ChartCard, FigureView
@@ -534,7 +534,8 @@ def test_browser_has_the_whole_chart_after_each_change(dated):
     now = figure.get_state("figure")["figure"]
     assert now != before
     assert [trace["name"] for trace in now["data"]] == [trace.name for trace in figure.chart.data]
-    assert figure.chart.layout.title.text and "title" not in now["layout"]  # it stands above the chart
+    assert figure.chart.layout.title.text
+    assert "title" not in now["layout"]  # it stands above the chart
 
 
 def test_clicks_of_another_form_do_nothing(dated):

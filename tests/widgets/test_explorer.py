@@ -18,7 +18,7 @@ from exposurekit.errors import InvalidArgument
 from exposurekit.widgets import Explorer
 from exposurekit.widgets.data_grid import PAGES
 from exposurekit.widgets.explorer import COPY_MAX
-from exposurekit.widgets.frame_table import CHOICES_MAX
+from exposurekit.widgets.frame_rows import CHOICES_MAX
 from exposurekit.widgets.multi_select import MultiSelect
 from exposurekit.widgets.table_filter import Filter, TextIndex, unordered
 from exposurekit.widgets.textbox import TextBox

@@ -3,7 +3,7 @@
 from exposurekit.errors import ExposureError
 from exposurekit.service.http.address_policy import ForbiddenAddress
 from exposurekit.service.http.request import parse_url
-from exposurekit.service.mail.mime import Mail
+from exposurekit.service.mail.message_parsing import Mail
 from exposurekit.service.sites.definition import Confirmation
 
 

@@ -19,7 +19,7 @@ from exposurekit.service.accounts import consent, users
 from exposurekit.service.accounts.subject import Subject
 from exposurekit.service.findings import removals
 from exposurekit.service.findings.alerts import FAILURES, Event
-from exposurekit.service.mail import mail_requests
+from exposurekit.service.mail import opt_out_requests
 from exposurekit.service.mail.settings import MailSettings
 from exposurekit.service.scanning import saved_pages, schedule
 from exposurekit.service.scanning.optouts import form_values
@@ -130,7 +130,7 @@ async def queue(
     for row in await session.all(_LISTED):
         if row.user_id in people and row.site in definitions:
             listed[row.user_id].append(row)
-    tokens = await mail_requests.waiting_tokens(session)
+    tokens = await opt_out_requests.waiting_tokens(session)
     history = await _history(session)
     now = session.clock.now()
     requests: list[_Request] = []
@@ -174,11 +174,11 @@ async def report_sent(session: Session, record_id: int, definitions: Mapping[str
         return 0
     description, now = site.site(subject), session.clock.now()
     if description.prepared_by_us:
-        request = await mail_requests.open_request(session, record_id)
+        request = await opt_out_requests.open_request(session, record_id)
         if request is None:
             raise NotAssisted(f"record {record_id}: no worker with a mailbox has prepared its opt-out yet")
         answer_by = now + schedule.confirmed_within(site)
-        await mail_requests.extend(session, request.id, answer_by)
+        await opt_out_requests.extend(session, request.id, answer_by)
         await removals.submit_removal(session, record_id, description, next_scan_at=answer_by)
         return 1
     scan_at = schedule.first_verification_at(now, site)
@@ -195,7 +195,7 @@ async def report_failed(
         NotAssisted: The record is removed, or is not of a site whose opt-outs a person sends.
     """
     site, subject, _ = await _locked(session, record_id, definitions)
-    await mail_requests.end(session, record_id)
+    await opt_out_requests.end(session, record_id)
     event = Event.OPT_OUT_REFUSED if refused else Event.OPT_OUT_UNANSWERED
     await removals.refuse_removal(session, record_id, site.site(subject), event=event)
 

@@ -15,8 +15,8 @@ from exposurekit.service.accounts import consent, users
 from exposurekit.service.accounts.subject import Subject
 from exposurekit.service.findings import evidence, removals
 from exposurekit.service.findings.alerts import Event
-from exposurekit.service.mail import emails, mail_requests, smtp
-from exposurekit.service.mail.mail_requests import MailRequest
+from exposurekit.service.mail import opt_out_emails, opt_out_requests, smtp
+from exposurekit.service.mail.opt_out_requests import MailRequest
 from exposurekit.service.mail.smtp import NotSent, PerhapsSent
 from exposurekit.service.models import Listing
 from exposurekit.service.scanning import optouts, schedule
@@ -86,15 +86,17 @@ async def _waits_for_mail(context: ScanContext, job: _Job) -> bool:
     async with context.database.writing() as session:
         await _assert_held(session, job.user_id, job.lease)
         record_id, now = job.lease.row_id, session.clock.now()
-        request = await mail_requests.open_request(session, record_id)
+        request = await opt_out_requests.open_request(session, record_id)
         if request is None or request.answer_by is None:
             return False
         answer_by = request.answer_by
-        if request.state == mail_requests.FOLLOWING or answer_by > now:
+        if request.state == opt_out_requests.FOLLOWING or answer_by > now:
             due_at = max(answer_by, now + schedule.MIN_VERIFICATION_DELAY)
             await leases.complete(session, records, job.lease, due_at=due_at)
             return True
-        await mail_requests.change_state(session, request.id, mail_requests.EXPIRED, before=request.state)
+        await opt_out_requests.change_state(
+            session, request.id, opt_out_requests.EXPIRED, before=request.state
+        )
         await leases.complete(session, records, job.lease, due_at=None)
         await removals.refuse_removal(
             session, record_id, job.site.site(job.subject), event=Event.OPT_OUT_UNCONFIRMED
@@ -163,7 +165,7 @@ async def _submit(context: ScanContext, job: _Job) -> None:
         description = job.site.site(job.subject)
         if answer == "accepted" and request is not None:
             answer_by = now + schedule.confirmed_within(job.site)
-            await mail_requests.extend(session, request.id, answer_by)
+            await opt_out_requests.extend(session, request.id, answer_by)
             await removals.submit_removal(session, record_id, description, next_scan_at=answer_by)
         elif answer == "accepted":
             scan_at = schedule.first_verification_at(now, job.site)
@@ -171,8 +173,8 @@ async def _submit(context: ScanContext, job: _Job) -> None:
             await submit_sisters(session, context.definitions, job.site, job.user_id, job.subject)
         else:
             if request is not None:
-                await mail_requests.change_state(
-                    session, request.id, mail_requests.ENDED, before=mail_requests.WAITING
+                await opt_out_requests.change_state(
+                    session, request.id, opt_out_requests.ENDED, before=opt_out_requests.WAITING
                 )
             event = Event.OPT_OUT_REFUSED if answer == "refused" else Event.OPT_OUT_UNANSWERED
             await removals.refuse_removal(session, record_id, description, event=event)
@@ -184,7 +186,7 @@ async def _prepare(context: ScanContext, job: _Job) -> None:
         await _assert_held(session, job.user_id, job.lease)
         record_id = job.lease.row_id
         if await session.first(_STILL_DISCOVERED, {"record_id": record_id}) is not None:
-            await mail_requests.issue(session, job.user_id, record_id, job.site.name, within=None)
+            await opt_out_requests.issue(session, job.user_id, record_id, job.site.name, within=None)
             await leases.complete(session, records, job.lease, due_at=None)
         else:  # a sister site's opt-out removes it
             await leases.clear(session, records, records.c.id == record_id)
@@ -220,7 +222,7 @@ async def _submit_by_email(context: ScanContext, job: _Job, email: EmailOptOut) 
     if request is None or context.mail is None or context.mail.smtp is None:
         return
     async with context.database.reading() as session:
-        message = await emails.message(
+        message = await opt_out_emails.message(
             session, context.mail, request, job.site, subject=job.subject, record=job.record
         )
     sender = context.mail.request_address(request.token)
@@ -248,18 +250,18 @@ async def _begin_sending(context: ScanContext, job: _Job) -> MailRequest | None:
     async with context.database.writing() as session:
         await _assert_held(session, job.user_id, job.lease)
         record_id, name = job.lease.row_id, job.site.name
-        request = await mail_requests.issue_email(
+        request = await opt_out_requests.issue_email(
             session, job.user_id, record_id, name, requires_approval=settings.requires_approval
         )
-        if request.state == mail_requests.SENDING:
-            await mail_requests.change_state(
-                session, request.id, mail_requests.DRAFT, before=mail_requests.SENDING
+        if request.state == opt_out_requests.SENDING:
+            await opt_out_requests.change_state(
+                session, request.id, opt_out_requests.DRAFT, before=opt_out_requests.SENDING
             )
-        if request.state != mail_requests.APPROVED:
+        if request.state != opt_out_requests.APPROVED:
             await leases.complete(session, records, job.lease, due_at=None)
             return None
         limits = {"per_day": settings.per_day, "per_site_per_day": settings.per_site_per_day}
-        if not await mail_requests.begin_sending(session, request, **limits):
+        if not await opt_out_requests.begin_sending(session, request, **limits):
             await leases.complete(session, records, job.lease, due_at=session.clock.now() + RETRY_AFTER[0])
             return None
     return request
@@ -268,25 +270,25 @@ async def _begin_sending(context: ScanContext, job: _Job) -> MailRequest | None:
 async def _save_sending(
     session: Session, context: ScanContext, job: _Job, request: MailRequest, result: str
 ) -> None:
-    now, record_id, before = session.clock.now(), job.lease.row_id, mail_requests.SENDING
+    now, record_id, before = session.clock.now(), job.lease.row_id, opt_out_requests.SENDING
     description = job.site.site(job.subject)
     if result == "failed" and job.opt_out_attempts < len(RETRY_AFTER):
-        await mail_requests.change_state(session, request.id, mail_requests.APPROVED, before=before)
+        await opt_out_requests.change_state(session, request.id, opt_out_requests.APPROVED, before=before)
         due_at, attempts = now + RETRY_AFTER[job.opt_out_attempts], job.opt_out_attempts + 1
         await leases.complete(session, records, job.lease, due_at=due_at, opt_out_attempts=attempts)
         return
     await leases.complete(session, records, job.lease, due_at=None)
     if result == "sent" and (email := job.site.removal.email) is not None:
         answer_by = now + timedelta(days=email.answer_days)
-        await mail_requests.record_sent(session, request.id, answer_by=answer_by)
+        await opt_out_requests.record_sent(session, request.id, answer_by=answer_by)
         if await session.first(_STILL_DISCOVERED, {"record_id": record_id}) is not None:
             scan_at = schedule.first_verification_at(now, job.site)
             await removals.submit_removal(session, record_id, description, next_scan_at=scan_at)
             await submit_sisters(session, context.definitions, job.site, job.user_id, job.subject)
     elif result == "unclear":
-        await mail_requests.change_state(session, request.id, mail_requests.DRAFT, before=before)
+        await opt_out_requests.change_state(session, request.id, opt_out_requests.DRAFT, before=before)
     else:
-        await mail_requests.change_state(session, request.id, mail_requests.ENDED, before=before)
+        await opt_out_requests.change_state(session, request.id, opt_out_requests.ENDED, before=before)
         await removals.refuse_removal(session, record_id, description, event=Event.OPT_OUT_UNANSWERED)
 
 
@@ -297,7 +299,9 @@ async def _issue_request(context: ScanContext, job: _Job) -> MailRequest | None:
     async with context.database.writing() as session:
         await _assert_held(session, job.user_id, job.lease)
         within = schedule.confirmed_within(job.site)
-        return await mail_requests.issue(session, job.user_id, job.lease.row_id, job.site.name, within=within)
+        return await opt_out_requests.issue(
+            session, job.user_id, job.lease.row_id, job.site.name, within=within
+        )
 
 
 async def submit_sisters(
@@ -314,7 +318,7 @@ async def submit_sisters(
             continue
         discovered = select(records.c.id).filter_by(user_id=user_id, site=name, status=DISCOVERED)
         for row in await session.all(discovered):
-            await mail_requests.end(session, row.id, unsent=True)
+            await opt_out_requests.end(session, row.id, unsent=True)
             await removals.submit_removal(session, row.id, sister.site(subject), next_scan_at=scan_at)
             submitted += 1
     return submitted

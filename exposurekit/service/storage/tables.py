@@ -237,7 +237,7 @@ mail_requests = _table(
     Column("record_id", ID, _owner("records"), nullable=False, index=True),
     Column("site", String(200), nullable=False),
     Column("kind", String(20), nullable=False),  # confirmation, email
-    Column("state", String(20), nullable=False),  # see `mail.mail_requests`
+    Column("state", String(20), nullable=False),  # see `mail.opt_out_requests`
     Column("token_digest", LargeBinary(32), nullable=False, unique=True),
     Column("ciphertext", LargeBinary, nullable=False),  # the token
     Column("created_at", Instant, nullable=False),

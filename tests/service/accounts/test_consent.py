@@ -17,9 +17,9 @@ from exposurekit.service.accounts.documents import INSTANT_FORMAT
 from exposurekit.service.findings import candidates, evidence
 from exposurekit.service.findings.candidates import Assessment
 from exposurekit.service.findings.findings import discover_link, discover_record
-from exposurekit.service.mail import mail_requests, messages
+from exposurekit.service.mail import incoming_messages, opt_out_requests
+from exposurekit.service.mail.incoming_messages import Arrival
 from exposurekit.service.mail.mailboxes import RawMessage
-from exposurekit.service.mail.messages import Arrival
 from exposurekit.service.mail.settings import MailSettings
 from exposurekit.service.storage import leases, tables
 from exposurekit.service.storage.leases import LeaseLost
@@ -261,11 +261,11 @@ def fill(service, user):
         await evidence.append(work, user_id, record_id, evidence.before(LISTING, scan))
         await delivery.record_attempt(work, lease, status=500, outcome="status 500")
         await discover_record(work, user_id, dataclasses.replace(listing, reference_id="3"), SITE)
-        request = await mail_requests.issue(work, user_id, record_id, SITE.name, within=LASTS)
+        request = await opt_out_requests.issue(work, user_id, record_id, SITE.name, within=LASTS)
         mailbox = MailSettings(address="optout@privacy.example", directory=Path())
         address = mailbox.request_address(request.token)
         raw = RawMessage("key", f"To: {address}\r\n\r\nHello".encode())
-        await messages.store(work, Arrival(raw, [address]), mailbox)
+        await incoming_messages.store(work, Arrival(raw, [address]), mailbox)
         await accounts_consent.deactivate(work, user_id)
         return record_id
 

@@ -12,7 +12,7 @@ from support.smtp_server import an_smtp_server
 from exposurekit.errors import ConfigurationError
 from exposurekit.service.accounts import consent, users
 from exposurekit.service.findings.findings import discover_record
-from exposurekit.service.mail import emails, mail_requests, smtp
+from exposurekit.service.mail import opt_out_emails, opt_out_requests, smtp
 from exposurekit.service.models import Listing
 from exposurekit.service.storage import leases, tables
 
@@ -87,8 +87,8 @@ def approve(house):
     """Approve every draft, and do what is due."""
 
     async def approved(work):
-        for one in await mail_requests.emails(work, state="draft", limit=100):
-            await emails.approve(work, one.id)
+        for one in await opt_out_requests.emails(work, state="draft", limit=100):
+            await opt_out_emails.approve(work, one.id)
 
     house.work(approved)
     house.idle()
@@ -178,7 +178,7 @@ def test_nothing_is_sent_without_consent(house, server, juniper):
 
 def test_consent_withdrawn_after_approval_stops_the_sending(house, server, juniper):
     async def approved_and_withdrawn(work):
-        await emails.approve(work, 1)
+        await opt_out_emails.approve(work, 1)
         await consent.withdraw(work, juniper["id"], withdrawn_by="her")
 
     house.work(approved_and_withdrawn)
@@ -247,10 +247,10 @@ def test_what_may_have_been_sent_is_not_sent_again(house, server, juniper):
 
 def test_a_kill_while_sending_makes_it_a_draft(house, server, juniper):
     async def killed(work):
-        await emails.approve(work, 1)
-        request = await mail_requests.get(work, 1)
-        assert await mail_requests.begin_sending(work, request, per_day=1, per_site_per_day=1)
-        await leases.acquire_one(work, tables.records, request.record_id, duration=mail_requests._DAY / 24)
+        await opt_out_emails.approve(work, 1)
+        request = await opt_out_requests.get(work, 1)
+        assert await opt_out_requests.begin_sending(work, request, per_day=1, per_site_per_day=1)
+        await leases.acquire_one(work, tables.records, request.record_id, duration=opt_out_requests._DAY / 24)
 
     house.work(killed)
     house.advance(hours=2)
@@ -276,7 +276,7 @@ def test_an_answer_is_recorded_and_left_to_a_person(house, server, drop, juniper
     assert states(house) == ["answered"]
     assert messages(house) == [("answer", "it answers an opt-out by email")]
     house.clock.advance(timedelta(days=50))
-    assert house.work(lambda work: mail_requests.emails(work, overdue=True, limit=9)) == []
+    assert house.work(lambda work: opt_out_requests.emails(work, overdue=True, limit=9)) == []
 
 
 def test_a_bounce_needs_a_person(house, server, drop, juniper):
@@ -296,7 +296,7 @@ def test_an_overdue_answer_can_be_complained_about(house, server, juniper):
     definitions = house.definitions
 
     def complaint():
-        return house.work(lambda work: emails.complaint(work, 1, definitions))
+        return house.work(lambda work: opt_out_emails.complaint(work, 1, definitions))
 
     with pytest.raises(ConfigurationError, match="request 1 is draft, and its answer is not overdue"):
         complaint()
@@ -305,9 +305,9 @@ def test_an_overdue_answer_can_be_complained_about(house, server, juniper):
     with pytest.raises(ConfigurationError, match="is not overdue"):
         complaint()
     house.clock.advance(timedelta(days=2))
-    assert [one.id for one in house.work(lambda work: mail_requests.emails(work, overdue=True, limit=9))] == [
-        1
-    ]
+    assert [
+        one.id for one in house.work(lambda work: opt_out_requests.emails(work, overdue=True, limit=9))
+    ] == [1]
     text = complaint()
     for words in (
         "California Privacy Protection Agency",

@@ -24,7 +24,7 @@ from exposurekit.history.engines.duckdb import (
     text_literal,
 )
 from exposurekit.widgets.column_summary import ROWS_MAX, Summary, summarize
-from exposurekit.widgets.frame_table import CHOICES_MAX, LISTS, Row, no_such_value
+from exposurekit.widgets.frame_rows import CHOICES_MAX, LISTS, Row, no_such_value
 from exposurekit.widgets.table_filter import Filter, literal
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from support.small_web import KEY, Card, Folk, a_house, by_form, definition
 from exposurekit.errors import InvalidArgument
 from exposurekit.sandbox.world.asgi import HTML, Response, html, redirect
 from exposurekit.service.accounts import consent
-from exposurekit.service.mail import messages
-from exposurekit.service.scanning import mail_job
+from exposurekit.service.mail import incoming_messages
+from exposurekit.service.scanning import incoming_mail_job
 from exposurekit.service.storage import leases, tables
 
 LINK = "http://seekfolk.example/confirm?t=8f1e"
@@ -192,7 +192,7 @@ def test_a_person_confirms_what_the_service_rejected(house, town, site, drop, ju
     first, second, unaddressed = (row.id for row in house.rows(tables.mail_messages))
 
     def confirm(message_id, definitions=house.definitions):
-        return house.work(lambda work: mail_job.confirm(work, message_id, definitions))
+        return house.work(lambda work: incoming_mail_job.confirm(work, message_id, definitions))
 
     with pytest.raises(InvalidArgument, match="not a rejected message to the address of a request"):
         confirm(unaddressed)
@@ -321,8 +321,8 @@ def test_a_mailbox_that_fails_is_checked_again(house, town, drop, juniper):
 
 
 def test_a_flood_is_stored_in_several_jobs(house, town, drop, juniper, monkeypatch):
-    monkeypatch.setattr(mail_job, "BATCH", 2)
-    monkeypatch.setattr(mail_job, "BATCHES_MAX", 1)
+    monkeypatch.setattr(incoming_mail_job, "BATCH", 2)
+    monkeypatch.setattr(incoming_mail_job, "BATCHES_MAX", 1)
     drop.deliver(*(f"Subject: {number}\r\n\r\n".encode() for number in range(9)))
     drop.deliver(signed(unsigned(addresses(town)[0], LINK)))
     poll(house)
@@ -357,13 +357,13 @@ def poll_and_kill(house, monkeypatch, owner, name, *, after):
 
 
 KILLS = {
-    "before it is stored": (messages, "store", False, 1),
-    "after it is stored, before the commit": (messages, "store", True, 1),
-    "before it is processed": (mail_job, "_load", False, 1),
-    "before the link is claimed": (mail_job, "_claim", False, 1),
-    "before the answer is saved": (mail_job, "_save", False, 1),
-    "after the answer is saved": (mail_job, "_save", True, 1),
-    "after the link is claimed": (mail_job, "_claim", True, 0),
+    "before it is stored": (incoming_messages, "store", False, 1),
+    "after it is stored, before the commit": (incoming_messages, "store", True, 1),
+    "before it is processed": (incoming_mail_job, "_load", False, 1),
+    "before the link is claimed": (incoming_mail_job, "_claim", False, 1),
+    "before the answer is saved": (incoming_mail_job, "_save", False, 1),
+    "after the answer is saved": (incoming_mail_job, "_save", True, 1),
+    "after the link is claimed": (incoming_mail_job, "_claim", True, 0),
 }
 
 
@@ -378,7 +378,7 @@ def test_a_kill_neither_loses_a_message_nor_follows_twice(house, town, drop, mon
     assert len(followed(town)) == times
     [message] = mailed(house)
     is_interrupted = kill in {"after the link is claimed", "before the answer is saved"}
-    assert message == (("rejected", mail_job.INTERRUPTED) if is_interrupted else ("confirmed", None))
+    assert message == (("rejected", incoming_mail_job.INTERRUPTED) if is_interrupted else ("confirmed", None))
     assert requests(house) == ["unclear" if is_interrupted else "confirmed"]
     assert drop.left() == []
     house.advance(days=2.1)
@@ -397,7 +397,7 @@ def test_a_message_in_a_real_mailbox_confirms_an_opt_out(town, tmp_path, site, z
             poll(house)
             poll(house)
             assert (len(followed(town)), requests(house), server.left("optout")) == (1, ["confirmed"], 0)
-            assert sorted(mailed(house))[1] == ("rejected", messages.NO_REQUEST)
+            assert sorted(mailed(house))[1] == ("rejected", incoming_messages.NO_REQUEST)
 
 
 # Processes are forked from one that has imported the package and has used nothing of it.
@@ -450,7 +450,9 @@ def test_killed_processes_follow_each_link_at_most_once(town, site, drop, tmp_pa
     states = [state for state, _ in mailed(house)]
     assert len(states) == n
     assert {*states} <= {"confirmed", "rejected"}
-    assert {reason for state, reason in mailed(house) if state == "rejected"} <= {mail_job.INTERRUPTED}
+    assert {reason for state, reason in mailed(house) if state == "rejected"} <= {
+        incoming_mail_job.INTERRUPTED
+    }
     assert {*requests(house)} <= {"confirmed", "unclear"}
     assert states.count("confirmed") == requests(house).count("confirmed") > 0
 
@@ -548,7 +550,8 @@ def test_no_forgery_is_followed_and_every_honest_message_is(house, town, site, d
     poll(house)
     fingerprint = house.database.vault.fingerprint
     kind_of = {
-        fingerprint(message.decode("latin-1"), messages._DOMAIN): forged[message] for message in forged
+        fingerprint(message.decode("latin-1"), incoming_messages._DOMAIN): forged[message]
+        for message in forged
     }
     reasons = {(kind_of[row.digest], row.reason) for row in house.rows(tables.mail_messages)}
     assert {(kind, why) for kind, why in reasons if not why.startswith(tuple(REASONS[kind]))} == set()

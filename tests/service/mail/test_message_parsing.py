@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.mail import unsigned
 
-from exposurekit.service.mail.mime import UnreadableMessage, parse
+from exposurekit.service.mail.message_parsing import UnreadableMessage, parse
 
 TO = "optout@privacy.example"
 URL = "https://seekfolk.example/c?t=1"

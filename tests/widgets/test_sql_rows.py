@@ -19,7 +19,7 @@ from support.full_disk import file_size_limit
 from exposurekit.errors import ConfigurationError, DiskFull, InvalidArgument, NotFound
 from exposurekit.widgets import Explorer
 from exposurekit.widgets.column_summary import ROWS_MAX
-from exposurekit.widgets.frame_table import CHOICES_MAX
+from exposurekit.widgets.frame_rows import CHOICES_MAX
 from exposurekit.widgets.multi_select import MultiSelect
 from exposurekit.widgets.table_filter import Filter
 

@@ -1,10 +1,12 @@
-"""People by name or id: their labels, and who matches a typed text."""
+"""The names of people: labels, the names that listings show, and who matches a typed text."""
 
+import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import pandas as pd
 
 from exposurekit.errors import InvalidArgument, NotFound
@@ -13,6 +15,9 @@ from exposurekit.text.sanitize import plain
 _NAMES_MAX = 5  # names in one line; more people are counted
 COMPLETIONS_MAX = 500  # with more people, the completions follow what is typed
 _WORDS_MAX = 8  # of a name whose middle names may be left out
+_LAST_NAME_FIRST = re.compile(  # but not "Ann Lee, MD"
+    r"^([^,]+),(?!\s*(?:jr|sr|ii|iii|iv|md|m\.d|phd|ph\.d|esq)\.?$)\s*([^,]+)$", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +99,20 @@ def aliases_of(aliases: pd.DataFrame) -> dict[int, list[str]]:
         if name:
             names.setdefault(user_id, []).append(name)
     return names
+
+
+def listed_names(records: pd.DataFrame) -> dict[int, str]:
+    """The name that most listings of each person show, first name first; on a tie, the first in alphabetical order."""
+    of_row, distinct = pd.factorize(records["name"])
+    stripped = (
+        pd.Series(distinct, dtype="str").str.strip().str.replace(_LAST_NAME_FIRST, r"\2 \1", regex=True)
+    )
+    of_distinct, names = pd.factorize(stripped.where(stripped != ""), sort=True)
+    rows = pd.DataFrame({"user_id": records["user_id"], "name": np.append(of_distinct, -1)[of_row]})
+    counts = rows[rows["name"] >= 0].value_counts(sort=False).reset_index()
+    most_first = counts.sort_values(["count", "name"], ascending=[False, True], kind="stable")
+    first = most_first.drop_duplicates("user_id")
+    return dict(zip(first["user_id"].tolist(), names[first["name"]].tolist(), strict=True))
 
 
 def _suffix(user_id: int) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Row, and_, bindparam, delete, func, insert, select, update
 
 from exposurekit.errors import ConfigurationError
-from exposurekit.service.mail import mail_requests
+from exposurekit.service.mail import opt_out_requests
 from exposurekit.service.mail.mailboxes import HEAD_BYTES, RawMessage
 from exposurekit.service.mail.settings import MailSettings
 from exposurekit.service.storage.database import Session
@@ -78,7 +78,7 @@ async def store(session: Session, arrival: Arrival, settings: MailSettings) -> N
     tokens = {token for one in arrival.recipients if (token := settings.token_in(one))}
     tokens = tokens or {token for one in arrival.references if (token := settings.token_of_reference(one))}
     # Anybody can write to the mailbox, so less is stored of what no request waits for.
-    owner = await mail_requests.owner_of_token(session, tokens.pop()) if len(tokens) == 1 else None
+    owner = await opt_out_requests.owner_of_token(session, tokens.pop()) if len(tokens) == 1 else None
     request_id, user_id = owner or (None, None)
     reason = None if owner else NO_REQUEST
     content = arrival.raw.content if owner else arrival.raw.content[:HEAD_BYTES]

@@ -10,8 +10,8 @@ from exposurekit.contract.types import DISCOVERED, REMOVED
 from exposurekit.errors import ConfigurationError
 from exposurekit.service.accounts import consent, users
 from exposurekit.service.accounts.subject import Subject
-from exposurekit.service.mail import mail_requests, smtp, wording
-from exposurekit.service.mail.mail_requests import MailRequest
+from exposurekit.service.mail import opt_out_requests, smtp, wording
+from exposurekit.service.mail.opt_out_requests import MailRequest
 from exposurekit.service.mail.settings import MailSettings
 from exposurekit.service.mail.wording import Consent, Listing
 from exposurekit.service.sites.definition import Definition, EmailOptOut
@@ -60,8 +60,8 @@ async def approve(session: Session, request_id: int) -> MailRequest:
         raise ConfigurationError(
             f"request {request_id}: the person's consent was withdrawn, or the service is not active"
         )
-    if not await mail_requests.change_state(
-        session, request_id, mail_requests.APPROVED, before=mail_requests.DRAFT
+    if not await opt_out_requests.change_state(
+        session, request_id, opt_out_requests.APPROVED, before=opt_out_requests.DRAFT
     ):
         raise ConfigurationError(f"request {request_id} is {request.state}: only a draft can be approved")
     is_open = (records.c.id == request.record_id) & (records.c.status == DISCOVERED)
@@ -72,8 +72,8 @@ async def approve(session: Session, request_id: int) -> MailRequest:
 
 async def find(session: Session, request_id: int) -> MailRequest:
     """Return an opt-out by email; raises `ConfigurationError` if none has this id."""
-    request = await mail_requests.get(session, request_id)
-    if request is None or request.kind != mail_requests.EMAIL:
+    request = await opt_out_requests.get(session, request_id)
+    if request is None or request.kind != opt_out_requests.EMAIL:
         raise ConfigurationError(f"no opt-out by email has the id {request_id}")
     return request
 

@@ -18,13 +18,20 @@ from exposurekit.errors import ConfigurationError, InvalidArgument
 from exposurekit.service.accounts import consent, users
 from exposurekit.service.findings import removals
 from exposurekit.service.findings.alerts import Event
-from exposurekit.service.mail import confirmation, dkim_signature, mail_requests, mailboxes, messages, mime
+from exposurekit.service.mail import (
+    confirmation,
+    dkim_signature,
+    incoming_messages,
+    mailboxes,
+    message_parsing,
+    opt_out_requests,
+)
 from exposurekit.service.mail.confirmation import NotFollowed
 from exposurekit.service.mail.dkim_signature import DnsUnavailable
-from exposurekit.service.mail.mail_requests import MailRequest
+from exposurekit.service.mail.incoming_messages import Arrival
 from exposurekit.service.mail.mailboxes import MailboxUnavailable, RawMessage
-from exposurekit.service.mail.messages import Arrival
-from exposurekit.service.mail.mime import UnreadableMessage
+from exposurekit.service.mail.message_parsing import UnreadableMessage
+from exposurekit.service.mail.opt_out_requests import MailRequest
 from exposurekit.service.mail.settings import MailSettings
 from exposurekit.service.scanning import schedule
 from exposurekit.service.scanning.optouts import Marks, OptOutResult, interpret
@@ -97,7 +104,7 @@ async def _store_some(context: ScanContext, settings: MailSettings, lease: Lease
             async with context.database.writing() as session:
                 await leases.assert_held(session, _mailboxes, lease)
                 for arrival in arrivals:
-                    await messages.store(session, arrival, settings)
+                    await incoming_messages.store(session, arrival, settings)
             await asyncio.to_thread(mailbox.delete, [raw.key for raw in batch])
         return False
     finally:
@@ -110,7 +117,7 @@ def _arrivals(raws: Sequence[RawMessage]) -> list[Arrival]:
 
 def _arrival(raw: RawMessage) -> Arrival:
     try:
-        mail = mime.parse(raw.content)
+        mail = message_parsing.parse(raw.content)
     except UnreadableMessage:
         return Arrival(raw)
     return Arrival(raw, mail.recipients, mail.references)
@@ -156,26 +163,28 @@ async def process_message(context: ScanContext, lease: Lease) -> None:
 async def _save_answer(context: ScanContext, lease: Lease) -> bool:
     """Record an answer to an opt-out by email, or that it was not delivered; return False for any other message."""
     async with context.database.reading() as session:
-        row = await messages.row_of(session, lease.row_id)
+        row = await incoming_messages.row_of(session, lease.row_id)
         request = (
             None
             if row is None or row.request_id is None
-            else await mail_requests.get(session, row.request_id)
+            else await opt_out_requests.get(session, row.request_id)
         )
-        if row is None or request is None or request.kind != mail_requests.EMAIL:
+        if row is None or request is None or request.kind != opt_out_requests.EMAIL:
             return False
-        content = messages.content_of(session, row)
+        content = incoming_messages.content_of(session, row)
     try:
-        is_bounce = (await asyncio.to_thread(mime.parse, content)).is_bounce
+        is_bounce = (await asyncio.to_thread(message_parsing.parse, content)).is_bounce
     except UnreadableMessage:
         is_bounce = False
-    state = mail_requests.RETURNED if is_bounce else mail_requests.REPLIED
+    state = opt_out_requests.RETURNED if is_bounce else opt_out_requests.REPLIED
     reason = "an opt-out by email was not delivered" if is_bounce else "it answers an opt-out by email"
     async with context.database.writing() as session:
         await _lock(session, request.user_id)
         await leases.complete(session, mail_messages, lease, due_at=None)
-        await messages.change_state(session, lease.row_id, messages.ANSWER, reason=reason)
-        is_first = await mail_requests.change_state(session, request.id, state, before=mail_requests.SENT)
+        await incoming_messages.change_state(session, lease.row_id, incoming_messages.ANSWER, reason=reason)
+        is_first = await opt_out_requests.change_state(
+            session, request.id, state, before=opt_out_requests.SENT
+        )
         site, record = (
             context.definitions.get(request.site),
             await session.first(_RECORD, {"record_id": request.record_id}),
@@ -197,16 +206,16 @@ async def _save_answer(context: ScanContext, lease: Lease) -> bool:
 
 async def _load(context: ScanContext, lease: Lease) -> _Job:
     async with context.database.reading() as session:
-        row = await messages.row_of(session, lease.row_id)
+        row = await incoming_messages.row_of(session, lease.row_id)
         if row is None:
             raise LeaseLost("the message and its user were purged")
-        request = None if row.request_id is None else await mail_requests.get(session, row.request_id)
+        request = None if row.request_id is None else await opt_out_requests.get(session, row.request_id)
         if request is None:
-            raise NotFollowed(messages.NO_REQUEST)
-        if row.state == messages.FOLLOWING:
+            raise NotFollowed(incoming_messages.NO_REQUEST)
+        if row.state == incoming_messages.FOLLOWING:
             raise NotFollowed(INTERRUPTED)
         await _check_request(session, request)
-        content = messages.content_of(session, row)
+        content = incoming_messages.content_of(session, row)
     site = context.definitions.get(request.site)
     if site is None or site.removal.confirm is None:
         raise NotFollowed("no definition says what the site's message looks like")
@@ -215,7 +224,7 @@ async def _load(context: ScanContext, lease: Lease) -> _Job:
 
 async def _check_request(session: Session, request: MailRequest) -> None:
     """Check that a request still waits, and that its person may be scanned; raises `NotFollowed`."""
-    if request.state != mail_requests.WAITING:
+    if request.state != opt_out_requests.WAITING:
         raise NotFollowed(f"its request does not wait any more: it is {request.state}")
     if request.answer_by is not None and request.answer_by <= session.clock.now():
         raise NotFollowed("it came too late")
@@ -232,7 +241,7 @@ async def _link(context: ScanContext, job: _Job) -> str:
         raise NotFollowed("no mailbox is configured")
     address = context.mail.request_address(job.request.token)
     try:
-        mail = await asyncio.to_thread(mime.parse, job.content)
+        mail = await asyncio.to_thread(message_parsing.parse, job.content)
     except UnreadableMessage as error:
         raise NotFollowed(f"it cannot be read: {error}") from None
     confirmation.check_headers(mail, job.expected, address)
@@ -270,27 +279,29 @@ async def _claim(context: ScanContext, job: _Job) -> None:
     """Record that the link is being followed, just before it is requested; raises `NotFollowed` if it may not be."""
     async with context.database.writing() as session:
         await _assert_held(session, job)
-        request = await mail_requests.get(session, job.request.id)
+        request = await opt_out_requests.get(session, job.request.id)
         if request is None:
             raise LeaseLost("the request was purged")
         await _check_request(session, request)
-        await mail_requests.change_state(
-            session, request.id, mail_requests.FOLLOWING, before=mail_requests.WAITING
+        await opt_out_requests.change_state(
+            session, request.id, opt_out_requests.FOLLOWING, before=opt_out_requests.WAITING
         )
-        await messages.change_state(session, job.lease.row_id, messages.FOLLOWING)
+        await incoming_messages.change_state(session, job.lease.row_id, incoming_messages.FOLLOWING)
 
 
 async def _save(context: ScanContext, job: _Job, answer: OptOutResult, reason: str) -> None:
-    state = mail_requests.CONFIRMED if answer == "accepted" else answer
+    state = opt_out_requests.CONFIRMED if answer == "accepted" else answer
     async with context.database.writing() as session:
         await _assert_held(session, job)
-        await mail_requests.change_state(session, job.request.id, state, before=mail_requests.FOLLOWING)
+        await opt_out_requests.change_state(session, job.request.id, state, before=opt_out_requests.FOLLOWING)
         await leases.complete(session, mail_messages, job.lease, due_at=None)
         if answer == "accepted":
-            await messages.change_state(session, job.lease.row_id, messages.CONFIRMED)
+            await incoming_messages.change_state(session, job.lease.row_id, incoming_messages.CONFIRMED)
         else:
             text = f"its link was followed: {reason}"
-            await messages.change_state(session, job.lease.row_id, messages.REJECTED, reason=text)
+            await incoming_messages.change_state(
+                session, job.lease.row_id, incoming_messages.REJECTED, reason=text
+            )
         await _change_record(session, context.definitions, job.site, job.request, answer)
 
 
@@ -301,14 +312,14 @@ async def confirm(session: Session, message_id: int, definitions: Mapping[str, D
         ConfigurationError: No message has the id.
         InvalidArgument: It is not a rejected message to a request that waits, or its site has no definition.
     """
-    message, _ = await messages.find(session, message_id)
+    message, _ = await incoming_messages.find(session, message_id)
     if message.user_id is not None:
         await consent.lock_user(session, message.user_id, changes=False)
-    row = await messages.row_of(session, message_id)
+    row = await incoming_messages.row_of(session, message_id)
     request = (
-        None if row is None or row.request_id is None else await mail_requests.get(session, row.request_id)
+        None if row is None or row.request_id is None else await opt_out_requests.get(session, row.request_id)
     )
-    if row is None or request is None or row.state != messages.REJECTED:
+    if row is None or request is None or row.state != incoming_messages.REJECTED:
         raise InvalidArgument(f"message {message_id} is not a rejected message to the address of a request")
     try:
         await _check_request(session, request)
@@ -318,10 +329,10 @@ async def confirm(session: Session, message_id: int, definitions: Mapping[str, D
         raise InvalidArgument(
             f"message {message_id}: its site has no definition: name the directory with --sites"
         )
-    await mail_requests.change_state(
-        session, request.id, mail_requests.CONFIRMED, before=mail_requests.WAITING
+    await opt_out_requests.change_state(
+        session, request.id, opt_out_requests.CONFIRMED, before=opt_out_requests.WAITING
     )
-    await messages.change_state(session, message_id, messages.CONFIRMED)
+    await incoming_messages.change_state(session, message_id, incoming_messages.CONFIRMED)
     await _change_record(session, definitions, site, request, "accepted")
     return request.record_id
 
@@ -355,17 +366,17 @@ async def _change_record(
 async def _reject(context: ScanContext, lease: Lease, reason: str) -> None:
     """Leave a message to a person."""
     async with context.database.writing() as session:
-        row = await messages.row_of(session, lease.row_id)
+        row = await incoming_messages.row_of(session, lease.row_id)
         if row is None:
             raise LeaseLost("the message and its user were purged")
-        request = None if row.request_id is None else await mail_requests.get(session, row.request_id)
+        request = None if row.request_id is None else await opt_out_requests.get(session, row.request_id)
         if request is not None:
             await _lock(session, request.user_id)
         await leases.complete(session, mail_messages, lease, due_at=None)
-        await messages.change_state(session, lease.row_id, messages.REJECTED, reason=reason)
-        if request is not None and row.state == messages.FOLLOWING:
-            await mail_requests.change_state(
-                session, request.id, mail_requests.UNCLEAR, before=mail_requests.FOLLOWING
+        await incoming_messages.change_state(session, lease.row_id, incoming_messages.REJECTED, reason=reason)
+        if request is not None and row.state == incoming_messages.FOLLOWING:
+            await opt_out_requests.change_state(
+                session, request.id, opt_out_requests.UNCLEAR, before=opt_out_requests.FOLLOWING
             )
             if (site := context.definitions.get(request.site)) is not None:
                 await _change_record(session, context.definitions, site, request, "unclear")
