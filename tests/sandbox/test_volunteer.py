@@ -55,8 +55,9 @@ def test_a_redesigned_site_is_mended_from_saved_pages(tmp_path):
             backend.advance_to(clock.now() + timedelta(days=1))
         changed = {name for name, site in backend.definitions.items() if site.listings != before[name]}
         redesigned = {site.name: site for site in world.guards.sites if site.redesigned_at}
-        # The service searches the other two for nobody whom they list.
-        assert changed == {*volunteer.mended} == redesigned.keys() - {"Tallowfolk", "Tallowkin"}
+        assert changed == {*volunteer.mended}
+        # Whether the service has searched one of the other two for somebody whom it lists depends on the order of scans.
+        assert redesigned.keys() - {"Tallowfolk", "Tallowkin"} <= changed <= redesigned.keys()
         assert not volunteer.refused
         for name in changed:
             mended, site = backend.definitions[name], redesigned[name]
