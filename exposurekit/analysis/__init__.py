@@ -5,13 +5,14 @@
     statuses          the statuses of a listing               counts            listings by site, user and status
     by_kind           exposed data by kind and state          status_over_time  counts per day, week or month
     diff              changes between two instants            survival          time to removal
-    relistings        listings that came back; failed ones    forecast          expected number of open listings
+    relistings        listings that came back                 failed_removals   requests without effect, and overdue ones
+    forecast          expected number of open listings        definitions       what each figure means
     bootstrap         future days, drawn from past ones       data_quality      precision, coverage, site health
     blockers          missing fields that block removals      work_queue        manual work in order of yield
     tasks             manual work, listing by listing         score             an exposure score per person
-    definitions       what each figure means                  selection         rows of some sites or statuses
     plan              what to do by hand in half an hour      step_minutes      what a step takes, learned from ticks
-    missed            estimated number of missed listings     group_codes       groups and instants as numbers
+    missed            estimated number of missed listings     selection         rows of some sites or statuses
+    group_codes       groups and instants as numbers
     declared_vs_observed  sites that take longer than they say
     site_outcomes         what came of the requests to each site
     removal_preparation   what to check and need before a manual removal
@@ -20,14 +21,15 @@
 from exposurekit.analysis.blockers import best_next_fields, blockers, on_file
 from exposurekit.analysis.by_kind import NOT_STATED, by_kind, by_state
 from exposurekit.analysis.counts import by_site, by_user, counts, user_by_site
-from exposurekit.analysis.data_quality import coverage, precision, site_health
+from exposurekit.analysis.data_quality import coverage, precision, site_health, stale
 from exposurekit.analysis.declared_vs_observed import declared_vs_observed
 from exposurekit.analysis.definitions import DEFINITIONS
 from exposurekit.analysis.diff import changes, diff, diff_by_site, diff_counts
+from exposurekit.analysis.failed_removals import failed_removals
 from exposurekit.analysis.forecast import forecast
 from exposurekit.analysis.missed import missed
 from exposurekit.analysis.plan import plan
-from exposurekit.analysis.relistings import failed_removals, relistings, stale
+from exposurekit.analysis.relistings import relistings
 from exposurekit.analysis.score import WEIGHTS, score, score_changes
 from exposurekit.analysis.site_outcomes import site_outcomes
 from exposurekit.analysis.status_over_time import status_over_time

@@ -1,4 +1,4 @@
-"""Data quality: precision of labelled listings, coverage of users, and sites that look broken."""
+"""Data quality: precision of labelled listings, coverage of users, people with stale data, and sites that look broken."""
 
 from datetime import datetime
 from statistics import NormalDist
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from exposurekit.analysis.group_codes import instant, instants, utc_index
+from exposurekit.analysis.group_codes import UTC_INSTANT, instant, instants, utc_index
 from exposurekit.analysis.statuses import OTHER, VANISHED, is_open
 from exposurekit.errors import InvalidArgument, MissingColumns
 
@@ -15,7 +15,8 @@ MINE, NOT_MINE, UNSURE = "mine", "not mine", "unsure"
 UNLABELLED = "unlabelled"
 NEVER = "never"
 AGES = {"within a day": 1.0, "within a week": 7.0, "within a month": 30.0, "longer ago": np.inf}
-OUTCOMES = ("whole", "partial", "failed", "missed", OTHER)
+WHOLE = "whole"  # the outcome of a complete load
+OUTCOMES = (WHOLE, "partial", "failed", "missed", OTHER)
 _DAY_S = 86_400
 _SKEW_DAYS = 1  # by which clocks of several machines may differ
 DOUBTFUL_MIN, DOUBTFUL_SHARE = 5, 0.5  # from these on, a site whose listings vanish together is doubtful
@@ -168,3 +169,56 @@ def _wilson(hits: "pd.Series[Any]", totals: "pd.Series[Any]", level: float) -> d
     # Rounding may push a limit just past a share of 0 or 1.
     low, high = np.minimum(middle - half, share), np.maximum(middle + half, share)
     return {"precision": share, "low": low.clip(lower=0), "high": high.clip(upper=1)}
+
+
+def stale(people: pd.DataFrame, *, since: datetime, until: datetime | None = None) -> pd.DataFrame:
+    """List the people without a complete load since some instant.
+
+    A complete load after ``until`` was made by a clock that was ahead. When it was is not known: it counts unless a
+    later load of the person did not.
+
+    Args:
+        people: One row per person: ``user_id`` (int64), ``listed`` (bool: the service still lists the person),
+            ``last_complete_at`` (start of the last complete load, UTC; missing: none), ``outcome`` and ``reason`` (text: how
+            the last load of the person ended, and why).
+        since: People with a complete load at or after this instant are left out.
+        until: The instant to which days are counted; default: ``since``, and then no clock was ahead.
+
+    Returns:
+        One row per person whom the service still lists, those without a known time first, then longest ago, then by
+        ``user_id``: ``user_id`` (int64), ``last_complete_at`` (datetime64[us, UTC]; missing: never), ``days`` (since
+        then; float64, missing: never, or the clock was ahead), ``outcome``, ``reason`` (text).
+
+    Raises:
+        MissingColumns: ``people`` lacks a column.
+
+    >>> reasons = ["", "no answer in time", "a scan is running"]
+    >>> people = pd.DataFrame({"user_id": [1, 2, 3], "outcome": ["whole", "failed", "partial"], "reason": reasons})
+    >>> last_complete_at = pd.to_datetime(["2026-03-08T06:00Z", "2026-03-01T06:00Z", None])
+    >>> people = people.assign(listed=True, last_complete_at=last_complete_at)
+    >>> analysis.stale(people, since=pd.Timestamp("2026-03-05T06:00Z"))[["user_id", "days", "reason"]]
+       user_id  days             reason
+    0        3   NaN  a scan is running
+    1        2   4.0  no answer in time
+    """
+    MissingColumns.check("stale", people, ("user_id", "listed", "last_complete_at", "outcome", "reason"))
+    last_complete_at = instants(people["last_complete_at"])
+    is_ahead = np.zeros(len(people), "bool") if until is None else last_complete_at > instant(until)
+    is_outdated = is_ahead & (people["outcome"].astype("str") != WHOLE).to_numpy("bool")
+    is_stale = people["listed"].to_numpy("bool") & (
+        np.isnat(last_complete_at) | (last_complete_at < instant(since)) | is_outdated
+    )
+    days = (instant(until or since) - last_complete_at) / np.timedelta64(_DAY_S, "s")
+    table = pd.DataFrame(
+        {
+            "user_id": people["user_id"].astype("int64"),
+            "last_complete_at": pd.Series(utc_index(last_complete_at), index=people.index, dtype=UTC_INSTANT),
+            "days": np.where(is_ahead, np.nan, days),
+            "outcome": people["outcome"].astype("str"),
+            "reason": people["reason"].astype("str"),
+        }
+    )
+    ordered = table.assign(has_days=table["days"].notna())[is_stale].sort_values(
+        ["has_days", "last_complete_at", "user_id"], na_position="first", ignore_index=True
+    )
+    return ordered.drop(columns="has_days")

@@ -7,8 +7,8 @@ import pandas as pd
 
 from exposurekit.analysis.counts import by_site
 from exposurekit.analysis.declared_vs_observed import REQUEST_COLUMNS, declared_vs_observed
+from exposurekit.analysis.failed_removals import overdue_days
 from exposurekit.analysis.group_codes import instants, utc_index
-from exposurekit.analysis.relistings import overdue_days
 from exposurekit.analysis.statuses import CLOSED, UNKNOWN, is_open
 from exposurekit.analysis.survival import UNREQUESTED
 from exposurekit.analysis.work_queue import STALLED_DAYS

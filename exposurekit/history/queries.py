@@ -11,10 +11,10 @@ import pandas as pd
 from exposurekit import analysis, frames
 from exposurekit.analysis import tasks
 from exposurekit.analysis.declared_vs_observed import ALLOWANCE_DAYS, FALSE_DISCOVERY_RATE
+from exposurekit.analysis.failed_removals import overdue_days, requests
 from exposurekit.analysis.forecast import ARRIVALS_DAYS, HORIZONS
 from exposurekit.analysis.group_codes import Ints
 from exposurekit.analysis.plan import PLAN_MINUTES
-from exposurekit.analysis.relistings import overdue_days, requests
 from exposurekit.analysis.score import total_score
 from exposurekit.analysis.selection import UserIds
 from exposurekit.analysis.status_over_time import Every

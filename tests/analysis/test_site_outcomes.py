@@ -7,7 +7,7 @@ import pytest
 from support.histories import DAWN
 
 from exposurekit.analysis import site_outcomes
-from exposurekit.analysis.relistings import overdue_days
+from exposurekit.analysis.failed_removals import overdue_days
 from exposurekit.analysis.work_queue import STALLED_DAYS
 
 NONE = pd.DataFrame({"site": pd.Series(dtype="str"), "declared_days": pd.Series(dtype="Float64")})

@@ -1,0 +1,114 @@
+"""Removals that failed, had no effect or were undone, and when a request is overdue."""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+import numpy as np
+import pandas as pd
+
+from exposurekit.analysis.group_codes import instant, instants
+from exposurekit.analysis.statuses import UNKNOWN, is_open
+from exposurekit.analysis.survival import MIN_N
+from exposurekit.analysis.work_queue import STALLED_DAYS
+from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
+from exposurekit.errors import MissingColumns
+
+_DAY_S = 86_400
+_USUAL_SHARE = 0.95  # of a site's removals took no longer
+
+
+def failed_removals(
+    transitions: pd.DataFrame,
+    records: pd.DataFrame,
+    relistings: pd.DataFrame,
+    *,
+    at: datetime,
+    overdue_after: Mapping[str, int] | None = None,
+) -> pd.DataFrame:
+    """Count per site the removals that were requested, and those that failed, had no effect or were undone.
+
+    A request that was made and answered between two runs is in no status that a run observed, so it is not counted.
+
+    Args:
+        transitions: Numbers of equal changes of records: ``site``, ``prev_status`` (text; missing: first observation),
+            ``status`` (text), ``n`` (int64).
+        records: A table as returned by `History.records()`: ``site``, ``status``, ``changed_at`` (UTC).
+        relistings: A table as returned by `History.relistings()`: ``site``, ``user_id``, ``key``, ``status``.
+        at: The instant to which days are counted.
+        overdue_after: The days after which a pending request is without effect, by site, as from `overdue_days`; of other
+            sites, `STALLED_DAYS`.
+
+    Returns:
+        One row per site with a request or a relisting, most bad news first, then by name: ``site`` (text), ``requested``
+        (removals, pending when first observed included), ``failed`` (pending, then discovered again), ``without_effect``
+        (listings that have been pending removal for at least these days), ``relistings``, ``came_back`` (distinct
+        listings that were listed again), ``open_now`` (of these, the open ones; all int64).
+
+    Raises:
+        MissingColumns: A table lacks a column.
+
+    >>> moves = {"prev_status": [None, "pending removal"], "status": ["pending removal", "discovered"], "n": [7, 2]}
+    >>> at, transitions = pd.Timestamp("2026-03-20", tz="UTC"), pd.DataFrame(moves).assign(site="Seekfolk")
+    >>> records = pd.DataFrame({"site": ["Seekfolk"], "status": ["pending removal"]}).assign(changed_at=at)
+    >>> none = pd.DataFrame(columns=["site", "user_id", "key", "status"])
+    >>> analysis.failed_removals(transitions, records, none, at=at)[["site", "requested", "failed"]]
+           site  requested  failed
+    0  Seekfolk          7       2
+    """
+    MissingColumns.check("failed_removals", transitions, ("site", "prev_status", "status", "n"))
+    MissingColumns.check("failed_removals, table records,", records, ("site", "status", "changed_at"))
+    back = ("site", "user_id", "key", "status")
+    MissingColumns.check("failed_removals, table relistings,", relistings, back)
+    was, now = (transitions[name].astype("str") for name in ("prev_status", "status"))
+    is_failure = (was == PENDING_REMOVAL) & (now == DISCOVERED)
+    days = (instant(at) - instants(records["changed_at"])) / np.timedelta64(_DAY_S, "s")
+    limit = (
+        records["site"].astype("str").map(dict(overdue_after or {})).astype("float64").fillna(STALLED_DAYS)
+    )
+    is_pending = (records["status"].astype("str") == PENDING_REMOVAL).to_numpy("bool")
+    is_old = is_pending & (days >= limit.to_numpy("float64"))
+    listings = relistings.drop_duplicates(["user_id", "key"], keep="last")
+    by_site = {
+        "requested": requests(transitions),
+        "failed": transitions["n"].where(is_failure, 0).groupby(transitions["site"].astype("str")).sum(),
+        "without_effect": records["site"].astype("str")[is_old].value_counts(),
+        "relistings": relistings["site"].astype("str").value_counts(),
+        "came_back": listings["site"].astype("str").value_counts(),
+        "open_now": listings["site"].astype("str")[is_open(listings["status"])].value_counts(),
+    }
+    table = pd.DataFrame(by_site).fillna(0).astype("int64").rename_axis("site")
+    table = table[table[["requested", "failed", "relistings"]].any(axis=1)].reset_index()
+    table = table.astype({"site": "str"}).assign(
+        bad=table["failed"] + table["without_effect"] + table["came_back"]
+    )
+    order = ["bad", "requested", "site"]
+    return table.sort_values(order, ascending=[False, False, True], ignore_index=True).drop(columns="bad")
+
+
+def overdue_days(requests: pd.DataFrame) -> "pd.Series[int]":
+    """After how many days a pending request is overdue, by site: a day more than 95 % of its removals took.
+
+    Args:
+        requests: A table as returned by `History.removal_requests`. Sites with fewer than `MIN_N` removals are left out:
+            `STALLED_DAYS` holds for them.
+    """
+    needed = ("site", "requested_after", "requested_at", "ended_at", "end")
+    MissingColumns.check("overdue_days", requests, needed)
+    is_removed = (requests["end"].astype("str") == REMOVED) & requests["requested_after"].notna()
+    removed = requests[is_removed.to_numpy("bool")]
+    ended, begun = (instants(removed[name]).astype("datetime64[D]") for name in ("ended_at", "requested_at"))
+    days = pd.Series((ended - begun) / np.timedelta64(1, "D")).clip(lower=0)
+    of_site = days.groupby(removed["site"].astype("str").to_numpy())
+    most = of_site.quantile(_USUAL_SHARE, interpolation="higher")[of_site.size() >= MIN_N]
+    return (most + 1).astype("int64")
+
+
+def requests(transitions: pd.DataFrame) -> "pd.Series[int]":
+    """Count per site the removals that were requested, as `failed_removals` does; 0 included.
+
+    Args:
+        transitions: As in `failed_removals`.
+    """
+    was, now = (transitions[name].astype("str") for name in ("prev_status", "status"))
+    is_request = (now == PENDING_REMOVAL) & (was != UNKNOWN).fillna(value=True)
+    return transitions["n"].where(is_request, 0).groupby(transitions["site"].astype("str")).sum()
