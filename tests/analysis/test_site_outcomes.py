@@ -45,34 +45,41 @@ GONE = [(0, 2, "removed")] * 6
 
 
 @pytest.mark.parametrize(
-    ("verdict", "row"),
+    ("verdict", "statuses", "rows", "options"),
     [
-        ("no request seen yet", outcome(["discovered"] * 2)),
+        ("no request seen yet", ["discovered"] * 2, [], {}),
         (
             "refuses the service's requests (2 of 2)",
-            outcome(["discovered"] * 3, *[(0, 5, "discovered")] * 2),
+            ["discovered"] * 3,
+            [(0, 5, "discovered")] * 2,
+            {},
         ),
-        ("has removed nothing yet", outcome(["pending removal"], (39, None, None))),
-        ("has removed nothing, and requests had no effect", outcome(["pending removal"], (20, None, None))),
-        ("removes, none came back", outcome(["removed"] * 6, *GONE)),
-        ("removes, but 2 of 6 came back", outcome(["removed"] * 6, *GONE, came_back=2)),
-        ("removes, but 1 of 7 requests failed", outcome(["removed"] * 6, *GONE, (0, 3, "discovered"))),
+        ("has removed nothing yet", ["pending removal"], [(39, None, None)], {}),
+        (
+            "has removed nothing, and requests had no effect",
+            ["pending removal"],
+            [(20, None, None)],
+            {},
+        ),
+        ("removes, none came back", ["removed"] * 6, GONE, {}),
+        ("removes, but 2 of 6 came back", ["removed"] * 6, GONE, {"came_back": 2}),
+        ("removes, but 1 of 7 requests failed", ["removed"] * 6, [*GONE, (0, 3, "discovered")], {}),
         (
             "removes, but 1 without effect",
-            outcome([*["removed"] * 6, "pending removal"], *GONE, (36, None, None)),
+            [*["removed"] * 6, "pending removal"],
+            [*GONE, (36, None, None)],
+            {},
         ),
         (
             "removes, but slower than it declares",
-            outcome(
-                ["removed"] * 9,
-                *[(0, 20, "removed")] * 9,
-                declared=pd.DataFrame({"site": ["gate"], "declared_days": [7.0]}),
-            ),
+            ["removed"] * 9,
+            [(0, 20, "removed")] * 9,
+            {"declared": pd.DataFrame({"site": ["gate"], "declared_days": [7.0]})},
         ),
     ],
 )
-def test_verdict_says_what_came_of_requests(verdict, row):
-    assert row["verdict"] == verdict
+def test_verdict_says_what_came_of_requests(verdict, statuses, rows, options):
+    assert outcome(statuses, *rows, **options)["verdict"] == verdict
 
 
 def test_listings_gone_for_good_are_those_that_never_came_back():

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from support.chart_tables import declared, findings, requests, timed
 from support.histories import DAWN, Clock, Person, Service, a_record, an_alert, seen_through
+from support.report_sections import section_alone
 
 import exposurekit as ek
 from exposurekit.analysis import DEFINITIONS
@@ -315,8 +316,8 @@ def test_failed_and_undone_removals_agree_everywhere(tmp_path):
 
 
 def test_quiet_history_says_that_no_removal_failed(demo, pages):
-    report = ek.report(demo.history, sections=["failed_removals"])
-    assert finding(report, "failed_removals").startswith("No removal failed or was undone")
+    section = section_alone("failed_removals", demo.history)
+    assert section.finding.startswith("No removal failed or was undone")
     assert "relistings" not in tables(pages["fleet"])
 
 
@@ -401,9 +402,9 @@ def test_days_count_to_the_last_run(tmp_path):
             clock.set(DAWN + timedelta(hours=hours))
             history.collect(exposure.refresh(), progress=False)
         clock.set(DAWN + timedelta(days=90))  # the report is made much later
-        report = ek.report(history, sections=["site_health", "coverage"])
-    assert tables(report)["site_health"]["quiet_days"].tolist() == [2]
-    assert tables(report)["coverage"]["people"].tolist() == [1, 0, 0, 0, 0]
+        health, coverage = (section_alone(name, history).table for name in ("site_health", "coverage"))
+    assert health["quiet_days"].tolist() == [2]
+    assert coverage["people"].tolist() == [1, 0, 0, 0, 0]
 
 
 def test_unobserved_people_and_their_listings_are_not_known(tmp_path):
@@ -566,12 +567,18 @@ def test_shares_are_percentages(pages):
     assert f"{table['never'].iloc[0]:.0%} <span" in html
 
 
-def test_heading_of_times_names_the_fastest_and_slowest_site(demo):
+@pytest.fixture(scope="module")
+def source(demo):
+    """What loads each table of the demo's history once."""
+    return ReportSource(demo.history)
+
+
+def test_heading_of_times_names_the_fastest_and_slowest_site(source):
     flows = {"flow": ["entered", "removed"] * 2 + ["entered", "open"], "n": 9, "gap_days": 1.0}
     life_table = pd.DataFrame(
         {"site": [*"AABBCC"], "days": [0, 2, 0, 9, 0, 14], "left_censored": False} | flows
     )
-    data = ReportSource(demo.history).load(needed_tables("sites"))
+    data = source.load(needed_tables("sites"))
     times = ek.analysis.time_to_removal(life_table)
     parts = {"time_to_removal": times.assign(requested=[9, 9, 9])}
     report = build_report("sites", replace(data, tables={**data.tables, **parts}, run_gap=1))
@@ -591,8 +598,8 @@ def test_heading_of_times_names_the_fastest_and_slowest_site(demo):
 
 
 @pytest.fixture(scope="module")
-def fleet_data(demo):
-    return ReportSource(demo.history).load(needed_tables("fleet"))
+def fleet_data(source):
+    return source.load(needed_tables("fleet"))
 
 
 def with_tables(data, sections, **tables):

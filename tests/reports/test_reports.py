@@ -18,6 +18,7 @@ from support import controls as kit
 from support import hostile_demo
 from support.histories import DAWN, Clock, Person, Service, a_record, seen_through
 from support.hostile_texts import PAYLOADS
+from support.report_sections import section_alone
 
 import exposurekit as ek
 from exposurekit import analysis
@@ -154,8 +155,14 @@ def test_fleet_sections_have_the_tables_of_the_questions(exposure, history, full
     assert score["person"][0].split() == [user["first_name"], user["last_name"]]
 
 
-def test_card_of_a_forecast_has_its_interval_and_caution(history):
-    data = ReportSource(history).load(needed_tables("fleet"))
+@pytest.fixture(scope="module")
+def fleet_data(history):
+    """The tables of the report on everyone, of a history alone."""
+    return ReportSource(history).load(needed_tables("fleet"))
+
+
+def test_card_of_a_forecast_has_its_interval_and_caution(fleet_data):
+    data = fleet_data
     caution = "rough: 30 days are more than a third of the history"
     forecast = data["next_forecast"].assign(
         open=35.2, low=24.0, high=48.0, of_open=30.4, of_gone=3.4, of_new=1.4, reason=caution
@@ -191,10 +198,19 @@ def test_incomplete_people_are_counted_beside_the_figure(tmp_path):
         assert "1 not observed completely" in report.provenance["people"]
 
 
-def test_figure_has_its_trend_and_weekly_change(tmp_path):
-    for _, history in collected_history(tmp_path, kit.three_people(), days=(0, 1, 8)):
-        fact = ek.report(history, sections=["by_site"]).facts[0]
-        n = history.status_over_time()["open"].tolist()
+@pytest.fixture(scope="module")
+def nine_days(tmp_path_factory):
+    """A history of nine days with three runs, and its report."""
+    for _, history in collected_history(
+        tmp_path_factory.mktemp("nine_days"), kit.three_people(), days=(0, 1, 8)
+    ):
+        yield history, ek.report(history, sections=["by_site", "week"])
+
+
+def test_figure_has_its_trend_and_weekly_change(nine_days):
+    history, report = nine_days
+    fact = report.facts[0]
+    n = history.status_over_time()["open"].tolist()
     more = n[-1] - n[1]
     assert fact.name == "open listings"
     assert fact.trend == tuple(n)
@@ -202,10 +218,9 @@ def test_figure_has_its_trend_and_weekly_change(tmp_path):
     assert fact.value == str(n[-1])
 
 
-def test_last_days_have_their_causes_and_sites(tmp_path):
-    for _, history in collected_history(tmp_path, kit.three_people(), days=(0, 1, 8)):
-        report = ek.report(history, sections=["week"])
-        [site] = history.relistings()["site"]
+def test_last_days_have_their_causes_and_sites(nine_days):
+    history, report = nine_days
+    [site] = history.relistings()["site"]
     week, cards = section_of(report, "week"), {fact.name: fact for fact in report.facts}
     assert week.finding == "6 are open, 1 more than before: 1 listed again."
     assert week.text == f"2026-03-02 to 2026-03-09. Listed again: {site} 1."
@@ -283,8 +298,8 @@ def test_followed_listings_are_those_found_later_and_relistings(tmp_path, n_firs
     assert cards["listed again"].value == str(len(relisted_ids))
     assert cards["half removed within"].qualifier.endswith(f"from {words}")
     assert f"The n = {n} listings followed are {words}. " in section_of(report, "time_to_removal").text
-    person = ek.report(history, user=1, sections=["time_to_removal"])
-    assert "listings followed are" not in person.sections[0].text
+    person = section_alone("time_to_removal", history, user=1)
+    assert "listings followed are" not in person.text
 
 
 def test_columns_of_zeros_are_named_below_their_table():
@@ -324,8 +339,7 @@ def test_complete_observation_is_a_sentence_without_a_chart(fleet, tmp_path):
     assert section.finding.endswith("; all 3 people were loaded completely within a day.")
     assert section.figure is None
     for _, history in collected_history(tmp_path, kit.three_people(), days=(0, 1), broken={2: "no user"}):
-        [section] = ek.report(history, sections=["coverage"]).sections
-    assert section.figure is not None
+        assert section_alone("coverage", history).figure is not None
 
 
 def test_next_actions_are_the_first_manual_work(full):
@@ -346,13 +360,12 @@ def test_half_an_hour_is_spent_as_the_plan_says(history, full, fleet):
     assert all(f"{n} listing{'s' * (n > 1)} on {site}" in fleet.half_hour for site, n in sites.items())
     assert fleet.half_hour.startswith("If you have 30 minutes, remove ")
     assert f"<p>{fleet.half_hour}</p>" in fleet.to_html()
-    assert ek.report(history, share_safe=True).half_hour == ""
 
 
-def test_manual_work_is_as_old_as_its_listings(history, fleet):
+def test_manual_work_is_as_old_as_its_listings(history, fleet, fleet_data):
     """The newest alert of a listing may be younger than the listing."""
     first = history.records().set_index(["user_id", "record_id"])["first_seen_at"]
-    work = ReportSource(history).load(["work_queue", "records", "links"])["work_queue"].dropna(subset="site")
+    work = fleet_data["work_queue"].dropna(subset="site")
     keys = [*zip(work["user_id"], work["record_id"], strict=True)]
     assert work["first_seen_at"].tolist() == [first[key] for key in keys]
     days = sorted((DAWN.date() + timedelta(days=3) - first[key].date()).days for key in keys)
@@ -581,10 +594,10 @@ def test_without_profiles_people_have_the_name_of_their_listings(tmp_path):
     service, link = Service({1: Person(records), 2: Person([a_record(9, name=" ")])}), "listed as Ida Quince"
     with seen_through(service) as exposure, History(tmp_path / "history", clock=Clock()) as history:
         history.collect(exposure, progress=False)
-        fleet = ek.report(history, sections=["score"])
+        score = section_alone("score", history)
         person = ek.report(history, user=1, sections=["records"])
-    assert set(fleet.figure("score").layout.yaxis.ticktext) == {"Ida Quince", "user 2"}
-    assert "Names are as most listings of a person show them" in section_of(fleet, "score").text
+    assert set(score.figure.layout.yaxis.ticktext) == {"Ida Quince", "user 2"}
+    assert "Names are as most listings of a person show them" in score.text
     assert (link in person.title, "names" in person.provenance) == (True, True)
 
 
@@ -593,8 +606,8 @@ def test_suffixes_of_listed_names_stay_last(tmp_path):
     service = Service({number: Person([a_record(number, name=name)]) for number, name in enumerate(names, 1)})
     with seen_through(service) as exposure, History(tmp_path / "history", clock=Clock()) as history:
         history.collect(exposure, progress=False)
-        report = ek.report(history, sections=["score"])
-    assert set(report.figure("score").layout.yaxis.ticktext) == {*names[:4], "Ivo Mdivani"}
+        figure = section_alone("score", history).figure
+    assert set(figure.layout.yaxis.ticktext) == {*names[:4], "Ivo Mdivani"}
 
 
 def test_a_history_begins_when_somebody_was_observed(tmp_path):
@@ -615,8 +628,8 @@ def test_a_name_of_one_person_has_no_id():
     service = Service()
     service.people = {1: kit.three_people().people[1]}
     with seen_through(service) as exposure:
-        report = ek.report(exposure, sections=["score"])
-    assert report.figure("score").layout.yaxis.ticktext == ("Odalys Fennimoor",)
+        figure = section_alone("score", exposure).figure
+    assert figure.layout.yaxis.ticktext == ("Odalys Fennimoor",)
 
 
 def test_long_table_states_how_many_rows_are_left_out():
@@ -788,7 +801,7 @@ def test_finished_rows_of_manual_work_are_counted(tmp_path):
         history = kit.a_history(tmp_path, exposure, Clock())
         first = history.steps().groupby(["user_id", "alert_number"]).ngroup() == 0
         history.tick(history.steps()[first], "done")
-        [work] = ek.report(history, exposure=exposure, sections=["work_queue"]).sections
+        work = section_alone("work_queue", history, exposure=exposure)
     assert work.rows == sum(removal.listings for removal in work.removals) + 1
     assert work.text.endswith("The table below also has 1 done.")
 

@@ -16,6 +16,7 @@ import pytest
 from benchmarks import leak_search
 from sharing import awkward_names, small_cells
 from support.histories import DAWN, Clock, Person, Service, a_link, a_record, an_alert, seen_through
+from support.report_sections import section_alone
 from support.shared_worlds import PEOPLE, STATUSES, a_world, leaked_values, reports_of
 
 import exposurekit as ek
@@ -344,7 +345,7 @@ def test_hosts_with_few_people_are_merged_with_their_work():
 
 def test_verdicts_on_sites_of_few_people_are_hidden(history):
     """Nor does a sentence count their outcomes, and nobody learns since when they wait."""
-    section = section_of(ek.report(history, share_safe=True), "by_site")
+    section = section_alone("by_site", history, pseudonyms=pseudonyms.load_pseudonyms())
     outcomes = history.site_outcomes().set_index("site")
     *named, last = section.table["site"]
     verdicts = section.table["verdict"].tolist()
@@ -371,6 +372,8 @@ def test_shared_report_has_as_much_work_as_the_confidential_one(confidential, sh
         total.search(section_of(report, "work_queue").text)[0] for report in (confidential, shared)
     )
     assert whole == shared_total
+    assert confidential.half_hour.startswith("If you have 30 minutes, remove ")
+    assert shared.half_hour == ""  # it has no list to work through
 
 
 def test_server_is_not_named(shared, exposure):
@@ -389,14 +392,13 @@ def test_order_reveals_nothing_to_a_reader_with_all_ids(tmp_path):
             for record in person.records:
                 record["status"] = "removed" if record["status"] != "removed" else "discovered"
         history.collect(exposure.refresh(), progress=False)
-        reports = [
-            ek.report(
-                history, exposure=exposure, share_safe=True, rows=True, sections=["score", "work_queue"]
-            ),
-            ek.report(history, since=first, share_safe=True, rows=True, sections=["diff", "diff_by_site"]),
-        ]
+        shared = {"pseudonyms": pseudonyms.load_pseudonyms(), "has_rows": True}
+        options = {name: {"exposure": exposure} for name in ("score", "work_queue")}
+        options |= {name: {"since": first} for name in ("diff", "diff_by_site")}
+        tables = {
+            name: section_alone(name, history, **shared, **more).table for name, more in options.items()
+        }
     id_of = {pseudonyms.load_pseudonyms().of(user_id): user_id for user_id in ids.values()}
-    tables = {section.key: section.table for report in reports for section in report.sections}
     assert {"open_before", "new", "removed", "open_after"} <= {*tables["diff_by_site"]}
     for name in ("diff", "work_queue", "score"):
         order = tables[name]["user_id"].drop_duplicates()
@@ -410,8 +412,9 @@ def test_order_reveals_nothing_to_a_reader_with_all_ids(tmp_path):
 
 def test_counts_of_few_people_with_work_are_hidden(exposure, history, tmp_path):
     def work_on_pages(**options):
-        report = ek.report(history, share_safe=True, sections=["work_queue"], **options)
-        return next(one for one in report.sections[0].removals if one.site is None)
+        names = pseudonyms.load_pseudonyms()
+        work = section_alone("work_queue", history, pseudonyms=names, **options)
+        return next(one for one in work.removals if one.site is None)
 
     steps = exposure.steps()
     of_pages = steps[steps["record_id"].isna()]
@@ -509,11 +512,12 @@ def test_small_group_hides_a_second_one():
 
 
 def test_sections_explain_missing_figures_and_small_groups(exposure, history):
-    report = ek.report(history, exposure=exposure, share_safe=True, sections=["forecast", "by_state"])
+    options = {"exposure": exposure, "pseudonyms": pseudonyms.load_pseudonyms()}
+    forecast, by_state = (section_alone(name, history, **options) for name in ("forecast", "by_state"))
     reasons = history.forecast()["reason"]
     assert reasons.notna().all()
-    assert report.table("forecast")["reason"].tolist() == reasons.tolist()
-    by_state, people = report.sections[1], exposure.records().exposure.by_state()["people"]
+    assert forecast.table["reason"].tolist() == reasons.tolist()
+    people = exposure.records().exposure.by_state()["people"]
     assert (people < FEW).any()
     assert by_state.table is None or by_state.table["people"].min() >= FEW
     assert by_state.text.startswith("Not shown: ")
@@ -635,34 +639,38 @@ def removals_history(tmp_path_factory):
         yield history
 
 
-def test_times_to_removal_state_omissions_and_confidence_level(removals_history):
-    n = int(removals_history.time_to_removal(by=None)["n"].iloc[0])
-    report = ek.report(removals_history, share_safe=True, sections=["time_to_removal", "survival"])
+@pytest.fixture(scope="module")
+def shared_removals(removals_history):
+    sections = ["by_site", "coverage", "time_to_removal", "survival"]
+    return ek.report(removals_history, share_safe=True, sections=sections)
+
+
+def test_times_to_removal_state_omissions_and_confidence_level(removals_history, shared_removals):
+    n, report = int(removals_history.time_to_removal(by=None)["n"].iloc[0]), shared_removals
     hidden = n - int(report.table("time_to_removal")["n"].sum())
     assert hidden >= FEW
-    assert f"They have {hidden} of {n} listings followed." in report.sections[0].text
+    times, survival = (section_of(report, name) for name in ("time_to_removal", "survival"))
+    assert f"They have {hidden} of {n} listings followed." in times.text
     [median] = [fact for fact in report.facts if fact.name == "half removed within"]
     assert f"over {n} listings followed" in median.detail
-    for section in report.sections:
+    for section in (times, survival):
         assert "95 % interval" in section.figure.layout.meta["summary"]
 
 
 def test_declared_days_of_sites_with_few_requests_are_hidden(removals_history):
     answer = removals_history.declared_vs_observed()
     removals_history.declare_days(dict.fromkeys(answer["site"], 1.0))
-    report = ek.report(removals_history, share_safe=True, sections=["declared_vs_observed"])
-    table = report.table("declared_vs_observed")
+    names = pseudonyms.load_pseudonyms()
+    section = section_alone("declared_vs_observed", removals_history, pseudonyms=names)
+    table = section.table
     assert (answer["n"] < FEW).any()
     assert (table["n"] >= FEW).all()
     assert {*table["site"]} < {*answer["site"]}
-    assert "sites with fewer than" in report.sections[0].text
+    assert "sites with fewer than" in section.text
 
 
-def test_small_number_of_incomplete_people_is_hidden(removals_history):
-    confidential, report = (
-        ek.report(removals_history, share_safe=share_safe, sections=["by_site", "coverage"])
-        for share_safe in (False, True)
-    )
+def test_small_number_of_incomplete_people_is_hidden(removals_history, shared_removals):
+    confidential, report = ek.report(removals_history, sections=["coverage"]), shared_removals
     assert confidential.facts[0].qualifier.startswith("1 of ")
     assert report.facts[0].qualifier.startswith(f"fewer than {FEW} of ")
     assert f"fewer than {FEW} not observed completely" in report.provenance["people"]

@@ -95,6 +95,25 @@ def collected(tmp_path_factory):
     return directory
 
 
+@pytest.fixture(scope="module")
+def page_by_hand(collected):
+    """A page of the history, not written by a rule."""
+    with History(collected, clock=Clock()) as history:
+        return report(history, sections=["coverage"]).to_html()
+
+
+@pytest.fixture(scope="module")
+def weekly_page(collected, tmp_path_factory):
+    """The share-safe page of the first week."""
+    with a_mailbox() as mail:
+        story = Story(tmp_path_factory.mktemp("first_week"), "keep: 1", mail, collected)
+        assert story.write() == 1
+        page = (story.reports_directory / FIRST).read_text()
+        story.outbox.close()
+        story.history.close()
+    return page
+
+
 @pytest.fixture
 def begin(tmp_path, mail, collected):
     """Begin a story with a rule."""
@@ -137,19 +156,19 @@ def assert_index_lists_newest_first(story):
     assert (story.reports_directory / FIRST).stat().st_mode & 0o777 == 0o600
 
 
-def test_the_newest_reports_remain_and_no_foreign_file_goes(begin):
+def test_the_newest_reports_remain_and_no_foreign_file_goes(begin, weekly_page, page_by_hand):
     story = begin("keep: 2")
     story.reports_directory.mkdir()
     own, confidential = "exposure-2020-01-13.html", "exposure-2020-01-06-confidential.html"
-    page = report(story.history, sections=["coverage"]).to_html()
     for name in (own, confidential):  # by hand, and of another rule
-        (story.reports_directory / name).write_text(page)
+        (story.reports_directory / name).write_text(page_by_hand)
     foreign = ("exposure-2020-01-06.html", "notes.html")
     for name in foreign:
         (story.reports_directory / name).write_text("<h1>Ours</h1>")
-    assert story.write() == 1
     before = "exposure-2026-02-16.html"  # the week before has a report of this rule, too
-    shutil.copy(story.reports_directory / FIRST, story.reports_directory / before)
+    for name in (FIRST, before):
+        (story.reports_directory / name).write_text(weekly_page)
+    assert story.write() == 0
     assert story.write(DAY) == 1
     remaining = [FIRST, SECOND, own, confidential]
     assert story.files() == sorted([*remaining, *foreign, "index.html"])
@@ -168,11 +187,12 @@ def test_all_reports_remain_without_keep(begin):
     assert len(story.files()) == 62
 
 
-def test_reports_of_another_history_stay_as_they_are(begin, mail):
+def test_reports_of_another_history_stay_as_they_are(begin, mail, weekly_page):
     """Two watches write to one directory: neither deletes or overwrites what the other wrote."""
     story = begin("send: me, keep: 1")
-    assert story.write() == 1
-    [first] = [story.reports_directory / name for name in story.files() if name == FIRST]
+    story.reports_directory.mkdir()
+    first = story.reports_directory / FIRST
+    first.write_text(weekly_page)
     of_first = first.read_bytes()
     with closing(NotificationOutbox(story.directory / "other.db")) as outbox:
         instant = DAWN + MINUTE
@@ -189,20 +209,21 @@ def test_reports_of_another_history_stay_as_they_are(begin, mail):
     assert first.read_bytes() == of_first
 
 
-def test_a_page_made_by_hand_is_not_overwritten(begin, mail):
+def test_a_page_made_by_hand_is_not_overwritten(begin, mail, page_by_hand):
     story = begin()
     story.reports_directory.mkdir()
     path = story.reports_directory / FIRST
-    report(story.history, path, sections=["coverage"])
+    path.write_text(page_by_hand)
     of_hand = path.read_bytes()
     assert story.write() == 0
     assert f"its directory has a {FIRST} of something else" in mail.mails[0][1]
     assert path.read_bytes() == of_hand
 
 
-def test_a_history_that_moves_keeps_its_reports_together(begin):
+def test_a_history_that_moves_keeps_its_reports_together(begin, weekly_page):
     story = begin("keep: 1")
-    assert story.write() == 1
+    story.reports_directory.mkdir()
+    (story.reports_directory / FIRST).write_text(weekly_page)
     story.history.close()
     (story.directory / "history").rename(story.directory / "moved")
     story.history = History(story.directory / "moved")
