@@ -97,8 +97,7 @@ class Demo:
     def agreement(self) -> "Agreement":
         """Compare the records with the true listings: precision, recall, and whether removed listings are gone.
 
-        >>> with ek.demo(people=2, days=0) as demo:
-        ...     demo.agreement().nonexistent
+        >>> demo.agreement().nonexistent
         0
         """
         from exposurekit.sandbox.evaluation import agreement
@@ -115,8 +114,7 @@ class Demo:
             moment, but right within the two weeks before, which a weekly scan needs to verify a removal; ``wrong``:
             not right at any moment of that time. Counts are int64.
 
-        >>> with ek.demo(people=2, days=1) as demo:
-        ...     int(demo.agreement_by_day()["wrong"].sum())
+        >>> int(demo.agreement_by_day()["wrong"].sum())
         0
         """
         from exposurekit.sandbox.evaluation import agreement_on

@@ -120,6 +120,7 @@ def test_a_tick_belongs_to_its_step_after_ids_change(served_exposure, tmp_path):
     ]
 
 
+@pytest.mark.parametrize("base", ["reference"], indirect=True)
 def test_ticks_are_added_to_steps_in_any_order(story):
     steps = story.exposure.refresh().steps()
     unticked = story.history.with_ticks(steps)
@@ -134,6 +135,7 @@ def test_ticks_are_added_to_steps_in_any_order(story):
     assert unticked["tick"].isna().all()
 
 
+@pytest.mark.parametrize("base", ["id"], indirect=True)
 def test_rows_of_another_kind_are_refused(story):
     history, exposure = story.history, story.exposure.refresh()
     for _ in range(2):  # without and with annotations
@@ -169,6 +171,7 @@ def test_a_record_has_its_newest_label(story):
     pd.testing.assert_frame_equal(history.with_labels().drop(columns=[*LABELS]), history.records())
 
 
+@pytest.mark.parametrize("base", ["id"], indirect=True)
 def test_labels_are_added_to_records_in_any_order(story):
     records = story.exposure.refresh().records()
     unlabelled = story.history.with_labels(records)
@@ -184,6 +187,7 @@ def test_labels_are_added_to_records_in_any_order(story):
         pd.testing.assert_frame_equal(labelled[[*table.columns]], table)
 
 
+@pytest.mark.parametrize("base", ["reference"], indirect=True)
 def test_an_annotation_is_of_one_person_alone(story):
     history = story.history
     records, steps = history.records(), history.steps()

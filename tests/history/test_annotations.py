@@ -74,6 +74,7 @@ def test_own_kind_and_key_columns_are_used(collected):
     assert keys(history.notes()) == keys(labels)
 
 
+@pytest.mark.parametrize("base", ["reference"], indirect=True)
 def test_a_relisting_is_labelled_as_its_record(collected):
     history, *_ = collected
     again = history.relistings()
@@ -178,6 +179,7 @@ def test_invalid_texts_and_kinds_are_refused(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("base", ["id"], indirect=True)
 def test_the_newest_tick_counts_though_the_clock_stops(collected):
     history, _, exposure, clock = collected
     step = exposure.steps().iloc[0]
@@ -190,6 +192,7 @@ def test_the_newest_tick_counts_though_the_clock_stops(collected):
         assert (tick["value"], tick["note"]) == ("done", "last")
 
 
+@pytest.mark.parametrize("base", ["id"], indirect=True)
 def test_a_tick_of_a_queue_row_covers_its_steps(collected):
     history, *_ = collected
     with pytest.raises(InvalidArgument, match="no steps: pass rows of steps"):
@@ -206,6 +209,7 @@ def test_a_tick_of_a_queue_row_covers_its_steps(collected):
     assert history.timed_steps()["minutes"].sum() == 4.0 * len(queue)
 
 
+@pytest.mark.parametrize("base", ["reference"], indirect=True)
 def test_timed_ticks_belong_to_their_listing(collected):
     """Steps of one listing, or page, share its key; sites have their newest names; the person takes them along."""
     history, _, exposure, _ = collected

@@ -125,7 +125,11 @@ CONTROLS = {
 }
 
 
-@pytest.mark.parametrize("what", CONTROLS)
+@pytest.mark.parametrize(
+    ("dashboard", "what"),
+    [("history", "sites"), ("exposure", "statuses"), ("exposure", "users"), ("history", "users")],
+    indirect=["dashboard"],
+)
 def test_controls_and_arguments_select_the_same(dashboard, what):
     kind, name, moved, none = CONTROLS[what]
     picked = (int(moved),) if what == "users" else moved
@@ -143,6 +147,7 @@ def test_controls_and_arguments_select_the_same(dashboard, what):
     pd.testing.assert_frame_equal(dashboard.records, by_control)
 
 
+@pytest.mark.parametrize("dashboard", ["exposure"], indirect=True)
 def test_selections_add_up_in_charts_and_table(dashboard):
     dashboard.pick(sites=["PeepFinder", "Elsewhere"])
     kit.the(dashboard, MultiSelect, "Statuses").value = ("discovered",)
@@ -171,6 +176,7 @@ def test_bars_are_those_of_the_question(dashboard):
     assert sum(sum(bar.x) for bar in bars.chart.data if bar.type == "bar") == len(records)
 
 
+@pytest.mark.parametrize("dashboard", ["history"], indirect=True)
 def test_clicks_on_bars_select_and_deselect_sites(dashboard):
     everything, sites = dashboard.records, ("PeepFinder", "Elsewhere", "Thirdplace")
     chart, picker = figures(dashboard)[0], kit.the(dashboard, MultiSelect, "Sites")
@@ -350,6 +356,7 @@ def test_wrong_selections_raise_errors_and_change_nothing(dated, dashboards):
     assert (dashboards["exposure"].day, dashboards["exposure"].sites) == (None, ())
 
 
+@pytest.mark.parametrize("dashboard", ["exposure"], indirect=True)
 def test_unknown_person_is_reported_and_filters_nothing(dashboard):
     everything = dashboard.records
     box = kit.the(dashboard, TextBox, "Person")

@@ -158,7 +158,7 @@ def hostile_sources(tmp_path_factory):
     with seen_through(service) as exposure:
         history = kit.a_history(tmp_path_factory.mktemp("hostile"), exposure, Clock())
         records, steps = exposure.records(), exposure.steps()
-        notes = [" ".join(PAYLOADS[begin : begin + 3]) for begin in range(0, len(PAYLOADS), 3)]
+        notes = [" ".join(PAYLOADS[begin : begin + 9]) for begin in range(0, len(PAYLOADS), 9)]
         for index, note in enumerate(notes):  # each is a write
             history.label(records.iloc[index], "unsure", reason=note)
             history.tick(steps.iloc[index], "done", note=note)
