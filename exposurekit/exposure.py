@@ -105,7 +105,7 @@ class Exposure(Keyed):
     def provenance(self) -> str:
         """The source of the tables: service, integrator, time of the load, and number of people.
 
-        >>> exposure.provenance.endswith("11 people")
+        >>> exposure.provenance.endswith("8 people")
         True
         """
         snapshot = self._loaded()

@@ -25,7 +25,7 @@ MODULES = [
 @pytest.fixture(scope="module")
 def names(tmp_path_factory):
     """Names that the examples use: a demo with one more person, and a history of one run."""
-    with ek.demo(people=10, days=2) as demo:
+    with ek.demo(people=7, days=2) as demo:
         user = demo.client.create_user(
             first_name="Juniper", last_name="Quillfeather", addresses=[{"city": "Oakmere", "state": "CA"}]
         )

@@ -1,7 +1,7 @@
 from collections.abc import Iterator
 
 import pytest
-from support.histories import Service, seen_through
+from support.histories import FirstRuns, Service, seen_through
 
 from exposurekit.exposure import Exposure
 
@@ -12,3 +12,8 @@ def served_exposure() -> Iterator[tuple[Service, Exposure]]:
     service = Service()
     with seen_through(service) as exposure:
         yield service, exposure
+
+
+@pytest.fixture(scope="module")
+def first_runs(tmp_path_factory: pytest.TempPathFactory) -> FirstRuns:
+    return FirstRuns(tmp_path_factory.mktemp("first_runs"))

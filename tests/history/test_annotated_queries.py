@@ -25,8 +25,9 @@ LISTED = {
 class Story:
     """A history that is collected day by day."""
 
-    def __init__(self, path, service, exposure, by="id"):
+    def __init__(self, path, service, exposure, by="id", first_runs=None):
         service.clear()
+        self.first_runs = first_runs
         self.service, self.exposure, self.clock = service, exposure, Clock()
         self.history = History(path / "history", clock=self.clock, records_by=by)
 
@@ -41,7 +42,11 @@ class Story:
         """Collect for an hour."""
         self.register(**people)
         self.clock.set(DAWN + timedelta(days=day), DAWN + timedelta(days=day, hours=1))
-        return self.history.collect(self.exposure)
+        if self.first_runs is None:
+            self.history.collect(self.exposure)
+        else:
+            self.first_runs.collect(self.history, self.exposure, self.service, self.clock)
+            self.first_runs = None
 
 
 @pytest.fixture(scope="module", params=["id", "reference"])
@@ -61,8 +66,8 @@ def story(base, served_exposure, tmp_path):
 
 
 @pytest.fixture
-def by_id(served_exposure, tmp_path):
-    return Story(tmp_path, *served_exposure)
+def by_id(first_runs, served_exposure, tmp_path):
+    return Story(tmp_path, *served_exposure, first_runs=first_runs)
 
 
 def cells(table, *columns):

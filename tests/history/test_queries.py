@@ -1,5 +1,6 @@
 """Queries in unusual cases: ids that change, people who could not be loaded, and the limits of periods."""
 
+import shutil
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 
@@ -24,8 +25,9 @@ def at(day, hour=1):
 class Collection:
     """A history of a service whose people a test changes."""
 
-    def __init__(self, path, service, exposure, by="id"):
+    def __init__(self, path, first_runs, service, exposure, by="id"):
         service.clear()
+        self.first_runs, self.by, self.is_empty = first_runs, by, True
         self.service, self.exposure, self.clock = service, exposure, Clock()
         self.history = History(path / "history", clock=self.clock, records_by=by)
 
@@ -34,23 +36,27 @@ class Collection:
         for name, records in people.items():
             self.service.people[("nobody", "one", "two", "three").index(name)] = Person(records)
         self.clock.set(at(day, hour), at(day, hour + 1))
-        self.history.collect(self.exposure)
+        if self.is_empty:
+            self.first_runs.collect(self.history, self.exposure, self.service, self.clock, self.by)
+        else:
+            self.history.collect(self.exposure)
+        self.is_empty = False
 
 
 @pytest.fixture
-def collection(served_exposure, tmp_path):
-    return Collection(tmp_path, *served_exposure)
+def collection(first_runs, served_exposure, tmp_path):
+    return Collection(tmp_path, first_runs, *served_exposure)
 
 
 @pytest.fixture
-def by_reference(served_exposure, tmp_path):
-    return Collection(tmp_path, *served_exposure, by="reference")
+def by_reference(first_runs, served_exposure, tmp_path):
+    return Collection(tmp_path, first_runs, *served_exposure, by="reference")
 
 
 @pytest.fixture(scope="module")
-def one_run(served_exposure, tmp_path_factory):
+def one_run(first_runs, served_exposure, tmp_path_factory):
     """A history of one run, which no test changes: one record of person 1, two of person 2."""
-    collection = Collection(tmp_path_factory.mktemp("one_run"), *served_exposure)
+    collection = Collection(tmp_path_factory.mktemp("one_run"), first_runs, *served_exposure)
     collection.collect(0, one=[a_record(11)], two=[a_record(12), a_record(13)])
     return collection.history
 
@@ -86,8 +92,8 @@ def test_records_without_a_reference_stay_apart(by_reference):
 
 @pytest.mark.filterwarnings("ignore:responses deviate")
 @pytest.mark.parametrize(("by", "other_id"), [("id", 11), ("reference", 11), ("reference", 13)])
-def test_two_records_of_one_identity_are_a_load_issue(served_exposure, tmp_path, by, other_id):
-    collection = Collection(tmp_path, *served_exposure, by=by)
+def test_two_records_of_one_identity_are_a_load_issue(first_runs, served_exposure, tmp_path, by, other_id):
+    collection = Collection(tmp_path, first_runs, *served_exposure, by=by)
     twice = [listing(11), listing(other_id, "removed"), listing(12, reference_id="8")]
     collection.collect(0, one=twice, two=[listing(21, reference_id="9")])
     history = collection.history
@@ -148,9 +154,15 @@ def site_sets(history):
     return {name: set(table["site"]) for name, table in tables.items()}
 
 
-@pytest.fixture
-def renamed(collection):
+def copied(history, path):
+    """A copy of a history, at the same time."""
+    return History(shutil.copytree(history.path, path / "copy"), clock=history._clock)
+
+
+@pytest.fixture(scope="module")
+def twice_named(first_runs, served_exposure, tmp_path_factory):
     """Two records whose site has another name from the second day on, and a third record there."""
+    collection = Collection(tmp_path_factory.mktemp("twice_named"), first_runs, *served_exposure)
     old = [a_record(11, site="Nosey Heron"), a_record(12, "removed", "Nosey Heron")]
     collection.service.people[1] = Person(old, [], [an_alert("Found", record) for record in old])
     collection.collect(0)
@@ -164,6 +176,11 @@ def renamed(collection):
     history.tick(history.steps().head(1))
     history.note(history.records().iloc[0], "by post")
     return history
+
+
+@pytest.fixture
+def renamed(twice_named, tmp_path):
+    return copied(twice_named, tmp_path)
 
 
 def test_a_renamed_site_has_its_newest_name_in_every_query(renamed):
@@ -487,14 +504,20 @@ def test_a_diff_excludes_its_start_and_includes_its_end(collection):
     assert repr(history.diff("2026-03-01", "2030-01-01")) == "Diff(1 removed, 0 still open)"
 
 
-@pytest.fixture
-def verified_later(collection):
+@pytest.fixture(scope="module")
+def verified_once(first_runs, served_exposure, tmp_path_factory):
     """Of two records one stays; the other vanishes, and two days later its removal is verified."""
+    collection = Collection(tmp_path_factory.mktemp("verified_once"), first_runs, *served_exposure)
     collection.collect(0, one=[])
     collection.collect(1, one=[a_record(11), a_record(12)])
     collection.collect(3, one=[a_record(12)])
     collection.collect(5, one=[a_record(11, "removed"), a_record(12)])
     return collection.history
+
+
+@pytest.fixture
+def verified_later(verified_once, tmp_path):
+    return copied(verified_once, tmp_path)
 
 
 def test_a_removal_verified_after_vanishing_counts_everywhere(verified_later):

@@ -1,11 +1,13 @@
 """A service over real HTTP whose people a test changes between runs, and what a run of it observes."""
 
 import re
+import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from support import faults
@@ -15,6 +17,7 @@ from support.history_reference import ObservedUser, Snapshot, Thing
 from exposurekit.client import Client, RetryPolicy
 from exposurekit.contract.webhooks import Delivery
 from exposurekit.exposure import Exposure
+from exposurekit.history import History
 from exposurekit.history.record_keys import alert_key, link_key, record_key
 from exposurekit.text.urls import host
 
@@ -44,6 +47,13 @@ class Clock:
     def set(self, *instants: datetime) -> None:
         """Return these, one after the other, and then always the last one."""
         self._instants = list(instants)
+
+    def end(self) -> None:
+        """Return the last instant from now on, as after a run."""
+        del self._instants[:-1]
+
+    def __repr__(self) -> str:
+        return f"Clock({self._instants})"
 
 
 def a_record(record_id: int, status: str = "discovered", site: str = "PeepFinder", **more: Any) -> Item:
@@ -164,6 +174,26 @@ def of_alert(alert: Item, *, by: str) -> Thing:
 
 def a_delivery(user_id: int, groups: dict[str, Any]) -> Delivery:
     return Delivery.model_validate({"user_id": user_id, "events": list(groups), **groups})
+
+
+class FirstRuns:
+    """First runs of histories: those that collect the same at the same time are copies of one."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._copies: dict[str, Path] = {}
+
+    def collect(
+        self, history: History, exposure: Exposure, service: Service, clock: Clock, by: str = "id"
+    ) -> None:
+        key = repr((by, clock, service.people, service.miscount, service.broken, service.listing))
+        if key in self._copies:
+            shutil.copytree(self._copies[key], history.path)
+            clock.end()
+        else:
+            history.collect(exposure, progress=False)
+            copy = self._directory / f"{len(self._copies)}"
+            self._copies[key] = shutil.copytree(history.path, copy)
 
 
 @contextmanager

@@ -11,7 +11,17 @@ from types import SimpleNamespace
 
 import pytest
 from support import faults
-from support.histories import DAWN, Clock, Person, Service, a_delivery, a_link, a_record, seen_through
+from support.histories import (
+    DAWN,
+    Clock,
+    FirstRuns,
+    Person,
+    Service,
+    a_delivery,
+    a_link,
+    a_record,
+    seen_through,
+)
 from support.notification_receivers import a_mailbox, a_receiver
 from support.watches import EVERY, a_scene
 
@@ -30,8 +40,8 @@ MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 class Story:
     """A history that collects from a service of three people, and a notifier."""
 
-    def __init__(self, directory, rules, options, **send_to):
-        self.directory = directory
+    def __init__(self, directory, first_runs, rules, options, **send_to):
+        self.directory, self.first_runs, self.is_empty = directory, first_runs, True
         self.service, self.clock, self.run_clock = Service(), FrozenClock(DAWN), Clock()
         self.service.people = {
             number: Person([self.record(10 * number), self.record(10 * number + 1, "Nosy Heron")])
@@ -53,7 +63,11 @@ class Story:
         self.clock.advance(after)
         self.run_clock.set(self.clock.now())
         with seen_through(self.service) as exposure:
-            self.history.collect(exposure, only=only, progress=False)
+            if self.is_empty:
+                self.first_runs.collect(self.history, exposure, self.service, self.run_clock)
+            else:
+                self.history.collect(exposure, only=only, progress=False)
+        self.is_empty = False
         return self.notifier.on_new_run(self.history)
 
     def set(self, status, *user_ids):
@@ -81,12 +95,17 @@ def hook():
         yield hook
 
 
+@pytest.fixture(scope="module")
+def first_runs(tmp_path_factory):
+    return FirstRuns(tmp_path_factory.mktemp("first_runs"))
+
+
 @pytest.fixture
-def story(tmp_path, mail, hook):
+def story(tmp_path, first_runs, mail, hook):
     with ExitStack() as stack:
 
         def start(*rules, options="", **send_to):
-            story = Story(tmp_path, rules, options, me=mail.url, chat=hook.url, **send_to)
+            story = Story(tmp_path, first_runs, rules, options, me=mail.url, chat=hook.url, **send_to)
             stack.callback(story.history.close)
             stack.callback(story.outbox.close)
             return story
