@@ -213,7 +213,7 @@ class Annotations:
         >>> history.timed_steps()["minutes"].sum()
         np.float64(0.0)
         """
-        return from_arrow(self._reader.query(sql.TIMED_STEPS, ("annotations",)))
+        return self._reader.frame(sql.TIMED_STEPS, ("annotations",))
 
     def step_minutes(self) -> pd.DataFrame:
         """Estimate how many minutes a step takes on each site, from timed ticks: `analysis.step_minutes`.
@@ -289,7 +289,7 @@ class Annotations:
 
     def every(self, annotation: str) -> pd.DataFrame:
         """Return all annotations of a sort, oldest first."""
-        rows = from_arrow(self._reader.query(sql.ANNOTATIONS, ("annotations",)))
+        rows = self._reader.frame(sql.ANNOTATIONS, ("annotations",))
         rows = rows[rows["mark"] == annotation].drop(columns="mark").reset_index(drop=True)
         return rows.rename(columns={"step": "step_number"})
 
@@ -320,7 +320,7 @@ class Annotations:
         """Now, or just after the newest annotation, so that the newest counts even if the clock was set back."""
         if self._newest_at is None:
             with suppress(NotFound):  # the first annotation may begin the history
-                times = from_arrow(self._reader.query(sql.ANNOTATIONS, ("annotations",)))["marked_at"]
+                times = from_arrow(self._reader.query(sql.ANNOTATIONS, ("annotations",)))["marked_at"]  # anew
                 self._newest_at = None if times.empty else times.max().to_pydatetime()
         now = self._reader.clock()
         return now if self._newest_at is None else max(now, self._newest_at + _MICROSECOND)

@@ -1,8 +1,10 @@
 """History: observations of all users over time, in one directory."""
 
 import contextlib
+import copy
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from numbers import Integral
 from pathlib import Path
@@ -105,9 +107,26 @@ class History(Keyed):
         upgrade(self._store)
         schedule = maintenance.DEFAULT_SCHEDULE if auto_compact else None
         self._runs = RunManager(self._store, clock, self._records_by, schedule=schedule)
-        self._reader = HistoryReader(self._store, self._engine, self._records_by, clock)
-        self._annotations = Annotations(self._reader)
-        self._queries = HistoryQueries(self._reader, self._annotations)
+        self._read_with(HistoryReader(self._store, self._engine, self._records_by, clock))
+
+    def _read_with(self, reader: HistoryReader) -> None:
+        self._reader = reader
+        self._annotations = Annotations(reader)
+        self._queries = HistoryQueries(reader, self._annotations)
+
+    def pinned(self) -> Self:
+        """Return this history as of its newest run, for several questions: each table is read once, and answers agree.
+
+        Later runs, labels, ticks and notes do not count. The tables stay in memory as long as the pinned history lives;
+        its engine is that of this history.
+
+        >>> pinned = history.pinned()
+        >>> pinned.records().equals(history.records())
+        True
+        """
+        pinned = copy.copy(self)
+        pinned._read_with(replace(self._reader, answers={}))  # noqa: SLF001  of this class
+        return pinned
 
     def __repr__(self) -> str:
         try:

@@ -21,11 +21,10 @@ from exposurekit.analysis.status_over_time import Every
 from exposurekit.analysis.work_queue import stalled_sites
 from exposurekit.contract.types import REMOVED, STATUSES
 from exposurekit.errors import InvalidArgument
-from exposurekit.frames.arrow import from_arrow
 from exposurekit.history import sql
 from exposurekit.history.annotations import Annotations, PersonalData
 from exposurekit.history.diff import Diff
-from exposurekit.history.reader import MAX_TIME, AsOf, HistoryReader
+from exposurekit.history.reader import MAX_TIME, AsOf, HistoryReader, cached_answer
 from exposurekit.history.storage.schema import KINDS
 from exposurekit.text.times import DAY, EPOCH, When, is_day, parse_time
 
@@ -38,6 +37,11 @@ class HistoryQueries:
 
     reader: HistoryReader
     annotations: Annotations
+
+    @property
+    def answers(self) -> dict[Any, Any] | None:
+        """As of the reader."""
+        return self.reader.answers
 
     def status_over_time(
         self,
@@ -75,7 +79,7 @@ class HistoryQueries:
         reader, groups, upto = self.reader, tuple(filter(None, [by])), self.reader.latest().upto
         when = "seen_at" if every == "run" else "day"
         transitions = reader.transitions(kind, groups, when, upto, user=user)
-        runs = from_arrow(reader.query(sql.COLLECTION_RUNS, ("runs",), {"upto": upto}))
+        runs = reader.frame(sql.COLLECTION_RUNS, ("runs",), upto=upto)
         statuses = STATUSES if kind == "record" else (analysis.LISTED,)
         table = analysis.status_over_time(
             _with_instants(transitions), runs, by=by, every=every, statuses=statuses
@@ -143,9 +147,10 @@ class HistoryQueries:
         is_first = not before[["total", analysis.VANISHED, analysis.UNKNOWN]].to_numpy().any()
         return Diff(changes, counts, by_site, why, after, until, is_first=is_first)
 
+    @cached_answer
     def _changes(self, kind: str, after: datetime, until: datetime, upto: int) -> pd.DataFrame:
-        parameters = {"kind": kind, "after": after, "until": until, "upto": upto}
-        return analysis.diff(from_arrow(self.reader.query(sql.DIFF, ("changes",), parameters)))
+        rows = self.reader.frame(sql.DIFF, ("changes",), kind=kind, after=after, until=until, upto=upto)
+        return analysis.diff(rows)
 
     def time_to_removal(
         self, by: str | None = "site", *, as_of: When = None, left_censored: bool = False
@@ -226,12 +231,18 @@ class HistoryQueries:
         if as_of is not None and not is_day(as_of):
             raise InvalidArgument("as_of must be a day, such as 2026-11-13: durations are in days")
         until = min(self.reader.instant(as_of, latest), self.reader.instant(None, latest))
-        parameters = {"kind": "record", "day": (until - EPOCH) // DAY, "upto": latest.upto}
-        rows = from_arrow(self.reader.query(sql.life_table(by), ("cube",), parameters))
         columns = [*filter(None, [by]), "days", "flow", "left_censored", "gap_days"]
-        gaps = self._gap_days(rows.pop("entry_day").fillna(-1).to_numpy("int64"))
-        return rows.assign(gap_days=gaps).groupby(columns, as_index=False)[["n"]].sum()
+        sums = self._episodes(until, latest).groupby(columns, as_index=False)[["n"]].sum()
+        return sums[sums["n"] != 0].reset_index(drop=True)
 
+    @cached_answer
+    def _episodes(self, until: datetime, latest: AsOf) -> pd.DataFrame:
+        """The flows of episodes per site."""
+        day = (until - EPOCH) // DAY
+        rows = self.reader.frame(sql.life_table(), ("cube",), kind="record", day=day, upto=latest.upto)
+        return rows.assign(gap_days=self._gap_days(rows.pop("entry_day").fillna(-1).to_numpy("int64")))
+
+    @cached_answer
     def removal_requests(self, as_of: When = None) -> pd.DataFrame:
         """List the removal requests: when each was made, and when and how it ended, as intervals between two runs.
 
@@ -255,8 +266,7 @@ class HistoryQueries:
         """
         reader, latest = self.reader, self.reader.latest()
         at = reader.instant(as_of, latest)
-        parameters = {"kind": "record", "as_of": at, "upto": latest.upto}
-        rows = from_arrow(reader.query(sql.REMOVAL_REQUESTS, ("changes",), parameters))
+        rows = reader.frame(sql.REMOVAL_REQUESTS, ("changes",), kind="record", as_of=at, upto=latest.upto)
         is_at_once = (rows["status"] == REMOVED).to_numpy("bool")
         # Who was not observed before may have been waiting already.
         is_resumed = rows["prev_status"].isin((analysis.VANISHED, analysis.UNKNOWN)).to_numpy("bool")
@@ -311,6 +321,7 @@ class HistoryQueries:
             level=level,
         )
 
+    @cached_answer
     def relistings(self, as_of: When = None) -> pd.DataFrame:
         """List the records that were listed again after they were removed, or had vanished.
 
@@ -329,8 +340,7 @@ class HistoryQueries:
         ['user_id', 'record_id', 'site']
         """
         reader, latest = self.reader, self.reader.latest()
-        parameters = {"kind": "record", "upto": latest.upto}
-        changes = from_arrow(reader.query(sql.RELISTED, ("changes",), parameters))
+        changes = reader.frame(sql.RELISTED, ("changes",), kind="record", upto=latest.upto)
         if reader.records_by != "id":
             names = reader.record_names(MAX_TIME, latest).drop_duplicates(["user_id", "key"], keep="last")
             newest = names[["user_id", "key", "record_id"]].astype({"record_id": "Int64"})
@@ -477,12 +487,11 @@ class HistoryQueries:
         """
         reader, latest = self.reader, self.reader.latest()
         at = reader.instant(as_of, latest)
-        parameters = {"as_of": at, "upto": latest.upto}
         table = analysis.forecast(
             reader.last_changes("record", at, latest, _FORECAST_COLUMNS),
             self.life_table("site", as_of=as_of),
             self.relistings(as_of),
-            people=from_arrow(reader.query(sql.WATCHED, ("load_issues", "runs"), parameters)),
+            people=reader.frame(sql.WATCHED, ("load_issues", "runs"), as_of=at, upto=latest.upto),
             runs=reader.runs(),
             at=at,
             days=days,

@@ -1,10 +1,11 @@
 """Read the tables of a history and run SQL on them, as of the newest run that was ingested."""
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import functools
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
 
 import numpy as np
 import pandas as pd
@@ -32,6 +33,8 @@ MIN_DAY, MAX_DAY = -(2**31), 2**31 - 1
 _RECORD_COLUMNS = (["record_id"], ["site", "href"], ["site"])
 _LISTING_COLUMNS = ("user_id", *tasks.LISTING)
 _OBSERVATION_COLUMNS = ("first_seen_at", "changed_at", "not_before", "episode", "left_censored")
+_P = ParamSpec("_P")
+_Answer = TypeVar("_Answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +46,47 @@ class AsOf:
     last_at: datetime | None
 
 
+class _Answering(Protocol):
+    @property
+    def answers(self) -> dict[Any, Any] | None:
+        """What was answered so far, by method and arguments; None: each question is answered anew."""
+
+
+_Self = TypeVar("_Self", bound=_Answering)
+
+
+def cached_answer(
+    method: Callable[Concatenate[_Self, _P], _Answer],
+) -> Callable[Concatenate[_Self, _P], _Answer]:
+    """Answer the same question once, for an object with `answers`; a table is returned as a copy that shares its data.
+
+    An argument that is None counts as missing.
+    """
+
+    @functools.wraps(method)
+    def answer(self: _Self, /, *args: _P.args, **kwargs: _P.kwargs) -> _Answer:
+        if self.answers is None:
+            return method(self, *args, **kwargs)
+        options = tuple(sorted((name, value) for name, value in kwargs.items() if value is not None))
+        last = next((n for n in range(len(args), 0, -1) if args[n - 1] is not None), 0)
+        key = (method.__qualname__, args[:last], options)
+        try:
+            result = self.answers[key]
+        except KeyError:
+            result = self.answers[key] = method(self, *args, **kwargs)
+        except TypeError:  # a list of ids
+            return method(self, *args, **kwargs)
+        return cast("_Answer", result.copy(deep=False)) if isinstance(result, pd.DataFrame) else result
+
+    return answer
+
+
 @dataclass(frozen=True, slots=True)
 class HistoryReader:
     """Reads one history. Where none was begun, every method raises `NotFound`.
 
     Another process may write meanwhile: each query lists the files anew, and is run again if some of them are gone.
+    With `answers`, the newest run is the same for all questions, and each table is read once.
     """
 
     store: Store
@@ -55,6 +94,7 @@ class HistoryReader:
     records_by: str
     clock: Callable[[], datetime]
     max_join_rows: int = MAX_JOIN_ROWS
+    answers: dict[Any, Any] | None = field(default=None, repr=False, compare=False)
 
     # --- tables as they are stored ---
 
@@ -72,16 +112,16 @@ class HistoryReader:
         >>> history.runs()["origin"].unique().tolist()
         ['collect']
         """
-        return from_arrow(self.query(sql.RUNS, ("runs",)))
+        return self.frame(sql.RUNS, ("runs",), upto=self.latest().upto)
 
+    @cached_answer
     def collection_runs(self) -> pd.DataFrame:
         """List the runs that loaded everyone, in order: the rows of `runs` that say who is listed and who is not.
 
         >>> history.collection_runs()["run"].tolist() == history.runs()["run"].tolist()
         True
         """
-        self.store.check_exists()
-        return from_arrow(ingest.collection_runs(self.store))
+        return from_arrow(self._until_latest(ingest.collection_runs(self.store)))
 
     def last_run(self) -> Run:
         """Return the newest run.
@@ -92,8 +132,8 @@ class HistoryReader:
         >>> history.last_run().failed
         0
         """
-        self.store.check_exists()
-        rows = self.store.rows("runs").sort_by([("seq", "descending")]).slice(0, 1).to_pylist()
+        runs = self._until_latest(self.store.rows("runs"))
+        rows = runs.sort_by([("seq", "descending")]).slice(0, 1).to_pylist()
         if not rows:
             raise EmptyHistory("This history is empty: call collect() first")
         return run_from_row(rows[0])
@@ -104,7 +144,7 @@ class HistoryReader:
         >>> bool(history.people()["listed"].all())
         True
         """
-        return from_arrow(self.query(sql.PEOPLE, ("people",)))
+        return self.frame(sql.PEOPLE, ("people",))
 
     def load_issues(self) -> pd.DataFrame:
         """List who was not loaded in full, or was new, per run: ``seq``, ``user_id``, ``what``, ``error``, ``reason``.
@@ -115,7 +155,7 @@ class HistoryReader:
         >>> "registered" in set(history.load_issues()["what"])
         True
         """
-        return from_arrow(self.query(sql.LOAD_ISSUES, ("load_issues",)))
+        return self.frame(sql.LOAD_ISSUES, ("load_issues",), upto=self.latest().upto)
 
     def changes(self) -> pd.DataFrame:
         """List every status change that was observed; all other tables over time derive from these rows.
@@ -127,7 +167,7 @@ class HistoryReader:
         >>> history.changes()["kind"].unique().tolist()
         ['alert', 'link', 'record']
         """
-        return from_arrow(self.query(sql.CHANGES, ("changes",)))
+        return self.frame(sql.CHANGES, ("changes",), upto=self.latest().upto)
 
     def deliveries(self) -> pd.DataFrame:
         """List every webhook delivery that was ingested: ``seen_at``, ``user_id``, ``events``, ``others`` (JSON), ...
@@ -135,7 +175,7 @@ class HistoryReader:
         >>> len(history.deliveries())
         0
         """
-        return from_arrow(self.query(sql.DELIVERIES, ("deliveries",)))
+        return self.frame(sql.DELIVERIES, ("deliveries",), upto=self.latest().upto)
 
     def site_names(self) -> pd.DataFrame:
         """List the sites that are called by another name in every answer: ``site`` (as observed) and ``name``.
@@ -154,7 +194,7 @@ class HistoryReader:
         >>> history.declared_days().columns.tolist()
         ['site', 'declared_days', 'source', 'declared_at']
         """
-        rows = from_arrow(self.query(sql.DECLARED_DAYS, ("declared_days",)))
+        rows = self.frame(sql.DECLARED_DAYS, ("declared_days",))
         newest = rows.assign(name=rows["site"].str.casefold()).drop_duplicates("name", keep="last")
         newest = newest.dropna(subset="declared_days").sort_values("name", ignore_index=True)
         return newest[["site", "declared_days", "source", "declared_at"]]
@@ -189,7 +229,7 @@ class HistoryReader:
         True
         """
         latest = self.latest()
-        table = self._items("record", as_of, latest, status_column="status")
+        table = self._items("record", as_of, latest).drop(columns="key")
         return self._selected(table, latest, user, site=site, status=status)
 
     def links(self, as_of: When = None, *, user: UserIds = None, contains: Choice = None) -> pd.DataFrame:
@@ -204,7 +244,7 @@ class HistoryReader:
         ['user_id', 'url', 'title', 'contains', 'presence']
         """
         latest = self.latest()
-        table = self._items("link", as_of, latest, status_column="presence")
+        table = self._items("link", as_of, latest).drop(columns="key")
         return self._selected(table, latest, user, contains=contains)
 
     def alerts(
@@ -232,15 +272,13 @@ class HistoryReader:
         ['listed']
         """
         latest = self.latest()
-        alerts = _in_service_order(self._items("alert", as_of, latest, status_column="presence"))
+        alerts = _in_service_order(self._items("alert", as_of, latest).drop(columns="key"))
         numbers = alerts.groupby("user_id").cumcount().astype("int64")
         # What an alert repeats of its record may be older than the record.
         keyed = alerts.assign(alert_number=numbers, key=self._record_keys(alerts, as_of, latest)).drop(
             columns="status"
         )
-        rows = self._item_rows("record", as_of, latest, _LISTING_COLUMNS)
-        records = frames.frame("records", [rows], only=_LISTING_COLUMNS)
-        records = records.assign(key=rows["key"].to_numpy(), status=_statuses(rows))
+        records = self._items("record", as_of, latest, None if self.answers is not None else _LISTING_COLUMNS)
         listing = (*tasks.LISTING, "status")
         table = tasks.with_listings(keyed, records, by="key", columns=listing)
         table["status"] = table["status"].cat.remove_unused_categories()
@@ -249,13 +287,11 @@ class HistoryReader:
 
     def last_changes(self, kind: str, until: datetime, latest: AsOf, columns: Sequence[str]) -> pd.DataFrame:
         """Return the last change of every item of a kind by an instant, without the item's content."""
-        parameters = {"kind": kind, "as_of": until, "upto": latest.upto}
-        return from_arrow(self.query(sql.last_changes(columns), ("changes",), parameters))
+        return self.frame(sql.last_changes(columns), ("changes",), kind=kind, as_of=until, upto=latest.upto)
 
     def record_names(self, until: datetime, latest: AsOf) -> pd.DataFrame:
         """Return the ids, sites and pages that every record had by an instant."""
-        parameters = {"as_of": until, "upto": latest.upto}
-        return from_arrow(self.query(sql.RECORD_NAMES, ("records",), parameters))
+        return self.frame(sql.RECORD_NAMES, ("records",), as_of=until, upto=latest.upto)
 
     # --- transitions: how many items went from which status to which ---
 
@@ -278,12 +314,14 @@ class HistoryReader:
         are_days = all(at is None or at == end_of_day(at.date()) for at in (after, until))
         if user is None and are_days and when != "seen_at" and "user_id" not in by:
             days = (MIN_DAY if after is None else _day(after), MAX_DAY if until is None else _day(until))
-            parameters = {"kind": kind, "after": days[0], "until": days[1], "upto": upto}
-            return _merged(from_arrow(self.query(sql.transitions(by, when=when), ("cube",), parameters)))
+            text = sql.transitions(by, when=when)
+            return _merged(self.frame(text, ("cube",), kind=kind, after=days[0], until=days[1], upto=upto))
         inline = {} if user is None else {"selected": self._user_table(user, upto)}
         buckets = {bucket_of(one) for table in inline.values() for one in table["user_id"].to_pylist()}
         text = sql.transitions(by, table="changes", when=when, buckets=buckets)
         parameters = {"kind": kind, "after": after or MIN_TIME, "until": until or MAX_TIME, "upto": upto}
+        if not inline:
+            return _merged(self.frame(text, ("changes",), **parameters))
         return _merged(from_arrow(self.query(text, ("changes",), parameters, **inline)))
 
     # --- SQL and instants ---
@@ -308,6 +346,11 @@ class HistoryReader:
                 return self._renamed(self.engine.ask(text, self.store.snapshot(*names) | inline, values))
         raise CorruptHistory  # nobody vacuums that often
 
+    @cached_answer
+    def frame(self, /, text: str, names: tuple[str, ...], **parameters: Any) -> pd.DataFrame:
+        """Run a query, as `query` does, and return the rows as pandas."""
+        return from_arrow(self.query(text, names, parameters))
+
     def query_by_buckets(
         self, text: str, names: tuple[str, ...], parameters: Mapping[str, Any]
     ) -> Iterator[pa.Table]:
@@ -316,6 +359,7 @@ class HistoryReader:
         for low, high in in_parts(0, BUCKETS - 1, rows, self.max_join_rows):
             yield self.query(text, names, {**parameters, "low": low, "high": high})
 
+    @cached_answer
     def latest(self) -> AsOf:
         """Return the newest run that counts now, and the period that the history covers."""
         self.store.check_exists()
@@ -324,6 +368,9 @@ class HistoryReader:
             return AsOf(0, None, None)
         ends = pc.min_max(runs["finished_at"]).as_py()
         return AsOf(pc.max(runs["seq"]).as_py(), ends["min"], ends["max"])
+
+    def _until_latest(self, runs: pa.Table) -> pa.Table:
+        return runs.filter(pc.less_equal(runs["seq"], self.latest().upto))
 
     def instant(self, when: When, latest: AsOf | None = None) -> datetime:
         """Resolve a time, by which something was observed, to an instant; None: the end of the last observed day."""
@@ -365,12 +412,17 @@ class HistoryReader:
             names = {site: name for site, name in names.items() if site != new}
         return names
 
-    def _items(self, kind: str, as_of: When, latest: AsOf, *, status_column: str) -> pd.DataFrame:
+    @cached_answer
+    def _items(
+        self, kind: str, as_of: When, latest: AsOf, only: Collection[str] | None = None
+    ) -> pd.DataFrame:
+        """Return every item of a kind in order: its content, or some columns of it; its status, when, and its ``key``."""
         content = CONTENT_OF[kind]
-        rows = self._item_rows(kind, as_of, latest, [column.name for column in frames.TABLES[content]])
-        table = frames.frame(content, [rows])
-        table[status_column] = _statuses(rows)
-        for name in _OBSERVATION_COLUMNS:
+        columns = [column.name for column in frames.TABLES[content] if only is None or column.name in only]
+        rows = self._item_rows(kind, as_of, latest, columns)
+        table = frames.frame(content, [rows], only=columns)
+        table["status" if kind == "record" else "presence"] = _statuses(rows)
+        for name in (*_OBSERVATION_COLUMNS, "key"):
             table[name] = array_of(rows[name])
         order = np.lexsort([rows[name].to_numpy() for name in reversed(sql.ITEM_ORDER)])
         return table.take(order).reset_index(drop=True)

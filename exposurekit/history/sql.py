@@ -194,8 +194,8 @@ ORDER BY declared_at, site, days NULLS FIRST, source NULLS FIRST
 """
 
 
-def life_table(by: str | None) -> str:
-    """Count episodes by age in days: how many entered observation, ended (and how), or are still open.
+def life_table() -> str:
+    """Count episodes per site by age in days: how many entered observation, ended (and how), or are still open.
 
     ``flow`` is ``entered`` (the episode began, on ``entry_day``), ``returned`` (its person is registered again, and it
     was open before; or its removal is verified after it had vanished), a status, ``first_removed`` (it was removed when
@@ -204,7 +204,6 @@ def life_table(by: str | None) -> str:
     In days, an episode that began, left the scope and returned within one day looks like one that was closed and began
     again: both count as ``entered``, except left-censored episodes, which never begin again.
     """
-    group = f"{by}, " if by else ""
     within = f"kind = :kind AND day <= :day AND opened_day IS NOT NULL AND {_INGESTED}"
     enters = f"{is_open('status')} AND {is_not_open('prev_status')}"
     leaves = f"{is_open('prev_status')} AND {is_not_open('status')}"
@@ -218,24 +217,24 @@ def life_table(by: str | None) -> str:
         AND status = '{REMOVED}' AND NOT left_censored"""
     no_day, n = "CAST(NULL AS INTEGER) AS entry_day", "CAST(SUM(n) AS BIGINT) AS n"
     return f"""
-    SELECT {group}day - opened_day AS days, {flow} AS flow, left_censored, {entry_day} AS entry_day, {n} FROM cube
-    WHERE {within} AND {enters} GROUP BY {group}day - opened_day, {flow}, left_censored, {entry_day}
+    SELECT site, day - opened_day AS days, {flow} AS flow, left_censored, {entry_day} AS entry_day, {n} FROM cube
+    WHERE {within} AND {enters} GROUP BY site, day - opened_day, {flow}, left_censored, {entry_day}
     UNION ALL
-    SELECT {group}0 AS days, 'entered' AS flow, left_censored, day AS entry_day, {n} FROM cube
-    WHERE {unobserved} GROUP BY {group}left_censored, day
+    SELECT site, 0 AS days, 'entered' AS flow, left_censored, day AS entry_day, {n} FROM cube
+    WHERE {unobserved} GROUP BY site, left_censored, day
     UNION ALL
-    SELECT {group}0 AS days, 'first_removed' AS flow, left_censored, {no_day}, {n} FROM cube
-    WHERE {unobserved} GROUP BY {group}left_censored
+    SELECT site, 0 AS days, 'first_removed' AS flow, left_censored, {no_day}, {n} FROM cube
+    WHERE {unobserved} GROUP BY site, left_censored
     UNION ALL
-    SELECT {group}day - opened_day AS days, 'returned' AS flow, left_censored, {no_day}, {n} FROM cube
-    WHERE {within} AND {verified} GROUP BY {group}day - opened_day, left_censored
+    SELECT site, day - opened_day AS days, 'returned' AS flow, left_censored, {no_day}, {n} FROM cube
+    WHERE {within} AND {verified} GROUP BY site, day - opened_day, left_censored
     UNION ALL
-    SELECT {group}day - opened_day AS days, status AS flow, left_censored, {no_day}, {n} FROM cube
-    WHERE {within} AND (({leaves}) OR ({verified})) GROUP BY {group}day - opened_day, status, left_censored
+    SELECT site, day - opened_day AS days, status AS flow, left_censored, {no_day}, {n} FROM cube
+    WHERE {within} AND (({leaves}) OR ({verified})) GROUP BY site, day - opened_day, status, left_censored
     UNION ALL
-    SELECT {group}:day - opened_day AS days, 'open' AS flow, left_censored, {no_day},
+    SELECT site, :day - opened_day AS days, 'open' AS flow, left_censored, {no_day},
         CAST(SUM(CASE WHEN {enters} THEN n ELSE -n END) AS BIGINT) AS n FROM cube
-    WHERE {within} AND (({enters}) OR ({leaves})) GROUP BY {group}opened_day, left_censored
+    WHERE {within} AND (({enters}) OR ({leaves})) GROUP BY site, opened_day, left_censored
     HAVING SUM(CASE WHEN {enters} THEN n ELSE -n END) <> 0
-    ORDER BY {group}days, flow, left_censored, entry_day NULLS FIRST
+    ORDER BY site, days, flow, left_censored, entry_day NULLS FIRST
     """

@@ -297,7 +297,7 @@ class ReportSource:
             raise InvalidArgument(
                 "The source of a report is an Exposure or a History: ek.connect(), ek.History(path), demo.history"
             )
-        self.history = source if isinstance(source, History) else None
+        self.history = source.pinned() if isinstance(source, History) else None
         self.exposure = source if isinstance(source, Exposure) else exposure
         if since is not None and self.history is None:
             raise InvalidArgument(

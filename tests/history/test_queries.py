@@ -13,6 +13,7 @@ from support.histories import Clock, Person, a_delivery, a_link, a_record, an_al
 from exposurekit import analysis
 from exposurekit.errors import InvalidArgument, NotFound
 from exposurekit.history import History, ReceivedDelivery
+from exposurekit.history.engines.duckdb import DuckDB
 from exposurekit.history.storage.schema import TABLES
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
@@ -63,6 +64,47 @@ def one_run(first_runs, served_exposure, tmp_path_factory):
 
 def listing(record_id, status="discovered", site="PeepFinder", reference_id="007", **more):
     return a_record(record_id, status, site, reference_id=reference_id, **more)
+
+
+class CountingDuckDB(DuckDB):
+    """Notes what it is asked."""
+
+    def __init__(self):
+        super().__init__(as_written=True)
+        self.asked = []
+
+    def ask(self, sql, tables, parameters):
+        self.asked.append((sql, *map(str, parameters.values())))
+        return super().ask(sql, tables, parameters)
+
+
+def test_a_pinned_history_reads_tables_once_and_stays(collection):
+    collection.collect(0, one=[listing(11)], two=[listing(12)])
+    collection.collect(1, one=[listing(11, "removed")])
+    collection.collect(2, one=[listing(11)])
+    with DuckDB(as_written=True) as plain, CountingDuckDB() as counting:
+        history, other = (History(collection.history.path, engine=engine) for engine in (plain, counting))
+        pinned = other.pinned()
+        names = (
+            "records",
+            "alerts",
+            "relistings",
+            "site_outcomes",
+            "failed_removals",
+            "precision",
+            "forecast",
+        )
+        before = {name: getattr(history, name)() for name in names}
+        assert len(pinned.relistings()) == 1
+        collection.collect(3, one=[listing(11, "removed"), listing(13)])
+        for name, table in before.items():
+            answer = getattr(pinned, name)()
+            pd.testing.assert_frame_equal(answer, table)
+            answer[answer.columns[0]] = None  # a caller's own copy
+            pd.testing.assert_frame_equal(getattr(pinned, name)(), table)
+        assert len(counting.asked) == len({*counting.asked})
+    assert pinned.last_run().seq == len(pinned.runs()) == len(pinned.collection_runs()) == 3
+    assert len(collection.history.records()) == 3
 
 
 def test_tables_are_selected_as_those_of_an_exposure(one_run):
