@@ -13,8 +13,8 @@ import pandas as pd
 from exposurekit.analysis.group_codes import Ints
 from exposurekit.analysis.survival import Floats
 from exposurekit.errors import InvalidArgument, MissingColumns
+from exposurekit.frames.url_columns import hosts, page_keys
 from exposurekit.text.formatting import enumerate_words
-from exposurekit.text.urls import host, page_key
 
 SITE_SCANS, WEB_SEARCH = "site scans", "web search"
 MISSED = "missed"
@@ -112,11 +112,10 @@ def _cells(tables: Mapping[str, pd.DataFrame]) -> tuple[list[str], Ints]:
     if len(ways) < 2:  # noqa: PLR2004  nothing to compare, so no address needs to be normalized
         n = [len(pages[way].drop_duplicates(["user_id", "address"])) for way in ways]
         return ways, np.array([0, *n], "int64")
-    parts = [pages[way].assign(bit=1 << number) for number, way in enumerate(ways)]
-    rows = pd.concat(parts)
-    codes, addresses = pd.factorize(rows["address"])
-    normalized = np.array([page_key(address) for address in addresses], "object")
-    rows = rows.assign(address=normalized[codes]).drop_duplicates(["user_id", "address", "bit"])
+    rows = pd.concat([pages[way].assign(bit=1 << number) for number, way in enumerate(ways)])
+    address, addresses = pd.factorize(rows["address"])
+    page, _ = pd.factorize(page_keys(addresses.tolist()))
+    rows = rows.assign(address=page[address]).drop_duplicates(["user_id", "address", "bit"])
     combination = rows.groupby(["user_id", "address"])["bit"].sum()
     return ways, np.bincount(combination.to_numpy("int64"), minlength=1 << len(ways)).astype("int64")
 
@@ -128,10 +127,7 @@ def _pages(way: str, table: pd.DataFrame) -> pd.DataFrame:
     address = table[column].astype("str").str.strip()
     rows = pd.DataFrame({"user_id": table["user_id"].to_numpy(), "address": address.to_numpy()})
     rows = rows[rows["address"].fillna("") != ""].astype({"address": "str", "user_id": "int64"})
-    # The host's URL, of which there are few: each is parsed once.
-    origin, origins = pd.factorize(rows["address"].str.extract(r"^([^/]*//[^/?#]*)", expand=False).fillna(""))
-    hosts = np.array([host(one).removeprefix("www.") for one in origins], "object")
-    rows = rows.assign(host=hosts[origin] if len(origins) else "")
+    rows = rows.assign(host=[name.removeprefix("www.") for name in hosts(rows["address"])])
     return rows[rows["host"] != ""]
 
 

@@ -19,13 +19,13 @@ from exposurekit.contract.types import PENDING_REMOVAL
 from exposurekit.errors import InvalidArgument
 from exposurekit.exposure import Exposure
 from exposurekit.frames.person_names import listed_names
+from exposurekit.frames.url_columns import hosts
 from exposurekit.history import Diff, History
 from exposurekit.privacy.pseudonyms import Pseudonyms
 from exposurekit.questions import QUESTIONS, Question
 from exposurekit.reports.manual_steps import open_items, whole_minutes
 from exposurekit.reports.share_safe import FEW, Sharing, sharing
 from exposurekit.text.formatting import is_missing
-from exposurekit.text.urls import host
 
 AHEAD_DAYS = 30  # of the forecast
 NEARER_HISTORY_DAYS = (
@@ -157,7 +157,7 @@ class ReportData:
     def distinct_pages(self) -> tuple[int, int]:
         """How many different web pages there are, and on how many hosts."""
         urls = self["links"]["url"].dropna().drop_duplicates()
-        return len(urls), len({host(url) for url in urls.astype("str")})
+        return len(urls), len({*hosts(urls.astype("str"))})
 
     def _days_since(self, instants: "pd.Series[Any]") -> "pd.Series[int]":
         """Calendar days from instants to the newest data."""
