@@ -23,15 +23,19 @@ HOST = "127.0.0.1"
 WORKERS = 2
 DEADLINE_S = 120.0
 JAVA = 17  # the oldest that Spark 4 runs on
-# Small and quick to start: these only coordinate.
-DAEMON = ["-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dspark.master.rest.enabled=false"]
+# Quick to start: what is loaded is compiled once, and is not verified.
+JVM = (
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    " -XX:+UnlockDiagnosticVMOptions -XX:+IgnoreUnrecognizedVMOptions -XX:-BytecodeVerificationRemote"
+)
+DAEMON = ["-Xmx192m", *JVM.split(), "-Dspark.master.rest.enabled=false"]
 DEFAULTS = f"""
 spark.driver.host {HOST}
 spark.driver.bindAddress {HOST}
 spark.driver.memory 768m
 spark.executor.memory 512m
-spark.driver.extraJavaOptions -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
-spark.executor.extraJavaOptions -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
+spark.driver.extraJavaOptions {JVM}
+spark.executor.extraJavaOptions {JVM}
 spark.ui.enabled false
 spark.ui.showConsoleProgress false
 spark.log.level ERROR
