@@ -14,18 +14,16 @@ from support.services import STORES, Service, a_service, stored_in
 
 HERE = Path(__file__).parent
 LONGEST = (  # of all, then of those that are not long
-    *("notebook/test_shipped_notebooks", "history/test_engines", "crash/test_collector"),
-    *("browser/test_hostile_texts", "cli/test_commands", "browser/test_jupyter", "analysis/test_forecast"),
-    *("crash/test_service", "browser/test_charts", "service/api/test_openapi", "sandbox/test_evaluation"),
-    *("benchmarks/test_benchmarks", "sandbox/test_demo", "sandbox/test_cache", "service/scanning/test_scan"),
-    *("load/test_run", "service/storage/test_migrations", "browser/test_reports", "cli/test_watch"),
+    *("history/test_engines", "notebook/test_shipped_notebooks", "browser/test_jupyter"),
+    *("browser/test_hostile_texts", "crash/test_collector", "crash/test_service", "test_readme"),
+    *("cli/test_commands", "cli/test_processes", "benchmarks/test_benchmarks", "analysis/test_forecast"),
+    *("browser/test_reports", "cli/test_watch", "cli/test_report", "cli/test_server_processes"),
+    *("service/api/test_openapi", "load/test_run", "history/test_s3", "browser/test_charts"),
+    *("sandbox/test_evaluation", "sandbox/test_demo", "sandbox/test_cache", "service/scanning/test_scan"),
+    *("sandbox/test_volunteer", "cli/test_history", "service/storage/test_migrations"),
     *("reports/test_reports", "reports/test_weekly", "reports/test_figures", "reports/test_share_safe"),
-    *("history/test_queries", "widgets/test_sql_rows", "system/test_connection_limits", "test_docs"),
-    *(
-        "widgets/test_checklist",
-        "service/scanning/test_incoming_mail_job",
-        "monitor/notifications/test_notifier",
-    ),
+    *("history/test_queries", "widgets/test_sql_table", "system/test_connection_limits", "test_docs"),
+    *("widgets/test_checklist", "service/scanning/test_mail_job", "monitor/notifications/test_notifier"),
     *("widgets/test_dashboard", "history/test_annotated_queries", "client/test_connection_faults"),
     "monitor/test_watch",
 )
