@@ -1,6 +1,6 @@
 """Two reading operations of the service against a bare Starlette handler in the same server, in one run.
 
-    python tests/benchmarks/service_front.py [--rounds 7] [--seconds 1.5] [--connections 12]
+    python tests/benchmarks/service_front.py [--rounds 7] [--seconds 1.5] [--connections 12] [--latencies 300]
 
 Get user (20 records, two links, emails, phones, addresses) and List users (a hundred of them) on an SQLite file,
 twice: with the users' *documents* (see `accounts/documents.py`), and without them, so that each response to Get user is
@@ -49,7 +49,6 @@ from exposurekit.service.storage.database import Database
 from exposurekit.service.storage.encryption import Vault
 
 ONCE = 2**18
-LATENCY_SAMPLES = 300  # at one request, one after another, for its latency
 PEOPLE, RECORDS, LINKS = 150, 20, 2
 LISTS = {
     "aliases": [{"first_name": "Janie", "last_name": "Doe", "alias_type": ""}],
@@ -238,8 +237,8 @@ def load(side, request, length, seconds, connections):
     return count / (time.perf_counter() - began), (side.cpu_s() - cpu_s) / count
 
 
-def latency_s(side, request, length):
-    return median(request_durations(side, request, length, lambda took_s: len(took_s) >= LATENCY_SAMPLES))
+def latency_s(side, request, length, count):
+    return median(request_durations(side, request, length, lambda took_s: len(took_s) >= count))
 
 
 def compared(title, services, options):
@@ -259,7 +258,7 @@ def compared(title, services, options):
             {name: load(*side, options.seconds, options.connections) for name, side in requests_of.items()}
             for _ in range(options.rounds)
         ]
-        waits = {name: latency_s(*side) for name, side in requests_of.items()}
+        waits = {name: latency_s(*side, options.latencies) for name, side in requests_of.items()}
     print_comparison(title, size, rounds, waits)
 
 
@@ -350,6 +349,9 @@ def main():
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=1.5)
     parser.add_argument("--connections", type=int, default=12)
+    parser.add_argument(
+        "--latencies", type=int, default=300, help="single requests, one after another, for the latency"
+    )
     parser.add_argument("--side", choices=SIDES)
     options = parser.parse_args()
     if options.side:

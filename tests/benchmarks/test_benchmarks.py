@@ -12,7 +12,7 @@ pytestmark = pytest.mark.long  # several processes, which import everything
 HERE = Path(__file__).parent
 TINY = {
     "load_fleet": "--people 4 --rounds 1",
-    "service_front": "--rounds 1 --seconds 0.1 --connections 1",
+    "service_front": "--rounds 1 --seconds 0.1 --connections 1 --latencies 3",
     "service_work": "--deliveries 4 --people 2 --rounds 1",
     "history_log days": "--people 8 --records 2 --runs 1 --timed 2 --rounds 1",
     "history_log growth": "--changes 300 600 --rounds 1",

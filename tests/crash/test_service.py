@@ -37,9 +37,10 @@ from exposurekit.service.webhooks import delivery, endpoints, outbox
 from exposurekit.service.webhooks.endpoints import Callback
 
 COMMAND = (sys.executable, str(Path(__file__).with_name("run.py")))
+# About a dozen users are registered; the more people the sites list, the more a scan reads.
 SHORT = {
-    "sqlite": ("--kills", "2"),
-    "postgresql": ("--kills", "2", "--server-stops", "1"),
+    "sqlite": ("--people", "12", "--kills", "2"),
+    "postgresql": ("--people", "12", "--kills", "2", "--server-stops", "1"),
 }
 FAILING = "http://127.0.0.1:9/failing"
 
