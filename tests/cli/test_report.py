@@ -189,10 +189,13 @@ def test_a_file_name_is_printed_on_one_line(shell, tmp_path, words, end):
     assert f"Wrote {ESCAPED}{end}, " in run.stdout
     assert "\x1b" not in run.stdout
     assert (tmp_path / f"{FORGED}{end}").exists()
+
+
+def test_a_file_name_that_is_no_text_is_printed(shell):
     shell.environment["PYTHONIOENCODING"] = "utf-8:strict"
-    run = shell(*words, "--out", f"\udcff{end}")
+    run = shell("export", "records", "--out", "\udcff.csv")
     assert run.returncode == 0, run.stderr
-    assert f"Wrote \ufffd{end}, " in run.stdout
+    assert "Wrote \ufffd.csv, " in run.stdout
 
 
 @pytest.mark.parametrize(

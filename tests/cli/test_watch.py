@@ -75,7 +75,7 @@ def test_watch_collects_receives_signed_deliveries_and_stops_while_idle(shell, f
         assert httpx.post(inbox, content=body, headers=headers).status_code == 204
         eventually(lambda: status(shell)[1]["ingested"])
         assert line_with(process, "deliveries: ").endswith("deliveries: 1 ingested, 0 quarantined\n")
-        second = shell(*WATCH, "--receive", "0")
+        second = shell.here(*WATCH, "--receive", "0")
         assert "watch status shows" in error_of(second)
         assert second.returncode == 1
         prose = shell.here("watch", "status")
@@ -164,10 +164,10 @@ def test_a_restarted_watch_reports_the_last_run_and_error(shell, fleet):
 def test_a_watch_that_cannot_start_creates_no_webhook_path(shell):
     with shell.started(*WATCH) as process:
         line_with(process, EVERYONE_LOADED)
-        second = shell(*WATCH, "--receive", "0")
+        second = shell.here(*WATCH, "--receive", "0")
         ended(process)
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        in_use = shell(*WATCH, "--receive", str(taken.getsockname()[1]))
+        in_use = shell.here(*WATCH, "--receive", str(taken.getsockname()[1]))
     assert "watch status shows" in error_of(second)
     assert "it is in use" in in_use.stderr
     assert "Traceback" not in in_use.stderr
