@@ -1,7 +1,8 @@
 """Time to removal: Kaplan-Meier estimates with delayed entry and censoring, on ages in whole days."""
 
+from itertools import pairwise
 from statistics import NormalDist
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -23,6 +24,7 @@ _ROUNDING = 1e-12  # rounding may put a product of fractions just above one half
 # Share of the change between neighbouring steps by which a straight line between runs may err.
 _CURVATURE = 0.25
 Floats = NDArray[np.float64]
+_Ages: TypeAlias = dict[str, NDArray[Any]]  # the columns of one group's curve
 
 
 def time_to_removal(
@@ -214,41 +216,45 @@ def _mean_gaps(entries: pd.DataFrame, group: Ints, groups: int) -> Floats:
 def _summary(curve: pd.DataFrame, gaps: Floats, level: float) -> pd.DataFrame:
     """For each group, the age at which the curve and its band reach one half, and their last values."""
     rows = [{"followed_days": None, **dict.fromkeys(_MEDIAN), **dict.fromkeys(_NEVER)} for _ in gaps]
-    for _, ages in curve.groupby("group"):
-        group = int(ages["group"].iloc[0])
+    columns = {str(name): curve[name].to_numpy() for name in curve}
+    of_row = columns["group"]
+    ends = np.flatnonzero(np.diff(of_row, append=-1)) + 1  # rows are in order of their groups
+    for begin, end in pairwise([0, *ends.tolist()]):
+        ages = {name: values[begin:end] for name, values in columns.items()}
+        group = int(of_row[begin])
         medians = zip(_MEDIAN, _median(ages, float(gaps[group]), level), strict=True)
-        rows[group] = {**dict(medians), **_never(ages, level), "followed_days": ages["days"].iloc[-1]}
+        rows[group] = {**dict(medians), **_never(ages, level), "followed_days": ages["days"][-1]}
     dtypes = dict.fromkeys(_MEDIAN, "Float64") | dict.fromkeys(_NEVER, "float64") | {"followed_days": "Int64"}
     return pd.DataFrame(rows, columns=[*dtypes]).astype(dtypes)
 
 
-def _never(ages: pd.DataFrame, level: float) -> dict[str, float]:
+def _never(ages: _Ages, level: float) -> dict[str, float]:
     """The last share and its interval, also for a share of 0 or 1."""
     low, high = _limits(ages, level)
     if not ages[REMOVED].any():
-        low[-1:] = ((1 - level) / 2) ** (1 / max(int(ages["at_risk"].iloc[-1]), 1))
+        low[-1:] = ((1 - level) / 2) ** (1 / max(int(ages["at_risk"][-1]), 1))
         high[-1:] = 1
-    return dict(zip(_NEVER, (float(ages["survival"].iloc[-1]), low[-1], high[-1]), strict=True))
+    return dict(zip(_NEVER, (float(ages["survival"][-1]), low[-1], high[-1]), strict=True))
 
 
-def _limits(ages: pd.DataFrame, level: float) -> tuple[Floats, Floats]:
+def _limits(ages: _Ages, level: float) -> tuple[Floats, Floats]:
     """The band of a group, also where its curve is 0 and Greenwood's formula is undefined."""
-    low, high = (ages[name].to_numpy("float64", copy=True) for name in ("low", "high"))
+    low, high = (ages[name].astype("float64") for name in ("low", "high"))
     at_end = np.flatnonzero(ages["survival"] <= 0)
     if len(at_end):
         end = int(at_end[0])
         before = 1.0 if end == 0 or np.isnan(high[end - 1]) else high[end - 1]
         low[end:] = 0
-        high[end:] = before * (1 - ((1 - level) / 2) ** (1 / int(ages["at_risk"].iloc[end])))
+        high[end:] = before * (1 - ((1 - level) / 2) ** (1 / int(ages["at_risk"][end])))
     return low, high
 
 
-def _median(ages: pd.DataFrame, gap: float, level: float) -> tuple[float | None, ...]:
+def _median(ages: _Ages, gap: float, level: float) -> tuple[float | None, ...]:
     """The age at which half are removed, and its interval; None: not reached."""
-    is_event = (ages[REMOVED] > 0).to_numpy("bool")
+    is_event = ages[REMOVED] > 0
     low, high = (limit[is_event] for limit in _limits(ages, level))
-    days = ages["days"].to_numpy("float64")[is_event]
-    share = ages["survival"].to_numpy("float64")[is_event]
+    days = ages["days"][is_event].astype("float64")
+    share = ages["survival"][is_event].astype("float64")
     error = _CURVATURE * _bend(days, share, gap)
     crossings = (
         _crossing(days, share, gap, 0.5),
