@@ -41,7 +41,7 @@ DEFINITIONS: Mapping[str, str] = {
     AGAIN: "open again after it was removed or had vanished",
     FAILED: "its removal was pending, and it is discovered again: the request was refused or had no effect",
     "requested": "removals seen pending; the table of sites also counts requests made and answered between two runs",
-    "without_effect": "pending for longer than 95 % of the site's removals took; on sites with fewer than five removals, "
+    "without_effect": "pending for longer than 95% of the site's removals took; on sites with fewer than five removals, "
     f"for {STALLED_DAYS} days or more",
     "came_back": "listings that were listed again after they were removed or had vanished",
     CHANGED: "changed from one open status to another",
@@ -66,12 +66,12 @@ DEFINITIONS: Mapping[str, str] = {
     "due": "requests observed for longer than the declared days plus the days allowed for verification",
     "overdue": "due requests that were still pending after the declared days plus the days allowed for verification",
     "takes_longer": "significantly more than half of the due requests are overdue (sign test, corrected for the number "
-    "of sites; false discovery rate of 5 %)",
+    "of sites; false discovery rate of 5%)",
     "q_value": "the smallest false discovery rate at which the site would count as taking longer (Benjamini and Hochberg)",
     "open in 30 days": "expected number of open listings if new listings, relistings and removals continue as "
-    "they have so far, with a 95 % interval",
+    "they have so far, with a 95% interval",
     "never": "estimated share of listings that are not removed by the longest age observed (Kaplan-Meier); listings found "
-    "recently count only up to today, so it may be 0 % while some are open",
+    "recently count only up to today, so it may be 0% while some are open",
 }
 TERMS: Mapping[str, str] = {  # words of sentences; a report defines those that it uses
     **{
@@ -88,7 +88,7 @@ TERMS: Mapping[str, str] = {  # words of sentences; a report defines those that 
             LEFT_SCOPE,
         )
     },
-    "95 % interval": "a range that contains the true value in 95 of 100 such estimates; the wider, the less certain",
+    "95% interval": "a range that contains the true value in 95 of 100 such estimates; the wider, the less certain",
     "at least": "a lower bound: listings that stay open unless somebody acts, without new listings or expected removals",
     "by hand": _MANUAL,
     "estimated share still listed": DEFINITIONS["never"],

@@ -86,7 +86,7 @@ def failed_removals(
 
 
 def overdue_days(requests: pd.DataFrame) -> "pd.Series[int]":
-    """After how many days a pending request is overdue, by site: a day more than 95 % of its removals took.
+    """After how many days a pending request is overdue, by site: a day more than 95% of its removals took.
 
     Args:
         requests: A table as returned by `History.removal_requests`. Sites with fewer than `MIN_N` removals are left out:

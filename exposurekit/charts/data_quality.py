@@ -24,7 +24,6 @@ from exposurekit.charts.theme import (
     BLUE,
     COLOURS,
     GREEN,
-    NO_VALUE,
     ORANGE,
     PATTERNS,
     PURPLE,
@@ -36,10 +35,9 @@ from exposurekit.charts.theme import (
     format_interval,
     interval_label,
     label_text,
-    percent,
     short,
 )
-from exposurekit.text.formatting import pluralize
+from exposurekit.text.formatting import NO_VALUE, percent, pluralize
 
 _PRECISION = ("site", "mine", "not mine", "unsure", "unlabelled", "precision", "low", "high")
 _HEALTH = ("site", "open", VANISHED, "vanished_at_once", "quiet_days", "is_doubtful")

@@ -23,7 +23,6 @@ from exposurekit.charts.bars import (
 from exposurekit.charts.theme import (
     BLUE,
     COLOURS,
-    NO_VALUE,
     PATTERNS,
     Chart,
     count_axis,
@@ -32,7 +31,7 @@ from exposurekit.charts.theme import (
 )
 from exposurekit.charts.time_to_removal import format_days
 from exposurekit.contract.types import DISCOVERED, REMOVED
-from exposurekit.text.formatting import pluralize
+from exposurekit.text.formatting import NO_VALUE, pluralize
 
 _GONE = "days until listed again"
 _GONE_ROOM = 1.6  # length of the axis as a multiple of the longest range: room for the median

@@ -19,10 +19,9 @@ from exposurekit.charts.theme import (
     format_interval,
     interval_label,
     label_text,
-    percent,
 )
 from exposurekit.contract.types import REMOVED
-from exposurekit.text.formatting import pluralize
+from exposurekit.text.formatting import percent, pluralize
 
 MAX_GROUPS = 6
 _CURVE = ("days", "at_risk", "censored", "survival", "low", "high")

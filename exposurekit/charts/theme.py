@@ -15,7 +15,7 @@ from exposurekit.analysis.definitions import definition
 from exposurekit.charts.embedding import embed_figure, embed_html, in_terminal
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
 from exposurekit.errors import InvalidArgument
-from exposurekit.text.formatting import pluralize
+from exposurekit.text.formatting import NO_VALUE, pluralize
 from exposurekit.text.sanitize import escaped, label, plain
 
 # Okabe and Ito's colour-blind safe palette. Patterns and dashes carry the same distinction without colour; patterns are
@@ -47,7 +47,6 @@ _FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, 
 _PATTERN = 0.2  # the share of a visible pattern that is lines
 _TITLE_PX, _PROVENANCE_PX, _LEGEND_PX = 21, 16, 20  # heights of a line
 _CHARACTER_PX, _SYMBOL_PX, _WIDTH_PX = 7, 46, 500  # of a legend: a character, a symbol, and the minimum width
-NO_VALUE = "not known"
 _MAX_SINGLE_TICKS = 8  # up to this count every integer has a tick
 
 # Plotly's cloud button would upload the figure's data, so it is off, and so is LaTeX in text. Figures are not
@@ -257,18 +256,21 @@ def interval_label(table: pd.DataFrame) -> str:
 
     >>> from exposurekit.charts.theme import interval_label
     >>> interval_label(history.survival()), interval_label(pd.DataFrame())
-    ('95 % interval', 'interval')
+    ('95% interval', 'interval')
     """
     level = table.attrs.get("level")
-    return f"{100 * level:.10g} % interval" if level else "interval"
+    return f"{100 * level:.10g}% interval" if level else "interval"
 
 
 def format_interval(low: float, high: float, format_value: Callable[[float], str], label: str) -> str:
-    """Format an interval to stand behind its estimate; either end may be missing.
+    """Format an interval to stand behind its estimate; either end may be missing, and a percent sign stands once.
 
     >>> from exposurekit.charts.theme import format_interval
-    >>> format_interval(3, float("nan"), str, "95 % interval")
-    ' (95 % interval: from 3)'
+    >>> from exposurekit.text.formatting import percent
+    >>> format_interval(3, float("nan"), str, "95% interval")
+    ' (95% interval: from 3)'
+    >>> format_interval(0.12, 0.22, percent, "range").count("%")
+    1
     """
     if pd.isna(low) and pd.isna(high):
         return f" ({label} {NO_VALUE})"
@@ -276,7 +278,9 @@ def format_interval(low: float, high: float, format_value: Callable[[float], str
         return f" ({label}: from {format_value(low)})"
     if pd.isna(low):
         return f" ({label}: up to {format_value(high)})"
-    return f" ({label}: {format_value(low)}\N{EN DASH}{format_value(high)})"
+    first, last = format_value(low), format_value(high)
+    begin = first.removesuffix("%") if last.endswith("%") else first
+    return f" ({label}: {begin}\N{EN DASH}{last})"
 
 
 def format_duration(minutes: float) -> str:
@@ -290,20 +294,6 @@ def format_duration(minutes: float) -> str:
     if not hours:
         return pluralize(rest, "minute")
     return f"{hours:,} h {rest} min" if rest else f"{hours:,} h"
-
-
-def percent(share: float) -> str:
-    """Format a share as a percentage; only exact 0 and 1 become 0% and 100%.
-
-    >>> from exposurekit.charts.theme import percent
-    >>> percent(0.254), percent(0.001), percent(0.999), percent(float("nan"))
-    ('25%', 'under 1%', 'over 99%', 'not known')
-    """
-    if pd.isna(share):
-        return NO_VALUE
-    if 0 < share < 0.005:  # noqa: PLR2004  would round to 0%
-        return "under 1%"
-    return "over 99%" if 0.995 <= share < 1 else f"{share:.0%}"  # noqa: PLR2004  would round to 100%
 
 
 def adopt_figure(figure: Figure, title: str) -> Chart:

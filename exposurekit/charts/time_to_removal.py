@@ -25,7 +25,6 @@ from exposurekit.charts.survival import age_ticks
 from exposurekit.charts.theme import (
     BLUE,
     GREY,
-    NO_VALUE,
     VERMILION,
     Chart,
     count_axis,
@@ -33,10 +32,9 @@ from exposurekit.charts.theme import (
     format_interval,
     interval_label,
     label_text,
-    percent,
 )
 from exposurekit.contract.types import REMOVED
-from exposurekit.text.formatting import pluralize
+from exposurekit.text.formatting import NO_VALUE, percent, pluralize
 
 _SHARE = "estimated share still listed"
 _CUT_AT = 2  # times the longest median: intervals beyond it end in the band at the right

@@ -267,7 +267,7 @@ def sites_missed(*, sites_directory: Path | None, database: ServiceDatabase, as_
     """Estimate how many listings both scans and web search missed.
 
     Counts listings that show a street address of the person, on sites that the service scans. The row "missed" is the
-    estimate with its 95 % interval; without enough listings that both found, it says why there is none.
+    estimate with its 95% interval; without enough listings that both found, it says why there is none.
 
     Example: exposurekit sites missed --sites ./sites
     """

@@ -20,7 +20,7 @@ from exposurekit import charts
 from exposurekit.analysis.definitions import TERMS, definition
 from exposurekit.analysis.tasks import NO_VALUE_TEXTS, WHICH_NAME, step_urls
 from exposurekit.charts.embedding import drawing_js, plotly_js
-from exposurekit.charts.theme import MINUS, format_interval, interval_label, percent
+from exposurekit.charts.theme import MINUS, format_interval, interval_label
 from exposurekit.contract.types import STATUSES
 from exposurekit.questions import QUESTIONS
 from exposurekit.text import formatting
@@ -141,7 +141,6 @@ _TERM = re.compile(
 _NO_NAME = re.compile(r"[^a-z0-9]+")  # in an anchor
 _CARD_MAX = 24  # columns whose cells have their heading beside them on a phone
 _LEFT, _ESTIMATE = ' class="left"', ' class="estimate"'
-_EN_DASH = "\N{EN DASH}"
 _SMALL = 0.1  # numbers below need more than one decimal
 _UNBROKEN_MAX = 24  # characters of a value that is not broken over lines
 
@@ -359,7 +358,7 @@ def _displayed(table: pd.DataFrame, key: str) -> dict[str, Any]:
     intervals: dict[str, list[str]] = {}
     for estimate, (low, high) in _INTERVALS.items():
         if {estimate, low, high} <= {*table.columns}:
-            as_text = percent if estimate != "median_days" else formatting.format_value
+            as_text = formatting.percent if estimate != "median_days" else formatting.format_value
             ends = zip(table[low].tolist(), table[high].tolist(), strict=True)
             texts = [format_interval(*pair, as_text, label) for pair in ends]
             intervals[estimate] = [_within(text, label) for text in texts]
@@ -374,7 +373,7 @@ def _displayed(table: pd.DataFrame, key: str) -> dict[str, Any]:
 def _within(interval: str, label: str) -> str:
     """An interval in brackets, without its label: the heading has it."""
     ends = interval.partition(f"{label}: ")[2]
-    return f"({ends.replace(f'%{_EN_DASH}', _EN_DASH)}" if ends else ""
+    return f"({ends}" if ends else ""
 
 
 def _card_labels(displayed: dict[str, Any], key: str) -> str:
@@ -460,7 +459,7 @@ def _body(displayed: dict[str, Any], key: str) -> Markup:
     """Render the rows of a table; a template loop would double the rendering time."""
     table: pd.DataFrame = displayed["table"]
     shares = {
-        str(name): table[name].map(percent, na_action="ignore").astype("str")
+        str(name): table[name].map(formatting.percent, na_action="ignore").astype("str")
         for name in _SHARES & {*table}
         if _is_share(table[name])
     }

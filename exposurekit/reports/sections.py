@@ -32,7 +32,6 @@ from exposurekit.charts.theme import (
     format_duration,
     format_interval,
     label_text,
-    percent,
     short,
 )
 from exposurekit.charts.time_to_removal import format_days, without_estimates
@@ -44,7 +43,7 @@ from exposurekit.reports.data import LISTED_NAMES, WEEK_DAYS, ReportData
 from exposurekit.reports.manual_steps import open_items, removals, whole_minutes
 from exposurekit.reports.model import ROWS_MAX, TASKS_MAX, Action, Fact, Removal, Report, Section
 from exposurekit.reports.share_safe import FEW
-from exposurekit.text.formatting import enumerate_words, pluralize
+from exposurekit.text.formatting import enumerate_words, percent, pluralize
 from exposurekit.text.times import format_time
 
 ASKS = 2  # rows of `best_next_fields`
@@ -93,7 +92,7 @@ _RECORD_COLUMNS = (
 _OVERDUE_NOTE = (
     "A request is overdue if its listing was still pending after the declared days and the days that verifying a removal "
     "may take. A site takes longer if significantly more than half of its due requests are overdue (sign test, corrected "
-    "for the number of sites; false discovery rate of 5 %). Requests too recent to judge are not due."
+    "for the number of sites; false discovery rate of 5%). Requests too recent to judge are not due."
 )
 _TABLES = {  # that are no questions: the heading, and the columns to display
     "records": ("Listings", _RECORD_COLUMNS),
@@ -345,7 +344,7 @@ def _missed_text(data: ReportData) -> str:
     if table is None or pd.isna(table["listings"].iloc[-1]):
         return ""
     last = table.iloc[-1]
-    band = format_interval(last["low"], last["high"], "{:,.0f}".format, "95 % interval")
+    band = format_interval(last["low"], last["high"], "{:,.0f}".format, "95% interval")
     return f"; an estimated {last['listings']:,.0f}{band} missed"
 
 
@@ -458,7 +457,7 @@ def _median_fact(data: ReportData, removal: Mapping[Hashable, Any], requests: pd
         f"estimated over {removal['n']:,} listings followed, {followed}, recent ones included "
         f"({removal['n'] - removal['first_removed']:,} seen open, {removal['first_removed']:,} first seen removed): "
         f"{percent(removal['never'])} estimated to be still listed after {removal['followed_days']:,} days "
-        f"(95 % interval: {percent(removal['never_low'])}\N{EN DASH}{percent(removal['never_high'])})"
+        f"{format_interval(removal['never_low'], removal['never_high'], percent, '95% interval').strip()}"
     )
     request = analysis.time_to_removal(request_life_table(requests), by=None).to_dict("records")[0]
     if pd.isna(request["median_days"]):
@@ -481,7 +480,7 @@ def _median_words(row: Mapping[Hashable, Any]) -> tuple[str, str]:
     """A median in days, and its interval; empty if there is none."""
     if pd.isna(row["median_days"]):
         return "not reached", ""
-    band = format_interval(row["median_low"], row["median_high"], "{:,g}".format, "95 % interval")
+    band = format_interval(row["median_low"], row["median_high"], "{:,g}".format, "95% interval")
     return f"{row['median_days']:,g} days", band.strip(" ()")
 
 
@@ -506,7 +505,7 @@ def _forecast_fact(data: ReportData) -> Fact:
     by_hand, _, _, no_effect = data.open_parts
     stay = f"{pluralize(by_hand, 'listing stays', 'listings stay')} open until done by hand"
     if not pd.isna(forecast["open"]):
-        interval = f"95 % interval: {forecast['low']:,.0f}\N{EN DASH}{forecast['high']:,.0f}"
+        interval = f"95% interval: {forecast['low']:,.0f}\N{EN DASH}{forecast['high']:,.0f}"
         parts = {
             words: forecast[part] for part, words in _FORECAST_PARTS.items() if not pd.isna(forecast[part])
         }

@@ -11,6 +11,7 @@ import pandas as pd
 from pandas.api.types import is_any_real_numeric_dtype
 
 MISSING = "—"
+NO_VALUE = "not known"
 
 
 def format_value(value: object) -> str:
@@ -31,6 +32,20 @@ def format_value(value: object) -> str:
 def pluralize(n: int, one: str, many: str = "") -> str:
     """``1 listing``, ``2 listings``."""
     return f"{n:,} {one if n == 1 else many or one + 's'}"
+
+
+def percent(share: float) -> str:
+    """Format a share as a percentage; only exact 0 and 1 become 0% and 100%.
+
+    >>> from exposurekit.text.formatting import percent
+    >>> percent(0.254), percent(0.001), percent(0.999), percent(float("nan"))
+    ('25%', 'under 1%', 'over 99%', 'not known')
+    """
+    if is_missing(share):
+        return NO_VALUE
+    if 0 < share < 0.005:  # noqa: PLR2004  would round to 0%
+        return "under 1%"
+    return "over 99%" if 0.995 <= share < 1 else f"{share:.0%}"  # noqa: PLR2004  would round to 100%
 
 
 def enumerate_words(words: Sequence[str], conjunction: str = "and") -> str:

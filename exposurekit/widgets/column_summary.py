@@ -6,8 +6,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from exposurekit.charts.theme import percent
-from exposurekit.text.formatting import format_value
+from exposurekit.text.formatting import format_value, percent
 from exposurekit.text.sanitize import plain
 from exposurekit.widgets.table_filter import unordered
 
@@ -25,13 +24,13 @@ def summarize(frame: pd.DataFrame, *, is_sample: bool = False) -> list[Summary]:
 
     Returns:
         For each column: ``bars`` (heights from 0 to 1; empty: no histogram), ``range`` (the least and the greatest value),
-        ``top`` (pairs of a value and its share, from 0 to 1), ``note`` (in words what is not drawn), ``missing`` (a
+        ``top`` (a value, its share from 0 to 1, and that as text), ``note`` (in words what is not drawn), ``missing`` (a
         percentage, or empty), ``is_number``.
 
     >>> from exposurekit.widgets.column_summary import summarize
     >>> [summary] = summarize(pd.DataFrame({"status": ["removed", "removed", "discovered", None]}))
     >>> summary["top"], summary["missing"]
-    ([['removed', 0.6666666666666666], ['discovered', 0.3333333333333333]], '25%')
+    ([['removed', 0.6666666666666666, '67%'], ['discovered', 0.3333333333333333, '33%']], '25%')
     """
     step = max(1, -(-len(frame) // ROWS_MAX))
     sample = frame.iloc[::step]
@@ -71,7 +70,11 @@ def _summary(sample: "pd.Series[Any]", column: "pd.Series[Any]") -> Summary:
         return summary
     if len(counts) == len(values) > TOP:
         return summary | {"note": f"{len(counts):,} distinct"}
-    top = [[_text(value), n / len(values)] for value, n in counts.head(TOP).items() if n]
+    top = [
+        [_text(value), n / len(values), percent(n / len(values))]
+        for value, n in counts.head(TOP).items()
+        if n
+    ]
     others = int((counts > 0).sum()) - len(top)
     return summary | {"top": top, "note": f"{others:,} more" if others > 0 else ""}
 

@@ -43,11 +43,11 @@ const summarize = ({ bars, range, top, note, missing }, within) => {
     append("span", ends, range[0]);
     if (range[1] !== range[0]) append("span", ends, range[1]);
   }
-  for (const [words, share] of top) {
+  for (const [words, share, percentage] of top) {
     const line = append("span", box, undefined, "top");
     line.style.setProperty("--share", `${100 * share}%`);
     append("span", line, words, "value");
-    append("span", line, `${Math.max(1, Math.round(100 * share))}%`, "share");
+    append("span", line, percentage, "share");
   }
   const notes = [note, missing && `${missing} missing`].filter(Boolean).join(" · ");
   if (notes) append("span", box, notes, "note");

@@ -9,9 +9,8 @@ import pandas as pd
 from exposurekit import analysis
 from exposurekit.analysis.definitions import definition
 from exposurekit.analysis.statuses import NOT_LISTED, OPEN, is_open
-from exposurekit.charts.theme import percent
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
-from exposurekit.text.formatting import pluralize
+from exposurekit.text.formatting import percent, pluralize
 from exposurekit.text.html_cards import sparkline
 from exposurekit.text.sanitize import escaped
 

@@ -496,7 +496,7 @@ def test_horizons_retain_their_order_and_naive_instants_are_utc():
 
 
 AHEADS = {7: 0.7, 30: 0.7, 60: 0.35}  # horizons, and the least share of worlds with a number at each
-LEAST = 0.9  # of the true numbers within a 95 % interval
+LEAST = 0.9  # of the true numbers within a 95% interval
 CHANCE = 1e-3  # that a forecast which covers so many fails a test
 
 

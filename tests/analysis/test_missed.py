@@ -113,7 +113,7 @@ def cells(**n):
 
 
 def test_dependent_ways_of_three_are_detected():
-    """Site scans and web search find the same half, by hand finds 40 % of either: 60 of 200 are missed."""
+    """Site scans and web search find the same half, by hand finds 40% of either: 60 of 200 are missed."""
     first, second, others = cells(s=12, w=12, sw=60, h=40, sh=8, wh=8, swh=40)
     table = missed(first, second, others=others)
     assert table["assumption"].iloc[-1] == "site scans and web search depend on each other, and no others"

@@ -298,7 +298,7 @@ def test_listings_removed_between_two_runs_count():
 
 
 @pytest.mark.parametrize("gap", [GAPS[0], GAPS[-1]])
-@pytest.mark.parametrize("kind", ["exponential, 3.5 days", "Weibull 0.6, 3.5 days", "30 % never"])
+@pytest.mark.parametrize("kind", ["exponential, 3.5 days", "Weibull 0.6, 3.5 days", "30% never"])
 def test_intervals_contain_the_true_median_and_share(kind, gap):
     """Twenty-five worlds; `python tests/support/removal_times.py` prints the table of two hundred of every kind."""
     row = calibration(kind, gap, worlds=25)

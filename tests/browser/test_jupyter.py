@@ -318,7 +318,7 @@ def test_tabs_answer_questions_on_the_keyboard(desk):
         assert page.locator(f"[id='{label}']").inner_text() == tabs.nth(index).inner_text()
     assert [one.width for one in settled(page, CHARTS) if one.width < 100] == []
     assert violations(page, ".exposurekit-panel") == {}
-    page.set_viewport_size({"width": 640, "height": 3_000})  # 1280 pixels at 200 %
+    page.set_viewport_size({"width": 640, "height": 3_000})  # 1280 pixels at 200%
     panel.locator(".exposurekit-tabs select").select_option(index=1)
     page.wait_for_function(
         "() => document.querySelectorAll('.exposurekit-panel [role=tab]')[1].ariaSelected === 'true'"

@@ -51,7 +51,7 @@ def test_a_share_has_its_interval_and_number():
     assert [*dot.x] == [0.9]
     assert [*whiskers.x][:2] == [table["low"][0], table["high"][0]]
     assert figure.layout.yaxis.ticktext == ("Near (n = 10)",)
-    assert "90% (95 % interval: 60%\N{EN DASH}98%), n = 10, 1 unlabelled" in charts.describe(figure)
+    assert "90% (95% interval: 60\N{EN DASH}98%), n = 10, 1 unlabelled" in charts.describe(figure)
 
 
 def test_a_site_without_labels_has_no_share():

@@ -269,7 +269,7 @@ def test_totals_far_above_zero_are_lines_and_no_bars():
 
 def test_a_forecast_is_a_fan_that_opens_from_now():
     figure = charts.forecast(expected())
-    [band] = named(figure, "95 % interval")
+    [band] = named(figure, "95% interval")
     assert [*zip(band.x, band.y, strict=True)][:4] == [(0, 9), (30, 3), (60, 3), (90, 3)]
     assert [*band.y[4:]] == [12, 12, 12, 9]
     [line] = named(figure, "expected")
@@ -277,9 +277,9 @@ def test_a_forecast_is_a_fan_that_opens_from_now():
     assert [*line.text] == ["9 now", "7", "7", "7"]
     assert "4 open now, still open<br>1 gone now, relisted<br>2 new" in line.customdata[1]
     assert title(figure).startswith(
-        "Forecast for 90 days ahead: 7 open listings (95 % interval: 3\N{EN DASH}12)"
+        "Forecast for 90 days ahead: 7 open listings (95% interval: 3\N{EN DASH}12)"
     )
-    assert "In 30 days: 7 open listings (95 % interval: 3\N{EN DASH}12)" in charts.describe(figure)
+    assert "In 30 days: 7 open listings (95% interval: 3\N{EN DASH}12)" in charts.describe(figure)
     assert [*figure.layout.xaxis.ticktext] == ["now", "+30", "+60", "+90"]
 
 
@@ -311,7 +311,7 @@ def test_without_a_forecast_the_chart_states_the_reason():
     why = "30 days ahead require 60 days of history"
     missing = dict.fromkeys(("of_open", "of_gone", "of_new", "open", "low", "high"), np.nan)
     figure = charts.forecast(expected(**missing, reason=why))
-    assert named(figure, "95 % interval") == named(figure, "expected") == []
+    assert named(figure, "95% interval") == named(figure, "expected") == []
     assert title(figure).startswith(f"No forecast: {why}")
     assert f"In 60 days: no forecast ({why})." in charts.describe(figure)
     [note] = figure.layout.annotations

@@ -56,7 +56,7 @@ def test_a_median_has_its_interval():
     figure = charts.time_to_removal(table)
     assert dots(figure, "circle") == {0: 5}
     assert segments(figure.data[0]) == {0: (table["median_low"][0], table["median_high"][0])}
-    assert figure.layout.title.text == "Median time to removal: 5 days (95 % interval: 2\N{EN DASH}5; n = 40)"
+    assert figure.layout.title.text == "Median time to removal: 5 days (95% interval: 2\N{EN DASH}5; n = 40)"
 
 
 def test_an_unreached_median_is_an_arrow_without_a_number():
@@ -141,7 +141,7 @@ def test_the_quickest_site_is_first_and_marks_are_explained():
     assert figure.layout.yaxis.ticktext == ("Near (n = 40)", "Far (n = 10)", "Farther (n = 100)")
     legend = [trace.name for trace in figure.data if trace.showlegend]
     assert legend == [
-        "95 % interval",
+        "95% interval",
         "not reached, or beyond the axis",
         "median",
         "estimated share still listed",
@@ -178,7 +178,7 @@ def test_an_unknown_band_is_a_gap():
     table.loc[table["days"] == 2, ["low", "high"]] = np.nan
     [band] = [trace for trace in charts.survival(table).data if trace.fill == "toself"]
     assert [one for one in band.x if one is not None] == [5, 9, 9, 5, 9, 9, 9, 9]
-    assert "(95 % interval not known)" in charts.survival(table).data[1].customdata[1]
+    assert "(95% interval not known)" in charts.survival(table).data[1].customdata[1]
 
 
 def test_of_many_curves_the_six_largest_are_drawn():

@@ -17,12 +17,13 @@ from exposurekit.analysis import DEFINITIONS
 from exposurekit.analysis.definitions import TERMS
 from exposurekit.analysis.diff import WHAT
 from exposurekit.charts import describe
-from exposurekit.charts.theme import format_duration, percent
+from exposurekit.charts.theme import format_duration
 from exposurekit.history import History
 from exposurekit.reports.data import ReportSource
 from exposurekit.reports.html import Glossary, _body, _card_labels, _displayed, _heading
 from exposurekit.reports.manual_steps import open_items
 from exposurekit.reports.sections import build_report, needed_tables
+from exposurekit.text.formatting import percent
 from exposurekit.text.sanitize import escaped
 
 
@@ -126,7 +127,7 @@ def test_time_to_removal_states_its_interval_and_listings(demo, pages):
     first_open = row["n"] - row["first_removed"]
     assert f"({first_open:,} seen open, {row['first_removed']:,} first seen removed)" in card.detail
     low, high = (percent(row[name]) for name in ("never_low", "never_high"))
-    assert card.detail.endswith(f" days (95 % interval: {low}\N{EN DASH}{high})")
+    assert card.detail.endswith(f" days (95% interval: {low.removesuffix('%')}\N{EN DASH}{high})")
 
 
 def test_kinds_of_report_agree(pages):
@@ -523,7 +524,7 @@ def test_technical_words_are_defined_in_place_and_at_the_end(pages):
         assert all(escaped(fact.definition) in glossary for fact in report.facts)
         words = {text for _, _, text in links}
         if kind in ("fleet", "sites"):
-            assert {"listings", "open", "removed", "95 % interval", "n"} <= words
+            assert {"listings", "open", "removed", "95% interval", "n"} <= words
         assert "<section" not in glossary.partition(">")[2]  # it is the last part
 
 
@@ -630,7 +631,7 @@ def test_missed_listings_are_estimated_or_the_reason_is_stated(fleet_data, pages
     answer = ek.analysis.missed(*findings())
     report = with_tables(fleet_data, ["missed", "coverage"], missed=answer)
     listings, low, high = answer[["listings", "low", "high"]].iloc[-1]
-    words = f"an estimated {listings:.0f} (95 % interval: {low:.0f}\N{EN DASH}{high:.0f}) missed"
+    words = f"an estimated {listings:.0f} (95% interval: {low:.0f}\N{EN DASH}{high:.0f}) missed"
     assert report.facts[0].qualifier.endswith(f" found; {words}")
     section, unknown = report.sections
     assert section.finding == f"20 listings found; {words}."

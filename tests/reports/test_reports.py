@@ -171,7 +171,7 @@ def test_card_of_a_forecast_has_its_interval_and_caution(fleet_data):
     [card] = [fact for fact in report.facts if fact.name == "open in 30 days"]
     # Not even a forecast of none is an end by itself: of 35, 3 are listings that stay open until done by hand.
     done = "32 at best if the manual work is done now"
-    assert card.qualifier == f"95 % interval: 24\N{EN DASH}48; {done}; {caution}"
+    assert card.qualifier == f"95% interval: 24\N{EN DASH}48; {done}; {caution}"
     assert card.detail == "30 of those open now, 4 that come back, 1 new"  # add up to 35
 
 

@@ -654,7 +654,7 @@ def test_times_to_removal_state_omissions_and_confidence_level(removals_history,
     [median] = [fact for fact in report.facts if fact.name == "half removed within"]
     assert f"over {n} listings followed" in median.detail
     for section in (times, survival):
-        assert "95 % interval" in section.figure.layout.meta["summary"]
+        assert "95% interval" in section.figure.layout.meta["summary"]
 
 
 def test_declared_days_of_sites_with_few_requests_are_hidden(removals_history):

@@ -56,7 +56,7 @@ def test_removals_are_reported_within_two_runs_and_never_early(demo):
 
 
 def test_forecast_intervals_contain_what_happened(demo):
-    """95 % intervals contain the later number of open records; a young history has no forecast."""
+    """95% intervals contain the later number of open records; a young history has no forecast."""
     counts = demo.history.status_over_time(every="run")
     open_counts = (counts["total"] - counts["removed"]).tolist()
     ends = run_times(demo)

@@ -97,7 +97,7 @@ KINDS = {
     "clean at first": World(people=100, there=0, first_only=True, stays=fixed(9_999)),
     "clean at first, removed": World(people=100, there=0, arrivals=1, stays=exponential(30)),
     "no arrivals": World(arrivals=0),
-    "removed at first, 30 % for good": World(gone=5, away=never(0.3, exponential(40))),
+    "removed at first, 30% for good": World(gone=5, away=never(0.3, exponential(40))),
     "removed at first, most for good": World(gone=5, away=never(0.8, exponential(15))),
     "removed at first, ever less back": World(gone=5, away=weibull(0.6, 40)),
     "removed at first, back in time": World(gone=5, away=fixed(50)),

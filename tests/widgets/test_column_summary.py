@@ -37,8 +37,8 @@ def test_dates_have_a_histogram_of_days():
 
 def test_texts_have_their_most_frequent_values():
     texts = summary([*"aaabbc", "d", None])
-    assert [value for value, _ in texts["top"]] == ["a", "b", "c"]
-    assert texts["top"][0][1] == pytest.approx(3 / 7)
+    assert [value for value, *_ in texts["top"]] == ["a", "b", "c"]
+    assert texts["top"][0][1:] == [pytest.approx(3 / 7), "43%"]
     assert (len(texts["top"]), texts["note"], texts["missing"]) == (TOP, "1 more", "12%")
 
 

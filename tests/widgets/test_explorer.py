@@ -387,4 +387,4 @@ def test_each_header_has_a_summary_of_its_column():
     explorer.choose_columns(["n", "site"])
     site, n = kit.grid(explorer).summaries
     assert (site["is_number"], n["is_number"], len(n["bars"]) > 1) == (False, True, True)
-    assert {value for value, _ in site["top"]} == {*MIXED["site"]}
+    assert {value for value, *_ in site["top"]} == {*MIXED["site"]}

@@ -1,7 +1,7 @@
 """Database backends: connections and transactions of SQLite and PostgreSQL.
 
 SQLite statements run on the event loop itself: reading a cached page takes about 40 microseconds, and a thread round
-trip ten times that (measured: aiosqlite leaves 8 % of a bare handler's throughput). Only the commit, which waits for the
+trip ten times that (measured: aiosqlite leaves 8% of a bare handler's throughput). Only the commit, which waits for the
 disk, runs in a thread. With a write-ahead log, readers never wait for the writer.
 
 Writers of several processes queue: SQLite itself gives its lock to whoever happens to ask when it is free, so beside a
