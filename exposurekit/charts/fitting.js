@@ -11,14 +11,14 @@ function fitting() {
   function fit(figure, width, isNarrow) {
     const compact = compacted(figure, width, isNarrow);
     const { data, layout } = isNarrow ? narrowed(compact) : compact;
-    return { data, layout: isNarrow || layout.title?.text ? { ...layout, ...header(data, layout, width) } : layout };
+    if (!isNarrow && !layout.title?.text) return { data, layout };
+    const entries = legendEntries(data, layout, width);
+    return withLegend(data, { ...layout, ...header(layout, width, entries.rows) }, entries, width);
   }
   // Title and subtitle wrapped to the width, and the margins and height that they and the legend need.
-  function header(data, layout, width) {
+  function header(layout, width, rows) {
     const { margin, height } = layout;
-    const isBelow = layout.showlegend && layout.legend?.orientation === "h";
-    const rows = isBelow ? legendRows(data, width - margin.l - margin.r - labelsPx(layout)) : 0;
-    const b = isBelow ? BOTTOM_PX + LEGEND_PX * rows : margin.b;
+    const b = rows ? BOTTOM_PX + LEGEND_PX * rows : margin.b;
     const framed = { margin: { ...margin, b }, height: height + b - margin.b };
     if (!layout.title || !layout.title.text) return framed;
     const { title } = layout, inner = width - 32;
@@ -38,12 +38,27 @@ function fitting() {
   const longest = (texts) => Math.max(0, ...texts.flatMap((text) => String(text).split("<br>")).map((line) => characters(line).length));
   const rowAxes = (layout) => Object.keys(layout).filter((name) => /^yaxis/.test(name) && layout[name]?.ticktext);
   const labelsPx = (layout) => Math.max(40, CHARACTER_PX * longest(rowAxes(layout).flatMap((name) => layout[name].ticktext)));
-  function legendRows(data, width) {
-    const names = data.filter((trace) => trace.name && trace.showlegend !== false).map((trace) => trace.name);
-    const entryWidths = names.map((name) => SYMBOL_PX + CHARACTER_PX * name.length);
-    const total = entryWidths.reduce((sum, entryWidth) => sum + entryWidth, 0);
-    if (names.length < 2 || total <= width) return Number(names.length > 1);
-    return Math.ceil(names.length / Math.max(Math.floor(width / Math.max(...entryWidths)), 1));
+  const hasEntry = (trace) => trace.name && trace.showlegend !== false;
+  // Where each entry of a legend below the plot begins, in rows as wide as the figure; none if one row is as wide as the plot.
+  function legendEntries(data, layout, width) {
+    const traces = data.filter(hasEntry), px = ({ name }) => SYMBOL_PX + CHARACTER_PX * characters(name).length;
+    if (!layout.showlegend || layout.legend?.orientation !== "h" || traces.length < 2) return { rows: 0, places: [] };
+    const { margin } = layout, total = traces.reduce((sum, trace) => sum + px(trace), 0);
+    if (total <= width - margin.l - margin.r - labelsPx(layout)) return { rows: 1, places: [] };
+    let left = 0, row = 0;
+    const places = traces.map((trace) => {
+      if (left && left + px(trace) > width) { left = 0; row += 1; }
+      left += px(trace);
+      return { trace, row, x: left - px(trace) };
+    });
+    return { rows: row + 1, places };
+  }
+  // Plotly gives a legend no more width than the plot, and all its entries that of the longest: so each is its own legend.
+  function withLegend(data, layout, { rows, places }, width) {
+    const name = (at) => `legend${at ? at + 1 : ""}`, names = new Map(places.map(({ trace }, at) => [trace, name(at)]));
+    const legends = places.map(({ row, x }, at) => [name(at), { ...layout.legend, xref: "container", x: x / width, y: LEGEND_PX * (rows - 1 - row) / layout.height }]);
+    const placed = data.map((trace) => (names.has(trace) ? { ...trace, legend: names.get(trace) } : trace));
+    return { data: placed, layout: { ...layout, ...Object.fromEntries(legends) } };
   }
   // Labels of rows and titles in two lines, and an axis on which the texts have room; below `COMPACT_PX` texts in two lines.
   function compacted({ data, layout }, width, isNarrow) {

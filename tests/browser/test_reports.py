@@ -55,6 +55,11 @@ HALVES = "() => [...document.querySelectorAll('.half')].map((section) => section
 BROKEN_HEADS = """() => [...document.querySelectorAll("th:not(.estimate) button")].filter(
     (head) => head.getClientRects().length && head.clientHeight > 2 * parseFloat(getComputedStyle(head).fontSize)
 ).map((head) => head.textContent)"""
+# The entries of each legend: top, left and right in pixels, and the width of the chart.
+LEGENDS = """() => [...document.querySelectorAll(".chart")].map((place) => [...place.querySelectorAll(".traces")].map((entry) => {
+    const { top, left, right } = entry.getBoundingClientRect(), room = place.getBoundingClientRect();
+    return { top: Math.round(top), left: left - room.left, right: right - room.left, width: room.width };
+}))"""
 CHART_TEXTS = """() => [...document.querySelectorAll(".chart")].map((place) => [...place.querySelectorAll(
     ".xtitle, .x2title, .ytitle, .ytick text, .legendtext")].map((text) => text.textContent))"""
 TITLES = """() => [...document.querySelectorAll("section:has(.chart)")].map((section) => [
@@ -190,6 +195,21 @@ def test_each_chart_is_drawn_as_described(report_of_charts, width):
             lay_out_on_paper(page)
             assert_well_drawn(measured(page))
         assert observed.errors == []
+
+
+def test_legends_on_a_phone_stand_in_rows(report_of_charts):
+    """An entry begins a new row only if the one before has no room for it."""
+    with opened(report_of_charts, width=390) as (page, _):
+        drawn(page)
+        legends = [entries for entries in page.evaluate(LEGENDS) if len(entries) > 1]
+    assert len(legends) > 5
+    n_rows = [len({entry["top"] for entry in entries}) for entries in legends]
+    assert any(1 < rows < len(entries) for rows, entries in zip(n_rows, legends, strict=True))
+    for entries in legends:
+        for before, entry in itertools.pairwise(entries):
+            if entry["top"] > before["top"]:
+                needed = before["right"] + entry["right"] - entry["left"]
+                assert needed > 0.8 * entry["width"]  # texts are narrower than their estimated width
 
 
 def test_printed_charts_fill_their_sections(tmp_path):
@@ -401,7 +421,8 @@ def test_pdf_links_can_be_clicked(pdf):
 
 def test_pdf_bookmarks_are_headings_and_none_ends_a_page(fleet, pdf):
     with opened(fleet) as (page, _):
-        headings = [words(text) for text in page.locator("h1, h2, h3").all_text_contents()]
+        printed = "h1, h3, h2:not(#analysts h2)"  # code is not printed
+        headings = [words(text) for text in page.locator(printed).all_text_contents()]
         others = page.locator("caption, summary, .tasks > p").all_text_contents()
     bookmarks = [words(bookmark.get_title()) for bookmark in pdf.get_toc()]
     assert len(bookmarks) > 10
