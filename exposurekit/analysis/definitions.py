@@ -101,6 +101,7 @@ TERMS: Mapping[str, str] = {  # words of sentences; a report defines those that 
     "no effect": f"of a request: {DEFINITIONS['without_effect']}",
     "point": _POINTS,
     "relisting": DEFINITIONS[AGAIN],
+    "required value": "what a site's form asks for, such as an email address: without it, a removal cannot start",
     "run": "one collection of everyone's data from the service into the history",
     "score": _POINTS,
     "unlocks": "lets removals start that are missing nothing else",

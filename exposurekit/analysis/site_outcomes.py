@@ -14,7 +14,7 @@ from exposurekit.analysis.survival import UNREQUESTED
 from exposurekit.analysis.work_queue import STALLED_DAYS
 from exposurekit.contract.types import PENDING_REMOVAL, REMOVED
 from exposurekit.errors import MissingColumns
-from exposurekit.text.formatting import enumerate_words
+from exposurekit.text.formatting import enumerate_words, pluralize
 
 _DAY = np.timedelta64(1, "D")
 _COUNTS = ("requested", "failed", "overdue", "came_back", "never_back", "waiting")
@@ -118,7 +118,7 @@ def _verdict(row: dict[Any, Any]) -> str:
         return UNREQUESTED
     if not gone:
         if row["is_refusing"]:
-            return f"refuses the service's requests ({row['failed']:,} of {row['requested']:,})"
+            return f"refused {row['failed']:,} of {pluralize(row['requested'], 'request')}"
         return (
             "has removed nothing, and requests had no effect" if row["overdue"] else "has removed nothing yet"
         )

@@ -259,7 +259,7 @@ class ReportSource:
 
     A table is a question, a table of an exposure (``on_file``, ``failures``), or one of ``records``, ``links``, ``alerts``
     and ``steps`` (only what is listed), ``evidence``, ``counts`` and ``diff_by_site`` (of a `Diff`), ``week`` and ``week_by_site`` (``why``
-    and ``by_site`` since `ReportData.week_start`), ``week_before`` (``why`` of the same number of days before it),
+    and ``by_site`` since `ReportData.week_start`), ``week_before`` (``by_site`` of the same number of days before it),
     ``week_score`` (`History.score_changes` since then), ``removal_of_all`` (`History.time_to_removal` without groups), ``stalled``
     (`History.stalled_sites`), ``site_outcomes`` and ``removal_requests`` (of a history), ``plan`` (`analysis.plan`), ``timed_steps`` and ``step_minutes`` (of a history), ``failed_removals`` and ``next_forecast`` (`AHEAD_DAYS` ahead).
 
@@ -433,14 +433,14 @@ class ReportSource:
 
     @cached_property
     def _week_before(self) -> pd.DataFrame | None:
-        """What changed in the `WEEK_DAYS` before the last ones; None if no runs were at both of its ends."""
+        """What changed by site in the `WEEK_DAYS` before the last ones; None if no runs were at both of its ends."""
         start = self._week_start
         if self.history is None or start is None or start != self._as_of.date() - timedelta(days=WEEK_DAYS):
             return None
         before = start - timedelta(days=WEEK_DAYS)
         if before not in {*_observations(self._runs).dt.date}:
             return None
-        return self.history.diff(before, start).why
+        return self.history.diff(before, start).by_site
 
     @cached_property
     def _runs(self) -> pd.DataFrame:

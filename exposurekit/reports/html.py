@@ -158,6 +158,7 @@ def page(report: Any, *, rule_key: str = "") -> str:
     True
     """
     first = next((section.key for section in report.sections if section.figure is not None), None)
+    tables = [section.table for section in report.sections if section.table is not None]
     drawing = [plotly_js(), _charts_js()] if first else []
     page_script = _INDENT.sub("", _JS_COMMENT.sub("", copy_script() + _file("templates/report.js")))
     hashes = " ".join(f"'sha256-{_digest(script)}'" for script in (*drawing, page_script))
@@ -173,7 +174,7 @@ def page(report: Any, *, rule_key: str = "") -> str:
             rule_key=rule_key,
             open_max=OPEN_MAX,
             policy=policy,
-            style=_style(),
+            style=_style(max((table.shape[1] for table in tables), default=0)),
             glossary=Glossary(),
             # The scripts follow the first chart, so that it is drawn before the tables below it are parsed.
             first=first,
@@ -261,7 +262,7 @@ def index_page(entries: Sequence[IndexEntry]) -> str:
         .render(
             entries=entries,
             policy="default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'",
-            style=_style(),
+            style=_style(0),
         )
     )
     return page
@@ -277,10 +278,11 @@ def metadata(head: str) -> dict[str, str]:
     return {name: _SAFE(value).unescape() for name, value in _META.findall(head)}
 
 
-def _style() -> Markup:
+def _style(columns: int) -> Markup:
+    """The styles of a page, with the headings that the cells of at most so many columns have on a phone."""
     labels = "".join(
         f"td:nth-child({number})::before{{content:var(--h{number},none)}}"
-        for number in range(2, _CARD_MAX + 1)
+        for number in range(2, min(columns, _CARD_MAX) + 1)
     )
     on_phone = f"@media screen and (max-width:30rem){{{labels}}}"
     css = f"@layer shared {{\n{stylesheet()}}}\n{_file('templates/report.css')}{on_phone}\n"

@@ -101,8 +101,9 @@ def texts_by_section(report: Report) -> dict[str, set[str]]:
         for fact in report.facts
         for text in (fact.name, fact.value, fact.qualifier, fact.detail, fact.change)
     )
-    actions = (text for action in report.actions for text in (action.text, action.effect))
-    texts = {"": {report.title, report.finding, *facts, *actions, *report.provenance.values()}}
+    actions = (text for action in report.actions for text in (action.text, action.effect, action.who))
+    head = (report.title, report.finding, report.caveat, report.half_hour)
+    texts = {"": {*head, *facts, *actions, *report.provenance.values()} - {""}}
     return texts | {section.key: {*_section_texts(section)} - {""} for section in report.sections}
 
 

@@ -25,8 +25,11 @@ SHARE_SAFE = (
 )
 CONFIDENTIAL = (
     "Confidential: this report contains personal data. Show it only to people who need it for these removals. "
-    "For anybody else, ask for a share-safe report: share_safe=True in Python, --share-safe on the command line."
+    "For anybody else, ask an analyst for a share-safe report."
 )
+PER_PAGE = "counted per page: one message for all pages of a host takes less"  # what estimated minutes count
+OPERATOR = "you (operator)"
+OPERATOR_AND_PERSON = f"{OPERATOR} and the person listed"
 TASKS_MAX = 800  # items of manual work on a page: more make it slow to open
 ROWS_MAX = 1_000  # rows of a table on a page: more make it large, and are for an export
 
@@ -106,7 +109,8 @@ class Removal:
         items = pluralize(self.listings, "web page" if self.site is None else "listing")
         people = pluralize(self.people, "person", "people")
         later = f" Reason to wait: {self.reason}." if self.reason else ""
-        return f"{items} of {people}; about {format_duration(self.minutes)}.{later}"
+        one_each = f", {PER_PAGE}" if self.site is None and self.listings > 1 else ""
+        return f"{items} of {people}; about {format_duration(self.minutes)}{one_each}.{later}"
 
     @property
     def preparations(self) -> tuple[str, ...]:
@@ -117,6 +121,11 @@ class Removal:
     def needs_document(self) -> bool:
         """Whether a person has to send a document before the first step."""
         return DOCUMENT in self.preparations
+
+    @property
+    def who(self) -> str:
+        """Who acts: the operator alone, or with the person, who has to read a message or send a document."""
+        return OPERATOR_AND_PERSON if self.preparations else OPERATOR
 
     @property
     def begin(self) -> str:
@@ -154,12 +163,14 @@ class Action:
         effect: How much it removes, and how long it takes.
         section: The part of the page that has the details: the key of a section; for a group of manual work, with its
             number, such as ``work_queue-1``.
+        who: Who does it, such as ``you (operator)``.
         is_later: Whether it has to wait; the text says until when, or the effect why.
     """
 
     text: str
     effect: str
     section: str
+    who: str
     is_later: bool = False
 
 
@@ -201,7 +212,7 @@ class Report:
     Attributes:
         kind: ``fleet``, ``person``, ``changes`` or ``sites``.
         title: Its heading.
-        finding: The main result, one sentence.
+        finding: The main result, and the site with the most open listings.
         facts: The main figures.
         actions: The three things to do next, and then at most three that have to wait.
         sections: Its sections, in order.
@@ -210,6 +221,9 @@ class Report:
         logo: An image as a ``data:`` address; empty: none.
         accent: The colour of the line above the title, such as ``#0b5cad``; empty: the default.
         half_hour: What clears most in half an hour, one sentence; empty if nothing can be done by hand in that time.
+        caveat: How many matches nobody has checked, one sentence; empty if all were, or the report does not tell.
+        code: What analysts can do about the report, and the code for it: in Python, and for a shell if there is a command;
+            empty in a share-safe report.
 
     >>> report = ek.report(exposure)
     >>> report.kind, report.facts[0].name
@@ -229,6 +243,8 @@ class Report:
     logo: str = field(default="", repr=False)
     accent: str = ""
     half_hour: str = ""
+    caveat: str = ""
+    code: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
 
     @property
     def notice(self) -> str:
@@ -253,6 +269,8 @@ class Report:
             ],
             "actions": [asdict(action) for action in self.actions],
             "half_hour": self.half_hour,
+            "caveat": self.caveat,
+            "code": {what: [*code] for what, code in self.code.items()},
             "sections": [_plain(section) for section in self.sections],
             "provenance": dict(self.provenance),
         }

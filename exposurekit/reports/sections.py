@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import date, timedelta
 from itertools import chain, count
 from typing import Any
 
@@ -17,7 +17,7 @@ from exposurekit import analysis, charts
 from exposurekit.analysis.data_quality import OUTCOMES
 from exposurekit.analysis.declared_vs_observed import request_life_table
 from exposurekit.analysis.definitions import definition
-from exposurekit.analysis.diff import AGAIN, ENDED, NEW, OPENED, STILL_OPEN, WHAT
+from exposurekit.analysis.diff import AGAIN, CHANGED, ENDED, FAILED, NEW, OPENED, STILL_OPEN, WHAT
 from exposurekit.analysis.plan import PLAN_MINUTES
 from exposurekit.analysis.removal_preparation import first_requests
 from exposurekit.analysis.score import PAGE
@@ -41,13 +41,24 @@ from exposurekit.evidence import with_evidence
 from exposurekit.questions import QUESTIONS
 from exposurekit.reports.data import LISTED_NAMES, WEEK_DAYS, ReportData
 from exposurekit.reports.manual_steps import open_items, removals, whole_minutes
-from exposurekit.reports.model import ROWS_MAX, TASKS_MAX, Action, Fact, Removal, Report, Section
+from exposurekit.reports.model import (
+    OPERATOR,
+    OPERATOR_AND_PERSON,
+    PER_PAGE,
+    ROWS_MAX,
+    TASKS_MAX,
+    Action,
+    Fact,
+    Removal,
+    Report,
+    Section,
+)
 from exposurekit.reports.share_safe import FEW
 from exposurekit.text.formatting import enumerate_words, percent, pluralize
 from exposurekit.text.times import format_time
 
 ASKS = 2  # rows of `best_next_fields`
-_ASSUMED = f"estimated at {VISIT_MINUTES:g} minutes per site and {STEP_MINUTES:g} per step"
+_ASSUMED = f"estimated at {VISIT_MINUTES:g} minutes per site or host and {STEP_MINUTES:g} per step"
 _WAITING = "steps that only wait take none"
 _UNKNOWN_TITLE = "What is not known"
 _UNSEARCHED = (
@@ -55,14 +66,17 @@ _UNSEARCHED = (
     "been searched."
 )
 _TO_CONFIRM = (
-    "No person has checked yet whether these listings show the right people: so far only the service's matching says so. "
-    "To check them in a notebook: ek.widgets.RecordLabels(history.records(), history)."
+    "Only the service's matching says that these listings show the right people; an analyst can label each as right or "
+    "wrong."
 )
 MANY_SITES = 5  # more are counted, not named
 _FORECAST_PARTS = {"of_open": "of those open now", "of_gone": "that come back", "of_new": "new"}
+_WORST_NAMED = 3  # sites
 _CENSORING_NOTE = "Listings found recently count only up to today, so the estimated share still listed may be 0% while some are open."
-_FROM_FIRST = "Days count from the first observation of a listing, and not from the request."
+_FROM_FIRST = "Days count from the first observation of a listing"
 _CHANGES_NAMED = 3  # sites of each kind of change; others are counted
+_IN_ORDER = (*OPENED, *ENDED, FAILED, CHANGED)  # what adds up to the open listings first
+_ALWAYS_COUNTED = (NEW, AGAIN, REMOVED)  # kinds of change, also if there was none
 _NO_SINGLE_BAR = {"blockers", "best_next_fields"}  # a sentence says it
 _TREND_COLUMNS = {"open listings": OPEN, "removed": REMOVED}  # of `status_over_time`, by the name of a figure
 _TREND_POINTS = 60
@@ -70,11 +84,28 @@ MONTH_DAYS = 30
 _ACTIONS = 3  # to do now, and as many that have to wait
 _NO_SUMS = {"people", "user_id", "median_days", "median_low", "median_high", "declared_days"}
 _NOT_DECLARED = "No declared removal times are recorded, so no site is judged by them."
+_CODE = {  # what analysts can do, and how
+    "Make a report that may be passed on": (
+        'ek.report(history, "shared.html", share_safe=True)',
+        "exposurekit report --share-safe --out shared.html",
+    ),
+    "Label listings as right or wrong": ("ek.widgets.RecordLabels(history.records(), history)",),
+    "Add names and values on file": (
+        'ek.report(history, "fleet.html", exposure=ek.connect())',
+        "exposurekit report --live --out fleet.html",
+    ),
+    "Record how fast sites say that they remove": (
+        'history.declare_days({"PeepFinder": 10}, source="its terms")',
+        "exposurekit history declare days.csv",
+    ),
+}
 # Of the outcomes of sites: the verdict and the cards say it.
 _NOT_DISPLAYED = ("waiting", "failed", "overdue", "never_back", "overdue_days")
 _WITH_PENDING = ("by_site", "records", "changes")  # sections that tell of pending removals
 _EXCEPT = ", except what should wait: it is marked (later), with the reason"
-_UNCHECKED = "required values not checked"
+_UNCHECKED = "whether required values, such as an email address, are on file was not checked"
+_MAY_LACK = "some may lack a required value"
+_TO_CHECK = "first check that the required values are on file"
 _LEFT_OUT = "whether required values are on file is not shown"  # of a share-safe report
 _NOT_IN_KEY = re.compile(r"[^a-z0-9]+")
 _FINISHED = {DONE: "done", UNABLE: "marked unable"}
@@ -209,7 +240,33 @@ def build_report(
         data.provenance() | since,
         actions=tuple(_actions(data, parts, kind)),
         half_hour=_half_hour(data) if any(section.key == "work_queue" for section in parts) else "",
+        caveat=_caveat(data),
+        code=_code(data),
     )
+
+
+def _caveat(data: ReportData) -> str:
+    """What nobody has checked about the matches; empty if all were, or the tables do not tell."""
+    n, unlabelled = len(data["records"]), _unlabelled(data)
+    if not unlabelled:
+        return ""
+    checked = "No person has checked the matches yet" if unlabelled == n else _unconfirmed(data)
+    return f"{checked}, so some listings may show a namesake: an analyst can check them."
+
+
+def _code(data: ReportData) -> dict[str, tuple[str, ...]]:
+    """What analysts can do to improve the report, and the code for it."""
+    if data.sharing is not None:
+        return {}
+    outcomes = data.tables["site_outcomes"]
+    is_undeclared = outcomes is not None and bool(outcomes["declared_days"].isna().all())
+    applies = (True, _unlabelled(data) > 0, not data.has_profiles, is_undeclared)
+    source = "exposure" if data.runs is None else "history"
+    return {
+        what: tuple(one.replace("report(history", f"report({source}") for one in code)
+        for (what, code), is_useful in zip(_CODE.items(), applies, strict=True)
+        if is_useful
+    }
 
 
 def _is_idle(section: Section) -> bool:
@@ -286,7 +343,33 @@ def _finding(data: ReportData) -> str:
         )
         if n
     ]
-    return f"{len(open_now):,} of {pluralize(total, 'listing')} found {are} still open: {', '.join(parts)}."
+    counts = f"{len(open_now):,} of {pluralize(total, 'listing')} found {are} still open"
+    return f"{counts}: {', '.join(parts)}.{_worst_sites(data)}"
+
+
+def _worst_sites(data: ReportData) -> str:
+    """The site with the most open listings, as a sentence; empty if there is none, or there are too many to name."""
+    worst = _most_open(data)
+    if not worst or len(worst) > _WORST_NAMED:
+        return ""
+    each = " each" if len(worst) > 1 else ""
+    return f" Worst{_of_named(data)} by open listings: {enumerate_words([*map(short, worst)])}, {max(worst.values()):,}{each}."
+
+
+def _most_open(data: ReportData) -> dict[str, int]:
+    """The sites with the most open listings of those that may be named, several if they have as many.
+
+    Empty for a person, and if all listings are on one site.
+    """
+    if data.user is not None or data["records"]["site"].nunique() < 2:  # noqa: PLR2004  the only one is no worse
+        return {}
+    named = {site: n for site, n in sorted(data.open_by_site.items()) if data.can_name(site)}
+    return {site: n for site, n in named.items() if n == max(named.values())}
+
+
+def _of_named(data: ReportData) -> str:
+    """What a ranking of sites has to add in a share-safe report that names not all of them."""
+    return "" if all(map(data.can_name, data["records"]["site"].astype("str").unique())) else " named site"
 
 
 def _waiting_since(data: ReportData) -> str:
@@ -402,7 +485,8 @@ def _manual_fact(data: ReportData) -> Fact:
     reason = f"; {blocked:,} of them cannot start: a required value is not on file" if blocked else ""
     short_reason = f"; {blocked:,} of them cannot start" if blocked else ""
     if data.unchecked_sites:
-        reason = short_reason = f"; {_unchecked(data)}"
+        reason = f"; {_UNCHECKED if data.sharing is None else _LEFT_OUT}"
+        short_reason = f"; {_MAY_LACK}" if data.sharing is None else reason
     items = f"{pluralize(waiting - pages, 'listing')}, {pluralize(pages, 'web page')}"
     return Fact(
         "to do by hand",
@@ -459,21 +543,25 @@ def _median_fact(data: ReportData, removal: Mapping[Hashable, Any], requests: pd
         f"{percent(removal['never'])} estimated to be still listed after {removal['followed_days']:,} days "
         f"{format_interval(removal['never_low'], removal['never_high'], percent, '95% interval').strip()}"
     )
-    request = analysis.time_to_removal(request_life_table(requests), by=None).to_dict("records")[0]
+    request = _request_times(requests)
     if pd.isna(request["median_days"]):
-        words = "; ".join(filter(None, (band, f"from {followed}")))
+        words = "; ".join(filter(None, ("from the first observation", band, f"based on {followed}")))
         return Fact("half removed within", days, words, detail=detail)
     n, n_removed = len(requests), int((requests["end"].astype("str") == REMOVED).sum())
     days_from_request, band_from_request = _median_words(request)
-    succeeded = (
-        f"{n_removed:,} of {pluralize(n, 'request')} have led to a removal so far ({percent(n_removed / n)})"
-    )
+    succeeded = f"{n_removed:,} of {pluralize(n, 'request')} succeeded ({percent(n_removed / n)})"
+    clocks = f"from the request{f' ({band_from_request})' if band_from_request else ''}, {days} from first observation"
     return Fact(
         "half removed within",
         days_from_request,
-        "; ".join(filter(None, ("from the request", band_from_request, succeeded))),
+        f"{clocks}; {succeeded}",
         detail=f"from the first observation of a listing: {', '.join(filter(None, (days, band)))}, {detail}",
     )
+
+
+def _request_times(requests: pd.DataFrame) -> dict[Hashable, Any]:
+    """The times to removal from the request, of all sites together."""
+    return analysis.time_to_removal(request_life_table(requests), by=None).to_dict("records")[0]
 
 
 def _median_words(row: Mapping[Hashable, Any]) -> tuple[str, str]:
@@ -560,7 +648,7 @@ def _with_trends(facts: Iterable[Fact], data: ReportData) -> Iterator[Fact]:
             change += f", {_signed(int(n.iloc[-1] - month.iloc[-1]))} in {MONTH_DAYS}"
         if fact.name == REMOVED and data.tables.get("week_before") is not None and len(earlier):
             more = _signed(int(before.iloc[-1] - earlier.iloc[-1]))
-            change += f" (before: {more})"
+            change += f", {more} before"
         yield replace(fact, trend=trend, change=change)
 
 
@@ -589,8 +677,9 @@ def _actions(data: ReportData, sections: Sequence[Section], kind: str) -> list[A
     now: list[Action] = []
     documents: list[Action] = []
     later: list[Action] = []
+    quickest = None if data.sharing is not None else _quickest([one for _, one in work])
     for at, one in work:
-        action = None if one.site is None else _removal_action(one, data, at)
+        action = None if one.site is None else _removal_action(one, data, at, is_quickest=one is quickest)
         if action is not None:
             (later if one.reason else documents if one.needs_document else now).append(action)
     others = [action for action in (_pages_action(data, work), request) if action is not None]
@@ -610,6 +699,17 @@ def _actions(data: ReportData, sections: Sequence[Section], kind: str) -> list[A
     return _first([*actions, *wanted, *later], pending)
 
 
+def _quickest(work: Sequence[Removal]) -> Removal | None:
+    """The manual work on a site that takes the least time for a listing, if it is on several and none takes as little."""
+    minutes = {
+        at: one.minutes / one.listings
+        for at, one in enumerate(work)
+        if one.site is not None and one.listings and one.minutes is not None
+    }
+    first, *others = sorted(minutes, key=minutes.__getitem__) or [0]
+    return work[first] if others and minutes[first] < minutes[others[0]] else None
+
+
 def _pages_action(data: ReportData, work: Sequence[tuple[int, Removal]]) -> Action | None:
     """The messages to the owners of web pages: one for each host."""
     pages = {at: one for at, one in work if one.site is None and one.listings}
@@ -619,10 +719,12 @@ def _pages_action(data: ReportData, work: Sequence[tuple[int, Removal]]) -> Acti
     duration = format_duration(sum(one.minutes or 0 for one in pages.values()))
     hosts = data.distinct_pages[1]
     where = f" on {pluralize(hosts, 'host')}" if data.sharing is None and hosts else ""
-    one_each = "; one message per host" if where and hosts > 1 else ""
-    effect = f"there is no opt-out form{one_each}; about {duration}"
+    one_each = f", {PER_PAGE}" if n > 1 else ""
     return Action(
-        f"Write to the owners of {pluralize(n, 'web page')}{where}", effect, f"work_queue-{min(pages)}"
+        f"Write to the owners of {pluralize(n, 'web page')}{where}",
+        f"there is no opt-out form; about {duration}{one_each}",
+        f"work_queue-{min(pages)}",
+        OPERATOR,
     )
 
 
@@ -636,7 +738,7 @@ def _half_hour(data: ReportData) -> str:
     pages = int(plan["site"].isna().sum())
     parts += [f"the data on {pluralize(pages, 'web page')}"] if pages else []
     words = enumerate_words(parts)
-    return f"If you have {PLAN_MINUTES:g} minutes, remove {words}: about {format_duration(plan['minutes'].sum())}."
+    return f"If {OPERATOR} have {PLAN_MINUTES:g} minutes, remove {words}: about {format_duration(plan['minutes'].sum())}."
 
 
 def _first(actions: Sequence[Action], pending: Action | None) -> list[Action]:
@@ -661,11 +763,14 @@ def _pending_action(data: ReportData, keys: AbstractSet[str]) -> Action | None:
         f"Check {pluralize(n, 'pending removal')} from {day:%Y-%m-%d} (later)",
         "nothing to do before then: these removals usually take that long",
         key,
+        OPERATOR,
         is_later=True,
     )
 
 
-def _removal_action(removal: Removal, data: ReportData, at: int) -> Action | None:
+def _removal_action(
+    removal: Removal, data: ReportData, at: int, *, is_quickest: bool = False
+) -> Action | None:
     """The action that clears a group of manual work, which has this number in the work queue."""
     n = removal.listings
     if n is None or removal.minutes is None:
@@ -681,14 +786,19 @@ def _removal_action(removal: Removal, data: ReportData, at: int) -> Action | Non
     notes = [] if removal.reason else [*first_requests(removal.steps, people)]
     notes += [f"reason to wait: {removal.reason}"] if removal.reason else []
     notes += ["it refused the service's requests, and may refuse a person's"] if refuses else []
-    notes += [_unchecked(data)] if is_unchecked else []
+    notes += [_TO_CHECK if data.sharing is None else _LEFT_OUT] if is_unchecked else []
     effect = f"{at_most}{share} of what is open, in about {format_duration(removal.minutes)}"
+    is_worst = [*_most_open(data)] == [removal.site]
+    ranks = [f"worst{_of_named(data) or ' site'} by open listings"] if is_worst else []
+    ranks += ["quickest site per listing"] if is_quickest else []
+    effect = f"{enumerate_words(ranks)}: {effect}" if ranks else effect
     is_blocked = bool(removal.tasks) and all(task.missing_values for task in removal.tasks)
     when = f" (later: {'once it is on file' if is_blocked else 'after the others'})" if removal.reason else ""
     return Action(
         f"Remove {at_most}{listings} on {short(removal.site)} by hand{when}",
         "; ".join([effect, *notes]),
         f"work_queue-{at}",
+        removal.who,
         is_later=bool(removal.reason),
     )
 
@@ -711,7 +821,7 @@ def _request(data: ReportData) -> Action | None:
     person = data.names.get(int(request["user_id"]), f"user {request['user_id']}")
     fields = str(request["fields"]).replace("_", " ").replace(", ", " and ")
     effect = f"this unlocks {pluralize(int(request['removals']), 'removal')}"
-    return Action(f"Ask {short(person)} for the {fields}", effect, "blockers")
+    return Action(f"Ask {short(person)} for the {fields}", effect, "blockers", OPERATOR_AND_PERSON)
 
 
 def _change_finding(data: ReportData) -> str:
@@ -752,16 +862,18 @@ def _week(data: ReportData) -> Section | None:
     if len(changed) and len(idle):
         rest = pd.DataFrame([{"site": f"unchanged: {pluralize(len(idle), 'site')}", **idle[counts].sum()}])
         table = pd.concat([changed, rest.astype(changed.dtypes[rest.columns])])
+    assert data.week_start is not None  # noqa: S101  there would be no changes since then
     start = f"since {data.week_start}"
     drawn = charts.changes(_without_idle_causes(why), provenance=f"{data.source_line} · {start}")
-    earlier = data.tables["week_before"]
-    before = "" if earlier is None else f"In the {WEEK_DAYS} days before: {_totals_of(earlier)}."
-    dates = f"{data.week_start} to {data.as_of:%Y-%m-%d}."
+    words = [_period(data, (data.week_start, data.as_of.date()), by_site)]
+    if (earlier := data.tables["week_before"]) is not None:
+        dates = data.week_start - timedelta(days=WEEK_DAYS), data.week_start
+        words.append(f"The {WEEK_DAYS} days before, {_period(data, dates, earlier)}")
     return Section(
         section_type("week").title if data.is_whole_week else start.capitalize(),
         key="week",
         finding=f"{drawn.layout.meta['finding']}.",
-        text=" ".join(filter(None, [dates, *_changes_by_site(changed), before])),
+        text=" ".join(words),
         figure=drawn,
         table=table.reset_index(drop=True) if len(table) else None,
         rows=len(table),
@@ -769,12 +881,22 @@ def _week(data: ReportData) -> Section | None:
     )
 
 
-def _totals_of(why: pd.DataFrame) -> str:
-    """What opened and ended listings, as in a waterfall of causes."""
-    counts = [
-        (abs(int(n)), cause) for cause, n in zip(why["cause"], why["n"], strict=True) if cause in WHAT and n
-    ]
-    return ", ".join(f"{n:,} {cause}" for n, cause in counts) or "no change"
+def _period(data: ReportData, dates: tuple[date, date], by_site: pd.DataFrame) -> str:
+    """What changed from one day to another, with the sites: of `Diff.by_site`, so that the numbers add up."""
+    safe = by_site if data.sharing is None else data.sharing.with_other_sites(by_site)
+    before, after = int(safe["open_before"].sum()), int(safe["open_after"].sum())
+    kinds = [_change_words(safe, what) for what in _IN_ORDER if safe[what].any() or what in _ALWAYS_COUNTED]
+    return f"{dates[0]} to {dates[1]}: from {before:,} to {after:,} open; {'; '.join(kinds)}."
+
+
+def _change_words(by_site: pd.DataFrame, what: str) -> str:
+    """How often a kind of change occurred, and on which sites most."""
+    n = by_site.set_index("site")[what].sort_values(ascending=False, kind="stable")
+    named = [f"{short(str(site))} {count:,}" for site, count in n[n > 0].head(_CHANGES_NAMED).items()]
+    rest = int((n > 0).sum()) - len(named)
+    others = f" and {n.iloc[len(named) :].sum():,} on {pluralize(rest, 'other site')}" if rest else ""
+    sites = f" ({', '.join(named)}{others})" if named else ""
+    return f"{n.sum():,} {what}{sites}"
 
 
 def _sums(table: pd.DataFrame) -> dict[str, int]:
@@ -806,24 +928,35 @@ def _by_site(data: ReportData) -> Section | None:
     table = table.merge(section.table[["site", *rest]], on="site", how="left")
     table.attrs |= outcomes.attrs
     named = outcomes[[data.can_name(str(site)) for site in outcomes["site"]]]
-    finding = "; ".join([_with_verdict(section.finding, table), *_bad_outcomes(named)])
+    worst = named[named["open"] > 0].head(_WORST_NAMED)
+    others = "; ".join(_other_measures(named, worst, has_times=data.sharing is None))
+    words = [f"By other measures: {others}." if others else "", _without_relisting(named)]
+    words += [_NOT_DECLARED] if is_undeclared else []
     section = replace(
-        section, title="Sites", table=table.head(ROWS_MAX), rows=len(table), finding=f"{finding}."
+        section,
+        title="Sites, worst first",
+        table=table.head(ROWS_MAX),
+        rows=len(table),
+        finding=_worst_first(data, worst) or section.finding,
     )
-    return _add_words(
-        _with_totals(section), f"{_without_relisting(named)} {_NOT_DECLARED if is_undeclared else ''}"
-    )
+    return _add_words(_with_totals(section), " ".join(filter(None, words)))
 
 
-def _with_verdict(finding: str, table: pd.DataFrame) -> str:
-    """A sentence on the site with the most open listings, with the verdict on it."""
-    first, words = table.iloc[0], finding.removesuffix(".")
-    return f"{words} ({first['verdict']})" if f"{short(str(first['site']))} has" in words else words
+def _worst_first(data: ReportData, worst: pd.DataFrame) -> str:
+    """The sites with the most open listings, each with the verdict on it; empty if there are none."""
+    if worst.empty:
+        return ""
+    n_open = len(data.open_records)
+    are = "listing is" if n_open == 1 else "listings are"
+    rows = zip(worst["site"].astype("str"), worst["open"], worst["verdict"], strict=True)
+    sites = "; ".join(f"{short(site)} {n:,} ({verdict})" for site, n, verdict in rows)
+    return f"{n_open:,} {are} open. Worst{_of_named(data)} by open listings: {sites}."
 
 
-def _bad_outcomes(table: pd.DataFrame) -> Iterator[str]:
-    """The sites that refuse requests, and the one where the largest share came back."""
-    for row in table[is_refusing(table)].head(1).to_dict("records"):
+def _other_measures(table: pd.DataFrame, worst: pd.DataFrame, *, has_times: bool) -> Iterator[str]:
+    """The first site by other measures: one that refuses requests, where the largest share came back, and the slowest."""
+    refusing = table[is_refusing(table) & ~table["site"].isin(worst["site"])]
+    for row in refusing.head(1).to_dict("records"):
         yield f"{short(row['site'])} refused {row['failed']:,} of {pluralize(row['requested'], 'request')}"
     gone = table["came_back"] + table["never_back"]
     share = (table["came_back"] / gone.where(gone > 0)).fillna(0).to_numpy("float64")
@@ -831,6 +964,11 @@ def _bad_outcomes(table: pd.DataFrame) -> Iterator[str]:
         at = int(share.argmax())
         site, back, n = str(table["site"].iloc[at]), table["came_back"].iloc[at], gone.iloc[at]
         yield f"{short(site)} has the highest share of listings that came back, {back:,} of {n:,}"
+    times = table.dropna(subset="median_days") if has_times else table.head(0)
+    if len(times) > 1:
+        slowest = times.sort_values("median_days", kind="stable").iloc[-1]
+        days = format_days(slowest["median_days"])
+        yield f"{short(str(slowest['site']))} is the slowest, with a median of {days} from the request"
 
 
 def _without_relisting(outcomes: pd.DataFrame) -> str:
@@ -847,17 +985,6 @@ def _without_idle_causes(why: pd.DataFrame) -> pd.DataFrame:
     """The causes of a change without those that did not occur; the usual ones remain."""
     usual = why["cause"].isin([NEW, AGAIN, REMOVED]) | why.index.isin([why.index[0], why.index[-1]])
     return why[usual | (why["n"] != 0)].reset_index(drop=True)
-
-
-def _changes_by_site(by_site: pd.DataFrame) -> Iterator[str]:
-    """Each kind of change in a sentence: the sites with most of them."""
-    for what in WHAT:
-        n = by_site.set_index("site")[what].sort_values(ascending=False, kind="stable")
-        named = [f"{short(site)} {count:,}" for site, count in n[n > 0].head(_CHANGES_NAMED).items()]
-        others = pluralize(int((n > 0).sum()) - len(named), "other site")
-        more = f" and {others}" if (n > 0).sum() > len(named) else ""
-        if named:
-            yield f"{what.capitalize()}: {', '.join(named)}{more}."
 
 
 def _score(data: ReportData) -> Section | None:
@@ -1014,9 +1141,20 @@ def _time_to_removal(data: ReportData) -> Section | None:
     if section.table is not None:
         table = without_estimates(section.table).sort_values("unrequested", kind="stable", ignore_index=True)
         section = replace(section, table=table.drop(columns="unrequested"))
-    return _add_words(
-        section, f"{_without_removals(data)}{_FROM_FIRST} {base}{_CENSORING_NOTE} {_resolution(data)}".strip()
-    )
+    words = f"{_without_removals(data)}{_FROM_FIRST}{_both_clocks(data)}. {base}{_CENSORING_NOTE} {_resolution(data)}"
+    return _add_words(section, words.strip())
+
+
+def _both_clocks(data: ReportData) -> str:
+    """In how many days half were removed, from the first observation and from the request; empty without both."""
+    if data.user is not None or not {"removal_of_all", "removal_requests"} <= {*data.tables}:
+        return ""
+    removal, requests = data["removal_of_all"], data["removal_requests"]
+    medians = removal["median_days"].iloc[0], _request_times(requests)["median_days"]
+    if any(map(pd.isna, medians)):
+        return ""
+    first, request = map(format_days, medians)
+    return f": half were removed within {first}, and within {request} of the request"
 
 
 def _declared_vs_observed(data: ReportData) -> Section | None:
@@ -1024,7 +1162,7 @@ def _declared_vs_observed(data: ReportData) -> Section | None:
     table = data.tables["declared_vs_observed"]
     if table is None:
         title = QUESTIONS["declared_vs_observed"].title
-        words = "No declared days are recorded. Record them with history.declare_days(...) or exposurekit history declare."
+        words = "No declared days are recorded; an analyst can record them."
         return Section(title, key="declared_vs_observed", text=words)
     declared = table[table["declared_days"].notna()].reset_index(drop=True)
     section = _section(data, "declared_vs_observed", declared)
@@ -1255,7 +1393,10 @@ def _work_queue(data: ReportData) -> Section | None:
     if section.table is not None:
         words += _finished_rows(queue)
     if data.sharing is None and any(task.note for one in work for task in one.tasks):
-        words += f" Names on file and the values to enter are missing: {_NO_PROFILES}"
+        words += (
+            " Names on file and the values to enter are missing, so first check that the person has what a form requires, "
+            "such as an email address."
+        )
     return replace(section, text=words.strip(), removals=work)
 
 
@@ -1284,15 +1425,9 @@ def _amount(data: ReportData) -> str:
     if blocked:
         waits = "waits" if blocked == 1 else "wait"
         words += f" {blocked:,} {waits} for a value that is not on file: see the end of the list."
-    if data.unchecked_sites:
-        state = "left out" if data.sharing is not None else "not known"
-        words += f" Whether the values that sites require are on file is {state}."
+    if data.unchecked_sites and data.sharing is not None:
+        words += " Whether the values that sites require are on file is left out."
     return words
-
-
-def _unchecked(data: ReportData) -> str:
-    """Why the report does not say which removals lack a required value."""
-    return _UNCHECKED if data.sharing is None else _LEFT_OUT
 
 
 def _coverage(data: ReportData) -> Section | None:
@@ -1313,10 +1448,15 @@ def _coverage(data: ReportData) -> Section | None:
     return section and replace(section, text=" ".join([words, *_unknowns(data)]))
 
 
+def _unlabelled(data: ReportData) -> int:
+    """How many listings nobody has labelled as the person's or not; 0 if the tables do not tell."""
+    labels = data.tables.get("precision")
+    return 0 if labels is None else int(labels["unlabelled"].sum())
+
+
 def _unconfirmed(data: ReportData) -> str:
-    """How many listings nobody has labelled as the person's or not; empty if there are none."""
-    n, labels = len(data["records"]), data.tables["precision"]
-    unlabelled = 0 if labels is None else int(labels["unlabelled"].sum())
+    """How many listings nobody has labelled, in words; empty if there are none."""
+    n, unlabelled = len(data["records"]), _unlabelled(data)
     have = "has" if unlabelled == 1 else "have"
     return (
         f"{unlabelled:,} of {pluralize(n, 'listing')} {have} not been checked by a person"
@@ -1340,7 +1480,7 @@ def _unknowns(data: ReportData) -> Iterator[str]:
         are = "listing is" if gone == 1 else "listings are"
         yield f"{gone:,} {are} of people whom the service no longer lists."
     if not data.has_profiles:
-        yield f"Which required values are on file is not known: {_NO_PROFILES}"
+        yield f"Whether required values are on file is not known: {_NO_PROFILES}"
 
 
 def _names_unobserved(data: ReportData) -> bool:

@@ -49,7 +49,7 @@ GONE = [(0, 2, "removed")] * 6
     [
         ("no request seen yet", ["discovered"] * 2, [], {}),
         (
-            "refuses the service's requests (2 of 2)",
+            "refused 2 of 2 requests",
             ["discovered"] * 3,
             [(0, 5, "discovered")] * 2,
             {},

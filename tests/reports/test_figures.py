@@ -17,6 +17,7 @@ from exposurekit.analysis import DEFINITIONS
 from exposurekit.analysis.definitions import TERMS
 from exposurekit.analysis.diff import WHAT
 from exposurekit.charts import describe
+from exposurekit.charts.embedding import plotly_js
 from exposurekit.charts.theme import format_duration
 from exposurekit.history import History
 from exposurekit.reports.data import ReportSource
@@ -117,8 +118,108 @@ def test_superlatives_name_their_measure(pages):
     ]
     assert any("has the most open listings" in words for words in headings)
     for words in headings:
-        assert not re.search(r"\bworst\b|the most,|\bmost exposed(?!, by score)", words), words
+        assert not re.search(r"(?i)\bworst(?! by | first)|the most,|\bmost exposed(?!, by score)", words), (
+            words
+        )
         assert not re.search(r"fastest|slowest", words) or words.startswith("By median time"), words
+
+
+def test_worst_site_is_the_first_of_each_ranking(pages, stalled):
+    """The lead, the section on sites and its table name one site; an action on it says so."""
+    for report in (pages["fleet"], pages["sites"], stalled["live"], stalled["history"]):
+        by_site = tables(report)["by_site"]
+        worst = by_site.loc[by_site["open"] == by_site["open"].max(), "site"].tolist()
+        named = re.search(r" Worst by open listings: (.*), (\d+)(?: each)?\.$", report.finding)
+        assert re.split(", | and ", named[1]) == worst
+        assert int(named[2]) == by_site["open"].iloc[0] > 0
+        [section] = [one for one in report.sections if one.title == "Sites, worst first"]
+        assert f"open. Worst by open listings: {worst[0]} {named[2]} (" in section.finding
+        of_worst = {one.text for one in report.actions if "worst site by open listings" in one.effect}
+        if of_worst:
+            [text] = of_worst
+            assert [f" on {one} by hand" in text for one in worst] == [True]
+    assert any("worst site by open listings: " in one.effect for one in stalled["live"].actions)
+
+
+def test_quickest_action_clears_most_per_minute(stalled):
+    for report in stalled.values():
+        for action in report.actions:
+            if "quickest site per listing" in action.effect:
+                work = next(one.removals for one in report.sections if one.removals)
+                first = min((one for one in work if one.site), key=lambda one: one.minutes / one.listings)
+                assert f" on {first.site} by hand" in action.text
+
+
+def test_every_action_and_card_says_who_acts(pages, stalled):
+    who = {"you (operator)", "you (operator) and the person listed"}
+    for report in (*pages.values(), *stalled.values()):
+        assert report.actions
+        assert {action.who for action in report.actions} <= who
+        html = unescape(report.to_html())
+        cards = [card for section in report.sections for card in section.removals]
+        for text in (*(action.who for action in report.actions), *(card.who for card in cards)):
+            assert f'<em class="who">{text}</em>' in html
+        assert html.count('<em class="who">') == len(report.actions) + len(cards)
+
+
+def test_two_periods_add_up_to_the_open_listings(tmp_path):
+    """Each change is named with its sites, and the changes between two days explain the difference."""
+    service, clock = Service({1: Person([a_record(1), a_record(2, site="Other")])}), Clock()
+    with seen_through(service) as exposure, History(tmp_path / "history", clock=clock) as history:
+        for day in range(0, 22, 7):
+            first, other, *_ = service.people[1].records
+            first["status"] = "removed" if day in (7, 14) else "discovered"
+            other["status"] = "removed" if day >= 14 else "discovered"
+            service.people[1].records.append(a_record(10 + day, site="Other"))
+            clock.set(DAWN + timedelta(days=day))
+            history.collect(exposure.refresh(), progress=False)
+        report = ek.report(history, sections=["week"])
+    [week] = [section for section in report.sections if section.key == "week"]
+    assert week.text == (
+        "2026-03-15 to 2026-03-22: from 3 to 5 open; 1 new (Other 1); 1 listed again (PeepFinder 1); 0 removed. "
+        "The 7 days before, 2026-03-08 to 2026-03-15: from 3 to 3 open; 1 new (Other 1); 0 listed again; "
+        "1 removed (Other 1)."
+    )
+
+
+def test_changes_on_further_sites_are_counted(tmp_path):
+    service, clock = Service({1: Person([a_record(1)])}), Clock()
+    with seen_through(service) as exposure, History(tmp_path / "history", clock=clock) as history:
+        for day in (0, 7):
+            clock.set(DAWN + timedelta(days=day))
+            history.collect(exposure.refresh(), progress=False)
+            service.people[1].records += [a_record(10 + n, site=f"Site {n // 2}") for n in range(2, 12)]
+        report = ek.report(history, sections=["week"])
+    assert "; 10 new (Site 1 2, Site 2 2, Site 3 2 and 4 on 2 other sites); " in report.sections[0].text
+
+
+def test_two_clocks_are_named_wherever_one_stands(fleet_data):
+    report = build_report("fleet", fleet_data)
+    card = next(fact for fact in report.facts if fact.name == "half removed within")
+    [section] = [one for one in report.sections if one.key == "time_to_removal"]
+    request, first = re.match(
+        r"(\S+) days? from the request.*?, (\S+) days? from first observation;",
+        f"{card.value} {card.qualifier}",
+    ).groups()
+    assert f"half were removed within {first} day" in section.text
+    assert f", and within {request} day" in section.text
+    assert "of the request." in section.text
+
+
+def test_percentages_are_written_in_one_way(pages, stalled):
+    for report in (*pages.values(), *stalled.values()):
+        html = unescape(report.to_html())
+        page = html[html.index("<body") :].replace(plotly_js(), "")
+        assert re.findall(r"\d%", page)
+        assert re.findall(r"\d[ \u00a0\u202f]%", page) == []
+
+
+def test_code_stands_at_the_end_for_analysts(pages, stalled):
+    for name, report in [*pages.items(), *stalled.items()]:
+        html = re.sub(r"<(script|style)[^>]*>.*?</\1>", "", unescape(report.to_html()), flags=re.DOTALL)
+        before, _, code = html.partition('<section id="analysts"')
+        assert not re.search(r"\bek\.|share_safe=|--share-safe|history\.\w+\(", before), name
+        assert ("ek.report(" in code) == (not report.is_share_safe) == bool(report.code), name
 
 
 def test_time_to_removal_states_its_interval_and_listings(demo, pages):
@@ -242,18 +343,21 @@ def test_actions_on_one_history_agree(stalled):
     texts = {kind: [action.text for action in report.actions] for kind, report in stalled.items()}
     assert texts["live"][0] == "Remove 6 of 7 open listings on Quick by hand"
     assert texts["history"][0] == texts["shared"][0] == "Remove up to 7 listings on Quick by hand"
-    notes = dict.fromkeys(("history", "changes"), "; required values not checked")
-    notes["shared"] = "; whether required values are on file is not shown"
-    for kind, note in notes.items():
+    not_shown = "; whether required values are on file is not shown"
+    checks = {"history": "; first check that the required values are on file", "shared": not_shown}
+    for kind, note in (checks | {"changes": checks["history"]}).items():
         assert stalled[kind].actions[0].effect.endswith(note)
+    values = "; whether required values, such as an email address, are on file was not checked"
+    notes = dict.fromkeys(("history", "changes"), ("; some may lack a required value", values))
+    notes["shared"] = not_shown, not_shown
     cards = {
         kind: next(fact for fact in one.facts if fact.name == "to do by hand")
         for kind, one in stalled.items()
     }
     assert cards["live"].qualifier.endswith("; 1 of them cannot start")
-    for kind, note in notes.items():
+    for kind, (note, detail) in notes.items():
         assert cards[kind].qualifier.endswith(note)
-        assert cards[kind].detail.endswith(note)
+        assert cards[kind].detail.endswith(detail)
 
 
 def test_actions_say_which_site_refused_requests(stalled):
@@ -366,10 +470,9 @@ def test_rows_of_the_last_days_add_up_to_the_heading(tmp_path):
     assert week.table["site"].tolist() == ["PeepFinder", "unchanged: 1 site"]
     assert week.totals["open_after"] == facts(report)["open listings"] == first_number(week.finding)
     assert (week.totals["open_before"], week.totals["new"], week.totals["removed"]) == (5, 1, 1)
-    assert week.text.startswith("2026-03-15 to 2026-03-22.")
-    assert week.text.endswith("In the 7 days before: 1 new.")
+    assert week.text.startswith("2026-03-15 to 2026-03-22: from 5 to 5 open; 1 new (PeepFinder 1); ")
     changes = {fact.name: fact.change for fact in report.facts}
-    assert changes["removed"] == "+1 in 7 days (before: 0)"
+    assert changes["removed"] == "+1 in 7 days, 0 before"
     assert changes["score"] == "unchanged in 7 days"
     assert "<tfoot>" in report.to_html()
 
@@ -428,9 +531,11 @@ def test_unobserved_people_and_their_listings_are_not_known(tmp_path):
     assert section.title == "What is not known"
     assert f"{words}. The service does not say which sites it searched" in section.text
     assert section.finding.startswith("3 of 3 listings have not been checked by a person; ")
-    assert section.text.startswith("No person has checked yet whether these listings show the right people: ")
-    assert "ek.widgets.RecordLabels(history.records(), history)" in section.text
-    assert "Which required values are on file is not known" in section.text
+    assert section.text.startswith(
+        "Only the service's matching says that these listings show the right people; "
+    )
+    assert "an analyst can label each as right or wrong" in section.text
+    assert "Whether required values are on file is not known" in section.text
 
 
 def test_headings_of_changes_count_the_rows_of_their_tables(pages):
@@ -525,7 +630,7 @@ def test_technical_words_are_defined_in_place_and_at_the_end(pages):
         words = {text for _, _, text in links}
         if kind in ("fleet", "sites"):
             assert {"listings", "open", "removed", "95% interval", "n"} <= words
-        assert "<section" not in glossary.partition(">")[2]  # it is the last part
+        assert re.findall('<section id="([^"]*)"', glossary) == ["glossary", "analysts"]  # the last parts
 
 
 def test_glossary_takes_no_part_of_a_word_or_of_markup():

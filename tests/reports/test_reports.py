@@ -223,7 +223,8 @@ def test_last_days_have_their_causes_and_sites(nine_days):
     [site] = history.relistings()["site"]
     week, cards = section_of(report, "week"), {fact.name: fact for fact in report.facts}
     assert week.finding == "6 are open, 1 more than before: 1 listed again."
-    assert week.text == f"2026-03-02 to 2026-03-09. Listed again: {site} 1."
+    changes = f"0 new; 1 listed again ({site} 1); 0 removed"
+    assert week.text == f"2026-03-02 to 2026-03-09: from 5 to 6 open; {changes}."
     rows = [[site, 1], ["unchanged: 2 sites", 0]]
     assert week.table[["site", "listed again"]].to_numpy().tolist() == rows
     bars = [trace.name for trace in week.figure.data if trace.type == "bar"]
@@ -296,7 +297,7 @@ def test_followed_listings_are_those_found_later_and_relistings(tmp_path, n_firs
     report = ek.report(history, sections=["time_to_removal"])
     cards = {fact.name: fact for fact in report.facts}
     assert cards["listed again"].value == str(len(relisted_ids))
-    assert cards["half removed within"].qualifier.endswith(f"from {words}")
+    assert cards["half removed within"].qualifier.endswith(f"based on {words}")
     assert f"The n = {n} listings followed are {words}. " in section_of(report, "time_to_removal").text
     person = section_alone("time_to_removal", history, user=1)
     assert "listings followed are" not in person.text
@@ -358,8 +359,28 @@ def test_half_an_hour_is_spent_as_the_plan_says(history, full, fleet):
     sites = plan["site"].value_counts()
     assert len(sites)
     assert all(f"{n} listing{'s' * (n > 1)} on {site}" in fleet.half_hour for site, n in sites.items())
-    assert fleet.half_hour.startswith("If you have 30 minutes, remove ")
+    assert fleet.half_hour.startswith("If you (operator) have 30 minutes, remove ")
     assert f"<p>{fleet.half_hour}</p>" in fleet.to_html()
+
+
+def test_head_says_how_many_matches_nobody_has_checked(tmp_path):
+    for exposure, history in collected_history(tmp_path, kit.three_people(), days=(0, 1)):
+        records, caveats = history.records(), []
+        for checked in (records.head(0), records.head(1), records):
+            history.label(checked, "mine") if len(checked) else None
+            report = ek.report(history)
+            caveats.append(report.caveat)
+            html = report.to_html()
+            assert bool(report.caveat) == ('<p class="caveat">' in html)
+        now = ek.report(exposure)
+    rest = "so some listings may show a namesake: an analyst can check them."
+    n = len(records)
+    assert caveats == [
+        f"No person has checked the matches yet, {rest}",
+        f"{n - 1} of {n} listings have not been checked by a person, {rest}",
+        "",
+    ]
+    assert now.caveat == ""  # without a history, there are no labels
 
 
 def test_manual_work_is_as_old_as_its_listings(history, fleet, fleet_data):
@@ -826,6 +847,10 @@ class ReadTables(dict):
         self.read.add(name)
         return super().__getitem__(name)
 
+    def get(self, name, default=None):
+        self.read |= {name} & {*self}
+        return super().get(name, default)
+
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_kind_loads_exactly_what_its_sections_read(exposure, history, kind):
@@ -854,7 +879,7 @@ def test_every_question_is_a_section(exposure, history, since):
     report = ek.report(history, exposure=exposure, since=since, sections=names)
     assert [section.key for section in report.sections] == names
     titles = {name: QUESTIONS[name].title for name in QUESTIONS}
-    titles |= {"coverage": "What is not known", "by_site": "Sites"}
+    titles |= {"coverage": "What is not known", "by_site": "Sites, worst first"}
     assert [section.title for section in report.sections] == [titles[name] for name in names]
     page = report.to_html()
     assert all(f'id="{name}"' in page for name in names)

@@ -124,7 +124,8 @@ def test_report_says_at_its_top_who_may_see_it(confidential, shared):
         header = report.to_html().partition("<header>")[2].partition("</header>")[0]
         assert header.index(report.notice) < header.index("<h1>")
         assert report.notice in report._repr_html_()
-    assert "--share-safe" in confidential.notice
+    assert any("--share-safe" in one for code in confidential.code.values() for one in code)
+    assert not shared.code
 
 
 WAYS = {
@@ -353,6 +354,9 @@ def test_verdicts_on_sites_of_few_people_are_hidden(history):
     assert verdicts[:-1] == outcomes.loc[named, "verdict"].tolist()
     assert pd.isna(verdicts[-1])
     assert "waiting_since" not in section.table
+    # A ranking of the named ones says so, and tells nothing about the others.
+    assert "open. Worst named site by open listings: " in section.finding
+    assert not any(site in section.finding for site in outcomes.index.difference(named))
     without_relisting = (outcomes["never_back"] > 0) & (outcomes["came_back"] == 0)
     assert f"On {without_relisting[named].sum()} of {len(named)} sites" in section.text
     assert without_relisting.sum() > without_relisting[named].sum() > 0
