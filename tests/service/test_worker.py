@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import exc, select, update
 from support import postgres
 from support.services import opened, url_of
-from support.small_web import KEY, QUICK, Card, Folk, GatedAnswer, a_worker, by_form, definition
+from support.small_web import KEY, QUICK, Card, Folk, GatedAnswer, a_worker, by_form, definition, nobody
 
 from exposurekit.service import jobs
 from exposurekit.service.scanning.schedule import SCAN_EVERY, VERIFIED_WITHIN
@@ -212,14 +212,15 @@ def test_a_worker_survives_every_database_error(house, town, seekfolk, log, name
 
 def test_a_stopped_worker_releases_its_leases(house, town, seekfolk):
     """The next worker need not wait until the lease ends."""
-    gate = seekfolk.search = GatedAnswer(seekfolk.matching_cards)
+    gate, users = GatedAnswer(seekfolk.matching_cards), {"Juniper Quillfeather", "Marigold Quillfeather"}
+    seekfolk.search = lambda request: gate(request) if town.names("Seekfolk")[-1] in users else nobody()
     house.juniper()
     house.juniper(first_name="Marigold")
 
     async def stopped(database):
         async with working(house, database):
             await gate.is_reached()
-            await until(lambda: len(town.of("Seekfolk")) == 2)
+            await until(lambda: users <= {*town.names("Seekfolk")})
 
     house.behind(stopped)
     gate.go.set()
@@ -311,7 +312,7 @@ def test_two_workers_do_no_work_twice(house, town, seekfolk):
     assert sorted(name for name in searched if name.endswith("Quillfeather")) == [
         f"{name} Quillfeather" for name in names
     ]
-    assert len(searched) == 2 * len(names)
+    assert len(searched) <= len(names) + 2  # each worker searches for an invented person once
     sent = [searched.form["reference"] for searched in town.of("Seekfolk", "/opt-out")]
     assert sorted(sent) == [f"r-{name}" for name in names]
     assert sum(done) == 2 * len(names)
@@ -340,17 +341,21 @@ def test_nothing_is_done_before_it_is_due(house, town, seekfolk):
 
 
 def test_no_more_scans_run_at_once_than_configured(house, town, seekfolk):
-    gate = seekfolk.search = GatedAnswer(seekfolk.matching_cards)
+    gate = GatedAnswer(seekfolk.matching_cards)
+    seekfolk.search = lambda request: gate(request) if HERS.fits(request) else nobody()
     for _ in range(5):
         house.juniper()
+
+    def searches():
+        return town.names("Seekfolk").count(HERS.name)
 
     async def work():
         config = WorkerConfig(scans=2, idle_s=0.01)
         async with database_of(house, WatchedDatabase) as database, working(house, database, config):
-            await until(lambda: len(town.of("Seekfolk")) == 2)
+            await until(lambda: searches() == 2)
             reads = database.reads
             await until(lambda: database.reads > reads + 8)  # the worker has checked for due work
-            assert len(town.of("Seekfolk")) == 2
+            assert searches() == 2
             gate.go.set()
             seekfolk.search = None
             await until(lambda: len(town.of("Seekfolk", "/opt-out")) == 5)

@@ -107,7 +107,12 @@ async def _waits_for_mail(context: ScanContext, job: _Job) -> bool:
 async def _verify(context: ScanContext, job: _Job) -> None:
     check = lease_check(context.database, records, job.lease)
     result = await scan_site(
-        job.site, job.subject, context.fetcher, previous=job.listings, cancel_check=check
+        job.site,
+        job.subject,
+        context.fetcher,
+        previous=job.listings,
+        controls=context.controls,
+        cancel_check=check,
     )
     matches = await match_listings(job.subject, result, context.database.clock.now().date())
     async with context.database.writing() as session:

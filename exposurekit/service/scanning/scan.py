@@ -19,6 +19,7 @@ from exposurekit.service.mail.dkim_signature import ResolveTxt, system_txt
 from exposurekit.service.mail.settings import MailSettings
 from exposurekit.service.models import Listing, Page
 from exposurekit.service.scanning import websearch
+from exposurekit.service.scanning.control import SharedControls
 from exposurekit.service.scanning.persist import known_listings, match_listings, save_pages, save_result
 from exposurekit.service.scanning.politeness import CancelCheck, PoliteFetcher
 from exposurekit.service.scanning.schedule import next_scan_at
@@ -49,6 +50,7 @@ class ScanContext:
     engine_fetcher: PoliteFetcher | None = None  # None: the same fetcher
     mail: MailSettings | None = None  # None: no opt-out is confirmed by mail
     resolve_txt: ResolveTxt = system_txt
+    controls: SharedControls = field(default_factory=SharedControls)
 
 
 def lease_check(database: Database, table: Table, lease: Lease) -> CancelCheck:
@@ -129,7 +131,12 @@ class _Scan:
     async def _site_result(self, site: Definition) -> SiteResult:
         previous = self.listings.get(site.name, ())
         scanning = scan_site(
-            site, self.subject, self.context.fetcher, previous=previous, cancel_check=self.cancel_check
+            site,
+            self.subject,
+            self.context.fetcher,
+            previous=previous,
+            controls=self.context.controls,
+            cancel_check=self.cancel_check,
         )
         return await self._in_time(site.name, scanning, lambda reason: SiteResult(inconclusive=reason))
 

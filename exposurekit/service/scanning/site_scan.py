@@ -1,11 +1,13 @@
 """One site's part of a scan: search the site for a person, after a negative control.
 
-A scan searches for an invented person first. A site that lists them lists anybody, and its answers are not trusted.
+A scan searches for an invented person first, unless another one has just done so. A site that lists them lists anybody,
+and its answers are not trusted.
 After a block, a timeout, a 404 or a changed layout the result is inconclusive: it neither confirms nor removes a listing.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice, product
 from typing import Any, Literal
 
@@ -13,7 +15,7 @@ from exposurekit.service.accounts.subject import Place, Subject
 from exposurekit.service.http.client import Response
 from exposurekit.service.models import Excerpt, Listing
 from exposurekit.service.scanning import extraction, matching
-from exposurekit.service.scanning.control import decoy_subject
+from exposurekit.service.scanning.control import SharedControls
 from exposurekit.service.scanning.politeness import (
     FETCH_FAILURES,
     CancelCheck,
@@ -30,6 +32,7 @@ LISTINGS_MAX = 200  # of one scan; more show that the query is too broad
 PAGE_BYTES_MAX = 2_000_000
 CONTROL_LISTINGS = 20  # checked for the invented person
 CONTROL_MISSING = "the control person is not listed"
+LISTS_ANYBODY = "an invented person is listed"
 Query = Mapping[str, str]
 
 
@@ -66,34 +69,43 @@ async def scan_site(
     fetcher: PoliteFetcher,
     *,
     previous: Sequence[Listing] = (),
+    controls: SharedControls | None = None,
     cancel_check: CancelCheck | None = None,
 ) -> SiteResult:
     """Search a site for an invented person, then for the subject.
 
     The queries of previous listings are repeated. If one of these is missing, the control person is searched for too: a
-    site that does not find them confirms no removal. A site whose search only a person can open gets no request.
+    site that does not find them confirms no removal. A site whose search only a person can open gets no request. Scans
+    share what sites passed by their `controls`.
     """
     if site.search.method == "person":
         return SiteResult(inconclusive=WAITS_FOR_PERSON)
     queries = search_queries(site, subject, previous)
-    if not queries:
-        return SiteResult(inconclusive=VALUE_MISSING)
     # Where the person has no place that the address of the search needs, the control person's serves.
     listed = site.controls.listed
     places = *(subject.places or (Place(),)), *(listed.subject().places if listed else ())
-    decoy = decoy_subject(*places)
+    controls, now = controls or SharedControls(), fetcher.now()
+    decoy = controls.decoy(site.name, *places, now=now)
+    decoy_queries = _queries(site, decoy)[:1]
+    if not queries or not decoy_queries:
+        return SiteResult(inconclusive=VALUE_MISSING)
     async with fetcher.session(site.name, site.politeness, cancel_check=cancel_check) as session:
-        control = await _search(site, _queries(site, decoy)[:1], session)
-        if any(matching.name_fits(decoy, listing) for listing in control.listings[:CONTROL_LISTINGS]):
+        run = partial(_decoy_problem, site, decoy, decoy_queries, session)
+        problem = await controls.problem(site, decoy_queries, run, now=now)
+        if problem == LISTS_ANYBODY:
             result = await _search(site, _queries(site, subject), session)
             return SiteResult(result.listings, result.inconclusive, trusted=False)
-        if control.inconclusive is not None:
-            return SiteResult(inconclusive=control.inconclusive)
+        if problem is not None:
+            return SiteResult(inconclusive=problem)
         result = await _search(site, queries, session)
         reference_ids = {listing.reference_id for listing in result.listings}
         missing = any(listing.reference_id not in reference_ids for listing in previous)
-        if missing and result.inconclusive is None and not await _lists_control(site, session):
-            return replace(result, inconclusive=CONTROL_MISSING)
+        if missing and result.inconclusive is None and listed is not None:
+            control = listed.subject()
+            control_queries = _queries(site, control)
+            run = partial(_control_problem, site, control, control_queries, session)
+            problem = await controls.problem(site, control_queries, run, now=now)
+            result = replace(result, inconclusive=problem)
         return result
 
 
@@ -107,12 +119,21 @@ async def scan_control(site: Definition, fetcher: PoliteFetcher) -> SiteResult |
         return await _search(site, _queries(site, site.controls.listed.subject()), session)
 
 
-async def _lists_control(site: Definition, session: SiteSession) -> bool:
-    if site.controls.listed is None:
-        return True
-    control = site.controls.listed.subject()
-    result = await _search(site, _queries(site, control), session)
-    return any(matching.name_fits(control, listing) for listing in result.listings)
+async def _decoy_problem(
+    site: Definition, decoy: Subject, queries: Sequence[Query], session: SiteSession
+) -> str | None:
+    result = await _search(site, queries, session)
+    if any(matching.name_fits(decoy, listing) for listing in result.listings[:CONTROL_LISTINGS]):
+        return LISTS_ANYBODY
+    return result.inconclusive
+
+
+async def _control_problem(
+    site: Definition, control: Subject, queries: Sequence[Query], session: SiteSession
+) -> str | None:
+    result = await _search(site, queries, session)
+    is_listed = any(matching.name_fits(control, listing) for listing in result.listings)
+    return None if is_listed else CONTROL_MISSING
 
 
 async def _search(site: Definition, queries: Sequence[Query], session: SiteSession) -> SiteResult:

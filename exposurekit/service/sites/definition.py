@@ -228,7 +228,7 @@ class Control(_Part):
 
 
 class Controls(_Part):
-    """The person whose listing shows that the site works. Every scan searches for an invented person as well."""
+    """The person whose listing shows that the site works. Scans search for an invented person as well."""
 
     listed: Control | None = None
 

@@ -11,7 +11,7 @@ import httpx
 import pytest
 from sqlalchemy import update
 from support.services import json_body
-from support.small_web import JUNIPER, QUICK, Card, Folk, GatedAnswer, a_house, by_form, definition
+from support.small_web import JUNIPER, QUICK, Card, Folk, GatedAnswer, a_house, by_form, definition, nobody
 
 from exposurekit.service.storage import leases, tables
 
@@ -99,12 +99,14 @@ def reached(town, n):
 
 
 def test_a_registration_waits_for_its_scan_however_many_run(served, town, gated):
+    gate = gated.search
+    gated.search = lambda request: gate(request) if HERS.fits(request) else nobody()
     with served(config=replace(QUICK, scans=3), scan_wait_s=25) as house, ThreadPoolExecutor(5) as callers:
         waiting = [callers.submit(create, house) for _ in range(5)]
-        reached(town, 2)
+        reached(town, 3)  # one for the invented person
         assert len(house.rows(tables.users)) == 2  # the others are registered when their scan can begin
         assert not any(one.done() for one in waiting)
-        gated.search.go.set()
+        gate.go.set()
         users = [one.result(20) for one in waiting]
         assert [(user["is_scanning"], records(user)) for user in users] == [(False, ["r1"])] * 5
 
