@@ -25,6 +25,7 @@ DATABASE = "service.db"
 LOOPBACK = ("127.0.0.0/8",)
 POLL_S = 0.1
 BUSY_TIMEOUT_S = 300  # a busy machine makes a demo slower, and not different
+REQUESTS_AT_ONCE = 8  # so that a site's responses come in time on a busy machine, too
 _ALL = 1_000_000  # deliveries: more than any demo has
 T = TypeVar("T")
 
@@ -59,7 +60,10 @@ class Backend:
             self._credentials = {}
             self.integrator = Integrator(endpoints.new_secret())
         url, vault = f"sqlite:///{directory / DATABASE}", Vault(self._key)
-        self._database = Database(url, vault=vault, clock=world.clock, busy_timeout_s=BUSY_TIMEOUT_S)
+        # Not durable: the directory is deleted with the demo.
+        self._database = Database(
+            url, vault=vault, clock=world.clock, busy_timeout_s=BUSY_TIMEOUT_S, durable=False
+        )
         self.mail = mail
         self.definitions = _without_delay(world.definitions)
         self._worker = _create_worker(self._database, world, self.definitions, mail)
@@ -207,7 +211,7 @@ def _create_worker(
     from exposurekit.service.sites.definition import Politeness
     from exposurekit.service.worker import Worker, WorkerConfig
 
-    http = HttpClient(allowed_networks=LOOPBACK, resolve=world.resolve)
+    http = HttpClient(allowed_networks=LOOPBACK, resolve=world.resolve, concurrency=REQUESTS_AT_ONCE)
     unlimited = Politeness(delay_s=0, concurrency=16, robots_txt=False)
     engine = Engine(world.search_engine, politeness=unlimited, timeout_s=BUSY_TIMEOUT_S)
     answers = {} if world.guards is None else {"resolve_txt": world.guards.mail.resolve_txt}

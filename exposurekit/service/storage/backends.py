@@ -56,7 +56,7 @@ UNSUPPORTED_URL = (
 )
 _OWN_TABLE = "integrators"  # every version has it
 _PRIMARY_CODE = 0xFF  # of an extended error code
-_PRAGMAS = ("synchronous=FULL", "foreign_keys=ON", "secure_delete=ON")
+_PRAGMAS = ("foreign_keys=ON", "secure_delete=ON")
 T = TypeVar("T")
 Query = Select[*tuple[Any, ...]] | CompoundSelect[*tuple[Any, ...]]
 Rows = Sequence[tuple[Any, ...]]
@@ -115,22 +115,28 @@ class InlineConnection:
 AnyConnection: TypeAlias = "InlineConnection | AsyncConnection"
 
 
-def create_backend(url: URL, *, busy_timeout_s: float = BUSY_TIMEOUT_S) -> "SQLite | PostgreSQL":
+def create_backend(
+    url: URL, *, busy_timeout_s: float = BUSY_TIMEOUT_S, durable: bool = True
+) -> "SQLite | PostgreSQL":
     """Create the backend for a database URL; raises `ConfigurationError` if it is not supported, or has no driver."""
     match url.get_backend_name():
         case "sqlite" if url.database not in {None, "", ":memory:"} and not url.query:
-            return SQLite(url, busy_timeout_s)
+            return SQLite(url, busy_timeout_s, durable=durable)
         case "postgresql":
             return PostgreSQL(url)
     raise ConfigurationError(UNSUPPORTED_URL)
 
 
 class SQLite:
-    """SQLite: one file with a write-ahead log, and one writer at a time."""
+    """SQLite: one file with a write-ahead log, and one writer at a time.
 
-    def __init__(self, url: URL, busy_timeout_s: float) -> None:
+    If it is not `durable`, a commit does not wait for the disk.
+    """
+
+    def __init__(self, url: URL, busy_timeout_s: float, *, durable: bool = True) -> None:
         self._path = url.database or ""
         self._busy_timeout_s = busy_timeout_s
+        self._durable = durable
         self._file_id: tuple[int, int] | None = None
         self._check_at = 0.0  # the next check by a read
         self._engine = create_engine(
@@ -146,7 +152,10 @@ class SQLite:
         # One lock per event loop; between loops and between processes, the file's own lock decides.
         self._write_locks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
         self._queue = _WriterQueue(f"{self._path}{QUEUE_SUFFIX}")
-        event.listen(self._engine, "connect", lambda connection, _: _set_pragmas(connection, busy_timeout_s))
+        pragmas = (f"synchronous={'FULL' if durable else 'OFF'}", *_PRAGMAS)
+        event.listen(
+            self._engine, "connect", lambda connection, _: _set_pragmas(connection, busy_timeout_s, pragmas)
+        )
 
     def ensure_exists(self) -> None:
         """Create the file, readable by its owner alone; the log inherits its mode.
@@ -179,7 +188,10 @@ class SQLite:
             try:
                 await self._begin(writer)  # the write lock first: no deadlock, no stale read
                 yield writer
-                await _in_thread(writer.commit)
+                if self._durable:
+                    await _in_thread(writer.commit)
+                else:
+                    writer.commit()
             finally:
                 writer.end()
                 self._writers.append(writer)
@@ -366,9 +378,9 @@ class PostgreSQL:
         await self._engine.dispose()
 
 
-def _set_pragmas(connection: sqlite3.Connection, busy_timeout_s: float) -> None:
+def _set_pragmas(connection: sqlite3.Connection, busy_timeout_s: float, pragmas: Sequence[str]) -> None:
     _enable_log(connection, busy_timeout_s)
-    for pragma in _PRAGMAS:
+    for pragma in pragmas:
         connection.execute(f"PRAGMA {pragma}").close()
 
 

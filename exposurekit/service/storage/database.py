@@ -135,16 +135,23 @@ class Session:
 class Database:
     """The service's database at a URL: ``sqlite:///service.db`` or ``postgresql+psycopg://...``.
 
-    On SQLite a write waits for another one, and again for another process, for the busy timeout.
+    On SQLite a write waits for another one, and again for another process, for the busy timeout. If it is not `durable`, a
+    commit does not wait for the disk, and a crash of the machine may damage the file.
     """
 
     def __init__(
-        self, url: str, *, vault: Vault, clock: Clock, busy_timeout_s: float = BUSY_TIMEOUT_S
+        self,
+        url: str,
+        *,
+        vault: Vault,
+        clock: Clock,
+        busy_timeout_s: float = BUSY_TIMEOUT_S,
+        durable: bool = True,
     ) -> None:
         self.vault = vault
         self.clock = clock
         self._url = _parsed(url)
-        self._backend = create_backend(self._url, busy_timeout_s=busy_timeout_s)
+        self._backend = create_backend(self._url, busy_timeout_s=busy_timeout_s, durable=durable)
         self._opened = False
 
     def __repr__(self) -> str:

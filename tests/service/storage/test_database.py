@@ -125,6 +125,19 @@ async def test_a_new_file_is_private_and_durable(tmp_path, on_sqlite):
     assert stat.S_IMODE((tmp_path / "service.db").stat().st_mode) == 0o600
 
 
+@in_event_loop
+async def test_a_file_that_is_not_durable_waits_for_no_disk(tmp_path, on_sqlite):
+    async with opened(a_database(tmp_path, durable=False)) as database:
+        with pytest.raises(ZeroDivisionError):
+            await add_and_fail(database)
+        async with database.writing() as work:
+            assert (await work.first(text("PRAGMA synchronous")))[0] == 0
+            assert await integrators.all(work) == []
+            await integrators.add(work, "acme")
+        async with database.reading() as work:
+            assert len(await integrators.all(work)) == 1
+
+
 async def add_and_fail(database):
     async with database.writing() as work:
         await integrators.add(work, "acme")
