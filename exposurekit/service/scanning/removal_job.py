@@ -105,6 +105,24 @@ async def _waits_for_mail(context: ScanContext, job: _Job) -> bool:
 
 
 async def _verify(context: ScanContext, job: _Job) -> None:
+    """Scan the site; one scan counts for all records of the user there that are due, so their jobs take turns."""
+    turn = context.verifications.setdefault((job.user_id, job.site.name), asyncio.Lock())
+    waits = turn.locked()
+    async with turn:
+        if waits and not await _is_due(context, job):
+            async with context.database.writing() as session:
+                await leases.abandon(session, records, job.lease)
+        else:
+            await _scan(context, job)
+
+
+async def _is_due(context: ScanContext, job: _Job) -> bool:
+    async with context.database.reading() as session:
+        values = {"record_id": job.lease.row_id, "now": session.clock.now()}
+        return await session.first(_STILL_DUE, values) is not None
+
+
+async def _scan(context: ScanContext, job: _Job) -> None:
     check = lease_check(context.database, records, job.lease)
     result = await scan_site(
         job.site,

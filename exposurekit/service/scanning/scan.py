@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
 from sqlalchemy import Table
 
@@ -51,6 +52,10 @@ class ScanContext:
     mail: MailSettings | None = None  # None: no opt-out is confirmed by mail
     resolve_txt: ResolveTxt = system_txt
     controls: SharedControls = field(default_factory=SharedControls)
+    # Held while a site is scanned for records of a user that are pending removal.
+    verifications: WeakValueDictionary[tuple[int, str], asyncio.Lock] = field(
+        default_factory=WeakValueDictionary
+    )
 
 
 def lease_check(database: Database, table: Table, lease: Lease) -> CancelCheck:

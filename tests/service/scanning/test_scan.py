@@ -102,6 +102,23 @@ def test_a_site_defines_its_number_and_interval_of_verifications(house, town, co
     assert house.statuses(juniper) == {"r1": "removed"}
 
 
+def test_one_scan_verifies_all_removals_of_a_user(house, town):
+    """Both count, whichever job scans the site."""
+    cards = [Card("r1"), Card("r2"), Card("r3", "Juniper Otterwick")]
+    house.has(definition(removal=by_form(processing_days=2)))
+    site = town.opens("Seekfolk", Folk(cards))
+    juniper, other = house.juniper(), house.juniper(last_name="Otterwick")
+    house.idle()
+    site.cards.clear()
+    for status in ("pending removal", "removed"):
+        town.requests.clear()
+        house.advance(days=2 if status == "pending removal" else 1)
+        assert house.statuses(juniper) == {"r1": status, "r2": status}
+        assert house.statuses(other) == {"r3": status}
+        assert town.names("Seekfolk").count("Juniper Quillfeather") == 1
+        assert town.names("Seekfolk").count("Juniper Otterwick") == 1
+
+
 def test_an_absence_during_the_processing_time_does_not_count(house, town):
     """A site may hide a listing while it processes the request."""
     site, juniper = scanned(house, town, removal=by_form(processing_days=10))
