@@ -1,8 +1,8 @@
 """Outgoing HTTP: every connection goes to a vetted address, and nothing is logged.
 
 A host is resolved once, all its addresses are checked, and the connection is made to exactly those, so that DNS
-rebinding has no effect. Connections are reused within a session at most, and only for requests without a body: a POST
-on a connection that the other side has just closed would be lost.
+rebinding has no effect. Sessions reuse connections until the last of them ends, and only for requests without a body: a
+POST on a connection that the other side has just closed would be lost.
 """
 
 import asyncio
@@ -12,7 +12,9 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from dataclasses import dataclass
 from functools import partial
+from weakref import WeakKeyDictionary
 
 import aiohttp
 from aiohttp.abc import AbstractCookieJar, AbstractResolver, ResolveResult
@@ -121,13 +123,15 @@ class _Fetcher:
 
 
 class HttpSession(_Fetcher):
-    """Requests that share cookies and, where that is safe, connections."""
+    """Requests that share cookies; where that is safe, they go over open connections."""
 
-    def __init__(self, resolver: "_VettingResolver") -> None:
+    def __init__(self, resolver: "_VettingResolver", connections: aiohttp.TCPConnector) -> None:
         super().__init__(resolver)
         # Cookies for IP addresses too, and unquoted: many sites do not recognise their own cookie in quotes.
         self._jar = aiohttp.CookieJar(unsafe=True, quote_cookie=False)
-        self._keep_alive_session = resolver.client_session(self._jar, keep_alive=True)
+        self._keep_alive_session = resolver.client_session(
+            self._jar, keep_alive=True, connections=connections
+        )
 
     def _session(self, method: str) -> AbstractAsyncContextManager[aiohttp.ClientSession]:
         # A body sent on a dropped connection is lost, and must not be sent twice.
@@ -138,7 +142,7 @@ class HttpSession(_Fetcher):
         )
 
     async def close(self) -> None:
-        """Close the connections."""
+        """Forget the cookies; the connections stay open for other sessions."""
         await self._keep_alive_session.close()
 
 
@@ -182,11 +186,12 @@ class HttpClient(_Fetcher):
     @asynccontextmanager
     async def session(self) -> AsyncIterator[HttpSession]:
         """Share cookies for the duration of the block, as forms require."""
-        session = HttpSession(self._resolver)
-        try:
-            yield session
-        finally:
-            await session.close()
+        async with self._resolver.connections() as connections:
+            session = HttpSession(self._resolver, connections)
+            try:
+                yield session
+            finally:
+                await session.close()
 
     async def close(self) -> None:
         """Refuse new requests as unreachable; running requests finish."""
@@ -201,6 +206,7 @@ class _VettingResolver(AbstractResolver):
         self._resolve = resolve or self._resolve_with_system
         self._concurrency = concurrency
         self._limiters: dict[asyncio.AbstractEventLoop, asyncio.Semaphore] = {}
+        self._shared: WeakKeyDictionary[asyncio.AbstractEventLoop, _SharedConnections] = WeakKeyDictionary()
         # Its own threads: an unresponsive name server must not block the few threads of the loop.
         self._threads = ThreadPoolExecutor(_RESOLVING_AT_ONCE, "exposurekit-resolve")
         self._is_closed = False
@@ -216,11 +222,34 @@ class _VettingResolver(AbstractResolver):
             self._limiters[loop] = asyncio.Semaphore(self._concurrency)
         return self._limiters[loop]
 
-    def client_session(self, cookies: AbstractCookieJar, *, keep_alive: bool) -> aiohttp.ClientSession:
+    @asynccontextmanager
+    async def connections(self) -> AsyncIterator[aiohttp.TCPConnector]:
+        """Keep connections of this event loop open until the last such block ends."""
+        loop = asyncio.get_running_loop()
+        if (shared := self._shared.get(loop)) is None:
+            shared = self._shared[loop] = _SharedConnections(self._connector(keep_alive=True))
+        shared.sessions += 1
+        try:
+            yield shared.connector
+        finally:
+            shared.sessions -= 1
+            if not shared.sessions:
+                del self._shared[loop]
+                await shared.connector.close()
+
+    def _connector(self, *, keep_alive: bool) -> aiohttp.TCPConnector:
+        return aiohttp.TCPConnector(resolver=self, use_dns_cache=False, force_close=not keep_alive, limit=0)
+
+    def client_session(
+        self,
+        cookies: AbstractCookieJar,
+        *,
+        keep_alive: bool,
+        connections: aiohttp.TCPConnector | None = None,
+    ) -> aiohttp.ClientSession:
         session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(
-                resolver=self, use_dns_cache=False, force_close=not keep_alive, limit=0
-            ),
+            connector=connections or self._connector(keep_alive=keep_alive),
+            connector_owner=connections is None,
             cookie_jar=cookies,
             timeout=aiohttp.ClientTimeout(),  # one timeout for the whole exchange is set outside
             trust_env=False,
@@ -277,6 +306,12 @@ class _VettingResolver(AbstractResolver):
     def shut_down(self) -> None:
         self._is_closed = True
         self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+@dataclass(slots=True)
+class _SharedConnections:
+    connector: aiohttp.TCPConnector
+    sessions: int = 0  # that use them
 
 
 async def _to_response(response: aiohttp.ClientResponse, bytes_max: int | None) -> Response:

@@ -22,7 +22,7 @@ from cryptography.x509.oid import NameOID
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.services import in_event_loop
-from support.small_web import LOOPBACK, raw_site
+from support.small_web import LOOPBACK, raw_site, read_request
 
 from exposurekit.errors import ConfigurationError
 from exposurekit.service.http.client import FetchError, ForbiddenAddress, HttpClient, Response
@@ -870,6 +870,40 @@ async def test_each_request_has_its_own_connection():
         for _ in range(3):
             await http.fetch(site.url())
         assert (site.connections, {got.headers["connection"] for got in site.got}) == (3, {"close"})
+
+
+@in_event_loop
+async def test_sessions_share_connections_until_the_last_one_ends():
+    """Of the same host; and a body has a connection of its own."""
+    paths_by_connection = []
+
+    async def serve(reader, writer):
+        paths = []
+        paths_by_connection.append(paths)
+        with suppress(asyncio.IncompleteReadError):
+            while True:
+                paths.append((await read_request(reader)).path)
+                writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok")
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+
+    async def resolve(_host, _port):
+        return [("127.0.0.1", port)]
+
+    http = client(resolve=resolve)
+    async with http.session() as first:
+        await first.fetch("http://people.example/1")
+        async with http.session() as second:
+            await second.fetch("http://people.example/2")
+            await second.fetch("http://people.example/3", method="POST", form={"name": "June"})
+        await first.fetch("http://people.example/4")
+        await first.fetch("http://other.example/5")
+    async with http.session() as later:
+        await later.fetch("http://people.example/6")
+    server.close()
+    assert paths_by_connection == [["/1", "/2", "/4"], ["/3"], ["/5"], ["/6"]]
 
 
 @in_event_loop
