@@ -7,11 +7,12 @@ offered again, with the reason.
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Row, bindparam, func, select
+from sqlalchemy import Row, bindparam, select
 
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
 from exposurekit.errors import InvalidArgument
@@ -43,6 +44,16 @@ WAITS_FOR_OUTCOME = timedelta(days=30)
 _NEVER = datetime.min.replace(tzinfo=UTC)
 _LISTED = select(records).where(records.c.status != REMOVED).order_by(records.c.id)
 _RECORD = select(records).where(records.c.id == bindparam("record_id"))
+_OUTCOMES = (
+    select(alerts.c.record_id, alerts.c.kind, records.c.site)
+    .join(records)
+    .where(
+        alerts.c.kind.in_(
+            [*FAILURES, Event.LISTED_AGAIN, Event.OPT_OUT_SUBMITTED, Event.REMOVAL_VERIFIED],
+        )
+    )
+    .order_by(alerts.c.id)
+)
 
 
 class NotAssisted(InvalidArgument):
@@ -56,7 +67,8 @@ class AssistedOptOut:
     One request also removes the person's listings on ``also_removes``. ``minutes`` is what it takes, as the definition
     says. ``missing`` are the user fields that the site requires and that are not on file: it cannot be sent without them.
     ``failures`` counts the requests in vain since the listing appeared, and ``reason`` says why the last one was.
-    ``unresponsive``: the site and its sisters have removed nobody's listing so far, though `UNRESPONSIVE` were to be gone.
+    ``unresponsive``: the site and its sisters have removed nobody's listing on request so far, though this one, or
+    `UNRESPONSIVE` others, were to be gone.
     """
 
     id: int
@@ -226,45 +238,44 @@ async def _locked(
     return site, subject, row
 
 
-async def _failures(session: Session) -> dict[int, list[str]]:
-    """Return the reasons of the opt-outs in vain of each record, the oldest first, since it was last listed."""
-    kinds = [*FAILURES, Event.LISTED_AGAIN]
-    query = select(alerts.c.record_id, alerts.c.kind).where(alerts.c.kind.in_(kinds)).order_by(alerts.c.id)
-    reasons: dict[int, list[str]] = defaultdict(list)
-    for row in await session.all(query):
-        if row.kind == Event.LISTED_AGAIN:
-            reasons[row.record_id].clear()
-        else:
-            reasons[row.record_id].append(_REASONS[row.kind])
-    return reasons
-
-
 @dataclass(frozen=True, slots=True)
 class _History:
     """What came of earlier requests of everybody, and when their searches were saved."""
 
-    failures: Mapping[int, Sequence[str]]  # the reasons of those in vain, by record
-    ignored: Mapping[str, int]  # listings that were not removed in time, by site
-    removing: frozenset[str]  # sites that removed a listing, even if it is listed again
+    failures: Mapping[int, Sequence[str]]  # the reasons of those in vain, by record, since it was last listed
+    ignored: Mapping[str, AbstractSet[int]]  # records that were not removed in time, by site
+    removing: AbstractSet[str]  # sites that removed a listing after a request, even if it is listed again
     saved_at: Mapping[tuple[int, str], datetime]  # the last saved search, by user and site
 
-    def is_unresponsive(self, site: Definition) -> bool:
-        """Return whether a site, and those that the same opt-out removes from, have removed nothing so far."""
+    def is_unresponsive(self, site: Definition, record_ids: Sequence[int]) -> bool:
+        """Return whether a site, and those that the same opt-out removes from, have removed nothing so far.
+
+        They have ignored a request for one of the records, or requests for several others.
+        """
         owned = {site.name, *site.removal.also_removes}
-        ignored = sum(self.ignored.get(name, 0) for name in owned)
-        return ignored >= UNRESPONSIVE and not owned & self.removing
+        ignored = set[int]().union(*(self.ignored.get(name, ()) for name in owned))
+        is_repeated = not ignored.isdisjoint(record_ids)
+        return (is_repeated or len(ignored) >= UNRESPONSIVE) and not owned & self.removing
 
 
 async def _history(session: Session) -> _History:
-    n = func.count(records.c.id.distinct()).label("n")
-    ignored = select(records.c.site, n).join(alerts).where(alerts.c.kind == Event.OPT_OUT_IGNORED)
-    removing = select(records.c.site).join(alerts).where(alerts.c.kind == Event.REMOVAL_VERIFIED).distinct()
-    return _History(
-        await _failures(session),
-        {row.site: row.n for row in await session.all(ignored.group_by(records.c.site))},
-        frozenset(row.site for row in await session.all(removing)),
-        await saved_pages.last_saved(session),
-    )
+    reasons: dict[int, list[str]] = defaultdict(list)
+    ignored: dict[str, set[int]] = defaultdict(set)
+    removing, requested = set[str](), set[int]()
+    for record_id, kind, site in map(tuple, await session.all(_OUTCOMES)):
+        if kind == Event.LISTED_AGAIN:
+            reasons[record_id].clear()
+        elif kind == Event.OPT_OUT_SUBMITTED:
+            requested.add(record_id)
+        elif kind == Event.REMOVAL_VERIFIED:
+            # A listing that went without a request says nothing about the site's handling of requests.
+            removing |= {site} if record_id in requested else set()
+        else:
+            requested.discard(record_id)
+            reasons[record_id].append(_REASONS[kind])
+            if kind == Event.OPT_OUT_IGNORED:
+                ignored[site].add(record_id)
+    return _History(reasons, ignored, removing, await saved_pages.last_saved(session))
 
 
 def _plan(
@@ -303,7 +314,7 @@ def _plan(
             minutes=site.removal.minutes,
             failures=len(reasons),
             reason=reasons[-1] if reasons else None,
-            unresponsive=history.is_unresponsive(site),
+            unresponsive=history.is_unresponsive(site, [row.id for row in removes]),
         )
 
     requests: list[_Request] = []

@@ -277,13 +277,44 @@ def test_a_site_that_removes_nothing_comes_last(house, open_sites):
     entries = [(one.site, one.unresponsive, one.failures) for one in queued(house).opt_outs]
     assert entries[:2] == [("Nosyfolk", False, 0)] * 2
     assert {one for one in entries if one[0] == "Seekfolk"} == {("Seekfolk", True, 0), ("Seekfolk", True, 1)}
-    removed = folks["Seekfolk"].cards.pop()
+    folks["Seekfolk"].cards.pop()
     house.advance(days=9)
-    assert house.statuses(juniper)["s3"] == "removed"
+    assert house.statuses(juniper)["s3"] == "removed"  # as it may be without a request
+    assert {one.unresponsive for one in queued(house).opt_outs if one.site == "Seekfolk"} == {True}
+    sent(house, first)
+    removed = folks["Seekfolk"].cards.pop(0)
+    house.advance(days=4)
+    assert house.statuses(juniper)["s1"] == "removed"
+    assert {one.unresponsive for one in queued(house).opt_outs} == {False}
     folks["Seekfolk"].cards.append(removed)
     house.advance(days=7)
-    assert house.alert_titles(juniper)[-1] == "Listed again"
+    assert "Listed again" in house.alert_titles(juniper)
     assert {one.unresponsive for one in queued(house).opt_outs} == {False}
+
+
+def test_a_site_that_ignored_a_request_comes_last(house, open_sites):
+    """The same request again is probably in vain, unless the site has removed anything for anybody."""
+    ignoring = {"give_up_days": 10, "minutes": 1}
+    folks = open_sites(
+        {"Seekfolk": [Card("s1"), Card("s2", "Juniper Otterwick")]},
+        Seekfolk=by_person(**ignoring),
+        Nosyfolk=by_person(),
+    )
+    juniper, other = house.juniper(), house.juniper(last_name="Otterwick")
+    house.idle()
+    ids = {one.user_id: one.id for one in queued(house).opt_outs if one.site == "Seekfolk"}
+    sent(house, ids[juniper["id"]])
+    house.advance(days=11.1)
+    entries = {one.id: (one.unresponsive, one.failures) for one in queued(house).opt_outs}
+    assert entries[ids[juniper["id"]]] == (True, 1)
+    assert entries[ids[other["id"]]] == (False, 0)
+    assert queued(house).opt_outs[-1].id == ids[juniper["id"]]
+    sent(house, ids[other["id"]])
+    folks["Seekfolk"].cards.pop()
+    house.advance(days=4)
+    assert {(one.unresponsive, one.failures) for one in queued(house).opt_outs if one.site == "Seekfolk"} == {
+        (False, 1)
+    }
 
 
 def test_most_listings_per_minute_come_first(house, open_sites):
