@@ -23,7 +23,11 @@ LONGEST = (  # of all, then of those that are not long
     *("sandbox/test_volunteer", "cli/test_history", "service/storage/test_migrations"),
     *("reports/test_reports", "reports/test_weekly", "reports/test_figures", "reports/test_share_safe"),
     *("history/test_queries", "widgets/test_sql_rows", "system/test_connection_limits", "test_docs"),
-    *("widgets/test_checklist", "service/scanning/test_incoming_mail_job", "monitor/notifications/test_notifier"),
+    *(
+        "widgets/test_checklist",
+        "service/scanning/test_incoming_mail_job",
+        "monitor/notifications/test_notifier",
+    ),
     *("widgets/test_dashboard", "history/test_annotated_queries", "client/test_connection_faults"),
     "monitor/test_watch",
 )

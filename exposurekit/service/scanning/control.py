@@ -1,6 +1,6 @@
-"""Controls of a scan: a random invented person, whom no working site should list, and the site's listed person.
+"""Negative control: a random invented person, whom no working site should list.
 
-Whether a site passes is the same for everybody, so the scans of a worker share what it passed for ten minutes.
+Whether a site lists them is the same for everybody, so for ten minutes the scans of a worker share that it does not.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ _Key: TypeAlias = tuple[str, frozenset[frozenset[tuple[str, str]]]]
 
 
 class SharedControls:
-    """The controls that sites passed, and the invented person who is searched for on each. For one event loop."""
+    """The sites that listed no invented person, and who is searched for on each. For one event loop."""
 
     def __init__(self) -> None:
         self._decoys: dict[str, tuple[Name, datetime]] = {}  # by site
@@ -45,7 +45,7 @@ class SharedControls:
         *,
         now: datetime,
     ) -> str | None:
-        """Return why a site fails a control, or None; `run` sends its queries, unless the site passed just now.
+        """Return why a site fails the control, or None; `run` sends the queries, unless the site passed just now.
 
         While one scan runs it, others wait: if the site passes, they need not run it themselves.
         """

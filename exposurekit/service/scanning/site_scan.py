@@ -75,8 +75,8 @@ async def scan_site(
     """Search a site for an invented person, then for the subject.
 
     The queries of previous listings are repeated. If one of these is missing, the control person is searched for too: a
-    site that does not find them confirms no removal. A site whose search only a person can open gets no request. Scans
-    share what sites passed by their `controls`.
+    site that does not find them confirms no removal. A site whose search only a person can open gets no request. By their
+    `controls`, scans share which sites listed no invented person.
     """
     if site.search.method == "person":
         return SiteResult(inconclusive=WAITS_FOR_PERSON)
@@ -100,12 +100,8 @@ async def scan_site(
         result = await _search(site, queries, session)
         reference_ids = {listing.reference_id for listing in result.listings}
         missing = any(listing.reference_id not in reference_ids for listing in previous)
-        if missing and result.inconclusive is None and listed is not None:
-            control = listed.subject()
-            control_queries = _queries(site, control)
-            run = partial(_control_problem, site, control, control_queries, session)
-            problem = await controls.problem(site, control_queries, run, now=now)
-            result = replace(result, inconclusive=problem)
+        if missing and result.inconclusive is None and not await _lists_control(site, session):
+            return replace(result, inconclusive=CONTROL_MISSING)
         return result
 
 
@@ -128,12 +124,13 @@ async def _decoy_problem(
     return result.inconclusive
 
 
-async def _control_problem(
-    site: Definition, control: Subject, queries: Sequence[Query], session: SiteSession
-) -> str | None:
-    result = await _search(site, queries, session)
-    is_listed = any(matching.name_fits(control, listing) for listing in result.listings)
-    return None if is_listed else CONTROL_MISSING
+async def _lists_control(site: Definition, session: SiteSession) -> bool:
+    """Asked after each search that lacks a listing: a site may have begun to answer with empty pages."""
+    if site.controls.listed is None:
+        return True
+    control = site.controls.listed.subject()
+    result = await _search(site, _queries(site, control), session)
+    return any(matching.name_fits(control, listing) for listing in result.listings)
 
 
 async def _search(site: Definition, queries: Sequence[Query], session: SiteSession) -> SiteResult:
