@@ -432,7 +432,7 @@ def connect(
         InvalidArgument: ``concurrency`` is less than 1, or both a client and settings were given.
 
     >>> ek.connect(client=client)
-    Exposure(Client('simulated service on this computer', integration_name='demo'), not loaded yet)
+    Exposure(Client('simulated service with invented people', integration_name='demo'), not loaded yet)
     """
     if client is not None and (base_url or settings):
         raise InvalidArgument("connect() takes a client or connection settings, not both")

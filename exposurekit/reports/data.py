@@ -87,9 +87,9 @@ class ReportData:
 
     @cached_property
     def open_records(self) -> pd.DataFrame:
-        """The site and status of each record that is open."""
+        """The person, site and status of each record that is open."""
         records = self["records"]
-        return records.loc[analysis.is_open(records["status"]), ["site", "status"]]
+        return records.loc[analysis.is_open(records["status"]), ["user_id", "site", "status"]]
 
     @cached_property
     def open_by_site(self) -> Mapping[str, int]:

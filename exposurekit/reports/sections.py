@@ -74,7 +74,8 @@ _FORECAST_PARTS = {"of_open": "of those open now", "of_gone": "that come back", 
 _WORST_NAMED = 3  # sites
 _CENSORING_NOTE = "Listings found recently count only up to today, so the estimated share still listed may be 0% while some are open."
 _FROM_FIRST = "Days count from the first observation of a listing"
-_CHANGES_NAMED = 3  # sites of each kind of change; others are counted
+_SITES_NAMED = 5  # of each kind of change; others are counted
+_KINDS_NAMED = 3  # kinds of data
 _IN_ORDER = (*OPENED, *ENDED, FAILED, CHANGED)  # what adds up to the open listings first
 _ALWAYS_COUNTED = (NEW, AGAIN, REMOVED)  # kinds of change, also if there was none
 _NO_SINGLE_BAR = {"blockers", "best_next_fields"}  # a sentence says it
@@ -251,7 +252,9 @@ def _caveat(data: ReportData) -> str:
     if not unlabelled:
         return ""
     checked = "No person has checked the matches yet" if unlabelled == n else _unconfirmed(data)
-    return f"{checked}, so some listings may show a namesake: an analyst can check them."
+    return (
+        f"{checked}, so some listings may show a namesake: check each before its removal, or ask an analyst."
+    )
 
 
 def _code(data: ReportData) -> dict[str, tuple[str, ...]]:
@@ -603,7 +606,7 @@ def _forecast_fact(data: ReportData) -> Fact:
         )
         # What is done by hand may come back, too, so this is the least.
         least = round(forecast["open"]) - min(by_hand, round(forecast["of_open"]))
-        if_done = f"{least:,.0f} at best if the manual work is done now" if by_hand else ""
+        if_done = f"{least:,.0f} at best if all manual work is done now, and succeeds" if by_hand else ""
         words = "; ".join(filter(None, (interval, if_done)))
         return Fact(name, f"{forecast['open']:,.0f}", f"{words}{reason}", detail=basis)
     old = f"; not counted: {pluralize(no_effect, 'request')} without effect so far" if no_effect else ""
@@ -734,11 +737,21 @@ def _half_hour(data: ReportData) -> str:
     if plan is None or plan.empty or data.sharing is not None:
         return ""
     sites = plan["site"].value_counts(sort=False)
-    parts = [f"{pluralize(int(n), 'listing')} on {short(str(site))}" for site, n in sites.items()]
+    refusing = [str(site) for site in sites.index if _refuses(data, str(site))]
+    parts = [
+        f"{'up to ' if site in refusing and n > 1 else ''}{pluralize(int(n), 'listing')} on {short(str(site))}"
+        for site, n in sites.items()
+    ]
     pages = int(plan["site"].isna().sum())
     parts += [f"the data on {pluralize(pages, 'web page')}"] if pages else []
     words = enumerate_words(parts)
-    return f"If {OPERATOR} have {PLAN_MINUTES:g} minutes, remove {words}: about {format_duration(plan['minutes'].sum())}."
+    time = f"about {format_duration(plan['minutes'].sum())}"
+    rest = (
+        f" Nothing clears more in this time; if {short(refusing[0])} refuses, go on with the next."
+        if refusing
+        else ""
+    )
+    return f"If {OPERATOR} have {PLAN_MINUTES:g} minutes, remove {words}: {time}.{rest}"
 
 
 def _first(actions: Sequence[Action], pending: Action | None) -> list[Action]:
@@ -867,6 +880,11 @@ def _week(data: ReportData) -> Section | None:
     drawn = charts.changes(_without_idle_causes(why), provenance=f"{data.source_line} · {start}")
     words = [_period(data, (data.week_start, data.as_of.date()), by_site)]
     if (earlier := data.tables["week_before"]) is not None:
+        now, then = (int((one["open_after"] - one["open_before"]).sum()) for one in (by_site, earlier))
+        words.insert(
+            0,
+            f"Change in open listings: {_signed(now)}, after {_signed(then)} in the {WEEK_DAYS} days before.",
+        )
         dates = data.week_start - timedelta(days=WEEK_DAYS), data.week_start
         words.append(f"The {WEEK_DAYS} days before, {_period(data, dates, earlier)}")
     return Section(
@@ -892,7 +910,7 @@ def _period(data: ReportData, dates: tuple[date, date], by_site: pd.DataFrame) -
 def _change_words(by_site: pd.DataFrame, what: str) -> str:
     """How often a kind of change occurred, and on which sites most."""
     n = by_site.set_index("site")[what].sort_values(ascending=False, kind="stable")
-    named = [f"{short(str(site))} {count:,}" for site, count in n[n > 0].head(_CHANGES_NAMED).items()]
+    named = [f"{short(str(site))} {count:,}" for site, count in n[n > 0].head(_SITES_NAMED).items()]
     rest = int((n > 0).sum()) - len(named)
     others = f" and {n.iloc[len(named) :].sum():,} on {pluralize(rest, 'other site')}" if rest else ""
     sites = f" ({', '.join(named)}{others})" if named else ""
@@ -1007,14 +1025,18 @@ def _most_exposed(data: ReportData, finding: str) -> str:
     if data.sharing is not None or len(table) < 2 or table["score"].iloc[0] == table["score"].iloc[1]:  # noqa: PLR2004
         return finding
     first = table.iloc[0]
-    has = f"{pluralize(int(first['listings']), 'open listing')} and {pluralize(int(first['pages']), 'web page')}"
+    records = data.open_records
+    n = records.loc[records["user_id"] == first["user_id"], "site"].value_counts()
+    sites = n[n > 0].index[:_SITES_NAMED]
+    on = f" on {enumerate_words([short(str(site)) for site in sites])}" if len(sites) else ""
     cells = data["links"].loc[data["links"]["user_id"] == first["user_id"], "contains"].dropna()
     kinds = [
         label_text(kind)
-        for kind, _ in Counter(kind for cell in cells for kind in cell).most_common(_CHANGES_NAMED)
+        for kind, _ in Counter(kind for cell in cells for kind in cell).most_common(_KINDS_NAMED)
     ]
-    shows = f", with {enumerate_words(kinds)}" if kinds else ""
-    return f"{finding.removesuffix('.')} ({has}{shows})."
+    shows = f" with {enumerate_words(kinds)}" if kinds else ""
+    has = f"{pluralize(int(first['listings']), 'open listing')}{on}; {pluralize(int(first['pages']), 'web page')}{shows}"
+    return f"{finding.removesuffix('.')} ({has})."
 
 
 def _total_score(section: Section, score: pd.DataFrame) -> Section:
@@ -1306,7 +1328,7 @@ def _evidence_words(records: pd.DataFrame, evidence: pd.DataFrame) -> str:
 def _links(data: ReportData) -> Section | None:
     """The web pages, and the kinds of data on most of them."""
     table = data["links"]
-    kinds = Counter(kind for cell in table["contains"].dropna() for kind in cell).most_common(_CHANGES_NAMED)
+    kinds = Counter(kind for cell in table["contains"].dropna() for kind in cell).most_common(_KINDS_NAMED)
     named = ", ".join(f"{label_text(kind)} on {n:,}" for kind, n in kinds)
     shows = f" with personal data: {named}" if named else " without a stated kind of data"
     return _with_finding(_section(data, "links"), f"{pluralize(len(table), 'web page')}{shows}.")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # these need the extra ``service``
 
 NAME = "demo"
 ATTESTED_BY = "nobody: these people are invented"
-_SERVICE_NAME = "simulated service on this computer"
+_SERVICE_NAME = "simulated service with invented people"
 DATABASE = "service.db"
 LOOPBACK = ("127.0.0.0/8",)
 POLL_S = 0.1

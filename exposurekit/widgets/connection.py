@@ -24,7 +24,7 @@ class ConnectionPanel(Panel):
         InvalidArgument: Neither is given.
 
     >>> ek.widgets.ConnectionPanel(exposure, history)
-    ConnectionPanel: simulated service on this computer · demo · as of ... people; history: ... runs...
+    ConnectionPanel: simulated service with invented people · demo · as of ... people; history: ... runs...
     """
 
     def __init__(self, exposure: Exposure | None = None, history: History | None = None) -> None:

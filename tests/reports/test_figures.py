@@ -63,7 +63,7 @@ def first_number(text):
 
 def test_reports_of_a_demo_name_its_service_and_no_address(demo, pages):
     for report in pages.values():
-        assert report.provenance["server"] == "simulated service on this computer · demo"
+        assert report.provenance["server"] == "simulated service with invented people · demo"
         assert "127.0.0.1" not in report.to_html()
     for value in (demo.exposure, demo.client):
         assert "127.0.0.1" not in repr(value) + value._repr_html_()
@@ -176,6 +176,7 @@ def test_two_periods_add_up_to_the_open_listings(tmp_path):
         report = ek.report(history, sections=["week"])
     [week] = [section for section in report.sections if section.key == "week"]
     assert week.text == (
+        "Change in open listings: +2, after 0 in the 7 days before. "
         "2026-03-15 to 2026-03-22: from 3 to 5 open; 1 new (Other 1); 1 listed again (PeepFinder 1); 0 removed. "
         "The 7 days before, 2026-03-08 to 2026-03-15: from 3 to 3 open; 1 new (Other 1); 0 listed again; "
         "1 removed (Other 1)."
@@ -188,9 +189,12 @@ def test_changes_on_further_sites_are_counted(tmp_path):
         for day in (0, 7):
             clock.set(DAWN + timedelta(days=day))
             history.collect(exposure.refresh(), progress=False)
-            service.people[1].records += [a_record(10 + n, site=f"Site {n // 2}") for n in range(2, 12)]
+            service.people[1].records += [a_record(10 + n, site=f"Site {n // 2}") for n in range(2, 16)]
         report = ek.report(history, sections=["week"])
-    assert "; 10 new (Site 1 2, Site 2 2, Site 3 2 and 4 on 2 other sites); " in report.sections[0].text
+    assert (
+        "; 14 new (Site 1 2, Site 2 2, Site 3 2, Site 4 2, Site 5 2 and 4 on 2 other sites); "
+        in report.sections[0].text
+    )
 
 
 def test_two_clocks_are_named_wherever_one_stands(fleet_data):
@@ -470,7 +474,8 @@ def test_rows_of_the_last_days_add_up_to_the_heading(tmp_path):
     assert week.table["site"].tolist() == ["PeepFinder", "unchanged: 1 site"]
     assert week.totals["open_after"] == facts(report)["open listings"] == first_number(week.finding)
     assert (week.totals["open_before"], week.totals["new"], week.totals["removed"]) == (5, 1, 1)
-    assert week.text.startswith("2026-03-15 to 2026-03-22: from 5 to 5 open; 1 new (PeepFinder 1); ")
+    change = "Change in open listings: 0, after +1 in the 7 days before. "
+    assert week.text.startswith(f"{change}2026-03-15 to 2026-03-22: from 5 to 5 open; 1 new (PeepFinder 1); ")
     changes = {fact.name: fact.change for fact in report.facts}
     assert changes["removed"] == "+1 in 7 days, 0 before"
     assert changes["score"] == "unchanged in 7 days"

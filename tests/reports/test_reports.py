@@ -170,7 +170,7 @@ def test_card_of_a_forecast_has_its_interval_and_caution(fleet_data):
     report = build_report("fleet", replace(data, tables={**data.tables, "next_forecast": forecast}))
     [card] = [fact for fact in report.facts if fact.name == "open in 30 days"]
     # Not even a forecast of none is an end by itself: of 35, 3 are listings that stay open until done by hand.
-    done = "32 at best if the manual work is done now"
+    done = "32 at best if all manual work is done now, and succeeds"
     assert card.qualifier == f"95% interval: 24\N{EN DASH}48; {done}; {caution}"
     assert card.detail == "30 of those open now, 4 that come back, 1 new"  # add up to 35
 
@@ -373,7 +373,7 @@ def test_head_says_how_many_matches_nobody_has_checked(tmp_path):
             html = report.to_html()
             assert bool(report.caveat) == ('<p class="caveat">' in html)
         now = ek.report(exposure)
-    rest = "so some listings may show a namesake: an analyst can check them."
+    rest = "so some listings may show a namesake: check each before its removal, or ask an analyst."
     n = len(records)
     assert caveats == [
         f"No person has checked the matches yet, {rest}",
