@@ -5,7 +5,7 @@ function fitting() {
   const CHARACTER_PX = 7, AXIS_PX = 88, SHORT_PX = 110, MAX_TEXT_SHARE = 0.6, LINE_PX = 8, TWO_LINES_PX = 48;
   const TITLE_CHARACTER_PX = 9.2, TITLE_PX = 21, SUBTITLE_CHARACTER_PX = 6.6, SUBTITLE_PX = 16;
   const SYMBOL_PX = 46, LEGEND_PX = 20, BOTTOM_PX = 48;
-  const LABEL_SHARE = 0.4, UPRIGHT_PX = 48, WIDE_LABEL_SHARE = 0.3, PLOT_LEAST = 0.65, LABEL_CHARACTER_PX = 6.5, LABEL_GAP_PX = 14, LABEL_FONT_PX = 11, RIGHT_PX = 28, TWO_LINES_HIGH_PX = 26, DATE_PX = 48, NUMBER_PX = 48;
+  const LABEL_SHARE = 0.4, UPRIGHT_PX = 48, WIDE_LABEL_SHARE = 0.3, PLOT_LEAST = 0.65, LABEL_CHARACTER_PX = 6.5, LABEL_GAP_PX = 14, LABEL_FONT_PX = 11, RIGHT_PX = 28, TWO_LINES_HIGH_PX = 26, DATE_PX = 64, NUMBER_PX = 48;
 
   // The figure for a width, with the height that it needs there. One without a title has that only in a narrow place.
   function fit(figure, width, isNarrow) {
@@ -83,7 +83,8 @@ function fitting() {
   // At most as many ticks as fit side by side, where the axis has none of its own.
   function withFewTicks(axis, px) {
     if (axis.tickvals || axis.dtick) return axis;
-    return { ...axis, nticks: Math.max(Math.floor(px / (axis.type === "date" ? DATE_PX : NUMBER_PX)), 2) };
+    const isDate = axis.type === "date";
+    return { ...axis, nticks: Math.max(Math.floor(px / (isDate ? DATE_PX : NUMBER_PX)), 2), ...(isDate ? { tickangle: 0 } : {}) };
   }
   const axisOf = (trace, layout) => layout[(trace.xaxis || "x").replace("x", "xaxis")];
   const isNumber = (one) => typeof one === "number";
