@@ -49,7 +49,7 @@ _HEADINGS = {
     "href": "link",
     "items_per_minute": "items per minute",
     "median_days": "median days",
-    "never_back": "gone, never came back",
+    "never_back": "gone, not come back so far",
     "median_high": "median, high",
     "median_low": "median, low",
     "n": "number",

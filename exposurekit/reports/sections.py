@@ -84,7 +84,7 @@ _TREND_POINTS = 60
 MONTH_DAYS = 30
 _ACTIONS = 3  # to do now, and as many that have to wait
 _NO_SUMS = {"people", "user_id", "median_days", "median_low", "median_high", "declared_days"}
-_NOT_DECLARED = "No declared removal times are recorded, so no site is judged by them."
+_NOT_DECLARED = "How many days the sites promise is not recorded, so no site is judged by its promise."
 _CODE = {  # what analysts can do, and how
     "Make a report that may be passed on": (
         'ek.report(history, "shared.html", share_safe=True)',
@@ -400,7 +400,7 @@ def _facts(data: ReportData) -> Iterator[Fact]:
     absent = int(records["status"].isin(analysis.NOT_LISTED).sum())
     besides = f"; {absent:,} vanished or are unknown" if absent else ""
     outcomes = _outcomes(data)
-    for_good = "" if outcomes is None else f"; {int(outcomes['never_back'].sum()):,} never came back"
+    for_good = "" if outcomes is None else f"; {int(outcomes['never_back'].sum()):,} have not come back"
     yield Fact("removed", f"{removed:,}", f"{percent(share)} of {len(records):,} found{besides}{for_good}")
     yield _manual_fact(data)
     distinct, hosts = data.distinct_pages
@@ -747,7 +747,7 @@ def _half_hour(data: ReportData) -> str:
     words = enumerate_words(parts)
     time = f"about {format_duration(plan['minutes'].sum())}"
     rest = (
-        f" Nothing clears more in this time; if {short(refusing[0])} refuses, go on with the next."
+        f" No site takes less time per listing; if {short(refusing[0])} refuses again, go on with the next site."
         if refusing
         else ""
     )

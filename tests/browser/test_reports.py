@@ -197,6 +197,22 @@ def test_each_chart_is_drawn_as_described(report_of_charts, width):
         assert observed.errors == []
 
 
+@pytest.mark.parametrize("width", [390, 560])
+def test_dates_below_a_narrow_chart_have_room(tmp_path, width):
+    """Otherwise Plotly turns them, depending on the font."""
+    days = pd.date_range("2026-09-25", periods=63, tz="UTC")
+    runs = pd.DataFrame({"at": days, "people": 1, "unseen": 0})
+    figure = charts.status_over_time(analysis.status_over_time(transitions().assign(at=days[:3]), runs))
+    with seen_through(controls.three_people()) as exposure:
+        ek.report(exposure, tmp_path / "charts.html", sections=[ek.Section("Course", figure=figure)])
+    with opened(tmp_path / "charts.html", width=width) as (page, _):
+        assert drawn(page) == 1
+        boxes = [label.bounding_box() for label in page.locator(".chart .xtick text").all()]
+    assert len(boxes) > 2
+    gaps = [after["x"] - before["x"] - before["width"] for before, after in itertools.pairwise(boxes)]
+    assert min(gaps) > 12
+
+
 def test_legends_on_a_phone_stand_in_rows(report_of_charts):
     """An entry begins a new row only if the one before has no room for it."""
     with opened(report_of_charts, width=390) as (page, _):
