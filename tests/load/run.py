@@ -176,7 +176,7 @@ async def fatten(client: httpx.AsyncClient, one: Integrator) -> None:
     """Give a person as much as it may have, or write all of it again."""
     user_id, secret = random.choice(one.people[:20])  # noqa: S311
     path, query = f"{one.path}/{user_id}.json", one.query(secret=secret)
-    person = (await client.get(path, params=query)).json()["user"]
+    person = (await client.get(path, params=query)).raise_for_status().json()["user"]
     text = random.choice("DEFGH") * 200  # noqa: S311
     again = {
         name: [{"id": item["id"], altered: text} for item in person[name]]
