@@ -117,8 +117,8 @@ class History(Keyed):
     def pinned(self) -> Self:
         """Return this history as of its newest run, for several questions: each table is read once, and answers agree.
 
-        Later runs, labels, ticks and notes do not count. The tables stay in memory as long as the pinned history lives;
-        its engine is that of this history.
+        Later runs, labels, ticks and notes do not count. The tables stay in memory as long as the pinned history lives.
+        It shares the engine of this history: closing one closes both.
 
         >>> pinned = history.pinned()
         >>> pinned.records().equals(history.records())

@@ -746,11 +746,7 @@ def _half_hour(data: ReportData) -> str:
     parts += [f"the data on {pluralize(pages, 'web page')}"] if pages else []
     words = enumerate_words(parts)
     time = f"about {format_duration(plan['minutes'].sum())}"
-    rest = (
-        f" No site takes less time per listing; if {short(refusing[0])} refuses again, go on with the next site."
-        if refusing
-        else ""
-    )
+    rest = f" If {short(refusing[0])} refuses again, go on with the next site." if refusing else ""
     return f"If {OPERATOR} have {PLAN_MINUTES:g} minutes, remove {words}: {time}.{rest}"
 
 

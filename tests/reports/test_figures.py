@@ -376,6 +376,22 @@ def test_actions_say_which_site_refused_requests(stalled):
     assert slow.text.startswith("Remove up to 7 of 10 open listings")
 
 
+def test_half_an_hour_says_what_to_do_after_a_refusal(tmp_path):
+    service, clock = Service(), Clock()
+    for number in (1, 2):
+        listed = a_record(number, "pending removal", site="Slow", user_fields_required_for_removal=[])
+        service.people[number] = Person([listed], alerts=[an_alert("Refused", listed)])
+    with seen_through(service) as exposure, History(tmp_path / "history", clock=clock) as history:
+        for day in (0, 5):
+            clock.set(DAWN + timedelta(days=day))
+            history.collect(exposure.refresh(), progress=False)
+            for person in service.people.values():
+                person.records[0]["status"] = "discovered"
+        half_hour = ek.report(history).half_hour
+    assert half_hour.startswith("If you (operator) have 30 minutes, remove up to 2 listings on Slow: about ")
+    assert half_hour.endswith(". If Slow refuses again, go on with the next site.")
+
+
 def test_action_on_a_site_to_do_later_has_the_reason(stalled):
     for kind, report in stalled.items():
         later = [action for action in report.actions if "Slow" in action.text]
