@@ -30,6 +30,11 @@ _READY = (
     "() => { const context = window.jupyterapp?.shell?.currentWidget?.context?.sessionContext;"
     " return context?.isReady && context?.session?.kernel?.status === 'idle'; }"
 )
+# A widget sends its next change when the one before is answered: what was typed is answered after a few answers.
+_ANSWERED = """async () => {
+  const {kernel} = window.jupyterapp.shell.currentWidget.context.sessionContext.session;
+  for (let n = 0; n < 4; n++) await kernel.requestExecute({code: "", silent: true}).done;
+}"""
 _OVERRIDES = "default_setting_overrides.json"
 # No question about news, and every cell is drawn, in view or not.
 _SETTINGS = {
@@ -246,10 +251,10 @@ def run_all(page):
     )
 
 
-def idle(page):
+def answered(page):
     """Wait until the kernel has answered what was typed."""
-    page.wait_for_timeout(500)  # until it reaches the kernel
-    page.wait_for_function(_READY)
+    page.wait_for_timeout(500)  # until it is on its way to the kernel
+    page.evaluate(_ANSWERED)
 
 
 def run_command(page, command: str):
