@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import exposurekit
-from exposurekit.analysis.tasks import LISTED_NAME, NOT_ON_FILE, PAGE_TITLE, Task
+from exposurekit.analysis.manual_tasks import LISTED_NAME, NOT_ON_FILE, PAGE_TITLE, Task
 from exposurekit.errors import InvalidArgument, NotFound, warn
 from exposurekit.exposure import Exposure
 from exposurekit.frames import TABLES

@@ -8,7 +8,7 @@ from typing import Unpack
 import pandas as pd
 
 from exposurekit import analysis, frames
-from exposurekit.analysis import tasks
+from exposurekit.analysis import manual_tasks
 from exposurekit.analysis.selection import Choice, select, user_ids
 from exposurekit.client import Client, bulk
 from exposurekit.client.base import Settings
@@ -208,8 +208,8 @@ class Exposure(Keyed):
         ['user_id', 'person', 'open']
         """
         if {"opt_out_procedure", "locations"} <= {*table.columns} and "step" not in table:
-            return tasks.with_people(table, **{name: self._table(name, None) for name in ON_FILE})
-        return tasks.with_names(table, self._table("users", None))
+            return manual_tasks.with_people(table, **{name: self._table(name, None) for name in ON_FILE})
+        return manual_tasks.with_names(table, self._table("users", None))
 
     def aliases(self, user: People = None) -> pd.DataFrame:
         """List the aliases: ``alias_id``, ``first_name``, ``last_name``, ``alias_type`` (NaN: missing).
@@ -339,8 +339,10 @@ class Exposure(Keyed):
                 beside = frames.SOURCE_RECORD if name == "alerts" else ()
                 table = frames.frame(name, snapshot.parts[name], beside=beside)
             if name == "alerts":
-                table = tasks.with_listings(table, self._built(snapshot, "records"))
-                table = tasks.with_people(table, **{one: self._built(snapshot, one) for one in ON_FILE})
+                table = manual_tasks.with_listings(table, self._built(snapshot, "records"))
+                table = manual_tasks.with_people(
+                    table, **{one: self._built(snapshot, one) for one in ON_FILE}
+                )
             self._frames[name] = table
             snapshot.parts[name] = []
         return self._frames[name]

@@ -20,7 +20,7 @@ LONGEST = (  # of all, then of those that are not long
     *("browser/test_reports", "cli/test_watch", "cli/test_report", "cli/test_server_processes"),
     *("service/api/test_openapi", "load/test_run", "history/test_s3", "browser/test_charts"),
     *("sandbox/test_evaluation", "sandbox/test_demo", "sandbox/test_cache", "service/scanning/test_scan"),
-    *("sandbox/test_volunteer", "cli/test_history", "service/storage/test_migrations"),
+    *("sandbox/test_simulated_person", "cli/test_history", "service/storage/test_migrations"),
     *("reports/test_reports", "reports/test_weekly", "reports/test_figures", "reports/test_share_safe"),
     *("history/test_queries", "widgets/test_sql_rows", "system/test_connection_limits", "test_docs"),
     *(

@@ -19,8 +19,8 @@ from support.hostile_texts import PAYLOADS
 from support.shared_worlds import a_world, leaked_values
 
 import exposurekit as ek
-from exposurekit.analysis.removal_preparation import MAILBOX
-from exposurekit.analysis.tasks import NO_VALUES
+from exposurekit.analysis.manual_tasks import NO_VALUES
+from exposurekit.analysis.step_requirements import MAILBOX
 from exposurekit.errors import ConfigurationError, DiskFull, InvalidArgument, Leak
 from exposurekit.history import History
 

@@ -9,13 +9,13 @@
     forecast          expected number of open listings        definitions       what each figure means
     bootstrap         future days, drawn from past ones       data_quality      precision, coverage, site health
     blockers          missing fields that block removals      work_queue        manual work in order of yield
-    tasks             manual work, listing by listing         score             an exposure score per person
+    manual_tasks      manual work, listing by listing         score             an exposure score per person
     plan              what to do by hand in half an hour      step_minutes      what a step takes, learned from ticks
     missed            estimated number of missed listings     selection         rows of some sites or statuses
     group_codes       groups and instants as numbers
     declared_vs_observed  sites that take longer than they say
     site_outcomes         what came of the requests to each site
-    removal_preparation   what to check and need before a manual removal
+    step_requirements     what to check and need before a manual removal
 """
 
 from exposurekit.analysis.blockers import best_next_fields, blockers, on_file

@@ -9,9 +9,9 @@ import pandas as pd
 
 from exposurekit.analysis.data_quality import NOT_MINE
 from exposurekit.analysis.group_codes import Instants, instants, utc_index
+from exposurekit.analysis.manual_tasks import missing_values, opt_out_url
 from exposurekit.analysis.statuses import CLOSED, is_open
 from exposurekit.analysis.step_minutes import STEP_MINUTES, WAITING
-from exposurekit.analysis.tasks import missing_values, opt_out_url
 from exposurekit.contract.types import PENDING_REMOVAL
 from exposurekit.errors import InvalidArgument, MissingColumns
 from exposurekit.frames import DETAILS, procedures_from_steps

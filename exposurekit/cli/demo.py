@@ -304,16 +304,16 @@ def _print_agreement(sandbox: Any) -> None:
         f"{sandbox.integrator.deliveries} webhooks: {groups}{later}",
     )
     click.echo("\nThe service's findings, compared with the invented sites:")
-    for line in (*lines, *_volunteer_lines(sandbox)):
+    for line in (*lines, *_simulated_person_lines(sandbox)):
         click.echo(click.wrap_text(line, _width(), initial_indent="  ", subsequent_indent="    "))
 
 
-def _volunteer_lines(sandbox: Any) -> Iterator[str]:
+def _simulated_person_lines(sandbox: Any) -> Iterator[str]:
     """Yield what the simulated person of a guarded web did, and what a program there did not."""
-    if (volunteer := sandbox.volunteer) is None:
+    if (simulated_person := sandbox.simulated_person) is None:
         return
-    minutes, opt_outs = sum(volunteer.minutes.values()), sum(volunteer.opt_outs.values())
-    yield f"{minutes:.0f} minutes of the simulated person: {volunteer.pages} pages saved, {opt_outs} opt-outs sent"
+    minutes, opt_outs = sum(simulated_person.minutes.values()), sum(simulated_person.opt_outs.values())
+    yield f"{minutes:.0f} minutes of the simulated person: {simulated_person.pages} pages saved, {opt_outs} opt-outs sent"
     counts = sandbox.world.guards.counts
     passed = counts["wall machine passed"] + counts["puzzle machine passed"]
     yield f"{passed} bot checks or puzzles passed by a program"

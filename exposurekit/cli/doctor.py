@@ -269,7 +269,7 @@ def _database(settings: Mapping[str, str]) -> Iterator[CheckResult]:
 
 async def _database_checks(database: Any) -> list[CheckResult]:
     from exposurekit.service import jobs
-    from exposurekit.service.mail import incoming_messages
+    from exposurekit.service.mail import message_store
     from exposurekit.service.sites import statistics
 
     try:
@@ -278,7 +278,7 @@ async def _database_checks(database: Any) -> list[CheckResult]:
             return [_warn("database", "was created by an older version", upgrade)]
         async with database.reading() as session:
             queues = await jobs.queues(session)
-            mailboxes = await incoming_messages.mailboxes(session)
+            mailboxes = await message_store.mailboxes(session)
             scans = [one.last_scan_at for one in await statistics.all(session) if one.last_scan_at]
             now = session.clock.now()
     finally:

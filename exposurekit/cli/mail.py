@@ -34,10 +34,10 @@ def mail_list(*, every_state: bool, limit: int, database: ServiceDatabase, as_js
 
     Example: exposurekit mail list --limit 20
     """
-    from exposurekit.service.mail import incoming_messages
+    from exposurekit.service.mail import message_store
 
-    states = incoming_messages.STATES if every_state else incoming_messages.TO_READ
-    listed = database.read(lambda db: incoming_messages.newest(db, states=states, limit=limit))
+    states = message_store.STATES if every_state else message_store.TO_READ
+    listed = database.read(lambda db: message_store.newest(db, states=states, limit=limit))
     names = ("id", "received_at", "user_id", "record_id", "site", "state", "reason")
     output.print_rows([output.fields(one, *names) for one in listed], as_json=as_json, none="No messages.")
 
@@ -52,9 +52,9 @@ def mail_show(*, message_id: int, database: ServiceDatabase) -> None:
 
     Example: exposurekit mail show 3
     """
-    from exposurekit.service.mail import incoming_messages, message_parsing
+    from exposurekit.service.mail import message_parsing, message_store
 
-    message, content = database.read(lambda db: incoming_messages.find(db, message_id))
+    message, content = database.read(lambda db: message_store.find(db, message_id))
     click.echo(f"Message {message.id}, {message.state}: {plain(message.reason or 'no problem')}")
     if content is None:
         click.echo("Its content was deleted when it had confirmed the opt-out.")
@@ -86,17 +86,17 @@ def mail_discard(*, message_ids: tuple[int, ...], discard_all: bool, database: S
     Example: exposurekit mail discard 3 4
     """
     from exposurekit.service.audit import Action
-    from exposurekit.service.mail import incoming_messages
+    from exposurekit.service.mail import message_store
 
     if bool(message_ids) is discard_all:
         raise click.UsageError("name the messages, or use --all")
 
     async def discard(db: Any) -> tuple[int, Action]:
         if discard_all:
-            count = await incoming_messages.discard_all(db)
+            count = await message_store.discard_all(db)
             return count, Action("mail discard", details={"messages": count})
         ids = tuple(dict.fromkeys(message_ids))
-        await incoming_messages.discard(db, ids)
+        await message_store.discard(db, ids)
         return len(ids), Action("mail discard", details={"message_ids": ids})
 
     click.echo(f"Messages deleted: {database.write(discard):,}.")

@@ -191,7 +191,7 @@ class DamagedDatabase(ExposureError):
 async def _status(db: Any) -> dict[str, Any]:
     from exposurekit.service import jobs
     from exposurekit.service.accounts import consent
-    from exposurekit.service.mail import incoming_messages
+    from exposurekit.service.mail import message_store
     from exposurekit.service.webhooks import outbox
 
     return {
@@ -201,9 +201,9 @@ async def _status(db: Any) -> dict[str, Any]:
         "deliveries": await outbox.counts(db),
         "mailboxes": [
             output.fields(one, "address", "checked_at", "problem")
-            for one in await incoming_messages.mailboxes(db)
+            for one in await message_store.mailboxes(db)
         ],
-        "messages": await incoming_messages.counts(db),
+        "messages": await message_store.counts(db),
         "sites": await site_health(db),
     }
 

@@ -373,7 +373,7 @@ async def _link_problems(site: Any, fetcher: Any) -> tuple[str, ...]:
 async def _run_controls(file: Path, site: Any, fetcher: Any) -> SiteCheck:
     from exposurekit.service.accounts.subject import Place
     from exposurekit.service.scanning import matching, site_scan
-    from exposurekit.service.scanning.control import decoy_subject
+    from exposurekit.service.scanning.control_person import decoy_subject
 
     problems: list[str] = []
     result, listed = await site_scan.scan_control(site, fetcher), site.controls.listed

@@ -17,7 +17,7 @@ from exposurekit.analysis.selection import user_ids
 from exposurekit.errors import DiskFull, InvalidArgument, NotFound
 from exposurekit.frames.key_access import Keyed
 from exposurekit.history import ingest, maintenance, staging
-from exposurekit.history import runs as history_runs
+from exposurekit.history import run_manager as history_runs
 from exposurekit.history.annotations import Annotations
 from exposurekit.history.collector import Source, segments
 from exposurekit.history.deliveries import ReceivedDelivery
@@ -25,7 +25,7 @@ from exposurekit.history.engines.duckdb import CorruptHistory, engine_of
 from exposurekit.history.ingest import Run
 from exposurekit.history.queries import HistoryQueries
 from exposurekit.history.reader import HistoryReader
-from exposurekit.history.runs import RunManager
+from exposurekit.history.run_manager import RunManager
 from exposurekit.history.storage.delta import Store
 from exposurekit.history.storage.schema import BUCKETS
 from exposurekit.history.storage.upgrade import upgrade

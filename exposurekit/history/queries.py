@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from exposurekit import analysis, frames
-from exposurekit.analysis import tasks
+from exposurekit.analysis import manual_tasks
 from exposurekit.analysis.declared_vs_observed import ALLOWANCE_DAYS, FALSE_DISCOVERY_RATE
 from exposurekit.analysis.failed_removals import overdue_days, requests
 from exposurekit.analysis.forecast import ARRIVALS_DAYS, HORIZONS
@@ -524,7 +524,7 @@ class HistoryQueries:
         """
         alerts = self.reader.alerts(as_of)
         listed = alerts[alerts["presence"] == analysis.LISTED].reset_index(drop=True)
-        listed = tasks.without_people(listed) if exposure is None else exposure.with_people(listed)
+        listed = manual_tasks.without_people(listed) if exposure is None else exposure.with_people(listed)
         return self.annotations.with_ticks(frames.steps_from_alerts(listed, beside=("first_seen_at",)))
 
     def work_queue(self, as_of: When = None, *, exposure: PersonalData | None = None) -> pd.DataFrame:

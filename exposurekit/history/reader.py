@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from exposurekit import frames
-from exposurekit.analysis import LISTED, tasks
+from exposurekit.analysis import LISTED, manual_tasks
 from exposurekit.analysis.selection import Choice, UserIds, select, user_ids
 from exposurekit.errors import EmptyHistory, InvalidArgument, NotFound, warn
 from exposurekit.frames.arrow import array_of, from_arrow
@@ -31,7 +31,7 @@ MIN_DAY, MAX_DAY = -(2**31), 2**31 - 1
 
 # The columns that identify an alert's record where ids change, the surest first.
 _RECORD_COLUMNS = (["record_id"], ["site", "href"], ["site"])
-_LISTING_COLUMNS = ("user_id", *tasks.LISTING)
+_LISTING_COLUMNS = ("user_id", *manual_tasks.LISTING)
 _OBSERVATION_COLUMNS = ("first_seen_at", "changed_at", "not_before", "episode", "left_censored")
 _P = ParamSpec("_P")
 _Answer = TypeVar("_Answer")
@@ -279,10 +279,10 @@ class HistoryReader:
             columns="status"
         )
         records = self._items("record", as_of, latest, None if self.answers is not None else _LISTING_COLUMNS)
-        listing = (*tasks.LISTING, "status")
-        table = tasks.with_listings(keyed, records, by="key", columns=listing)
+        listing = (*manual_tasks.LISTING, "status")
+        table = manual_tasks.with_listings(keyed, records, by="key", columns=listing)
         table["status"] = table["status"].cat.remove_unused_categories()
-        table = table[[*alerts.columns, *tasks.LISTING]]
+        table = table[[*alerts.columns, *manual_tasks.LISTING]]
         return self._selected(table, latest, user, site=site, status=status, source_type=source_type)
 
     def last_changes(self, kind: str, until: datetime, latest: AsOf, columns: Sequence[str]) -> pd.DataFrame:

@@ -12,7 +12,7 @@ import pandas as pd
 import exposurekit
 from exposurekit import analysis, frames
 from exposurekit.analysis.forecast import MIN_RATIO
-from exposurekit.analysis.tasks import missing_values, with_pages
+from exposurekit.analysis.manual_tasks import missing_values, with_pages
 from exposurekit.analysis.work_queue import STALLED_DAYS
 from exposurekit.charts.theme import format_duration
 from exposurekit.contract.types import PENDING_REMOVAL

@@ -18,7 +18,7 @@ from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
 from exposurekit import charts
 from exposurekit.analysis.definitions import TERMS, definition
-from exposurekit.analysis.tasks import NO_VALUE_TEXTS, WHICH_NAME, step_urls
+from exposurekit.analysis.manual_tasks import NO_VALUE_TEXTS, WHICH_NAME, step_urls
 from exposurekit.charts.embedding import drawing_js, plotly_js
 from exposurekit.charts.theme import MINUS, format_interval, interval_label
 from exposurekit.contract.types import STATUSES

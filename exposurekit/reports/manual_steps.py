@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pandas as pd
 
-from exposurekit.analysis.tasks import Task, tasks
+from exposurekit.analysis.manual_tasks import Task, tasks
 from exposurekit.analysis.work_queue import DONE, UNABLE
 from exposurekit.reports.model import Removal
 

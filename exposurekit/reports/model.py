@@ -9,8 +9,8 @@ import pandas as pd
 from pydantic_core import to_json, to_jsonable_python
 
 from exposurekit.analysis.definitions import definition
-from exposurekit.analysis.removal_preparation import DOCUMENT, preparations
-from exposurekit.analysis.tasks import Task
+from exposurekit.analysis.manual_tasks import Task
+from exposurekit.analysis.step_requirements import DOCUMENT, preparations
 from exposurekit.charts import describe
 from exposurekit.charts.theme import Figure, format_duration
 from exposurekit.errors import NotFound

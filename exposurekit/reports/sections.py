@@ -19,11 +19,11 @@ from exposurekit.analysis.declared_vs_observed import request_life_table
 from exposurekit.analysis.definitions import definition
 from exposurekit.analysis.diff import AGAIN, CHANGED, ENDED, FAILED, NEW, OPENED, STILL_OPEN, WHAT
 from exposurekit.analysis.plan import PLAN_MINUTES
-from exposurekit.analysis.removal_preparation import first_requests
 from exposurekit.analysis.score import PAGE
 from exposurekit.analysis.site_outcomes import is_refusing
 from exposurekit.analysis.statuses import OPEN, OTHER, UNKNOWN, VANISHED
 from exposurekit.analysis.step_minutes import STEP_MINUTES
+from exposurekit.analysis.step_requirements import first_requests
 from exposurekit.analysis.survival import is_unrequested
 from exposurekit.analysis.work_queue import DONE, UNABLE, VISIT_MINUTES
 from exposurekit.charts.theme import (

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from exposurekit.analysis.tasks import Task
+from exposurekit.analysis.manual_tasks import Task
 from exposurekit.privacy.pseudonyms import Pseudonyms
 from exposurekit.privacy.redaction import assert_redacted, with_harmless_columns
 from exposurekit.reports.model import Removal

@@ -4,7 +4,8 @@
 
     demo        start and use the sandbox
     backend     the embedded service: operator, worker, clock and web
-    collector   daily collection into the history
+    daily_collection  a history's run of each day
+    simulated_person  who does by hand what the service leaves to a person
     cache       finished demos in the user's cache directory
     evaluation  precision and recall against the truth of the invented web
     world/      invented people, people-search sites, pages and a search engine

@@ -18,13 +18,13 @@ from exposurekit.exposure import Exposure, connect
 from exposurekit.history import History
 from exposurekit.sandbox.backend import DATABASE, Backend
 from exposurekit.sandbox.cache import CachedDemo, cache_for, today
-from exposurekit.sandbox.collector import DailyCollector, DailySource
+from exposurekit.sandbox.daily_collection import DailyCollector, DailySource
 from exposurekit.system.atomic_files import write_output
 from exposurekit.text.html_cards import html_card
 
 if TYPE_CHECKING:  # these need the extra ``service``
     from exposurekit.sandbox.evaluation import Agreement, ReportedRecord
-    from exposurekit.sandbox.volunteer import Volunteer
+    from exposurekit.sandbox.simulated_person import SimulatedPerson
     from exposurekit.sandbox.world.webhook_receiver import Integrator
     from exposurekit.sandbox.world.world import Web, World
 
@@ -48,7 +48,7 @@ class Demo:
         connection: The arguments of `connect` and `Client` that open another connection.
         world: The invented web: its people, its sites, and the true state of every listing.
         integrator: What its integrator received by webhook: ``deliveries``, and ``items``, their contents by group.
-        volunteer: The simulated person who does what the guarded web leaves to a person, and their minutes; None in the
+        simulated_person: The simulated person who does what the guarded web leaves to a person, and their minutes; None in the
             open web.
     """
 
@@ -60,7 +60,7 @@ class Demo:
     integrator: "Integrator" = field(repr=False)
     _backend: Backend = field(repr=False)
     _collector: DailyCollector = field(repr=False)
-    volunteer: "Volunteer | None" = field(default=None, repr=False)
+    simulated_person: "SimulatedPerson | None" = field(default=None, repr=False)
     _stack: ExitStack = field(default_factory=ExitStack, repr=False)
 
     def _repr_html_(self) -> str:
@@ -178,8 +178,8 @@ class Demo:
         with self._collector.collecting() as enqueue, progress_bar("days", progress) as bar:
             while True:
                 self._backend.advance_to(min(until, self._backend.now() + _DAY))
-                if self.volunteer is not None:
-                    self.volunteer.work()
+                if self.simulated_person is not None:
+                    self.simulated_person.work()
                 enqueue(DailySource.load(self.exposure, self._backend.now()))
                 day += 1
                 bar(min(day, duration.days), duration.days)
@@ -288,7 +288,7 @@ def _start(
     web: "Web" = "open",
     saved_state: dict[str, Any] | None = None,
 ) -> Demo:
-    from exposurekit.sandbox.volunteer import Volunteer
+    from exposurekit.sandbox.simulated_person import SimulatedPerson
     from exposurekit.sandbox.world.site_mail import DropDirectory
     from exposurekit.sandbox.world.world import running_world
     from exposurekit.service.clock import FrozenClock
@@ -304,7 +304,7 @@ def _start(
     exposure.clock = backend.now
     collector = DailyCollector(directory / HISTORY_DIRECTORY, backend.now)
     stack.enter_context(collector.history)
-    volunteer = None if world.guards is None else Volunteer(backend, world)
+    simulated_person = None if world.guards is None else SimulatedPerson(backend, world)
     return Demo(
         exposure,
         collector.history,
@@ -314,7 +314,7 @@ def _start(
         backend.integrator,
         backend,
         collector,
-        volunteer,
+        simulated_person,
     )
 
 

@@ -9,7 +9,7 @@ from sqlalchemy.exc import DBAPIError
 from exposurekit.service.accounts.documents import DOCUMENT, PERSON, SECRET
 from exposurekit.service.findings.candidates import CANDIDATE
 from exposurekit.service.findings.evidence import EVIDENCE
-from exposurekit.service.mail.incoming_messages import MESSAGE
+from exposurekit.service.mail.message_store import MESSAGE
 from exposurekit.service.mail.opt_out_requests import REQUEST
 from exposurekit.service.storage import tables
 from exposurekit.service.storage.database import DAMAGED, Session

@@ -22,7 +22,7 @@ from exposurekit.service import jobs
 from exposurekit.service.accounts import consent, documents
 from exposurekit.service.findings import evidence
 from exposurekit.service.http.client import HttpClient
-from exposurekit.service.mail import incoming_messages
+from exposurekit.service.mail import message_store
 from exposurekit.service.mail.settings import MailSettings, supports
 from exposurekit.service.scanning.incoming_mail_job import check_mailbox, process_message, register_mailbox
 from exposurekit.service.scanning.politeness import PoliteFetcher
@@ -335,7 +335,7 @@ class Worker:
     async def _delete_old_rows(self) -> None:
         async with self.context.database.writing() as session:
             await outbox.delete_delivered(session)
-            await incoming_messages.delete_old(session)
+            await message_store.delete_old(session)
 
     async def _write_missing_documents(self) -> None:
         """Write the documents of users who have none that is up to date, as after an upgrade."""

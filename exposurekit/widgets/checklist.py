@@ -12,10 +12,10 @@ from ipywidgets import HTML, Box, Checkbox, Dropdown, HBox, Layout, Text, Toggle
 
 from exposurekit import analysis, frames
 from exposurekit.analysis.data_quality import NOT_MINE
-from exposurekit.analysis.removal_preparation import preparations
+from exposurekit.analysis.manual_tasks import Task, tasks, with_listings, with_pages
 from exposurekit.analysis.statuses import is_open
 from exposurekit.analysis.step_minutes import PAUSE_MINUTES, STEP_MINUTES
-from exposurekit.analysis.tasks import Task, tasks, with_listings, with_pages
+from exposurekit.analysis.step_requirements import preparations
 from exposurekit.analysis.work_queue import DONE, TO_DO, UNABLE
 from exposurekit.charts.theme import format_duration
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
@@ -24,7 +24,7 @@ from exposurekit.exposure import Exposure
 from exposurekit.history import History
 from exposurekit.text.sanitize import escaped, plain
 from exposurekit.text.urls import host
-from exposurekit.widgets import static_html, task_labels
+from exposurekit.widgets import static_html, task_captions
 from exposurekit.widgets.copy_button import CopyTable
 from exposurekit.widgets.panel import Panel, with_classes
 from exposurekit.widgets.shortcuts import Keys
@@ -108,14 +108,14 @@ class OptOutChecklist(Panel):
         not_mine = self.steps.loc[self.steps["label"] == NOT_MINE, _KEY]
         self._not_mine = {*not_mine.itertuples(index=False, name=None)}
         self._rows_by_key = self.steps.groupby(_KEY).indices
-        self._progress = task_labels.progress(self.steps)
+        self._progress = task_captions.progress(self.steps)
         self._tasks: dict[int, Task] = {}
         self._as_of = _as_of(exposure, history)
         self._static: dict[int, str] = {}  # static HTML of each alert, until one of its steps changes
         self._before: dict[int, pd.DataFrame] = {}  # ticks of each listing before its box was ticked
         self._waiting, rest = self._ordered()
         self._order = self._waiting + rest
-        self._groups = task_labels.same_steps(self._alerts, self._waiting)
+        self._groups = task_captions.same_steps(self._alerts, self._waiting)
         self._view: list[int] = []  # indexes in `order`, as filtered
         self._matches: set[int] | None = None  # indexes in `order` that the text to find matches; None: all
         self._unlocked: set[int] = set()  # alerts that lack a value, to be done anyway
@@ -269,7 +269,7 @@ class OptOutChecklist(Panel):
         self.steps.loc[changes.index, _TICK] = changes[_TICK]
         for key in set(self.steps.loc[changes.index, _KEY].itertuples(index=False, name=None)):
             self._static.pop(self._keys.index(key), None)
-        self._progress = task_labels.progress(self.steps)
+        self._progress = task_captions.progress(self.steps)
 
     def _ordered(self) -> tuple[list[int], list[int]]:
         """The alerts in the order of the work queue: those that need somebody, and the rest."""
@@ -301,8 +301,8 @@ class OptOutChecklist(Panel):
         rows = [row for position in positions for row in self._rows_by_key.get(self._keys[position], [])]
         return self.steps.iloc[rows]
 
-    def _progress_of(self, position: int) -> task_labels.Progress:
-        return self._progress.get(self._keys[position], task_labels.Progress())
+    def _progress_of(self, position: int) -> task_captions.Progress:
+        return self._progress.get(self._keys[position], task_captions.Progress())
 
     def _static_site(self, site: str, positions: Sequence[int], *, is_open: bool) -> str:
         n_done = sum(self._progress_of(position).state == DONE for position in positions)
@@ -395,9 +395,9 @@ class OptOutChecklist(Panel):
             state = _BLOCKED
         side = f"{minutes} min" if minutes else ""
         person, detail = (
-            task_labels.truncate(text) for text in (task.person, task.line if task.facts else "")
+            task_captions.truncate(text) for text in (task.person, task.line if task.facts else "")
         )
-        title = task_labels.truncate(task.site or host(task.address) or _PAGE)
+        title = task_captions.truncate(task.site or host(task.address) or _PAGE)
         return [index, title, person, detail, side, progress.done, progress.steps, kind, state]
 
     def _filters(self) -> list[tuple[str, str]]:
@@ -432,7 +432,7 @@ class OptOutChecklist(Panel):
             return None
         n = len(self._waiting) if self._filter.value == _WAITING else len(self._order)
         self._load_tasks(self._order[:n])
-        labels = ((index, task_labels.full_label(self._tasks[self._order[index]])) for index in range(n))
+        labels = ((index, task_captions.full_label(self._tasks[self._order[index]])) for index in range(n))
         return {index for index, label in labels if text in label.casefold()}
 
     def _filtered(self) -> list[int]:
@@ -492,7 +492,7 @@ class OptOutChecklist(Panel):
         position = self._order[self._index]
         task = self._task(position)
         self._about.value = self._head(position) + static_html.person(task) + static_html.notes(task)
-        self._values.show(task_labels.sections(task))
+        self._values.show(task_captions.sections(task))
         self._guide.value = self._guide_of(position)
         self._group_size = GROUP_MAX
         self._show_group(position)
@@ -567,7 +567,7 @@ class OptOutChecklist(Panel):
 
     def _group_label(self, position: int) -> str:
         blocked = f" · {_BLOCKED}" if self._is_blocked(position) else ""
-        return f"{task_labels.short_label(self._task(position))}{blocked}"
+        return f"{task_captions.short_label(self._task(position))}{blocked}"
 
     def _show_more(self, position: int) -> None:
         self._group_size += GROUP_MAX

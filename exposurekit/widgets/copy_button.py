@@ -7,7 +7,7 @@ import anywidget
 import traitlets
 
 from exposurekit.text.html_cards import copy_script
-from exposurekit.widgets.task_labels import Section
+from exposurekit.widgets.task_captions import Section
 
 _SCRIPT = (
     copy_script()

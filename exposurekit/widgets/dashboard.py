@@ -22,11 +22,11 @@ from exposurekit.text.formatting import pluralize
 from exposurekit.text.sanitize import escaped, plain
 from exposurekit.text.times import When, parse_time
 from exposurekit.widgets import metrics, static_html
+from exposurekit.widgets.dashboard_scope import CHANGES_DAYS, NOW, Scope, available, draw
 from exposurekit.widgets.explorer import Explorer
 from exposurekit.widgets.figure_widget import ChartCard, align, mark
 from exposurekit.widgets.multi_select import MultiSelect
 from exposurekit.widgets.panel import Panel, in_words, publish, with_classes
-from exposurekit.widgets.scope import CHANGES_DAYS, NOW, Scope, available, draw
 from exposurekit.widgets.tabs import Tabs
 from exposurekit.widgets.textbox import TextBox
 

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
-from exposurekit.analysis.tasks import WHICH_NAME, Task
+from exposurekit.analysis.manual_tasks import WHICH_NAME, Task
 from exposurekit.text.formatting import format_value, is_missing
 from exposurekit.text.html_cards import scrolling
 from exposurekit.text.sanitize import escaped, link, link_text, link_with_path
-from exposurekit.widgets import task_labels
+from exposurekit.widgets import task_captions
 
 ROWS = 20
 MARKS = {"done": "☑", "unable": "☒", "open": "☐"}
@@ -75,13 +75,13 @@ def steps(texts: Sequence[str], ticks: Sequence[str], notes: Sequence[str]) -> s
 def task(removal: Task) -> str:
     """The facts of a listing, its links, and the values to enter.
 
-    >>> from exposurekit.analysis.tasks import Task
+    >>> from exposurekit.analysis.manual_tasks import Task
     >>> from exposurekit.widgets import static_html
     >>> static_html.task(Task("Jo <b>", facts=(("Age", "46"),)))
     '<p>Person: <strong>Jo &lt;b&gt;</strong></p><dl class="facts"><dt>Age</dt><dd>46</dd></dl>'
     """
     parts = []
-    for heading, is_collapsed, rows in task_labels.sections(removal):
+    for heading, is_collapsed, rows in task_captions.sections(removal):
         body = _rows(rows)
         if is_collapsed:
             body = f"<details><summary>{escaped(heading)}</summary>{body}</details>"
@@ -115,7 +115,7 @@ def _is_invented(url: str | None) -> bool:
     return text is not None and re.split("[:/?#]", text)[0].endswith(".example")
 
 
-def _rows(rows: Iterable[task_labels.Row]) -> str:
+def _rows(rows: Iterable[task_captions.Row]) -> str:
     facts = "".join(
         f"<dt>{escaped(label)}</dt><dd>{link_with_path(text) if words else escaped(text)}</dd>"
         for label, text, _, words in rows

@@ -26,7 +26,7 @@ from exposurekit.client import Client
 from exposurekit.contract import evidence_bundle
 from exposurekit.contract.types import REMOVED
 from exposurekit.sandbox.backend import Backend
-from exposurekit.sandbox.volunteer import Volunteer
+from exposurekit.sandbox.simulated_person import SimulatedPerson
 from exposurekit.sandbox.world.guarded_sites import OWNERS
 from exposurekit.sandbox.world.world import World, running_world
 from exposurekit.service.clock import FrozenClock
@@ -76,16 +76,16 @@ def main() -> None:
         backend = Backend(directory, world, mail=post.settings)
         with Client(**backend.start(stack)) as client:
             backend.register(client, progress=False)
-        volunteer = Volunteer(backend, world, minutes_a_day=options.minutes)
+        simulated_person = SimulatedPerson(backend, world, minutes_a_day=options.minutes)
         for day in range(options.days):
             backend.advance_to(START + timedelta(days=day, hours=10))
-            volunteer.work()
+            simulated_person.work()
         backend.advance_to(START + timedelta(days=options.days))
-        report(world, backend, volunteer)
+        report(world, backend, simulated_person)
     print(f"wall time {time.perf_counter() - began[0]:.0f} s, CPU {time.process_time() - began[1]:.0f} s")
 
 
-def report(world: World, backend: Backend, volunteer: Volunteer) -> None:
+def report(world: World, backend: Backend, simulated_person: SimulatedPerson) -> None:
     now, counts = world.clock.now(), world.guards.counts
     listed = [
         truth
@@ -112,9 +112,9 @@ def report(world: World, backend: Backend, volunteer: Volunteer) -> None:
         for record in removed
         if not world.was_listed(record["site"], record["reference_id"], since=START, until=now, listed=False)
     ]
-    sent = Counter(user_id for user_id, _ in volunteer.opt_outs.elements())
+    sent = Counter(user_id for user_id, _ in simulated_person.opt_outs.elements())
     opt_outs = [sent[user_id] for user_id in backend.person_index]
-    minutes = sum(volunteer.minutes.values())
+    minutes = sum(simulated_person.minutes.values())
     print(
         f"sites {len(world.definitions)}, owners {len(OWNERS)}, people {len(opt_outs)}, until {now:%Y-%m-%d}"
     )
@@ -137,12 +137,16 @@ def report(world: World, backend: Backend, volunteer: Volunteer) -> None:
         f"human opt-outs a person: mean {sum(opt_outs) / max(len(opt_outs), 1):.1f}, most {max(opt_outs, default=0)}"
     )
     for user_id in [one for one, n in sent.items() if n > OPT_OUTS_MAX]:
-        sites = {site: n for (one, site), n in volunteer.opt_outs.items() if one == user_id}
+        sites = {site: n for (one, site), n in simulated_person.opt_outs.items() if one == user_id}
         print(f"  more than {OPT_OUTS_MAX} for person {user_id}: {sites}")
-    print(f"minutes: {', '.join(f'{name} {value:.0f}' for name, value in sorted(volunteer.minutes.items()))}")
-    print(f"minutes per listing removed: {minutes / max(len(removed), 1):.1f}; pages saved {volunteer.pages}")
     print(
-        f"definitions mended: {len(volunteer.mended)}; proposals refused: {sum(volunteer.refused.values())}"
+        f"minutes: {', '.join(f'{name} {value:.0f}' for name, value in sorted(simulated_person.minutes.items()))}"
+    )
+    print(
+        f"minutes per listing removed: {minutes / max(len(removed), 1):.1f}; pages saved {simulated_person.pages}"
+    )
+    print(
+        f"definitions mended: {len(simulated_person.mended)}; proposals refused: {sum(simulated_person.refused.values())}"
     )
     machine = {
         name: counts[name]
@@ -152,7 +156,7 @@ def report(world: World, backend: Backend, volunteer: Volunteer) -> None:
     others = Counter({name: n for name, n in counts.items() if name not in machine})
     print(f"others: {dict(sorted(others.items()))}")
     print(
-        f"phishing followed: {counts['phishing followed']} of {counts['phishing']}; given up: {len(volunteer.unsuccessful)}"
+        f"phishing followed: {counts['phishing followed']} of {counts['phishing']}; given up: {len(simulated_person.unsuccessful)}"
     )
     report_evidence(world, backend, {record["id"] for _, record in rows}, {one["id"] for one in removed})
 

@@ -16,9 +16,9 @@ from exposurekit.service.accounts import integrators, users
 from exposurekit.service.findings import candidates
 from exposurekit.service.findings.candidates import Assessment
 from exposurekit.service.findings.findings import discover_link
-from exposurekit.service.mail import incoming_messages, opt_out_requests
-from exposurekit.service.mail.incoming_messages import Arrival
+from exposurekit.service.mail import message_store, opt_out_requests
 from exposurekit.service.mail.mailboxes import RawMessage
+from exposurekit.service.mail.message_store import Arrival
 from exposurekit.service.mail.settings import MailSettings
 from exposurekit.service.storage import tables
 
@@ -111,10 +111,8 @@ async def _reject_message(work):
     settings = MailSettings(address="optout@privacy.example", directory="mail")
     request = await opt_out_requests.issue(work, 1, 1, SITE.name, within=None)
     recipients = [settings.request_address(request.token)]
-    await incoming_messages.store(work, Arrival(RawMessage("key", b"Subject: Jane"), recipients), settings)
-    await incoming_messages.change_state(
-        work, 1, incoming_messages.REJECTED, reason="it has no valid DKIM signature"
-    )
+    await message_store.store(work, Arrival(RawMessage("key", b"Subject: Jane"), recipients), settings)
+    await message_store.change_state(work, 1, message_store.REJECTED, reason="it has no valid DKIM signature")
 
 
 def test_each_change_is_recorded_once_with_ids_only(operator):

@@ -15,9 +15,9 @@ from support.smtp_server import an_smtp_server
 from exposurekit.contract.inputs import AddressItem
 from exposurekit.service.accounts import consent, integrators, users
 from exposurekit.service.findings.findings import discover_record
-from exposurekit.service.mail import incoming_messages, opt_out_requests
-from exposurekit.service.mail.incoming_messages import Arrival
+from exposurekit.service.mail import message_store, opt_out_requests
 from exposurekit.service.mail.mailboxes import HEAD_BYTES, RawMessage
+from exposurekit.service.mail.message_store import Arrival
 from exposurekit.service.storage import tables
 
 
@@ -33,7 +33,7 @@ def store(operator, *contents, recipients=()):
 
     async def stored(db):
         for content in contents:
-            await incoming_messages.store(db, Arrival(RawMessage("key", content), recipients), settings)
+            await message_store.store(db, Arrival(RawMessage("key", content), recipients), settings)
         return [
             row.id
             for row in await db.all(select(tables.mail_messages.c.id).order_by(tables.mail_messages.c.id))
@@ -50,7 +50,7 @@ def test_messages_are_listed_shown_and_discarded(office):
     first, second = store(office, message("https://seekfolk.example/confirm?t=1"), message("two"))
     rows = json.loads(office.here("mail", "list", "--json").stdout)
     assert [(row["id"], row["reason"]) for row in rows] == [
-        (id_, incoming_messages.NO_REQUEST) for id_ in (second, first)
+        (id_, message_store.NO_REQUEST) for id_ in (second, first)
     ]
     assert {row["state"] for row in rows} == {"rejected"}
     output = office.here("mail", "show", str(first)).stdout
@@ -95,7 +95,7 @@ def test_a_discard_is_all_or_nothing(office):
 
 
 def test_the_number_of_messages_to_nobody_is_limited(office, monkeypatch):
-    monkeypatch.setattr(incoming_messages, "UNADDRESSED_MAX", 3)
+    monkeypatch.setattr(message_store, "UNADDRESSED_MAX", 3)
     numbers = store(office, *(message(f"number {number}") for number in range(5)))
     assert len(numbers) == 3
     assert min(numbers) == 3
@@ -103,7 +103,7 @@ def test_the_number_of_messages_to_nobody_is_limited(office, monkeypatch):
 
 def test_only_the_beginning_is_stored_of_messages_to_nobody(office):
     [number] = store(office, message("x\n" * 100_000))
-    _, content = office.work(lambda db: incoming_messages.find(db, number))
+    _, content = office.work(lambda db: message_store.find(db, number))
     assert len(content) == HEAD_BYTES
 
 

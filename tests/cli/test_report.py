@@ -9,7 +9,7 @@ from support.evidence_bundles import Installation
 from support.histories import Clock, seen_through
 from support.shell import Shell, connection, error_of
 
-from exposurekit.analysis.tasks import NO_VALUES
+from exposurekit.analysis.manual_tasks import NO_VALUES
 from exposurekit.cli.history import DEMO_MARKER
 
 pytestmark = pytest.mark.long  # processes of their own

@@ -16,7 +16,7 @@ from exposurekit.service.accounts import integrators, users
 from exposurekit.service.api.server import running
 from exposurekit.service.findings import findings
 from exposurekit.service.models import Listing, Page, Site
-from exposurekit.service.scanning import persist
+from exposurekit.service.scanning import save_scan
 from exposurekit.service.storage import tables
 
 LOOPBACK = ("--network", "127.0.0.0/8")
@@ -398,7 +398,7 @@ def test_missed_listings_are_estimated_from_both_ways(operator):
                     site,
                 )
             if number >= 12:
-                await persist.save_pages(
+                await save_scan.save_pages(
                     work, user.id, [Page(url=page, title="Jane Doe", contains=("address",))]
                 )
         await work.run(update(tables.users).filter_by(id=user.id).values(scanned_at=work.clock.now()))

@@ -22,8 +22,8 @@ from support.report_sections import section_alone
 
 import exposurekit as ek
 from exposurekit import analysis
-from exposurekit.analysis.removal_preparation import DOCUMENT, MAILBOX
-from exposurekit.analysis.tasks import FormValue, Task
+from exposurekit.analysis.manual_tasks import FormValue, Task
+from exposurekit.analysis.step_requirements import DOCUMENT, MAILBOX
 from exposurekit.analysis.work_queue import work_queue
 from exposurekit.charts import describe
 from exposurekit.charts.theme import MINUS

@@ -20,7 +20,7 @@ from support.report_sections import section_alone
 from support.shared_worlds import PEOPLE, STATUSES, a_world, leaked_values, reports_of
 
 import exposurekit as ek
-from exposurekit.analysis.tasks import Task
+from exposurekit.analysis.manual_tasks import Task
 from exposurekit.errors import Leak
 from exposurekit.history import History
 from exposurekit.privacy import pseudonyms

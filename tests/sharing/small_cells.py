@@ -29,7 +29,7 @@ from support.shared_worlds import DAYS, STATUSES, a_world
 
 import exposurekit as ek
 from exposurekit import analysis
-from exposurekit.analysis.tasks import Task
+from exposurekit.analysis.manual_tasks import Task
 from exposurekit.history import History
 from exposurekit.privacy.pseudonyms import Pseudonyms
 from exposurekit.questions import QUESTIONS

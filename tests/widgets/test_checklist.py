@@ -10,7 +10,7 @@ from support import controls as kit
 from support.histories import DAWN, Clock, Person, Service, a_link, a_record, an_alert, seen_through
 
 import exposurekit as ek
-from exposurekit.analysis.removal_preparation import DOCUMENT, MAILBOX
+from exposurekit.analysis.step_requirements import DOCUMENT, MAILBOX
 from exposurekit.errors import ExposureError, InvalidArgument, NotFound
 from exposurekit.history import History
 from exposurekit.text.sanitize import escaped

@@ -19,9 +19,9 @@ from exposurekit.errors import InvalidArgument, NotFound
 from exposurekit.frames.person_names import COMPLETIONS_MAX, People
 from exposurekit.history import History
 from exposurekit.widgets import Dashboard, Explorer, figure_widget
+from exposurekit.widgets.dashboard_scope import CHANGES_DAYS, Scope, draw
 from exposurekit.widgets.figure_widget import ChartCard, FigureView
 from exposurekit.widgets.multi_select import MultiSelect
-from exposurekit.widgets.scope import CHANGES_DAYS, Scope, draw
 from exposurekit.widgets.table_filter import Filter
 from exposurekit.widgets.tabs import Tabs
 from exposurekit.widgets.textbox import TextBox

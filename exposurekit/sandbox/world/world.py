@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from exposurekit.sandbox.world import opt_out_forms, search
+from exposurekit.sandbox.world import opt_out_forms, search_pages
 from exposurekit.sandbox.world import search_engine as world_search_engine
 from exposurekit.sandbox.world.asgi import AsgiTransport, Request, Response, html, text
 from exposurekit.sandbox.world.formats import roll
@@ -213,9 +213,9 @@ class World:
             return self._blocked_response(site, request)
         match request.path:
             case "/":
-                return search.home(site)
+                return search_pages.home(site)
             case path if path == urlsplit(site.definition.search.url).path:
-                return search.search(self._state, site, request)
+                return search_pages.search(self._state, site, request)
             case path if path == urlsplit(opt_out_forms.form_url(site)).path and request.method == "POST":
                 return opt_out_forms.submit(self._state, site, request)
             case path if path == urlsplit(site.definition.opt_out_url).path:
@@ -225,7 +225,7 @@ class World:
             case "/captcha.png":
                 return Response(_PIXEL, kind="image/png")
             case path:
-                return search.detail(self._state, site, path)
+                return search_pages.detail(self._state, site, path)
 
     def _blocked_response(self, site: WorldSite, request: Request) -> Response:
         """Half of the requests are forbidden; the others get a captcha with status 200."""

@@ -23,7 +23,7 @@ from exposurekit.service.findings.alerts import FAILURES, Event
 from exposurekit.service.mail import opt_out_requests
 from exposurekit.service.mail.settings import MailSettings
 from exposurekit.service.scanning import saved_pages, schedule
-from exposurekit.service.scanning.optouts import form_values
+from exposurekit.service.scanning.form_opt_outs import form_values
 from exposurekit.service.scanning.removal_job import submit_sisters
 from exposurekit.service.sites.definition import Definition
 from exposurekit.service.storage.database import DAMAGED, Session

@@ -21,20 +21,20 @@ from exposurekit.service.findings.alerts import Event
 from exposurekit.service.mail import (
     confirmation,
     dkim_signature,
-    incoming_messages,
     mailboxes,
     message_parsing,
+    message_store,
     opt_out_requests,
 )
 from exposurekit.service.mail.confirmation import NotFollowed
 from exposurekit.service.mail.dkim_signature import DnsUnavailable
-from exposurekit.service.mail.incoming_messages import Arrival
 from exposurekit.service.mail.mailboxes import MailboxUnavailable, RawMessage
 from exposurekit.service.mail.message_parsing import UnreadableMessage
+from exposurekit.service.mail.message_store import Arrival
 from exposurekit.service.mail.opt_out_requests import MailRequest
 from exposurekit.service.mail.settings import MailSettings
 from exposurekit.service.scanning import schedule
-from exposurekit.service.scanning.optouts import Marks, OptOutResult, interpret
+from exposurekit.service.scanning.form_opt_outs import Marks, OptOutResult, interpret
 from exposurekit.service.scanning.politeness import FETCH_FAILURES, failure_reason
 from exposurekit.service.scanning.removal_job import submit_sisters
 from exposurekit.service.scanning.scan import ScanContext
@@ -104,7 +104,7 @@ async def _store_some(context: ScanContext, settings: MailSettings, lease: Lease
             async with context.database.writing() as session:
                 await leases.assert_held(session, _mailboxes, lease)
                 for arrival in arrivals:
-                    await incoming_messages.store(session, arrival, settings)
+                    await message_store.store(session, arrival, settings)
             await asyncio.to_thread(mailbox.delete, [raw.key for raw in batch])
         return False
     finally:
@@ -163,7 +163,7 @@ async def process_message(context: ScanContext, lease: Lease) -> None:
 async def _save_answer(context: ScanContext, lease: Lease) -> bool:
     """Record an answer to an opt-out by email, or that it was not delivered; return False for any other message."""
     async with context.database.reading() as session:
-        row = await incoming_messages.row_of(session, lease.row_id)
+        row = await message_store.row_of(session, lease.row_id)
         request = (
             None
             if row is None or row.request_id is None
@@ -171,7 +171,7 @@ async def _save_answer(context: ScanContext, lease: Lease) -> bool:
         )
         if row is None or request is None or request.kind != opt_out_requests.EMAIL:
             return False
-        content = incoming_messages.content_of(session, row)
+        content = message_store.content_of(session, row)
     try:
         is_bounce = (await asyncio.to_thread(message_parsing.parse, content)).is_bounce
     except UnreadableMessage:
@@ -181,7 +181,7 @@ async def _save_answer(context: ScanContext, lease: Lease) -> bool:
     async with context.database.writing() as session:
         await _lock(session, request.user_id)
         await leases.complete(session, mail_messages, lease, due_at=None)
-        await incoming_messages.change_state(session, lease.row_id, incoming_messages.ANSWER, reason=reason)
+        await message_store.change_state(session, lease.row_id, message_store.ANSWER, reason=reason)
         is_first = await opt_out_requests.change_state(
             session, request.id, state, before=opt_out_requests.SENT
         )
@@ -206,16 +206,16 @@ async def _save_answer(context: ScanContext, lease: Lease) -> bool:
 
 async def _load(context: ScanContext, lease: Lease) -> _Job:
     async with context.database.reading() as session:
-        row = await incoming_messages.row_of(session, lease.row_id)
+        row = await message_store.row_of(session, lease.row_id)
         if row is None:
             raise LeaseLost("the message and its user were purged")
         request = None if row.request_id is None else await opt_out_requests.get(session, row.request_id)
         if request is None:
-            raise NotFollowed(incoming_messages.NO_REQUEST)
-        if row.state == incoming_messages.FOLLOWING:
+            raise NotFollowed(message_store.NO_REQUEST)
+        if row.state == message_store.FOLLOWING:
             raise NotFollowed(INTERRUPTED)
         await _check_request(session, request)
-        content = incoming_messages.content_of(session, row)
+        content = message_store.content_of(session, row)
     site = context.definitions.get(request.site)
     if site is None or site.removal.confirm is None:
         raise NotFollowed("no definition says what the site's message looks like")
@@ -286,7 +286,7 @@ async def _claim(context: ScanContext, job: _Job) -> None:
         await opt_out_requests.change_state(
             session, request.id, opt_out_requests.FOLLOWING, before=opt_out_requests.WAITING
         )
-        await incoming_messages.change_state(session, job.lease.row_id, incoming_messages.FOLLOWING)
+        await message_store.change_state(session, job.lease.row_id, message_store.FOLLOWING)
 
 
 async def _save(context: ScanContext, job: _Job, answer: OptOutResult, reason: str) -> None:
@@ -296,12 +296,10 @@ async def _save(context: ScanContext, job: _Job, answer: OptOutResult, reason: s
         await opt_out_requests.change_state(session, job.request.id, state, before=opt_out_requests.FOLLOWING)
         await leases.complete(session, mail_messages, job.lease, due_at=None)
         if answer == "accepted":
-            await incoming_messages.change_state(session, job.lease.row_id, incoming_messages.CONFIRMED)
+            await message_store.change_state(session, job.lease.row_id, message_store.CONFIRMED)
         else:
             text = f"its link was followed: {reason}"
-            await incoming_messages.change_state(
-                session, job.lease.row_id, incoming_messages.REJECTED, reason=text
-            )
+            await message_store.change_state(session, job.lease.row_id, message_store.REJECTED, reason=text)
         await _change_record(session, context.definitions, job.site, job.request, answer)
 
 
@@ -312,14 +310,14 @@ async def confirm(session: Session, message_id: int, definitions: Mapping[str, D
         ConfigurationError: No message has the id.
         InvalidArgument: It is not a rejected message to a request that waits, or its site has no definition.
     """
-    message, _ = await incoming_messages.find(session, message_id)
+    message, _ = await message_store.find(session, message_id)
     if message.user_id is not None:
         await consent.lock_user(session, message.user_id, changes=False)
-    row = await incoming_messages.row_of(session, message_id)
+    row = await message_store.row_of(session, message_id)
     request = (
         None if row is None or row.request_id is None else await opt_out_requests.get(session, row.request_id)
     )
-    if row is None or request is None or row.state != incoming_messages.REJECTED:
+    if row is None or request is None or row.state != message_store.REJECTED:
         raise InvalidArgument(f"message {message_id} is not a rejected message to the address of a request")
     try:
         await _check_request(session, request)
@@ -332,7 +330,7 @@ async def confirm(session: Session, message_id: int, definitions: Mapping[str, D
     await opt_out_requests.change_state(
         session, request.id, opt_out_requests.CONFIRMED, before=opt_out_requests.WAITING
     )
-    await incoming_messages.change_state(session, message_id, incoming_messages.CONFIRMED)
+    await message_store.change_state(session, message_id, message_store.CONFIRMED)
     await _change_record(session, definitions, site, request, "accepted")
     return request.record_id
 
@@ -366,15 +364,15 @@ async def _change_record(
 async def _reject(context: ScanContext, lease: Lease, reason: str) -> None:
     """Leave a message to a person."""
     async with context.database.writing() as session:
-        row = await incoming_messages.row_of(session, lease.row_id)
+        row = await message_store.row_of(session, lease.row_id)
         if row is None:
             raise LeaseLost("the message and its user were purged")
         request = None if row.request_id is None else await opt_out_requests.get(session, row.request_id)
         if request is not None:
             await _lock(session, request.user_id)
         await leases.complete(session, mail_messages, lease, due_at=None)
-        await incoming_messages.change_state(session, lease.row_id, incoming_messages.REJECTED, reason=reason)
-        if request is not None and row.state == incoming_messages.FOLLOWING:
+        await message_store.change_state(session, lease.row_id, message_store.REJECTED, reason=reason)
+        if request is not None and row.state == message_store.FOLLOWING:
             await opt_out_requests.change_state(
                 session, request.id, opt_out_requests.UNCLEAR, before=opt_out_requests.FOLLOWING
             )

@@ -15,8 +15,8 @@ from typing import Literal
 
 from exposurekit.service.accounts.subject import Place, Subject
 from exposurekit.service.models import Listing
+from exposurekit.service.scanning.contact_normalization import address_words, phone, street
 from exposurekit.service.scanning.name_matching import Fit, best_fit, names_fit
-from exposurekit.service.scanning.normalize import address_words, phone, street
 from exposurekit.text.us_addresses import STATES
 from exposurekit.text.words import words
 

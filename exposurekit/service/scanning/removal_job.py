@@ -19,8 +19,8 @@ from exposurekit.service.mail import opt_out_emails, opt_out_requests, smtp
 from exposurekit.service.mail.opt_out_requests import MailRequest
 from exposurekit.service.mail.smtp import NotSent, PerhapsSent
 from exposurekit.service.models import Listing
-from exposurekit.service.scanning import optouts, schedule
-from exposurekit.service.scanning.persist import known_listings, match_listings, save_result
+from exposurekit.service.scanning import form_opt_outs, schedule
+from exposurekit.service.scanning.save_scan import known_listings, match_listings, save_result
 from exposurekit.service.scanning.scan import ScanContext, lease_check
 from exposurekit.service.scanning.site_scan import scan_site
 from exposurekit.service.sites.definition import Definition, EmailOptOut
@@ -169,7 +169,7 @@ async def _submit(context: ScanContext, job: _Job) -> None:
     request = await _issue_request(context, job)
     check = lease_check(context.database, records, job.lease)
     email = "" if request is None or context.mail is None else context.mail.request_address(request.token)
-    answer, reason = await optouts.send(
+    answer, reason = await form_opt_outs.send(
         job.site, job.subject, job.record, context.fetcher, request_email=email, cancel_check=check
     )
     _log.info("opt_out=%r record=%d answer=%s reason=%r", job.site.name, job.lease.row_id, answer, reason)

@@ -26,7 +26,7 @@ from exposurekit.service.models import Excerpt, Listing
 from exposurekit.service.scanning import extraction
 from exposurekit.service.scanning.extraction import PageResult
 from exposurekit.service.scanning.html_text import text_of, tree
-from exposurekit.service.scanning.persist import known_listings, match_listings, save_result
+from exposurekit.service.scanning.save_scan import known_listings, match_listings, save_result
 from exposurekit.service.scanning.site_scan import LISTINGS_MAX, Query, SiteResult, search_queries
 from exposurekit.service.sites.definition import Definition
 from exposurekit.service.storage.database import Session

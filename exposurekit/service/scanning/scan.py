@@ -20,9 +20,9 @@ from exposurekit.service.mail.dkim_signature import ResolveTxt, system_txt
 from exposurekit.service.mail.settings import MailSettings
 from exposurekit.service.models import Listing, Page
 from exposurekit.service.scanning import websearch
-from exposurekit.service.scanning.control import SharedControls
-from exposurekit.service.scanning.persist import known_listings, match_listings, save_pages, save_result
+from exposurekit.service.scanning.control_person import SharedControls
 from exposurekit.service.scanning.politeness import CancelCheck, PoliteFetcher
+from exposurekit.service.scanning.save_scan import known_listings, match_listings, save_pages, save_result
 from exposurekit.service.scanning.schedule import next_scan_at
 from exposurekit.service.scanning.site_scan import SiteResult, scan_site
 from exposurekit.service.scanning.websearch import ENGINE, Engine, SearchResult

@@ -15,7 +15,7 @@ from exposurekit.service.accounts.subject import Place, Subject
 from exposurekit.service.http.client import Response
 from exposurekit.service.models import Excerpt, Listing
 from exposurekit.service.scanning import extraction, matching
-from exposurekit.service.scanning.control import SharedControls
+from exposurekit.service.scanning.control_person import SharedControls
 from exposurekit.service.scanning.politeness import (
     FETCH_FAILURES,
     CancelCheck,

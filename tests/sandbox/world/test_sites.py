@@ -8,7 +8,7 @@ from selectolax.lexbor import LexborHTMLParser
 from support.world_browser import START, UNREADABLE, browsing, next_of, one, rows_of
 
 from exposurekit.sandbox.world.asgi import Request
-from exposurekit.sandbox.world.search import SLOW_S
+from exposurekit.sandbox.world.search_pages import SLOW_S
 from exposurekit.sandbox.world.sites import DEFINITIONS, SITES
 from exposurekit.sandbox.world.world import World
 from exposurekit.service.clock import FrozenClock

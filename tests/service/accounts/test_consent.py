@@ -17,9 +17,9 @@ from exposurekit.service.accounts.documents import INSTANT_FORMAT
 from exposurekit.service.findings import candidates, evidence
 from exposurekit.service.findings.candidates import Assessment
 from exposurekit.service.findings.findings import discover_link, discover_record
-from exposurekit.service.mail import incoming_messages, opt_out_requests
-from exposurekit.service.mail.incoming_messages import Arrival
+from exposurekit.service.mail import message_store, opt_out_requests
 from exposurekit.service.mail.mailboxes import RawMessage
+from exposurekit.service.mail.message_store import Arrival
 from exposurekit.service.mail.settings import MailSettings
 from exposurekit.service.storage import leases, tables
 from exposurekit.service.storage.leases import LeaseLost
@@ -265,7 +265,7 @@ def fill(service, user):
         mailbox = MailSettings(address="optout@privacy.example", directory=Path())
         address = mailbox.request_address(request.token)
         raw = RawMessage("key", f"To: {address}\r\n\r\nHello".encode())
-        await incoming_messages.store(work, Arrival(raw, [address]), mailbox)
+        await message_store.store(work, Arrival(raw, [address]), mailbox)
         await accounts_consent.deactivate(work, user_id)
         return record_id
 

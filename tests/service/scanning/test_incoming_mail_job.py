@@ -17,7 +17,7 @@ from support.small_web import KEY, Card, Folk, a_house, by_form, definition
 from exposurekit.errors import InvalidArgument
 from exposurekit.sandbox.world.asgi import HTML, Response, html, redirect
 from exposurekit.service.accounts import consent
-from exposurekit.service.mail import incoming_messages
+from exposurekit.service.mail import message_store
 from exposurekit.service.scanning import incoming_mail_job
 from exposurekit.service.storage import leases, tables
 
@@ -357,8 +357,8 @@ def poll_and_kill(house, monkeypatch, owner, name, *, after):
 
 
 KILLS = {
-    "before it is stored": (incoming_messages, "store", False, 1),
-    "after it is stored, before the commit": (incoming_messages, "store", True, 1),
+    "before it is stored": (message_store, "store", False, 1),
+    "after it is stored, before the commit": (message_store, "store", True, 1),
     "before it is processed": (incoming_mail_job, "_load", False, 1),
     "before the link is claimed": (incoming_mail_job, "_claim", False, 1),
     "before the answer is saved": (incoming_mail_job, "_save", False, 1),
@@ -397,7 +397,7 @@ def test_a_message_in_a_real_mailbox_confirms_an_opt_out(town, tmp_path, site, z
             poll(house)
             poll(house)
             assert (len(followed(town)), requests(house), server.left("optout")) == (1, ["confirmed"], 0)
-            assert sorted(mailed(house))[1] == ("rejected", incoming_messages.NO_REQUEST)
+            assert sorted(mailed(house))[1] == ("rejected", message_store.NO_REQUEST)
 
 
 # Processes are forked from one that has imported the package and has used nothing of it.
@@ -563,8 +563,7 @@ def test_no_forgery_is_followed_and_every_honest_message_is(house, town, site, d
     poll(house)
     fingerprint = house.database.vault.fingerprint
     kind_of = {
-        fingerprint(message.decode("latin-1"), incoming_messages._DOMAIN): forged[message]
-        for message in forged
+        fingerprint(message.decode("latin-1"), message_store._DOMAIN): forged[message] for message in forged
     }
     reasons = {(kind_of[row.digest], row.reason) for row in house.rows(tables.mail_messages)}
     assert {(kind, why) for kind, why in reasons if not why.startswith(tuple(REASONS[kind]))} == set()

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from exposurekit.sandbox.world.people import invent
 from exposurekit.service.accounts.subject import Name, Place, Subject
 from exposurekit.service.models import Listing
+from exposurekit.service.scanning.contact_normalization import phone, street
 from exposurekit.service.scanning.matching import match, name_fits
 from exposurekit.service.scanning.name_matching import names_fit
-from exposurekit.service.scanning.normalize import phone, street
 
 TODAY = date(2026, 1, 1)
 BART = Subject(

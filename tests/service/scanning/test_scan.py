@@ -31,7 +31,7 @@ from exposurekit.service.accounts import consent
 from exposurekit.service.api.server import running
 from exposurekit.service.clock import FrozenClock
 from exposurekit.service.findings import candidates
-from exposurekit.service.scanning.persist import RECORDS_MAX
+from exposurekit.service.scanning.save_scan import RECORDS_MAX
 from exposurekit.service.storage import tables
 from exposurekit.service.webhooks import endpoints
 

@@ -18,7 +18,7 @@ from exposurekit.service.accounts import consent, integrators, user_items, users
 from exposurekit.service.api import auth
 from exposurekit.service.clock import FrozenClock
 from exposurekit.service.findings import alerts, candidates, findings, removals
-from exposurekit.service.scanning import persist, removal_job
+from exposurekit.service.scanning import removal_job, save_scan
 from exposurekit.service.sites import statistics
 from exposurekit.service.storage import tables
 from exposurekit.service.storage.database import Database
@@ -254,7 +254,7 @@ async def test_a_repeated_statement_that_fails_raises_the_same_error(tmp_path):
 
 
 def test_every_statement_of_the_service_compiles_for_postgresql():
-    modules = (alerts, auth, candidates, consent, findings, outbox, persist, removals, statistics)
+    modules = (alerts, auth, candidates, consent, findings, outbox, save_scan, removals, statistics)
     modules += (removal_job, user_items, users)
     values = [value for module in modules for value in vars(module).values()]
     statements = [value for value in values if isinstance(value, Executable)]

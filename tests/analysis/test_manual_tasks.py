@@ -7,8 +7,7 @@ import pytest
 from support.histories import Clock, Person, Service, a_link, a_record, an_alert, seen_through
 
 from exposurekit import analysis, frames
-from exposurekit.analysis.removal_preparation import DOCUMENT, MAILBOX, preparations
-from exposurekit.analysis.tasks import (
+from exposurekit.analysis.manual_tasks import (
     LISTING,
     NO_VALUES,
     FormValue,
@@ -19,6 +18,7 @@ from exposurekit.analysis.tasks import (
     with_pages,
     with_people,
 )
+from exposurekit.analysis.step_requirements import DOCUMENT, MAILBOX, preparations
 from exposurekit.errors import MissingColumns
 from exposurekit.history import History
 from exposurekit.privacy.redaction import redacted

@@ -15,7 +15,7 @@ from urllib.parse import urlencode, urljoin, urlsplit
 from exposurekit.sandbox.backend import Backend
 from exposurekit.sandbox.world.guarded_sites import RECEIVED, SENT_MAIL, GuardedSite
 from exposurekit.sandbox.world.namesakes import COMMON_NAME
-from exposurekit.sandbox.world.search import GONE
+from exposurekit.sandbox.world.search_pages import GONE
 from exposurekit.sandbox.world.world import World
 from exposurekit.service.accounts import users
 from exposurekit.service.accounts.subject import Name, Subject
@@ -43,7 +43,7 @@ _PAGES_MAX = 20
 _ROWS_MAX = 5_000
 
 
-class Volunteer:
+class SimulatedPerson:
     """A person who works at most some minutes a day.
 
     Attributes:
@@ -56,7 +56,7 @@ class Volunteer:
 
     def __init__(self, backend: Backend, world: World, *, minutes_a_day: float = MINUTES_A_DAY) -> None:
         if world.guards is None:
-            raise ValueError("an open web needs no volunteer")
+            raise ValueError("an open web leaves nothing to a person")
         self._backend, self._world, self._guards = backend, world, world.guards
         self._minutes_a_day, self._left = minutes_a_day, 0.0
         self._works_again_at = backend.now()
@@ -258,7 +258,7 @@ class Volunteer:
         async def scan(session: Session) -> None:
             await saved_pages.scan_saved(session, user_id, self._backend.definitions[site], pages)
             action = Action(saved_pages.SCAN_COMMAND, f"user {user_id}", {"site": site})
-            await append(session, action, actor="volunteer")
+            await append(session, action, actor="simulated person")
 
         self._backend.work(scan)
 

@@ -12,7 +12,7 @@ from exposurekit.service.accounts.subject import Name, Place, Subject
 from exposurekit.service.clock import FrozenClock
 from exposurekit.service.http.client import HttpClient
 from exposurekit.service.models import Listing
-from exposurekit.service.scanning.control import SHARED_FOR, SharedControls
+from exposurekit.service.scanning.control_person import SHARED_FOR, SharedControls
 from exposurekit.service.scanning.politeness import PoliteFetcher
 from exposurekit.service.scanning.site_scan import CONTROL_MISSING, scan_site
 

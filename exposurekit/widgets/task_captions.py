@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from exposurekit.analysis.tasks import NO_VALUE_TEXTS, NOT_ON_FILE, Task
+from exposurekit.analysis.manual_tasks import NO_VALUE_TEXTS, NOT_ON_FILE, Task
 from exposurekit.analysis.work_queue import DONE, STARTED, TO_DO, UNABLE
 from exposurekit.text.formatting import pluralize
 from exposurekit.text.sanitize import link_text, plain
@@ -28,8 +28,8 @@ def same_steps(alerts: pd.DataFrame, positions: list[int]) -> dict[int, list[int
 def full_label(task: Task) -> str:
     """The site, the person and the facts that identify a listing, on one line.
 
-    >>> from exposurekit.analysis.tasks import Task
-    >>> from exposurekit.widgets.task_labels import full_label
+    >>> from exposurekit.analysis.manual_tasks import Task
+    >>> from exposurekit.widgets.task_captions import full_label
     >>> full_label(Task("user 1", "PeepFinder", facts=(("Name as listed", "Jo Doe"), ("Age", "46"))))
     'PeepFinder, user 1: Jo Doe · age 46'
     """

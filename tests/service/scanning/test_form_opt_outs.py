@@ -11,7 +11,7 @@ from exposurekit.sandbox.world.asgi import Response, html, redirect, text
 from exposurekit.service.accounts.subject import Name, Place, Subject
 from exposurekit.service.http.client import HttpClient
 from exposurekit.service.models import Listing, Site
-from exposurekit.service.scanning import optouts
+from exposurekit.service.scanning import form_opt_outs
 from exposurekit.service.scanning.politeness import PoliteFetcher
 
 PAGE = "http://seekfolk.example/leave"
@@ -35,7 +35,7 @@ def send(town, tmp_path):
         listing = Listing(**{"name": "Juniper Quillfeather", "reference_id": "r1", **fields})
         http = HttpClient(allowed_networks=LOOPBACK, resolve=town.resolve)
         fetcher = PoliteFetcher(http, a_database(tmp_path, key=KEY))
-        return asyncio.run(optouts.send(site, JUNIPER, listing.stored(Site(name=site.name)), fetcher))
+        return asyncio.run(form_opt_outs.send(site, JUNIPER, listing.stored(Site(name=site.name)), fetcher))
 
     return send
 

@@ -37,7 +37,7 @@ def preparations(steps: Sequence[str]) -> tuple[str, ...]:
 def first_requests(steps: Sequence[str], people: str) -> tuple[str, ...]:
     """Say what to ask of whom before a removal.
 
-    >>> from exposurekit.analysis.removal_preparation import first_requests
+    >>> from exposurekit.analysis.step_requirements import first_requests
     >>> first_requests(["Enclose a copy of a bill."], "10 people")
     ('first ask 10 people for a copy of a bill or another document',)
     """

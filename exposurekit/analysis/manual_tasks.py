@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from exposurekit.analysis.blockers import FIELD_ALIASES
-from exposurekit.analysis.removal_preparation import age_warning, name_warning, page_warnings
+from exposurekit.analysis.step_requirements import age_warning, name_warning, page_warnings
 from exposurekit.contract.inputs import ADDRESS_FIELDS
 from exposurekit.errors import MissingColumns
 from exposurekit.frames import LISTS_DTYPE, TEXT_DTYPE

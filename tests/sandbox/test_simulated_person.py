@@ -9,7 +9,7 @@ import exposurekit as ek
 from exposurekit.client import Client
 from exposurekit.errors import InvalidArgument
 from exposurekit.sandbox.backend import Backend
-from exposurekit.sandbox.volunteer import Volunteer
+from exposurekit.sandbox.simulated_person import SimulatedPerson
 from exposurekit.sandbox.world.world import running_world
 from exposurekit.service.clock import FrozenClock
 
@@ -23,18 +23,18 @@ def demo():
 @pytest.mark.long
 def test_a_person_and_the_service_remove_together(demo):
     """The sandbox counts what a program has passed, and no site's form is sent by the service but one owner's two."""
-    evaluation, counts, volunteer = demo.agreement(), demo.world.guards.counts, demo.volunteer
+    evaluation, counts, simulated_person = demo.agreement(), demo.world.guards.counts, demo.simulated_person
     assert (evaluation.precision, evaluation.verified_removed) == (1, evaluation.removed)
     assert evaluation.recall > 0.9
     assert evaluation.removed > 5
     assert [counts[f"{guard} machine"] for guard in ("wall", "puzzle")] == [0, 0]
-    assert counts["puzzle person passed"] == sum(volunteer.opt_outs.values()) > 2
+    assert counts["puzzle person passed"] == sum(simulated_person.opt_outs.values()) > 2
     walled = {site.name for site in demo.world.guards.sites if site.walled}
-    checked = sum(n for site, n in volunteer.checked.items() if site in walled)
-    assert counts["wall person passed"] == volunteer.pages + checked
-    assert volunteer.pages > 30
+    checked = sum(n for site, n in simulated_person.checked.items() if site in walled)
+    assert counts["wall person passed"] == simulated_person.pages + checked
+    assert simulated_person.pages > 30
     assert (counts["phishing followed"], counts["phishing"] > 0, counts["confirmed"] > 2) == (0, True, True)
-    assert sum(volunteer.minutes.values()) <= 14 * 60
+    assert sum(simulated_person.minutes.values()) <= 14 * 60
 
 
 @pytest.mark.long
@@ -48,17 +48,17 @@ def test_a_redesigned_site_is_mended_from_saved_pages(tmp_path):
         with Client(**backend.start(stack)) as client:
             backend.register(client, progress=False)
         backend.advance_to(clock.now() + timedelta(minutes=1))
-        volunteer = Volunteer(backend, world)
+        simulated_person = SimulatedPerson(backend, world)
         before = {name: site.listings for name, site in backend.definitions.items()}
         for _ in range(6):
-            volunteer.work()
+            simulated_person.work()
             backend.advance_to(clock.now() + timedelta(days=1))
         changed = {name for name, site in backend.definitions.items() if site.listings != before[name]}
         redesigned = {site.name: site for site in world.guards.sites if site.redesigned_at}
-        assert changed == {*volunteer.mended}
+        assert changed == {*simulated_person.mended}
         # Whether the service's last search of another site was for somebody whom it lists depends on the order of scans.
         assert {name for name, site in redesigned.items() if site.walled} <= changed <= redesigned.keys()
-        assert not volunteer.refused
+        assert not simulated_person.refused
         for name in changed:
             mended, site = backend.definitions[name], redesigned[name]
             assert mended.listings != site.definition_on(clock.now().date()).listings  # not the prepared one
