@@ -29,7 +29,7 @@ from exposurekit.reports import leak_check
 from exposurekit.reports.data import ReportData, ReportSource
 from exposurekit.reports.manual_steps import removals
 from exposurekit.reports.model import Removal
-from exposurekit.system.atomic_files import write_output
+from exposurekit.system.atomic_files import output_path, write_output
 from exposurekit.text import formatting
 from exposurekit.text.sanitize import coded, link_text, marked_down, plain, pointed_at
 from exposurekit.text.urls import host
@@ -90,7 +90,7 @@ def export(
     >>> print(ek.export(exposure, "queue.md", include_personal=True).read_text().splitlines()[0])
     # Manual work
     """
-    file = Path(path)
+    file = output_path(path)
     if isinstance(what, pd.DataFrame):
         if user is not None:
             raise InvalidArgument("user goes with the manual work; filter the rows of a table yourself")

@@ -29,7 +29,7 @@ from exposurekit.reports import leak_check, pdf
 from exposurekit.reports.data import ReportSource
 from exposurekit.reports.model import Action, Fact, Removal, Report, Section
 from exposurekit.reports.sections import KINDS, build_report, needed_tables
-from exposurekit.system.atomic_files import write_output
+from exposurekit.system.atomic_files import output_path, write_output
 from exposurekit.text.sanitize import plain
 
 _SUFFIXES = (".html", ".htm", ".pdf")
@@ -155,7 +155,7 @@ def _check_path(path: str | os.PathLike[str] | None) -> None:
     """Raise early if a file has another suffix, or no directory."""
     if path is None:
         return
-    if Path(path).suffix.lower() not in _SUFFIXES:
+    if output_path(path).suffix.lower() not in _SUFFIXES:
         raise InvalidArgument(
             f"The name of a report must end in {', '.join(_SUFFIXES[:-1])} or {_SUFFIXES[-1]}: {plain(path)} does not"
         )

@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Iterable
 from pathlib import Path
 
-from exposurekit.errors import ConfigurationError, DiskFull
+from exposurekit.errors import ConfigurationError, DiskFull, InvalidArgument
 from exposurekit.text.sanitize import plain
 
 NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # the disk, a quota or a limit on files refused a write
@@ -39,6 +39,15 @@ def write_file(
     finally:
         draft.unlink(missing_ok=True)
     return True
+
+
+def output_path(path: object) -> Path:
+    """Return the path of a file that the user named; raises `InvalidArgument` for anything but a path."""
+    if isinstance(path, str | os.PathLike):
+        return Path(path)
+    raise InvalidArgument(
+        f"path is the name of the file to write, and comes second; this is {type(path).__name__!r}"
+    )
 
 
 def write_output(path: Path, content: bytes | Iterable[bytes]) -> None:

@@ -95,6 +95,10 @@ class OptOutChecklist(Panel):
             raise InvalidArgument(
                 "not a table of alerts: pass an Exposure, a History, or rows of exposure.alerts() or history.alerts()"
             )
+        if not isinstance(history, History | None) or not isinstance(exposure, Exposure | None):
+            raise InvalidArgument(
+                "Give both by name: OptOutChecklist(alerts, history=history, exposure=exposure)"
+            )
         if learn_minutes and history is None:
             raise InvalidArgument(
                 "learn_minutes needs a history: OptOutChecklist(exposure, history, learn_minutes=True)"

@@ -68,7 +68,7 @@ class Dashboard(Panel):
         is_valid = isinstance(exposure, Exposure | None) and isinstance(history, History | None)
         if not is_valid or (exposure is None and history is None):
             raise InvalidArgument(
-                "Give an exposure, a history, or both: Dashboard(exposure), Dashboard(history=history)"
+                "Give an exposure, a history, or both: Dashboard(exposure, history), Dashboard(history=history)"
             )
         self._scope = Scope(exposure, history, _records(exposure, history, None))
         self._people = _people(exposure, history)

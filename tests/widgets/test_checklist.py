@@ -95,6 +95,12 @@ def test_done_and_unable_exclude_each_other(alerts, history):
     assert "done" not in history.ticks()["value"].tolist()
 
 
+def test_a_history_and_an_exposure_are_not_mistaken(exposure, history):
+    for arguments in ({"alerts": history, "history": exposure}, {"alerts": exposure, "exposure": history}):
+        with pytest.raises(InvalidArgument, match="Give both by name: OptOutChecklist"):
+            OptOutChecklist(**arguments)
+
+
 class Stopwatch:
     """Seconds that a test lets pass."""
 
