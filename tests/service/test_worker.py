@@ -282,7 +282,7 @@ def test_a_scan_that_loses_its_lease_stores_nothing(house, town, seekfolk, log, 
         async with database.writing() as work:
             [taken] = await leases.acquire(work, tables.users, limit=5, duration=timedelta(hours=1))
         gate.go.set()
-        await asyncio.wait_for(first, 20)
+        await asyncio.wait_for(first, 60)
         return taken
 
     taken = house.behind(overtaken)

@@ -215,7 +215,7 @@ def test_a_worker_makes_and_logs_roots(desk, jane, caplog):
         working.cancel()
         return logged
 
-    [message] = asyncio.run(asyncio.wait_for(run_until_logged(), 20))
+    [message] = asyncio.run(asyncio.wait_for(run_until_logged(), 60))
     [root] = roots(desk)
     assert message == f"evidence_root={root.hash} number=1 day={root.day} entries=1"
 

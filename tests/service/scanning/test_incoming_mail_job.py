@@ -345,7 +345,7 @@ def poll_and_kill(house, monkeypatch, owner, name, *, after):
 
     async def run(database):
         working = asyncio.create_task(house.worker(database).run_until_idle())
-        await asyncio.wait_for(reached.wait(), 10)
+        await asyncio.wait_for(reached.wait(), 60)
         working.cancel()
         await asyncio.gather(working, return_exceptions=True)
 

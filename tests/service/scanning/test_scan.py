@@ -60,7 +60,7 @@ def work_while(house, gate, act):
         await gate.is_reached()
         await asyncio.to_thread(act)
         gate.go.set()
-        await asyncio.wait_for(working, 20)
+        await asyncio.wait_for(working, 60)
 
     house.behind(run)
 
