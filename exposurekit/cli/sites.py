@@ -6,7 +6,8 @@ A check sends no opt-outs; it searches only for the site's known person and for 
 import asyncio
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,9 @@ NOT_LISTED = (
     "the person of controls.listed is not listed: correct the search or the selectors, or name another person"
 )
 LISTS_ANYBODY = "an invented person is listed: scans of a site that lists anybody are not trusted"
-NO_MAILBOX = "an opt-out by mail needs a mailbox, and none is configured: name its settings with --mail"
+NO_MAILBOX = (
+    "removal.confirm, {request_email} and removal.email need a mailbox: name its settings with --mail"
+)
 NO_SMTP = "removal.email needs a server for sending: add the block smtp to the settings of the mailbox"
 OTHER_HOST = "removal.confirm.link_host is a host of neither the form nor removal.confirm.from: compare it with a real message"
 MEND = "if the layout has changed, `exposurekit sites mend` proposes new selectors from the same pages"
@@ -117,7 +120,7 @@ def sites_check(
     """Validate definitions and run their controls on the sites.
 
     The listed person must be found and an invented person must not. The check obeys robots.txt and each definition's
-    politeness. An opt-out by mail needs a mailbox. Exits with 1 if a definition has problems.
+    politeness. A definition that uses mail needs a mailbox. Exits with 1 if a definition has problems.
 
     With saved pages of both, the check runs on the pages. For a draft, it proposes the missing selectors as a diff and
     writes them if you accept.
@@ -139,7 +142,7 @@ def sites_check(
         output.print_json([one.as_dict() for one in checks])
     else:
         for one in checks:
-            _print_check(one, offline=offline)
+            _print_check(one, has_run=bool(pages) or not offline)
     if any(one.problems for one in checks):
         sys.exit(1)
 
@@ -166,7 +169,7 @@ def _check_controls(
     if as_json:
         output.print_json([check.as_dict()])
     else:
-        _print_check(check, offline=False)
+        _print_check(check, has_run=True)
     if problems:
         sys.exit(1)
 
@@ -308,13 +311,26 @@ async def _check_files(
         database = await Database(url, vault=Vault(Vault.generate_key()), clock=Clock()).open()
         try:
             fetcher = None if offline else PoliteFetcher(http, database)
-            return [await _check(file, fetcher, pages, mail=mail) for file in files]
+            names = _site_names(files)
+            return [await _check(file, fetcher, pages, names, mail=mail) for file in files]
         finally:
             await http.close()
             await database.close()
 
 
-async def _check(file: Path, fetcher: Any, pages: tuple[Path, ...], *, mail: Any) -> SiteCheck:
+def _site_names(files: Iterable[Path]) -> set[str]:
+    from exposurekit.service.sites import loader
+
+    names: set[str] = set()
+    for file in files:
+        with suppress(ConfigurationError):  # its own check says why
+            names.add(loader.read(file).name)
+    return names
+
+
+async def _check(
+    file: Path, fetcher: Any, pages: tuple[Path, ...], names: Container[str], *, mail: Any
+) -> SiteCheck:
     from exposurekit.service.mail.settings import supports
     from exposurekit.service.sites import loader
     from exposurekit.service.sites.drafts import to_write
@@ -339,7 +355,15 @@ async def _check(file: Path, fetcher: Any, pages: tuple[Path, ...], *, mail: Any
         check = SiteCheck(str(file), site.name, notes=(NO_PAGE,))
     else:
         check = await _run_controls(file, site, fetcher)
-    return replace(check, problems=problems + check.problems, notes=(*_mail_notes(site), *check.notes))
+    notes = (*_sister_notes(site, names), *_mail_notes(site), *check.notes)
+    return replace(check, problems=problems + check.problems, notes=notes)
+
+
+def _sister_notes(site: Any, names: Container[str]) -> Iterator[str]:
+    """Yield the sites that the opt-out also removes from and that were not given."""
+    for name in site.removal.also_removes:
+        if name not in names:
+            yield f"removal.also_removes: {name} is in none of these files; the service needs its definition, too"
 
 
 def _mail_notes(site: Any) -> Iterator[str]:
@@ -395,7 +419,7 @@ def _check_pages(file: Path, site: Any, pages: tuple[Path, ...]) -> SiteCheck:
 
     listed = site.controls.listed
     if listed is None:
-        return SiteCheck(str(file), site.name, notes=(NO_CONTROL,))
+        return SiteCheck(str(file), site.name, problems=(NO_CONTROL,))
     try:
         saved = session.saved_pages(site, pages)
     except (ConfigurationError, InvalidArgument) as error:
@@ -415,12 +439,12 @@ def _explain(reason: str | None) -> str:
     return _EXPLANATIONS.get(reason, reason) if reason else ""
 
 
-def _print_check(check: SiteCheck, *, offline: bool) -> None:
+def _print_check(check: SiteCheck, *, has_run: bool) -> None:
     for problem in check.problems:
         message = problem if check.site is None else f"{check.file}: {check.site}: {problem}"
         click.echo(f"Error: {plain(message)}", err=True)
     for note in check.notes:
         click.echo(plain(f"{check.file}: {check.site}: {note}"), err=True)
     if not check.problems:
-        outcome = "is valid" if offline or NO_PAGE in check.notes else "works"
+        outcome = "works" if has_run and not {NO_PAGE, NO_CONTROL} & {*check.notes} else "is valid"
         click.echo(plain(f"ok: {check.file}: {check.site} {outcome}."))

@@ -1,5 +1,6 @@
-"""`exposurekit users`: consent, activation, saved pages, assisted opt-outs, candidates and deletion of one person."""
+"""`exposurekit users`: consent, activation, records, saved pages, assisted opt-outs and deletion of one person."""
 
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -168,8 +169,8 @@ def users_queue(
     """List the searches to open in a browser and save.
 
     For one person or everyone, on sites whose search.method is person. Those never saved come first, then those that can
-    verify removals: "to verify" counts the removals whose pages may be checked now. A recently requested removal is not
-    counted yet. The output contains personal data: names and places in the addresses.
+    verify removals: "to verify" counts the removals whose pages may be checked now, and "next due at" is when the next one
+    may be: save the page again then. The output contains personal data: names and places in the addresses.
 
     Example: exposurekit users queue --sites ./sites
     """
@@ -177,7 +178,8 @@ def users_queue(
 
     sites = list(session.needed_definitions(sites_directory).values())
     entries = database.read(lambda db: saved_pages.queue(db, sites, user_id=user_id, limit=limit))
-    rows = [output.fields(one, "user_id", "site", "to_verify", "last_saved_at", "address") for one in entries]
+    names = ("user_id", "site", "to_verify", "next_due_at", "last_saved_at", "address")
+    rows = [output.fields(one, *names) for one in entries]
     output.print_rows(rows, as_json=as_json, none="No search waits for a person.")
 
 
@@ -229,6 +231,11 @@ def users_scan(
         f"confirmed {result.confirmed}, missing {result.missing}, absences counted {result.absences}, "
         f"removed {result.removed}."
     )
+    if result.candidates:
+        are = "match needs" if result.candidates == 1 else "matches need"
+        click.echo(
+            f"{result.candidates} possible {are} a decision: exposurekit users candidates {user_id}", err=True
+        )
     if result.incomplete:
         click.echo(f"No absence counts: {result.incomplete}. {_COMPLETE}", err=True)
     elif result.counts_from:
@@ -353,10 +360,21 @@ def users_sent(
 
     pending = database.write(report)
     click.echo(f"Listings pending removal: {pending:,}.")
+    for name, at in database.read(lambda db: assisted_opt_outs.due(db, record_ids)) if pending else ():
+        click.echo(f"{plain(name)}: {_next_step(definitions[name], at)}.")
     if not pending:
         click.echo(
             "Nothing changed: they were reported before, or confirmed by the site's message.", err=True
         )
+
+
+def _next_step(site: Any, at: datetime) -> str:
+    """What happens next after an opt-out on a site was sent, and when."""
+    if site.removal.confirm is not None:
+        return f"waits for the site's message until {at:%Y-%m-%d}"
+    if site.search.method == "person":
+        return f"save and scan the pages again (users queue) from {at:%Y-%m-%d %H:%M} UTC"
+    return f"scans check the removal from {at:%Y-%m-%d %H:%M} UTC"
 
 
 @users.command("failed")
@@ -386,6 +404,31 @@ def users_failed(
         return len(ids), Action("users failed", details={"record_ids": ids, "refused": refused})
 
     click.echo(f"Opt-outs reported as failed: {database.write(report):,}.")
+
+
+@users.command("records")
+@_user_argument
+@service_options
+@json_option
+def users_records(*, user_id: int, database: ServiceDatabase, as_json: bool) -> None:
+    """List a person's records: the listings found, and their status.
+
+    The output contains personal data: names, ages, places.
+
+    Example: exposurekit users records 7
+    """
+    from exposurekit.service.accounts import consent, users
+    from exposurekit.service.findings import findings
+
+    async def read(db: Any) -> list[dict[str, Any]]:
+        if not await users.is_registered(db, user_id):
+            raise consent.NoSuchUser("no user has this id")
+        return [one["record"] for one in await findings.list_records(db, user_id)]
+
+    names = ("id", "site", "status", "name", "age", "locations", "href", "reference_id")
+    records = database.read(read)
+    rows = records if as_json else [{name: one[name] for name in names} for one in records]
+    output.print_rows(rows, as_json=as_json, none="No records.")
 
 
 @users.command("candidates")

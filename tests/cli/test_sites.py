@@ -117,7 +117,7 @@ def test_a_broken_site_is_reported_once_with_its_reason(shell, site, kind, reaso
 
 def test_a_definition_without_a_control_is_noted(shell, site):
     run = shell.here("sites", "check", *written(shell, site, "good", control_person=None), *LOOPBACK)
-    assert run.returncode == 0
+    assert (run.returncode, run.stdout.endswith(" is valid.\n")) == (0, True)
     assert "controls.listed is missing" in error_of(run)
 
 
@@ -257,11 +257,22 @@ def confirmed(shell, site):
     return write
 
 
+def test_sites_that_an_opt_out_covers_are_checked_together(shell, site):
+    text = definition(site).replace("removal: {", "removal: {also_removes: [Peepfolk], ")
+    (shell.directory / "good.yaml").write_text(text)
+    alone = shell.here("sites", "check", "good.yaml", "--offline")
+    assert alone.returncode == 0
+    assert "Peepfolk is in none of these files; the service needs its definition, too" in error_of(alone)
+    (shell.directory / "peepfolk.yaml").write_text(definition(site).replace("Good Site", "Peepfolk"))
+    together = shell.here("sites", "check", "good.yaml", "peepfolk.yaml", "--offline")
+    assert (together.returncode, together.stderr) == (0, "")
+
+
 def test_a_confirmation_without_a_mailbox_is_a_problem(shell, confirmed):
     confirmed("seekfolk.example")
     run = shell.here("sites", "check", "good.yaml", "--offline")
     assert run.returncode == 1
-    assert "an opt-out by mail needs a mailbox" in error_of(run)
+    assert "removal.confirm, {request_email} and removal.email need a mailbox" in error_of(run)
     assert shell.here("sites", "check", "good.yaml", "--offline", "--mail", "mail.yaml").returncode == 0
 
 

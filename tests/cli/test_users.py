@@ -78,7 +78,8 @@ def test_the_steps_of_the_manual_scan_a_saved_page(operator, jane):
     queue, scan = COMMANDS
     listed = json.loads(run(operator, f"{queue} --json", jane).stdout)
     assert listed == [
-        {"user_id": jane, "site": "Seekfolk", "to_verify": 0, "last_saved_at": None, "address": ADDRESS}
+        {"user_id": jane, "site": "Seekfolk", "to_verify": 0, "next_due_at": None, "last_saved_at": None}
+        | {"address": ADDRESS}
     ]
     following = saved(f'{LISTED}<a class=next href="{ADDRESS}&amp;page=2">more</a>')
     written(operator, following, saved("<li id=r9><h2>Jane Other</h2></li>", f"{ADDRESS}&page=2"))
@@ -89,10 +90,27 @@ def test_the_steps_of_the_manual_scan_a_saved_page(operator, jane):
     )
     [listed] = json.loads(run(operator, f"{queue} --json", jane).stdout)
     assert datetime.now(UTC) - datetime.fromisoformat(listed["last_saved_at"]) < timedelta(minutes=5)
-    [record] = operator.work(lambda work: findings.list_records(work, jane))
-    assert (record["record"]["reference_id"], record["record"]["status"]) == ("r7", "discovered")
+    [record] = json.loads(operator.here("users", "records", str(jane), "--json").stdout)
+    assert (record["reference_id"], record["status"]) == ("r7", "discovered")
+    heads, row = operator.here("users", "records", str(jane)).stdout.splitlines()
+    assert (heads.split()[:3], row.split()[1:3]) == (["id", "site", "status"], ["Seekfolk", "discovered"])
     done = operator.here(*scan.replace(" 12 ", f" {jane} ").replace("two.mhtml", "--json").split()[1:])
     assert json.loads(done.stdout)["incomplete"] == "pages are missing"
+
+
+def test_a_scan_of_pages_names_possible_matches(operator, jane):
+    written(operator, saved("<li id=r8><h2>Jane Doe</h2></li>"))
+    scanned = run(operator, COMMANDS[1].replace(" two.mhtml", ""), jane)
+    assert "records discovered 0" in scanned.stdout
+    assert scanned.stderr == f"1 possible match needs a decision: exposurekit users candidates {jane}\n"
+    [candidate] = json.loads(operator.here("users", "candidates", str(jane), "--json").stdout)
+    operator.here("users", "reject", str(candidate["id"]))
+    assert run(operator, COMMANDS[1].replace(" two.mhtml", ""), jane).stderr == ""
+
+
+def test_records_of_nobody_are_an_error(operator, jane):
+    assert "No records." in operator.here("users", "records", str(jane)).stderr
+    assert "no user has this id" in error_of(operator.here("users", "records", "999"))
 
 
 def test_an_absence_that_is_too_early_says_when_it_counts(operator, jane):
@@ -199,7 +217,17 @@ def test_pages_of_the_control_check_a_definition(operator, jane):
     assert (works.returncode, works.stdout) == (0, f"ok: {file}: Seekfolk works.\n")
     fails = operator.here("sites", "check", file, "--page", "two.mhtml")
     assert (fails.returncode, "is not listed" in error_of(fails)) == (1, True)
+    offline = operator.here("sites", "check", file, "--offline", "--page", "two.mhtml")
+    assert (offline.returncode, "is not listed" in error_of(offline)) == (1, True)
     assert operator.here("sites", "check", file, file, "--page", "one.mhtml").returncode == 2
+    text = (operator.directory / file).read_text()
+    (operator.directory / file).write_text(re.sub("controls:.*\n", "", text))
+    unknown = operator.here("sites", "check", file, "--page", "one.mhtml")
+    assert (unknown.returncode, unknown.stdout, "controls.listed is missing" in error_of(unknown)) == (
+        1,
+        "",
+        True,
+    )
 
 
 # --- assisted opt-outs ------------------------------------------------------------------------------------
@@ -251,7 +279,16 @@ def test_the_steps_of_the_manual_send_an_opt_out(operator, jane, listed):
         "    1. Open the form.\n"
     )
     done = reported(operator, SENT, number)
-    assert (done.returncode, done.stdout) == (0, "Listings pending removal: 2.\n")
+    assert (done.returncode, done.stdout.splitlines()[0]) == (0, "Listings pending removal: 2.")
+    [line] = done.stdout.splitlines()[1:]
+    assert re.fullmatch(
+        r"Seekfolk: save and scan the pages again \(users queue\) from \d{4}-\d\d-\d\d .*UTC\.", line
+    )
+    queue = json.loads(operator.here("users", "queue", "--sites", "sites", "--json").stdout)
+    assert {row["site"]: (row["to_verify"], row["next_due_at"][:10]) for row in queue}["Seekfolk"] == (
+        0,
+        line.split(" from ")[1][:10],
+    )
     assert statuses(operator, jane) == ["pending removal"] * 2
     again = reported(operator, SENT, number)
     assert (again.returncode, "they were reported before" in again.stderr) == (0, True)
@@ -279,7 +316,7 @@ def test_a_mailbox_is_needed_where_the_site_sends_mail(operator, listed):
     offered = operator.here(*OPT_OUTS.split()[1:])
     assert offered.returncode == 0
     assert "1 listing is not in this list yet: name the mailbox with --mail." in offered.stderr
-    checked = operator.here("sites", "check", "--offline", str(file))
-    assert (checked.returncode, "needs a mailbox" in error_of(checked)) == (1, True)
+    checked = operator.here("sites", "check", "--offline", str(file), str(file.with_name("peepfolk.yaml")))
+    assert (checked.returncode, "need a mailbox" in error_of(checked)) == (1, True)
     unprepared = reported(operator, SENT, listed[0])
     assert (unprepared.returncode, "has prepared its opt-out yet" in error_of(unprepared)) == (1, True)

@@ -783,7 +783,9 @@ def test_unwritable_file_raises_error_and_leaves_nothing(exposure, tmp_path):
             ek.report(exposure, tmp_path / path, sections=["by_site"])
     with pytest.raises(InvalidArgument, match=r"must end in \.html, \.htm or \.pdf: .*fleet\.docx"):
         ek.report(exposure, tmp_path / "fleet.docx")
-    with pytest.raises(InvalidArgument, match=r"path is the name of the file to write, .* this is 'Exposure'"):
+    with pytest.raises(
+        InvalidArgument, match=r"path is the name of the file to write, .* this is 'Exposure'"
+    ):
         ek.report(exposure, exposure)
     assert [one.name for one in tmp_path.iterdir()] == ["directory.html"]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Row, and_, bindparam, delete, insert, select, update
+from sqlalchemy import Row, and_, bindparam, delete, func, insert, select, update
 
 from exposurekit.errors import ConfigurationError
 from exposurekit.service.accounts import consent
@@ -92,6 +92,13 @@ async def all(  # noqa: A001  read as candidates.all
     is_included = candidates.c.verdict != REJECTED if verdict is None else candidates.c.verdict == verdict
     statement = statement.where(is_included)
     return [_candidate(session, row) for row in await session.all(statement)]
+
+
+async def count_open(session: Session, user_id: int, site: str) -> int:
+    """Count a user's candidates on a site that await a decision."""
+    is_open = (candidates.c.user_id == user_id, candidates.c.site == site, candidates.c.verdict != REJECTED)
+    [(count,)] = await session.all(select(func.count()).select_from(candidates).where(*is_open))
+    return int(count)
 
 
 async def find(session: Session, candidate_id: int) -> Candidate:

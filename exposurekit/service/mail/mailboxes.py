@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Protocol
 
 from exposurekit.errors import ExposureError
-from exposurekit.service.mail.settings import Imap, MailSettings
+from exposurekit.service.mail.settings import INVALID_CERTIFICATE, Imap, MailSettings
 from exposurekit.text.sanitize import plain
 
 MESSAGE_BYTES_MAX = 1_000_000  # a larger message is cut off, and only a person reads it
@@ -182,7 +182,7 @@ def _failures(mailbox: object) -> Iterator[None]:
     except imaplib.IMAP4.error:
         reason = "the server refused the login or a command"
     except ssl.SSLError:
-        reason = "the server's certificate or its TLS is not valid"
+        reason = INVALID_CERTIFICATE
     except TimeoutError:
         reason = "the server did not answer in time"
     except OSError as error:

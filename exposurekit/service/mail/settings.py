@@ -18,6 +18,7 @@ from exposurekit.text.sanitize import plain
 from exposurekit.text.words import suggestion
 
 PASSWORD_VARIABLE = "EXPOSUREKIT_MAIL_PASSWORD"  # noqa: S105  the variable's name
+INVALID_CERTIFICATE = "the server's certificate or its TLS is not valid: if an authority of your own issued it, name its file with ca_file"
 SIZE_MAX = 20_000
 TOKEN_BYTES = 16
 LOCAL_PART_MAX = 64 - 1 - 2 * TOKEN_BYTES  # with "+" and a token it is at most 64 characters long

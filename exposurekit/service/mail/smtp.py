@@ -7,7 +7,7 @@ from email.message import EmailMessage
 from email.policy import SMTP
 
 from exposurekit.errors import ExposureError
-from exposurekit.service.mail.settings import Smtp
+from exposurekit.service.mail.settings import INVALID_CERTIFICATE, Smtp
 from exposurekit.text.sanitize import plain
 
 _TIMEOUT_S = 60
@@ -70,7 +70,7 @@ def _connected(smtp: Smtp) -> smtplib.SMTP:
     except smtplib.SMTPAuthenticationError:
         reason = "the server refused the login"
     except ssl.SSLError:
-        reason = "the server's certificate or its TLS is not valid"
+        reason = INVALID_CERTIFICATE
     except TimeoutError:
         reason = "the server did not answer in time"
     except smtplib.SMTPException:  # an OSError, with the server's text

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Row, bindparam, select
+from sqlalchemy import Row, bindparam, func, select
 
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
 from exposurekit.errors import InvalidArgument
@@ -196,6 +196,17 @@ async def report_sent(session: Session, record_id: int, definitions: Mapping[str
     scan_at = schedule.first_verification_at(now, site)
     await removals.submit_removal(session, record_id, description, next_scan_at=scan_at)
     return 1 + await submit_sisters(session, definitions, site, row.user_id, subject)
+
+
+async def due(session: Session, record_ids: Sequence[int]) -> list[tuple[str, datetime]]:
+    """Return when the removals of records go on, as pairs of a site and the earliest instant, in order of the sites."""
+    earliest = select(records.c.site, func.min(records.c.due_at).label("at"))
+    is_pending = (records.c.status == PENDING_REMOVAL, records.c.due_at.is_not(None))
+    of_records = earliest.where(records.c.id.in_(record_ids), *is_pending)
+    return [
+        (row.site, row.at)
+        for row in await session.all(of_records.group_by(records.c.site).order_by(records.c.site))
+    ]
 
 
 async def report_failed(

@@ -11,16 +11,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from email.message import Message
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import SplitResult, parse_qsl, unquote, urldefrag, urlencode, urlsplit
 
-from sqlalchemy import Row, func, or_, select
+from sqlalchemy import Row, case, func, or_, select
 
 from exposurekit.contract.types import PENDING_REMOVAL, REMOVED
 from exposurekit.errors import InvalidArgument
 from exposurekit.service.accounts import consent, users
 from exposurekit.service.accounts.subject import Subject
-from exposurekit.service.findings import evidence, findings
+from exposurekit.service.findings import candidates, evidence, findings
 from exposurekit.service.http.client import Response
 from exposurekit.service.models import Excerpt, Listing
 from exposurekit.service.scanning import extraction
@@ -73,6 +73,7 @@ class SavedScan:
 
     listings: int  # on the pages, of anybody
     discovered: int  # records, new or listed again
+    candidates: int  # possible matches on the site that await a decision
     confirmed: int  # earlier records that are on the pages
     missing: int  # earlier records that are not
     absences: int  # that count: one a day, from complete results of the search that found the record
@@ -90,6 +91,7 @@ class QueueEntry:
     """A search for a person to open, and when a page of that person and site was last scanned.
 
     ``to_verify`` counts the listings whose removal is due for verification: those that the page may show to be gone.
+    ``next_due_at`` is when the next other removal there will be.
     """
 
     user_id: int
@@ -97,6 +99,7 @@ class QueueEntry:
     address: str = field(repr=False)
     last_saved_at: datetime | None = None
     to_verify: int = 0
+    next_due_at: datetime | None = None
 
 
 def read(site: Definition, content: bytes) -> SavedPage:
@@ -206,6 +209,7 @@ async def scan_saved(
     return SavedScan(
         listings=len(result.listings),
         discovered=len(after.keys() - before.keys()) + listed_again,
+        candidates=await candidates.count_open(session, user_id, site.name),
         confirmed=confirmed,
         missing=len(previous) - confirmed,
         absences=sum(after[one].absences > row.absences for one, row in before.items()),
@@ -224,19 +228,20 @@ async def queue(
     """
     sites = [site for site in sites if site.search.method == "person"]
     saved_at_by_search, to_verify = await last_saved(session), await _to_verify(session)
+    nothing = _ToVerify(0, None)
     people = [one for one in await consent.scannable(session) if user_id in (None, one)]
     pairs = sorted(
         (
-            (saved_at_by_search.get(key), to_verify.get(key, 0), one, site)
+            (saved_at_by_search.get(key), to_verify.get(key, nothing), one, site)
             for one in people
             for site in sites
             for key in [(one, site.name)]
         ),
-        key=lambda pair: (pair[0] is not None, not pair[1], pair[0] or 0, pair[2], pair[3].name),
+        key=lambda pair: (pair[0] is not None, not pair[1].due, pair[0] or 0, pair[2], pair[3].name),
     )
     subjects: dict[int, tuple[Subject | None, Mapping[str, Sequence[Listing]]]] = {}
     entries: list[QueueEntry] = []
-    for saved_at, n_to_verify, one, site in pairs:
+    for saved_at, verifications, one, site in pairs:
         if len(entries) >= limit:
             break
         if one not in subjects:
@@ -245,7 +250,7 @@ async def queue(
         if subject is not None:
             queries = search_queries(site, subject, listings.get(site.name, ()))
             entries += [
-                QueueEntry(one, site.name, _search_address(site, query), saved_at, n_to_verify)
+                QueueEntry(one, site.name, _search_address(site, query), saved_at, *verifications)
                 for query in queries
             ]
     return entries[:limit]
@@ -263,14 +268,25 @@ async def _records(session: Session, user_id: int, site: Definition) -> dict[int
     return {row.id: row for row in await session.all(of_site)}
 
 
-async def _to_verify(session: Session) -> dict[tuple[int, str], int]:
-    """Count the records whose removal is due for verification, by user and site."""
-    is_due = or_(records.c.due_at.is_(None), records.c.due_at <= session.clock.now())
+class _ToVerify(NamedTuple):
+    """The removals of a user on a site to verify: how many are due, and when the next other one will be."""
+
+    due: int
+    next_due_at: datetime | None
+
+
+async def _to_verify(session: Session) -> dict[tuple[int, str], _ToVerify]:
+    """Return the removals to verify, by user and site."""
+    is_later = records.c.due_at > session.clock.now()
     is_on_its_way = or_(records.c.status == PENDING_REMOVAL, records.c.absences > 0)
-    counting = select(records.c.user_id, records.c.site, func.count().label("n"))
-    counting = counting.where(records.c.status != REMOVED, is_due, is_on_its_way)
+    counting = select(
+        records.c.user_id,
+        records.c.site,
+        func.count(case((is_later, None), else_=1)).label("due"),
+        func.min(case((is_later, records.c.due_at))).label("next_due_at"),
+    ).where(records.c.status != REMOVED, is_on_its_way)
     rows = await session.all(counting.group_by(records.c.user_id, records.c.site))
-    return {(row.user_id, row.site): row.n for row in rows}
+    return {(row.user_id, row.site): _ToVerify(row.due, row.next_due_at) for row in rows}
 
 
 async def last_saved(session: Session) -> dict[tuple[int, str], datetime]:

@@ -2,15 +2,18 @@
 
 import http.client
 import json
+import re
 import socket
 import sqlite3
 from contextlib import closing, contextmanager
+from pathlib import Path
 from urllib.parse import urlencode, urlsplit
 
 import pytest
 from sqlalchemy import delete, update
 from support.services import JANE, a_service, json_body, stored_in
 
+import exposurekit
 from exposurekit.contract import codec
 from exposurekit.contract.operations import OPERATIONS
 from exposurekit.contract.schema import shape_of_model
@@ -52,6 +55,21 @@ def test_an_unknown_name_or_key_is_checked_first(service, jane, operation, wrong
     bodies = {}, {"content": "{", "headers": {"content-type": "application/json"}}
     responses = [service.http.request(operation.method, url, **body) for body in bodies]
     assert [status_and_error(response) for response in responses] == [(401, KEY)] * 2
+
+
+def test_the_person_of_the_manual_is_registered_with_every_value(service):
+    manual = (Path(exposurekit.__file__).parent / "service" / "README.md").read_text()
+    person = json.loads(re.search(r"```json\n(.*?)```", manual, re.DOTALL)[1])
+    person["api_secret"] = service.credentials.api_secret
+    url = f"{service.base_url}/api/acme/{service.credentials.api_key}/v2/users.json"
+    response = service.http.post(url, json=person | {"async": True})
+    assert response.status_code == 200, response.text
+    user = response.json()["user"]
+    for name in ("addresses", "emails", "aliases"):
+        [stored], [sent] = user[name], person[name]
+        assert {key: stored[key] for key in sent} == sent
+    assert user["phone_numbers"][0]["number"] == "5555550123"
+    assert user["birth_date"] == person["birth_date"]
 
 
 @every_operation
