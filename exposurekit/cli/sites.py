@@ -245,7 +245,8 @@ def sites_list(*, sites_directory: Path | None, as_json: bool) -> None:
 def sites_health(*, sites_directory: Path | None, database: ServiceDatabase, as_json: bool) -> None:
     """Show scans per site: inconclusive and untrusted ones.
 
-    With --sites, it also lists the defined sites that were never scanned.
+    With --sites, it also lists the defined sites that were never scanned. A changed layout stays the last reason until a
+    scan has read a listing.
 
     Example: exposurekit sites health --sites ./sites
     """

@@ -62,7 +62,7 @@ class SimulatedPerson:
         self._works_again_at = backend.now()
         self._to_mend: set[str] = set()
         self._gone: set[tuple[int, str]] = set()  # users and sites of listings that they did not see any more
-        self._mended_at: dict[str, datetime] = {}
+        self._scans_in_vain: dict[str, int] = {}  # before they mended the site's definition
         self._refused_at: dict[str, datetime] = {}
         self.minutes: dict[str, float] = defaultdict(float)
         self.pages = 0
@@ -74,7 +74,7 @@ class SimulatedPerson:
     @property
     def mended(self) -> Sequence[str]:
         """The sites whose definitions they mended."""
-        return sorted(self._mended_at)
+        return sorted(self._scans_in_vain)
 
     def work(self) -> None:
         """Work, at most once a day: first on what earlier days left, then on opt-outs, then on searches."""
@@ -125,10 +125,10 @@ class SimulatedPerson:
     # --- definitions ----------------------------------------------------------------------------------------
 
     def _mend(self) -> None:
-        """Mend the definitions of sites that had another layout yesterday."""
+        """Mend the definitions of sites that have another layout."""
         for one in self._backend.work(statistics.all):
-            is_new = one.last_scan_at != self._mended_at.get(one.site)
-            if one.last_reason == "changed layout" and is_new:
+            is_new = one.inconclusive_scans != self._scans_in_vain.get(one.site)
+            if one.last_reason == statistics.CHANGED_LAYOUT and is_new:
                 self._to_mend.add(one.site)
         for site in self._guards.sites:
             refused_at = self._refused_at.get(site.name)
@@ -153,18 +153,17 @@ class SimulatedPerson:
         changed = {"listings": mended.listings, "search": mended.search}
         self._backend.definitions[site.name] = definition.model_copy(update=changed)
         self._to_mend.discard(site.name)
-        health = {one.site: one for one in self._backend.work(statistics.all)}
-        last = health.get(site.name)
-        self._mended_at[site.name] = (last and last.last_scan_at) or now
+        in_vain = {one.site: one.inconclusive_scans for one in self._backend.work(statistics.all)}
+        self._scans_in_vain[site.name] = in_vain.get(site.name, 0)
 
     def _lessons(self, site: GuardedSite) -> list[tuple[bytes, list[ListedPerson]]]:
         """Return pages of listed people, and who is listed there, until each field was to be seen, and each list with two."""
         wanted, learned = _wanted(site.definition), set[object]()
         lessons: list[tuple[bytes, list[ListedPerson]]] = []
         count = 0
-        for page in self._examples(site):
+        for name, page in self._examples(site):
             new: list[ListedPerson] = []
-            for person, taught in _read(site, page, COMMON_NAME, self._backend.now().date()):
+            for person, taught in _read(site, page, name, self._backend.now().date()):
                 if taught - learned and count < PEOPLE_MAX:
                     learned |= taught
                     new.append(person)
@@ -175,17 +174,17 @@ class SimulatedPerson:
                 break
         return lessons
 
-    def _examples(self, site: GuardedSite) -> Iterator[bytes]:
-        """Save the pages of a name that many have."""
-        address = _search_address(site.definition, COMMON_NAME)
-        for _ in range(_PAGES_MAX):
-            if not self._spend("mending", PAGE_MINUTES):
-                return
-            page = _saved(address, self._open(address))
-            yield page
-            if (following := _result(site, page, self._backend.now().date()).next) is None:
-                return
-            address = following
+    def _examples(self, site: GuardedSite) -> Iterator[tuple[tuple[str, str], bytes]]:
+        """Save the pages of a name that many have, then those of the service's people, each with the name."""
+        people = [(one.first_name, one.last_name) for one in self._world.people]
+        for name in (COMMON_NAME, *people):
+            address: str | None = _search_address(site.definition, name)
+            for _ in range(_PAGES_MAX):
+                if address is None or not self._spend("mending", PAGE_MINUTES):
+                    break
+                page = _saved(address, self._open(address))
+                yield name, page
+                address = _result(site, page, self._backend.now().date()).next
 
     # --- opt-outs -------------------------------------------------------------------------------------------
 

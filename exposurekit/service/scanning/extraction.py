@@ -20,6 +20,7 @@ from exposurekit.service.scanning.html_text import MARKUP_MAX, one_line, title_a
 from exposurekit.service.scanning.html_text import TEXT_MAX as HTML_TEXT_MAX
 from exposurekit.service.sites.definition import Definition
 from exposurekit.service.sites.selectors import selector_parts
+from exposurekit.service.sites.statistics import CHANGED_LAYOUT
 
 PageOutcome = Literal["listings", "no results", "inconclusive"]
 
@@ -83,7 +84,7 @@ def read(site: Definition, *, status: int, url: str, text: str) -> PageResult:
     if status != 200:  # noqa: PLR2004
         return PageResult("inconclusive", reason=_status_reason(status))
     if page is None:
-        return PageResult("inconclusive", reason="changed layout" if is_json else "too much")
+        return PageResult("inconclusive", reason=CHANGED_LAYOUT if is_json else "too much")
     return _layout_result(site, page, url)
 
 
@@ -98,11 +99,11 @@ def _layout_result(site: Definition, page: _Page, url: str) -> PageResult:
     if not page.items:
         if has_no_results_mark:
             return PageResult("no results", has_no_results_mark=True, excerpt=_excerpt(page.text, url))
-        return PageResult("inconclusive", reason="changed layout")
+        return PageResult("inconclusive", reason=CHANGED_LAYOUT)
     candidates = [_listing(site, extract, url) for extract in page.items[:LISTINGS_MAX]]
     listings = tuple(listing for listing in candidates if listing)
     if not listings:
-        return PageResult("inconclusive", reason="changed layout", unreadable=len(page.items))
+        return PageResult("inconclusive", reason=CHANGED_LAYOUT, unreadable=len(page.items))
     next_url = _url(page.document, site.search.next, url)
     return PageResult(
         "listings",

@@ -110,7 +110,13 @@ async def save_result(
         if result.confirms_absence_of(listing) and await _record_absence(session, row, site, subject, lease):
             pages = result.pages_without(listing)
             await evidence.append(session, user_id, row.id, evidence.after(listing, pages, scan))
-    await statistics.record_scan(session, site.name, reason=result.inconclusive, trusted=result.trusted)
+    await statistics.record_scan(
+        session,
+        site.name,
+        reason=result.inconclusive,
+        trusted=result.trusted,
+        listings=len(result.listings),
+    )
 
 
 async def save_pages(

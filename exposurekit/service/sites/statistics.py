@@ -11,6 +11,7 @@ from exposurekit.service.storage.tables import sites
 
 REASON_MAX = 80
 WAITS_FOR_PERSON = "waits for a person"  # who saves the page of results: not a scan
+CHANGED_LAYOUT = "changed layout"  # the page has neither listings nor the text of no results
 VALUE_MISSING = "the person lacks a value that the address of the search contains"  # not a scan
 
 
@@ -35,8 +36,12 @@ class Health:
 RESERVED_MAX = timedelta(hours=6)  # a later reservation is taken for an error of the clock
 
 
-async def record_scan(session: Session, site: str, *, reason: str | None, trusted: bool) -> None:
-    """Count a scan; ``reason`` says why it was inconclusive, None that it was conclusive.
+async def record_scan(
+    session: Session, site: str, *, reason: str | None, trusted: bool, listings: int = 0
+) -> None:
+    """Count a scan that read so many listings; ``reason`` says why it was inconclusive, None that it was conclusive.
+
+    A changed layout stays the last reason until a scan has read a listing: a page of no results looks the same as before.
 
     A site that waits for a person was not scanned: that is recorded as the reason, and counted as no scan.
     What a person lacks says nothing about the site, and changes nothing.
@@ -49,13 +54,17 @@ async def record_scan(session: Session, site: str, *, reason: str | None, truste
         return
     now = session.clock.now()
     good = reason is None and trusted
+    if reason is None and not listings and row.last_reason == CHANGED_LAYOUT:
+        last_reason: str | None = CHANGED_LAYOUT
+    else:
+        last_reason = None if reason is None else reason[:REASON_MAX]
     changes = {
         "scans": row.scans + 1,
         "inconclusive_scans": row.inconclusive_scans + (reason is not None),
         "untrusted_scans": row.untrusted_scans + (not trusted),
         "last_scan_at": now,
         "last_good_scan_at": now if good else row.last_good_scan_at,
-        "last_reason": None if reason is None else reason[:REASON_MAX],
+        "last_reason": last_reason,
     }
     await session.run(_CHANGE, changes | {"site": site})
 

@@ -8,7 +8,7 @@ from support.services import START, a_database
 
 from exposurekit.service.clock import FrozenClock
 from exposurekit.service.sites import statistics
-from exposurekit.service.sites.statistics import REASON_MAX, VALUE_MISSING, Health
+from exposurekit.service.sites.statistics import CHANGED_LAYOUT, REASON_MAX, VALUE_MISSING, Health
 from exposurekit.service.storage.database import Database
 
 DELAY = timedelta(seconds=2)
@@ -33,8 +33,8 @@ class Two:
         async with (self.second if second else self.first).writing() as work:
             return await function(work, *arguments, **named)
 
-    def record(self, site="Seekfolk", reason=None, *, trusted=True):
-        self.write(statistics.record_scan, site, reason=reason, trusted=trusted)
+    def record(self, site="Seekfolk", reason=None, *, trusted=True, listings=0):
+        self.write(statistics.record_scan, site, reason=reason, trusted=trusted, listings=listings)
 
     def reserve(self, site="Seekfolk", *, delay=DELAY, second=False):
         """Reserve a turn and return the seconds until then."""
@@ -74,6 +74,15 @@ def test_a_good_scan_clears_the_reason(two):
     two.record()
     health = two.all()["Seekfolk"]
     assert (health.last_good_scan_at, health.last_reason) == (START, None)
+
+
+def test_a_changed_layout_remains_until_listings_are_read(two):
+    """A scan for somebody whom the site does not list says nothing about how it shows others."""
+    reasons = []
+    for reason, listings in ((CHANGED_LAYOUT, 0), (None, 0), ("blocked", 0), (CHANGED_LAYOUT, 0), (None, 2)):
+        two.record(reason=reason, listings=listings)
+        reasons.append(two.all()["Seekfolk"].last_reason)
+    assert reasons == [CHANGED_LAYOUT, CHANGED_LAYOUT, "blocked", CHANGED_LAYOUT, None]
 
 
 def test_an_untrusted_scan_is_no_good_scan(two):
