@@ -272,8 +272,8 @@ def users_opt_outs(
     """List the opt-outs to send in a browser: what to open and to type.
 
     For one person or everyone, on sites whose removal.method is assisted. Forms that clear most listings per minute come
-    first. Later come opt-outs that failed before, then sites that have removed nothing so far, then forms for which a
-    value is not on file. A new listing waits if one form may soon remove it with others of the same site owner. Report
+    first. Later come opt-outs that failed before, then sites that have removed few listings on request, then forms for which
+    a value is not on file. A new listing waits if one form may soon remove it with others of the same site owner. Report
     each form with users sent or users failed. The output contains personal data.
 
     Example: exposurekit users opt-outs --sites ./sites --mail mail.yaml
@@ -319,7 +319,7 @@ def _print_opt_out(opt_out: Any) -> None:
         f"about {opt_out.minutes:g} minutes"
     )
     reasons = [opt_out.reason] if opt_out.reason else []
-    reasons += ["the site has removed nothing so far"] if opt_out.unresponsive else []
+    reasons += ["the site has removed few listings on request so far"] if opt_out.unresponsive else []
     for reason in (*reasons, *(f"{plain(name)} is not on file" for name in opt_out.missing)):
         click.echo(f"    Note: {reason}")
     click.echo(f"    Listing: {plain(opt_out.listing)}")

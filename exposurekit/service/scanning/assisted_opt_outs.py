@@ -36,7 +36,9 @@ _REASONS: Mapping[str, str] = {
     Event.OPT_OUT_UNANSWERED: "it could not be sent",
     Event.OPT_OUT_UNCONFIRMED: "the site sent no message in time",
 }
-UNRESPONSIVE = 3  # so many listings not removed in time, and none removed: a request is probably in vain
+# A request is probably in vain after so many listings that were not removed in time, unless the site has removed one in so
+# many of those with an outcome: a few disappear by themselves.
+UNRESPONSIVE, REMOVES_ONE_IN = 3, 3
 # How long a listing waits, so that one request removes it with others: for the saved searches of the owner's other sites,
 # unless they are of about the same time; and for the outcome of a request that its owner got before it was discovered.
 WAITS_FOR_SEARCHES, SAME_TIME = timedelta(days=7), timedelta(days=7)
@@ -67,8 +69,8 @@ class AssistedOptOut:
     One request also removes the person's listings on ``also_removes``. ``minutes`` is what it takes, as the definition
     says. ``missing`` are the user fields that the site requires and that are not on file: it cannot be sent without them.
     ``failures`` counts the requests in vain since the listing appeared, and ``reason`` says why the last one was.
-    ``unresponsive``: the site and its sisters have removed nobody's listing on request so far, though this one, or
-    `UNRESPONSIVE` others, were to be gone.
+    ``unresponsive``: the site and its sisters have removed few listings on request so far, and not this one, or not
+    `UNRESPONSIVE` others, though they were to be gone.
     """
 
     id: int
@@ -255,24 +257,27 @@ class _History:
 
     failures: Mapping[int, Sequence[str]]  # the reasons of those in vain, by record, since it was last listed
     ignored: Mapping[str, AbstractSet[int]]  # records that were not removed in time, by site
-    removing: AbstractSet[str]  # sites that removed a listing after a request, even if it is listed again
+    removed: Mapping[str, AbstractSet[int]]  # records that were, even if they are listed again
     saved_at: Mapping[tuple[int, str], datetime]  # the last saved search, by user and site
 
     def is_unresponsive(self, site: Definition, record_ids: Sequence[int]) -> bool:
-        """Return whether a site, and those that the same opt-out removes from, have removed nothing so far.
+        """Return whether a site, and those that the same opt-out removes from, have removed few listings on request.
 
         They have ignored a request for one of the records, or requests for several others.
         """
         owned = {site.name, *site.removal.also_removes}
-        ignored = set[int]().union(*(self.ignored.get(name, ()) for name in owned))
+        removed = set[int]().union(*(self.removed.get(name, ()) for name in owned))
+        ignored = set[int]().union(*(self.ignored.get(name, ()) for name in owned)) - removed
         is_repeated = not ignored.isdisjoint(record_ids)
-        return (is_repeated or len(ignored) >= UNRESPONSIVE) and not owned & self.removing
+        is_rare = len(removed) * REMOVES_ONE_IN < len(removed) + len(ignored)
+        return (is_repeated or len(ignored) >= UNRESPONSIVE) and is_rare
 
 
 async def _history(session: Session) -> _History:
     reasons: dict[int, list[str]] = defaultdict(list)
     ignored: dict[str, set[int]] = defaultdict(set)
-    removing, requested = set[str](), set[int]()
+    removed: dict[str, set[int]] = defaultdict(set)
+    requested = set[int]()
     for record_id, kind, site in map(tuple, await session.all(_OUTCOMES)):
         if kind == Event.LISTED_AGAIN:
             reasons[record_id].clear()
@@ -280,13 +285,13 @@ async def _history(session: Session) -> _History:
             requested.add(record_id)
         elif kind == Event.REMOVAL_VERIFIED:
             # A listing that went without a request says nothing about the site's handling of requests.
-            removing |= {site} if record_id in requested else set()
+            removed[site] |= {record_id} & requested
         else:
             requested.discard(record_id)
             reasons[record_id].append(_REASONS[kind])
             if kind == Event.OPT_OUT_IGNORED:
                 ignored[site].add(record_id)
-    return _History(reasons, ignored, removing, await saved_pages.last_saved(session))
+    return _History(reasons, ignored, removed, await saved_pages.last_saved(session))
 
 
 def _plan(

@@ -317,6 +317,23 @@ def test_a_site_that_ignored_a_request_comes_last(house, open_sites):
     }
 
 
+def test_one_removal_among_many_ignored_requests_changes_nothing(house, open_sites):
+    """A few listings disappear by themselves, while a request for them is on its way."""
+    cards = [Card(f"s{number}") for number in range(4)]
+    folks = open_sites({"Seekfolk": cards}, Seekfolk=by_person(give_up_days=10), Nosyfolk=by_person())
+    juniper = house.scanned_juniper()
+    for one in queued(house).opt_outs:
+        if one.site == "Seekfolk":
+            sent(house, one.id)
+    folks["Seekfolk"].cards.pop()
+    house.advance(days=11.1)
+    assert house.statuses(juniper)["s3"] == "removed"
+    assert [(one.site, one.unresponsive) for one in queued(house).opt_outs] == [
+        ("Nosyfolk", False),
+        *[("Seekfolk", True)] * 3,
+    ]
+
+
 def test_most_listings_per_minute_come_first(house, open_sites):
     """One request per person counts once, and a sister's listing is in the better request alone."""
     cards = {"Seekfolk": [Card("a"), Card("b"), Card("c")], "Nosyfolk": [Card("n")]}
