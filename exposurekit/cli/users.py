@@ -168,18 +168,19 @@ def users_queue(
 ) -> None:
     """List the searches to open in a browser and save.
 
-    For one person or everyone, on sites whose search.method is person. Those never saved come first, then those that can
-    verify removals: "to verify" counts the removals whose pages may be checked now, and "next due at" is when the next one
-    may be: save the page again then. The output contains personal data: names and places in the addresses.
+    For one person or everyone, on sites whose search.method is person. First come those that opt-outs of the owner's other
+    sites wait for: "waiting" counts their listings. Then come those never saved, then those that can verify removals: "to
+    verify" counts the removals whose pages may be checked now, and "next due at" is when the next one may be: save the page
+    again then. The output contains personal data: names and places in the addresses.
 
     Example: exposurekit users queue --sites ./sites
     """
-    from exposurekit.service.scanning import saved_pages
+    from exposurekit.service.scanning import search_queue
 
-    sites = list(session.needed_definitions(sites_directory).values())
-    entries = database.read(lambda db: saved_pages.queue(db, sites, user_id=user_id, limit=limit))
-    names = ("user_id", "site", "to_verify", "next_due_at", "last_saved_at", "address")
-    rows = [output.fields(one, *names) for one in entries]
+    definitions = session.needed_definitions(sites_directory)
+    entries = database.read(lambda db: search_queue.queue(db, definitions, user_id=user_id, limit=limit))
+    columns = "user_id", "site", "waiting", "to_verify", "next_due_at", "last_saved_at", "address"
+    rows = [output.fields(one, *columns) for one in entries]
     output.print_rows(rows, as_json=as_json, none="No search waits for a person.")
 
 

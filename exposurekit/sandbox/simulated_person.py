@@ -22,12 +22,13 @@ from exposurekit.service.accounts.subject import Name, Subject
 from exposurekit.service.audit import Action, append
 from exposurekit.service.findings import candidates
 from exposurekit.service.models import Listing, Site
-from exposurekit.service.scanning import assisted_opt_outs, extraction, mending, saved_pages
+from exposurekit.service.scanning import assisted_opt_outs, extraction, mending, saved_pages, search_queue
 from exposurekit.service.scanning.assisted_opt_outs import AssistedOptOut
 from exposurekit.service.scanning.extraction import LISTS, PageResult
 from exposurekit.service.scanning.listed_person import PEOPLE_MAX, ListedPerson
 from exposurekit.service.scanning.name_matching import names_fit
-from exposurekit.service.scanning.saved_pages import QueueEntry, SavedPage, UnusablePage
+from exposurekit.service.scanning.saved_pages import SavedPage, UnusablePage
+from exposurekit.service.scanning.search_queue import QueueEntry
 from exposurekit.service.sites import loader, statistics
 from exposurekit.service.sites.definition import Definition
 from exposurekit.service.storage.database import Session
@@ -218,8 +219,8 @@ class SimulatedPerson:
     # --- searches -------------------------------------------------------------------------------------------
 
     def _searches(self) -> list[QueueEntry]:
-        sites = list(self._backend.definitions.values())
-        return self._backend.work(lambda session: saved_pages.queue(session, sites, limit=_ROWS_MAX))
+        definitions = self._backend.definitions
+        return self._backend.work(lambda session: search_queue.queue(session, definitions, limit=_ROWS_MAX))
 
     def _save_pages(self, queue: Sequence[QueueEntry]) -> None:
         """Save the searches that are worth it, those of one person and site together."""
@@ -291,7 +292,7 @@ def _is_in_vain(opt_out: AssistedOptOut) -> bool:
 
 def _is_worth_it(entry: QueueEntry, now: datetime) -> bool:
     is_old = entry.last_saved_at is None or entry.last_saved_at <= now - SEARCH_AGAIN
-    return is_old or entry.to_verify > 0
+    return is_old or entry.waiting > 0 or entry.to_verify > 0
 
 
 def _saved(address: str, markup: str) -> bytes:

@@ -78,8 +78,8 @@ def test_the_steps_of_the_manual_scan_a_saved_page(operator, jane):
     queue, scan = COMMANDS
     listed = json.loads(run(operator, f"{queue} --json", jane).stdout)
     assert listed == [
-        {"user_id": jane, "site": "Seekfolk", "to_verify": 0, "next_due_at": None, "last_saved_at": None}
-        | {"address": ADDRESS}
+        {"user_id": jane, "site": "Seekfolk", "waiting": 0, "to_verify": 0}
+        | {"next_due_at": None, "last_saved_at": None, "address": ADDRESS}
     ]
     following = saved(f'{LISTED}<a class=next href="{ADDRESS}&amp;page=2">more</a>')
     written(operator, following, saved("<li id=r9><h2>Jane Other</h2></li>", f"{ADDRESS}&page=2"))

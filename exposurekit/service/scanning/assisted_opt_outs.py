@@ -5,7 +5,7 @@ reports it as sent, the removal goes on as after any other opt-out: the site's m
 offered again, with the reason.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
@@ -119,6 +119,12 @@ class _Request:
     unresponsive: bool
 
     @property
+    def listed_since(self) -> datetime:
+        """When the first of its listings was discovered."""
+        since: datetime = min(row.changed_at for row in self.removes)
+        return since
+
+    @property
     def order(self) -> tuple[bool, int, float, int]:
         """What is in vain, or failed before, comes later; then most listings per minute first."""
         return self.unresponsive, self.failures, -len(self.removes) / self.minutes, self.record.id
@@ -139,18 +145,13 @@ async def queue(
     days if the same request may remove more by then, unless `is_patient` is false. Forms for which something is not on
     file come last. The values are personal data.
     """
-    people = {one for one in await consent.scannable(session) if user_id in (None, one)}
-    listed: dict[int, list[Row[Any]]] = defaultdict(list)
-    for row in await session.all(_LISTED):
-        if row.user_id in people and row.site in definitions:
-            listed[row.user_id].append(row)
     tokens = await opt_out_requests.waiting_tokens(session)
     history = await _history(session)
     now = session.clock.now()
     requests: list[_Request] = []
     unprepared = waiting = 0
-    for rows in listed.values():
-        planned, unplanned = _plan(rows, definitions, tokens, history, mail)
+    for rows in await _listed(session, definitions, user_id):
+        planned, unplanned = _plan(rows, definitions, tokens, history, has_mailbox=mail is not None)
         ready = [one for one in planned if not (is_patient and _waits(one, rows, definitions, history, now))]
         requests += ready
         unprepared += unplanned
@@ -166,6 +167,22 @@ async def queue(
             break
     opt_outs.sort(key=lambda one: bool(one.missing))
     return Queue(tuple(opt_outs[:limit]), unprepared, waiting)
+
+
+async def awaited_searches(
+    session: Session, definitions: Mapping[str, Definition], *, user_id: int | None = None
+) -> Mapping[tuple[int, str], int]:
+    """Count the listings that wait until a search of another site of their owner is saved, by user and that site."""
+    tokens = await opt_out_requests.waiting_tokens(session)
+    history = await _history(session)
+    now = session.clock.now()
+    counts: Counter[tuple[int, str]] = Counter()
+    for rows in await _listed(session, definitions, user_id):
+        planned, _ = _plan(rows, definitions, tokens, history, has_mailbox=True)
+        for request in planned:
+            for name in _awaited_sites(request, definitions, history, now):
+                counts[request.record.user_id, name] += len(request.removes)
+    return counts
 
 
 async def lock_people(session: Session, record_ids: Sequence[int]) -> None:
@@ -294,12 +311,25 @@ async def _history(session: Session) -> _History:
     return _History(reasons, ignored, removed, await saved_pages.last_saved(session))
 
 
+async def _listed(
+    session: Session, definitions: Mapping[str, Definition], user_id: int | None
+) -> Sequence[Sequence[Row[Any]]]:
+    """Return the listings of each person, or of one, on defined sites."""
+    people = {one for one in await consent.scannable(session) if user_id in (None, one)}
+    listed: dict[int, list[Row[Any]]] = defaultdict(list)
+    for row in await session.all(_LISTED):
+        if row.user_id in people and row.site in definitions:
+            listed[row.user_id].append(row)
+    return [*listed.values()]
+
+
 def _plan(
     rows: Sequence[Row[Any]],
     definitions: Mapping[str, Definition],
     tokens: Mapping[int, str],
     history: _History,
-    mail: MailSettings | None,
+    *,
+    has_mailbox: bool,
 ) -> tuple[list[_Request], int]:
     """Return the requests that remove a person's listings, and how many listings wait until theirs can be sent.
 
@@ -317,7 +347,7 @@ def _plan(
     leads = [
         row
         for row in assisted
-        if not definitions[row.site].needs_mailbox or (mail is not None and row.id in tokens)
+        if not definitions[row.site].needs_mailbox or (has_mailbox and row.id in tokens)
     ]
 
     def request(lead: Row[Any]) -> _Request:
@@ -350,22 +380,32 @@ def _waits(
     now: datetime,
 ) -> bool:
     """Return whether a request may remove more if it is sent later; one that failed before does not wait."""
-    if request.failures:
-        return False
-    site, user_id = definitions[request.record.site], request.record.user_id
-    since: datetime = min(row.changed_at for row in request.removes)
+    since = request.listed_since
     earlier = any(
-        row.status == PENDING_REMOVAL and row.changed_at < since and definitions[row.site].clears(site.name)
+        row.status == PENDING_REMOVAL
+        and row.changed_at < since
+        and definitions[row.site].clears(request.record.site)
         for row in rows
     )
-    others = {*site.removal.also_removes}.difference(row.site for row in request.removes)
-    searched = [
-        history.saved_at.get((user_id, name), _NEVER)
-        for name in others & definitions.keys()
+    waits_for_outcome = earlier and not request.failures and now < since + WAITS_FOR_OUTCOME
+    return waits_for_outcome or bool(_awaited_sites(request, definitions, history, now))
+
+
+def _awaited_sites(
+    request: _Request, definitions: Mapping[str, Definition], history: _History, now: datetime
+) -> Sequence[str]:
+    """Return the sites whose searches a request waits for: what they show may be removed by it, too."""
+    since = request.listed_since
+    if request.failures or now >= since + WAITS_FOR_SEARCHES:
+        return []
+    others = {*definitions[request.record.site].removal.also_removes}
+    others.difference_update(row.site for row in request.removes)
+    return [
+        name
+        for name in sorted(others & definitions.keys())
         if definitions[name].search.method == "person"
+        and history.saved_at.get((request.record.user_id, name), _NEVER) < since - SAME_TIME
     ]
-    is_partial = min(searched, default=since) < since - SAME_TIME
-    return (earlier and now < since + WAITS_FOR_OUTCOME) or (is_partial and now < since + WAITS_FOR_SEARCHES)
 
 
 def _is_under_way(row: Row[Any], site: Definition, tokens: Mapping[int, str]) -> bool:

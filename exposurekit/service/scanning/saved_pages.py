@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from email.message import Message
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import SplitResult, parse_qsl, unquote, urldefrag, urlencode, urlsplit
 
-from sqlalchemy import Row, case, func, or_, select
+from sqlalchemy import Row, select
 
 from exposurekit.contract.types import PENDING_REMOVAL, REMOVED
 from exposurekit.errors import InvalidArgument
@@ -84,22 +84,6 @@ class SavedScan:
     def as_dict(self) -> dict[str, Any]:
         """Return the fields for JSON."""
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
-
-
-@dataclass(frozen=True, slots=True)
-class QueueEntry:
-    """A search for a person to open, and when a page of that person and site was last scanned.
-
-    ``to_verify`` counts the listings whose removal is due for verification: those that the page may show to be gone.
-    ``next_due_at`` is when the next other removal there will be.
-    """
-
-    user_id: int
-    site: str
-    address: str = field(repr=False)
-    last_saved_at: datetime | None = None
-    to_verify: int = 0
-    next_due_at: datetime | None = None
 
 
 def read(site: Definition, content: bytes) -> SavedPage:
@@ -219,43 +203,6 @@ async def scan_saved(
     )
 
 
-async def queue(
-    session: Session, sites: Sequence[Definition], *, user_id: int | None = None, limit: int
-) -> list[QueueEntry]:
-    """List the searches that a person has to open: those never saved, those that verify removals, then the longest ago.
-
-    The addresses contain personal data.
-    """
-    sites = [site for site in sites if site.search.method == "person"]
-    saved_at_by_search, to_verify = await last_saved(session), await _to_verify(session)
-    nothing = _ToVerify(0, None)
-    people = [one for one in await consent.scannable(session) if user_id in (None, one)]
-    pairs = sorted(
-        (
-            (saved_at_by_search.get(key), to_verify.get(key, nothing), one, site)
-            for one in people
-            for site in sites
-            for key in [(one, site.name)]
-        ),
-        key=lambda pair: (pair[0] is not None, not pair[1].due, pair[0] or 0, pair[2], pair[3].name),
-    )
-    subjects: dict[int, tuple[Subject | None, Mapping[str, Sequence[Listing]]]] = {}
-    entries: list[QueueEntry] = []
-    for saved_at, verifications, one, site in pairs:
-        if len(entries) >= limit:
-            break
-        if one not in subjects:
-            subjects[one] = await users.get_subject(session, one), await known_listings(session, one)
-        subject, listings = subjects[one]
-        if subject is not None:
-            queries = search_queries(site, subject, listings.get(site.name, ()))
-            entries += [
-                QueueEntry(one, site.name, _search_address(site, query), saved_at, *verifications)
-                for query in queries
-            ]
-    return entries[:limit]
-
-
 async def _records(session: Session, user_id: int, site: Definition) -> dict[int, Row[Any]]:
     columns = (
         records.c.id,
@@ -268,25 +215,11 @@ async def _records(session: Session, user_id: int, site: Definition) -> dict[int
     return {row.id: row for row in await session.all(of_site)}
 
 
-class _ToVerify(NamedTuple):
-    """The removals of a user on a site to verify: how many are due, and when the next other one will be."""
-
-    due: int
-    next_due_at: datetime | None
-
-
-async def _to_verify(session: Session) -> dict[tuple[int, str], _ToVerify]:
-    """Return the removals to verify, by user and site."""
-    is_later = records.c.due_at > session.clock.now()
-    is_on_its_way = or_(records.c.status == PENDING_REMOVAL, records.c.absences > 0)
-    counting = select(
-        records.c.user_id,
-        records.c.site,
-        func.count(case((is_later, None), else_=1)).label("due"),
-        func.min(case((is_later, records.c.due_at))).label("next_due_at"),
-    ).where(records.c.status != REMOVED, is_on_its_way)
-    rows = await session.all(counting.group_by(records.c.user_id, records.c.site))
-    return {(row.user_id, row.site): _ToVerify(row.due, row.next_due_at) for row in rows}
+def search_address(site: Definition, query: Query) -> str:
+    """Return the address of a search, for a person to open."""
+    parts = urlsplit(site.search.address(query))
+    parameters = {**_parameters(site.search.url), **site.search.parameters(query)}
+    return parts._replace(query=urlencode(parameters)).geturl()
 
 
 async def last_saved(session: Session) -> dict[tuple[int, str], datetime]:
@@ -424,12 +357,6 @@ def _is_first(site: Definition, query: Query, page: SavedPage) -> bool:
     return _path(page.address) == _path(site.search.address(query)) and (
         _parameters(page.address).keys() <= site.search.fields.keys() | _parameters(site.search.url).keys()
     )
-
-
-def _search_address(site: Definition, query: Query) -> str:
-    parts = urlsplit(site.search.address(query))
-    parameters = {**_parameters(site.search.url), **site.search.parameters(query)}
-    return parts._replace(query=urlencode(parameters)).geturl()
 
 
 def _parameters(address: str | None) -> dict[str, str]:

@@ -1,7 +1,6 @@
 """Pages that a person saved in a browser: from a listing to its removal, and what is refused."""
 
 from contextlib import suppress
-from datetime import timedelta
 from email.message import EmailMessage
 
 import pytest
@@ -15,7 +14,7 @@ from exposurekit.service.accounts import consent
 from exposurekit.service.accounts.subject import Subject
 from exposurekit.service.api.server import running
 from exposurekit.service.findings.removals import submit_removal
-from exposurekit.service.scanning import saved_pages
+from exposurekit.service.scanning import saved_pages, search_queue
 from exposurekit.service.scanning.saved_pages import UnusablePage
 from exposurekit.service.webhooks import endpoints
 
@@ -157,7 +156,7 @@ def test_pages_of_searches_with_names_in_the_path_are_recognized(house, juniper)
     assert scan(house, juniper, mhtml(nobody(), address), site=site).absences == 1
     with pytest.raises(UnusablePage, match="search for this person"):
         scan(house, juniper, mhtml(nobody(), address.replace("oakmere", "fogmantle")), site=site)
-    [entry] = house.work(lambda work: saved_pages.queue(work, [site], limit=5))
+    [entry] = house.work(lambda work: search_queue.queue(work, {site.name: site}, limit=5))
     assert entry.address == "http://seekfolk.example/people/Juniper-Quillfeather/CA/Oakmere"
     listed = html(results_page(HERS).body.replace(b"<b>", b"<a href=p/1></a><b>"))
     [listing] = saved_pages.read(site, listed).result.listings
@@ -246,40 +245,6 @@ def test_damaged_files_are_read_or_refused(data):
     )
     with suppress(UnusablePage):
         saved_pages.read(SITE, whole[:at] + noise + whole[at + data.draw(st.integers(0, 40)) :])
-
-
-def test_the_queue_lists_searches_by_their_last_saved_page(house, juniper):
-    house.has(SITE, definition("Nosy Heron"))
-    june = house.juniper(aliases=[{"first_name": "June", "last_name": "Quill"}])
-    sites = list(house.definitions.values())
-    [first, second, third] = house.work(lambda work: saved_pages.queue(work, sites, limit=9))
-    assert (first.user_id, first.site, first.address) == (juniper["id"], "Seekfolk", ADDRESS)
-    assert second == saved_pages.QueueEntry(june["id"], "Seekfolk", ADDRESS)
-    assert third.address.endswith("?first=June&last=Quill")
-    assert "Juniper" not in repr(first)
-    listed = house.work(lambda work: saved_pages.queue(work, sites, user_id=june["id"], limit=1))
-    assert listed == [second]
-    house.work(lambda work: consent.withdraw(work, june["id"], withdrawn_by="the person"))
-    assert house.work(lambda work: saved_pages.queue(work, sites, limit=9)) == [first]
-
-
-def test_the_queue_puts_verifications_first(house, juniper):
-    nosy_heron = definition("Nosy Heron", search={"method": "person"})
-
-    def queue():
-        entries = house.work(lambda work: saved_pages.queue(work, [nosy_heron, SITE], limit=9))
-        return [(entry.site, entry.to_verify) for entry in entries]
-
-    scan(house, juniper, mhtml(results_page(HERS)))
-    assert queue() == [("Nosy Heron", 0), ("Seekfolk", 0)]
-    [record] = house.records(juniper)
-    next_day = house.clock.now() + timedelta(days=1)
-    house.work(
-        lambda work: submit_removal(work, record["id"], SITE.site(Subject(names=())), next_scan_at=next_day)
-    )
-    assert queue() == [("Nosy Heron", 0), ("Seekfolk", 0)]
-    house.advance(days=1)
-    assert queue() == [("Seekfolk", 1), ("Nosy Heron", 0)]
 
 
 def test_pages_of_the_invented_web_are_read():
