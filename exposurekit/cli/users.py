@@ -294,6 +294,11 @@ def users_opt_outs(
             _print_opt_out(one)
         if not queue.opt_outs:
             click.echo("No opt-out waits for a person.", err=True)
+    if queue.covered:
+        are = "listing is" if queue.covered == 1 else "listings are"
+        click.echo(
+            f"{queue.covered:,} {are} not in this list: an opt-out that was sent covers them, too.", err=True
+        )
     if queue.unprepared:
         why = (
             "name the mailbox with --mail"

@@ -5,6 +5,7 @@ reports it as sent, the removal goes on as after any other opt-out: the site's m
 offered again, with the reason.
 """
 
+import itertools
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -99,12 +100,13 @@ class Queue:
 
     ``unprepared``: no worker has issued the address yet, or the settings of the mailbox are not given. ``waiting``: one
     request may remove them together with others, once the owner's other sites are searched, or an earlier request has had
-    its effect.
+    its effect. ``covered``: a request that is on its way, or whose message the service waits for, removes them.
     """
 
     opt_outs: tuple[AssistedOptOut, ...]
     unprepared: int
     waiting: int
+    covered: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,13 +151,14 @@ async def queue(
     history = await _history(session)
     now = session.clock.now()
     requests: list[_Request] = []
-    unprepared = waiting = 0
+    unprepared = waiting = covered = 0
     for rows in await _listed(session, definitions, user_id):
-        planned, unplanned = _plan(rows, definitions, tokens, history, has_mailbox=mail is not None)
-        ready = [one for one in planned if not (is_patient and _waits(one, rows, definitions, history, now))]
-        requests += ready
-        unprepared += unplanned
-        waiting += sum(len(one.removes) for one in planned) - sum(len(one.removes) for one in ready)
+        plan = _plan(rows, definitions, tokens, history, has_mailbox=mail is not None)
+        waits = [is_patient and _waits(one, rows, definitions, history, now) for one in plan.requests]
+        requests += [one for one, is_early in zip(plan.requests, waits, strict=True) if not is_early]
+        unprepared += plan.unprepared
+        waiting += sum(len(one.removes) for one in itertools.compress(plan.requests, waits))
+        covered += plan.covered
     opt_outs: list[AssistedOptOut] = []
     for request in sorted(requests, key=lambda one: one.order):
         site, token = definitions[request.record.site], tokens.get(request.record.id)
@@ -166,7 +169,7 @@ async def queue(
         if sum(not one.missing for one in opt_outs) >= limit:
             break
     opt_outs.sort(key=lambda one: bool(one.missing))
-    return Queue(tuple(opt_outs[:limit]), unprepared, waiting)
+    return Queue(tuple(opt_outs[:limit]), unprepared, waiting, covered)
 
 
 async def awaited_searches(
@@ -178,8 +181,7 @@ async def awaited_searches(
     now = session.clock.now()
     counts: Counter[tuple[int, str]] = Counter()
     for rows in await _listed(session, definitions, user_id):
-        planned, _ = _plan(rows, definitions, tokens, history, has_mailbox=True)
-        for request in planned:
+        for request in _plan(rows, definitions, tokens, history, has_mailbox=True).requests:
             for name in _awaited_sites(request, definitions, history, now):
                 counts[request.record.user_id, name] += len(request.removes)
     return counts
@@ -323,6 +325,15 @@ async def _listed(
     return [*listed.values()]
 
 
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """The requests that remove a person's listings, and how many listings are in none of them, as in `Queue`."""
+
+    requests: Sequence[_Request]
+    unprepared: int
+    covered: int
+
+
 def _plan(
     rows: Sequence[Row[Any]],
     definitions: Mapping[str, Definition],
@@ -330,19 +341,18 @@ def _plan(
     history: _History,
     *,
     has_mailbox: bool,
-) -> tuple[list[_Request], int]:
-    """Return the requests that remove a person's listings, and how many listings wait until theirs can be sent.
+) -> _Plan:
+    """Plan the requests that remove a person's listings.
 
     The best request is chosen first; what it removes counts for no other.
     """
     under_way = [row for row in rows if _is_under_way(row, definitions[row.site], tokens)]
-    left = {
-        row.id: row
-        for row in rows
-        if row.status == DISCOVERED
-        and not row.absences  # somebody else removes it
-        and not any(definitions[one.site].clears(row.site) for one in under_way)
+    # A listing that was absent once is being removed by somebody else.
+    open_rows = [row for row in rows if row.status == DISCOVERED and not row.absences]
+    covered = {
+        row.id for row in open_rows if any(definitions[one.site].clears(row.site) for one in under_way)
     }
+    left = {row.id: row for row in open_rows if row.id not in covered}
     assisted = [row for row in left.values() if definitions[row.site].removal.method == "assisted"]
     leads = [
         row
@@ -369,7 +379,7 @@ def _plan(
         requests.append(best)
         for row in best.removes:
             del left[row.id]
-    return requests, sum(row.id in left for row in assisted)
+    return _Plan(requests, sum(row.id in left for row in assisted), len(covered))
 
 
 def _waits(

@@ -132,10 +132,12 @@ def test_the_service_waits_for_the_message(house, town, open_sites, drop):
     [one] = queued(house).opt_outs
     assert sent(house, one.id) == 1
     assert (house.statuses(juniper)["Seekfolk-1"], offered(house)) == ("pending removal", [])
+    assert queued(house, is_patient=False).covered == 1
     drop.deliver(signed(unsigned(one.values["Email"], LINK)))
     house.advance(days=1.1)
     assert len(town.of("Seekfolk", "/confirm")) == 1
     assert set(house.statuses(juniper).values()) == {"pending removal"}
+    assert queued(house).covered == 0
     for folk in folks.values():
         folk.cards.clear()
     house.advance(days=3)
