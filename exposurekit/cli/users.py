@@ -295,9 +295,10 @@ def users_opt_outs(
         if not queue.opt_outs:
             click.echo("No opt-out waits for a person.", err=True)
     if queue.covered:
-        are = "listing is" if queue.covered == 1 else "listings are"
+        are, them = ("listing is", "it") if queue.covered == 1 else ("listings are", "them")
         click.echo(
-            f"{queue.covered:,} {are} not in this list: an opt-out that was sent covers them, too.", err=True
+            f"{queue.covered:,} {are} not in this list: an opt-out that was sent covers {them}, too.",
+            err=True,
         )
     if queue.unprepared:
         why = (

@@ -114,6 +114,8 @@ def report(world: World, backend: Backend, simulated_person: SimulatedPerson) ->
     ]
     sent = Counter(user_id for user_id, _ in simulated_person.opt_outs.elements())
     opt_outs = [sent[user_id] for user_id in backend.person_index]
+    ignoring = {site.name for site in world.guards.sites if site.owner.behaviour == "ignores"}
+    ignored = sum(n for (_, site), n in simulated_person.opt_outs.items() if site in ignoring)
     minutes = sum(simulated_person.minutes.values())
     print(
         f"sites {len(world.definitions)}, owners {len(OWNERS)}, people {len(opt_outs)}, until {now:%Y-%m-%d}"
@@ -135,6 +137,10 @@ def report(world: World, backend: Backend, simulated_person: SimulatedPerson) ->
     print(f"records removed: {len(removed)}, of them never gone: {len(wrong)}")
     print(
         f"human opt-outs a person: mean {sum(opt_outs) / max(len(opt_outs), 1):.1f}, most {max(opt_outs, default=0)}"
+    )
+    print(
+        f"in vain: ignored {ignored}, refused {counts['denied']}, without the message {counts['forgotten']}; "
+        f"people with more than {OPT_OUTS_MAX}: {sum(n > OPT_OUTS_MAX for n in opt_outs)}"
     )
     for user_id in [one for one, n in sent.items() if n > OPT_OUTS_MAX]:
         sites = {site: n for (one, site), n in simulated_person.opt_outs.items() if one == user_id}
