@@ -43,6 +43,7 @@ _LINK_COLUMNS = ("href", "url", "link_url", "link", "begin at")
 _PRIORITY_LAST = 9
 _PRODUCER = "exposurekit"
 _TABLE_NAMES = {*TABLES, *QUESTIONS}
+_COLUMNS = {column.name for columns in TABLES.values() for column in columns}
 
 
 def export(
@@ -85,7 +86,7 @@ def export(
     addresses, and the source on a second sheet. Instants are UTC; Excel and CSV hold lists as text. In Excel days before
     March 1900 are text, because its calendar is wrong there.
 
-    >>> ek.export(exposure.records(), "records.csv").name
+    >>> ek.export(exposure.records(), "records.csv", include_personal=True).name
     'records.csv'
     >>> print(ek.export(exposure, "queue.md", include_personal=True).read_text().splitlines()[0])
     # Manual work
@@ -96,7 +97,13 @@ def export(
             raise InvalidArgument("user goes with the manual work; filter the rows of a table yourself")
         # Not any name of a file: it may be a person's, and a renamed file would keep it inside.
         name = file.stem if file.stem in _TABLE_NAMES else "table"
-        write_table(what, file, name=name, include_personal=include_personal, source=source)
+        table = write_table(what, file, name=name, include_personal=include_personal, source=source)
+        if omitted := [str(column) for column in what.columns if column not in table.columns]:
+            named = ", ".join(
+                column for column in omitted if column in _COLUMNS
+            )  # others may be names of people
+            count = f"{len(omitted)} of {len(what.columns)} columns are left out"
+            warn(f"{count}{named and f' ({named})'}: include_personal=True writes what may be personal, too.")
         return file
     if not isinstance(what, Exposure | History):
         raise InvalidArgument("Pass a table; or an Exposure or a History, for its manual work")
@@ -108,11 +115,15 @@ def export(
 
 def write_table(
     table: pd.DataFrame, file: Path, *, name: str, include_personal: bool, source: Exposure | History | None
-) -> None:
-    """Write a table to a file, as `export` does; `name` is that of its sheet in a workbook."""
+) -> pd.DataFrame:
+    """Write a table to a file, as `export` does, and return what was written.
+
+    `name` is that of its sheet in a workbook.
+    """
     encode = _encoder(file, _TABLES, "a table")
     written = table if include_personal else _harmless(table, source)
     write_output(file, encode(written, _about(written, source if include_personal else None), name))
+    return written
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,7 +98,8 @@ def test_every_table_is_exported_in_every_form(exposure, personal, name, form):
 @pytest.mark.parametrize("form", FORMS)
 def test_export_without_personal_data_is_the_default(exposure, world, tmp_path, form):
     for name in ("records", "users", "links", "alerts", "steps", "addresses"):
-        file = ek.export(exposure[name], tmp_path / f"{name}{form}")
+        with pytest.warns(UserWarning, match=r"columns are left out \(.*\): include_personal=True writes"):
+            file = ek.export(exposure[name], tmp_path / f"{name}{form}")
         if form == ".xlsx":
             text = str(sheet(file))
         else:
@@ -142,7 +143,8 @@ def test_excel_has_links_widths_a_frozen_header_and_provenance(exposure, persona
     narrow, wide = (float(width) for width in re.findall(r'<col [^>]*width="([\d.]+)"', cells))
     assert 20 < narrow < wide < 70
     assert exposure.provenance in sheet(file)[1]
-    without = ek.export(exposure.records(), tmp_path / "shared.xlsx", source=exposure)
+    with pytest.warns(UserWarning, match="columns are left out"):
+        without = ek.export(exposure.records(), tmp_path / "shared.xlsx", source=exposure)
     assert exposure.provenance not in sheet(without)[1]
     assert {"server", "as of", "made with"} <= {*sheet(personal(exposure, "queue.xlsx"))[1]}
 
@@ -363,6 +365,14 @@ def test_history_queue_omits_ticked_steps(three, personal, tmp_path):
         history.tick(step)
     assert "- [ ] " in first
     assert "- [ ] " not in personal(history, "b.md").read_text()
+
+
+def test_the_warning_names_only_columns_of_our_tables(tmp_path):
+    table = pd.DataFrame({"site": ["Seekfolk"], "Zinnia Quill": [1], "href": ["https://seekfolk.example/1"]})
+    with pytest.warns(UserWarning, match=r"^2 of 3 columns are left out \(href\): ") as warned:
+        ek.export(table, tmp_path / "t.csv")
+    assert "Zinnia" not in str(warned[0].message)
+    ek.export(table[["site"]], tmp_path / "t.csv")  # nothing is left out, and there is no warning
 
 
 def test_table_with_a_name_from_its_source_is_a_leak(exposure, tmp_path):

@@ -19,7 +19,7 @@ EXITS = (REMOVED, FIRST_REMOVED, VANISHED, UNKNOWN, OPEN)
 FLOWS = (ENTERED, RETURNED, *EXITS)
 MIN_N = 5  # fewer episodes have neither a median nor a share never removed
 UNREQUESTED = "no request seen yet"
-_MEDIAN, _NEVER = ("median_days", "median_low", "median_high"), ("never", "never_low", "never_high")
+_MEDIAN, NEVER = ("median_days", "median_low", "median_high"), ("never", "never_low", "never_high")
 _ROUNDING = 1e-12  # rounding may put a product of fractions just above one half
 # Share of the change between neighbouring steps by which a straight line between runs may err.
 _CURVATURE = 0.25
@@ -91,7 +91,7 @@ def time_to_removal(
     curve = _curve(life_table[included], group[included], level)
     gaps = _mean_gaps(life_table[entered & included], group[entered & included], len(names))
     summary = _summary(curve, gaps, level)
-    estimates = [*_MEDIAN, *_NEVER]
+    estimates = [*_MEDIAN, *NEVER]
     summary[estimates] = summary[estimates].where(table["n"] >= MIN_N)
     table = pd.concat([table, summary], axis=1)
     if by is not None:
@@ -215,7 +215,7 @@ def _mean_gaps(entries: pd.DataFrame, group: Ints, groups: int) -> Floats:
 
 def _summary(curve: pd.DataFrame, gaps: Floats, level: float) -> pd.DataFrame:
     """For each group, the age at which the curve and its band reach one half, and their last values."""
-    rows = [{"followed_days": None, **dict.fromkeys(_MEDIAN), **dict.fromkeys(_NEVER)} for _ in gaps]
+    rows = [{"followed_days": None, **dict.fromkeys(_MEDIAN), **dict.fromkeys(NEVER)} for _ in gaps]
     columns = {str(name): curve[name].to_numpy() for name in curve}
     of_row = columns["group"]
     ends = np.flatnonzero(np.diff(of_row, append=-1)) + 1  # rows are in order of their groups
@@ -224,7 +224,7 @@ def _summary(curve: pd.DataFrame, gaps: Floats, level: float) -> pd.DataFrame:
         group = int(of_row[begin])
         medians = zip(_MEDIAN, _median(ages, float(gaps[group]), level), strict=True)
         rows[group] = {**dict(medians), **_never(ages, level), "followed_days": ages["days"][-1]}
-    dtypes = dict.fromkeys(_MEDIAN, "Float64") | dict.fromkeys(_NEVER, "float64") | {"followed_days": "Int64"}
+    dtypes = dict.fromkeys(_MEDIAN, "Float64") | dict.fromkeys(NEVER, "float64") | {"followed_days": "Int64"}
     return pd.DataFrame(rows, columns=[*dtypes]).astype(dtypes)
 
 
@@ -234,7 +234,7 @@ def _never(ages: _Ages, level: float) -> dict[str, float]:
     if not ages[REMOVED].any():
         low[-1:] = ((1 - level) / 2) ** (1 / max(int(ages["at_risk"][-1]), 1))
         high[-1:] = 1
-    return dict(zip(_NEVER, (float(ages["survival"][-1]), low[-1], high[-1]), strict=True))
+    return dict(zip(NEVER, (float(ages["survival"][-1]), low[-1], high[-1]), strict=True))
 
 
 def _limits(ages: _Ages, level: float) -> tuple[Floats, Floats]:

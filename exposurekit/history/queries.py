@@ -18,6 +18,7 @@ from exposurekit.analysis.plan import PLAN_MINUTES
 from exposurekit.analysis.score import total_score
 from exposurekit.analysis.selection import UserIds
 from exposurekit.analysis.status_over_time import Every
+from exposurekit.analysis.survival import NEVER, is_unrequested
 from exposurekit.analysis.work_queue import stalled_sites
 from exposurekit.contract.types import REMOVED, STATUSES
 from exposurekit.errors import InvalidArgument
@@ -165,7 +166,7 @@ class HistoryQueries:
         Returns:
             As `analysis.time_to_removal`: ``n``, ``removed``, ``open``, ``median_days`` and ``never`` with intervals.
             Before ``left_out``: ``requested`` (int64), the removals that were seen pending, as in `failed_removals`.
-            Where it is 0 and nothing was removed, nobody may have asked yet.
+            Where it is 0 and nothing was removed, nobody may have asked yet, and ``never`` is missing.
 
         Raises:
             NotFound: Nothing was observed by then.
@@ -181,6 +182,7 @@ class HistoryQueries:
         requested = requests(self.reader.transitions("record", ("site",), "", latest.upto, until=until))
         of_group = requested.sum() if by is None else table[by].map(requested).fillna(0).to_numpy()
         table.insert([*table].index("left_out"), "requested", pd.Series(of_group, table.index, dtype="int64"))
+        table.loc[is_unrequested(table), [*NEVER]] = np.nan
         return table
 
     def survival(

@@ -297,6 +297,10 @@ class ReportSource:
             raise InvalidArgument(
                 "The source of a report is an Exposure or a History: ek.connect(), ek.History(path), demo.history"
             )
+        if not isinstance(exposure, Exposure | None) or (
+            isinstance(source, Exposure) and exposure is not None
+        ):
+            raise InvalidArgument("For both: ek.report(history, 'report.html', exposure=exposure)")
         self.history = source.pinned() if isinstance(source, History) else None
         self.exposure = source if isinstance(source, Exposure) else exposure
         if since is not None and self.history is None:

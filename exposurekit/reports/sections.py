@@ -24,7 +24,7 @@ from exposurekit.analysis.site_outcomes import is_refusing
 from exposurekit.analysis.statuses import OPEN, OTHER, UNKNOWN, VANISHED
 from exposurekit.analysis.step_minutes import STEP_MINUTES
 from exposurekit.analysis.step_requirements import first_requests
-from exposurekit.analysis.survival import is_unrequested
+from exposurekit.analysis.survival import MIN_N, is_unrequested
 from exposurekit.analysis.work_queue import DONE, UNABLE, VISIT_MINUTES
 from exposurekit.charts.theme import (
     MINUS,
@@ -528,7 +528,7 @@ def _minutes_spent(data: ReportData) -> str:
 
 def _history_facts(data: ReportData) -> Iterator[Fact]:
     removal, requests = data["removal_of_all"].to_dict("records")[0], data["removal_requests"]
-    if not pd.isna(removal["never"]):
+    if removal["n"] >= MIN_N:
         yield _median_fact(data, removal, requests)
     relistings = data["relistings"]
     again = _relisted(data).partition(" ")[2] if len(relistings) else "no removed listing came back"
@@ -540,11 +540,15 @@ def _median_fact(data: ReportData, removal: Mapping[Hashable, Any], requests: pd
     """The median days to removal: from the request, or from the first observation if too few requests were seen."""
     followed = _followed(data, int(removal["n"]))
     days, band = _median_words(removal)
+    still_listed = "nothing was requested or removed yet"
+    if not pd.isna(removal["never"]):
+        band_of_share = format_interval(removal["never_low"], removal["never_high"], percent, "95% interval")
+        share, days_followed = percent(removal["never"]), f"{removal['followed_days']:,} days"
+        still_listed = f"{share} estimated to be still listed after {days_followed} {band_of_share.strip()}"
     detail = (
         f"estimated over {removal['n']:,} listings followed, {followed}, recent ones included "
         f"({removal['n'] - removal['first_removed']:,} seen open, {removal['first_removed']:,} first seen removed): "
-        f"{percent(removal['never'])} estimated to be still listed after {removal['followed_days']:,} days "
-        f"{format_interval(removal['never_low'], removal['never_high'], percent, '95% interval').strip()}"
+        f"{still_listed}"
     )
     request = _request_times(requests)
     if pd.isna(request["median_days"]):

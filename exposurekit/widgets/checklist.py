@@ -367,7 +367,7 @@ class OptOutChecklist(Panel):
         )
 
     def _counter_html(self) -> str:
-        """How many alerts are cleared, and how long the rest takes."""
+        """How many alerts are done, and how long the rest takes."""
         n = len(self._waiting)
         n_done = sum(self._progress_of(position).state == DONE for position in self._waiting)
         minutes = sum(self._minutes(position) for position in self._waiting)
@@ -375,8 +375,8 @@ class OptOutChecklist(Panel):
         if not n:
             return '<p class="headline">Nothing needs manual work</p>'
         return (
-            f'<p class="headline">{n_done:,} of {n:,} cleared <span class="label">· {left}</span></p>'
-            f'<progress max="{n}" value="{n_done}" aria-label="alerts cleared"></progress>'
+            f'<p class="headline">{n_done:,} of {n:,} done <span class="label">· {left}</span></p>'
+            f'<progress max="{n}" value="{n_done}" aria-label="alerts done"></progress>'
         )
 
     def _minutes(self, position: int) -> int:

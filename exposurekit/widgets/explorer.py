@@ -56,7 +56,7 @@ class Explorer(Panel):
     >>> explorer.choose("status", ["discovered"])
     >>> explorer.code
     'records[records["status"] == "discovered"]'
-    >>> path = ek.export(exposure.records(), "records.parquet")
+    >>> path = ek.export(exposure.records(), "records.parquet", include_personal=True)
     >>> explorer = ek.widgets.Explorer("records.parquet")
     >>> explorer.choose("status", "discovered")
     >>> explorer.code.splitlines()[1:4]

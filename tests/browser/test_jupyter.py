@@ -76,6 +76,10 @@ PICKED = """(index) =>
   [...document.querySelectorAll(".exposurekit-panel [role=option]")].findIndex((one) => one.ariaSelected === "true") === index"""
 
 
+DISCONNECTED = """() => getComputedStyle(document.querySelector(".exposurekit-panel"), "::after").content
+    .startsWith('"Not connected to the kernel: run the cell again.')"""
+
+
 @in_lab
 def test_keys_change_the_alert_and_ticks_outlive_the_kernel(desk):
     page = desk.shows(TABLES, "ek.widgets.OptOutChecklist(alerts, history)")
@@ -95,7 +99,9 @@ def test_keys_change_the_alert_and_ticks_outlive_the_kernel(desk):
     assert not box.is_checked()
     box.check()
     _status(page, "1 of 1 step done")
-    kit.restarted(page)
+    kit.kernel_restarted(page)
+    page.wait_for_function(DISCONNECTED)
+    assert page.locator(".exposurekit-panel input:visible, .exposurekit-panel button:visible").count() == 0
     kit.run_all(page)
     _status(page, "; 1 of")  # finished alerts are last, so another one is displayed
     assert desk.sight.left == []

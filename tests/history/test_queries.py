@@ -730,6 +730,19 @@ def test_removal_requests_lie_between_two_runs(collection):
     assert {*collection.history.removal_requests()["observed_until"]} == {pd.Timestamp(at(9))}
 
 
+def test_a_site_that_nobody_asked_has_no_share_still_listed(collection):
+    """None was removed there since none was to be: that is unknown, and not a share of one."""
+    listings = [a_record(number, site="Asked" if number < 20 else "Unasked") for number in range(12, 28)]
+    collection.collect(0)
+    collection.collect(1, one=listings)
+    asked = [one | {"status": "pending removal"} if one["site"] == "Asked" else one for one in listings]
+    collection.collect(4, one=asked)
+    table = collection.history.time_to_removal().set_index("site")
+    assert table["requested"].to_dict() == {"Asked": 8, "Unasked": 0}
+    assert table["never"].fillna(-1).to_dict() == {"Asked": 1, "Unasked": -1}
+    assert table.loc["Unasked", ["never_low", "never_high"]].isna().all()
+
+
 def test_a_request_of_somebody_who_returns_is_older(collection):
     collection.collect(0, one=[a_record(11)])
     person = collection.service.people.pop(1)

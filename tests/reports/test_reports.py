@@ -787,6 +787,10 @@ def test_unwritable_file_raises_error_and_leaves_nothing(exposure, tmp_path):
         InvalidArgument, match=r"path is the name of the file to write, .* this is 'Exposure'"
     ):
         ek.report(exposure, exposure)
+    with pytest.raises(
+        InvalidArgument, match=r"For both: ek\.report\(history, 'report\.html', exposure=exposure\)"
+    ):
+        ek.report(exposure, exposure=exposure)
     assert [one.name for one in tmp_path.iterdir()] == ["directory.html"]
 
 

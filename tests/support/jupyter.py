@@ -271,12 +271,17 @@ def sidebar_toggled(page, front: str):
 
 
 def restarted(page):
+    """Restart the kernel, and clear what it displayed."""
+    kernel_restarted(page)
+    run_command(page, "notebook:clear-all-cell-outputs")
+
+
+def kernel_restarted(page):
     """Restart the kernel, confirm it, and wait until it is idle."""
     run_command(page, "notebook:restart-kernel")
     page.locator(".jp-Dialog .jp-mod-accept").click()
     page.wait_for_selector(".jp-Dialog", state="detached")
     page.wait_for_function(_READY)
-    run_command(page, "notebook:clear-all-cell-outputs")
 
 
 def clicked(page, shapes):

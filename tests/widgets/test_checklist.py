@@ -179,7 +179,7 @@ def test_finished_alert_comes_last_of_its_group(alerts, history):
 def test_progress_and_remaining_work_are_displayed(alerts):
     checklist = OptOutChecklist(alerts)
     assert "No history was given" in kit.statuses(checklist)[0]
-    assert "0 of 3 cleared · about 15 minutes to do" in kit.Read(kit.html_of(checklist)).words
+    assert "0 of 3 done · about 15 minutes to do" in kit.Read(kit.html_of(checklist)).words
     assert listed(checklist)[0].split(" | ")[3] == "5 min"
     rows(checklist)[0][0].value = True
     assert '<progress max="2" value="1" aria-label="steps done">' in kit.html_of(checklist)
@@ -187,11 +187,11 @@ def test_progress_and_remaining_work_are_displayed(alerts):
     assert kit.statuses(checklist)[0].startswith("1 of 2 steps done, 1 marked unable; 0 of 3 alerts")
     assert listed(checklist)[0].endswith("1 of 2 steps done, 1 marked unable")
     checklist.tick_all(checklist.order[1:2])
-    assert "1 of 3 cleared · about " in kit.Read(kit.html_of(checklist)).words
-    assert '<progress max="3" value="1" aria-label="alerts cleared">' in kit.html_of(checklist)
+    assert "1 of 3 done · about " in kit.Read(kit.html_of(checklist)).words
+    assert '<progress max="3" value="1" aria-label="alerts done">' in kit.html_of(checklist)
     checklist = OptOutChecklist(alerts)
     checklist.tick_all(checklist.order[:3])
-    assert "3 of 3 cleared · nothing left to do" in kit.Read(checklist.to_html()).words
+    assert "3 of 3 done · nothing left to do" in kit.Read(checklist.to_html()).words
 
 
 def test_alert_without_steps_has_a_message(alerts):
