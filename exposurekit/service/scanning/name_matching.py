@@ -17,6 +17,7 @@ from exposurekit.text.words import fold_case, without_apostrophes, words
 NAME_MAX = 120  # characters of a listed name
 _WORDS_MAX = 10
 _FIRST_MIN, _LAST_MIN = 6, 7  # a letter's difference makes a shorter name another name
+_BEGINNING_MIN = 3  # letters of a shortened first name: Zeb for Zebediah
 _PART_MIN = 4  # letters of half a double name that is specific enough
 
 _NICKNAMES = NickNamer()
@@ -122,12 +123,14 @@ def _compare_first(registered: str, listed_words: list[str]) -> tuple[float, str
         return 0, ""
     if len(listed_words) > 1:
         return None
-    if 1 in (len(registered), len(listed)):
-        return (-1, "name: the initial alone") if registered[:1] == listed[:1] else None
     if listed in _NICKNAMES.nicknames_of(registered) or registered in _NICKNAMES.nicknames_of(listed):
         return 0, "name: nickname of the registered first name"
     if _is_similar(registered, listed, _FIRST_MIN):
         return -0.25, "name: nearly the same spelling"
+    shorter, longer = sorted((registered, listed), key=len)
+    if longer.startswith(shorter) and (len(shorter) == 1 or len(shorter) >= _BEGINNING_MIN):
+        part = "initial" if len(shorter) == 1 else "beginning of the first name"
+        return -1, f"name: the {part} alone"
     return None
 
 

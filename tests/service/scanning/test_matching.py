@@ -137,6 +137,8 @@ def test_two_identifiers_or_a_strong_one_make_a_match(evidence, verdict):
         ("Bartholomew Z Nettle-Moor", "possible"),
         ("Bartholomew Otterwick Nettle-Moor", "match"),  # the name before marriage in the middle
         ("B Nettle-Moor", "possible"),
+        ("Bartholo Nettle-Moor", "possible"),  # as an initial: perhaps somebody else's name
+        ("Ba Nettle-Moor", "other"),
         ("Bartholemew Nettle-Moor", "match"),
     ],
 )
