@@ -23,6 +23,10 @@ _POINTS = (
     f"points: {WEIGHTS[DISCOVERED]:g} per discovered listing, {WEIGHTS[PENDING_REMOVAL]:g} per pending removal, "
     f"{WEIGHTS[OTHER]:g} per listing in another open status, {WEIGHTS[PAGE]:g} per page; removed listings have none"
 )
+_MEDIAN = (
+    "median time to removal in days, from the first observation or from the request, as the heading says: by then half were "
+    "removed; missing if fewer were"
+)
 _MANUAL = "listings and web pages with manual steps that are still to be done; each counts once, even if several alerts name it"
 DEFINITIONS: Mapping[str, str] = {
     OPEN: _OPEN,
@@ -39,7 +43,7 @@ DEFINITIONS: Mapping[str, str] = {
     NEW: "first observed in this period, for a user who was already monitored or has registered since monitoring began",
     ENTERED_SCOPE: "already listed when monitoring of its user began or resumed; not a new listing",
     AGAIN: "open again after it was removed or had vanished",
-    FAILED: "its removal was pending, and it is discovered again: the request was refused or had no effect",
+    FAILED: "the request was refused or had no effect: a pending removal has the status discovered again",
     "requested": "removals seen pending; the table of sites also counts requests made and answered between two runs",
     "without_effect": "pending for longer than 95% of the site's removals took; on sites with fewer than five removals, "
     f"for {STALLED_DAYS} days or more",
@@ -50,13 +54,13 @@ DEFINITIONS: Mapping[str, str] = {
     "score": _POINTS,
     SCORE_BEFORE: f"{_POINTS}; at the start of the period",
     SCORE_AFTER: f"{_POINTS}; at the end of the period",
-    "web pages": "other pages that show personal data; they have no opt-out form",
+    "web pages": "other pages that show personal data, each counted once for each person on it; they have no opt-out form",
     "to do by hand": _MANUAL,
     "half removed within": "median days from a removal request to its verified removal (Kaplan-Meier); "
     "with few requests, from the first observation",
     "first_removed": "listings that were already removed when they were first observed: they came and went between two runs",
-    "median_days": "median time to removal in days, from the first observation or from the request, as the heading says: by "
-    "then half were removed; missing if fewer were",
+    "median_days": _MEDIAN,
+    "request_median": _MEDIAN,
     "verdict": "what came of the removal requests to the site, as far as observed",
     "waiting_since": "since when the oldest open listing without a pending request has waited: since it was "
     "first observed, "

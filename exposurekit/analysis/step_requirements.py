@@ -8,6 +8,7 @@ from exposurekit.text.words import words
 
 MAILBOX = "The confirmation goes to the person's own mailbox: tell them before you begin."
 DOCUMENT = "You need a copy of a bill or another document from the person."
+NEEDS_DOCUMENT = "it needs a copy of a document from the person"  # why a removal comes later
 _FIRST = {  # what to do about each with these people, before the first step
     MAILBOX: "first tell {} to expect an email and click the link in it",
     DOCUMENT: "first ask {} for a copy of a bill or another document",

@@ -12,6 +12,7 @@ from exposurekit.analysis.group_codes import Instants, instants, utc_index
 from exposurekit.analysis.manual_tasks import missing_values, opt_out_url
 from exposurekit.analysis.statuses import CLOSED, is_open
 from exposurekit.analysis.step_minutes import STEP_MINUTES, WAITING
+from exposurekit.analysis.step_requirements import DOCUMENT, NEEDS_DOCUMENT, preparations
 from exposurekit.contract.types import PENDING_REMOVAL
 from exposurekit.errors import InvalidArgument, MissingColumns
 from exposurekit.frames import DETAILS, procedures_from_steps
@@ -38,8 +39,9 @@ def work_queue(
     opt-out host, that of the first URL in their steps, form a group, because one visit serves them all. Groups of listings
     come before groups of pages; then those with the most items per minute, then with the most people, then by name.
     Within a group, started alerts come first, then it goes by site, user and alert number. After all
-    others come the groups of which more alerts were ticked ``unable`` than done (the site blocks, or its captcha fails)
-    and the sites in ``stalled``; then the alerts that cannot start, because a required value is not on file.
+    others come the groups of which more alerts were ticked ``unable`` than done (the site blocks, or its captcha fails),
+    the sites in ``stalled``, and the alerts that need a copy of a document from the person, until a step is ticked; then
+    the alerts that cannot start, because a required value is not on file.
 
     Args:
         steps: A table as returned by `Exposure.steps()` or `History.steps()`. A history adds ``tick`` (``done``,
@@ -222,6 +224,16 @@ def _unstartable(alerts: pd.DataFrame) -> "pd.Series[Any]":
     return pd.Series(texts, alerts.index, dtype="str")
 
 
+def _missing_documents(alerts: pd.DataFrame) -> "pd.Series[Any]":
+    """Say that an alert needs a document from the person, if none of its steps is ticked; else missing."""
+    if "opt_out_procedure" not in alerts:
+        return pd.Series(index=alerts.index, dtype="str")
+    procedures = [tuple(steps) for steps in alerts["opt_out_procedure"].tolist()]
+    reasons = {steps: NEEDS_DOCUMENT if DOCUMENT in preparations(steps) else None for steps in {*procedures}}
+    needed = pd.Series([reasons[steps] for steps in procedures], alerts.index, dtype="str")
+    return needed.where(alerts["state"] == TO_DO)
+
+
 def _rank(alerts: pd.DataFrame, visit_minutes: float, stalled: Mapping[str, str]) -> pd.DataFrame:
     """Sort the alerts group by group: listings first, then most items per minute; unable and done alerts last."""
     is_page = alerts["record_id"].isna() & alerts["site"].isna()
@@ -236,7 +248,9 @@ def _rank(alerts: pd.DataFrame, visit_minutes: float, stalled: Mapping[str, str]
     table = table.fillna({"items": 0, "people": 0}).astype({"items": "int64", "people": "int64"})
     share = visit_minutes / table["items"].where(table["items"] > 0)
     table["minutes"] += share.where(table["state"].isin((TO_DO, STARTED)), 0.0)
-    later = _refusals(table).fillna(table["site"].map(stalled).astype("str"))
+    later = (
+        _refusals(table).fillna(table["site"].map(stalled).astype("str")).fillna(_missing_documents(table))
+    )
     rank = table["state"].map({STARTED: 0, TO_DO: 0, UNABLE: 3, DONE: 4})
     unstartable = _unstartable(table).where(rank == 0)
     table["reason"] = unstartable.fillna(later)

@@ -114,8 +114,8 @@ def _gone_days(sites: pd.DataFrame, names: list[str]) -> list[go.Scatter]:
     ]
     labels = [NO_VALUE if pd.isna(days) else format_days(round(days, 1)) for days in sites["median"]]
     return [
-        whiskers(sites["least"].tolist(), sites["most"].tolist(), **axes),
-        points(sites["median"].tolist(), hover, symbol="circle", colour=BLUE, **axes),
+        whiskers(sites["least"].tolist(), sites["most"].tolist(), name="range", **axes),
+        points(sites["median"].tolist(), hover, symbol="circle", colour=BLUE, name="median", **axes),
         annotations(labels, sites["most"].fillna(0).tolist(), **axes),
     ]
 

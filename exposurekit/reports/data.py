@@ -13,6 +13,8 @@ import exposurekit
 from exposurekit import analysis, frames
 from exposurekit.analysis.forecast import MIN_RATIO
 from exposurekit.analysis.manual_tasks import missing_values, with_pages
+from exposurekit.analysis.site_outcomes import is_refusing
+from exposurekit.analysis.step_requirements import NEEDS_DOCUMENT
 from exposurekit.analysis.work_queue import STALLED_DAYS
 from exposurekit.charts.theme import format_duration
 from exposurekit.contract.types import PENDING_REMOVAL
@@ -261,7 +263,7 @@ class ReportSource:
     and ``steps`` (only what is listed), ``evidence``, ``counts`` and ``diff_by_site`` (of a `Diff`), ``week`` and ``week_by_site`` (``why``
     and ``by_site`` since `ReportData.week_start`), ``week_before`` (``by_site`` of the same number of days before it),
     ``week_score`` (`History.score_changes` since then), ``removal_of_all`` (`History.time_to_removal` without groups), ``stalled``
-    (`History.stalled_sites`), ``site_outcomes`` and ``removal_requests`` (of a history), ``plan`` (`analysis.plan`), ``timed_steps`` and ``step_minutes`` (of a history), ``failed_removals`` and ``next_forecast`` (`AHEAD_DAYS` ahead).
+    (`History.stalled_sites`), ``site_outcomes`` and ``removal_requests`` (of a history), ``plan`` (`analysis.plan`), ``fallback_plan`` (without the sites that refuse), ``timed_steps`` and ``step_minutes`` (of a history), ``failed_removals`` and ``next_forecast`` (`AHEAD_DAYS` ahead).
 
     >>> from exposurekit.reports.data import ReportSource
     >>> {*ReportSource(history).load(["by_site", "survival"]).tables}
@@ -340,6 +342,7 @@ class ReportSource:
                 None if self.history is None else self._of_user(self._everyone("relistings"))
             ),
             "plan": lambda: analysis.plan(self._queue),
+            "fallback_plan": self._fallback_plan,
             "coverage": lambda: (
                 None if self.history is None else analysis.coverage(self.history.people(), at=self._as_of)
             ),
@@ -422,6 +425,14 @@ class ReportSource:
             return None
         tables = map(self._everyone, ("records", "removal_requests", "relistings", "declared_days"))
         return analysis.site_outcomes(*tables, at=self._as_of)
+
+    def _fallback_plan(self) -> pd.DataFrame | None:
+        """The plan without the sites that refused requests and removed nothing."""
+        outcomes = self.table("site_outcomes")
+        if outcomes is None:
+            return None
+        refusing = outcomes.loc[is_refusing(outcomes), "site"]
+        return analysis.plan(self._queue[~self._queue["site"].isin(refusing)])
 
     def _next_forecast(self) -> pd.DataFrame | None:
         """The forecast for `AHEAD_DAYS`, or for the longest time that the history supports below it."""
@@ -524,7 +535,7 @@ class ReportSource:
     def _queue(self) -> pd.DataFrame:
         """The work queue; reasons about a site say that they count everybody.
 
-        In a share-safe report the only reason is that a site removes nothing: others are personal.
+        In a share-safe report the only reasons are that a site removes nothing, or needs a document: others are personal.
         """
         steps = self._required("steps")
         of_all = "" if self.user is None else "of all people, "
@@ -535,7 +546,10 @@ class ReportSource:
         else:
             steps = steps.drop(columns="form_values", errors="ignore")
             queue = analysis.work_queue(steps, stalled=stalled, step_minutes=minutes)
-            queue = queue.assign(reason=queue["site"].map(stalled).astype("str"))
+            of_site = queue["site"].map(stalled).astype("str")
+            queue = queue.assign(
+                reason=of_site.fillna(queue["reason"].where(queue["reason"] == NEEDS_DOCUMENT))
+            )
         return queue
 
     def _everyone(self, name: str) -> pd.DataFrame:

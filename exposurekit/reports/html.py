@@ -85,7 +85,7 @@ _SECTION_HEADINGS = {
     ("time_to_removal", "removed"): "times removed",
     ("time_to_removal", "requested"): "requests",
     ("time_to_removal", "median_days"): "median days from first observation",
-    ("by_site", "median_days"): "median days from request",
+    ("time_to_removal", "request_median"): "median days from request",
     ("by_site", "declared_days"): "declared days",
     ("by_site", "requested"): "requests",
     ("score", "pages"): "web pages",
@@ -94,7 +94,8 @@ _SECTION_HEADINGS = {
 }
 _NO_DEFINITION = {("coverage", "other")}  # defined for statuses only
 _SHARES = {"never", "precision"}  # shown in percent
-_INTERVALS = {"median_days": ("median_low", "median_high"), "never": ("never_low", "never_high")}
+_INTERVALS = {"median_days": ("median_low", "median_high"), "request_median": ("request_low", "request_high")}
+_INTERVALS |= {"never": ("never_low", "never_high")}
 _INTERVALS |= {"precision": ("low", "high")}  # shown behind their estimate
 _BARS = {"by_site": "open", "score": "score", "time_to_removal": "median_days", "work_queue": "minutes"}
 _BARS |= {
@@ -125,9 +126,10 @@ _NEWEST_FIRST = {"status_over_time"}
 _SIGNED = {"change"}
 _NO_COUNTS = {"user_id", "record_id", "rank", "episode"}
 _BREAK = re.compile(r"[\s-]")  # where a line may end
-# Comments and indentation are not for readers of a page.
+# Comments, indentation and spaces between rules are not for readers of a page.
 _CSS_COMMENT = re.compile(r" */\*.*?\*/", re.DOTALL)
 _JS_COMMENT = re.compile(r"^ *//.*\n", re.MULTILINE)
+_CSS_SPACE = re.compile(r"(?<=[{;]) +| +(?=[{}])")
 _INDENT = re.compile(r"^ +|(?<=\n)\n+", re.MULTILINE)
 _META = re.compile(r'<meta name="(generator|description|report-rule)" content="([^"]*)">')
 _UNBROKEN = re.compile(r"\d{4}-\d{2}-\d{2}|\(n = [\d,]+\)\.?|\d[\d.,]*%?\N{EN DASH}\d[\d.,]*%?")
@@ -286,7 +288,7 @@ def _style(columns: int) -> Markup:
     )
     on_phone = f"@media screen and (max-width:30rem){{{labels}}}"
     css = f"@layer shared {{\n{stylesheet()}}}\n{_file('templates/report.css')}{on_phone}\n"
-    return _SAFE(_INDENT.sub("", _CSS_COMMENT.sub("", css)))
+    return _SAFE(_CSS_SPACE.sub("", _INDENT.sub("", _CSS_COMMENT.sub("", css))))
 
 
 @cache
@@ -341,10 +343,10 @@ def _code(value: str) -> Markup:
 
 
 def _displayed(table: pd.DataFrame, key: str) -> dict[str, Any]:
-    """What a page displays of a table: no zeros that say nothing, and intervals behind their estimates; and notes on both.
+    """What a page displays of a table: no columns of zeros or of nothing, and intervals behind their estimates; and a note.
 
-    ``intervals`` has the texts of the intervals by the column of their estimate, and ``label`` what they are. Zeros in a
-    table of the caller's own stay.
+    ``intervals`` has the texts of the intervals by the column of their estimate, and ``label`` what they are. A table
+    of the caller's own stays whole.
     """
     numbers = table.select_dtypes("number")
     counts = [name for name in table.select_dtypes("integer") if name not in _NO_COUNTS]
@@ -360,16 +362,21 @@ def _displayed(table: pd.DataFrame, key: str) -> dict[str, Any]:
     intervals: dict[str, list[str]] = {}
     for estimate, (low, high) in _INTERVALS.items():
         if {estimate, low, high} <= {*table.columns}:
-            as_text = formatting.percent if estimate != "median_days" else formatting.format_value
+            as_text = formatting.percent if estimate in _SHARES else formatting.format_value
             ends = zip(table[low].tolist(), table[high].tolist(), strict=True)
             texts = [format_interval(*pair, as_text, label) for pair in ends]
             intervals[estimate] = [_within(text, label) for text in texts]
             table = table.drop(columns=[low, high])
     if key in _NEWEST_FIRST:
         table = table[::-1]
-    names = [_heading_words(str(name), key) for name in zeros]
-    note = f"Left out, because they are zero: {', '.join(names)}." if names else ""
-    return {"table": table, "note": note, "intervals": intervals, "label": label}
+    empty_columns = [] if is_own else [name for name in table if len(table) and table[name].isna().all()]
+    table = table.drop(columns=empty_columns)
+    notes = [
+        f"Left out, because they are {what}: {', '.join(_heading_words(str(name), key) for name in names)}."
+        for what, names in (("zero", zeros), ("empty", empty_columns))
+        if names
+    ]
+    return {"table": table, "note": " ".join(notes), "intervals": intervals, "label": label}
 
 
 def _within(interval: str, label: str) -> str:

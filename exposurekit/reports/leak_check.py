@@ -108,7 +108,7 @@ def texts_by_section(report: Report) -> dict[str, set[str]]:
 
 
 def _section_texts(section: Section) -> Iterator[str]:
-    yield from (section.title, section.finding, section.text)
+    yield from (section.title, section.finding, section.text, *section.points)
     for removal in section.removals:
         yield from (removal.site or "", removal.guide or "", *removal.steps)
         yield from (task.person for task in removal.tasks)

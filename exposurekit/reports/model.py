@@ -10,7 +10,7 @@ from pydantic_core import to_json, to_jsonable_python
 
 from exposurekit.analysis.definitions import definition
 from exposurekit.analysis.manual_tasks import Task
-from exposurekit.analysis.step_requirements import DOCUMENT, preparations
+from exposurekit.analysis.step_requirements import NEEDS_DOCUMENT, preparations
 from exposurekit.charts import describe
 from exposurekit.charts.theme import Figure, format_duration
 from exposurekit.errors import NotFound
@@ -108,7 +108,7 @@ class Removal:
             return "The number of items is not shown, so that no group of fewer than five people can be worked out."
         items = pluralize(self.listings, "web page" if self.site is None else "listing")
         people = pluralize(self.people, "person", "people")
-        later = f" Reason to wait: {self.reason}." if self.reason else ""
+        later = f" Reason to wait: {self.reason}." if self.reason and not self.needs_document else ""
         one_each = f", {PER_PAGE}" if self.site is None and self.listings > 1 else ""
         return f"{items} of {people}; about {format_duration(self.minutes)}{one_each}.{later}"
 
@@ -119,8 +119,8 @@ class Removal:
 
     @property
     def needs_document(self) -> bool:
-        """Whether a person has to send a document before the first step."""
-        return DOCUMENT in self.preparations
+        """Whether that is why these items come later: the preparations say which document."""
+        return self.reason == NEEDS_DOCUMENT
 
     @property
     def who(self) -> str:
@@ -183,6 +183,7 @@ class Section:
         figure: A chart, or any Plotly figure of bars, lines, areas, points, pies, heat maps, histograms or boxes; None.
         table: A table, of which a page has at most the first `ROWS_MAX` rows; None.
         text: Its text: one paragraph.
+        points: Sentences that stand below the text, as a list.
         finding: The main result in one sentence, which stands in the heading.
         key: Its name in data, file names and links; empty: made from the title.
         rows: The number of rows of the whole table.
@@ -198,6 +199,7 @@ class Section:
     figure: Figure | None = field(default=None, repr=False, kw_only=True)
     table: pd.DataFrame | None = field(default=None, repr=False, kw_only=True)
     text: str = field(default="", kw_only=True)
+    points: tuple[str, ...] = field(default=(), kw_only=True)
     finding: str = field(default="", kw_only=True)
     key: str = field(default="", kw_only=True)
     rows: int = field(default=0, kw_only=True)
@@ -336,6 +338,8 @@ class Report:
 def _plain(section: Section) -> dict[str, Any]:
     names = ("key", "title", "finding", "text")
     values: dict[str, Any] = {name: getattr(section, name) for name in names}
+    if section.points:
+        values["points"] = [*section.points]
     if section.figure is not None:
         values["chart"] = describe(section.figure)
     if section.table is not None:

@@ -1,5 +1,6 @@
 """Report kinds and their sections: each section declares its tables and is a pure function of them."""
 
+import json
 import math
 import re
 from collections import Counter
@@ -66,11 +67,10 @@ _UNSEARCHED = (
     "been searched."
 )
 _TO_CONFIRM = (
-    "Only the service's matching says that these listings show the right people; an analyst can label each as right or "
-    "wrong."
+    "Only the service's matching says that these listings show the right people. To check one, follow its link and compare "
+    "name, age and places with the person's; record the answer as a label: the code is under For analysts."
 )
 MANY_SITES = 5  # more are counted, not named
-_FORECAST_PARTS = {"of_open": "of those open now", "of_gone": "that come back", "of_new": "new"}
 _WORST_NAMED = 3  # sites
 _CENSORING_NOTE = "Listings found recently count only up to today, so the estimated share still listed may be 0% while some are open."
 _FROM_FIRST = "Days count from the first observation of a listing"
@@ -83,20 +83,27 @@ _TREND_COLUMNS = {"open listings": OPEN, "removed": REMOVED}  # of `status_over_
 _TREND_POINTS = 60
 MONTH_DAYS = 30
 _ACTIONS = 3  # to do now, and as many that have to wait
-_NO_SUMS = {"people", "user_id", "median_days", "median_low", "median_high", "declared_days"}
+_MEDIAN = ("median_days", "median_low", "median_high")
+_REQUEST_MEDIAN = ("request_median", "request_low", "request_high")
+_NO_SUMS = {"people", "user_id", "declared_days"}
 _NOT_DECLARED = "How many days the sites promise is not recorded, so no site is judged by its promise."
+_DECLARED = "How many days the sites promise is in the table of sites; which of them take longer has its own section: {}."
+_HOW_SURE = "How sure an estimate is, the 95% interval beside it says, if sites go on as they did and the matches are right."
 _CODE = {  # what analysts can do, and how
     "Make a report that may be passed on": (
         'ek.report(history, "shared.html", share_safe=True)',
         "exposurekit report --share-safe --out shared.html",
     ),
-    "Label listings as right or wrong": ("ek.widgets.RecordLabels(history.records(), history)",),
+    "Label listings as right or wrong: one after another, or one of them": (
+        "ek.widgets.RecordLabels(history.records(), history)",
+        'history.label(history.records().iloc[0], "not mine")',
+    ),
     "Add names and values on file": (
         'ek.report(history, "fleet.html", exposure=ek.connect())',
         "exposurekit report --live --out fleet.html",
     ),
-    "Record how fast sites say that they remove": (
-        'history.declare_days({"PeepFinder": 10}, source="its terms")',
+    "Record within how many days sites promise to remove; days.csv has the headings site and declared_days": (
+        'history.declare_days({{site}: 10}, source="its terms")',
         "exposurekit history declare days.csv",
     ),
 }
@@ -253,8 +260,18 @@ def _caveat(data: ReportData) -> str:
         return ""
     checked = "No person has checked the matches yet" if unlabelled == n else _unconfirmed(data)
     return (
-        f"{checked}, so some listings may show a namesake: check each before its removal, or ask an analyst."
+        f"{checked}, so some listings may show a namesake: check each before its removal{_check_time(data)}."
     )
+
+
+def _check_time(data: ReportData) -> str:
+    """How long it takes to check the matches that are to be removed by hand; empty if there are none."""
+    waiting, pages, *_ = data.manual_work
+    n = min(waiting - pages, _unlabelled(data))
+    if not n:
+        return ""
+    duration = format_duration(n * STEP_MINUTES)
+    return f" (about {STEP_MINUTES:g} minutes each, {duration} for the {n:,} to remove by hand)"
 
 
 def _code(data: ReportData) -> dict[str, tuple[str, ...]]:
@@ -265,8 +282,9 @@ def _code(data: ReportData) -> dict[str, tuple[str, ...]]:
     is_undeclared = outcomes is not None and bool(outcomes["declared_days"].isna().all())
     applies = (True, _unlabelled(data) > 0, not data.has_profiles, is_undeclared)
     source = "exposure" if data.runs is None else "history"
+    site = json.dumps(next(iter(data["records"]["site"].astype("str")), "a site"), ensure_ascii=False)
     return {
-        what: tuple(one.replace("report(history", f"report({source}") for one in code)
+        what: tuple(one.replace("report(history", f"report({source}").replace("{site}", site) for one in code)
         for (what, code), is_useful in zip(_CODE.items(), applies, strict=True)
         if is_useful
     }
@@ -403,13 +421,20 @@ def _facts(data: ReportData) -> Iterator[Fact]:
     for_good = "" if outcomes is None else f"; {int(outcomes['never_back'].sum()):,} have not come back"
     yield Fact("removed", f"{removed:,}", f"{percent(share)} of {len(records):,} found{besides}{for_good}")
     yield _manual_fact(data)
-    distinct, hosts = data.distinct_pages
-    pages = f"{distinct:,} distinct pages on {pluralize(hosts, 'host')}, " if hosts > 1 else ""
-    yield Fact("web pages", f"{len(data['links']):,}", f"{pages}with personal data and no opt-out form")
+    yield Fact("web pages", f"{len(data['links']):,}", _pages_text(data))
     score = data["score"]["score"].sum()
     yield Fact("score", f"{score:,.0f}", "points for what is open", detail=_score_sum(data))
     if data.incomplete and data.user is None and _names_unobserved(data):
         yield Fact("not known", f"{data.unchecked:,}", _unobserved(data))
+
+
+def _pages_text(data: ReportData) -> str:
+    """Where the web pages are, and how many different ones: each counts once for each person on it."""
+    distinct, hosts = data.distinct_pages
+    on_hosts = f"on {pluralize(hosts, 'host')}" if hosts else ""
+    if distinct < len(data["links"]):
+        on_hosts = f"one for each person on a page: {pluralize(distinct, 'different page')} {on_hosts}"
+    return f"{on_hosts or 'with personal data'}, without an opt-out form"
 
 
 def _outcomes(data: ReportData) -> pd.DataFrame | None:
@@ -601,22 +626,41 @@ def _forecast_fact(data: ReportData) -> Fact:
     stay = f"{pluralize(by_hand, 'listing stays', 'listings stay')} open until done by hand"
     if not pd.isna(forecast["open"]):
         interval = f"95% interval: {forecast['low']:,.0f}\N{EN DASH}{forecast['high']:,.0f}"
-        parts = {
-            words: forecast[part] for part, words in _FORECAST_PARTS.items() if not pd.isna(forecast[part])
-        }
-        until = np.round(np.cumsum([*parts.values()]))  # so that they add up to the forecast
-        basis = ", ".join(
-            f"{n:,.0f} {words}" for words, n in zip(parts, np.diff(until, prepend=0.0), strict=True)
-        )
         # What is done by hand may come back, too, so this is the least.
         least = round(forecast["open"]) - min(by_hand, round(forecast["of_open"]))
         if_done = f"{least:,.0f} at best if all manual work is done now, and succeeds" if by_hand else ""
         words = "; ".join(filter(None, (interval, if_done)))
-        return Fact(name, f"{forecast['open']:,.0f}", f"{words}{reason}", detail=basis)
+        return Fact(
+            name, f"{forecast['open']:,.0f}", f"{words}{reason}", detail=_forecast_parts(data, forecast)
+        )
     old = f"; not counted: {pluralize(no_effect, 'request')} without effect so far" if no_effect else ""
     if not by_hand:
         return Fact(name, "\N{EM DASH}", f"no forecast yet{reason}{old}")
     return Fact(name, f"at least {by_hand:,}", f"{stay}{old}; no forecast yet{reason}")
+
+
+def _forecast_parts(data: ReportData, forecast: Mapping[Hashable, Any]) -> str:
+    """What a forecast is made of, and why it differs from the change in the last month."""
+    until = np.round(np.cumsum([forecast[part] for part in ("of_open", "of_gone", "of_new")]))
+    stay, back, new = np.diff(until, prepend=0.0).astype("int64").tolist()  # they add up to the forecast
+    n_open, total = len(data.open_records), round(forecast["open"])
+    words = f"{stay:,} of the {n_open:,} open now, {back:,} that come back, {new:,} new"
+    month = _change_in(data, OPEN, data.as_of.date() - timedelta(days=MONTH_DAYS))
+    if month is None or month == total - n_open:
+        return words
+    return (
+        f"{words}. That is {_signed(total - n_open)}, and not {_signed(month)} as in the last {MONTH_DAYS} days, because the "
+        "rates are those of the whole history"
+    )
+
+
+def _change_in(data: ReportData, column: str, day: date) -> int | None:
+    """How much a column of the status over time has changed since the end of a day; None if that was not observed."""
+    course = data.tables["status_over_time"]
+    if course is None:
+        return None
+    before = course.loc[course["period"].dt.date <= day, column]
+    return None if before.empty else int(course[column].iloc[-1] - before.iloc[-1])
 
 
 def _followed(data: ReportData, n: int) -> str:
@@ -636,7 +680,7 @@ def _with_trends(facts: Iterable[Fact], data: ReportData) -> Iterator[Fact]:
     course = data.tables["status_over_time"]
     for fact in facts:
         column = None if data.since is not None and fact.name == REMOVED else _TREND_COLUMNS.get(fact.name)
-        if course is None or column not in course or len(course) < 2:  # noqa: PLR2004  one run is no course
+        if course is None or column is None or column not in course or len(course) < 2:  # noqa: PLR2004  one run is no course
             yield fact
             continue
         n = course[column].astype("float64")
@@ -649,20 +693,30 @@ def _with_trends(facts: Iterable[Fact], data: ReportData) -> Iterator[Fact]:
             yield replace(fact, trend=trend)
             continue
         change = _change(int(n.iloc[-1] - before.iloc[-1]), data)
-        month = n[day <= data.as_of.date() - timedelta(days=MONTH_DAYS)]
-        earlier = n[day <= start - timedelta(days=WEEK_DAYS)]
-        if fact.name != REMOVED and data.is_whole_week and len(month):
-            change += f", {_signed(int(n.iloc[-1] - month.iloc[-1]))} in {MONTH_DAYS}"
-        if fact.name == REMOVED and data.tables.get("week_before") is not None and len(earlier):
-            more = _signed(int(before.iloc[-1] - earlier.iloc[-1]))
-            change += f", {more} before"
+        month = _change_in(data, column, data.as_of.date() - timedelta(days=MONTH_DAYS))
+        if fact.name == REMOVED:
+            change = _removals_and_relistings(data) or f"{change}, net of relistings"
+        elif data.is_whole_week and month is not None:
+            change += f", {_signed(month)} in {MONTH_DAYS}"
         yield replace(fact, trend=trend, change=change)
+
+
+def _removals_and_relistings(data: ReportData) -> str:
+    """The removals since the start of the week, and the relistings that undid some; empty without their table."""
+    by_site = data.tables.get("week_by_site")
+    if by_site is None:
+        return ""
+    removed, again = (int(by_site[what].sum()) for what in (REMOVED, AGAIN))
+    return f"{_signed(removed)} {_span(data)}, {again:,} {AGAIN}" if removed or again else _change(0, data)
 
 
 def _change(more: int, data: ReportData) -> str:
     """How much a figure has changed since the start of the week."""
-    span = f"in {WEEK_DAYS} days" if data.is_whole_week else f"since {data.week_start}"
-    return f"{_signed(more) if more else 'unchanged'} {span}"
+    return f"{_signed(more) if more else 'unchanged'} {_span(data)}"
+
+
+def _span(data: ReportData) -> str:
+    return f"in {WEEK_DAYS} days" if data.is_whole_week else f"since {data.week_start}"
 
 
 def _signed(n: int) -> str:
@@ -682,28 +736,20 @@ def _actions(data: ReportData, sections: Sequence[Section], kind: str) -> list[A
     work = [*enumerate(by_key["work_queue"].removals if "work_queue" in by_key else (), 1)]
     request = _request(data) if "blockers" in by_key else None
     now: list[Action] = []
-    documents: list[Action] = []
     later: list[Action] = []
     quickest = None if data.sharing is not None else _quickest([one for _, one in work])
     for at, one in work:
         action = None if one.site is None else _removal_action(one, data, at, is_quickest=one is quickest)
         if action is not None:
-            (later if one.reason else documents if one.needs_document else now).append(action)
+            (later if one.reason else now).append(action)
     others = [action for action in (_pages_action(data, work), request) if action is not None]
-    ready = [*now, *documents]
-    actions = [*ready[: max(_ACTIONS - len(others), 2)], *others][:_ACTIONS]
-    # What is in no place among the first, but needs a document, is asked for now and done later.
-    wanted = [
-        replace(one, text=f"{one.text} (later: once you have the documents)", is_later=True)
-        for one in documents
-    ]
-    wanted = [one for one, action in zip(wanted, documents, strict=True) if action not in actions]
+    actions = [*now[: max(_ACTIONS - len(others), 2)], *others][:_ACTIONS]
     if request is not None and request not in actions:
         ask = f"{request.text[:1].lower()}{request.text[1:]}"
         later = [
             replace(one, effect=f"{one.effect}; {ask}") if "on file" in one.text else one for one in later
         ]
-    return _first([*actions, *wanted, *later], pending)
+    return _first([*actions, *later], pending)
 
 
 def _quickest(work: Sequence[Removal]) -> Removal | None:
@@ -737,21 +783,29 @@ def _pages_action(data: ReportData, work: Sequence[tuple[int, Removal]]) -> Acti
 
 def _half_hour(data: ReportData) -> str:
     """What clears most in half an hour; empty if nothing does, and in a share-safe report."""
-    plan = data.tables["plan"]
+    plan, fallback = data.tables["plan"], data.tables["fallback_plan"]
     if plan is None or plan.empty or data.sharing is not None:
         return ""
-    sites = plan["site"].value_counts(sort=False)
-    refusing = [str(site) for site in sites.index if _refuses(data, str(site))]
+    refusing = [short(str(site)) for site in plan["site"].dropna().unique() if _refuses(data, str(site))]
+    instead = ""
+    if refusing and fallback is not None:
+        go_on = (
+            f"remove {_plan_words(data, fallback)} instead" if len(fallback) else "go on with the next site"
+        )
+        refuse = "refuses" if len(refusing) == 1 else "refuse"
+        instead = f" If {enumerate_words(refusing)} {refuse} again, {go_on}."
+    return f"If {OPERATOR} have {PLAN_MINUTES:g} minutes, remove {_plan_words(data, plan)}.{instead}"
+
+
+def _plan_words(data: ReportData, plan: pd.DataFrame) -> str:
+    """How many listings on which sites, and data on how many web pages, and the time that it takes."""
     parts = [
-        f"{'up to ' if site in refusing and n > 1 else ''}{pluralize(int(n), 'listing')} on {short(str(site))}"
-        for site, n in sites.items()
+        f"{'up to ' if n > 1 and _refuses(data, str(site)) else ''}{pluralize(int(n), 'listing')} on {short(str(site))}"
+        for site, n in plan["site"].value_counts(sort=False).items()
     ]
     pages = int(plan["site"].isna().sum())
     parts += [f"the data on {pluralize(pages, 'web page')}"] if pages else []
-    words = enumerate_words(parts)
-    time = f"about {format_duration(plan['minutes'].sum())}"
-    rest = f" If {short(refusing[0])} refuses again, go on with the next site." if refusing else ""
-    return f"If {OPERATOR} have {PLAN_MINUTES:g} minutes, remove {words}: {time}.{rest}"
+    return f"{enumerate_words(parts)} (about {format_duration(plan['minutes'].sum())})"
 
 
 def _first(actions: Sequence[Action], pending: Action | None) -> list[Action]:
@@ -795,9 +849,11 @@ def _removal_action(
     is_unchecked = removal.site in data.unchecked_sites
     refuses = _refuses(data, removal.site)
     at_most = "up to " if (is_unchecked or refuses) and n > 1 else ""
-    people = pluralize(removal.people or 0, "person", "people")
-    notes = [] if removal.reason else [*first_requests(removal.steps, people)]
-    notes += [f"reason to wait: {removal.reason}"] if removal.reason else []
+    people = pluralize(removal.people or 0, "person", "people") if data.user is None else "the person"
+    is_ready = removal.reason is None
+    is_announced = is_ready or removal.needs_document
+    notes = [*first_requests(removal.steps, people)] if is_announced else []
+    notes += [] if is_announced else [f"reason to wait: {removal.reason}"]
     notes += ["it refused the service's requests, and may refuse a person's"] if refuses else []
     notes += [_TO_CHECK if data.sharing is None else _LEFT_OUT] if is_unchecked else []
     effect = f"{at_most}{share} of what is open, in about {format_duration(removal.minutes)}"
@@ -806,13 +862,14 @@ def _removal_action(
     ranks += ["quickest site per listing"] if is_quickest else []
     effect = f"{enumerate_words(ranks)}: {effect}" if ranks else effect
     is_blocked = bool(removal.tasks) and all(task.missing_values for task in removal.tasks)
-    when = f" (later: {'once it is on file' if is_blocked else 'after the others'})" if removal.reason else ""
+    condition = "once you have the documents" if removal.needs_document else "after the others"
+    when = "" if is_ready else f" (later: {'once it is on file' if is_blocked else condition})"
     return Action(
         f"Remove {at_most}{listings} on {short(removal.site)} by hand{when}",
         "; ".join([effect, *notes]),
         f"work_queue-{at}",
         removal.who,
-        is_later=bool(removal.reason),
+        is_later=not is_ready,
     )
 
 
@@ -878,20 +935,20 @@ def _week(data: ReportData) -> Section | None:
     assert data.week_start is not None  # noqa: S101  there would be no changes since then
     start = f"since {data.week_start}"
     drawn = charts.changes(_without_idle_causes(why), provenance=f"{data.source_line} · {start}")
-    words = [_period(data, (data.week_start, data.as_of.date()), by_site)]
+    words, points = "", [_period(data, (data.week_start, data.as_of.date()), by_site)]
     if (earlier := data.tables["week_before"]) is not None:
         now, then = (int((one["open_after"] - one["open_before"]).sum()) for one in (by_site, earlier))
-        words.insert(
-            0,
-            f"Change in open listings: {_signed(now)}, after {_signed(then)} in the {WEEK_DAYS} days before.",
+        words = (
+            f"Change in open listings: {_signed(now)}, after {_signed(then)} in the {WEEK_DAYS} days before."
         )
         dates = data.week_start - timedelta(days=WEEK_DAYS), data.week_start
-        words.append(f"The {WEEK_DAYS} days before, {_period(data, dates, earlier)}")
+        points.append(f"The {WEEK_DAYS} days before, {_period(data, dates, earlier)}")
     return Section(
         section_type("week").title if data.is_whole_week else start.capitalize(),
         key="week",
         finding=f"{drawn.layout.meta['finding']}.",
-        text=" ".join(words),
+        text=words,
+        points=tuple(points),
         figure=drawn,
         table=table.reset_index(drop=True) if len(table) else None,
         rows=len(table),
@@ -937,7 +994,9 @@ def _by_site(data: ReportData) -> Section | None:
         return _with_totals(section)
     is_undeclared = bool(outcomes["declared_days"].isna().all())
     if data.sharing is None:
-        table = outcomes.drop(columns=[*_NOT_DISPLAYED, *(["declared_days"] if is_undeclared else [])])
+        table = outcomes.drop(
+            columns=[*_NOT_DISPLAYED, *_MEDIAN, *(["declared_days"] if is_undeclared else [])]
+        )
     else:  # how long a removal takes is in its own section
         counts = outcomes[["site", *outcomes.select_dtypes("int64")]].drop(columns=[*_NOT_DISPLAYED])
         table = data.sharing.with_other_sites(counts)
@@ -947,9 +1006,8 @@ def _by_site(data: ReportData) -> Section | None:
     table.attrs |= outcomes.attrs
     named = outcomes[[data.can_name(str(site)) for site in outcomes["site"]]]
     worst = named[named["open"] > 0].head(_WORST_NAMED)
-    others = "; ".join(_other_measures(named, worst, has_times=data.sharing is None))
+    others = "; ".join(_other_measures(named, worst))
     words = [f"By other measures: {others}." if others else "", _without_relisting(named)]
-    words += [_NOT_DECLARED] if is_undeclared else []
     section = replace(
         section,
         title="Sites, worst first",
@@ -971,8 +1029,8 @@ def _worst_first(data: ReportData, worst: pd.DataFrame) -> str:
     return f"{n_open:,} {are} open. Worst{_of_named(data)} by open listings: {sites}."
 
 
-def _other_measures(table: pd.DataFrame, worst: pd.DataFrame, *, has_times: bool) -> Iterator[str]:
-    """The first site by other measures: one that refuses requests, where the largest share came back, and the slowest."""
+def _other_measures(table: pd.DataFrame, worst: pd.DataFrame) -> Iterator[str]:
+    """The first site by other measures: one that refuses requests, and where the largest share came back."""
     refusing = table[is_refusing(table) & ~table["site"].isin(worst["site"])]
     for row in refusing.head(1).to_dict("records"):
         yield f"{short(row['site'])} refused {row['failed']:,} of {pluralize(row['requested'], 'request')}"
@@ -982,11 +1040,6 @@ def _other_measures(table: pd.DataFrame, worst: pd.DataFrame, *, has_times: bool
         at = int(share.argmax())
         site, back, n = str(table["site"].iloc[at]), table["came_back"].iloc[at], gone.iloc[at]
         yield f"{short(site)} has the highest share of listings that came back, {back:,} of {n:,}"
-    times = table.dropna(subset="median_days") if has_times else table.head(0)
-    if len(times) > 1:
-        slowest = times.sort_values("median_days", kind="stable").iloc[-1]
-        days = format_days(slowest["median_days"])
-        yield f"{short(str(slowest['site']))} is the slowest, with a median of {days} from the request"
 
 
 def _without_relisting(outcomes: pd.DataFrame) -> str:
@@ -1157,14 +1210,39 @@ def _time_to_removal(data: ReportData) -> Section | None:
         return section
     n = int(data["time_to_removal"]["n"].sum())
     # The estimate is for everyone; the other tables of a report on a person are not.
-    base = f"The n = {n:,} listings followed are {_followed(data, n)}. " if data.user is None else ""
+    base = f"The n = {n:,} listings followed are {_followed(data, n)}." if data.user is None else ""
     if finding := _speeds(data):
         section = replace(section, finding=finding)
+    clocks = _both_clocks(data)
     if section.table is not None:
         table = without_estimates(section.table).sort_values("unrequested", kind="stable", ignore_index=True)
-        section = replace(section, table=table.drop(columns="unrequested"))
-    words = f"{_without_removals(data)}{_FROM_FIRST}{_both_clocks(data)}. {base}{_CENSORING_NOTE} {_resolution(data)}"
-    return _add_words(section, words.strip())
+        table = table.drop(columns="unrequested")
+        with_requests = _with_request_medians(data, table)
+        clocks += ". For each site, the median from the request is the same" if with_requests is table else ""
+        section = replace(section, table=table if with_requests is None else with_requests)
+    notes = (f"{_FROM_FIRST}{clocks}.", base, _CENSORING_NOTE, _resolution(data))
+    return replace(
+        section,
+        text=f"{section.text} {_without_removals(data)}".strip(),
+        points=tuple(note for note in notes if note),
+    )
+
+
+def _with_request_medians(data: ReportData, times: pd.DataFrame) -> pd.DataFrame | None:
+    """The times with the median days from the request; the same table if they are equal, None if they are not known.
+
+    A share-safe report does not have them: it leaves out other sites than those of the table.
+    """
+    outcomes = _outcomes(data)
+    if outcomes is None or data.sharing is not None or outcomes["median_days"].isna().all():
+        return None
+    medians = outcomes[["site", *_MEDIAN]].rename(columns=dict(zip(_MEDIAN, _REQUEST_MEDIAN, strict=True)))
+    both = times.merge(medians, on="site", how="left")
+    has_median = both["request_median"].notna() | both["median_days"].notna()
+    if (both["request_median"] == both["median_days"])[has_median].all():
+        return times
+    after = [*times].index("median_days") + len(_MEDIAN)
+    return both[[*times.columns[:after], *_REQUEST_MEDIAN, *times.columns[after:]]]
 
 
 def _both_clocks(data: ReportData) -> str:
@@ -1176,7 +1254,8 @@ def _both_clocks(data: ReportData) -> str:
     if any(map(pd.isna, medians)):
         return ""
     first, request = map(format_days, medians)
-    return f": half were removed within {first}, and within {request} of the request"
+    all_listings = "; the first also counts listings without a request" if first != request else ""
+    return f": half were removed within {first}, and within {request} of the request{all_listings}"
 
 
 def _declared_vs_observed(data: ReportData) -> Section | None:
@@ -1254,7 +1333,7 @@ def _without_removals(data: ReportData) -> str:
     sentences = [f"No removals were observed on {idle}, {although}."] if idle else []
     unasked = "so it is not known whether, or how fast, listings are removed there"
     sentences += [f"No requests have been seen on {unrequested} yet, {unasked}."] if unrequested else []
-    return " ".join([*sentences, ""])
+    return " ".join(sentences)
 
 
 def _sites(data: ReportData, table: pd.DataFrame) -> str:
@@ -1462,12 +1541,12 @@ def _coverage(data: ReportData) -> Section | None:
             return None
         unconfirmed, observed = _unconfirmed(data), section.finding
         finding = f"{unconfirmed}; {observed[:1].lower()}{observed[1:]}" if unconfirmed else observed
-        return _add_words(replace(section, title=_UNKNOWN_TITLE, finding=finding), " ".join(_unknowns(data)))
+        return replace(section, title=_UNKNOWN_TITLE, finding=finding, points=tuple(_unknowns(data)))
     issues = data["failures"]
     section = _section(data, "failures", issues)
     missing = f"{pluralize(len(issues), 'request')} failed; these people are missing or incomplete above."
     words = "All people were loaded." if issues.empty else missing
-    return section and replace(section, text=" ".join([words, *_unknowns(data)]))
+    return section and replace(section, text=words, points=tuple(_unknowns(data)))
 
 
 def _unlabelled(data: ReportData) -> int:
@@ -1497,6 +1576,11 @@ def _unknowns(data: ReportData) -> Iterator[str]:
     records, missed = data["records"], data.tables["missed"]
     if missed is not None and isinstance(reason := missed["reason"].iloc[-1], str):
         yield f"The number of missed listings cannot be estimated: {reason}."
+    outcomes = _outcomes(data)
+    if outcomes is not None:
+        is_undeclared = bool(outcomes["declared_days"].isna().all())
+        yield _NOT_DECLARED if is_undeclared else _DECLARED.format(QUESTIONS["declared_vs_observed"].title)
+        yield _HOW_SURE
     gone = int((records["status"].astype("str") == UNKNOWN).sum())
     if gone:
         are = "listing is" if gone == 1 else "listings are"
@@ -1647,7 +1731,7 @@ _SPECIAL: dict[
     "records": (_records, "evidence"),
     "diff_by_site": (_diff_by_site,),
     "status_over_time": (_over_time,),
-    "time_to_removal": (_time_to_removal, "records", "relistings"),
+    "time_to_removal": (_time_to_removal, "records", "relistings", "site_outcomes"),
     "declared_vs_observed": (_declared_vs_observed,),
     "changes": (_changes,),
     "precision": (_precision,),
@@ -1660,8 +1744,8 @@ _SPECIAL: dict[
     "score_changes": (_score_changes,),
     "blockers": (_blockers, "best_next_fields"),
     "best_next_fields": (_best_next_fields, "blockers"),
-    "work_queue": (_work_queue, "step_minutes", "timed_steps", "plan"),
-    "coverage": (_coverage, "failures", "records", "precision", "missed"),
+    "work_queue": (_work_queue, "step_minutes", "timed_steps", "plan", "fallback_plan"),
+    "coverage": (_coverage, "failures", "records", "precision", "missed", "site_outcomes", *_WORK_NEEDS),
 }
 KINDS = {
     "fleet": Kind(

@@ -12,7 +12,7 @@ from support.payloads import TEXT
 from support.tables import shape
 
 from exposurekit import frames
-from exposurekit.analysis import work_queue
+from exposurekit.analysis import plan, work_queue
 from exposurekit.analysis.work_queue import stalled_sites
 from exposurekit.contract.models import Alert
 from exposurekit.errors import InvalidArgument
@@ -264,6 +264,24 @@ def test_the_minutes_can_be_set(options, minutes):
 def test_invalid_minutes_are_errors(visit, step):
     with pytest.raises(InvalidArgument, match="invalid visit_minutes or step_minutes"):
         work_queue(steps(alert(1, 0, 1)), visit_minutes=visit, step_minutes=step)
+
+
+def test_removal_that_needs_a_document_comes_later_until_ticked():
+    letter, page = "Enclose a copy of a bill.", alert(3, 0, url="https://pages.example/3", step="Write.")
+    table = work_queue(
+        steps(
+            alert(1, 0, 7, site="Postal", step=letter),
+            alert(2, 0, 8, site="Postal", step=letter, ticks=("done", None)),
+            page,
+        )
+    )
+    needs = "it needs a copy of a document from the person"
+    assert cells(table, "user_id", "state", "reason") == [
+        (2, "started", None),
+        (3, "open", None),
+        (1, "open", needs),
+    ]
+    assert plan(table, minutes=60)["user_id"].tolist() == [2, 3]
 
 
 def test_a_site_that_refuses_comes_later_with_the_reason():

@@ -175,12 +175,12 @@ def test_two_periods_add_up_to_the_open_listings(tmp_path):
             history.collect(exposure.refresh(), progress=False)
         report = ek.report(history, sections=["week"])
     [week] = [section for section in report.sections if section.key == "week"]
-    assert week.text == (
-        "Change in open listings: +2, after 0 in the 7 days before. "
-        "2026-03-15 to 2026-03-22: from 3 to 5 open; 1 new (Other 1); 1 listed again (PeepFinder 1); 0 removed. "
-        "The 7 days before, 2026-03-08 to 2026-03-15: from 3 to 3 open; 1 new (Other 1); 0 listed again; "
-        "1 removed (Other 1)."
-    )
+    assert week.text == "Change in open listings: +2, after 0 in the 7 days before."
+    this_week, week_before = week.points
+    changes = "from 3 to 5 open; 1 new (Other 1); 1 listed again (PeepFinder 1); 0 removed"
+    assert this_week == f"2026-03-15 to 2026-03-22: {changes}."
+    changes = "from 3 to 3 open; 1 new (Other 1); 0 listed again; 1 removed (Other 1)"
+    assert week_before == f"The 7 days before, 2026-03-08 to 2026-03-15: {changes}."
 
 
 def test_changes_on_further_sites_are_counted(tmp_path):
@@ -193,7 +193,7 @@ def test_changes_on_further_sites_are_counted(tmp_path):
         report = ek.report(history, sections=["week"])
     assert (
         "; 14 new (Site 1 2, Site 2 2, Site 3 2, Site 4 2, Site 5 2 and 4 on 2 other sites); "
-        in report.sections[0].text
+        in report.sections[0].points[0]
     )
 
 
@@ -205,9 +205,29 @@ def test_two_clocks_are_named_wherever_one_stands(fleet_data):
         r"(\S+) days? from the request.*?, (\S+) days? from first observation;",
         f"{card.value} {card.qualifier}",
     ).groups()
-    assert f"half were removed within {first} day" in section.text
-    assert f", and within {request} day" in section.text
-    assert "of the request." in section.text
+    clocks = section.points[0]
+    assert f"half were removed within {first} day" in clocks
+    assert f", and within {request} day" in clocks
+    assert "of the request; the first also counts listings without a request." in clocks
+
+
+def test_medians_of_a_site_stand_in_one_table(fleet_data):
+    flows = {"flow": ["entered", "removed"] * 2, "days": [0, 2, 0, 9], "n": 9, "gap_days": 1.0}
+    life_table = pd.DataFrame({"site": [*"AABB"], "left_censored": False} | flows)
+    times = ek.analysis.time_to_removal(life_table).assign(requested=9)
+    outcomes = fleet_data["site_outcomes"].head(2).assign(**times[["site", "median_days"]])
+    by_key = {}
+    for name, more in (("equal", 0), ("later", 1)):
+        of_requests = outcomes.assign(median_days=outcomes["median_days"] + more)
+        parts = {"time_to_removal": times, "site_outcomes": of_requests}
+        by_key[name] = with_tables(fleet_data, ["by_site", "time_to_removal"], **parts).sections
+    assert not [name for name in by_key["equal"][0].table if "median" in name]
+    equal, later = by_key["equal"][1], by_key["later"][1]
+    assert "For each site, the median from the request is the same." in equal.points[0]
+    assert "request_median" not in equal.table
+    assert "is the same" not in later.points[0]
+    assert later.table["request_median"].tolist() == [3, 10]
+    assert heading_of("time_to_removal", "request_median") == "median days from request"
 
 
 def test_percentages_are_written_in_one_way(pages, stalled):
@@ -376,10 +396,22 @@ def test_actions_say_which_site_refused_requests(stalled):
     assert slow.text.startswith("Remove up to 7 of 10 open listings")
 
 
-def test_half_an_hour_says_what_to_do_after_a_refusal(tmp_path):
+@pytest.mark.parametrize(
+    ("sites", "plan", "instead"),
+    [
+        (("Slow", "Slow"), "up to 2 listings on Slow", "go on with the next site"),
+        (
+            ("Slow", "Slow", "Next"),
+            "up to 2 listings on Slow and 1 listing on Next",
+            "remove 1 listing on Next (about 7 minutes) instead",
+        ),
+    ],
+)
+def test_half_an_hour_says_what_to_do_after_a_refusal(tmp_path, sites, plan, instead):
     service, clock = Service(), Clock()
-    for number in (1, 2):
-        listed = a_record(number, "pending removal", site="Slow", user_fields_required_for_removal=[])
+    for number, site in enumerate(sites, 1):
+        status = "pending removal" if site == "Slow" else "discovered"
+        listed = a_record(number, status, site=site, user_fields_required_for_removal=[])
         service.people[number] = Person([listed], alerts=[an_alert("Refused", listed)])
     with seen_through(service) as exposure, History(tmp_path / "history", clock=clock) as history:
         for day in (0, 5):
@@ -388,8 +420,8 @@ def test_half_an_hour_says_what_to_do_after_a_refusal(tmp_path):
             for person in service.people.values():
                 person.records[0]["status"] = "discovered"
         half_hour = ek.report(history).half_hour
-    assert half_hour.startswith("If you (operator) have 30 minutes, remove up to 2 listings on Slow: about ")
-    assert half_hour.endswith(". If Slow refuses again, go on with the next site.")
+    assert half_hour.startswith(f"If you (operator) have 30 minutes, remove {plan} (about ")
+    assert half_hour.endswith(f" minutes). If Slow refuses again, {instead}.")
 
 
 def test_action_on_a_site_to_do_later_has_the_reason(stalled):
@@ -490,10 +522,10 @@ def test_rows_of_the_last_days_add_up_to_the_heading(tmp_path):
     assert week.table["site"].tolist() == ["PeepFinder", "unchanged: 1 site"]
     assert week.totals["open_after"] == facts(report)["open listings"] == first_number(week.finding)
     assert (week.totals["open_before"], week.totals["new"], week.totals["removed"]) == (5, 1, 1)
-    change = "Change in open listings: 0, after +1 in the 7 days before. "
-    assert week.text.startswith(f"{change}2026-03-15 to 2026-03-22: from 5 to 5 open; 1 new (PeepFinder 1); ")
+    assert week.text == "Change in open listings: 0, after +1 in the 7 days before."
+    assert week.points[0].startswith("2026-03-15 to 2026-03-22: from 5 to 5 open; 1 new (PeepFinder 1); ")
     changes = {fact.name: fact.change for fact in report.facts}
-    assert changes["removed"] == "+1 in 7 days, 0 before"
+    assert changes["removed"] == "+1 in 7 days, 0 listed again"
     assert changes["score"] == "unchanged in 7 days"
     assert "<tfoot>" in report.to_html()
 
@@ -550,13 +582,12 @@ def test_unobserved_people_and_their_listings_are_not_known(tmp_path):
     assert (card.value, card.qualifier) == ("1", words)
     [section] = [section for section in report.sections if section.key == "coverage"]
     assert section.title == "What is not known"
-    assert f"{words}. The service does not say which sites it searched" in section.text
+    assert f"{words}." in section.points
     assert section.finding.startswith("3 of 3 listings have not been checked by a person; ")
-    assert section.text.startswith(
-        "Only the service's matching says that these listings show the right people; "
-    )
-    assert "an analyst can label each as right or wrong" in section.text
-    assert "Whether required values are on file is not known" in section.text
+    first, *_, last = section.points
+    assert first.startswith("Only the service's matching says that these listings show the right people. ")
+    assert "record the answer as a label: the code is under For analysts." in first
+    assert "Whether required values are on file is not known" in last
 
 
 def test_headings_of_changes_count_the_rows_of_their_tables(pages):
@@ -713,15 +744,15 @@ def test_heading_of_times_names_the_fastest_and_slowest_site(source):
     band = "[\\d.]+\N{EN DASH}[\\d.]+"
     words = rf"By median time to removal, A is fastest \(2 days, {band}\) and B slowest \(9 days, .+\); "
     assert re.fullmatch(words + r"1 site has removed nothing\.", section.finding)
-    assert section.text.startswith("No removals were observed on C, although 9 were requested. ")
+    assert section.text == "No removals were observed on C, although 9 were requested."
     parts["time_to_removal"] = times.assign(requested=[9, 9, 0])
     unasked = build_report("sites", replace(data, tables={**data.tables, **parts}, run_gap=1))
     [section_unasked] = [one for one in unasked.sections if one.key == "time_to_removal"]
     assert section_unasked.finding.endswith("; 1 site has had no request yet.")
     assert section_unasked.text.startswith("No requests have been seen on C yet, ")
     assert section_unasked.table["never"].isna().tolist() == [False, False, True]
-    assert "Runs are a day apart" in section.text
-    assert "count only up to today" in section.text
+    assert "count only up to today" in section.points[-2]
+    assert "Runs are a day apart" in section.points[-1]
 
 
 @pytest.fixture(scope="module")
@@ -752,7 +783,7 @@ def test_missed_listings_are_estimated_or_the_reason_is_stated(fleet_data, pages
     """The sandbox's web search leaves out the sites that are scanned, so it cannot tell what the scans overlook."""
     [section] = [section for section in pages["fleet"].sections if section.key == "coverage"]
     reason = "only site scans found listings on these sites: a second way of finding is needed"
-    assert f"The number of missed listings cannot be estimated: {reason}." in section.text
+    assert f"The number of missed listings cannot be estimated: {reason}." in section.points
     assert "missed" not in tables(pages["fleet"])
     answer = ek.analysis.missed(*findings())
     report = with_tables(fleet_data, ["missed", "coverage"], missed=answer)
@@ -762,7 +793,7 @@ def test_missed_listings_are_estimated_or_the_reason_is_stated(fleet_data, pages
     section, unknown = report.sections
     assert section.finding == f"20 listings found; {words}."
     assert "The estimate assumes that the ways are independent" in section.text
-    assert "cannot be estimated" not in unknown.text
+    assert "cannot be estimated" not in " ".join(unknown.points)
 
 
 def test_minutes_spent_and_left_are_stated(fleet_data, pages):

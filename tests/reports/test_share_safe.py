@@ -177,6 +177,7 @@ def annotated(chart, value):
 PLANTED = {  # what changes in a section when a value is planted in one of its parts
     "finding": lambda section, value: {"finding": f"{section.finding} {value}"},
     "text": lambda section, value: {"text": f"{section.text} {value}"},
+    "points": lambda section, value: {"points": (*section.points, value)},
     "table": lambda section, value: section.table is not None and {"table": section.table.assign(site=value)},
     "chart": lambda section, value: section.figure and {"figure": annotated(section.figure, value)},
     "removals": lambda _, value: {"removals": (Removal(None, value, (), (), 1, 1, 1.0),)},
