@@ -2,6 +2,7 @@
 
 import contextlib
 from bisect import insort
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, date, datetime
 from time import monotonic
@@ -16,7 +17,7 @@ from exposurekit.analysis.manual_tasks import Task, tasks, with_listings, with_p
 from exposurekit.analysis.statuses import is_open
 from exposurekit.analysis.step_minutes import PAUSE_MINUTES, STEP_MINUTES
 from exposurekit.analysis.step_requirements import preparations
-from exposurekit.analysis.work_queue import DONE, TO_DO, UNABLE
+from exposurekit.analysis.work_queue import DONE, TO_DO, UNABLE, VISIT_MINUTES
 from exposurekit.charts.theme import format_duration
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
 from exposurekit.errors import InvalidArgument, NotFound
@@ -112,13 +113,13 @@ class OptOutChecklist(Panel):
         not_mine = self.steps.loc[self.steps["label"] == NOT_MINE, _KEY]
         self._not_mine = {*not_mine.itertuples(index=False, name=None)}
         self._rows_by_key = self.steps.groupby(_KEY).indices
-        self._progress = task_captions.progress(self.steps)
         self._tasks: dict[int, Task] = {}
         self._as_of = _as_of(exposure, history)
         self._static: dict[int, str] = {}  # static HTML of each alert, until one of its steps changes
         self._before: dict[int, pd.DataFrame] = {}  # ticks of each listing before its box was ticked
         self._waiting, rest = self._ordered()
         self._order = self._waiting + rest
+        self._count_steps()
         self._groups = task_captions.same_steps(self._alerts, self._waiting)
         self._view: list[int] = []  # indexes in `order`, as filtered
         self._matches: set[int] | None = None  # indexes in `order` that the text to find matches; None: all
@@ -273,7 +274,17 @@ class OptOutChecklist(Panel):
         self.steps.loc[changes.index, _TICK] = changes[_TICK]
         for key in set(self.steps.loc[changes.index, _KEY].itertuples(index=False, name=None)):
             self._static.pop(self._keys.index(key), None)
+        self._count_steps()
+
+    def _count_steps(self) -> None:
+        """Count the steps of each alert, and the alerts to do in each group that one visit serves."""
         self._progress = task_captions.progress(self.steps)
+        groups = (
+            group
+            for key, group in self._group_by_key.items()
+            if self._progress[key].state not in (DONE, UNABLE)
+        )
+        self._n_in_group = Counter(groups)
 
     def _ordered(self) -> tuple[list[int], list[int]]:
         """The alerts in the order of the work queue: those that need somebody, and the rest."""
@@ -285,7 +296,8 @@ class OptOutChecklist(Panel):
         rank = {key: number for number, key in enumerate(keys)}
         per_step = queue["site"].fillna(queue["group"]).map(minutes).astype("float64").fillna(STEP_MINUTES)
         self._step_minutes = dict(zip(keys, per_step.tolist(), strict=True))
-        self._visits = dict(zip(keys, queue["minutes"] - per_step * _n_open(queue), strict=True))
+        groups = zip(queue["kind"], queue["group"].fillna(""), strict=True)
+        self._group_by_key = dict(zip(keys, groups, strict=True))
         waiting = [position for position, key in enumerate(self._keys) if key in rank]
         rest = [position for position, key in enumerate(self._keys) if key not in rank]
         return sorted(waiting, key=lambda position: rank[self._keys[position]]), sorted(
@@ -379,14 +391,13 @@ class OptOutChecklist(Panel):
             f'<progress max="{n}" value="{n_done}" aria-label="alerts done"></progress>'
         )
 
-    def _minutes(self, position: int) -> int:
-        """The minutes that are left, assumed or learned, at least 1: for the open steps, and a share of the visit."""
-        progress = self._progress_of(position)
-        if self._keys[position] not in self._visits or progress.state in (DONE, UNABLE):
-            return 0
-        key, n_open = self._keys[position], progress.steps - progress.done
-        visit = float(max(self._visits[key], 0.0))
-        return max(round(visit + self._step_minutes[key] * n_open), 1)
+    def _minutes(self, position: int) -> float:
+        """The minutes that are left, as in the work queue: for the open steps, and a share of the group's visit."""
+        key, progress = self._keys[position], self._progress_of(position)
+        if key not in self._group_by_key or progress.state in (DONE, UNABLE):
+            return 0.0
+        visit = VISIT_MINUTES / self._n_in_group[self._group_by_key[key]]
+        return visit + self._step_minutes[key] * progress.to_do
 
     def _item(self, index: int) -> list[Any]:
         """What the list shows of an alert."""
@@ -397,7 +408,7 @@ class OptOutChecklist(Panel):
             state = "labelled not mine"
         elif self._is_blocked(position):
             state = _BLOCKED
-        side = f"{minutes} min" if minutes else ""
+        side = f"{max(round(minutes), 1)} min" if minutes else ""
         person, detail = (
             task_captions.truncate(text) for text in (task.person, task.line if task.facts else "")
         )
@@ -683,12 +694,6 @@ def _step_controls(
     for control in (done, unable, note):
         control.observe(checklist.callback(changed), "value")
     return with_classes(HBox([done, unable, note]), "exposurekit-step")
-
-
-def _n_open(queue: pd.DataFrame) -> "pd.Series[Any]":
-    """The open steps of the alerts of a work queue; none of those that are done or cannot be done."""
-    is_to_do = queue["minutes"] > 0
-    return (queue["steps"] - queue["done"] - queue["unable"]).where(is_to_do, 0)
 
 
 def _site(alert: "pd.Series[Any]") -> str:

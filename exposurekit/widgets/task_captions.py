@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from exposurekit.analysis.manual_tasks import NO_VALUE_TEXTS, NOT_ON_FILE, Task
+from exposurekit.analysis.step_minutes import WAITING
 from exposurekit.analysis.work_queue import DONE, STARTED, TO_DO, UNABLE
 from exposurekit.text.formatting import pluralize
 from exposurekit.text.sanitize import link_text, plain
@@ -72,11 +73,12 @@ def _row(label: str, value: str | None) -> Row:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How many steps of an alert are done or cannot be done."""
+    """How many steps of an alert are done or cannot be done, and how many are to do that take time."""
 
     steps: int = 0
     done: int = 0
     unable: int = 0
+    to_do: int = 0
 
     @property
     def state(self) -> str:
@@ -103,6 +105,7 @@ def progress(steps: pd.DataFrame) -> dict[tuple[int, int], Progress]:
     """The progress of each alert, by user id and alert number."""
     ticks = steps["tick"].astype("str")
     flags = steps[_KEY].assign(steps=1, done=ticks == DONE, unable=ticks == UNABLE)
+    flags["to_do"] = ~(flags["done"] | flags["unable"] | steps["step"].astype("str").str.contains(WAITING))
     sums = flags.groupby(_KEY, as_index=False).sum()
-    rows = zip(*(sums[name].tolist() for name in (*_KEY, "steps", "done", "unable")), strict=True)
+    rows = zip(*(sums[name].tolist() for name in (*_KEY, "steps", "done", "unable", "to_do")), strict=True)
     return {(user_id, number): Progress(*map(int, counts)) for user_id, number, *counts in rows}

@@ -10,6 +10,7 @@ from support import controls as kit
 from support.histories import DAWN, Clock, Person, Service, a_link, a_record, an_alert, seen_through
 
 import exposurekit as ek
+from exposurekit import analysis
 from exposurekit.analysis.step_requirements import DOCUMENT, MAILBOX
 from exposurekit.errors import ExposureError, InvalidArgument, NotFound
 from exposurekit.history import History
@@ -153,6 +154,18 @@ def test_learned_minutes_are_those_of_the_list(alerts, history):
         alert = checklist._alerts.iloc[position]
         assert item[4] == f"{round(queue[alert['user_id'], alert['alert_number']])} min"
     assert queue.max() > 2 * learned
+
+
+def test_minutes_left_are_those_of_the_work_queue(alerts, history):
+    """After each tick, too: the visit that several alerts share is left until the last of them is done."""
+    checklist = OptOutChecklist(alerts, history)
+    for position in [None, *checklist.order[:3]]:
+        if position is not None:
+            checklist.tick_all([position])
+        queue = analysis.work_queue(checklist.steps[checklist.steps["label"] != "not mine"])
+        left = sum(checklist._minutes(one) for one in checklist.order)
+        assert left == pytest.approx(queue["minutes"].sum())
+    assert left == 0
 
 
 def test_note_alone_leaves_the_step_open(alerts, history):
