@@ -112,9 +112,10 @@ class Scope:
 
     def provenance_for(self, columns: Iterable[object]) -> str:
         """The provenance of a table with these columns; it says which filters the table cannot apply."""
-        selection = self._selection()
-        applied = [words for words, column in selection if column in {*columns}]
-        note = "else everyone, everywhere" if len(applied) < len(selection) else ""
+        selection, own = self._selection(), {*columns}
+        applied = [words for words, column in selection if column in own]
+        ignored = [words for words, column in selection if column not in own]
+        note = f"not filtered by {', '.join(ignored)}" if ignored else ""
         return " · ".join(filter(None, [self.source, *applied, note]))
 
     def table(self, name: str) -> pd.DataFrame:

@@ -306,7 +306,7 @@ def test_static_html_names_the_selection_of_each_chart(dated):
     dated.pick(sites=["PeepFinder"])
     words = kit.Read(dated.to_html()).words
     first = words.partition("Listings by site")[0].split("sites: PeepFinder")[0]
-    assert "else everyone, everywhere" not in first
+    assert "not filtered by" not in first
     assert words.count("sites: PeepFinder") > 1
 
 
@@ -491,9 +491,10 @@ def test_chart_names_only_the_selections_it_follows(dated):
     dated.ask("time_to_removal")
     dated.pick(user=2, sites=["Thirdplace"])
     title = heads(dated)[-1]
-    assert "sites: Thirdplace" in title
-    assert "user 2" not in title
-    assert "else everyone" in title
+    followed, _, ignored = title.partition("not filtered by ")
+    assert "sites: Thirdplace" in followed
+    assert "user 2" not in followed
+    assert ignored.startswith("user 2")
 
 
 def test_no_figure_offers_an_upload(both):
