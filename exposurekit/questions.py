@@ -66,10 +66,11 @@ class Question:
         return self.answer(lambda name: getattr(history, name)(**options))
 
     def draw(self, answer: "pd.DataFrame", *, provenance: str = "") -> "Chart":
-        """Draw the chart of an answer."""
+        """Draw the chart of an answer; below its title it names the sites that the answer is about."""
         from exposurekit import charts
 
-        chart: Chart = (self.chart or getattr(charts, self.name))(answer, provenance=provenance)
+        source = " · ".join(filter(None, (provenance, ", ".join(answer.attrs.get("sites", ())))))
+        chart: Chart = (self.chart or getattr(charts, self.name))(answer, provenance=source)
         return chart
 
 
@@ -116,8 +117,7 @@ QUESTIONS = {
         Question(
             "status_over_time",
             "Status over time",
-            options=("by", "every", "kind", "user", "since", "until"),
-            filters=("site",),
+            options=("by", "every", "kind", "user", "site", "since", "until"),
         ),
         Question(
             "diff",

@@ -16,12 +16,12 @@ from exposurekit.analysis.forecast import ARRIVALS_DAYS, HORIZONS
 from exposurekit.analysis.group_codes import Ints
 from exposurekit.analysis.plan import PLAN_MINUTES
 from exposurekit.analysis.score import total_score
-from exposurekit.analysis.selection import UserIds
+from exposurekit.analysis.selection import Choice, UserIds, select
 from exposurekit.analysis.status_over_time import Every
 from exposurekit.analysis.survival import NEVER, is_unrequested
 from exposurekit.analysis.work_queue import stalled_sites
 from exposurekit.contract.types import REMOVED, STATUSES
-from exposurekit.errors import InvalidArgument
+from exposurekit.errors import InvalidArgument, warn
 from exposurekit.history import sql
 from exposurekit.history.annotations import Annotations, PersonalData
 from exposurekit.history.diff import Diff
@@ -51,6 +51,7 @@ class HistoryQueries:
         *,
         kind: str = "record",
         user: UserIds = None,
+        site: Choice = None,
         since: When = None,
         until: When = None,
     ) -> pd.DataFrame:
@@ -61,6 +62,8 @@ class HistoryQueries:
             every: ``run``, ``day``, ``week`` or ``month`` (UTC).
             kind: ``record``, ``link`` or ``alert``.
             user: One id or several; None for everyone.
+            site: One site or several, ignoring case; None for all. One without items gives a warning. ``table.exposure.chart``
+                names the site below the title.
             since: Only periods observed from then on; a day counts from its beginning, so that ``"14d"`` gives the state
                 of 14 days ago and every day after. Any time that `diff` takes.
             until: Only periods observed by then; a day counts until its end.
@@ -74,18 +77,31 @@ class HistoryQueries:
 
         >>> history.status_over_time()["total"].tolist()[-1] == len(exposure.records())
         True
+        >>> table = history.status_over_time(site="nosy heron", since="7d")
+        >>> table.exposure.chart("status_over_time").layout.title.subtitle.text
+        'Nosy Heron'
         """
         InvalidArgument.check("kind", kind, KINDS)
         InvalidArgument.check("by", by, (None, "site", "user_id"))
         reader, groups, upto = self.reader, tuple(filter(None, [by])), self.reader.latest().upto
         when = "seen_at" if every == "run" else "day"
-        transitions = reader.transitions(kind, groups, when, upto, user=user)
+        columns = groups if site is None else (*dict.fromkeys((*groups, "site")),)
+        transitions = reader.transitions(kind, columns, when, upto, user=user)
         runs = reader.frame(sql.COLLECTION_RUNS, ("runs",), upto=upto)
+        if site is not None:
+            transitions, doubts = select(transitions, {"site": site})
+            for doubt in doubts:
+                warn(doubt)
+            if transitions.empty:  # unknown is not zero
+                runs = runs.iloc[:0]
         statuses = STATUSES if kind == "record" else (analysis.LISTED,)
         table = analysis.status_over_time(
             _with_instants(transitions), runs, by=by, every=every, statuses=statuses
         )
-        return self._between(table, since, until)
+        table = self._between(table, since, until)
+        if site is not None:
+            table.attrs["sites"] = sorted(transitions["site"].astype("str").unique())
+        return table
 
     def by_site(self, as_of: When = None, *, kind: str = "record") -> pd.DataFrame:
         """Count items per site and status, the site with most open first.

@@ -131,9 +131,8 @@ def _from_history(question: Question) -> Handler:
         values = {name: line[_flag(name)] for name in question.options}
         with context.history(line) as history:
             answer = question.ask(history, **{name: value for name, value in values.items() if value})
-            if line["site"] and "site" not in answer:
-                raise InvalidArgument("--site needs --group-by site")
-            return _result(question, _filtered(answer, line), history, line)
+            rows = _filtered(answer, line) if question.filters else answer
+            return _result(question, rows, history, line)
 
     return handler
 
@@ -142,7 +141,12 @@ def _result(question: Question, answer: pd.DataFrame, source: Source, line: Pars
     """Return the answer, or its chart with the source and the filters as provenance."""
     if not line["chart"]:
         return answer
-    filters = [f"{name} {value}" for name in ("user", *_FILTERS) for value in line[name]]
+    filters = [
+        f"{name} {value}"
+        for name in ("user", *_FILTERS)
+        for value in line[name]
+        if not (name == "site" and "sites" in answer.attrs)  # the chart names those itself
+    ]
     return question.draw(answer, provenance=" · ".join([source.provenance, *filters]))
 
 

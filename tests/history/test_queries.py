@@ -425,6 +425,37 @@ def test_counts_require_an_observed_person(collection):
         collection.history.status_over_time(user=[1, 3])
 
 
+@pytest.mark.parametrize("every", ["run", "day"])
+def test_the_statuses_of_one_site_are_those_of_its_rows(collection, every):
+    collection.collect(0, one=[a_record(11, site="Seekfolk"), a_record(12)], two=[a_record(13, "removed")])
+    collection.collect(1, one=[a_record(11, "removed", "Seekfolk"), a_record(12)])
+    history = collection.history
+    by_site = history.status_over_time("site", every)
+    for site in ("Seekfolk", "PeepFinder"):
+        rows = by_site[by_site["site"] == site].drop(columns="site").reset_index(drop=True)
+        table = history.status_over_time(every=every, site=site.upper())
+        pd.testing.assert_frame_equal(table[[*rows]], rows)
+        [named] = history.status_over_time("site", every, site=site)["site"].unique()
+        assert named == site
+    both = history.status_over_time(every=every, site=["Seekfolk", "PeepFinder"])
+    pd.testing.assert_frame_equal(both, history.status_over_time(every=every))
+    assert history.status_over_time(every=every, site="PeepFinder", user=2)["total"].tolist() == [1, 1]
+
+
+def test_an_unknown_site_has_no_counts_and_a_warning(one_run):
+    with pytest.warns(UserWarning, match=r"No row has this site: peepfindr\. Did you mean 'PeepFinder'\?"):
+        table = one_run.status_over_time(site="peepfindr")
+    assert table.empty
+
+
+def test_a_chart_of_one_site_names_the_site(one_run):
+    over_time = one_run.status_over_time(site="peepfinder")
+    figure = over_time.exposure.chart("status_over_time", provenance=one_run.provenance)
+    subtitle = figure.layout.title.subtitle.text.replace("<br>", " ")
+    assert subtitle == f"{one_run.provenance} · PeepFinder"
+    assert {trace.name for trace in figure.data} >= {"discovered"}
+
+
 def test_a_return_into_scope_counts_once_and_from_then_on(collection):
     collection.collect(0, one=[])
     collection.collect(1, one=[a_record(11)])

@@ -92,6 +92,14 @@ def test_counts_over_time_by_site_and_week(notebook, demo):
     same(table, demo.history.status_over_time(by="site", every="week"))
 
 
+def test_counts_over_time_of_one_site_and_its_chart(notebook, demo):
+    site = demo.history.records()["site"].iloc[0]
+    line = f"status-over-time --site {shlex.quote(site.lower())}"
+    same(notebook.table(line), demo.history.status_over_time(site=site))
+    provenance = notebook.table(f"{line} --chart").layout.meta["provenance"]
+    assert provenance == f"{demo.history.provenance} · {site}"
+
+
 def test_a_table_as_of_a_day_comes_from_the_history(notebook, demo):
     day = f"{demo.history.runs()['finished_at'].iloc[-1]:%Y-%m-%d}"
     same(notebook.table(f"records --as-of {day}"), demo.history.records(as_of=day))

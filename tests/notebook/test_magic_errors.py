@@ -20,7 +20,6 @@ WRONG = {
     "records --as-of soon": "A time is 14d, 2w or 36h",
     "status-over-time --every decade": "--every must be one of: run, day, week, month",
     "status-over-time --every": "--every needs a value: run or day or week or month",
-    "status-over-time --site Seekfolk": "--site needs --group-by site",
     "diff": "diff needs --since TIME",
     "runs --chart": "runs takes --history, --help",
     "use nobody": "use NAME needs a variable that is an Exposure, a History or a demo: demo",
