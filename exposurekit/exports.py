@@ -83,8 +83,9 @@ def export(
 
     Text is never a formula in CSV and Excel. Excel has a sheet that is called ``manual work``, or as the file if that is the
     name of a table or a question (``records.xlsx``), else ``table``; column widths, wrapped text, a frozen header, links for web
-    addresses, and the source on a second sheet. Instants are UTC; Excel and CSV hold lists as text. In Excel days before
-    March 1900 are text, because its calendar is wrong there.
+    addresses, and the source on a second sheet. Instants are UTC. Excel and CSV hold lists as text, with ``"; "`` between
+    the items (steps and values to enter in Excel: each on a line); an item that contains ``"; "`` itself is split, too,
+    and only Parquet keeps lists as they are. In Excel days before March 1900 are text, because its calendar is wrong there.
 
     >>> ek.export(exposure.records(), "records.csv", include_personal=True).name
     'records.csv'

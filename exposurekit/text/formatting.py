@@ -12,6 +12,7 @@ from pandas.api.types import is_any_real_numeric_dtype
 
 MISSING = "—"
 NO_VALUE = "not known"
+LIST_SEPARATOR = "; "  # in files: addresses and steps contain commas
 
 
 def format_value(value: object) -> str:
@@ -19,7 +20,7 @@ def format_value(value: object) -> str:
     if isinstance(value, str):
         return str(value)
     if _is_list(value):
-        return str(join_list(value))
+        return str(join_list(value, ", "))
     if is_missing(value):
         return MISSING
     if isinstance(value, pd.Timestamp):
@@ -72,9 +73,9 @@ def rows(table: pd.DataFrame) -> list[list[str]]:
     return [[*row] for row in zip(*columns, strict=True)]
 
 
-def join_list(value: Any) -> Any:
+def join_list(value: Any, separator: str = LIST_SEPARATOR) -> Any:
     """Join a list to one text; return any other value unchanged."""
-    return ", ".join(map(str, value)) if _is_list(value) else value
+    return separator.join(map(str, value)) if _is_list(value) else value
 
 
 def _is_list(value: object) -> bool:
@@ -83,11 +84,12 @@ def _is_list(value: object) -> bool:
 
 
 def escape_formula(value: Any) -> Any:
-    """Escape text that a spreadsheet would read as a formula.
+    """Escape text that a spreadsheet would read as a formula; join a list to one text, each item escaped.
 
     Source: OWASP, CSV Injection.
     """
-    value = join_list(value)
+    if _is_list(value):
+        return join_list([escape_formula(str(item)) for item in value])
     if not isinstance(value, str):
         return value
     text = value.replace("\r", " ")  # some readers end the row there

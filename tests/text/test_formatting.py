@@ -5,6 +5,7 @@ import io
 import unicodedata
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -78,6 +79,14 @@ def test_no_cell_is_a_formula_with_any_separator(text, other):
 @pytest.mark.parametrize("text", ["a; b", 'he said "-1"', '"=1"', "a-b", "a\nb", "5 > 3"])
 def test_text_without_a_formula_is_unchanged(text):
     assert formatting.escape_formula(text) == text
+
+
+def test_a_list_in_a_cell_can_be_split_again():
+    lists = [["1 Elm Row, Bend, OR", "=1+1", "+1 555 0100"], ["a"], []]
+    table = pd.DataFrame({"locations": pd.Series(lists, dtype=pd.ArrowDtype(pa.list_(pa.string())))})
+    cells = pd.read_csv(io.StringIO(formatting.as_csv(table)), keep_default_na=False)["locations"]
+    assert cells[0].split("; ") == ["1 Elm Row, Bend, OR", "'=1+1", "'+1 555 0100"]
+    assert cells[1:].tolist() == ["a", ""]
 
 
 def test_values_without_formulas_are_unchanged():
