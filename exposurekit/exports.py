@@ -1,4 +1,4 @@
-"""Exports: tables as CSV, Excel or Parquet, and the manual work as Markdown, iCalendar or Excel."""
+"""Exports: tables as CSV, Excel or Parquet, and the manual work as Markdown, iCalendar, Excel or CSV."""
 
 import contextlib
 import hashlib
@@ -41,6 +41,7 @@ _EXCEL_EPOCH = datetime(1900, 3, 1)  # noqa: DTZ001  its calendar is wrong befor
 _WIDTH_MIN, _WIDTH_MAX, _WIDTH_SAMPLE = 6, 60, 1_000
 _LINK_COLUMNS = ("href", "url", "link_url", "link", "begin at")
 _PRIORITY_LAST = 9
+_ITEM_COLUMNS = ("user_id", "record_id", "minutes")  # of the work queue
 _PRODUCER = "exposurekit"
 _TABLE_NAMES = {*TABLES, *QUESTIONS}
 _COLUMNS = {column.name for columns in TABLES.values() for column in columns}
@@ -58,8 +59,9 @@ def export(
 
     Args:
         what: A table of `Exposure`, `History` or `analysis`, as ``.csv``, ``.xlsx`` or ``.parquet``; or an `Exposure` or a
-            `History`, for its manual work as ``.md`` (a checklist), ``.ics`` (tasks) or ``.xlsx``, with the facts that
-            identify each listing and the values to enter.
+            `History`, for its manual work as ``.md`` (a checklist), ``.ics`` (tasks), ``.xlsx`` or ``.csv``, with the facts
+            that identify each listing and the values to enter. The rows of the last two have the ``user_id``, ``record_id``
+            and ``minutes`` of the work queue, so that they can be joined to other tables.
         path: The file; its ending selects the format.
         user: Only the manual work of this person.
         include_personal: Whether to include personal data. By default a table keeps only harmless columns
@@ -163,7 +165,7 @@ def write_queue(
     content = encode_queue(data, queue, omitted_kinds)
     if not include_personal:
         is_text = encode_queue is not _queue_excel
-        text = content.decode() if is_text else formatting.as_csv(_queue_table(queue))
+        text = content.decode() if is_text else formatting.as_csv(_queue_table(data, queue))
         sites = () if data.sharing is None else data.sharing.sites
         lines = re.sub(r"\r\n[ \t]", "", text).splitlines()
         leak_check.check_texts(lines, origin.exposure, origin.history, public_names=sites)
@@ -410,12 +412,15 @@ def _digest(one: Removal, task: Task | None, number: int) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
 
 
-def _queue_table(queue: tuple[Removal, ...]) -> pd.DataFrame:
+def _queue_table(data: ReportData, queue: tuple[Removal, ...]) -> pd.DataFrame:
+    """One row per listing or page, in order; the ids and minutes are those of the work queue, missing for a pseudonym."""
+    items = {(row.user_id, row.alert_number): row for row in data["work_queue"].itertuples()}
     rows = [
         {
             "done": "",
             "site": one.site or host(task.address) or _title(one),
             "person": task.person,
+            **_item_columns(items.get((task.user_id, task.alert_number))),
             **{label.lower(): text for label, text in task.facts},
             "link": task.address,
             "begin at": task.begin,
@@ -428,14 +433,23 @@ def _queue_table(queue: tuple[Removal, ...]) -> pd.DataFrame:
         for one in queue
         for task in one.tasks
     ]
-    columns = ["done", "site", "person", LISTED_NAME.lower(), "age", "locations", "reference", PAGE_TITLE.lower(), "contains", "link", "begin at", "enter", "steps", "note", "guide", "if the form asks"]  # fmt: skip
+    columns = ["done", "site", "person", *_ITEM_COLUMNS, LISTED_NAME.lower(), "age", "locations", "reference", PAGE_TITLE.lower(), "contains", "link", "begin at", "enter", "steps", "note", "guide", "if the form asks"]  # fmt: skip
     return pd.DataFrame(rows, columns=columns, dtype="object")
+
+
+def _item_columns(item: Any) -> dict[str, Any]:
+    values = {} if item is None else {name: getattr(item, name) for name in _ITEM_COLUMNS}
+    return {name: value for name, value in values.items() if not formatting.is_missing(value)}
+
+
+def _queue_csv(data: ReportData, queue: tuple[Removal, ...], _omitted_kinds: int) -> bytes:
+    return formatting.as_csv(_queue_table(data, queue)).encode()
 
 
 def _queue_excel(data: ReportData, queue: tuple[Removal, ...], omitted_kinds: int) -> bytes:
     notes = [*_notes(queue), *_omitted_note(omitted_kinds)]
     about = data.provenance() | ({"note": "\n".join(notes)} if notes else {})
-    return _excel(_queue_table(queue), about, "manual work")
+    return _excel(_queue_table(data, queue), about, "manual work")
 
 
 def _title(one: Removal) -> str:
@@ -454,4 +468,4 @@ def _omitted_note(kinds: int) -> list[str]:
 
 
 _TABLES = {".csv": _csv, ".xlsx": _excel, ".parquet": _parquet}
-_QUEUES = {".md": _markdown, ".ics": _calendar, ".xlsx": _queue_excel}
+_QUEUES = {".md": _markdown, ".ics": _calendar, ".xlsx": _queue_excel, ".csv": _queue_csv}

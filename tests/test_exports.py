@@ -5,6 +5,7 @@ import html
 import io
 import re
 import stat
+import sys
 import zipfile
 from datetime import UTC, date, datetime
 
@@ -220,7 +221,7 @@ def test_days_before_the_calendar_of_excel_are_text(tmp_path, days):
     ("kind", "name", "options", "message"),
     [
         ("table", "t.pdf", {}, ".csv, .xlsx, .parquet"),
-        ("exposure", "t.csv", {}, ".md, .ics"),
+        ("exposure", "t.parquet", {}, ".md, .ics, .xlsx, .csv"),
         ("nothing", "t.csv", {}, "Pass a table; or an Exposure or a History"),
         ("table", "nowhere/t.csv", {}, "cannot be written"),
         ("table", "t.csv", {"user": 1}, "user goes with the manual work"),
@@ -237,7 +238,8 @@ def test_unsupported_export_is_refused_with_a_hint(*, exposure, tmp_path, kind, 
 
 
 @pytest.mark.parametrize("name", ["all.csv", "all.xlsx", "all.parquet", "queue.md", "fleet.html"])
-def test_a_full_disk_is_one_plain_error_and_leaves_nothing(exposure, tmp_path, name):
+def test_a_full_disk_is_one_plain_error_and_leaves_nothing(exposure, tmp_path, monkeypatch, name):
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # a module that is imported here would be cut
     path = tmp_path / name
     writes = {
         "queue.md": lambda: ek.export(exposure, path, include_personal=True),
@@ -276,6 +278,30 @@ def test_work_queue_in_excel_has_numbered_steps_and_values(exposure, personal, t
     _, shared = sheet(ek.export(exposure, tmp_path / "shared.xlsx"))
     assert not {*queue["reference_id"].dropna(), *queue["name"].dropna(), *queue["href"].dropna()} & {*shared}
     assert any(one.startswith("user ") for one in shared)
+
+
+def test_work_queue_in_csv_joins_to_its_table(three, history, personal):
+    queue = history.work_queue(exposure=three)
+    written = pd.read_csv(personal(history, "work.csv", source=three), dtype={"record_id": "Int64"})
+    keys = ["user_id", "record_id"]
+    assert len(written) == len(queue) > 1
+    listings = written.dropna(subset="record_id").merge(queue, on=keys, validate="1:1")
+    assert len(listings) == queue["record_id"].notna().sum() > 1
+    assert (listings["site_x"] == listings["site_y"]).all()
+    assert (listings["minutes_x"] - listings["minutes_y"]).abs().max() < 1e-9
+    assert (written["steps"].str.startswith("1. ")).all()
+    rows, texts = sheet(personal(history, "work.xlsx", source=three))
+    assert rows == len(written) + 1
+    assert {*written} <= {*texts}
+
+
+def test_shared_work_queue_in_csv_has_pseudonyms_and_no_ids(exposure, world, tmp_path):
+    file = ek.export(exposure, tmp_path / "shared.csv")
+    shared = pd.read_csv(file)
+    assert shared["person"].str.startswith("user ").all()
+    assert len(shared) > 1
+    assert shared[["user_id", "record_id", "minutes"]].isna().all(axis=None)
+    assert leaked_values(file.read_text(), world) == 0
 
 
 def test_history_queue_with_an_exposure_has_values_to_enter(three, history, personal):

@@ -55,7 +55,7 @@ def _listed(*, live: bool) -> str:
 
 _HELP = f"""Write a table or the manual work to a file for other programs.
 
-    A table becomes .csv, .xlsx or .parquet; "queue", the manual work as a list, becomes .md, .ics or .xlsx.
+    A table becomes .csv, .xlsx or .parquet; "queue", the manual work as a list, becomes .md, .ics, .xlsx or .csv.
 
     Tables from the history: {_listed(live=False)}. Loaded from the service now: {_listed(live=True)}.
 
@@ -101,7 +101,7 @@ def export(
     if table == "work_queue" and out.suffix.lower() in _QUEUE_ONLY:
         raise ConfigurationError(
             "work_queue is a table (.csv, .xlsx or .parquet). For the manual work as a list use "
-            "exposurekit export queue (.md, .ics or .xlsx)"
+            "exposurekit export queue (.md, .ics, .xlsx or .csv)"
         )
     question = QUESTIONS.get(table)
     options = _history_options(table, since)

@@ -258,7 +258,7 @@ def test_an_exported_sheet_has_the_name_of_the_table(shell, history_copy, tmp_pa
 def test_the_whole_queue_is_written_where_requested(shell, history_copy, tmp_path):
     assert shell.here("export", "queue", "--out", "queue.md", "--personal").returncode == 0
     assert "- [ ] " in (tmp_path / "queue.md").read_text()
-    assert ".md, .ics or .xlsx" in " ".join(shell.here("export", "--help").stdout.split())
+    assert ".md, .ics, .xlsx or .csv" in " ".join(shell.here("export", "--help").stdout.split())
 
 
 @pytest.mark.parametrize(
@@ -267,14 +267,14 @@ def test_the_whole_queue_is_written_where_requested(shell, history_copy, tmp_pat
         (("nothing", "--out", "t.csv"), 2, "there is no table 'nothing'; the tables are records, links, "),
         (("recrods", "--out", "t.csv"), 2, "there is no table 'recrods'; did you mean records?"),
         (("records", "--out", "t.pdf"), 1, ".csv, .xlsx, .parquet"),
-        (("queue", "--out", "t.csv"), 1, ".md, .ics"),
+        (("queue", "--out", "t.parquet"), 1, ".md, .ics"),
         (
             ("records", "--user", "1", "--out", "t.csv"),
             2,
             "only with queue: exposurekit export queue --user ID",
         ),
         (("work_queue", "--live", "--out", "t.csv"), 2, "only with queue: exposurekit export queue --live"),
-        (("work_queue", "--out", "t.md"), 1, "list use exposurekit export queue (.md, .ics or .xlsx)"),
+        (("work_queue", "--out", "t.md"), 1, "list use exposurekit export queue (.md, .ics, .xlsx or .csv)"),
         (("users", "--out", "t.csv"), 1, "EXPOSUREKIT_BASE_URL"),
     ],
     ids=str,
