@@ -119,7 +119,7 @@ def demo(
         except ConfigurationError as error:
             raise ConfigurationError(f"--out: {error}") from None
         click.echo(f"\nWrote {label_of(out)}, a report on everyone. Open it in any browser.")
-        _print_next(sandbox, serve=serve)
+        _print_next(sandbox, saved, serve=serve)
         _print_environment(sandbox, saved, serve=serve)
         if as_json:
             files = {"people": people, "days": days, "out": str(out), "history": str(saved)}
@@ -203,7 +203,7 @@ def _print_environment(sandbox: Any, saved: Path, *, serve: bool) -> None:
     _print_block(f"export {name}={shlex.quote(value)}" for name, value in environment.items())
 
 
-def _print_next(sandbox: Any, *, serve: bool) -> None:
+def _print_next(sandbox: Any, saved: Path, *, serve: bool) -> None:
     """Print commands that use this demo."""
     command = _command()
     days = sandbox.history.runs()["finished_at"].dt.date.drop_duplicates()
@@ -219,7 +219,14 @@ def _print_next(sandbox: Any, *, serve: bool) -> None:
     _print_block(f"{command} {line}" for line in commands)
     if serve:
         _print_text("Connect from a notebook while the demo runs:", before=1)
-        _print_block(["import exposurekit as ek", f"exposure = ek.connect({_arguments(sandbox.connection)})"])
+        connect, history = _arguments(sandbox.connection), str(saved)
+        _print_block(
+            [
+                "import exposurekit as ek",
+                f"exposure = ek.connect({connect})",
+                f"history = ek.History({history!r})",
+            ]
+        )
     else:
         _print_text(
             "The service has stopped. To keep it running, for notebooks and for the names in the work queue, start the demo with --serve:",

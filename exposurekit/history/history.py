@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from exposurekit.analysis.selection import user_ids
-from exposurekit.errors import DiskFull, InvalidArgument, NotFound
+from exposurekit.errors import ConfigurationError, DiskFull, InvalidArgument, NotFound
 from exposurekit.frames.key_access import Keyed
 from exposurekit.history import ingest, maintenance, staging
 from exposurekit.history import run_manager as history_runs
@@ -29,6 +29,7 @@ from exposurekit.history.run_manager import RunManager
 from exposurekit.history.storage.delta import Store
 from exposurekit.history.storage.schema import BUCKETS
 from exposurekit.history.storage.upgrade import upgrade
+from exposurekit.system import paths
 from exposurekit.system.clock import utc_now
 from exposurekit.text.html_cards import html_card
 
@@ -69,7 +70,7 @@ class History(Keyed):
 
     def __init__(
         self,
-        path: str | Path,
+        path: str | Path | None = None,
         *,
         engine: object = None,
         records_by: str | None = None,
@@ -81,7 +82,7 @@ class History(Keyed):
 
         Args:
             path: A directory (new or empty if there is no history yet), or an URL that deltalake takes, such as
-                ``s3://...``.
+                ``s3://...``. None: the one that the environment variable ``EXPOSUREKIT_HISTORY`` names.
             engine: What runs the queries: None for DuckDB in this process; a Spark session, or the ``spark://host:port``
                 of a cluster.
             records_by: What identifies a record: its ``id``; or ``reference``, its site and ``reference_id``, if the
@@ -94,13 +95,18 @@ class History(Keyed):
 
         Raises:
             InvalidArgument: An argument is invalid.
-            ConfigurationError: The history was created with another ``records_by``; or the path cannot be reached, is a
+            ConfigurationError: There is no path; the history was created with another ``records_by``; or the path cannot be reached, is a
                 file, or contains other files; or a newer version wrote the history.
             HistoryLocked: The history has an older format, and a watch or a collection is running on it.
         """
         if records_by not in (None, *RECORDS_BY):
             raise InvalidArgument(f"records_by is one of: {', '.join(RECORDS_BY)}")
-        self._store = Store(path, storage_options)
+        chosen = paths.history_path() if path is None else path
+        if chosen is None:
+            raise ConfigurationError(
+                f'Pass the path of the history, such as ek.History("exposure-history"), or set {paths.HISTORY_VARIABLE}'
+            )
+        self._store = Store(chosen, storage_options)
         self._engine = engine_of(engine)
         self._clock = clock
         self._records_by = self._store.settings(records_by=records_by, otherwise="id")

@@ -75,7 +75,7 @@ _HEAD = "table = %exposure VERB [options]: answer a question with a table."
 _FOOT = """
 Tables come from a variable named exposure or demo, from what `connect` or `use` chose, or from the service that the
 environment (EXPOSUREKIT_BASE_URL, ...) or a .env file names. Never put a key on the line.
-Histories come from a variable named history or demo, or from --history DIR."""
+Histories come from --history DIR, from a variable named history or demo, or from the environment (EXPOSUREKIT_HISTORY)."""
 
 
 def _command(question: Question) -> Command:

@@ -11,6 +11,7 @@ from exposurekit.errors import ConfigurationError, InvalidArgument, NotFound
 from exposurekit.exposure import Exposure, connect
 from exposurekit.history import History
 from exposurekit.notebook.parser import ParsedLine
+from exposurekit.system import paths
 
 Source: TypeAlias = Exposure | History
 
@@ -63,23 +64,24 @@ class NotebookContext:
 
     @contextlib.contextmanager
     def history(self, line: ParsedLine, *, create: bool = False) -> Iterator[History]:
-        """Open the history that a line names, or return the current one."""
+        """Open the history that a line names, or return the current one; else open the one that the environment names."""
         path = line["history"]
-        if path is None:
-            history = self._current(History)
-            if history is None:
-                raise ConfigurationError(
-                    f"{line.verb} needs a history: --history DIR, or history = ek.History(DIR)"
-                )
+        history = self._current(History) if path is None else None
+        if history is not None:
             yield history
-        else:
-            exists = "://" in path or (Path(path).expanduser() / "history.json").is_file()
-            if not exists and not create:
-                raise NotFound(
-                    "there is no history in that directory: %exposure collect --history DIR creates one"
-                )
-            with History(path) as opened:
-                yield opened
+            return
+        path = path or paths.history_path()
+        if path is None:
+            raise ConfigurationError(
+                f"{line.verb} needs a history: --history DIR, history = ek.History(DIR), or the variable "
+                f"{paths.HISTORY_VARIABLE}"
+            )
+        if not create and not _exists(path):
+            raise NotFound(
+                "there is no history in that directory: %exposure collect --history DIR creates one"
+            )
+        with History(path) as opened:
+            yield opened
 
     @contextlib.contextmanager
     def source(self, line: ParsedLine) -> Iterator[Source]:
@@ -92,9 +94,15 @@ class NotebookContext:
             yield self.exposure()
 
     def with_ticks(self, steps: pd.DataFrame) -> pd.DataFrame:
-        """Add the ticks of the current history to a table of steps."""
-        history = self._current(History)
-        return steps if history is None else history.with_ticks(steps)
+        """Add the ticks of the current history, or of the one that the environment names, to a table of steps."""
+        history: History | None = self._current(History)
+        if history is not None:
+            return history.with_ticks(steps)
+        path = paths.history_path()
+        if path is None or not _exists(path):
+            return steps
+        with History(path) as opened:
+            return opened.with_ticks(steps)
 
     def loaded_exposure(self) -> Exposure | None:
         """Return the current exposure if its tables need no request."""
@@ -115,6 +123,11 @@ class NotebookContext:
             return self._connected
         defaults = (_as_kind(kind, variables.get(name)) for name in DEFAULT_NAMES[kind])
         return next((value for value in defaults if value is not None), None)
+
+
+def _exists(path: str) -> bool:
+    """Whether a history exists; for one that is not on this machine the answer is True without a check."""
+    return "://" in path or (Path(path).expanduser() / "history.json").is_file()
 
 
 def _as_kind(kind: type, value: Any) -> Any:

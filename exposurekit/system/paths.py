@@ -1,4 +1,4 @@
-"""The user's cache and configuration directories."""
+"""The user's cache and configuration directories, and the history that the environment names."""
 
 import os
 from pathlib import Path
@@ -6,6 +6,7 @@ from pathlib import Path
 import platformdirs
 
 NAME = "exposurekit"
+HISTORY_VARIABLE = "EXPOSUREKIT_HISTORY"
 
 
 def cache_dir() -> Path:
@@ -16,6 +17,11 @@ def cache_dir() -> Path:
 def config_dir() -> Path:
     """Return the configuration directory: settings and keys."""
     return _former("XDG_CONFIG_HOME", ".config") or platformdirs.user_config_path(NAME, appauthor=False)
+
+
+def history_path() -> str | None:
+    """Return the directory or address of the history that the environment names; None: it names none."""
+    return os.environ.get(HISTORY_VARIABLE) or None
 
 
 def _former(variable: str, default: str) -> Path | None:

@@ -131,6 +131,9 @@ def test_a_demo_serves_other_commands_until_ctrl_c(shell):
         scope = {"ek": ek}
         exec(next(line.strip() for line in lines if "ek.connect(" in line), scope)  # noqa: S102  the line that it tells people to copy
         assert len(scope["exposure"].users()) == 2
+        exec(next(line.strip() for line in lines if "ek.History(" in line), scope)  # noqa: S102  likewise
+        with scope["history"] as history:
+            assert len(history.runs()) == 2
         scope["exposure"].client.close()
         commands = [*printed(output, "Commands to try"), "exposurekit export users --out users.csv"]
         exports = printed(output, "Run these lines in another shell")

@@ -39,9 +39,18 @@ def exposure():
 )
 def test_an_invalid_path_is_refused(tmp_path, monkeypatch, path):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("EXPOSUREKIT_HISTORY", raising=False)
     with pytest.raises(ConfigurationError, match="path"):
         History(path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_without_a_path_the_environment_names_the_history(tmp_path, monkeypatch):
+    monkeypatch.setenv("EXPOSUREKIT_HISTORY", str(tmp_path / "named"))
+    assert History().path == History(tmp_path / "named").path != History(tmp_path / "other").path
+    monkeypatch.setenv("EXPOSUREKIT_HISTORY", "")
+    with pytest.raises(ConfigurationError, match="or set EXPOSUREKIT_HISTORY"):
+        History()
 
 
 @pytest.mark.parametrize(

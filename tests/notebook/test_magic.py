@@ -7,6 +7,7 @@ import pytest
 from IPython.core.error import UsageError
 from support.ipython import Notebook
 
+import exposurekit as ek
 from exposurekit import analysis, charts
 from exposurekit.notebook.commands import verbs
 from exposurekit.questions import QUESTIONS
@@ -151,6 +152,19 @@ def test_without_variables_settings_are_used(demo, working_directory, monkeypatc
     notebook = Notebook()
     assert len(notebook.table("users")) == 3
     assert notebook.table("connect").client.config.base_url == demo.connection["base_url"]
+
+
+def test_without_a_variable_the_history_of_the_environment_is_used(demo, working_directory, monkeypatch):
+    notebook = Notebook(exposure=demo.exposure)
+    notebook.table("collect --history other --run monday")
+    monkeypatch.setenv("EXPOSUREKIT_HISTORY", "other")
+    assert notebook.table("runs")["run"].tolist() == ["monday"]
+    assert notebook.table("collect --run tuesday").run == "tuesday"
+    with ek.History() as history:
+        assert history.runs()["run"].tolist() == ["monday", "tuesday"]
+        assert history.tick(history.steps().head(1)) == 1
+    assert notebook.table("work-queue")["done"].sum() == 1
+    same(Notebook(demo=demo).table("runs"), demo.history.runs())
 
 
 def test_the_latest_connection_is_used(demo, working_directory, monkeypatch):

@@ -47,6 +47,15 @@ def test_without_a_connection_the_error_names_the_settings(working_directory, ca
         notebook("%exposure runs")
 
 
+def test_the_history_of_the_environment_must_exist(demo, working_directory, monkeypatch):
+    monkeypatch.setenv("EXPOSUREKIT_HISTORY", "nowhere")
+    alone = Notebook(exposure=demo.exposure)
+    with pytest.raises(UsageError, match="there is no history in that directory"):
+        alone("%exposure runs")
+    assert len(alone.table("work-queue")) > 0  # which needs none
+    assert not (working_directory / "nowhere").exists()
+
+
 SECRETS = (
     "connect --api-key s3cr3t-of-mine",
     "connect --api-secret=s3cr3t-of-mine",
