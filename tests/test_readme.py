@@ -49,7 +49,7 @@ def blocks(kind):
 PYTHON, YAML, IPYTHON = blocks("python"), blocks("yaml"), blocks("ipython")
 SHELL = [line for block in blocks("sh") for line in block.splitlines()]
 [SITE] = [block for block in YAML if "listings:" in block]
-[BROKER] = blocks("json")
+[BROKER] = [block for block in blocks("json") if "optOutUrl" in block]
 [PERSON] = [block for block in YAML if block.startswith("first_name:")]
 [RULES] = [block for block in YAML if "send_to:" in block]
 MAILBOX, MAIL = (block for block in YAML if "imap:" in block)  # without and with a server for sending
