@@ -69,4 +69,6 @@ def user_ids(user: Any) -> list[int]:
             ids = [int(one) for one in several]
         if ids == several and all(-(2**63) <= one < 2**63 for one in ids):
             return ids
-    raise InvalidArgument("user is the id of a person, or a list of ids")
+    raise InvalidArgument(
+        "user is the id of a person, or a list of ids: exposure.users(name) finds the id by name"
+    )

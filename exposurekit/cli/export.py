@@ -34,6 +34,7 @@ class _TableName(click.ParamType[str]):
     name = "table"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        value = value.replace("-", "_")
         if value not in _names():
             close = suggestion(value, _names()) or f"; the tables are {', '.join(_names())}."
             self.fail(f"there is no table {value!r}{close}", param, ctx)

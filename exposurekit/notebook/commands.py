@@ -43,7 +43,7 @@ def run_command(context: NotebookContext, text: str) -> Any:
     if line["help"]:
         print(describe_command(line.verb))  # noqa: T201  the user line for help
         return None
-    return all_verbs[line.verb].handler(context, line)
+    return all_verbs[line.verb].handler(context, context.with_ids(line))
 
 
 def verbs() -> dict[str, Command]:
@@ -75,6 +75,7 @@ _HEAD = "table = %exposure VERB [options]: answer a question with a table."
 _FOOT = """
 Tables come from a variable named exposure or demo, from what `connect` or `use` chose, or from the service that the
 environment (EXPOSUREKIT_BASE_URL, ...) or a .env file names. Never put a key on the line.
+Names of users are looked up among the users of the exposure. Underscores are hyphens, and --by is --group-by.
 Histories come from --history DIR, from a variable named history or demo, or from the environment (EXPOSUREKIT_HISTORY)."""
 
 

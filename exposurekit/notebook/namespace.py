@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -61,6 +62,13 @@ class NotebookContext:
         if exposure is None:
             exposure = self._default = self._default or connect()
         return exposure
+
+    def with_ids(self, line: ParsedLine) -> ParsedLine:
+        """Return a line with the ids of the users that it names; a history does not know names."""
+        if all(isinstance(user, int) for user in line["user"]):
+            return line
+        ids = self.exposure().users(line["user"])["user_id"].tolist()
+        return replace(line, options={**line.options, "user": ids})
 
     @contextlib.contextmanager
     def history(self, line: ParsedLine, *, create: bool = False) -> Iterator[History]:

@@ -37,22 +37,27 @@ class ParsedLine:
         return self.options.get(option, [] if OPTIONS[option].multiple else None)
 
 
-def _id(text: str) -> int:
-    if not (text.isascii() and text.isdecimal()) or int(text) > INT64_MAX:
-        raise InvalidArgument("--user must be a user id, a whole number; repeat it for several users")
+def _person(text: str) -> int | str:
+    """A user id, or a name as it is."""
+    if not (text.isascii() and text.isdecimal()):
+        return text
+    if int(text) > INT64_MAX:
+        raise InvalidArgument("--user must be a user id or a name; repeat it for several users")
     return int(text)
 
 
+_TIMES = "14d, 36h, yesterday, a date (its end) or a time"
+_OTHER_SPELLINGS = {"-h": "help", "--by": "group-by"}  # the latter as in Python
 OPTIONS = {
-    "user": Option("only this user; repeatable", "ID", multiple=True, parse=_id),
+    "user": Option("only this user; repeatable", "ID|NAME", multiple=True, parse=_person),
     "site": Option("only this site; repeatable", "NAME", multiple=True),
     "status": Option("only this status; repeatable", "STATUS", multiple=True),
     "kind": Option("what to count", "KIND", ("record", "link", "alert")),
     "group-by": Option("group by this column", "COLUMN", ("site", "user_id")),
     "every": Option("one row per period", "PERIOD", ("run", "day", "week", "month")),
-    "since": Option("start: 14d, 36h, yesterday, a date (its end) or a time", "TIME"),
-    "until": Option("end, likewise", "TIME"),
-    "as-of": Option("the state at this time, likewise; needs a history", "TIME"),
+    "since": Option(f"start: {_TIMES}", "TIME"),
+    "until": Option(f"end: {_TIMES}", "TIME"),
+    "as-of": Option(f"the state at this time: {_TIMES}; needs a history", "TIME"),
     "history": Option("read the history in this directory", "DIR"),
     "run": Option("the run's name; collecting it again adds nothing", "NAME"),
     "base-url": Option("the URL before /api/; default: EXPOSUREKIT_BASE_URL", "URL"),
@@ -62,12 +67,15 @@ OPTIONS = {
 
 
 def parse_line(line: str, verbs: Mapping[str, Iterable[str]], *, with_name: Iterable[str] = ()) -> ParsedLine:
-    """Parse the text after ``%exposure``, by the options of each verb; some verbs take a name."""
+    """Parse the text after ``%exposure``, by the options of each verb; some verbs take a name.
+
+    Verbs and options may have underscores, as the same names in Python.
+    """
     words = _words(line)
     _check_secrets(words)
     if not words or words[0] in ("--help", "-h"):
         return ParsedLine(options={"help": True})
-    verb, rest = words[0], words[1:]
+    verb, rest = words[0].replace("_", "-"), words[1:]
     if verb not in verbs:
         raise InvalidArgument(f"unknown verb: %exposure lists them all{suggestion(verb, verbs)}")
     name = rest.pop(0) if verb in with_name and rest and not rest[0].startswith("-") else ""
@@ -99,7 +107,8 @@ def _check_secrets(words: list[str]) -> None:
 
 def _parse_option(rest: list[str], options: dict[str, Any], verb: str, accepted: Iterable[str]) -> None:
     word, equals, value = rest.pop(0).partition("=")
-    name = "help" if word == "-h" else word.removeprefix("--")
+    name = word.removeprefix("--").replace("_", "-")
+    name = _OTHER_SPELLINGS.get(word, name)
     flags = [f"--{option}" for option in accepted]
     if not word.startswith("-") or name not in accepted:
         raise InvalidArgument(f"{verb} takes {', '.join(flags)}{suggestion(word, flags)}")

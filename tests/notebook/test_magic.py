@@ -62,6 +62,25 @@ def test_site_status_and_user_select_rows_in_any_case(notebook, demo):
         same(table, records[records[column] == first[column]].reset_index(drop=True))
 
 
+def test_underscores_and_by_are_accepted_as_in_python(notebook, demo):
+    same(notebook.table("by_site"), notebook.table("by-site"))
+    by_week = demo.history.status_over_time(by="site", every="week")
+    same(notebook.table("status_over_time --by site --every week"), by_week)
+    day = f"{demo.history.runs()['finished_at'].iloc[-1]:%Y-%m-%d}"
+    same(notebook.table(f"records --as_of {day}"), demo.history.records(as_of=day))
+
+
+def test_a_user_may_be_named_for_tables_and_for_histories(notebook, demo):
+    user = demo.exposure.users().iloc[0]
+    name = shlex.quote(f"{user['first_name']} {user['last_name']}")
+    same(notebook.table(f"records --user {name}"), demo.exposure.records(int(user["user_id"])))
+    over_time = demo.history.status_over_time(user=int(user["user_id"]))
+    same(notebook.table(f"status-over-time --user {name}"), over_time)
+    notebook.table(f"by-site --user {name} --chart")
+    provenance = notebook.names["table"].layout.meta["provenance"]
+    assert provenance == f"{demo.exposure.provenance} · user {user['user_id']}"
+
+
 def test_repeated_options_select_either_and_different_ones_both(notebook, demo):
     records = demo.exposure.records()
     one, two = records["site"].unique()[:2]
