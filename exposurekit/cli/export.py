@@ -15,6 +15,7 @@ from exposurekit.text.words import suggestion
 
 QUEUE = "queue"
 _QUEUE_ONLY = (".md", ".ics")  # formats of the queue alone
+_WITH_FORM_VALUES = ("work_queue", "steps")  # whose order or texts depend on what people have on file
 _STORED = ("records", "links", "alerts", "steps", "runs", "people")  # tables of a history
 _LOADED = (
     "users",
@@ -63,7 +64,7 @@ _HELP = f"""Write a table or the manual work to a file for other programs.
     Without --personal only columns without personal data are written, and only those steps of the queue that at least
     five people share word for word; the result is then searched for personal data. In CSV and Excel no text is a formula.
 
-    Example: exposurekit export queue --personal --live --out queue.xlsx
+    Example: exposurekit export records --status open --personal --live --out open.csv
     """
 
 
@@ -77,10 +78,19 @@ _HELP = f"""Write a table or the manual work to a file for other programs.
     help="The file to write; its extension selects the format.",
 )
 @click.option("--user", type=ID, help="With queue: only the work for this person.")
+@click.option("--site", "sites", multiple=True, help="Only rows of this site; repeat for several.")
+@click.option(
+    "--status",
+    "statuses",
+    multiple=True,
+    help="Only rows with this status, such as removed; open is every open one. Repeat for several.",
+)
 @click.option("--since", type=When(), help="For questions about changes: the start, such as 14d.")
 @click.option("--personal", "include_personal", is_flag=True, help="Include personal data.")
 @click.option(
-    "--live", is_flag=True, help="With queue: load everyone now, which adds names and what to enter."
+    "--live",
+    is_flag=True,
+    help="Load everyone now, which adds the names on file; to queue, work_queue, steps and alerts also what to enter.",
 )
 def export(
     *,
@@ -88,6 +98,8 @@ def export(
     history: str,
     out: Path,
     user: int | None,
+    sites: tuple[str, ...],
+    statuses: tuple[str, ...],
     since: str | None,
     include_personal: bool,
     live: bool,
@@ -96,21 +108,21 @@ def export(
     import exposurekit
     from exposurekit import exports
 
-    if (user is not None or live) and table != QUEUE:
-        option, words = ("--live", "--live") if live else ("--user", "--user ID")
-        raise click.UsageError(f"{option} works only with queue: exposurekit export queue {words}")
-    if table == "work_queue" and out.suffix.lower() in _QUEUE_ONLY:
-        raise ConfigurationError(
-            "work_queue is a table (.csv, .xlsx or .parquet). For the manual work as a list use "
-            "exposurekit export queue (.md, .ics, .xlsx or .csv)"
-        )
+    is_filtered = bool(sites or statuses)
+    _check_usage(
+        table, out, has_user=user is not None, is_filtered=is_filtered, is_bare=live and not include_personal
+    )
     question = QUESTIONS.get(table)
-    options = _history_options(table, since)
+    options: dict[str, Any] = _history_options(table, since)
+    if sites and question is not None and "site" in question.options:
+        options["site"], sites = sites, ()
     check_writable(out)
     empty = ""
     if table in _LOADED or (question is not None and question.needs_exposure):
         exposure = exposurekit.connect()
         content: Any = exposure[table] if question is None else question.answer(exposure.__getitem__)
+        content = _selected(table, content, site=sites, status=statuses)
+        content = _with_people(table, content, exposure) if live else content
         exports.write_table(content, out, name=table, include_personal=include_personal, source=exposure)
         lacks_names = False
     else:
@@ -122,9 +134,14 @@ def export(
                 )
                 empty = written.why_empty("add --personal")
             else:
-                content = opened[table] if question is None else question.ask(opened, **options)
+                if live and table in _WITH_FORM_VALUES:
+                    options["exposure"] = source
+                content = _answer(table, opened, options)
+                content = _selected(table, content, site=sites, status=statuses)
+                if live and table not in _WITH_FORM_VALUES:
+                    content = _with_people(table, content, source)
                 exports.write_table(
-                    content, out, name=table, include_personal=include_personal, source=source
+                    content, out, name=table, include_personal=include_personal, source=opened
                 )
             lacks_names = table == QUEUE and include_personal and not live and _has_work(opened, user)
     note = "" if include_personal else " Nothing personal is in it; --personal writes everything."
@@ -133,7 +150,53 @@ def export(
         click.echo(missing_names_hint(history), err=True)
 
 
-def _history_options(table: str, since: str | None) -> dict[str, str]:
+def _check_usage(table: str, out: Path, *, has_user: bool, is_filtered: bool, is_bare: bool) -> None:
+    """Check the options against each other, before any work is done; `is_bare`: --live without --personal."""
+    if table == QUEUE:
+        if is_filtered:
+            raise click.UsageError(
+                "queue takes no --site and no --status; work_queue is the same work as a table"
+            )
+        return
+    if has_user:
+        raise click.UsageError("--user works only with queue: exposurekit export queue --user ID")
+    if is_bare:
+        raise click.UsageError("--live adds names, which are personal data: add --personal")
+    if table == "work_queue" and out.suffix.lower() in _QUEUE_ONLY:
+        raise ConfigurationError(
+            "work_queue is a table (.csv, .xlsx or .parquet). For the manual work as a list use "
+            "exposurekit export queue (.md, .ics, .xlsx or .csv)"
+        )
+
+
+def _answer(table: str, history: Any, options: dict[str, Any]) -> Any:
+    question = QUESTIONS.get(table)
+    return getattr(history, table)(**options) if question is None else question.ask(history, **options)
+
+
+def _selected(table: str, content: Any, **choices: tuple[str, ...]) -> Any:
+    """Return the rows with some values; a value that does not occur is reported."""
+    from exposurekit.analysis.selection import select
+
+    chosen = {column: values for column, values in choices.items() if values}
+    for column in chosen:
+        if column not in content:
+            raise click.UsageError(f"{table} has no {column} in its rows, so it does not take --{column}")
+    if not chosen:
+        return content
+    rows, doubts = select(content, chosen)
+    for doubt in doubts:
+        click.echo(doubt, err=True)
+    return rows
+
+
+def _with_people(table: str, content: Any, exposure: Any) -> Any:
+    if "user_id" not in content:
+        raise click.UsageError(f"{table} has no people in its rows, so it does not take --live")
+    return exposure.with_people(content)
+
+
+def _history_options(table: str, since: str | None) -> dict[str, Any]:
     """Return the options of a question; --since must be there if the table requires it, and only if it takes it."""
     question = QUESTIONS.get(table)
     if since is None:

@@ -3,6 +3,7 @@
 import json
 import shutil
 
+import pandas as pd
 import pytest
 from support import controls as kit
 from support.evidence_bundles import Installation
@@ -140,6 +141,36 @@ def test_with_live_the_manual_work_has_names(shell, tmp_path):
             run = shell.here(*words, "--live")
             assert run.returncode == 0, run.stderr
             assert "are missing" not in run.stderr + (tmp_path / words[-1]).read_text()
+
+
+def test_open_listings_are_exported_with_the_names_on_file(shell, tmp_path):
+    words = ("export", "records", "--status", "open", "--site", "peepfinder")
+    with seen_through(kit.three_people()) as exposure:
+        connect(shell, exposure)
+        assert shell.here(*words, "--personal", "--live", "--out", "open.csv").returncode == 0
+        expected = exposure.with_people(exposure.records(status="open", site="PeepFinder"))
+        assert shell.here("export", "steps", "--personal", "--live", "--out", "steps.csv").returncode == 0
+        refused = shell.here("export", "by_site", "--personal", "--live", "--out", "t.csv")
+    written = pd.read_csv(tmp_path / "open.csv")
+    assert len(written) == len(expected) > 0
+    for name in ("record_id", "person", "status"):
+        assert sorted(written[name].astype("str")) == sorted(expected[name].astype("str"))
+    assert pd.read_csv(tmp_path / "steps.csv")["form_values"].notna().all()
+    assert refused.returncode == 2
+    assert "by_site has no people in its rows" in refused.stderr
+    assert shell.here(*words, "--out", "open.csv").returncode == 0
+    text = (tmp_path / "open.csv").read_text()
+    assert len(text.splitlines()) == len(expected) + 1
+    assert not [one for one in kit.PERSONAL if one in text]
+
+
+def test_an_exported_site_that_does_not_occur_is_reported(shell, tmp_path):
+    run = shell.here("export", "records", "--site", "PeepFindr", "--out", "t.csv")
+    assert run.returncode == 0
+    assert "No row has this site" in run.stderr
+    assert "Did you mean 'PeepFinder'?" in run.stderr
+    assert shell.here("export", "status_over_time", "--site", "peepfinder", "--out", "t.csv").returncode == 0
+    assert "discovered" in pd.read_csv(tmp_path / "t.csv")
 
 
 def test_a_report_as_json_has_its_content(shell, tmp_path):
