@@ -224,10 +224,13 @@ def test_alias_equal_to_another_name_is_ambiguous(named):
 
 
 def test_unknown_or_ambiguous_name_is_refused(exposure):
-    with pytest.raises(NotFound, match="No person here has this id or name"):
+    with pytest.raises(NotFound, match="No person here has this id or name: users"):
         exposure.records("Nobody Atall")
-    with pytest.raises(InvalidArgument, match="people match this name: give the id"):
+    with pytest.raises(InvalidArgument, match=r"people match this name: give the id, one of \d+, ") as error:
         exposure.records("e")
+    assert set(map(int, re.findall(r"\d+", str(error.value).partition("one of")[2]))) <= {
+        *exposure.users()["user_id"]
+    }
 
 
 @pytest.mark.parametrize("table", TABLES)

@@ -13,6 +13,8 @@ from exposurekit.errors import InvalidArgument
 from exposurekit.text.html_cards import NAME_MAX, truncate
 from exposurekit.text.sanitize import plain
 
+_LISTED_MAX = 8  # values that a warning lists, if none is close to what was asked for
+
 Choice: TypeAlias = str | Iterable[str] | None
 UserIds: TypeAlias = int | Iterable[int] | None
 
@@ -21,7 +23,7 @@ def select(table: pd.DataFrame, choices: Mapping[str, Choice]) -> tuple[pd.DataF
     """Select the rows that match one value or several per column (None: any), and warn of values that do not occur.
 
     In a column of lists, any element may match. The status ``open`` is every open one. A warning names the closest value
-    that does occur.
+    that does occur, or all if they are few.
     """
     mask = pd.Series(data=True, index=table.index)
     warnings = []
@@ -34,24 +36,32 @@ def select(table: pd.DataFrame, choices: Mapping[str, Choice]) -> tuple[pd.DataF
         matching = values.isin([value for value in present if str(value).casefold() in chosen])
         if column == "status" and OPEN in chosen:
             matching |= is_open(values)
-        absent = chosen - {str(value).casefold() for value in present} - {*STATUSES, *NOT_LISTED, OPEN}
-        if absent:
+        found = {str(value).casefold() for value in present} | {*STATUSES, *NOT_LISTED, OPEN}
+        if absent := [typed for folded, typed in chosen.items() if folded not in found]:
             warnings.append(_no_match(column, absent, present))
         mask &= matching.groupby(level=0).any()
     return table[mask].reset_index(drop=True), warnings
 
 
-def _casefolded(column: str, choice: str | Iterable[str]) -> set[str]:
+def _casefolded(column: str, choice: str | Iterable[str]) -> dict[str, str]:
+    """Return the values by their case-folded form."""
     values = [choice] if isinstance(choice, str) else [*choice] if isinstance(choice, Iterable) else [None]
     if not all(isinstance(value, str) for value in values):
         raise InvalidArgument(f"invalid {column}: pass a string or several, such as {column}=['...', '...']")
-    return {str(value).casefold() for value in values}
+    return {str(value).casefold(): str(value) for value in values}
 
 
-def _no_match(column: str, absent: set[str], present: Iterable[object]) -> str:
-    by_folded = {plain(value).casefold(): plain(value) for value in present}
-    close = [by_folded[match] for word in absent for match in difflib.get_close_matches(word, by_folded, 1)]
-    hint = f" Did you mean {truncate(close[0], NAME_MAX)!r}?" if close else ""
+def _no_match(column: str, absent: Iterable[str], present: Iterable[object]) -> str:
+    by_folded = {plain(value).casefold(): truncate(plain(value), NAME_MAX) for value in present}
+    words = by_folded | ({OPEN: OPEN} if column == "status" else {})
+    folded = [word.casefold() for word in absent]
+    close = [words[match] for word in folded for match in difflib.get_close_matches(word, words, 1)]
+    if close:
+        hint = f" Did you mean {close[0]!r}?"
+    else:
+        hint = (
+            f" The values are: {', '.join(by_folded.values())}." if 0 < len(by_folded) <= _LISTED_MAX else ""
+        )
     missing = ", ".join(sorted(truncate(plain(word), NAME_MAX) for word in absent))
     return f"No row has this {column}: {missing}.{hint}"
 

@@ -173,7 +173,7 @@ def _request_check(client: Any) -> Iterator[CheckResult]:
     except ConnectionFailed as error:
         yield _fail(
             "service",
-            str(error),
+            str(error).partition(". ")[0],  # the fix says the rest
             "check that it runs, and that EXPOSUREKIT_BASE_URL is the part before /api/",
         )
         return

@@ -251,6 +251,8 @@ def _raise_connection_failed(call: Call[R, T], failure: TransportFailure) -> NoR
     message = f"{title} failed: {failure.reason}."
     if failure == TransportFailure.refused():
         message += " Is the service running? Check base_url or EXPOSUREKIT_BASE_URL."
+    elif failure == TransportFailure.dns():
+        message += " Check base_url or EXPOSUREKIT_BASE_URL."
     elif failure.maybe_received and not call.repeatable:
         message += " The service may have processed it: check before you repeat it."
     raise ConnectionFailed(message, operation=title, maybe_received=failure.maybe_received)

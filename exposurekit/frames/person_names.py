@@ -60,9 +60,10 @@ class People:
     def _id(self, person: int | str) -> int:
         matches = self.matching(str(person))
         if not matches:
-            raise NotFound("No person here has this id or name")
+            raise NotFound("No person here has this id or name: users() lists them")
         if len(matches) > 1:
-            raise InvalidArgument(f"{len(matches):,} people match this name: give the id")
+            ids = ", ".join(map(str, sorted(matches)[:_NAMES_MAX])) + (", ..." * (len(matches) > _NAMES_MAX))
+            raise InvalidArgument(f"{len(matches):,} people match this name: give the id, one of {ids}")
         return matches[0]
 
     def names(self, ids: Sequence[int]) -> str:

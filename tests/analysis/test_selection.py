@@ -85,6 +85,21 @@ def test_what_is_no_text_is_refused(exposure, wrong):
         exposure.records(site=wrong)
 
 
+@pytest.mark.parametrize(
+    ("column", "typed", "warning"),
+    [
+        ("site", "Nosy Herron", "No row has this site: Nosy Herron. Did you mean 'Nosy Heron'?"),
+        ("site", "Elsewhere", "No row has this site: Elsewhere. The values are: Nosy Heron, Seekfolk."),
+        ("status", "opne", "No row has this status: opne. Did you mean 'open'?"),
+        ("status", "gone", "No row has this status: gone. The values are: discovered."),
+    ],
+)
+def test_a_warning_repeats_what_was_typed_and_says_what_there_is(column, typed, warning):
+    table = pd.DataFrame({"site": ["Nosy Heron", "Seekfolk"], "status": "discovered"})
+    rows, doubts = select(table, {column: typed})
+    assert (len(rows), doubts) == (0, [warning])
+
+
 def test_a_selection_changes_no_table():
     table = pd.DataFrame({"site": ["A", "B", None], "n": [1, 2, 3]}, index=[7, 8, 9])
     selected, doubts = select(table, {"site": "b"})

@@ -233,6 +233,8 @@ def test_tls_to_a_plain_service_has_its_own_error(face):
 def test_unknown_host_has_its_own_error(face):
     with (
         connected(face, "https://nowhere.invalid", retries=0) as client,
-        pytest.raises(ConnectionFailed, match="host name not found"),
+        pytest.raises(
+            ConnectionFailed, match=r"host name not found\. Check base_url or EXPOSUREKIT_BASE_URL"
+        ),
     ):
         client.get_user(KEY)
