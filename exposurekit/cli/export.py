@@ -14,6 +14,7 @@ from exposurekit.questions import QUESTIONS
 from exposurekit.text.words import suggestion
 
 QUEUE = "queue"
+_SYNONYMS = {"listings": "records", "pages": "links"}  # words of the manuals
 _QUEUE_ONLY = (".md", ".ics")  # formats of the queue alone
 _WITH_FORM_VALUES = ("work_queue", "steps")  # whose order or texts depend on what people have on file
 _STORED = ("records", "links", "alerts", "steps", "runs", "people")  # tables of a history
@@ -37,7 +38,10 @@ class _TableName(click.ParamType[str]):
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         value = value.replace("-", "_")
         if value not in _names():
-            close = suggestion(value, _names()) or f"; the tables are {', '.join(_names())}."
+            close = (
+                suggestion(_SYNONYMS.get(value, value), _names())
+                or f"; the tables are {', '.join(_names())}."
+            )
             self.fail(f"there is no table {value!r}{close}", param, ctx)
         return value
 

@@ -263,8 +263,11 @@ def existing_history(path: str) -> Any:
 
 def missing_names_hint(path: str) -> str:
     """Say why a report or a list of manual work lacks names, and how to add them."""
+    from exposurekit.client.config import environment_settings
+
     directory = local_option(path)
-    if directory is not None and (directory / DEMO_MARKER).is_file():
+    is_demo = directory is not None and (directory / DEMO_MARKER).is_file()
+    if is_demo and not environment_settings()["base_url"]:
         way = "This history is from a demo: run exposurekit demo --serve, set the variables that it prints, and add --live"
     else:
         way = "Add --live"

@@ -58,7 +58,7 @@ OPTIONS = {
     "since": Option(f"start: {_TIMES}", "TIME"),
     "until": Option(f"end: {_TIMES}", "TIME"),
     "as-of": Option(f"the state at this time: {_TIMES}; needs a history", "TIME"),
-    "history": Option("read the history in this directory", "DIR"),
+    "history": Option("the directory of the history", "DIR"),
     "run": Option("the run's name; collecting it again adds nothing", "NAME"),
     "base-url": Option("the URL before /api/; default: EXPOSUREKIT_BASE_URL", "URL"),
     "chart": Option("return the chart instead of the table"),

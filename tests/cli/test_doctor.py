@@ -266,6 +266,7 @@ def test_the_whole_queue_is_written_where_requested(shell, history_copy, tmp_pat
     [
         (("nothing", "--out", "t.csv"), 2, "there is no table 'nothing'; the tables are records, links, "),
         (("recrods", "--out", "t.csv"), 2, "there is no table 'recrods'; did you mean records?"),
+        (("listings", "--out", "t.csv"), 2, "there is no table 'listings'; did you mean records?"),
         (("records", "--out", "t.pdf"), 1, ".csv, .xlsx, .parquet"),
         (("queue", "--out", "t.parquet"), 1, ".md, .ics"),
         (

@@ -128,6 +128,12 @@ def test_a_demo_history_hints_at_a_service_that_runs(shell, tmp_path):
     )
 
 
+def test_a_demo_that_is_connected_needs_only_live(shell, tmp_path):
+    (tmp_path / "history" / DEMO_MARKER).touch()
+    shell.environment |= connection("http://127.0.0.1:9", "demo", "key", "secret")
+    assert shell.here("report", "--out", "page.html").stderr == MISSING
+
+
 def test_the_command_of_the_error_lists_the_ids(shell):
     run = shell.here("history", "show", "--group-by", "user_id")
     assert run.returncode == 0, run.stderr
