@@ -17,7 +17,7 @@ class Diff:
     All tables count every change in between, so they agree: a listing that was found and removed is new and removed.
 
     Attributes:
-        changes: One row per change: ``user_id``, ``key``, ``site``, ``before``, ``after``, ``what``, ``changed_at``, ...
+        changes: One row per change: ``user_id``, ``key``, ``record_id`` (of records, Int64), ``site``, ``before``, ``after``, ``what``, ...
         counts: ``what`` and ``n``; the last row is ``still open``: all items that are open at the end.
         by_site: One row per site: ``site``, ``open_before``, ``new``, ..., ``removed``, ..., ``open_after`` (int64).
         why: How the number of open items changed: ``cause``, ``n`` (signed), ``open`` (the running total).

@@ -141,7 +141,8 @@ class HistoryQueries:
             kind: ``record``, ``link`` or ``alert``.
 
         Returns:
-            Changes, counts, by_site, and why, which agree: see `Diff` and `analysis.diff`.
+            Changes, counts, by_site, and why, which agree: see `Diff` and `analysis.diff`. The changes of records have
+            their ``record_id``, as in `relistings`.
 
         Raises:
             NotFound: Nothing was observed by ``a``, or by ``b``; or ``a`` is after the last observed day.
@@ -167,7 +168,20 @@ class HistoryQueries:
     @cached_answer
     def _changes(self, kind: str, after: datetime, until: datetime, upto: int) -> pd.DataFrame:
         rows = self.reader.frame(sql.DIFF, ("changes",), kind=kind, after=after, until=until, upto=upto)
-        return analysis.diff(rows)
+        changes = analysis.diff(rows)
+        if kind == "record":
+            changes.insert([*changes].index("key") + 1, "record_id", self._record_ids(changes, upto))
+        return changes
+
+    def _record_ids(self, items: pd.DataFrame, upto: int) -> Any:
+        """Return the id of each record, by its key; where ids change, its newest one, missing where there is none."""
+        reader = self.reader
+        if reader.records_by == "id":
+            return items["key"].astype("Int64").array
+        names = reader.frame(sql.RECORD_NAMES, ("records",), as_of=MAX_TIME, upto=upto)
+        newest = names.drop_duplicates(["user_id", "key"], keep="last")[["user_id", "key", "record_id"]]
+        ids = items[["user_id", "key"]].merge(newest, on=["user_id", "key"], how="left")["record_id"]
+        return ids.astype("Int64").array
 
     def time_to_removal(
         self, by: str | None = "site", *, as_of: When = None, left_censored: bool = False
@@ -180,7 +194,8 @@ class HistoryQueries:
             left_censored: Whether records that were open at the first load count, as if they had begun then.
 
         Returns:
-            As `analysis.time_to_removal`: ``n``, ``removed``, ``open``, ``median_days`` and ``never`` with intervals.
+            As `analysis.time_to_removal`, in days from the first observation of a record, not from the request
+            (`declared_vs_observed` has those): ``n``, ``removed``, ``open``, ``median_days`` and ``never`` with intervals.
             Before ``left_out``: ``requested`` (int64), the removals that were seen pending, as in `failed_removals`.
             Where it is 0 and nothing was removed, nobody may have asked yet, and ``never`` is missing.
 
@@ -360,9 +375,7 @@ class HistoryQueries:
         reader, latest = self.reader, self.reader.latest()
         changes = reader.frame(sql.RELISTED, ("changes",), kind="record", upto=latest.upto)
         if reader.records_by != "id":
-            names = reader.record_names(MAX_TIME, latest).drop_duplicates(["user_id", "key"], keep="last")
-            newest = names[["user_id", "key", "record_id"]].astype({"record_id": "Int64"})
-            changes = changes.merge(newest, on=["user_id", "key"], how="left")
+            changes = changes.assign(record_id=self._record_ids(changes, latest.upto))
         if as_of is not None:
             changes = changes[changes["seen_at"] <= pd.Timestamp(reader.instant(as_of, latest))]
         last = changes.drop_duplicates(["user_id", "key"], keep="last")[["user_id", "key", "status"]]

@@ -442,9 +442,22 @@ def test_the_statuses_of_one_site_are_those_of_its_rows(collection, every):
     assert history.status_over_time(every=every, site="PeepFinder", user=2)["total"].tolist() == [1, 1]
 
 
+@pytest.mark.parametrize("by", ["id", "reference"])
+def test_changes_of_records_join_to_the_records(collection, by_reference, by):
+    runs = collection if by == "id" else by_reference
+    runs.collect(0, one=[a_record(11, reference_id="A1")], two=[a_record(12, reference_id="A2")])
+    runs.collect(1, one=[a_record(11 if by == "id" else 21, "removed", reference_id="A1")])
+    history = runs.history
+    changes = history.diff(at(0, 3)).changes
+    assert changes["record_id"].tolist() == [11]  # a new id alone is not stored
+    joined = changes.merge(history.records(), on=["user_id", "record_id"], validate="1:1")
+    assert joined["status"].tolist() == changes["after"].tolist() == ["removed"]
+    assert "record_id" not in history.diff(at(0, 3), kind="link").changes
+
+
 def test_an_unknown_site_has_no_counts_and_a_warning(one_run):
-    with pytest.warns(UserWarning, match=r"No row has this site: peepfindr\. Did you mean 'PeepFinder'\?"):
-        table = one_run.status_over_time(site="peepfindr")
+    with pytest.warns(UserWarning, match=r"No row has this site: PeepFindr\. Did you mean 'PeepFinder'\?"):
+        table = one_run.status_over_time(site="PeepFindr")
     assert table.empty
 
 
