@@ -63,7 +63,7 @@ CHANGES = {
 READS = {
     *("integrator list", "service status", "service audit show", "service audit verify", "sites health"),
     "sites missed",
-    *("users candidates", "users opt-outs", "users queue", "webhooks list"),
+    *("users candidates", "users opt-outs", "users queue", "users records", "webhooks list"),
     *("mail list", "mail show", "mail emails", "mail preview", "mail complaint"),
     *("evidence roots", "evidence key"),
 }
