@@ -25,7 +25,7 @@ from exposurekit.contract.types import STATUSES
 from exposurekit.questions import QUESTIONS
 from exposurekit.text import formatting
 from exposurekit.text.html_cards import copy_script, sparkline, stylesheet
-from exposurekit.text.sanitize import escaped, link, link_with_path, plain
+from exposurekit.text.sanitize import escaped, link, link_with_path, plain, with_unbroken_dates
 
 OPEN_MAX = 30  # longer lists of manual work are collapsed
 _SAFE = Markup  # for trusted markup; everything else is escaped
@@ -132,7 +132,6 @@ _JS_COMMENT = re.compile(r"^ *//.*\n", re.MULTILINE)
 _CSS_SPACE = re.compile(r"(?<=[{;]) +| +(?=[{}])")
 _INDENT = re.compile(r"^ +|(?<=\n)\n+", re.MULTILINE)
 _META = re.compile(r'<meta name="(generator|description|report-rule)" content="([^"]*)">')
-_UNBROKEN = re.compile(r"\d{4}-\d{2}-\d{2}|\(n = [\d,]+\)\.?|\d[\d.,]*%?\N{EN DASH}\d[\d.,]*%?")
 _BEFORE = {"n": r"(?= = )", "at least": r"(?= [\d,]+)"}  # what follows a term, where the word alone is none
 _TERM = re.compile(
     "|".join(
@@ -230,7 +229,7 @@ class Glossary:
 
     def mark(self, text: str, part: str) -> Markup:
         """Link each technical word to its definition where a part of the page uses it first; dates stay on one line."""
-        return _SAFE(_TERM.sub(lambda word: self._link(word[0], part), _dated(text)))
+        return _SAFE(_TERM.sub(lambda word: self._link(word[0], part), with_unbroken_dates(text)))
 
     def _link(self, word: str, part: str) -> str:
         term = word if word in TERMS else word.removesuffix("s")
@@ -310,7 +309,7 @@ def _environment() -> Environment:
         "totals": _totals,
         "displayed": _displayed,
         "defined": _defined,
-        "dated": _dated,
+        "dated": lambda text: _SAFE(with_unbroken_dates(text)),
         "sparkline": lambda values: _SAFE(sparkline(values)),
         "sentences": _sentences,
         "drawn": lambda chart: _data(_charts_json(chart)),
@@ -318,11 +317,6 @@ def _environment() -> Environment:
         "csv": lambda table: _data(formatting.as_csv(table)),
     }
     return environment
-
-
-def _dated(text: str) -> Markup:
-    """Render a text whose dates, ranges and numbers of listings stay on one line."""
-    return _SAFE(_UNBROKEN.sub(lambda date: f'<span class="unbroken">{date[0]}</span>', escaped(text)))
 
 
 def _with_links(step: str) -> Markup:

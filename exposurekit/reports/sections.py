@@ -68,7 +68,7 @@ _UNSEARCHED = (
 )
 _TO_CONFIRM = (
     "Only the service's matching says that these listings show the right people. To check one, follow its link and compare "
-    "name, age and places with the person's; record the answer as a label: the code is under For analysts."
+    "name, age and places with the person's; record the answer as a label: the code is in the HTML report, under For analysts."
 )
 MANY_SITES = 5  # more are counted, not named
 _WORST_NAMED = 3  # sites
@@ -90,8 +90,9 @@ _NOT_DECLARED = "How many days the sites promise is not recorded, so no site is 
 _DECLARED = "How many days the sites promise is in the table of sites; which of them take longer has its own section: {}."
 _HOW_SURE = "How sure an estimate is, the 95% interval beside it says, if sites go on as they did and the matches are right."
 _CODE = {  # what analysts can do, and how
+    "Begin with": ("import exposurekit as ek; {begin}",),
     "Make a report that may be passed on": (
-        'ek.report(history, "shared.html", share_safe=True)',
+        'ek.report({source}, "shared.html", share_safe=True)',
         "exposurekit report --share-safe --out shared.html",
     ),
     "Label listings as right or wrong: one after another, or one of them": (
@@ -280,11 +281,20 @@ def _code(data: ReportData) -> dict[str, tuple[str, ...]]:
         return {}
     outcomes = data.tables["site_outcomes"]
     is_undeclared = outcomes is not None and bool(outcomes["declared_days"].isna().all())
-    applies = (True, _unlabelled(data) > 0, not data.has_profiles, is_undeclared)
-    source = "exposure" if data.runs is None else "history"
+    applies = (True, True, _unlabelled(data) > 0, not data.has_profiles, is_undeclared)
+    source, begin = (
+        ("exposure", "ek.connect()") if data.runs is None else ("history", "ek.History('exposure-history')")
+    )
     site = json.dumps(next(iter(data["records"]["site"].astype("str")), "a site"), ensure_ascii=False)
+    values = {"{begin}": f"{source} = {begin}", "{source}": source, "{site}": site}
+
+    def filled(code: str) -> str:
+        for name, value in values.items():
+            code = code.replace(name, value)
+        return code
+
     return {
-        what: tuple(one.replace("report(history", f"report({source}").replace("{site}", site) for one in code)
+        what: tuple(map(filled, code))
         for (what, code), is_useful in zip(_CODE.items(), applies, strict=True)
         if is_useful
     }

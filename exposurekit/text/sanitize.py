@@ -37,6 +37,7 @@ _IN_CHAT = str.maketrans(
     | dict.fromkeys("@\uff20\ufe6b", "(at)")
 )
 _AT_AN_EDGE = re.compile(r"(?<![^\W_])_|_(?![^\W_])")  # within a word it is not formatting
+_UNBROKEN = re.compile(r"\d{4}-\d{2}-\d{2}|\(n = [\d,]+\)\.?|\d[\d.,]*%?\N{EN DASH}\d[\d.,]*%?")
 _ENTITY = re.compile(r"&(?=\w+;)")
 _NOT_IN_ADDRESS = re.compile(r"[^A-Za-z0-9_/:?&=.,+%#$!-]")
 _ADDRESS = re.compile(
@@ -58,6 +59,15 @@ def escaped(text: object) -> str:
     '&lt;b onclick=&quot;x()&quot;&gt;'
     """
     return html.escape(plain(text))
+
+
+def with_unbroken_dates(text: object) -> str:
+    """Escape text for HTML so that its dates, ranges and numbers of listings stay on one line.
+
+    >>> with_unbroken_dates("since 2026-03-01")
+    'since <span class="unbroken">2026-03-01</span>'
+    """
+    return _UNBROKEN.sub(lambda date: f'<span class="unbroken">{date[0]}</span>', escaped(text))
 
 
 def label(text: object) -> str:

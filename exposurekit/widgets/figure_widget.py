@@ -12,7 +12,7 @@ from ipywidgets import HTML, VBox, Widget, widget_serialization
 from exposurekit import charts
 from exposurekit.charts.embedding import drawing_module, without_meta
 from exposurekit.charts.theme import CLEAR, figure_json
-from exposurekit.text.sanitize import escaped
+from exposurekit.text.sanitize import escaped, with_unbroken_dates
 
 _HEIGHT_PX = 420  # of a chart that states none
 _EMPTY = (
@@ -202,7 +202,7 @@ class ChartCard(VBox):  # type: ignore[misc]  # ipywidgets has no types
             self._parts = self.children = children
         meta = figure.layout.meta
         self._head.value = (
-            f'<h2 class="headline">{escaped(meta["finding"])}</h2>'
+            f'<h2 class="headline">{with_unbroken_dates(meta["finding"])}</h2>'
             f'<p class="label">{escaped(meta["provenance"])}</p>'
             f'<p class="visually-hidden">{escaped(charts.describe(figure))}</p>'
         )

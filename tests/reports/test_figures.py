@@ -586,7 +586,7 @@ def test_unobserved_people_and_their_listings_are_not_known(tmp_path):
     assert section.finding.startswith("3 of 3 listings have not been checked by a person; ")
     first, *_, last = section.points
     assert first.startswith("Only the service's matching says that these listings show the right people. ")
-    assert "record the answer as a label: the code is under For analysts." in first
+    assert "record the answer as a label: the code is in the HTML report, under For analysts." in first
     assert "Whether required values are on file is not known" in last
 
 
