@@ -283,7 +283,7 @@ def _code(data: ReportData) -> dict[str, tuple[str, ...]]:
     is_undeclared = outcomes is not None and bool(outcomes["declared_days"].isna().all())
     applies = (True, True, _unlabelled(data) > 0, not data.has_profiles, is_undeclared)
     source, begin = (
-        ("exposure", "ek.connect()") if data.runs is None else ("history", "ek.History('exposure-history')")
+        ("exposure", "ek.connect()") if data.runs is None else ("history", 'ek.History("exposure-history")')
     )
     site = json.dumps(next(iter(data["records"]["site"].astype("str")), "a site"), ensure_ascii=False)
     values = {"{begin}": f"{source} = {begin}", "{source}": source, "{site}": site}
@@ -654,7 +654,10 @@ def _forecast_parts(data: ReportData, forecast: Mapping[Hashable, Any]) -> str:
     until = np.round(np.cumsum([forecast[part] for part in ("of_open", "of_gone", "of_new")]))
     stay, back, new = np.diff(until, prepend=0.0).astype("int64").tolist()  # they add up to the forecast
     n_open, total = len(data.open_records), round(forecast["open"])
-    words = f"{stay:,} of the {n_open:,} open now, {back:,} that come back, {new:,} new"
+    # The rates of the past apply to all open listings.
+    by_hand, *_ = data.open_parts
+    why = " (also of those that wait for a person, some are expected to go)" if stay < by_hand else ""
+    words = f"{stay:,} of the {n_open:,} open now{why}, {back:,} that come back, {new:,} new"
     month = _change_in(data, OPEN, data.as_of.date() - timedelta(days=MONTH_DAYS))
     if month is None or month == total - n_open:
         return words

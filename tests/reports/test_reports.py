@@ -167,12 +167,19 @@ def test_card_of_a_forecast_has_its_interval_and_caution(fleet_data):
     forecast = data["next_forecast"].assign(
         open=35.2, low=24.0, high=48.0, of_open=30.4, of_gone=3.4, of_new=1.4, reason=caution
     )
-    report = build_report("fleet", replace(data, tables={**data.tables, "next_forecast": forecast}))
-    [card] = [fact for fact in report.facts if fact.name == "open in 30 days"]
+
+    def card_of(forecast):
+        report = build_report("fleet", replace(data, tables={**data.tables, "next_forecast": forecast}))
+        return next(fact for fact in report.facts if fact.name == "open in 30 days")
+
+    card = card_of(forecast)
     # Not even a forecast of none is an end by itself: of 35, 3 are listings that stay open until done by hand.
     done = "32 at best if all manual work is done now, and succeeds"
     assert card.qualifier == f"95% interval: 24\N{EN DASH}48; {done}; {caution}"
     assert card.detail == "30 of the 6 open now, 4 that come back, 1 new"  # add up to 35
+    card = card_of(forecast.assign(open=6.9, of_open=2.1))
+    why = "also of those that wait for a person, some are expected to go"  # there are 3
+    assert card.detail == f"2 of the 6 open now ({why}), 4 that come back, 1 new"
 
 
 def test_facts_count_the_records(history, fleet):
