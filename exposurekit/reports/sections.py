@@ -662,8 +662,8 @@ def _forecast_parts(data: ReportData, forecast: Mapping[Hashable, Any]) -> str:
     if month is None or month == total - n_open:
         return words
     return (
-        f"{words}. That is {_signed(total - n_open)}, and not {_signed(month)} as in the last {MONTH_DAYS} days, because the "
-        "rates are those of the whole history"
+        f"{words}. That is {_signed(total - n_open)}, after {_signed(month)} in the last {MONTH_DAYS} days: it uses the rates "
+        "of the whole history"
     )
 
 

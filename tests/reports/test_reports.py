@@ -180,6 +180,14 @@ def test_card_of_a_forecast_has_its_interval_and_caution(fleet_data):
     card = card_of(forecast.assign(open=6.9, of_open=2.1))
     why = "also of those that wait for a person, some are expected to go"  # there are 3
     assert card.detail == f"2 of the 6 open now ({why}), 4 that come back, 1 new"
+    course = data["status_over_time"]
+    month_ago = course.head(1).assign(period=course["period"].iloc[0] - pd.Timedelta(days=40), open=4)
+    tables = data.tables | {"status_over_time": pd.concat([month_ago, course], ignore_index=True)}
+    report = build_report("fleet", replace(data, tables=tables | {"next_forecast": forecast}))
+    [card] = [fact for fact in report.facts if fact.name == "open in 30 days"]
+    assert card.detail.endswith(
+        ". That is +29, after +2 in the last 30 days: it uses the rates of the whole history"
+    )
 
 
 def test_facts_count_the_records(history, fleet):
