@@ -36,8 +36,8 @@ def select(table: pd.DataFrame, choices: Mapping[str, Choice]) -> tuple[pd.DataF
         matching = values.isin([value for value in present if str(value).casefold() in chosen])
         if column == "status" and OPEN in chosen:
             matching |= is_open(values)
-        found = {str(value).casefold() for value in present} | {*STATUSES, *NOT_LISTED, OPEN}
-        if absent := [typed for folded, typed in chosen.items() if folded not in found]:
+        occurring = {str(value).casefold() for value in present} | {*STATUSES, *NOT_LISTED, OPEN}
+        if absent := [typed for folded, typed in chosen.items() if folded not in occurring]:
             warnings.append(_no_match(column, absent, present))
         mask &= matching.groupby(level=0).any()
     return table[mask].reset_index(drop=True), warnings

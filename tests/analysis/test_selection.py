@@ -94,7 +94,7 @@ def test_what_is_no_text_is_refused(exposure, wrong):
         ("status", "gone", "No row has this status: gone. The values are: discovered."),
     ],
 )
-def test_a_warning_repeats_what_was_typed_and_says_what_there_is(column, typed, warning):
+def test_a_warning_repeats_what_was_typed_and_lists_values(column, typed, warning):
     table = pd.DataFrame({"site": ["Nosy Heron", "Seekfolk"], "status": "discovered"})
     rows, doubts = select(table, {column: typed})
     assert (len(rows), doubts) == (0, [warning])
