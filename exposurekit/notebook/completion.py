@@ -53,6 +53,8 @@ def completions(before: str, values: CompletionValues) -> tuple[str, list[str]]:
         return "", []
     words, last = _split(line["rest"])
     prefix = last.strip(_QUOTES).casefold()
+    if not words:
+        prefix = prefix.replace("_", "-")  # as a verb may be typed
     matches = [word for word in _candidates(words, last, values) if word.casefold().startswith(prefix)]
     return last, [shlex.quote(word) for word in matches[:COMPLETIONS_MAX]]
 
@@ -74,7 +76,7 @@ def _split(text: str) -> tuple[list[str], str]:
 def _candidates(words: list[str], last: str, values: CompletionValues) -> Iterable[str]:
     if not words:
         return [*verbs(), "--help"]
-    verb, before = words[0], words[-1].removeprefix("--")
+    verb, before = words[0].replace("_", "-"), words[-1].removeprefix("--")
     if verb not in verbs():
         return []
     if before in OPTIONS and words[-1].startswith("--") and OPTIONS[before].value:

@@ -39,6 +39,11 @@ def test_verbs_are_completed(notebook):
     assert {*verbs()} <= {*ends(notebook.completed("%exposure "))}
 
 
+def test_verbs_with_underscores_are_completed(notebook):
+    assert ends(notebook.completed("%exposure by_s")) == ["by-site", "by-state"]
+    assert ends(notebook.completed("%exposure by_site --st")) == ["--status"]
+
+
 def test_the_options_of_a_verb_are_completed_and_no_others(notebook):
     completions = ends(notebook.completed("%exposure status-over-time --"))
     assert completions == [f"--{name}" for name in (*verbs()["status-over-time"].options, "help")]
