@@ -1,11 +1,12 @@
 """Changes between two instants: one by one, as counts, per site, and as a waterfall of causes."""
 
 from datetime import datetime
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from exposurekit.analysis.group_codes import instant, instants
+from exposurekit.analysis.group_codes import Ints, add_counts, column_codes, group_codes, instant, instants
 from exposurekit.analysis.statuses import CLOSED, UNKNOWN, VANISHED, is_open
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
 from exposurekit.errors import InvalidArgument, MissingColumns
@@ -66,8 +67,31 @@ def changes(transitions: pd.DataFrame, a: datetime, b: datetime, *, open_before:
 
 def _classified(changed: pd.DataFrame, before: str, after: str) -> pd.DataFrame:
     """The changes that count, each with ``what`` happened; twice if an item was first observed when it had ended."""
-    was, now = changed[before].astype("str"), changed[after].astype("str")
-    is_first = (was.isna() & ~changed["left_censored"].astype("bool")).to_numpy()
+    # Each combination is classified once: millions of changes have a few dozen.
+    number, combinations = _combinations(changed[[before, after, "left_censored"]])
+    was, now, left_censored = combinations
+    what = _what(was.astype("str"), now.astype("str"), left_censored.astype("bool"))
+    times = np.bincount(what.index, minlength=len(was))
+    row = np.repeat(np.arange(len(changed)), times[number])
+    is_second = np.diff(row, prepend=-1) == 0
+    of_row = (np.cumsum(times) - times)[number[row]] + is_second
+    table = changed if (times == 1).all() else changed.take(row)
+    return table.assign(what=what.array.take(of_row))
+
+
+def _combinations(table: pd.DataFrame) -> tuple[Ints, list["pd.Series[Any]"]]:
+    """Number the combinations of values: the number of each row's, and the columns of the combinations in order."""
+    codes, values = zip(*(pd.factorize(table[name], use_na_sentinel=False) for name in table), strict=True)
+    shape = [max(1, len(distinct)) for distinct in values]
+    flat: Ints = np.ravel_multi_index(codes, shape).astype("int64")
+    number, cells = pd.factorize(flat)
+    positions = np.unravel_index(cells, shape)
+    return number, [pd.Series(distinct.take(at)) for distinct, at in zip(values, positions, strict=True)]
+
+
+def _what(was: "pd.Series[Any]", now: "pd.Series[Any]", left_censored: "pd.Series[Any]") -> "pd.Series[Any]":
+    """What happened in each change that counts, by its index; twice if its item was first observed when it had ended."""
+    is_first = was.isna() & ~left_censored
     cases = {
         LEFT_SCOPE: now == UNKNOWN,
         REMOVED: now == REMOVED,
@@ -77,33 +101,28 @@ def _classified(changed: pd.DataFrame, before: str, after: str) -> pd.DataFrame:
         AGAIN: was.isin(CLOSED),
         FAILED: (was == PENDING_REMOVAL) & (now == DISCOVERED),
     }
-    what = np.select([np.asarray(case) for case in cases.values()], [*cases], default=CHANGED)
-    is_verified = ((was == VANISHED) & (now == REMOVED)).to_numpy()
+    what = pd.Series(np.select([*cases.values()], [*cases], default=CHANGED), dtype="str")
+    is_verified = (was == VANISHED) & (now == REMOVED)
     # Missing: it was not observed then.
     was_or_is_open = (was.notna() & is_open(was)) | (now.notna() & is_open(now))
-    counts = (was_or_is_open | is_verified) & (was != now).to_numpy()
-    came_and_went = is_first & now.isin(CLOSED).to_numpy()
-    row = np.repeat(np.arange(len(changed)), np.where(came_and_went, 2, counts))
-    what = np.where(came_and_went[row] & (np.diff(row, prepend=-1) > 0), NEW, what[row])
-    table = changed.take(row)
-    return table.assign(what=pd.Series(what, index=table.index, dtype="str"))
+    counts = (was_or_is_open | is_verified) & (was != now)
+    came_and_went = is_first & now.isin(CLOSED)
+    new = pd.Series(NEW, index=what.index[came_and_went], dtype="str")
+    happened: pd.Series[Any] = pd.concat([new, what[counts | came_and_went]])
+    return happened.sort_index(kind="stable")
 
 
 def _totals(diff: pd.DataFrame, *, by: str | None = None, n: str | None = None) -> pd.DataFrame:
     """Items per kind of change (columns) and group (rows): what vanished, and was verified later, was removed."""
+    names, group = group_codes(diff, by)
     what, before = diff["what"].astype("str"), diff["before"].astype("str")
-    rows = pd.DataFrame(
-        {
-            "group": np.zeros(len(diff), "int64") if by is None else diff[by].astype("str").to_numpy(),
-            "n": np.ones(len(diff), "int64") if n is None else diff[n].to_numpy("int64"),
-            "what": what.to_numpy(),
-        }
-    )
+    numbers: Ints = np.ones(len(diff), "int64") if n is None else diff[n].to_numpy("int64")
+    cells = np.zeros((len(names), len(WHAT)), "int64")
+    add_counts(cells, (group, column_codes(what, WHAT)), numbers)
     is_verified = ((what == REMOVED) & (before == VANISHED)).to_numpy()
-    verified = rows[is_verified].assign(what=VANISHED, n=-rows.loc[is_verified, "n"])
-    cells = pd.concat([rows, verified]).groupby(["group", "what"], dropna=False)["n"].sum()
-    table = cells.unstack(fill_value=0).reindex(columns=[*WHAT], fill_value=0)  # noqa: PD010  sums are unique
-    return table if by is not None else table.reindex([0], fill_value=0)
+    vanished = np.full(is_verified.sum(), WHAT.index(VANISHED))
+    add_counts(cells, (group[is_verified], vanished), -numbers[is_verified])
+    return pd.DataFrame(cells, index=pd.Index(names), columns=[*WHAT])
 
 
 def diff(changed: pd.DataFrame) -> pd.DataFrame:

@@ -78,7 +78,8 @@ def score_changes(
     Args:
         records: Changes of records, as returned by `diff`. Needs ``before``, ``after``, ``what``. If it names the items
             (``user_id``, ``key``, ``left_censored``), several changes of one item count as one, from its first status
-            to its last: a listing found and removed in between changes no score.
+            to its last: a listing found and removed in between changes no score. With ``n``, each row stands for so
+            many items.
         links: Changes of links, likewise.
         score_before: Points at the first instant.
         weights: As in `score`.
@@ -106,7 +107,8 @@ def score_changes(
         items = _first_to_last(changes)
         sides = (items[side].astype("str") for side in ("after", "before"))  # missing: not observed then
         after, before = (_points(one, all_weights, page=page).where(one.notna(), 0.0) for one in sides)
-        for cause, points in (after - before).groupby(items["what"].astype("str")).sum().items():
+        effect = (after - before) * items.get("n", 1)
+        for cause, points in effect.groupby(items["what"].astype("str")).sum().items():
             if cause in effects:  # unchanged items have no effect
                 effects[str(cause)] += float(points)
     table = pd.DataFrame(

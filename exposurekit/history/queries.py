@@ -29,6 +29,7 @@ from exposurekit.history.reader import MAX_TIME, AsOf, HistoryReader, cached_ans
 from exposurekit.history.storage.schema import KINDS
 from exposurekit.text.times import DAY, EPOCH, When, is_day, parse_time
 
+_DIFF_TEXTS = ("kind", "site", "before", "after")
 _FORECAST_COLUMNS = ("user_id", "status", "first_seen_at", "changed_at", "episode", "left_censored")
 
 
@@ -168,10 +169,14 @@ class HistoryQueries:
     @cached_answer
     def _changes(self, kind: str, after: datetime, until: datetime, upto: int) -> pd.DataFrame:
         rows = self.reader.frame(sql.DIFF, ("changes",), kind=kind, after=after, until=until, upto=upto)
-        changes = analysis.diff(rows)
+        # Numbers are sorted here, and texts as numbers: an engine carries all columns along.
+        order = np.lexsort([rows[name].to_numpy() for name in ("seq", "key", "user_id")])
+        coded = rows.drop(columns="seq").astype(dict.fromkeys(_DIFF_TEXTS, "category"))
+        table = analysis.diff(coded.take(order).reset_index(drop=True))
+        table = table.assign(**{name: _texts(table[name]) for name in _DIFF_TEXTS})
         if kind == "record":
-            changes.insert([*changes].index("key") + 1, "record_id", self._record_ids(changes, upto))
-        return changes
+            table.insert([*table].index("key") + 1, "record_id", self._record_ids(table, upto))
+        return table
 
     def _record_ids(self, items: pd.DataFrame, upto: int) -> Any:
         """Return the id of each record, by its key; where ids change, its newest one, missing where there is none."""
@@ -484,7 +489,11 @@ class HistoryQueries:
         """
         kinds, latest = ("record", "link"), self.reader.latest()
         after, until = self.reader.span(a, b, latest)
-        records, links = (self._changes(kind, after, until, latest.upto) for kind in kinds)
+        parameters = {"after": after, "until": until, "upto": latest.upto}
+        records, links = (
+            analysis.diff(self.reader.frame(sql.NET_DIFF, ("changes",), kind=kind, **parameters))
+            for kind in kinds
+        )
         moves = (self.reader.transitions(kind, (), "", latest.upto, until=after) for kind in kinds)
         before = total_score(*moves, weights=weights)
         return analysis.score_changes(records, links, score_before=before, weights=weights)
@@ -682,6 +691,11 @@ def _newest(started: "pd.Series[Any]", now: datetime) -> datetime:
         return EPOCH if started.empty else started.iloc[-1]
     newest: datetime = started[started <= now].max()
     return newest
+
+
+def _texts(categories: "pd.Series[Any]") -> Any:
+    """Return a categorical column as text; pandas would make an object of each cell."""
+    return categories.cat.categories.array.take(categories.cat.codes.to_numpy(), allow_fill=True)
 
 
 def _with_instants(transitions: pd.DataFrame) -> pd.DataFrame:

@@ -146,11 +146,26 @@ WHERE user_id NOT IN (SELECT user_id FROM people)
 ORDER BY user_id
 """
 
-# The changes of items after one instant and until another.
+# The changes of items after one instant and until another, in no order.
+_BETWEEN = f"kind = :kind AND seen_at > :after AND seen_at <= :until AND {_INGESTED}"
 DIFF = f"""
-SELECT kind, user_id, key, site, prev_status AS before, status AS after, left_censored, seen_at AS changed_at, not_before
-FROM changes WHERE kind = :kind AND seen_at > :after AND seen_at <= :until AND {_INGESTED}
-ORDER BY user_id, key, seq
+SELECT kind, user_id, key, site, prev_status AS before, status AS after, left_censored, seen_at AS changed_at, not_before,
+    seq
+FROM changes WHERE {_BETWEEN}
+"""
+
+# How many items went from which status to which between two instants: from before the first change that counts in
+# `analysis.diff` to after the last one. DuckDB's MIN_BY skips nulls.
+NET_DIFF = f"""
+SELECT before, after, left_censored, CAST(COUNT(*) AS BIGINT) AS n FROM (
+    SELECT CASE WHEN NOT MIN_BY(prev_status IS NULL, seq) THEN MIN_BY(COALESCE(prev_status, ''), seq) END AS before,
+        MAX_BY(status, seq) AS after, MIN_BY(left_censored, seq) AS left_censored
+    FROM changes WHERE {_BETWEEN} AND (
+        {is_open("prev_status")} OR {is_open("status")} OR (prev_status = '{VANISHED}' AND status = '{REMOVED}')
+        OR (prev_status IS NULL AND NOT left_censored AND status <> '{UNKNOWN}')
+    ) GROUP BY user_id, key
+) item
+GROUP BY before, after, left_censored
 """
 
 # Every change of the items that were ever relisted: opened again after they had been observed before.

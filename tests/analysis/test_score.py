@@ -97,3 +97,12 @@ def test_several_changes_of_one_item_count_as_one():
     points = table.set_index("cause")["points"]
     assert (points["new"], points["removed"]) == (0, -3)
     assert table["score"].iloc[-1] == 6
+
+
+@given(things, st.integers(0, 5))
+def test_a_row_stands_for_n_items(rows, n):
+    moved = analysis.diff(as_changed(rows))
+    nothing = moved.head(0)
+    table = analysis.score_changes(moved.assign(n=n), nothing, score_before=0)
+    single = analysis.score_changes(pd.concat([nothing, *[moved] * n]), nothing, score_before=0)
+    pd.testing.assert_frame_equal(table, single)

@@ -29,6 +29,7 @@ from support.histories import (
 )
 from support.history_reference import CHANGES, Reference, Statement, is_open
 
+from exposurekit import analysis
 from exposurekit.errors import ExposureError, NotFound
 from exposurekit.history import History, ReceivedDelivery
 from exposurekit.history.storage.delta import SHARED_ROWS
@@ -225,6 +226,7 @@ class Both:
                 for kind in KINDS:
                     self.compare_as_of(kind, a)
                     self.compare_diff(kind, a, b)
+                self.compare_score_changes(a, b)
             for kind in KINDS:
                 self.compare_over_time(kind)
             for by in ("site", "user_id"):
@@ -298,6 +300,13 @@ class Both:
             assert row["open_before"] + gained - lost == row["open_after"]
             for what in row.keys() - {"site", "open_before", "open_after", "change"}:
                 assert row[what] == happened[what]
+
+    def compare_score_changes(self, a, b):
+        """They are those of the single changes."""
+        causes = self.history.score_changes(a, b)
+        changes = [self.history.diff(a, b, kind=kind).changes for kind in ("record", "link")]
+        expected = analysis.score_changes(*changes, score_before=causes["score"].iloc[0])
+        pd.testing.assert_frame_equal(causes, expected)
 
     def compare_over_time(self, kind, by=None):
         for every, periods in (("run", self.reference.instants(kind)), ("day", self.reference.days(kind))):
