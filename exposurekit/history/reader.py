@@ -25,7 +25,7 @@ from exposurekit.history.storage.schema import BUCKETS, CONTENT_OF, TABLES, buck
 from exposurekit.text.times import DAY, EPOCH, When, end_of_day, parse_time
 
 MAX_TRIES = 5
-MAX_JOIN_ROWS = 6_000_000  # joined at a time: with their content, about a gigabyte
+MAX_JOIN_ROWS = 1_000_000  # joined at a time
 MIN_TIME, MAX_TIME = datetime(1, 1, 2, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)
 MIN_DAY, MAX_DAY = -(2**31), 2**31 - 1
 
@@ -33,6 +33,8 @@ MIN_DAY, MAX_DAY = -(2**31), 2**31 - 1
 _RECORD_COLUMNS = (["record_id"], ["site", "href"], ["site"])
 _LISTING_COLUMNS = ("user_id", *manual_tasks.LISTING)
 _OBSERVATION_COLUMNS = ("first_seen_at", "changed_at", "not_before", "episode", "left_censored")
+# Arrow's own pool retains what it frees, and takes huge pages, which have to be cleared.
+_POOL = pa.system_memory_pool()
 _P = ParamSpec("_P")
 _Answer = TypeVar("_Answer")
 
@@ -418,14 +420,15 @@ class HistoryReader:
     ) -> pd.DataFrame:
         """Return every item of a kind in order: its content, or some columns of it; its status, when, and its ``key``."""
         content = CONTENT_OF[kind]
-        columns = [column.name for column in frames.TABLES[content] if only is None or column.name in only]
-        rows = self._item_rows(kind, as_of, latest, columns)
+        state = "status" if kind == "record" else "presence"
+        named = [column.name for column in frames.TABLES[content] if only is None or column.name in only]
+        columns = [name for name in named if name != state]
+        rows = _in_item_order(self._item_rows(kind, as_of, latest, columns))
         table = frames.frame(content, [rows], only=columns)
-        table["status" if kind == "record" else "presence"] = _statuses(rows)
+        table[state] = _statuses(rows)
         for name in (*_OBSERVATION_COLUMNS, "key"):
             table[name] = array_of(rows[name])
-        order = np.lexsort([rows[name].to_numpy() for name in reversed(sql.ITEM_ORDER)])
-        return table.take(order).reset_index(drop=True)
+        return table[[*dict.fromkeys((*named, *table))]]
 
     def _selected(self, table: pd.DataFrame, latest: AsOf, user: UserIds, **choices: Choice) -> pd.DataFrame:
         """Return the rows of some users with some values; a value that does not occur gives a warning."""
@@ -473,6 +476,12 @@ class HistoryReader:
                 "history.people() lists the ids; on the command line: exposurekit history show --group-by user_id"
             )
         return selected
+
+
+def _in_item_order(rows: pa.Table) -> pa.Table:
+    order = pa.array(np.lexsort([rows[name].to_numpy() for name in reversed(sql.ITEM_ORDER)]))
+    columns = [pc.take(column, order, memory_pool=_POOL) for column in rows.columns]
+    return pa.table(columns, names=rows.column_names)
 
 
 def _statuses(rows: pa.Table) -> pd.Categorical:
