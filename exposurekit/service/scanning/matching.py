@@ -2,13 +2,14 @@
 
 The name must fit. In addition, two identifiers (age, place) or a strong one (phone, email, street) make a match; with
 less, the listing is possible and the operator decides. A household shares its street and phone, and father and son may
-share their name as well, so that if the age contradicts, only an email address makes a match.
+share their name as well, so only an email address makes a match if the age contradicts, or if only the beginning of the first name
+is listed: Paul may be Paula.
 """
 
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from itertools import chain
 from typing import Literal
@@ -50,6 +51,7 @@ class _Evidence:
     points: float
     reason: str
     strong: bool = False
+    own: bool = False  # nobody else in the household has it
 
 
 def match(subject: Subject, listing: Listing, on: date) -> Match:
@@ -63,7 +65,10 @@ def match(subject: Subject, listing: Listing, on: date) -> Match:
         evidence = [item for item in evidence if item.reason != _ELSEWHERE]
     points = name.points + sum(item.points for item in evidence)
     reasons = (*name.reasons, *(item.reason for item in evidence))
-    return Match(_verdict(points, strong=strong), _score(points), reasons)
+    verdict = _verdict(points, strong=strong)
+    if verdict == "match" and name.is_partial and not any(item.own for item in evidence):
+        verdict = "possible"
+    return Match(verdict, _score(points), reasons)
 
 
 def name_fits(subject: Subject, listing: Listing) -> bool:
@@ -85,7 +90,7 @@ def _name(subject: Subject, listing: Listing) -> Fit | None:
     """The best fit of the listed name and aliases; the reasons mention an alias."""
     by_name = names_fit(subject.names, listing.name)
     by_alias = [names_fit(subject.names, alias) for alias in listing.aliases[:_VALUES_MAX]]
-    aliases = [Fit(fit.points, (*fit.reasons, "name: shown as an alias")) for fit in by_alias if fit]
+    aliases = [replace(fit, reasons=(*fit.reasons, "name: shown as an alias")) for fit in by_alias if fit]
     return best_fit([by_name, *aliases] if by_name else aliases)
 
 
@@ -103,7 +108,7 @@ def _age(subject: Subject, listing: Listing, on: date) -> Iterator[_Evidence]:
 def _contacts(subject: Subject, listing: Listing) -> Iterator[_Evidence]:
     emails = {address.strip().casefold() for address in subject.emails}
     if emails & {address.strip().casefold() for address in listing.emails[:_VALUES_MAX]}:
-        yield _Evidence(EMAIL, "email address", strong=True)
+        yield _Evidence(EMAIL, "email address", strong=True, own=True)
     numbers = {phone(number) for number in subject.phone_numbers} - {None}
     if numbers & {phone(number) for number in listing.phone_numbers[:_VALUES_MAX]}:
         yield _Evidence(STRONG, "phone number", strong=True)

@@ -5,7 +5,7 @@ Bartholomew; rapidfuzz measures spelling differences. Nothing is cached, because
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nameparser import HumanName
 from nicknames import NickNamer
@@ -18,6 +18,7 @@ NAME_MAX = 120  # characters of a listed name
 _WORDS_MAX = 10
 _FIRST_MIN, _LAST_MIN = 6, 7  # a letter's difference makes a shorter name another name
 _BEGINNING_MIN = 3  # letters of a shortened first name: Zeb for Zebediah
+_PARTIAL = -1  # points of an initial, or of the beginning of a first name
 _PART_MIN = 4  # letters of half a double name that is specific enough
 
 _NICKNAMES = NickNamer()
@@ -25,10 +26,14 @@ _NICKNAMES = NickNamer()
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """How well a listed name fits: points added to (or taken from) the evidence, and the reasons."""
+    """How well a listed name fits: points added to (or taken from) the evidence, and the reasons.
+
+    ``is_partial``: only the beginning of the first name is listed, which somebody else in the household may share.
+    """
 
     points: float
     reasons: tuple[str, ...]
+    is_partial: bool = False
 
 
 def names_fit(names: Sequence[Name], text: str) -> Fit | None:
@@ -39,7 +44,7 @@ def names_fit(names: Sequence[Name], text: str) -> Fit | None:
     middle = words(names[0].middle) if names else []
     last_names = {_key(name.last) for name in names}
     return best_fit(
-        fit if at == 0 else Fit(fit.points, (*fit.reasons, "name: one of the person's other names"))
+        fit if at == 0 else replace(fit, reasons=(*fit.reasons, "name: one of the person's other names"))
         for first_names, last in _parse(text)
         for at, name in enumerate(names)
         for fit in _compare(name, first_names, last, middle, last_names)
@@ -63,7 +68,8 @@ def _compare(
         if by_first and (by_first[0] >= 0 or by_last[0] >= 0):
             points, *reasons = _compare_middle(middle, first_names[count:], last_names)
             name_reasons = [reason for _, reason in (by_last, by_first) if reason] or ["name: the same"]
-            yield Fit(by_first[0] + by_last[0] + points, (*name_reasons, *reasons))
+            is_partial = by_first[0] == _PARTIAL
+            yield Fit(by_first[0] + by_last[0] + points, (*name_reasons, *reasons), is_partial)
 
 
 def _parse(text: str) -> Iterator[tuple[list[str], str]]:
@@ -130,7 +136,7 @@ def _compare_first(registered: str, listed_words: list[str]) -> tuple[float, str
     shorter, longer = sorted((registered, listed), key=len)
     if longer.startswith(shorter) and (len(shorter) == 1 or len(shorter) >= _BEGINNING_MIN):
         part = "initial" if len(shorter) == 1 else "beginning of the first name"
-        return -1, f"name: the {part} alone"
+        return _PARTIAL, f"name: the {part} alone"
     return None
 
 

@@ -146,6 +146,21 @@ def test_the_name_counts_with_age_and_city(name, verdict):
     assert matched(name, age=41, locations=("Fort Whistle, NY",)).verdict == verdict
 
 
+@pytest.mark.parametrize(
+    ("name", "evidence", "verdict"),
+    [
+        ("Barth Nettle-Moor", {}, "possible"),
+        ("B Nettle-Moor", {}, "possible"),
+        ("Barth Nettle-Moor", {"emails": ("bart@example.com",)}, "match"),
+        ("Bartholomew Nettle-Moor", {}, "match"),
+    ],
+)
+def test_a_household_member_with_a_similar_name_is_possible(name, evidence, verdict):
+    """Paul may be Paula: street and phone are those of both."""
+    shared = {"locations": ("12 Acorn St, St Quillmarsh, NJ",), "phone_numbers": ("6095550123",)}
+    assert matched(name, **shared, **evidence).verdict == verdict
+
+
 def test_a_middle_name_is_no_second_identifier():
     assert matched("Bartholomew Quentin Nettle-Moor", age=41).verdict == "possible"
 
