@@ -61,7 +61,7 @@ def export(
         what: A table of `Exposure`, `History` or `analysis`, as ``.csv``, ``.xlsx`` or ``.parquet``; or an `Exposure` or a
             `History`, for its manual work as ``.md`` (a checklist), ``.ics`` (tasks), ``.xlsx`` or ``.csv``, with the facts
             that identify each listing and the values to enter. The rows of the last two have the ``user_id``, ``record_id``
-            and ``minutes`` of the work queue, so that they can be joined to other tables.
+            and ``minutes`` of the work queue (whole ones, as in a report), so that they can be joined to other tables.
         path: The file; its ending selects the format.
         user: Only the manual work of this person.
         include_personal: Whether to include personal data. By default a table keeps only harmless columns
@@ -434,12 +434,12 @@ def _queue_table(data: ReportData, queue: tuple[Removal, ...]) -> pd.DataFrame:
         for task in one.tasks
     ]
     columns = ["done", "site", "person", *_ITEM_COLUMNS, LISTED_NAME.lower(), "age", "locations", "reference", PAGE_TITLE.lower(), "contains", "link", "begin at", "enter", "steps", "note", "guide", "if the form asks"]  # fmt: skip
-    return pd.DataFrame(rows, columns=columns, dtype="object")
+    table = pd.DataFrame(rows, columns=columns, dtype="object")
+    return table.astype(dict.fromkeys(_ITEM_COLUMNS, "Int64"))
 
 
 def _item_columns(item: Any) -> dict[str, Any]:
-    values = {} if item is None else {name: getattr(item, name) for name in _ITEM_COLUMNS}
-    return {name: value for name, value in values.items() if not formatting.is_missing(value)}
+    return {name: getattr(item, name, pd.NA) for name in _ITEM_COLUMNS}
 
 
 def _queue_csv(data: ReportData, queue: tuple[Removal, ...], _omitted_kinds: int) -> bytes:

@@ -280,17 +280,19 @@ def test_work_queue_in_excel_has_numbered_steps_and_values(exposure, personal, t
     assert any(one.startswith("user ") for one in shared)
 
 
-def test_work_queue_in_csv_joins_to_its_table(three, history, personal):
-    queue = history.work_queue(exposure=three)
-    written = pd.read_csv(personal(history, "work.csv", source=three), dtype={"record_id": "Int64"})
-    keys = ["user_id", "record_id"]
+def test_work_queue_in_csv_joins_to_its_table(exposure, personal):
+    queue = ek.analysis.work_queue(exposure.steps())
+    file = personal(exposure, "work.csv")
+    written = pd.read_csv(file, dtype={"record_id": "Int64"})
     assert len(written) == len(queue) > 1
-    listings = written.dropna(subset="record_id").merge(queue, on=keys, validate="1:1")
-    assert len(listings) == queue["record_id"].notna().sum() > 1
+    listings = written.dropna(subset="record_id").merge(queue, on=["user_id", "record_id"], validate="1:1")
+    assert len(queue) > len(listings) == queue["record_id"].notna().sum() > 1  # there are pages, too
+    assert pd.read_csv(file, dtype="str")["record_id"].dropna().str.isdecimal().all()
     assert (listings["site_x"] == listings["site_y"]).all()
-    assert (listings["minutes_x"] - listings["minutes_y"]).abs().max() < 1e-9
+    assert (listings["minutes_x"] - listings["minutes_y"]).abs().max() < 1  # whole ones, which add up:
+    assert written["minutes"].sum() == round(queue["minutes"].sum())
     assert (written["steps"].str.startswith("1. ")).all()
-    rows, texts = sheet(personal(history, "work.xlsx", source=three))
+    rows, texts = sheet(personal(exposure, "work.xlsx"))
     assert rows == len(written) + 1
     assert {*written} <= {*texts}
 
