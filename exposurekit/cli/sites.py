@@ -49,12 +49,16 @@ _EXPLANATIONS = {
 
 @dataclass(frozen=True, slots=True)
 class SiteCheck:
-    """The result of checking one file; a definition with problems must not be used."""
+    """The result of checking one file; a definition with problems must not be used.
+
+    ``has_run``: the person of ``controls.listed`` was looked for.
+    """
 
     file: str
     site: str | None = None
     problems: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    has_run: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields for JSON."""
@@ -142,7 +146,7 @@ def sites_check(
         output.print_json([one.as_dict() for one in checks])
     else:
         for one in checks:
-            _print_check(one, has_run=bool(pages) or not offline)
+            _print_check(one)
     if any(one.problems for one in checks):
         sys.exit(1)
 
@@ -165,11 +169,11 @@ def _check_controls(
         mend.finish(mended, write=write, as_json=as_json)
         return
     problems = mended.failures + ((MEND,) if mended.failures else ())
-    check = SiteCheck(str(file), mended.site, problems)
+    check = SiteCheck(str(file), mended.site, problems, has_run=True)
     if as_json:
         output.print_json([check.as_dict()])
     else:
-        _print_check(check, has_run=True)
+        _print_check(check)
     if problems:
         sys.exit(1)
 
@@ -411,7 +415,7 @@ async def _run_controls(file: Path, site: Any, fetcher: Any) -> SiteCheck:
     elif decoy_result.inconclusive is not None:
         problems.append(_explain(decoy_result.inconclusive))
     notes = (NO_CONTROL,) if result is None else ()
-    return SiteCheck(str(file), site.name, tuple(dict.fromkeys(problems)), notes)
+    return SiteCheck(str(file), site.name, tuple(dict.fromkeys(problems)), notes, has_run=result is not None)
 
 
 def _check_pages(file: Path, site: Any, pages: tuple[Path, ...]) -> SiteCheck:
@@ -427,7 +431,7 @@ def _check_pages(file: Path, site: Any, pages: tuple[Path, ...]) -> SiteCheck:
         return SiteCheck(str(file), site.name, problems=(str(error),))
     listings = [listing for page in saved for listing in page.result.listings]
     is_listed = any(matching.name_fits(listed.subject(), listing) for listing in listings)
-    return SiteCheck(str(file), site.name, problems=() if is_listed else (NOT_LISTED,))
+    return SiteCheck(str(file), site.name, problems=() if is_listed else (NOT_LISTED,), has_run=True)
 
 
 def _as_row(site: Any, *, as_json: bool) -> dict[str, Any]:
@@ -440,12 +444,12 @@ def _explain(reason: str | None) -> str:
     return _EXPLANATIONS.get(reason, reason) if reason else ""
 
 
-def _print_check(check: SiteCheck, *, has_run: bool) -> None:
+def _print_check(check: SiteCheck) -> None:
     for problem in check.problems:
         message = problem if check.site is None else f"{check.file}: {check.site}: {problem}"
         click.echo(f"Error: {plain(message)}", err=True)
     for note in check.notes:
         click.echo(plain(f"{check.file}: {check.site}: {note}"), err=True)
     if not check.problems:
-        outcome = "works" if has_run and not {NO_PAGE, NO_CONTROL} & {*check.notes} else "is valid"
+        outcome = "works" if check.has_run else "is valid"
         click.echo(plain(f"ok: {check.file}: {check.site} {outcome}."))

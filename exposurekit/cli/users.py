@@ -297,7 +297,7 @@ def users_opt_outs(
     if queue.covered:
         are, them = ("listing is", "it") if queue.covered == 1 else ("listings are", "them")
         click.echo(
-            f"{queue.covered:,} {are} not in this list: an opt-out that was sent covers {them}, too.",
+            f"{queue.covered:,} {are} not in this list: an opt-out that is on its way removes {them}, too.",
             err=True,
         )
     if queue.unprepared:
@@ -367,7 +367,8 @@ def users_sent(
 
     pending = database.write(report)
     click.echo(f"Listings pending removal: {pending:,}.")
-    for name, at in database.read(lambda db: assisted_opt_outs.due(db, record_ids)) if pending else ():
+    due = database.read(lambda db: assisted_opt_outs.due(db, record_ids, definitions)) if pending else ()
+    for name, at in due:
         click.echo(f"{plain(name)}: {_next_step(definitions[name], at)}.")
     if not pending:
         click.echo(

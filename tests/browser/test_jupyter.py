@@ -93,7 +93,7 @@ def test_keys_change_the_alert_and_ticks_outlive_the_kernel(desk):
     for key, from_end in (("End", 1), ("ArrowUp", 2), ("Home", options.count())):
         page.keyboard.press(key)
         page.wait_for_function(PICKED, arg=options.count() - from_end)
-    kit.answered(page)  # until then, the steps are those of the alert before
+    kit.wait_for_kernel(page)  # until then, the steps are those of the alert before
     box = page.locator(".widget-checkbox input").first
     box.wait_for()
     assert not box.is_checked()

@@ -280,10 +280,10 @@ def test_the_steps_of_the_manual_send_an_opt_out(operator, jane, listed):
     )
     done = reported(operator, SENT, number)
     assert (done.returncode, done.stdout.splitlines()[0]) == (0, "Listings pending removal: 2.")
-    [line] = done.stdout.splitlines()[1:]
-    assert re.fullmatch(
-        r"Seekfolk: save and scan the pages again \(users queue\) from \d{4}-\d\d-\d\d .*UTC\.", line
-    )
+    sister, line = done.stdout.splitlines()[1:]
+    words = r"save and scan the pages again \(users queue\) from \d{4}-\d\d-\d\d .*UTC\."
+    assert re.fullmatch(f"Peepfolk: {words}", sister)
+    assert re.fullmatch(f"Seekfolk: {words}", line)
     queue = json.loads(operator.here("users", "queue", "--sites", "sites", "--json").stdout)
     assert {row["site"]: (row["to_verify"], row["next_due_at"][:10]) for row in queue}["Seekfolk"] == (
         0,

@@ -251,7 +251,7 @@ def run_all(page):
     )
 
 
-def answered(page):
+def wait_for_kernel(page):
     """Wait until the kernel has answered what was typed."""
     page.wait_for_timeout(500)  # until it is on its way to the kernel
     page.evaluate(_ANSWERED)

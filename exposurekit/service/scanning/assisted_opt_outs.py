@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Row, bindparam, func, select
+from sqlalchemy import Row, bindparam, select
 
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
 from exposurekit.errors import InvalidArgument
@@ -219,15 +219,23 @@ async def report_sent(session: Session, record_id: int, definitions: Mapping[str
     return 1 + await submit_sisters(session, definitions, site, row.user_id, subject)
 
 
-async def due(session: Session, record_ids: Sequence[int]) -> list[tuple[str, datetime]]:
-    """Return when the removals of records go on, as pairs of a site and the earliest instant, in order of the sites."""
-    earliest = select(records.c.site, func.min(records.c.due_at).label("at"))
-    is_pending = (records.c.status == PENDING_REMOVAL, records.c.due_at.is_not(None))
-    of_records = earliest.where(records.c.id.in_(record_ids), *is_pending)
-    return [
-        (row.site, row.at)
-        for row in await session.all(of_records.group_by(records.c.site).order_by(records.c.site))
-    ]
+async def due(
+    session: Session, record_ids: Sequence[int], definitions: Mapping[str, Definition]
+) -> list[tuple[str, datetime]]:
+    """Return when the removals go on that were just reported for records, sister sites included: by site, in order."""
+    earliest: dict[str, datetime] = {}
+    for lead in await session.all(select(records).where(records.c.id.in_(record_ids))):
+        sites = {lead.site, *definitions[lead.site].removal.also_removes}
+        of_owner = select(records.c.site, records.c.due_at).where(
+            records.c.user_id == lead.user_id,
+            records.c.site.in_(sites),
+            records.c.status == PENDING_REMOVAL,
+            records.c.changed_at >= lead.changed_at,
+            records.c.due_at.is_not(None),
+        )
+        for site, at in map(tuple, await session.all(of_owner)):
+            earliest[site] = min(at, earliest.get(site, at))
+    return sorted(earliest.items())
 
 
 async def report_failed(
@@ -379,7 +387,10 @@ def _plan(
         requests.append(best)
         for row in best.removes:
             del left[row.id]
-    return _Plan(requests, sum(row.id in left for row in assisted), len(covered))
+    n_covered = sum(
+        row.id in covered for row in open_rows if definitions[row.site].removal.method == "assisted"
+    )
+    return _Plan(requests, sum(row.id in left for row in assisted), n_covered)
 
 
 def _waits(

@@ -115,7 +115,7 @@ async def save_result(
         site.name,
         reason=result.inconclusive,
         trusted=result.trusted,
-        listings=len(result.listings),
+        reads_listings=bool(result.listings) or result.reads_control,
     )
 
 

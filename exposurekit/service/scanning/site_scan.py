@@ -48,6 +48,7 @@ class SiteResult:
         default=(), repr=False, compare=False
     )  # of each of these queries
     source: Literal["scan", "saved page"] = "scan"
+    reads_control: bool = False  # the control person was searched for, too, and listed
 
     def confirms_absence_of(self, listing: Listing) -> bool:
         """Return whether a listing that is not in the result is no longer on the site.
@@ -100,8 +101,10 @@ async def scan_site(
         result = await _search(site, queries, session)
         reference_ids = {listing.reference_id for listing in result.listings}
         missing = any(listing.reference_id not in reference_ids for listing in previous)
-        if missing and result.inconclusive is None and not await _lists_control(site, session):
-            return replace(result, inconclusive=CONTROL_MISSING)
+        if missing and result.inconclusive is None:
+            if not await _lists_control(site, session):
+                return replace(result, inconclusive=CONTROL_MISSING)
+            result = replace(result, reads_control=listed is not None)
         return result
 
 

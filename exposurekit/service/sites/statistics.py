@@ -37,11 +37,12 @@ RESERVED_MAX = timedelta(hours=6)  # a later reservation is taken for an error o
 
 
 async def record_scan(
-    session: Session, site: str, *, reason: str | None, trusted: bool, listings: int = 0
+    session: Session, site: str, *, reason: str | None, trusted: bool, reads_listings: bool = False
 ) -> None:
-    """Count a scan that read so many listings; ``reason`` says why it was inconclusive, None that it was conclusive.
+    """Count a scan, and whether it read a listing; ``reason`` says why it was inconclusive, None that it was conclusive.
 
-    A changed layout stays the last reason until a scan has read a listing: a page of no results looks the same as before.
+    A changed layout stays the last reason until a scan has read a listing: a page of no results looks the same as before,
+    and a block or a time-out says nothing of it.
 
     A site that waits for a person was not scanned: that is recorded as the reason, and counted as no scan.
     What a person lacks says nothing about the site, and changes nothing.
@@ -49,15 +50,13 @@ async def record_scan(
     if reason == VALUE_MISSING and trusted:
         return
     row = await _lock_site(session, site)
+    stays_changed = row.last_reason == CHANGED_LAYOUT and not reads_listings
     if reason == WAITS_FOR_PERSON:
         await session.run(_CHANGE, {"last_reason": reason, "site": site})
         return
     now = session.clock.now()
     good = reason is None and trusted
-    if reason is None and not listings and row.last_reason == CHANGED_LAYOUT:
-        last_reason: str | None = CHANGED_LAYOUT
-    else:
-        last_reason = None if reason is None else reason[:REASON_MAX]
+    last_reason = CHANGED_LAYOUT if stays_changed else reason and reason[:REASON_MAX]
     changes = {
         "scans": row.scans + 1,
         "inconclusive_scans": row.inconclusive_scans + (reason is not None),

@@ -228,7 +228,7 @@ sites = Table(
     Column("untrusted_scans", Integer, nullable=False, default=0),
     Column("last_scan_at", Instant),
     Column("last_good_scan_at", Instant),
-    Column("last_reason", String(80)),  # why the last site scan was inconclusive; null: it was not
+    Column("last_reason", String(80)),  # see `sites.statistics.record_scan`
 )
 # Opt-out requests that wait for mail: each has an address of its own, in which a random token stands.
 mail_requests = _table(

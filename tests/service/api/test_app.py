@@ -69,7 +69,8 @@ def test_the_person_of_the_manual_is_registered_with_every_value(service):
         [stored], [sent] = user[name], person[name]
         assert {key: stored[key] for key in sent} == sent
     assert user["phone_numbers"][0]["number"] == "5555550123"
-    assert user["birth_date"] == person["birth_date"]
+    for name in ("birth_date", "first_name", "middle_name", "last_name"):
+        assert user[name] == person[name]
 
 
 @every_operation

@@ -380,7 +380,8 @@ def test_the_control_person_is_searched_when_a_listing_is_missing(town, scan):
     assert (result.inconclusive, result.confirms_absence_of(listing)) == (CONTROL_MISSING, False)
     site.search = None
     site.cards[:] = [RESIDENT]
-    assert scan(controlled, before=[listing]).confirms_absence_of(listing)
+    result = scan(controlled, before=[listing])
+    assert (result.confirms_absence_of(listing), result.reads_control) == (True, True)
 
 
 def state(house):

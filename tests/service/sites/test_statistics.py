@@ -33,8 +33,10 @@ class Two:
         async with (self.second if second else self.first).writing() as work:
             return await function(work, *arguments, **named)
 
-    def record(self, site="Seekfolk", reason=None, *, trusted=True, listings=0):
-        self.write(statistics.record_scan, site, reason=reason, trusted=trusted, listings=listings)
+    def record(self, site="Seekfolk", reason=None, *, trusted=True, reads_listings=False):
+        self.write(
+            statistics.record_scan, site, reason=reason, trusted=trusted, reads_listings=reads_listings
+        )
 
     def reserve(self, site="Seekfolk", *, delay=DELAY, second=False):
         """Reserve a turn and return the seconds until then."""
@@ -79,10 +81,16 @@ def test_a_good_scan_clears_the_reason(two):
 def test_a_changed_layout_remains_until_listings_are_read(two):
     """A scan for somebody whom the site does not list says nothing about how it shows others."""
     reasons = []
-    for reason, listings in ((CHANGED_LAYOUT, 0), (None, 0), ("blocked", 0), (CHANGED_LAYOUT, 0), (None, 2)):
-        two.record(reason=reason, listings=listings)
+    for reason, reads in (
+        (CHANGED_LAYOUT, False),
+        (None, False),
+        ("blocked", False),
+        (None, False),
+        (None, True),
+    ):
+        two.record(reason=reason, reads_listings=reads)
         reasons.append(two.all()["Seekfolk"].last_reason)
-    assert reasons == [CHANGED_LAYOUT, CHANGED_LAYOUT, "blocked", CHANGED_LAYOUT, None]
+    assert reasons == [CHANGED_LAYOUT] * 4 + [None]
 
 
 def test_an_untrusted_scan_is_no_good_scan(two):
