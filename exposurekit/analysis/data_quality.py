@@ -10,6 +10,7 @@ import pandas as pd
 from exposurekit.analysis.group_codes import UTC_INSTANT, instant, instants, utc_index
 from exposurekit.analysis.statuses import OTHER, VANISHED, is_open
 from exposurekit.errors import InvalidArgument, MissingColumns
+from exposurekit.frames.arrow import texts
 
 MINE, NOT_MINE, UNSURE = "mine", "not mine", "unsure"
 UNLABELLED = "unlabelled"
@@ -54,7 +55,7 @@ def precision(records: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
         raise InvalidArgument("invalid level: it must be between 0 and 1, such as 0.95")
     label = records["label"].astype("str").fillna(UNLABELLED)
     columns = [MINE, NOT_MINE, UNSURE, UNLABELLED]
-    table = pd.crosstab(records["site"].astype("str"), label).reindex(columns=columns, fill_value=0)
+    table = pd.crosstab(texts(records["site"]), label).reindex(columns=columns, fill_value=0)
     table = table.astype("int64").rename_axis(index="site", columns=None).reset_index()
     table = table.astype({"site": "str"})
     n = table[MINE] + table[NOT_MINE]

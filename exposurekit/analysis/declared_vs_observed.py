@@ -10,6 +10,7 @@ from exposurekit.analysis.statuses import UNKNOWN, VANISHED
 from exposurekit.analysis.survival import ENTERED, FIRST_REMOVED, MIN_N, OPEN, Floats, time_to_removal
 from exposurekit.contract.types import REMOVED
 from exposurekit.errors import InvalidArgument, MissingColumns
+from exposurekit.frames.arrow import texts
 
 # A removal is verified by absences on two days, the first of which may be sought up to a day after it.
 ALLOWANCE_DAYS = 2.0
@@ -129,12 +130,12 @@ def request_life_table(requests: pd.DataFrame) -> pd.DataFrame:
     """
     requested_at, ended_at = (instants(requests[name]) for name in ("requested_at", "ended_at"))
     requested_after, observed = (instants(requests[name]) for name in ("requested_after", "observed_until"))
-    end = requests["end"].astype("str").to_numpy("object")
+    end = texts(requests["end"]).to_numpy("object")
     is_removed = end == REMOVED
     cases = [is_removed & (ended_at <= requested_at), is_removed, end == VANISHED, end == UNKNOWN]
     flow = np.select(cases, [FIRST_REMOVED, REMOVED, VANISHED, UNKNOWN], default=OPEN)
     exit_at = np.where(np.isnat(ended_at), observed, ended_at)
-    columns = {"site": requests["site"].astype("str").to_numpy(), "left_censored": np.isnat(requested_after)}
+    columns = {"site": texts(requests["site"]).to_numpy(), "left_censored": np.isnat(requested_after)}
     entries = pd.DataFrame(
         {"days": 0, "flow": ENTERED, "gap_days": _days(requested_after, requested_at)} | columns
     )
@@ -152,9 +153,9 @@ def _days(begin: Any, end: Any) -> Any:
 def _overdue(requests: pd.DataFrame, limit: "pd.Series[float]") -> pd.DataFrame:
     """Per site, the requests that were observed beyond the limit, and those of them that were pending beyond it."""
     requested_at = instants(requests["requested_at"])
-    site = requests["site"].astype("str")
+    site = texts(requests["site"])
     most = site.map(limit).to_numpy("float64")
-    end, ended_after = requests["end"].astype("str"), instants(requests["ended_after"])
+    end, ended_after = texts(requests["end"]), instants(requests["ended_after"])
     observed = (instants(requests["observed_until"]) - requested_at) / _DAY
     pending = np.where(end.isna(), observed, np.nan_to_num((ended_after - requested_at) / _DAY))
     is_overdue = pending > most

@@ -12,6 +12,7 @@ from exposurekit.analysis.survival import MIN_N
 from exposurekit.analysis.work_queue import STALLED_DAYS
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
 from exposurekit.errors import MissingColumns
+from exposurekit.frames.arrow import texts
 
 _DAY_S = 86_400
 _USUAL_SHARE = 0.95  # of a site's removals took no longer
@@ -62,19 +63,17 @@ def failed_removals(
     was, now = (transitions[name].astype("str") for name in ("prev_status", "status"))
     is_failure = (was == PENDING_REMOVAL) & (now == DISCOVERED)
     days = (instant(at) - instants(records["changed_at"])) / np.timedelta64(_DAY_S, "s")
-    limit = (
-        records["site"].astype("str").map(dict(overdue_after or {})).astype("float64").fillna(STALLED_DAYS)
-    )
-    is_pending = (records["status"].astype("str") == PENDING_REMOVAL).to_numpy("bool")
+    limit = texts(records["site"]).map(dict(overdue_after or {})).astype("float64").fillna(STALLED_DAYS)
+    is_pending = (texts(records["status"]) == PENDING_REMOVAL).to_numpy("bool")
     is_old = is_pending & (days >= limit.to_numpy("float64"))
     listings = relistings.drop_duplicates(["user_id", "key"], keep="last")
     by_site = {
         "requested": requests(transitions),
         "failed": transitions["n"].where(is_failure, 0).groupby(transitions["site"].astype("str")).sum(),
-        "without_effect": records["site"].astype("str")[is_old].value_counts(),
-        "relistings": relistings["site"].astype("str").value_counts(),
-        "came_back": listings["site"].astype("str").value_counts(),
-        "open_now": listings["site"].astype("str")[is_open(listings["status"])].value_counts(),
+        "without_effect": texts(records["site"])[is_old].value_counts(),
+        "relistings": texts(relistings["site"]).value_counts(),
+        "came_back": texts(listings["site"]).value_counts(),
+        "open_now": texts(listings["site"])[is_open(listings["status"])].value_counts(),
     }
     table = pd.DataFrame(by_site).fillna(0).astype("int64").rename_axis("site")
     table = table[table[["requested", "failed", "relistings"]].any(axis=1)].reset_index()
@@ -94,11 +93,11 @@ def overdue_days(requests: pd.DataFrame) -> "pd.Series[int]":
     """
     needed = ("site", "requested_after", "requested_at", "ended_at", "end")
     MissingColumns.check("overdue_days", requests, needed)
-    is_removed = (requests["end"].astype("str") == REMOVED) & requests["requested_after"].notna()
+    is_removed = (texts(requests["end"]) == REMOVED) & requests["requested_after"].notna()
     removed = requests[is_removed.to_numpy("bool")]
     ended, begun = (instants(removed[name]).astype("datetime64[D]") for name in ("ended_at", "requested_at"))
     days = pd.Series((ended - begun) / np.timedelta64(1, "D")).clip(lower=0)
-    of_site = days.groupby(removed["site"].astype("str").to_numpy())
+    of_site = days.groupby(texts(removed["site"]).to_numpy())
     most = of_site.quantile(_USUAL_SHARE, interpolation="higher")[of_site.size() >= MIN_N]
     return (most + 1).astype("int64")
 

@@ -15,6 +15,7 @@ from exposurekit.analysis.group_codes import Ints, add_counts, group_codes, inst
 from exposurekit.analysis.statuses import CLOSED, UNKNOWN
 from exposurekit.analysis.survival import ENTERED, FIRST_REMOVED, OPEN, RETURNED
 from exposurekit.errors import InvalidArgument, MissingColumns
+from exposurekit.frames.arrow import texts
 
 HORIZONS = (30, 60, 90)
 ARRIVALS_DAYS = 120
@@ -457,5 +458,5 @@ def _estimate(population: _Population, new: Arrivals, ahead: int, level: float) 
 
 
 def _is_unlisted(records: pd.DataFrame) -> NDArray[np.bool_]:
-    unknown = (records["status"].astype("str") == UNKNOWN).to_numpy("bool")
+    unknown = (texts(records["status"]) == UNKNOWN).to_numpy("bool")
     return records["user_id"].isin(records.loc[unknown, "user_id"]).to_numpy("bool")

@@ -13,6 +13,7 @@ import pandas as pd
 from exposurekit.analysis.group_codes import Ints
 from exposurekit.analysis.survival import Floats
 from exposurekit.errors import InvalidArgument, MissingColumns
+from exposurekit.frames.arrow import texts
 from exposurekit.frames.url_columns import hosts, page_keys
 from exposurekit.text.formatting import enumerate_words
 
@@ -106,7 +107,7 @@ def _cells(tables: Mapping[str, pd.DataFrame]) -> tuple[list[str], Ints]:
     The number of a combination has bit 0 if the first way is in it, bit 1 if the second is, and so on.
     """
     pages = {way: _pages(way, table) for way, table in tables.items()}
-    hosts = {*pages[SITE_SCANS]["host"]}
+    hosts = pages[SITE_SCANS]["host"].unique()
     pages = {way: table[table["host"].isin(hosts)] for way, table in pages.items()}
     ways = [way for way, table in pages.items() if len(table)]
     if len(ways) < 2:  # noqa: PLR2004  nothing to compare, so no address needs to be normalized
@@ -114,7 +115,7 @@ def _cells(tables: Mapping[str, pd.DataFrame]) -> tuple[list[str], Ints]:
         return ways, np.array([0, *n], "int64")
     rows = pd.concat([pages[way].assign(bit=1 << number) for number, way in enumerate(ways)])
     address, addresses = pd.factorize(rows["address"])
-    page, _ = pd.factorize(page_keys(addresses.tolist()))
+    page, _ = pd.factorize(page_keys(addresses))
     rows = rows.assign(address=page[address]).drop_duplicates(["user_id", "address", "bit"])
     combination = rows.groupby(["user_id", "address"])["bit"].sum()
     return ways, np.bincount(combination.to_numpy("int64"), minlength=1 << len(ways)).astype("int64")
@@ -124,10 +125,12 @@ def _pages(way: str, table: pd.DataFrame) -> pd.DataFrame:
     """The person, address and host of each row with an address."""
     column = _ADDRESS.get(way) or ("url" if "url" in table else "href")
     MissingColumns.check(f"missed, table {way},", table, ("user_id", column))
-    address = table[column].astype("str").str.strip()
-    rows = pd.DataFrame({"user_id": table["user_id"].to_numpy(), "address": address.to_numpy()})
-    rows = rows[rows["address"].fillna("") != ""].astype({"address": "str", "user_id": "int64"})
-    rows = rows.assign(host=[name.removeprefix("www.") for name in hosts(rows["address"])])
+    address = texts(table[column]).str.strip()
+    rows = pd.DataFrame({"user_id": table["user_id"].array, "address": address.array})
+    rows = rows[rows["address"].fillna("") != ""].astype({"user_id": "int64"})
+    host, names = pd.factorize(hosts(rows["address"]))
+    without_www = np.array([name.removeprefix("www.") for name in names], "object")
+    rows = rows.assign(host=without_www[host])
     return rows[rows["host"] != ""]
 
 

@@ -14,6 +14,7 @@ from exposurekit.analysis.survival import UNREQUESTED
 from exposurekit.analysis.work_queue import STALLED_DAYS
 from exposurekit.contract.types import PENDING_REMOVAL, REMOVED
 from exposurekit.errors import MissingColumns
+from exposurekit.frames.arrow import texts
 from exposurekit.text.formatting import enumerate_words, pluralize
 
 _DAY = np.timedelta64(1, "D")
@@ -69,13 +70,13 @@ def site_outcomes(
     MissingColumns.check("site_outcomes, table declared,", declared, ("site", "declared_days"))
     times = declared_vs_observed(requests, declared, level=level).set_index("site")
     table = by_site(records)[["site", "open", "total", REMOVED]]
-    site, status = records["site"].astype("str"), records["status"].astype("str")
+    site, status = texts(records["site"]), texts(records["status"])
     is_waiting = is_open(status) & (status != PENDING_REMOVAL).to_numpy("bool")
     listings = relistings.drop_duplicates(["user_id", "key"], keep="last")
     is_gone_again = listings["status"].isin(CLOSED).to_numpy("bool")
     gone, gone_again = site[status.isin(CLOSED)].value_counts(), listings.loc[is_gone_again, "site"]
     limits = overdue_days(requests)
-    of_request, end = requests["site"].astype("str"), requests["end"].astype("str")
+    of_request, end = texts(requests["site"]), texts(requests["end"])
     pending_days = _days(requests["requested_at"], at)
     limit = of_request.map(limits).fillna(STALLED_DAYS).to_numpy("float64")
     counts = {

@@ -16,6 +16,7 @@ from exposurekit.analysis.step_requirements import DOCUMENT, NEEDS_DOCUMENT, pre
 from exposurekit.contract.types import PENDING_REMOVAL
 from exposurekit.errors import InvalidArgument, MissingColumns
 from exposurekit.frames import DETAILS, procedures_from_steps
+from exposurekit.frames.arrow import texts
 from exposurekit.text.formatting import enumerate_words
 
 DONE, UNABLE, TO_DO, STARTED = "done", "unable", "open", "started"
@@ -116,7 +117,7 @@ def stalled_sites(transitions: pd.DataFrame, as_of: datetime) -> dict[str, str]:
 
 def _actionable(steps: pd.DataFrame) -> pd.DataFrame:
     """The steps that need manual work: for open listings of the person without a pending removal, and for pages."""
-    status = steps["status"].astype("str")
+    status = texts(steps["status"])
     needs_work = is_open(status) & (status != PENDING_REMOVAL)
     is_listed = is_open(steps["presence"]) if "presence" in steps else np.ones(len(steps), "bool")
     labels = steps["label"].astype("str") if "label" in steps else pd.Series("", steps.index, dtype="str")
@@ -137,7 +138,7 @@ def _alerts(steps: pd.DataFrame) -> pd.DataFrame:
         {
             **{name: first[name].astype("int64") for name in alert},
             "group": _groups(first, steps),
-            "site": first["site"].astype("str"),
+            "site": texts(first["site"]),
             "record_id": first["record_id"].astype("Int64"),
             "page": first["url"].astype("str"),
             "first_seen_at": utc_index(_first_seen_at(first)),
@@ -167,7 +168,7 @@ def _groups(alerts: pd.DataFrame, steps: pd.DataFrame) -> "pd.Series[Any]":
 
     The URL of a listing's alert may be the listing's, or the service's: it does not tell where to opt out.
     """
-    site, none = alerts["site"].astype("str"), pd.Series(index=alerts.index, dtype="str")
+    site, none = texts(alerts["site"]), pd.Series(index=alerts.index, dtype="str")
     page = _hosts(alerts["link_url"]) if "link_url" in alerts else none
     page = page.fillna(_hosts(alerts["url"]))
     is_page = alerts["record_id"].isna() & site.isna()
@@ -177,9 +178,9 @@ def _groups(alerts: pd.DataFrame, steps: pd.DataFrame) -> "pd.Series[Any]":
 
 def _opt_out_hosts(alerts: pd.DataFrame, steps: pd.DataFrame) -> "pd.Series[Any]":
     alert = ["user_id", "alert_number"]
-    texts = steps["step"].astype("str")
-    urls = {text: opt_out_url([text]) for text in texts.dropna().unique()}
-    ordered = steps[[*alert, "step_number"]].assign(host=_hosts(texts.map(urls)))
+    step_texts = steps["step"].astype("str")
+    urls = {text: opt_out_url([text]) for text in step_texts.dropna().unique()}
+    ordered = steps[[*alert, "step_number"]].assign(host=_hosts(step_texts.map(urls)))
     first = ordered.sort_values([*alert, "step_number"], kind="stable").groupby(alert)["host"].first()
     keys = pd.MultiIndex.from_frame(alerts[alert])
     return pd.Series(first.reindex(keys).to_numpy("object"), alerts.index, dtype="str")

@@ -50,6 +50,20 @@ def from_arrow(table: ArrowTable, *, is_part: bool = False) -> pd.DataFrame:
     return frame
 
 
+def texts(column: "pd.Series[Any]") -> "pd.Series[Any]":
+    """Convert a column to text, as ``astype("str")`` does; of categories each is converted once, and not each row.
+
+    >>> from exposurekit.frames.arrow import texts
+    >>> texts(pd.Series(["discovered", None], dtype="category")).tolist()
+    ['discovered', nan]
+    """
+    if not isinstance(column.dtype, pd.CategoricalDtype):
+        return column.astype("str")
+    names = column.cat.categories.astype("str").array
+    rows = names.take(column.cat.codes.to_numpy(), allow_fill=True)
+    return pd.Series(rows, column.index, name=column.name)
+
+
 def _without_views(kind: pa.DataType) -> pa.DataType:
     """The same type without views of text or bytes, as Polars has them: pandas cannot filter lists and structs of them."""
     if pa.types.is_string_view(kind):

@@ -22,6 +22,7 @@ from exposurekit.analysis.survival import NEVER, is_unrequested
 from exposurekit.analysis.work_queue import stalled_sites
 from exposurekit.contract.types import REMOVED, STATUSES
 from exposurekit.errors import InvalidArgument, warn
+from exposurekit.frames.arrow import texts
 from exposurekit.history import sql
 from exposurekit.history.annotations import Annotations, PersonalData
 from exposurekit.history.diff import Diff
@@ -173,7 +174,7 @@ class HistoryQueries:
         order = np.lexsort([rows[name].to_numpy() for name in ("seq", "key", "user_id")])
         coded = rows.drop(columns="seq").astype(dict.fromkeys(_DIFF_TEXTS, "category"))
         table = analysis.diff(coded.take(order).reset_index(drop=True))
-        table = table.assign(**{name: _texts(table[name]) for name in _DIFF_TEXTS})
+        table = table.assign(**{name: texts(table[name]) for name in _DIFF_TEXTS})
         if kind == "record":
             table.insert([*table].index("key") + 1, "record_id", self._record_ids(table, upto))
         return table
@@ -691,11 +692,6 @@ def _newest(started: "pd.Series[Any]", now: datetime) -> datetime:
         return EPOCH if started.empty else started.iloc[-1]
     newest: datetime = started[started <= now].max()
     return newest
-
-
-def _texts(categories: "pd.Series[Any]") -> Any:
-    """Return a categorical column as text; pandas would make an object of each cell."""
-    return categories.cat.categories.array.take(categories.cat.codes.to_numpy(), allow_fill=True)
 
 
 def _with_instants(transitions: pd.DataFrame) -> pd.DataFrame:

@@ -20,6 +20,7 @@ from exposurekit.charts.theme import format_duration
 from exposurekit.contract.types import PENDING_REMOVAL
 from exposurekit.errors import InvalidArgument
 from exposurekit.exposure import Exposure
+from exposurekit.frames.arrow import texts
 from exposurekit.frames.person_names import listed_names
 from exposurekit.frames.url_columns import hosts
 from exposurekit.history import Diff, History
@@ -94,6 +95,12 @@ class ReportData:
         return records.loc[analysis.is_open(records["status"]), ["user_id", "site", "status"]]
 
     @cached_property
+    def record_sites(self) -> list[str]:
+        """The sites that have a record, open or not."""
+        sites: list[str] = texts(pd.Series(self["records"]["site"].unique())).tolist()
+        return sites
+
+    @cached_property
     def open_by_site(self) -> Mapping[str, int]:
         """The number of open listings of each site that has one."""
         counts = self.open_records["site"].value_counts()  # of categories, also of those without a listing
@@ -124,7 +131,7 @@ class ReportData:
         """
         columns = [name for name in ("site", "status", "changed_at") if name in self["records"]]
         records = self["records"].loc[analysis.is_open(self["records"]["status"]), columns]
-        is_pending = (records["status"].astype("str") == PENDING_REMOVAL).to_numpy("bool")
+        is_pending = (records["status"] == PENDING_REMOVAL).to_numpy("bool")
         listings = open_items(self["work_queue"]).dropna(subset="site")
         listings = (
             listings.drop_duplicates(["user_id", "record_id"])
@@ -153,7 +160,9 @@ class ReportData:
         """After how many days a pending request to each of these sites is overdue."""
         outcomes = self.tables["site_outcomes"]
         days = {} if outcomes is None else outcomes.set_index("site")["overdue_days"].to_dict()
-        return sites.astype("str").map(days).astype("float64").fillna(STALLED_DAYS)
+        codes, names = pd.factorize(sites)  # millions of rows have a few sites
+        limits = [*(days.get(str(name), STALLED_DAYS) for name in names), STALLED_DAYS]
+        return pd.Series(np.array(limits, "float64")[codes], sites.index)
 
     @cached_property
     def distinct_pages(self) -> tuple[int, int]:

@@ -392,7 +392,7 @@ def _most_open(data: ReportData) -> dict[str, int]:
 
     Empty for a person, and if all listings are on one site.
     """
-    if data.user is not None or data["records"]["site"].nunique() < 2:  # noqa: PLR2004  the only one is no worse
+    if data.user is not None or pd.Index(data.record_sites).nunique() < 2:  # noqa: PLR2004  the only one is no worse
         return {}
     named = {site: n for site, n in sorted(data.open_by_site.items()) if data.can_name(site)}
     return {site: n for site, n in named.items() if n == max(named.values())}
@@ -400,7 +400,7 @@ def _most_open(data: ReportData) -> dict[str, int]:
 
 def _of_named(data: ReportData) -> str:
     """What a ranking of sites has to add in a share-safe report that names not all of them."""
-    return "" if all(map(data.can_name, data["records"]["site"].astype("str").unique())) else " named site"
+    return "" if all(map(data.can_name, data.record_sites)) else " named site"
 
 
 def _waiting_since(data: ReportData) -> str:
@@ -833,7 +833,7 @@ def _pending_action(data: ReportData, keys: AbstractSet[str]) -> Action | None:
     n, records = data.open_parts[2], data["records"]
     if not n or key is None or "changed_at" not in records:
         return None
-    is_pending = (records["status"].astype("str") == PENDING_REMOVAL).to_numpy("bool")
+    is_pending = (records["status"] == PENDING_REMOVAL).to_numpy("bool")
     requests = records[is_pending]
     due = requests["changed_at"].dt.floor("D") + pd.to_timedelta(
         data.overdue_days(requests["site"]), unit="D"
@@ -1405,7 +1405,7 @@ def _records(data: ReportData) -> Section | None:
 
 def _evidence_words(records: pd.DataFrame, evidence: pd.DataFrame) -> str:
     """How many removed listings have evidence, and whether its key was checked."""
-    removed = records[records["status"].astype("str") == REMOVED]
+    removed = records[records["status"] == REMOVED]
     pairs = int(removed[["evidence_before", "evidence_after"]].notna().all(axis="columns").sum())
     is_verified = bool(evidence["verified"].all()) if "verified" in evidence else False
     checked = (
@@ -1594,7 +1594,7 @@ def _unknowns(data: ReportData) -> Iterator[str]:
         is_undeclared = bool(outcomes["declared_days"].isna().all())
         yield _NOT_DECLARED if is_undeclared else _DECLARED.format(QUESTIONS["declared_vs_observed"].title)
         yield _HOW_SURE
-    gone = int((records["status"].astype("str") == UNKNOWN).sum())
+    gone = int((records["status"] == UNKNOWN).sum())
     if gone:
         are = "listing is" if gone == 1 else "listings are"
         yield f"{gone:,} {are} of people whom the service no longer lists."

@@ -9,6 +9,7 @@ import pytest
 
 from exposurekit import frames
 from exposurekit.errors import InvalidArgument
+from exposurekit.frames.arrow import texts
 
 LARGE = 9007199254790993  # no float64 is equal
 
@@ -80,3 +81,9 @@ def test_frame_of_polars_keeps_its_values():
     assert str(converted)  # pandas filters missing values for display
     with pytest.raises(InvalidArgument, match="no single column"):
         frames.from_arrow(frame["maybe"])
+
+
+@pytest.mark.parametrize("values", [["b", None, "a", "b"], [None], [], [7, 8, 7]])
+def test_categories_become_the_text_of_each_row(values):
+    column = pd.Series(values, dtype="category", name="site").iloc[::-1]
+    pd.testing.assert_series_equal(texts(column), column.astype("str"))

@@ -47,5 +47,5 @@ PARTS = (
 @given(st.lists(st.lists(st.sampled_from(PARTS), min_size=1).map("".join).filter(str.strip), min_size=1))
 def test_urls_together_are_parsed_as_one_by_one(urls):
     addresses = [url.strip() for url in urls]
-    assert page_keys(addresses).tolist() == [*map(page_key, addresses)]
+    assert page_keys(pd.Index(addresses)).tolist() == [*map(page_key, addresses)]
     assert [*hosts(pd.Series(urls, dtype="str"))] == [*map(host, urls)]
