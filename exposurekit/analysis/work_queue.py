@@ -22,6 +22,7 @@ from exposurekit.text.formatting import enumerate_words
 DONE, UNABLE, TO_DO, STARTED = "done", "unable", "open", "started"
 STATES = (STARTED, TO_DO, UNABLE, DONE)
 VISIT_MINUTES = 3.0
+REFUSALS = 2  # a single alert that cannot be done says nothing about the others of its group
 STALLED_REMOVALS, STALLED_DAYS = 3, 14  # so many requests, so long ago, and nothing removed
 LISTING, PAGE = "listing", "page"
 _HOST = r"(?i)^\s*https?://(?:[^/\\?#@\s]*@)*(?:www\.)?(\[[^\]\s]*\]|[^/\\:?#@\s]+)"
@@ -40,8 +41,8 @@ def work_queue(
     opt-out host, that of the first URL in their steps, form a group, because one visit serves them all. Groups of listings
     come before groups of pages; then those with the most items per minute, then with the most people, then by name.
     Within a group, started alerts come first, then it goes by site, user and alert number. After all
-    others come the groups of which more alerts were ticked ``unable`` than done (the site blocks, or its captcha fails),
-    the sites in ``stalled``, and the alerts that need a copy of a document from the person, until a step is ticked; then
+    others come the groups of which two or more alerts were ticked ``unable``, and more than done (the site blocks, or its
+    captcha fails), the sites in ``stalled``, and the alerts that need a copy of a document from the person, until a step is ticked; then
     the alerts that cannot start, because a required value is not on file.
 
     Args:
@@ -199,7 +200,7 @@ def _newest(alerts: pd.DataFrame) -> pd.DataFrame:
 
 
 def _refusals(alerts: pd.DataFrame) -> "pd.Series[Any]":
-    """Explain why an alert's group is ranked lower: more of its steps were marked unable than done; else missing."""
+    """Explain why an alert's group is ranked lower: `REFUSALS` or more are unable, and more than done; else missing."""
     is_unable, is_done = alerts["state"] == UNABLE, alerts["state"] == DONE
     notes = alerts["tick_note"] if "tick_note" in alerts else pd.Series(index=alerts.index, dtype="str")
     group = [alerts["kind"], alerts["group"]]
@@ -209,7 +210,7 @@ def _refusals(alerts: pd.DataFrame) -> "pd.Series[Any]":
     reasons = {
         key: f"{unable:,} of {total:,} could not be done{f': {note}' if isinstance(note, str) else ''}"
         for key, unable, done, total, note in groups.itertuples(name=None)
-        if unable > done
+        if unable >= REFUSALS and unable > done
     }
     keys = zip(*(column.tolist() for column in group), strict=True)
     return pd.Series([reasons.get(key) for key in keys], alerts.index, dtype="str")

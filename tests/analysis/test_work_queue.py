@@ -1,6 +1,5 @@
 """The queue of manual work, compared with one built alert by alert: complete, and without duplicates."""
 
-from collections import Counter
 from datetime import UTC, date, datetime, timedelta
 
 import numpy as np
@@ -299,6 +298,23 @@ def test_a_site_that_refuses_comes_later_with_the_reason():
     assert work_queue(steps(*wall, *others, *cleared))["site"].iloc[0] == "Wall"
 
 
+def test_one_listing_that_cannot_be_done_moves_alone():
+    """Only a second one says something about the site, unless as many were done."""
+    wall = [alert(1, 0, 1, site="Wall", ticks=("unable",))]
+    wall += [alert(user, 0, user, site="Wall") for user in (2, 3, 4)]
+    gate = alert(5, 0, 5, site="Gate", ticks=(None, None))
+    table = work_queue(steps(*wall, gate))
+    assert cells(table, "site", "user_id", "state", "reason") == [
+        *(("Wall", user, "open", None) for user in (2, 3, 4)),
+        ("Gate", 5, "open", None),
+        ("Wall", 1, "unable", None),
+    ]
+    second = alert(6, 0, 6, site="Wall", ticks=("unable",))
+    assert work_queue(steps(*wall, gate, second))["site"].iloc[0] == "Gate"
+    done = [alert(user, 0, user, site="Wall", ticks=("done",)) for user in (7, 8)]
+    assert work_queue(steps(*wall, gate, second, *done))["site"].iloc[0] == "Wall"
+
+
 def test_an_alert_that_lacks_a_required_value_comes_last():
     alerts = [alert(user, 0, user, site="Gate") for user in (1, 2)] + [alert(3, 0, 3, site="Wall")]
     on_file = [["email: jo@example.com"], ["email: x@example.com"]]
@@ -385,16 +401,18 @@ def queue_of(alerts):
         if state in ("open", "started"):
             groups.setdefault((group, is_page(one)), []).append((one["user_id"], minutes))
     left = [groups.get((row[0], row[1] is None and row[4] is None), []) for row in rows]
-    refusing = {group for group, n in refusals(rows).items() if n > 0 and group[0] is not None}
+    refusing = {
+        group for group, is_refusing in refusals(rows).items() if group[0] is not None and is_refusing
+    }
     return sorted(map(shared, rows, left), key=lambda row: turn(row, refusing))
 
 
 def refusals(rows):
-    """Count by how many the unable alerts of each group exceed the done ones."""
-    counts = Counter()
+    """Whether two or more alerts of each group are unable, and more than are done."""
+    states = {}
     for group, site, _, _, record, state, _ in rows:
-        counts[group, site is None and record is None] += (state == "unable") - (state == "done")
-    return counts
+        states.setdefault((group, site is None and record is None), []).append(state)
+    return {group: each.count("unable") > max(1, each.count("done")) for group, each in states.items()}
 
 
 def is_page(alert):
