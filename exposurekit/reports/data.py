@@ -525,7 +525,8 @@ class ReportSource:
         if self.history is None or self._pseudonyms is not None:
             return alerts
         if self.exposure is None:
-            return alerts.assign(person=alerts["user_id"].map(self._names).astype("str"))
+            names = {user_id: f"listed as {name}" for user_id, name in self._names.items()}
+            return alerts.assign(person=alerts["user_id"].map(names).astype("str"))
         return self.exposure.with_people(alerts)
 
     def _steps(self) -> pd.DataFrame:
@@ -604,12 +605,8 @@ class ReportSource:
             return {}
         if self.exposure is None:
             return listed_names(self._everyone("records"))
-        users = self.exposure.users()
-        cells = zip(users["user_id"].tolist(), users["first_name"], users["last_name"], strict=True)
-        names = {
-            user_id: " ".join(part for part in parts if isinstance(part, str)) for user_id, *parts in cells
-        }
-        return {user_id: name for user_id, name in names.items() if name.strip()}
+        named = self.exposure.with_people(self.exposure.users()[["user_id"]]).dropna()
+        return dict(zip(named["user_id"].tolist(), named["person"].tolist(), strict=True))
 
 
 def _listed(table: pd.DataFrame) -> pd.DataFrame:

@@ -928,7 +928,9 @@ def _over_time(data: ReportData) -> Section | None:
         course = course.drop(columns="unseen", errors="ignore")
     section = _section(data, "status_over_time", course)
     if section is not None and section.table is not None:
-        section = replace(section, table=section.table.drop(columns="at"))  # the same day as the period
+        # The day is that of the period; how many people a run loaded is no figure of one person.
+        idle = ["at"] if data.user is None else ["at", "people"]
+        section = replace(section, table=section.table.drop(columns=idle, errors="ignore"))
     return section
 
 

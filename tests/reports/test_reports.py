@@ -16,7 +16,7 @@ import plotly.graph_objects as go
 import pytest
 from support import controls as kit
 from support import hostile_demo
-from support.histories import DAWN, Clock, Person, Service, a_record, seen_through
+from support.histories import DAWN, Clock, Person, Service, a_record, an_alert, seen_through
 from support.hostile_texts import PAYLOADS
 from support.report_sections import section_alone
 
@@ -151,8 +151,7 @@ def test_fleet_sections_have_the_tables_of_the_questions(exposure, history, full
     pd.testing.assert_frame_equal(full.table("status_over_time"), over_time)
     score = full.table("score")
     pd.testing.assert_frame_equal(score.drop(columns="person"), history.score())
-    user = exposure.users().set_index("user_id").loc[score["user_id"][0]]
-    assert score["person"][0].split() == [user["first_name"], user["last_name"]]
+    assert score["person"].tolist() == exposure.with_people(history.score())["person"].tolist()
 
 
 @pytest.fixture(scope="module")
@@ -464,11 +463,15 @@ def test_logo_and_accent_are_inside_the_page(exposure, tmp_path):
 
 def test_report_on_a_person_has_no_one_else(exposure, reports):
     current = ek.report(exposure, user=2)
-    assert current.title == "Exposure of Odalys Fennimoor (user 2)"
+    name = "Odalys Wren Fennimoor (user 2)"
+    assert current.title == f"Exposure of {name}"
+    [work] = [section.removals for section in current.sections if section.key == "work_queue"]
+    assert {task.person for one in work for task in one.tasks} == {name}
     for report in (reports["person"], current):
         assert len(report.table("records")) == 3
         assert "pages.example/1" not in report.to_json()
         assert "pages.example/2" in report.to_json()
+    assert "people" not in reports["person"].table("status_over_time")
 
 
 def test_changes_count_from_an_instant(history):
@@ -624,21 +627,23 @@ def test_single_value_has_a_sentence_and_no_chart(full):
 
 
 def test_people_with_the_same_name_have_their_id(exposure, full):
-    first, last, user_id = exposure.users().iloc[0][["first_name", "last_name", "user_id"]]
-    assert f"{first} {last} (user {user_id})" in full.figure("score").layout.yaxis.ticktext
+    first = exposure.with_people(exposure.users()).iloc[0]
+    assert f"{first['person']} (user {first['user_id']})" in full.figure("score").layout.yaxis.ticktext
 
 
 def test_without_profiles_people_have_the_name_of_their_listings(tmp_path):
     names = ("Ida Quince", "Quince, Ida", "I Quince")
     records = [a_record(number, name=name) for number, name in enumerate(names)]
-    service, link = Service({1: Person(records), 2: Person([a_record(9, name=" ")])}), "listed as Ida Quince"
+    listed, link = Person(records, alerts=[an_alert("Listed", records[1])]), "listed as Ida Quince"
+    service = Service({1: listed, 2: Person([a_record(9, name=" ")])})
     with seen_through(service) as exposure, History(tmp_path / "history", clock=Clock()) as history:
         history.collect(exposure, progress=False)
         score = section_alone("score", history)
-        person = ek.report(history, user=1, sections=["records"])
+        person = ek.report(history, user=1, sections=["records", "work_queue"])
     assert set(score.figure.layout.yaxis.ticktext) == {"Ida Quince", "user 2"}
     assert "Names are as most listings of a person show them" in score.text
     assert (link in person.title, "names" in person.provenance) == (True, True)
+    assert [one.tasks[0].person for one in person.sections[1].removals] == [f"{link} (user 1)"]
 
 
 def test_suffixes_of_listed_names_stay_last(tmp_path):
@@ -669,7 +674,7 @@ def test_a_name_of_one_person_has_no_id():
     service.people = {1: kit.three_people().people[1]}
     with seen_through(service) as exposure:
         figure = section_alone("score", exposure).figure
-    assert figure.layout.yaxis.ticktext == ("Odalys Fennimoor",)
+    assert figure.layout.yaxis.ticktext == ("Odalys Wren Fennimoor",)
 
 
 def test_long_table_states_how_many_rows_are_left_out():
