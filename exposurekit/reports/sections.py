@@ -19,6 +19,7 @@ from exposurekit.analysis.data_quality import OUTCOMES
 from exposurekit.analysis.declared_vs_observed import request_life_table
 from exposurekit.analysis.definitions import definition
 from exposurekit.analysis.diff import AGAIN, CHANGED, ENDED, FAILED, NEW, OPENED, STILL_OPEN, WHAT
+from exposurekit.analysis.manual_tasks import missing_values
 from exposurekit.analysis.plan import PLAN_MINUTES
 from exposurekit.analysis.score import PAGE
 from exposurekit.analysis.site_outcomes import is_refusing
@@ -115,6 +116,9 @@ _EXCEPT = ", except what should wait: it is marked (later), with the reason"
 _UNCHECKED = "whether required values, such as an email address, are on file was not checked"
 _MAY_LACK = "some may lack a required value"
 _TO_CHECK = "first check that the required values are on file"
+_OTHERS_OPEN = (  # of a share-safe report, which does not say how many of each
+    "Open listings that are pending removal, wait for the service, or were ticked as done or unable are not among them."
+)
 _LEFT_OUT = "whether required values are on file is not shown"  # of a share-safe report
 _NOT_IN_KEY = re.compile(r"[^a-z0-9]+")
 _FINISHED = {DONE: "done", UNABLE: "marked unable"}
@@ -869,6 +873,7 @@ def _removal_action(
     notes += [] if is_announced else [f"reason to wait: {removal.reason}"]
     notes += ["it refused the service's requests, and may refuse a person's"] if refuses else []
     notes += [_TO_CHECK if data.sharing is None else _LEFT_OUT] if is_unchecked else []
+    notes += [_not_counted(data, removal, of_site - n)] if of_site > n else []
     effect = f"{at_most}{share} of what is open, in about {format_duration(removal.minutes)}"
     is_worst = [*_most_open(data)] == [removal.site]
     ranks = [f"worst{_of_named(data) or ' site'} by open listings"] if is_worst else []
@@ -884,6 +889,25 @@ def _removal_action(
         removal.who,
         is_later=not is_ready,
     )
+
+
+def _not_counted(data: ReportData, removal: Removal, others: int) -> str:
+    """Why so many other open listings of a site are not among those of its manual work."""
+    queue, records = data["work_queue"], data.open_records
+    of_site = queue[queue["site"] == removal.site]
+    states, left = of_site["state"].value_counts(), open_items(of_site)
+    apart = len(left) - (removal.listings or 0)
+    blocked = sum(map(bool, missing_values(left[left["reason"].fillna("") != (removal.reason or "")])))
+    is_pending = (records["site"] == removal.site) & (records["status"] == PENDING_REMOVAL)
+    parts = {
+        PENDING_REMOVAL: int(is_pending.sum()),
+        "marked unable": int(states.get(UNABLE, 0)),
+        "done and not verified yet": int(states.get(DONE, 0)),
+        "cannot start": blocked,
+        "with other steps or reasons": apart - blocked,
+    }
+    parts["waiting for the service"] = others - sum(parts.values())
+    return f"not counted: {', '.join(f'{n:,} {why}' for why, n in parts.items() if n > 0)}"
 
 
 def _person_title(data: ReportData) -> str:
@@ -1543,6 +1567,8 @@ def _amount(data: ReportData) -> str:
         words += f" {blocked:,} {waits} for a value that is not on file: see the end of the list."
     if data.unchecked_sites and data.sharing is not None:
         words += " Whether the values that sites require are on file is left out."
+    if data.sharing is not None:
+        words += f" {_OTHERS_OPEN}"
     return words
 
 

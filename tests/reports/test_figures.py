@@ -396,6 +396,17 @@ def test_actions_say_which_site_refused_requests(stalled):
     assert slow.text.startswith("Remove up to 7 of 10 open listings")
 
 
+def test_actions_account_for_open_listings_that_they_leave_out(stalled):
+    effects = {action.text: action.effect for action in stalled["live"].actions}
+    [quick, _], [slow] = ([text for text in effects if f" on {site} " in text] for site in ("Quick", "Slow"))
+    assert " 6 of 7 " in quick
+    assert effects[quick].endswith("; not counted: 1 cannot start")
+    assert " 7 of 10 " in slow
+    assert effects[slow].endswith("; not counted: 3 pending removal")
+    [queue] = [section for section in stalled["shared"].sections if section.key == "work_queue"]
+    assert "Open listings that are pending removal, " in queue.text
+
+
 @pytest.mark.parametrize(
     ("sites", "plan", "instead"),
     [
