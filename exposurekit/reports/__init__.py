@@ -77,9 +77,10 @@ def report(
         exposure: The current tables, next to a history: adds the names and values on file that manual steps need.
         share_safe: Make a report for readers who must not learn whom it is about. People have pseudonyms, the same in
             every report from this machine; ages are rounded to ten years, places to the state and instants to the day;
-            a site, host, field or text appears only if at least five people are concerned. What comes
-            from data is then searched for all known personal values. A history alone does not know names and addresses on
-            file: pass ``exposure`` to search for them too.
+            a site or host is named only if at least five people in the data are or were found there, and a missing field
+            only if at least five lack it; the figures beside a name may count fewer. What comes from data is then searched
+            for all known personal values. A history alone does not know names and addresses on file: pass ``exposure`` to
+            search for them too.
         rows: Whether a share-safe report on everyone has tables with one row per listing or person. Such tables are
             pseudonymised and not anonymous: a reader who knows a person's listings can find that person's row.
         sections: The sections, if not those of its kind: names of questions such as ``by_state`` and ``survival``, and

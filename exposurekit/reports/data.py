@@ -27,7 +27,7 @@ from exposurekit.history import Diff, History
 from exposurekit.privacy.pseudonyms import Pseudonyms
 from exposurekit.questions import QUESTIONS, Question
 from exposurekit.reports.manual_steps import open_items, whole_minutes
-from exposurekit.reports.share_safe import FEW, Sharing, sharing
+from exposurekit.reports.share_safe import FEW, HIDDEN_REASON, Sharing, sharing
 from exposurekit.text.formatting import is_missing
 
 AHEAD_DAYS = 30  # of the forecast
@@ -545,7 +545,9 @@ class ReportSource:
     def _queue(self) -> pd.DataFrame:
         """The work queue; reasons about a site say that they count everybody.
 
-        In a share-safe report the only reasons are that a site removes nothing, or needs a document: others are personal.
+        In a share-safe report the only reasons are that a site removes nothing, or needs a document. Others may be about few
+        people, so work that waits for them is marked without the reason. Values that are not on file have no effect: where
+        a row stands would tell that a person lacks one.
         """
         steps = self._required("steps")
         of_all = "" if self.user is None else "of all people, "
@@ -557,9 +559,8 @@ class ReportSource:
             steps = steps.drop(columns="form_values", errors="ignore")
             queue = analysis.work_queue(steps, stalled=stalled, step_minutes=minutes)
             of_site = queue["site"].map(stalled).astype("str")
-            queue = queue.assign(
-                reason=of_site.fillna(queue["reason"].where(queue["reason"] == NEEDS_DOCUMENT))
-            )
+            is_hidden = queue["reason"].notna() & (queue["reason"] != NEEDS_DOCUMENT)
+            queue = queue.assign(reason=of_site.fillna(queue["reason"].mask(is_hidden, HIDDEN_REASON)))
         return queue
 
     def _everyone(self, name: str) -> pd.DataFrame:

@@ -20,7 +20,8 @@ from exposurekit.text.urls import host
 SHARE_SAFE = (
     "Share-safe: you may pass this report on. It contains no name, address, contact detail or link of the people it is "
     "about. They have pseudonyms, dates have no time of day, and ages and places, where they appear, are rounded to ten "
-    "years and the state. A site, host or missing field is named only if at least five people are concerned. "
+    "years and the state. A site or host is named only if at least five people in the data are or were found there, and a "
+    "missing field only if at least five lack it; the figures beside a name may count fewer. "
     "Tables with one row per listing or person, where they appear, are pseudonymised and not anonymous."
 )
 CONFIDENTIAL = (

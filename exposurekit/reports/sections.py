@@ -1489,6 +1489,8 @@ def _by_named_site(data: ReportData, name: str, table: pd.DataFrame) -> Section:
 
 def _blockers(data: ReportData) -> Section | None:
     table = data.tables["blockers"]
+    if data.sharing is not None and data.user is not None:
+        return None  # no other person may lack the field
     if table is None:
         words = f"Which fields are missing is not known: {_NO_PROFILES}"
         return Section(QUESTIONS["blockers"].title, key="blockers", text=words)
@@ -1502,19 +1504,19 @@ def _blockers(data: ReportData) -> Section | None:
 
 def _best_next_fields(data: ReportData) -> Section | None:
     table = data.tables["best_next_fields"]
-    if table is None or _is_hidden(data):
+    if table is None or (data.sharing is not None and data.user is not None) or _is_hidden(data):
         return None
     return _section(data, "best_next_fields", _of_many(data, table.head(ASKS)))
 
 
 def _is_hidden(data: ReportData) -> bool:
     """Whether a share-safe report may name no missing field."""
-    return data.sharing is not None and data.user is None and _of_many(data, data["blockers"]).empty
+    return data.sharing is not None and _of_many(data, data["blockers"]).empty
 
 
 def _of_many(data: ReportData, table: pd.DataFrame) -> pd.DataFrame:
     """In a share-safe report on everyone, keep the rows about fields that at least `FEW` people lack."""
-    if data.sharing is None or data.user is not None:
+    if data.sharing is None:
         return table
     name = "field" if "field" in table else "fields"
     field = table[name].map(lambda cell: cell if isinstance(cell, str) else tuple(cell))

@@ -1,6 +1,7 @@
 """Disclosure control for share-safe reports: pseudonyms, rounded values, no group of fewer than five people.
 
-Readers may know some of the people, so a site, host or text appears only if it concerns at least `FEW` people.
+Readers may know some of the people, so a site or host is named only if at least `FEW` people in the data are or were found
+there, a missing field only if so many lack it, and a text only if so many have it. The figures beside a name may count fewer.
 `privacy.redaction` lists the columns that are kept.
 """
 
@@ -10,14 +11,17 @@ from typing import Any
 
 import pandas as pd
 
-from exposurekit.analysis.manual_tasks import Task
+from exposurekit.analysis.manual_tasks import Task, opt_out_url
+from exposurekit.analysis.work_queue import DONE, UNABLE
+from exposurekit.frames.url_columns import hosts
 from exposurekit.privacy.pseudonyms import Pseudonyms
 from exposurekit.privacy.redaction import assert_redacted, with_harmless_columns
 from exposurekit.reports.model import Removal
 from exposurekit.text.us_addresses import state_of
 
 FEW = 5  # people; smaller groups are not shown
-FEW_SITES, FEW_HOSTS = "other sites", "other places"
+FEW_SITES, FEW_HOSTS = "other sites", "places with few people"
+HIDDEN_REASON = "not stated in a share-safe report"  # why work comes later
 AGE_BAND = 10  # years
 _ID_COLUMNS = (
     "record_id",
@@ -71,10 +75,9 @@ class Sharing:
         if "locations" in table:
             safe = safe.assign(states=_states(table["locations"]))
         if "group" in table:  # a host on which people opt out
-            # The group of a listing is its site if the steps name no host.
-            is_unnamed = (table["group"] == table["site"]) & ~table["site"].isin([*self.sites])
-            is_small = is_unnamed | (table["people"] < FEW)
-            safe = _merge_small_hosts(safe.assign(group=table["group"]), is_small)
+            safe = self._with_named_hosts(
+                safe.assign(group=table["group"], **_reasons(table)), is_alone=is_alone
+            )
         if "user_id" in safe:
             safe = _shuffled(safe.assign(user_id=safe["user_id"].map(self.pseudonym).astype("str")))
         if "last_complete_load" in safe:
@@ -85,6 +88,26 @@ class Sharing:
             suppressed = _is_suppressed(safe["people"], pd.Series(data=False, index=safe.index))
             safe = safe[~suppressed].reset_index(drop=True)
         return self._without_small_sites(_days(safe))
+
+    def _with_named_hosts(self, queue: pd.DataFrame, *, is_alone: bool) -> pd.DataFrame:
+        """Merge the hosts of a work queue that may not be named, or on which few people opt out."""
+        # The group of a listing is its site if the steps name no host.
+        is_named_site = queue["site"].isin([*self.sites])
+        if not is_alone:
+            is_unnamed = (queue["group"] == queue["site"]) & ~is_named_site
+            return _merge_small_hosts(queue, is_unnamed | (queue["people"] < FEW))
+        # All figures are of one person, so the people in the data decide: those with the same steps.
+        is_named = is_named_site & queue["group"].isin([*self.sites, *self._hosts])
+        is_small = ~is_named.groupby([queue["kind"], queue["group"]], dropna=False).transform("all")
+        reasons = {"reason": queue["reason"].mask(is_small)} if "reason" in queue else {}
+        return queue.assign(group=queue["group"].mask(is_small, FEW_HOSTS), **reasons)
+
+    @property
+    def _hosts(self) -> set[str]:
+        """The opt-out hosts of the sites that may be named, from the steps that may be shown."""
+        steps = [text[-1] for text in self.texts if text[0] in self.sites]
+        urls = pd.Series([opt_out_url(one) for one in steps], dtype="str")
+        return {name.removeprefix("www.") for name in hosts(urls)}
 
     def with_other_sites(self, table: pd.DataFrame) -> pd.DataFrame:
         """Merge the rows of small sites of a table with one row per site into one, so that the rows add up to totals."""
@@ -123,7 +146,8 @@ class Sharing:
 
     def _anonymous(self, removal: Removal, *, is_hidden: bool, is_alone: bool) -> Removal:
         if is_hidden:
-            return replace(removal, tasks=(), listings=None, people=None, minutes=None)
+            reason = removal.reason and HIDDEN_REASON  # it may have a number
+            return replace(removal, tasks=(), listings=None, people=None, minutes=None, reason=reason)
         if not self.has_rows and not is_alone:
             return replace(removal, tasks=())
         labels = sorted(
@@ -267,6 +291,15 @@ def _merge_small_sites(table: pd.DataFrame, is_small: "pd.Series[bool]") -> pd.D
     return pd.concat([large, row.astype(large.dtypes[row.columns])], ignore_index=True)[table.columns]
 
 
+def _reasons(queue: pd.DataFrame) -> "dict[str, pd.Series[Any]]":
+    """The reasons to wait of the groups that wait as a whole: of others, they would count the people who wait."""
+    if "reason" not in queue:
+        return {}
+    is_later = queue["reason"].notna() | queue["state"].isin([UNABLE, DONE])
+    is_whole = is_later.groupby([queue["kind"], queue["group"]], dropna=False).transform("all")
+    return {"reason": queue["reason"].where(is_whole)}
+
+
 def _merge_small_hosts(queue: pd.DataFrame, is_small: "pd.Series[bool]") -> pd.DataFrame:
     """Merge the hosts of a work queue on which few people opt out, those of listings and those of pages."""
     kinds = [_merge_hosts(part, is_small[part.index]) for _, part in queue.groupby("kind", sort=False)]
@@ -283,6 +316,8 @@ def _merge_hosts(queue: pd.DataFrame, is_small: "pd.Series[bool]") -> pd.DataFra
     rate = items / minutes if minutes else 0.0
     # Equal minutes for all: an item's own share of a visit would reveal how many people share that visit.
     has_minutes = is_small & (queue["minutes"] > 0)
+    if "reason" in queue:  # it would tell apart what is merged
+        queue = queue.assign(reason=queue["reason"].mask(is_small))
     return queue.assign(
         people=queue["people"].astype("Int64").mask(is_small),
         minutes=queue["minutes"].mask(has_minutes, minutes / max(int(has_minutes.sum()), 1)),

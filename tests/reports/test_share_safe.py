@@ -381,6 +381,86 @@ def test_shared_report_has_as_much_work_as_the_confidential_one(confidential, sh
     assert shared.half_hour == ""  # it has no list to work through
 
 
+@pytest.fixture(scope="module")
+def blocked(tmp_path_factory):
+    """A history of eight people on two sites, on the first of which two removals failed, and on two of few people."""
+    service = Service()
+    for number in range(1, 9):
+        *_, small = sites = ["Wall", "Gate", "Nook" if number < FEW else "Cave"]
+        listed = [a_record(10 * number + at, site=site) for at, site in enumerate(sites)]
+        steps = {site: [f"Open {site.lower()}.example/leave.", "Send it."] for site in sites}
+        steps["Gate"].append("Write to them.")
+        steps[small] += ["Write to them.", "Write again."]
+        alerts = [an_alert("Listed", one) | {"opt_out_procedure": steps[one["site"]]} for one in listed]
+        page = a_link(f"https://choir{number}.example/members")
+        service.people[number] = Person(listed, [page], [*alerts, an_alert("A page", page)])
+    with (
+        seen_through(service) as exposure,
+        History(tmp_path_factory.mktemp("blocked") / "history") as history,
+    ):
+        history.collect(exposure, progress=False)
+        steps = history.steps()
+        failed = steps[(steps["site"] == "Wall") & steps["user_id"].isin([1, 2])]
+        history.tick(failed, "unable", note="the form wants a fax")
+        yield history, exposure
+
+
+def order_of_work(report):
+    """The sites of many people in the actions, the chart and the list, and whether they come later."""
+    queue = section_of(report, "work_queue")
+    actions = [
+        (site[1], action.is_later)
+        for action in report.actions
+        if (site := re.search(r" on (Gate|Wall) by hand", action.text))
+    ]
+    names = [] if queue.figure is None else queue.figure.layout.yaxis.ticktext
+    drawn = [name.partition(" ")[2] for name in names if "Gate" in name or "Wall" in name]
+    listed = [(one.site, one.reason is not None) for one in queue.removals]
+    return actions, drawn, [one for one in listed if one[0] in ("Gate", "Wall", None)]
+
+
+def test_shared_work_has_the_order_of_the_confidential_one(blocked):
+    """A site that refuses comes later in both; why may be about few people."""
+    history, exposure = blocked
+    own = ek.report(history, exposure=exposure)
+    actions, drawn, listed = order_of_work(own)
+    assert actions == [("Gate", False), ("Wall", True)]
+    assert drawn == ["Gate", "Wall (later)"]
+    [wall] = [action for action in own.actions if " on Wall " in action.text]
+    assert "could not be done: the form wants a fax; " in wall.effect
+    assert wall.effect.endswith("; not counted: 2 marked unable")
+    for rows in (False, True):
+        shared = ek.report(history, exposure=exposure, share_safe=True, rows=rows)
+        assert order_of_work(shared) == (actions, drawn if rows else [], listed)
+        assert "fax" not in shared.to_html() + shared.to_json()
+        assert "could not be done" not in shared.to_json()
+
+
+def test_shared_report_on_a_person_names_sites_alike_everywhere(blocked):
+    """A site or host is named if many people in the data were found there, though the figures are of one."""
+    history, exposure = blocked
+    report = ek.report(history, exposure=exposure, share_safe=True, user=3)
+    queue, own = section_of(report, "work_queue"), ek.report(history, exposure=exposure, user=3)
+    table, listed = queue.table.set_index("site"), {one.site: one for one in queue.removals}
+    for site in ("Wall", "Gate"):
+        assert table.loc[site, "group"] == f"{site.lower()}.example"
+        assert table.loc[site, "minutes"] == round(listed[site].minutes)
+        assert any(site in name for name in queue.figure.layout.yaxis.ticktext)
+    assert table.loc[FEW_SITES, "group"] == FEW_HOSTS
+    assert {*queue.table.loc[queue.table["site"].isna(), "group"]} == {FEW_HOSTS}
+    page = report.to_html()
+    assert not any(text in page for text in ("Nook", "nook.example", "choir3"))
+    assert section_of(own, "work_queue").finding == queue.finding
+    assert "wall.example" in page
+
+
+def test_missing_field_of_one_person_is_not_named(exposure):
+    named = {"sections": ["records", "blockers", "best_next_fields"]}
+    report = ek.report(exposure, share_safe=True, user=3, **named)
+    assert [section.key for section in report.sections] == ["records"]
+    assert "blockers" in [section.key for section in ek.report(exposure, user=3, **named).sections]
+
+
 def test_server_is_not_named(shared, exposure):
     assert "server" not in shared.provenance
     assert exposure.client.config.base_url not in json.dumps(shared.data)
