@@ -389,8 +389,8 @@ def test_large_ids_next_to_missing_ones_stay_exact(tmp_path):
         assert explorer.frame.dtypes[["user_id", "flag"]].map(str).tolist() == ["Int64", "boolean"]
         assert explorer.frame["user_id"].head(3).tolist() == [LARGE, pd.NA, LARGE]
         lines = explorer.to_csv(tmp_path / "rows.csv").read_text().splitlines()
-        assert lines[1:4] == [f'{LARGE},,"{LARGE}, None"', f',True,"{LARGE}, None"', lines[-1]]
-        assert lines[-1] == f'{LARGE},False,"{LARGE}, None"'
+        assert lines[1:4] == [f"{LARGE},,{LARGE}; None", f",True,{LARGE}; None", lines[-1]]
+        assert lines[-1] == f"{LARGE},False,{LARGE}; None"
 
 
 def test_dtypes_of_batches_do_not_depend_on_their_rows(tmp_path):
