@@ -111,8 +111,8 @@ def export(
     if not isinstance(what, Exposure | History):
         raise InvalidArgument("Pass a table; or an Exposure or a History, for its manual work")
     written = write_queue(what, file, user=user, include_personal=include_personal, source=source)
-    if reason := written.why_empty("pass include_personal=True"):
-        warn(reason)
+    if omission := written.omission("pass include_personal=True"):
+        warn(omission)
     return file
 
 
@@ -135,13 +135,15 @@ class WrittenQueue:
 
     tasks: int  # listings and web pages
     omitted_kinds: int  # kinds of removals that are omitted, because too few people share their steps
+    is_noted: bool  # whether the file says so
 
-    def why_empty(self, advice: str) -> str:
-        """Why nothing is in the file, and what to do; empty if something is, or if there is no work."""
-        if self.tasks or not self.omitted_kinds:
+    def omission(self, advice: str) -> str:
+        """What is omitted, and what to do; empty if nothing is, or if the file has work and says what it omits."""
+        if not self.omitted_kinds or (self.tasks and self.is_noted):
             return ""
         [why] = _omitted_note(self.omitted_kinds)
-        return f"0 rows: {why.partition(';')[0]}. To write everything, {advice}."
+        rows = "" if self.tasks else "0 rows: "
+        return f"{rows}{why.partition(';')[0]}. To write everything, {advice}."
 
 
 def write_queue(
@@ -170,7 +172,8 @@ def write_queue(
         lines = re.sub(r"\r\n[ \t]", "", text).splitlines()
         leak_check.check_texts(lines, origin.exposure, origin.history, public_names=sites)
     write_output(file, content)
-    return WrittenQueue(sum(len(one.tasks) for one in queue), omitted_kinds)
+    n_tasks = sum(len(one.tasks) for one in queue)
+    return WrittenQueue(n_tasks, omitted_kinds, is_noted=encode_queue is not _queue_csv)
 
 
 def _harmless(table: pd.DataFrame, source: Exposure | History | None) -> pd.DataFrame:

@@ -1,5 +1,6 @@
 """`exposurekit export`: write tables and the manual work to files."""
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -121,7 +122,7 @@ def export(
     if sites and question is not None and "site" in question.options:
         options["site"], sites = sites, ()
     check_writable(out)
-    empty = ""
+    omission = ""
     if table in _LOADED or (question is not None and question.needs_exposure):
         exposure = exposurekit.connect()
         content: Any = exposure[table] if question is None else question.answer(exposure.__getitem__)
@@ -136,7 +137,7 @@ def export(
                 written = exports.write_queue(
                     opened, out, user=user, include_personal=include_personal, source=source
                 )
-                empty = written.why_empty("add --personal")
+                omission = written.omission("add --personal")
             else:
                 if live and table in _WITH_FORM_VALUES:
                     options["exposure"] = source
@@ -149,7 +150,7 @@ def export(
                 )
             lacks_names = table == QUEUE and include_personal and not live and _has_work(opened, user)
     note = "" if include_personal else " Nothing personal is in it; --personal writes everything."
-    click.echo(f"Wrote {label_of(out)}, {out.stat().st_size:,} bytes.{f' {empty}' if empty else note}")
+    click.echo(f"Wrote {label_of(out)}, {out.stat().st_size:,} bytes.{f' {omission}' if omission else note}")
     if lacks_names:
         click.echo(missing_names_hint(history), err=True)
 
@@ -159,7 +160,7 @@ def _check_usage(table: str, out: Path, *, has_user: bool, is_filtered: bool, is
     if table == QUEUE:
         if is_filtered:
             raise click.UsageError(
-                "queue takes no --site and no --status; work_queue is the same work as a table"
+                "queue takes no --site and no --status, as all of it is open; work_queue is a table that takes --site"
             )
         return
     if has_user:
@@ -175,7 +176,12 @@ def _check_usage(table: str, out: Path, *, has_user: bool, is_filtered: bool, is
 
 def _answer(table: str, history: Any, options: dict[str, Any]) -> Any:
     question = QUESTIONS.get(table)
-    return getattr(history, table)(**options) if question is None else question.ask(history, **options)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        answer = getattr(history, table)(**options) if question is None else question.ask(history, **options)
+    for one in caught:
+        click.echo(str(one.message), err=True)
+    return answer
 
 
 def _selected(table: str, content: Any, **choices: tuple[str, ...]) -> Any:

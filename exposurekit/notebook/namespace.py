@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import pandas as pd
 
-from exposurekit.errors import ConfigurationError, InvalidArgument, NotFound
+from exposurekit.errors import ConfigurationError, ExposureError, InvalidArgument, NotFound, warn
 from exposurekit.exposure import Exposure, connect
 from exposurekit.history import History
 from exposurekit.notebook.parser import ParsedLine
@@ -109,8 +109,12 @@ class NotebookContext:
         path = paths.history_path()
         if path is None or not _exists(path):
             return steps
-        with History(path) as opened:
-            return opened.with_ticks(steps)
+        try:
+            with History(path) as opened:
+                return opened.with_ticks(steps)
+        except ExposureError as error:
+            warn(f"Without ticks: {error}")
+            return steps
 
     def loaded_exposure(self) -> Exposure | None:
         """Return the current exposure if its tables need no request."""

@@ -12,6 +12,7 @@ from support.shell import Shell, connection, error_of
 
 from exposurekit.analysis.manual_tasks import NO_VALUES
 from exposurekit.cli.history import DEMO_MARKER
+from exposurekit.history import History
 
 pytestmark = pytest.mark.long  # processes of their own
 
@@ -175,8 +176,12 @@ def test_an_exported_site_that_does_not_occur_is_reported(shell, tmp_path):
     assert run.returncode == 0
     assert "No row has this site" in run.stderr
     assert "Did you mean 'PeepFinder'?" in run.stderr
-    assert shell.here("export", "status_over_time", "--site", "peepfinder", "--out", "t.csv").returncode == 0
-    assert "discovered" in pd.read_csv(tmp_path / "t.csv")
+    words = ("export", "status_over_time", "--out", "t.csv", "--site")
+    assert shell.here(*words, "peepfinder").returncode == 0
+    of_site = History(tmp_path / "history").status_over_time(site="PeepFinder")
+    assert pd.read_csv(tmp_path / "t.csv")["total"].tolist() == of_site["total"].tolist()
+    unknown = shell.here(*words, "PeepFindr")
+    assert unknown.stderr.startswith("No row has this site: PeepFindr.")
 
 
 def test_a_report_as_json_has_its_content(shell, tmp_path):
