@@ -1278,7 +1278,10 @@ def _with_request_medians(data: ReportData, times: pd.DataFrame) -> pd.DataFrame
     medians = outcomes[["site", *_MEDIAN]].rename(columns=dict(zip(_MEDIAN, _REQUEST_MEDIAN, strict=True)))
     both = times.merge(medians, on="site", how="left")
     has_median = both["request_median"].notna() | both["median_days"].notna()
-    if (both["request_median"] == both["median_days"])[has_median].all():
+    if not has_median.any():
+        return None
+    is_same = (both["request_median"] == both["median_days"]).fillna(False)
+    if is_same[has_median].all():
         return times
     after = [*times].index("median_days") + len(_MEDIAN)
     return both[[*times.columns[:after], *_REQUEST_MEDIAN, *times.columns[after:]]]

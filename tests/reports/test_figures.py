@@ -230,6 +230,33 @@ def test_medians_of_a_site_stand_in_one_table(fleet_data):
     assert heading_of("time_to_removal", "request_median") == "median days from request"
 
 
+@pytest.mark.parametrize("lacking", ["site_outcomes", "time_to_removal"])
+def test_missing_median_equals_no_other(fleet_data, lacking):
+    medians = {
+        "site": [*"AB"],
+        "median_days": pd.array([3, 9], "Float64"),
+        "median_low": 2.0,
+        "median_high": 9.5,
+    }
+    parts = {
+        name: fleet_data[name].head(2).assign(**medians) for name in ("time_to_removal", "site_outcomes")
+    }
+    parts[lacking] = parts[lacking].assign(median_days=pd.array([3, None], "Float64"))
+    [section] = with_tables(fleet_data, ["time_to_removal"], **parts).sections
+    assert "is the same" not in section.points[0]
+    assert section.table["request_median"].notna().tolist() == [True, lacking != "site_outcomes"]
+
+
+def test_sites_without_any_median_are_not_compared(fleet_data):
+    """The medians from the request are of other sites than those of the table."""
+    times = fleet_data["time_to_removal"].head(1).assign(site="A", median_days=float("nan"))
+    outcomes = fleet_data["site_outcomes"].head(1).assign(site="B", median_days=3.0)
+    parts = {"time_to_removal": times, "site_outcomes": outcomes}
+    [section] = with_tables(fleet_data, ["time_to_removal"], **parts).sections
+    assert "is the same" not in section.points[0]
+    assert "request_median" not in section.table
+
+
 def test_percentages_are_written_in_one_way(pages, stalled):
     for report in (*pages.values(), *stalled.values()):
         html = unescape(report.to_html())
