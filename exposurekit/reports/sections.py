@@ -1624,8 +1624,11 @@ def _unknowns(data: ReportData) -> Iterator[str]:
         yield f"The number of missed listings cannot be estimated: {reason}."
     outcomes = _outcomes(data)
     if outcomes is not None:
-        is_undeclared = bool(outcomes["declared_days"].isna().all())
-        yield _NOT_DECLARED if is_undeclared else _DECLARED.format(QUESTIONS["declared_vs_observed"].title)
+        if outcomes["declared_days"].isna().all():
+            yield _NOT_DECLARED
+        # Both sections are in the report: no other needs their tables.
+        elif data.sharing is None and {"by_site", "declared_vs_observed"} <= {*data.tables}:
+            yield _DECLARED.format(QUESTIONS["declared_vs_observed"].title)
         yield _HOW_SURE
     gone = int((records["status"] == UNKNOWN).sum())
     if gone:

@@ -20,6 +20,7 @@ from exposurekit.charts import describe
 from exposurekit.charts.embedding import plotly_js
 from exposurekit.charts.theme import format_duration
 from exposurekit.history import History
+from exposurekit.privacy.pseudonyms import load_pseudonyms
 from exposurekit.reports.data import ReportSource
 from exposurekit.reports.html import Glossary, _body, _card_labels, _displayed, _heading
 from exposurekit.reports.manual_steps import open_items
@@ -815,6 +816,28 @@ def test_sites_that_take_longer_than_declared_are_named(fleet_data):
     assert section.table["site"].tolist() == ["Near", "Other", "Far"]
     page = report.to_html()
     assert ">yes</td>" in page.partition('id="declared_vs_observed"')[2].partition("</section>")[0]
+
+
+def test_declared_days_are_pointed_to_where_they_stand(demo):
+    declared_days = {
+        "site_outcomes": lambda table: table.assign(declared_days=10.0),
+        "declared_vs_observed": lambda _: ek.analysis.declared_vs_observed(requests(), declared()),
+    }
+
+    def points(*others, **options):
+        sections = [*others, "coverage"]
+        data = ReportSource(demo.history, **options).load(needed_tables("fleet", sections))
+        tables = {
+            name: declared_days.get(name, lambda table: table)(table) for name, table in data.tables.items()
+        }
+        [*_, section] = build_report("fleet", replace(data, tables=tables), sections).sections
+        return " ".join(section.points)
+
+    both, sentence = ("by_site", "declared_vs_observed"), "How many days the sites promise is"
+    assert f"{sentence} in the table of sites" in points(*both)
+    for others in ((), *zip(both)):
+        assert sentence not in points(*others)
+    assert sentence not in points(*both, pseudonyms=load_pseudonyms())
 
 
 def test_missed_listings_are_estimated_or_the_reason_is_stated(fleet_data, pages):
