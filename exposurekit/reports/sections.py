@@ -654,7 +654,7 @@ def _forecast_fact(data: ReportData) -> Fact:
 
 
 def _forecast_parts(data: ReportData, forecast: Mapping[Hashable, Any]) -> str:
-    """What a forecast is made of, and why it differs from the change in the last month."""
+    """What a forecast is made of, and the change in as many days before it, if that differs."""
     until = np.round(np.cumsum([forecast[part] for part in ("of_open", "of_gone", "of_new")]))
     stay, back, new = np.diff(until, prepend=0.0).astype("int64").tolist()  # they add up to the forecast
     n_open, total = len(data.open_records), round(forecast["open"])
@@ -662,13 +662,11 @@ def _forecast_parts(data: ReportData, forecast: Mapping[Hashable, Any]) -> str:
     by_hand, *_ = data.open_parts
     why = " (also of those that wait for a person, some are expected to go)" if stay < by_hand else ""
     words = f"{stay:,} of the {n_open:,} open now{why}, {back:,} that come back, {new:,} new"
-    month = _change_in(data, OPEN, data.as_of.date() - timedelta(days=MONTH_DAYS))
-    if month is None or month == total - n_open:
+    days, change = int(forecast["days"]), total - n_open
+    before = _change_in(data, OPEN, data.as_of.date() - timedelta(days=days))
+    if before is None or before == change:
         return words
-    return (
-        f"{words}. That is {_signed(total - n_open)}, after {_signed(month)} in the last {MONTH_DAYS} days: it uses the rates "
-        "of the whole history"
-    )
+    return f"{words}. That is {_signed(change)}, after {_signed(before)} in the last {days:,} days"
 
 
 def _change_in(data: ReportData, column: str, day: date) -> int | None:

@@ -184,9 +184,22 @@ def test_card_of_a_forecast_has_its_interval_and_caution(fleet_data):
     tables = data.tables | {"status_over_time": pd.concat([month_ago, course], ignore_index=True)}
     report = build_report("fleet", replace(data, tables=tables | {"next_forecast": forecast}))
     [card] = [fact for fact in report.facts if fact.name == "open in 30 days"]
-    assert card.detail.endswith(
-        ". That is +29, after +2 in the last 30 days: it uses the rates of the whole history"
+    assert card.detail.endswith(". That is +29, after +2 in the last 30 days")
+
+
+def test_shorter_forecast_is_compared_with_as_many_days(fleet_data):
+    data, course = fleet_data, fleet_data["status_over_time"]
+    forecast = data["next_forecast"].assign(
+        days=20, open=35.2, low=24.0, high=48.0, of_open=30.4, of_gone=3.4, of_new=1.4
     )
+    last = course["period"].iloc[-1]
+    before = pd.concat([course.head(1)] * 2).assign(
+        period=[last - pd.Timedelta(days=40), last - pd.Timedelta(days=25)], open=[4, 5]
+    )
+    tables = data.tables | {"status_over_time": pd.concat([before, course], ignore_index=True)}
+    report = build_report("fleet", replace(data, tables=tables | {"next_forecast": forecast}))
+    [card] = [fact for fact in report.facts if fact.name == "open in 20 days"]
+    assert card.detail.endswith(". That is +29, after +1 in the last 20 days")
 
 
 def test_facts_count_the_records(history, fleet):
