@@ -536,8 +536,12 @@ class ReportSource:
         return self.history.with_ticks(steps)
 
     def _work_queue(self) -> pd.DataFrame:
-        """Return the work queue, in whole minutes, with the first observation of each listing and page."""
+        """Return the work queue, in whole minutes, with the label and first observation of each listing and page."""
         queue = self._queue.assign(minutes=whole_minutes(self._queue))
+        steps = self._required("steps")
+        if "label" in steps:
+            alert = ["user_id", "alert_number"]
+            queue = queue.merge(steps[[*alert, "label"]].drop_duplicates(alert), on=alert, how="left")
         links = self._required("links")
         return with_pages(_with_first_observation(queue, self._required("records"), links), links)
 

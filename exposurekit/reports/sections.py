@@ -59,6 +59,7 @@ from exposurekit.reports.share_safe import FEW
 from exposurekit.text.formatting import enumerate_words, percent, pluralize
 from exposurekit.text.times import format_time
 
+CHECK_MINUTES = 2  # to compare a listing with the person, assumed
 ASKS = 2  # rows of `best_next_fields`
 _ASSUMED = f"estimated at {VISIT_MINUTES:g} minutes per site or host and {STEP_MINUTES:g} per step"
 _WAITING = "steps that only wait take none"
@@ -270,13 +271,17 @@ def _caveat(data: ReportData) -> str:
 
 
 def _check_time(data: ReportData) -> str:
-    """How long it takes to check the matches that are to be removed by hand; empty if there are none."""
-    waiting, pages, *_ = data.manual_work
-    n = min(waiting - pages, _unlabelled(data))
+    """How long it takes to check the listings to be removed by hand that have no label; empty if there are none."""
+    n = int(open_items(data["work_queue"]).dropna(subset="site")["label"].isna().sum())
     if not n:
         return ""
-    duration = format_duration(n * STEP_MINUTES)
-    return f" (about {STEP_MINUTES:g} minutes each, {duration} for the {n:,} to remove by hand)"
+    duration = format_duration(n * CHECK_MINUTES)
+    each = (
+        f"{format_duration(CHECK_MINUTES)} each, {duration} for the {n:,}"
+        if n > 1
+        else f"{duration} for the one"
+    )
+    return f" (about {each} to remove by hand)"
 
 
 def _code(data: ReportData) -> dict[str, tuple[str, ...]]:

@@ -394,24 +394,33 @@ def test_half_an_hour_is_spent_as_the_plan_says(history, full, fleet):
 def test_head_says_how_many_matches_nobody_has_checked(tmp_path):
     for exposure, history in collected_history(tmp_path, kit.three_people(), days=(0, 1)):
         records, caveats = history.records(), []
-        for checked in (records.head(0), records.head(1), records):
+        keys = ["user_id", "record_id"]
+        is_waiting = pd.MultiIndex.from_frame(records[keys]).isin(
+            [*history.work_queue()[keys].itertuples(index=False, name=None)]
+        )
+        for checked in (records.head(0), records[is_waiting].head(1), records[~is_waiting], records):
             history.label(checked, "mine") if len(checked) else None
             report = ek.report(history)
             caveats.append(report.caveat)
             html = report.to_html()
             assert bool(report.caveat) == ('<p class="caveat">' in html)
         now = ek.report(exposure)
-    rest = (
-        "so some listings may show a namesake: check each before its removal (about 2 minutes each, 4 minutes for the 2 to "
-        "remove by hand)."
-    )
+    rest = "so some listings may show a namesake: check each before its removal"
     n = len(records)
     assert caveats == [
-        f"No person has checked the matches yet, {rest}",
-        f"{n - 1} of {n} listings have not been checked by a person, {rest}",
+        f"No person has checked the matches yet, {rest} (about 2 minutes each, 4 minutes for the 2 to remove by hand).",
+        f"{n - 1} of {n} listings have not been checked by a person, {rest} (about 2 minutes for the one to remove by hand).",
+        f"1 of {n} listings has not been checked by a person, {rest} (about 2 minutes for the one to remove by hand).",
         "",
     ]
     assert now.caveat == ""  # without a history, there are no labels
+
+
+def test_labels_of_manual_work_leave_no_time_to_check(tmp_path):
+    for _, history in collected_history(tmp_path, kit.three_people(), days=(0,)):
+        work = history.work_queue().dropna(subset="site")
+        history.label(history.records().merge(work[["user_id", "record_id"]]), "mine")
+        assert ek.report(history).caveat.endswith("check each before its removal.")
 
 
 def test_manual_work_is_as_old_as_its_listings(history, fleet, fleet_data):
