@@ -808,12 +808,11 @@ def _half_hour(data: ReportData) -> str:
         return ""
     refusing = [short(str(site)) for site in plan["site"].dropna().unique() if _refuses(data, str(site))]
     instead = ""
-    if refusing and fallback is not None:
-        go_on = (
-            f"remove {_plan_words(data, fallback)} instead" if len(fallback) else "go on with the next site"
-        )
+    if refusing and fallback is not None and len(fallback):
         refuse = "refuses" if len(refusing) == 1 else "refuse"
-        instead = f" If {enumerate_words(refusing)} {refuse} again, {go_on}."
+        instead = (
+            f" If {enumerate_words(refusing)} {refuse} again, remove {_plan_words(data, fallback)} instead."
+        )
     return f"If {OPERATOR} have {PLAN_MINUTES:g} minutes, remove {_plan_words(data, plan)}.{instead}"
 
 
