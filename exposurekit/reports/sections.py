@@ -328,9 +328,9 @@ def own_section(section: Section, keys: AbstractSet[str] = frozenset()) -> Secti
     """
     if not section.title.strip():
         raise InvalidArgument("A section needs a title: ek.Section('Our targets', text='...')")
-    if section.figure is None and section.table is None and not section.text:
+    if section.figure is None and section.table is None and not (section.text or section.points):
         raise InvalidArgument(
-            "A section needs a figure, a table or a text: ek.Section('Our targets', text='...')"
+            "A section needs a figure, a table, a text or points: ek.Section('Our targets', text='...')"
         )
     name = _NOT_IN_KEY.sub("_", (section.key or section.title).lower()).strip("_") or "section"
     numbered = (f"{name}_{number}" for number in count(2))

@@ -449,6 +449,12 @@ def test_own_section_is_drawn_and_escaped(exposure):
         report.table("by_moon")
 
 
+def test_own_section_may_have_points_alone(exposure):
+    report = ek.report(exposure, sections=[ek.Section("Ours", points=("Half by <June>.",))])
+    assert report.sections[0].points == ("Half by <June>.",)
+    assert "<li>Half by &lt;June&gt;.</li>" in page_of(report)[0]
+
+
 def test_sections_with_the_same_title_have_different_keys(exposure):
     own = [ek.Section(title, text=title) for title in ("Work queue", "Targets", "Targets")]
     report = ek.report(exposure, sections=[*own, "work_queue"])
@@ -460,7 +466,7 @@ def test_sections_with_the_same_title_have_different_keys(exposure):
     ("section", "problem"),
     [
         (ek.Section(" "), "needs a title"),
-        (ek.Section("Empty"), "needs a figure, a table or a text"),
+        (ek.Section("Empty"), "needs a figure, a table, a text or points"),
         (ek.Section("Globe", figure=go.Figure(go.Scattergeo())), "cannot draw scattergeo"),
         ("by_moon", "sections are names of: .*by_site"),
         ("changes", "needs a history and since"),
