@@ -168,7 +168,7 @@ class ReportData:
     def distinct_pages(self) -> tuple[int, int]:
         """How many different web pages there are, and on how many hosts."""
         urls = self["links"]["url"].dropna().drop_duplicates()
-        return len(urls), len({*hosts(urls.astype("str"))})
+        return len(urls), len({*hosts(urls.astype("str"))} - {""})
 
     def _days_since(self, instants: "pd.Series[Any]") -> "pd.Series[int]":
         """Calendar days from instants to the newest data."""

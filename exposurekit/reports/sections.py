@@ -450,10 +450,11 @@ def _facts(data: ReportData) -> Iterator[Fact]:
 def _pages_text(data: ReportData) -> str:
     """Where the web pages are, and how many different ones: each counts once for each person on it."""
     distinct, hosts = data.distinct_pages
+    is_shared = distinct < int(data["links"]["url"].notna().sum())
+    pages = f"one for each person on a page: {pluralize(distinct, 'different page')}" if is_shared else ""
     on_hosts = f"on {pluralize(hosts, 'host')}" if hosts else ""
-    if distinct < len(data["links"]):
-        on_hosts = f"one for each person on a page: {pluralize(distinct, 'different page')} {on_hosts}"
-    return f"{on_hosts or 'with personal data'}, without an opt-out form"
+    where = " ".join(filter(None, (pages, on_hosts))) or "with personal data"
+    return f"{where}, without an opt-out form"
 
 
 def _outcomes(data: ReportData) -> pd.DataFrame | None:

@@ -97,6 +97,25 @@ def test_cards_add_up_to_their_parts(pages):
             assert sum(int(n) * int(points) for n, points in parts) == int(score.value) > 0
 
 
+@pytest.mark.parametrize(
+    ("urls", "words"),
+    [
+        ([None, None], "with personal data"),
+        (["https://a.example/1", None], "on 1 host"),
+        (["https://a.example/1", "https://b.example/1"], "on 2 hosts"),
+        (["https://a.example/1"] * 2 + [None], "one for each person on a page: 1 different page on 1 host"),
+        (["no address"] * 2, "one for each person on a page: 1 different page"),
+    ],
+)
+def test_card_of_pages_counts_those_with_an_address(fleet_data, urls, words):
+    links = pd.DataFrame({"user_id": range(len(urls)), "url": pd.Series(urls, dtype="str")})
+    [card] = [
+        one for one in with_tables(fleet_data, ["by_site"], links=links).facts if one.name == "web pages"
+    ]
+    assert card.value == str(len(urls))
+    assert card.qualifier == f"{words}, without an opt-out form"
+
+
 def test_minutes_of_the_parts_add_up_to_the_total(pages):
     for report in pages.values():
         [section] = [one for one in report.sections if one.removals] or [None]
