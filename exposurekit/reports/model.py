@@ -109,7 +109,7 @@ class Removal:
             return "The number of items is not shown, so that no group of fewer than five people can be worked out."
         items = pluralize(self.listings, "web page" if self.site is None else "listing")
         people = pluralize(self.people, "person", "people")
-        later = f" Reason to wait: {self.reason}." if self.reason and not self.needs_document else ""
+        later = f" Reason to wait: {self.reason}." if self.reason and not self.waits_for_document else ""
         one_each = f", {PER_PAGE}" if self.site is None and self.listings > 1 else ""
         return f"{items} of {people}; about {format_duration(self.minutes)}{one_each}.{later}"
 
@@ -119,8 +119,8 @@ class Removal:
         return preparations(self.steps)
 
     @property
-    def needs_document(self) -> bool:
-        """Whether that is why these items come later: the preparations say which document."""
+    def waits_for_document(self) -> bool:
+        """Whether these items come later because they need a document: the preparations say which."""
         return self.reason == NEEDS_DOCUMENT
 
     @property

@@ -871,7 +871,7 @@ def _removal_action(
     at_most = "up to " if (is_unchecked or refuses) and n > 1 else ""
     people = pluralize(removal.people or 0, "person", "people") if data.user is None else "the person"
     is_ready = removal.reason is None
-    is_announced = is_ready or removal.needs_document
+    is_announced = is_ready or removal.waits_for_document
     notes = [*first_requests(removal.steps, people)] if is_announced else []
     notes += [] if is_announced else [f"reason to wait: {removal.reason}"]
     notes += ["it refused the service's requests, and may refuse a person's"] if refuses else []
@@ -883,7 +883,7 @@ def _removal_action(
     ranks += ["quickest site per listing"] if is_quickest else []
     effect = f"{enumerate_words(ranks)}: {effect}" if ranks else effect
     is_blocked = bool(removal.tasks) and all(task.missing_values for task in removal.tasks)
-    condition = "once you have the documents" if removal.needs_document else "after the others"
+    condition = "once you have the documents" if removal.waits_for_document else "after the others"
     when = "" if is_ready else f" (later: {'once it is on file' if is_blocked else condition})"
     return Action(
         f"Remove {at_most}{listings} on {short(removal.site)} by hand{when}",

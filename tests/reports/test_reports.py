@@ -551,6 +551,26 @@ def test_alerts_with_the_same_steps_are_grouped():
     assert (len(capped.tasks), capped.omitted, capped.listings) == (1, 1, 2)
 
 
+def test_started_removal_no_longer_waits_for_its_document():
+    steps = pd.DataFrame(
+        {
+            "user_id": [1, 1, 2, 2],
+            "alert_number": 0,
+            "step_number": [1, 2, 1, 2],
+            "record_id": [7, 7, 8, 8],
+            "site": "PeepFinder",
+            "status": "discovered",
+            "url": "https://peep.example/out",
+            "step": ["Open the form.", "Upload a copy of your driver's license."] * 2,
+            "guide": None,
+            "tick": ["done", None, None, None],
+        }
+    )
+    started, waiting = removals(work_queue(steps))
+    assert started.preparations == waiting.preparations == (DOCUMENT,)
+    assert (started.waits_for_document, waiting.waits_for_document) == (False, True)
+
+
 def test_every_listing_has_a_checkbox_and_values(fleet):
     tasks = tuple(
         Task(
