@@ -95,7 +95,7 @@ def report(
         The report as typed values: ``.finding``, ``.facts``, ``.sections``, ``.data``, ``.to_html()``.
 
     Raises:
-        InvalidArgument: The arguments do not go together.
+        InvalidArgument: The arguments do not go together, or ``exposure`` is not an `Exposure` beside a `History`.
         ConfigurationError: The file cannot be written.
         DiskFull: No space is left for the file.
         NotFound: The history is empty, or does not contain the user.

@@ -302,7 +302,8 @@ class ReportSource:
             evidence: A table of `read_evidence`; None: there is none.
 
         Raises:
-            InvalidArgument: ``source`` is neither an `Exposure` nor a `History`, or has no past to compare with.
+            InvalidArgument: ``source`` is neither an `Exposure` nor a `History`, or has no past to compare with; or
+                ``exposure`` is not an `Exposure`, or is not beside a `History`.
         """
         if not isinstance(source, Exposure | History):
             raise InvalidArgument(
@@ -311,7 +312,9 @@ class ReportSource:
         if not isinstance(exposure, Exposure | None) or (
             isinstance(source, Exposure) and exposure is not None
         ):
-            raise InvalidArgument("For both: ek.report(history, 'report.html', exposure=exposure)")
+            raise InvalidArgument(
+                "exposure must be an Exposure, beside a History: ek.report(history, 'report.html', exposure=exposure)"
+            )
         self.history = source.pinned() if isinstance(source, History) else None
         self.exposure = source if isinstance(source, Exposure) else exposure
         if since is not None and self.history is None:

@@ -90,7 +90,9 @@ _REQUEST_MEDIAN = ("request_median", "request_low", "request_high")
 _NO_SUMS = {"people", "user_id", "declared_days"}
 _NOT_DECLARED = "How many days the sites promise is not recorded, so no site is judged by its promise."
 _DECLARED = "How many days the sites promise is in the table of sites; which of them take longer has its own section: {}."
-_HOW_SURE = "How sure an estimate is, the 95% interval beside it says, if sites go on as they did and the matches are right."
+_HOW_SURE = (
+    "The 95% interval beside an estimate assumes that sites go on as before and that the matches are right."
+)
 _CODE = {  # what analysts can do, and how
     "Begin with": ("import exposurekit as ek; {begin}",),
     "Make a report that may be passed on": (

@@ -69,7 +69,8 @@ class OptOutChecklist(Panel):
         steps: The current steps: the columns of `Exposure.steps()`, ``tick``, ``tick_note`` and ``label``.
 
     Raises:
-        InvalidArgument: ``alerts`` has no alerts, or ``learn_minutes`` has no history to store them.
+        InvalidArgument: ``alerts`` has no alerts, ``history`` is no `History`, ``exposure`` is no `Exposure`, or
+            ``learn_minutes`` has no history to store them.
 
     Source: specification, "Alert".
 
@@ -98,7 +99,8 @@ class OptOutChecklist(Panel):
             )
         if not isinstance(history, History | None) or not isinstance(exposure, Exposure | None):
             raise InvalidArgument(
-                "Give both by name: OptOutChecklist(alerts, history=history, exposure=exposure)"
+                "history must be a History, and exposure an Exposure: "
+                "OptOutChecklist(alerts, history=history, exposure=exposure)"
             )
         if learn_minutes and history is None:
             raise InvalidArgument(

@@ -837,6 +837,12 @@ def test_sites_that_take_longer_than_declared_are_named(fleet_data):
     assert ">yes</td>" in page.partition('id="declared_vs_observed"')[2].partition("</section>")[0]
 
 
+def test_assumptions_of_estimates_are_stated(pages):
+    words = "The 95% interval beside an estimate assumes that sites go on as before and that the matches are right."
+    [section] = [section for section in pages["fleet"].sections if section.key == "coverage"]
+    assert words in section.points
+
+
 def test_declared_days_are_pointed_to_where_they_stand(demo):
     declared_days = {
         "site_outcomes": lambda table: table.assign(declared_days=10.0),

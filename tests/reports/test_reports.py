@@ -848,7 +848,7 @@ def test_file_is_whole_and_private(now, exposure, tmp_path):
     assert [*tmp_path.iterdir()] == [path]
 
 
-def test_unwritable_file_raises_error_and_leaves_nothing(exposure, tmp_path):
+def test_unwritable_file_raises_error_and_leaves_nothing(exposure, history, tmp_path):
     (tmp_path / "directory.html").mkdir()
     for path in ("nowhere/fleet.html", "directory.html"):
         with pytest.raises(ConfigurationError, match="cannot be written"):
@@ -859,10 +859,12 @@ def test_unwritable_file_raises_error_and_leaves_nothing(exposure, tmp_path):
         InvalidArgument, match=r"path is the name of the file to write, .* this is 'Exposure'"
     ):
         ek.report(exposure, exposure)
-    with pytest.raises(
-        InvalidArgument, match=r"For both: ek\.report\(history, 'report\.html', exposure=exposure\)"
-    ):
-        ek.report(exposure, exposure=exposure)
+    for source, other in ((exposure, exposure), (history, history)):
+        with pytest.raises(
+            InvalidArgument,
+            match=r"exposure must be an Exposure, beside a History: ek\.report\(history, 'report\.html', exposure=exposure\)",
+        ):
+            ek.report(source, exposure=other)
     assert [one.name for one in tmp_path.iterdir()] == ["directory.html"]
 
 

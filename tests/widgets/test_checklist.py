@@ -98,7 +98,9 @@ def test_done_and_unable_exclude_each_other(alerts, history):
 
 def test_a_history_and_an_exposure_are_not_mistaken(exposure, history):
     for arguments in ({"alerts": history, "history": exposure}, {"alerts": exposure, "exposure": history}):
-        with pytest.raises(InvalidArgument, match="Give both by name: OptOutChecklist"):
+        with pytest.raises(
+            InvalidArgument, match="history must be a History, and exposure an Exposure: OptOut"
+        ):
             OptOutChecklist(**arguments)
 
 
