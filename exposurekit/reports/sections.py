@@ -1262,7 +1262,7 @@ def _time_to_removal(data: ReportData) -> Section | None:
         table = without_estimates(section.table).sort_values("unrequested", kind="stable", ignore_index=True)
         table = table.drop(columns="unrequested")
         with_requests = _with_request_medians(data, table)
-        clocks += ". For each site, the median from the request is the same" if with_requests is table else ""
+        clocks += ". Counted from the request, the median of each site is the same" if with_requests is table else ""
         section = replace(section, table=table if with_requests is None else with_requests)
     notes = (f"{_FROM_FIRST}{clocks}.", base, _CENSORING_NOTE, _resolution(data))
     return replace(

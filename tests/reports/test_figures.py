@@ -243,7 +243,7 @@ def test_medians_of_a_site_stand_in_one_table(fleet_data):
         by_key[name] = with_tables(fleet_data, ["by_site", "time_to_removal"], **parts).sections
     assert not [name for name in by_key["equal"][0].table if "median" in name]
     equal, later = by_key["equal"][1], by_key["later"][1]
-    assert "For each site, the median from the request is the same." in equal.points[0]
+    assert "Counted from the request, the median of each site is the same." in equal.points[0]
     assert "request_median" not in equal.table
     assert "is the same" not in later.points[0]
     assert later.table["request_median"].tolist() == [3, 10]
