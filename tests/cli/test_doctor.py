@@ -276,7 +276,7 @@ def test_the_whole_queue_is_written_where_requested(shell, history_copy, tmp_pat
         ),
         (("records", "--live", "--out", "t.csv"), 2, "--live adds names, which are personal data"),
         (("by_site", "--status", "open", "--out", "t.csv"), 2, "by_site has no status in its rows"),
-        (("queue", "--status", "open", "--out", "t.md"), 2, "work_queue is the same work as a table"),
+        (("queue", "--status", "open", "--out", "t.md"), 2, "work_queue is a table that takes --site"),
         (("work_queue", "--out", "t.md"), 1, "list use exposurekit export queue (.md, .ics, .xlsx or .csv)"),
         (("users", "--out", "t.csv"), 1, "EXPOSUREKIT_BASE_URL"),
     ],
