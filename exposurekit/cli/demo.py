@@ -21,6 +21,7 @@ from exposurekit.cli.history import DEMO_MARKER
 from exposurekit.cli.options import check_writable
 from exposurekit.cli.output import label_of
 from exposurekit.errors import ConfigurationError
+from exposurekit.system.paths import HISTORY_VARIABLE
 from exposurekit.system.stop_signal import StopSignal
 from exposurekit.text.sanitize import plain
 
@@ -192,7 +193,7 @@ def _save_history(source: Path, directory: Path) -> Path:
 
 def _print_environment(sandbox: Any, saved: Path, *, serve: bool) -> None:
     """Print lines to copy into a shell, with which the other commands use this demo."""
-    environment = {"EXPOSUREKIT_HISTORY": str(saved)}
+    environment = {HISTORY_VARIABLE: str(saved)}
     if serve:
         environment |= {f"EXPOSUREKIT_{name.upper()}": value for name, value in sandbox.connection.items()}
     target = "the service and the history" if serve else "the history"

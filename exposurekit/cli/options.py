@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from exposurekit.errors import ConfigurationError, InvalidArgument
+from exposurekit.system.paths import HISTORY_VARIABLE
 from exposurekit.text.sanitize import plain
 from exposurekit.text.times import UNITS
 
@@ -162,7 +163,7 @@ history_option = click.option(
     metavar="DIR",
     default="exposure-history",
     show_default=True,
-    envvar="EXPOSUREKIT_HISTORY",
+    envvar=HISTORY_VARIABLE,
     show_envvar=True,
     help="The directory of the history, or an s3:// address; collect, watch run and inbox run create it.",
 )

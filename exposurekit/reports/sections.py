@@ -669,7 +669,7 @@ def _forecast_parts(data: ReportData, forecast: Mapping[Hashable, Any]) -> str:
     # The rates of the past apply to all open listings.
     by_hand, *_ = data.open_parts
     why = " (also of those that wait for a person, some are expected to go)" if stay < by_hand else ""
-    words = f"{stay:,} of the {n_open:,} open now{why}, {back:,} that come back, {new:,} new"
+    words = f"{stay:,} of the {n_open:,} open now{why}, {back:,} listed again then, {new:,} new"
     days, change = int(forecast["days"]), total - n_open
     before = _change_in(data, OPEN, data.as_of.date() - timedelta(days=days))
     if before is None or before == change:
@@ -812,9 +812,9 @@ def _half_hour(data: ReportData) -> str:
     refusing = [short(str(site)) for site in plan["site"].dropna().unique() if _refuses(data, str(site))]
     instead = ""
     if refusing and fallback is not None and len(fallback):
-        refuse = "refuses" if len(refusing) == 1 else "refuse"
         instead = (
-            f" If {enumerate_words(refusing)} {refuse} again, remove {_plan_words(data, fallback)} instead."
+            f" {enumerate_words(refusing)} refused before: if you do not want to try again, remove "
+            f"{_plan_words(data, fallback)} instead."
         )
     return f"If {OPERATOR} have {PLAN_MINUTES:g} minutes, remove {_plan_words(data, plan)}.{instead}"
 
@@ -1262,7 +1262,11 @@ def _time_to_removal(data: ReportData) -> Section | None:
         table = without_estimates(section.table).sort_values("unrequested", kind="stable", ignore_index=True)
         table = table.drop(columns="unrequested")
         with_requests = _with_request_medians(data, table)
-        clocks += ". Counted from the request, the median of each site is the same" if with_requests is table else ""
+        clocks += (
+            ". Counted from the request, the median of each site is the same"
+            if with_requests is table
+            else ""
+        )
         section = replace(section, table=table if with_requests is None else with_requests)
     notes = (f"{_FROM_FIRST}{clocks}.", base, _CENSORING_NOTE, _resolution(data))
     return replace(

@@ -461,7 +461,7 @@ def test_actions_account_for_open_listings_that_they_leave_out(stalled):
         (
             ("Slow", "Slow", "Next"),
             "up to 2 listings on Slow and 1 listing on Next",
-            " If Slow refuses again, remove 1 listing on Next (about 7 minutes) instead.",
+            " Slow refused before: if you do not want to try again, remove 1 listing on Next (about 7 minutes) instead.",
         ),
     ],
 )

@@ -175,10 +175,10 @@ def test_card_of_a_forecast_has_its_interval_and_caution(fleet_data):
     # Not even a forecast of none is an end by itself: of 35, 3 are listings that stay open until done by hand.
     done = "32 at best if all manual work is done now, and succeeds"
     assert card.qualifier == f"95% interval: 24\N{EN DASH}48; {done}; {caution}"
-    assert card.detail == "30 of the 6 open now, 4 that come back, 1 new"  # add up to 35
+    assert card.detail == "30 of the 6 open now, 4 listed again then, 1 new"  # add up to 35
     card = card_of(forecast.assign(open=6.9, of_open=2.1))
     why = "also of those that wait for a person, some are expected to go"  # there are 3
-    assert card.detail == f"2 of the 6 open now ({why}), 4 that come back, 1 new"
+    assert card.detail == f"2 of the 6 open now ({why}), 4 listed again then, 1 new"
     course = data["status_over_time"]
     month_ago = course.head(1).assign(period=course["period"].iloc[0] - pd.Timedelta(days=40), open=4)
     tables = data.tables | {"status_over_time": pd.concat([month_ago, course], ignore_index=True)}

@@ -50,7 +50,7 @@ class PageResult:
     outcome: PageOutcome
     listings: tuple[Listing, ...] = ()
     next: str | None = field(default=None, repr=False)  # the URL of the next page
-    reason: str | None = None  # "blocked", "not found", "status 503", "changed layout" or "too much"
+    reason: str | None = None  # "blocked", "not found", "status 503", CHANGED_LAYOUT or "too much"
     # Listings without a name or a reference, or beyond the maximum: an absence from the others proves nothing.
     unreadable: int = 0
     has_no_results_mark: bool = False  # also beside listings, as with suggestions of similar people

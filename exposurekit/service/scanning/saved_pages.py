@@ -29,6 +29,7 @@ from exposurekit.service.scanning.html_text import text_of, tree
 from exposurekit.service.scanning.save_scan import known_listings, match_listings, save_result
 from exposurekit.service.scanning.site_scan import LISTINGS_MAX, Query, SiteResult, search_queries
 from exposurekit.service.sites.definition import Definition
+from exposurekit.service.sites.statistics import CHANGED_LAYOUT
 from exposurekit.service.storage.database import Session
 from exposurekit.service.storage.tables import audit_entries, records
 from exposurekit.text.words import words
@@ -45,7 +46,7 @@ _SAVE_AGAIN = "Save the page again"
 # Why a page cannot be used, by the reason of the extraction, and what to do.
 _REFUSALS = {
     "blocked": "is the site's bot check and not its results. Pass it in your browser, then save the results",
-    "changed layout": "has neither listings nor the text of search.no_results. Save the page of results; if it is, correct "
+    CHANGED_LAYOUT: "has neither listings nor the text of search.no_results. Save the page of results; if it is, correct "
     "the definition",
     "too much": "is too large to be read. Save it as HTML only",
 }
@@ -100,7 +101,7 @@ def read(site: Definition, content: bytes) -> SavedPage:
         raise UnusablePage("the site's search answers JSON, which no browser saves as a page")
     result = extraction.read(site, status=200, url=address or site.search.base, text=page.text)
     if result.outcome == "inconclusive":
-        raise UnusablePage(f"the page {_REFUSALS[result.reason or 'changed layout']}")
+        raise UnusablePage(f"the page {_REFUSALS[result.reason or CHANGED_LAYOUT]}")
     return SavedPage(address, _words(page.text), _with_address(result, address))
 
 
