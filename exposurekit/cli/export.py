@@ -177,7 +177,7 @@ def _check_usage(table: str, out: Path, *, has_user: bool, is_filtered: bool, is
 def _answer(table: str, history: Any, options: dict[str, Any]) -> Any:
     question = QUESTIONS.get(table)
     with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+        warnings.simplefilter("always", UserWarning)  # ours; others are for developers
         answer = getattr(history, table)(**options) if question is None else question.ask(history, **options)
     for one in caught:
         click.echo(str(one.message), err=True)
