@@ -368,17 +368,17 @@ def users_sent(
     pending = database.write(report)
     click.echo(f"Listings pending removal: {pending:,}.")
     due = database.read(lambda db: assisted_opt_outs.due(db, record_ids, definitions)) if pending else ()
-    for name, at in due:
-        click.echo(f"{plain(name)}: {_next_step(definitions[name], at)}.")
+    for name, at, has_message in due:
+        click.echo(f"{plain(name)}: {_next_step(definitions[name], at, has_message=has_message)}.")
     if not pending:
         click.echo(
             "Nothing changed: they were reported before, or confirmed by the site's message.", err=True
         )
 
 
-def _next_step(site: Any, at: datetime) -> str:
-    """What happens next after an opt-out on a site was sent, and when."""
-    if site.removal.confirm is not None:
+def _next_step(site: Any, at: datetime, *, has_message: bool) -> str:
+    """What happens next after an opt-out was sent, and when; `has_message`: the site sends one to confirm it."""
+    if has_message:
         return f"waits for the site's message until {at:%Y-%m-%d}"
     if site.search.method == "person":
         return f"save and scan the pages again (users queue) from {at:%Y-%m-%d %H:%M} UTC"

@@ -302,6 +302,19 @@ def test_the_steps_of_the_manual_send_an_opt_out(operator, jane, listed):
     assert "    Note: the site refused it\n" in operator.here(*OPT_OUTS.split()[1:]).stdout
 
 
+def test_a_sister_waits_for_no_message_of_its_own_form(operator, listed):
+    """The form of another site removes it, and that one sends no message."""
+    sister = operator.directory / "sites" / "peepfolk.yaml"
+    removal = REMOVAL.replace("Peepfolk", "").replace('{href}"', '{request_email}"') + CONFIRMED
+    sister.write_text(sister.read_text().replace("removal: {method: manual}\n", removal))
+    done = reported(operator, SENT, listed[0])
+    assert done.returncode == 0, done.stderr
+    assert [line.partition(" the ")[0] for line in done.stdout.splitlines()[1:]] == [
+        "Peepfolk: save and scan",
+        "Seekfolk: save and scan",
+    ]
+
+
 def test_a_report_is_all_or_nothing(operator, jane, listed):
     number, other = listed
     wrong = operator.here("users", "sent", str(number), str(other), "--sites", "sites")

@@ -221,11 +221,15 @@ async def report_sent(session: Session, record_id: int, definitions: Mapping[str
 
 async def due(
     session: Session, record_ids: Sequence[int], definitions: Mapping[str, Definition]
-) -> list[tuple[str, datetime]]:
-    """Return when the removals go on that were just reported for records, sister sites included: by site, in order."""
-    earliest: dict[str, datetime] = {}
+) -> list[tuple[str, datetime, bool]]:
+    """Return when the removals go on that were just reported for records, and whether with a message: by site, in order.
+
+    The sister sites that a form without a message removes from are included.
+    """
+    earliest: dict[str, tuple[datetime, bool]] = {}
     for lead in await session.all(select(records).where(records.c.id.in_(record_ids))):
-        sites = {lead.site, *definitions[lead.site].removal.also_removes}
+        removal = definitions[lead.site].removal
+        sites = {lead.site} if removal.confirm else {lead.site, *removal.also_removes}
         of_owner = select(records.c.site, records.c.due_at).where(
             records.c.user_id == lead.user_id,
             records.c.site.in_(sites),
@@ -234,8 +238,9 @@ async def due(
             records.c.due_at.is_not(None),
         )
         for site, at in map(tuple, await session.all(of_owner)):
-            earliest[site] = min(at, earliest.get(site, at))
-    return sorted(earliest.items())
+            step = at, removal.confirm is not None
+            earliest[site] = min(step, earliest.get(site, step))
+    return [(site, *earliest[site]) for site in sorted(earliest)]
 
 
 async def report_failed(
