@@ -21,10 +21,12 @@ from exposurekit.sandbox.world.asgi import HTML, AsgiTransport, Request, Respons
 from exposurekit.service.accounts import integrators
 from exposurekit.service.api.app import create_app
 from exposurekit.service.api.server import running
+from exposurekit.service.audit import Action, append
 from exposurekit.service.clock import FrozenClock
 from exposurekit.service.http.client import HttpClient
 from exposurekit.service.mail.dkim_signature import ResolveTxt, system_txt
 from exposurekit.service.mail.settings import MailSettings
+from exposurekit.service.scanning import saved_pages
 from exposurekit.service.scanning.politeness import PoliteFetcher
 from exposurekit.service.scanning.scan import ScanContext
 from exposurekit.service.scanning.websearch import Engine
@@ -382,6 +384,18 @@ class House(Service):
     def worker(self, database: Database, *, config: WorkerConfig | None = None) -> Worker:
         mail = {"mail": self.mail, "resolve_txt": self.resolve_txt}
         return a_worker(database, self.resolve, self.definitions, engine=self.engine, config=config, **mail)
+
+    def save_page(self, user: Mapping[str, Any], name: str, *cards: Card) -> None:
+        """Scan a saved page of a site's results, as `users scan` does."""
+        site, page = self.definitions[name], results_page(*cards).body
+        page = saved_pages.read(site, b"<!DOCTYPE html><html><body>" + page + b"</body></html>")
+
+        async def scan(work: Session) -> None:
+            await saved_pages.scan_saved(work, user["id"], site, [page])
+            action = Action(saved_pages.SCAN_COMMAND, f"user {user['id']}", {"site": name})
+            await append(work, action, actor="jo")
+
+        self.work(scan)
 
     def idle(self) -> int:
         """Do all work that is due now."""

@@ -10,7 +10,6 @@ from support.small_web import Card, Folk, a_house, by_form, definition, results_
 
 from exposurekit.sandbox.world.asgi import html
 from exposurekit.service.accounts import consent
-from exposurekit.service.audit import Action, append
 from exposurekit.service.scanning import assisted_opt_outs, saved_pages
 from exposurekit.service.scanning.assisted_opt_outs import NotAssisted
 from exposurekit.service.storage import tables
@@ -79,18 +78,6 @@ def offered(house):
 
 def sent(house, record_id):
     return house.work(lambda work: assisted_opt_outs.report_sent(work, record_id, house.definitions))
-
-
-def save_page(house, user, name, *cards):
-    """Scan a saved page of a site's results, as `users scan` does."""
-    site, page = house.definitions[name], results_page(*cards).body
-    page = saved_pages.read(site, b"<!DOCTYPE html><html><body>" + page + b"</body></html>")
-
-    async def scan(work):
-        await saved_pages.scan_saved(work, user["id"], site, [page])
-        await append(work, Action(saved_pages.SCAN_COMMAND, f"user {user['id']}", {"site": name}), actor="jo")
-
-    house.work(scan)
 
 
 def failed(house, record_id, *, refused=False):
@@ -397,7 +384,7 @@ def test_a_new_listing_waits_for_searches_of_sister_sites(house, town):
     assert queued(house).waiting == 1
     house.clock.advance(timedelta(days=2))
     assert (offered(house), queued(house).waiting) == ([("Seekfolk", 1)], 0)
-    save_page(house, juniper, "Peepfolk", Card("p1"))
+    house.save_page(juniper, "Peepfolk", Card("p1"))
     assert offered(house) == [("Seekfolk", 2)]
 
 

@@ -3,13 +3,12 @@
 from datetime import timedelta
 
 import pytest
-from support.small_web import Card, Folk, definition, results_page
+from support.small_web import Card, Folk, definition
 
 from exposurekit.service.accounts import consent
 from exposurekit.service.accounts.subject import Subject
-from exposurekit.service.audit import Action, append
 from exposurekit.service.findings.removals import submit_removal
-from exposurekit.service.scanning import assisted_opt_outs, saved_pages, search_queue
+from exposurekit.service.scanning import assisted_opt_outs, search_queue
 from exposurekit.service.scanning.search_queue import QueueEntry
 
 SITE = definition(search={"method": "person"})
@@ -18,18 +17,6 @@ ADDRESS = "http://seekfolk.example/search?first=Juniper&last=Quillfeather"
 
 def queued(house, limit=9, **options):
     return house.work(lambda work: search_queue.queue(work, house.definitions, limit=limit, **options))
-
-
-def save_page(house, user, name, *cards):
-    """Scan a saved page of a site's results, as `users scan` does."""
-    site, page = house.definitions[name], results_page(*cards).body
-    page = saved_pages.read(site, b"<!DOCTYPE html><html><body>" + page + b"</body></html>")
-
-    async def scan(work):
-        await saved_pages.scan_saved(work, user["id"], site, [page])
-        await append(work, Action(saved_pages.SCAN_COMMAND, f"user {user['id']}", {"site": name}), actor="jo")
-
-    house.work(scan)
 
 
 @pytest.fixture
@@ -57,8 +44,8 @@ def test_the_queue_puts_verifications_first(house, juniper):
     def entries():
         return [(entry.site, entry.to_verify) for entry in queued(house)]
 
-    save_page(house, juniper, "Nosy Heron", Card("n1"))
-    save_page(house, juniper, "Seekfolk", Card("r1"))
+    house.save_page(juniper, "Nosy Heron", Card("n1"))
+    house.save_page(juniper, "Seekfolk", Card("r1"))
     assert entries() == [("Nosy Heron", 0), ("Seekfolk", 0)]
     [record] = [one for one in house.records(juniper) if one["site"] == "Seekfolk"]
     next_day = house.clock.now() + timedelta(days=1)
@@ -90,6 +77,6 @@ def test_the_queue_begins_with_searches_that_opt_outs_wait_for(house, town):
 
     assert searches() == [("Peepfolk", 2), ("Nosyfolk", 0)]
     assert queued(house, user_id=juniper["id"] + 1) == opt_outs() == []
-    save_page(house, juniper, "Peepfolk", Card("p1"))
+    house.save_page(juniper, "Peepfolk", Card("p1"))
     assert opt_outs() == [("Seekfolk", 3)]
     assert searches() == [("Nosyfolk", 0), ("Peepfolk", 0)]
