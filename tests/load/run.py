@@ -4,7 +4,9 @@
 
 Loopback only. Prints a line for each kind of abuse: the requests, response times and errors of the two others, the ratio of
 their 95th percentile to that without abuse, the same of the CPU time that the service used meanwhile (the machine may be
-busy otherwise), and the service's memory above idle. `--postgresql` uses a PostgreSQL server of its own.
+busy otherwise), and the service's memory above idle. Beside it, /metrics is scraped every second: the time of the slowest
+scrape, those that failed, and the requests that the service says it answered, by class of status. `--postgresql` uses a PostgreSQL
+server of its own.
 """
 
 import argparse
@@ -45,6 +47,7 @@ LARGE = {
 }
 ALTERED = {"aliases": "last_name", "addresses": "address1"}
 CONNECTIONS = 2_000
+ANSWERED = re.compile(r'^exposurekit_requests_total\{.*status="(\dxx)"\} (\S+)$', re.MULTILINE)
 
 
 @dataclass
@@ -70,6 +73,44 @@ class Measured:
 
     def percentile(self, share: float) -> float:
         return percentile(self.times, share)
+
+
+@dataclass
+class Scrapes:
+    """What /metrics says, once a second for as long as something else is measured."""
+
+    address: str
+    times: list[float] = field(default_factory=list)
+    failed: int = 0
+    answered: Counter[str] = field(default_factory=Counter)
+
+    async def beside(self, measuring) -> "Measured":
+        """Scrape until a coroutine has ended; what it returns."""
+        self.times, self.failed = [], 0
+        async with httpx.AsyncClient(timeout=5) as client:
+            before = await self._scrape(client)
+            task = asyncio.ensure_future(measuring)
+            while not task.done():
+                await asyncio.wait([task], timeout=1)
+                after = await self._scrape(client)
+        self.answered = after - before
+        return task.result()
+
+    async def _scrape(self, client: httpx.AsyncClient) -> Counter[str]:
+        began, counts = time.perf_counter(), Counter()
+        try:
+            text = (await client.get(self.address)).raise_for_status().text
+        except httpx.HTTPError:
+            self.failed += 1
+            return counts
+        self.times.append(1000 * (time.perf_counter() - began))
+        for status, count in ANSWERED.findall(text):
+            counts[status] += int(float(count))
+        return counts
+
+    def __str__(self) -> str:
+        two, four, five = (self.answered[status] for status in ("2xx", "4xx", "5xx"))
+        return f"{max(self.times, default=0):6.0f} {self.failed:6} {two:13} {four:6} {five:6}"
 
 
 def percentile(values: list[float], share: float) -> float:
@@ -99,17 +140,19 @@ async def prepare(url: str, people: int) -> list[Integrator]:
 
 @contextlib.contextmanager
 def served(url: str, directory: Path):
-    """The command in a process of its own; yields its address and its process."""
+    """The command in a process of its own; yields its address, its process and scrapes of its metrics."""
     environment = os.environ | {"EXPOSUREKIT_SERVICE_KEY": "A" * 43 + "="}
     command = [sys.executable, "-m", "exposurekit.cli", "serve", "--database", url, "--port", "0"]
+    command += ["--trusted-proxy", "127.0.0.1", "--metrics-port", "0"]
     with (directory / "log").open("wb") as log:
-        process = subprocess.Popen([*command, "--trusted-proxy", "127.0.0.1"], stderr=log, env=environment)
+        process = subprocess.Popen(command, stderr=log, env=environment)
     try:
         while not (address := re.search(r"listening=(\S+)", (directory / "log").read_text())):
             if process.poll() is not None:
                 raise SystemExit((directory / "log").read_text())
             time.sleep(0.1)
-        yield address[1], process
+        metrics = re.search(r"metrics=(\S+)", (directory / "log").read_text())[1]
+        yield address[1], process, Scrapes(metrics)
     finally:
         process.terminate()
         process.wait(30)
@@ -253,7 +296,7 @@ async def measure(
     return measured
 
 
-def report(name: str, measured: Measured, base: Measured | None, memory: float) -> None:
+def report(name: str, measured: Measured, base: Measured | None, memory: float, scrapes: Scrapes) -> None:
     p50, p95, p99 = (measured.percentile(share) for share in (0.5, 0.95, 0.99))
     ratio = "" if base is None else f"{p95 / base.percentile(0.95):6.1f}x"
     cpu_p95 = percentile(measured.cpu_times, 0.95)
@@ -261,30 +304,30 @@ def report(name: str, measured: Measured, base: Measured | None, memory: float) 
     errors = dict(measured.errors) or "none"
     print(
         f"{name:14} {len(measured.times):6} {p50:8.1f} {p95:8.1f} {p99:8.1f} {max(measured.times):8.0f} {ratio:>7} "
-        f"{cpu_p95:8.1f} {cpu_ratio:>7} {memory:7.0f}  {errors}",
+        f"{cpu_p95:8.1f} {cpu_ratio:>7} {memory:7.0f} {scrapes}  {errors}",
         flush=True,
     )
 
 
 def run(url: str, directory: Path, people: int, seconds: float, names: list[str]) -> None:
     acme, *others = asyncio.run(prepare(url, people))
-    with served(url, directory) as (base_url, process):
+    with served(url, directory) as (base_url, process, scrapes):
         asyncio.run(measure(base_url, process, others, 3))
         idle = memory_mb(process)
         print(
             f"{'abuse':14} {'n':>6} {'p50 ms':>8} {'p95 ms':>8} {'p99 ms':>8} {'max ms':>8} {'p95':>7} "
-            f"{'cpu ms':>8} {'p95':>7} {'+MB':>7}  errors"
+            f"{'cpu ms':>8} {'p95':>7} {'+MB':>7} {'scrape':>6} {'failed':>6} {'answered 2xx':>13} {'4xx':>6} {'5xx':>6}  errors"
         )
-        base = asyncio.run(measure(base_url, process, others, seconds))
-        report("none", base, None, memory_mb(process) - idle)
+        base = asyncio.run(scrapes.beside(measure(base_url, process, others, seconds)))
+        report("none", base, None, memory_mb(process) - idle, scrapes)
         for name in names or abuses("", acme, 0):
             arguments = json.dumps([base_url, acme.__dict__, seconds + 2, name])
             with subprocess.Popen([sys.executable, __file__, "--abuse", arguments]) as abuser:
                 time.sleep(1.5)  # it imports
-                measured = asyncio.run(measure(base_url, process, others, seconds))
+                measured = asyncio.run(scrapes.beside(measure(base_url, process, others, seconds)))
                 peak = memory_mb(process) - idle
                 abuser.wait(60)
-            report(name, measured, base, peak)
+            report(name, measured, base, peak, scrapes)
             time.sleep(1)
 
 

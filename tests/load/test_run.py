@@ -17,3 +17,6 @@ def test_the_pressure_test_runs_at_a_tiny_size():
     lines = run.stdout.splitlines()
     assert [line[:14].strip() for line in lines] == ["abuse", "none", *names]
     assert all(line.endswith("none") for line in lines[1:])  # no error
+    for *_, failed, answered, _, _, _ in map(str.split, lines[1:]):
+        assert failed == "0"  # of the scrapes
+        assert int(answered) > 0  # of the requests that they counted
