@@ -21,6 +21,7 @@ const append = (name, within, words, className) => {
   if (within) within.appendChild(node);
   return node;
 };
+const write = (node, words) => { if (node.textContent !== words) node.textContent = words; };
 const SVG = "http://www.w3.org/2000/svg", WIDTH = 96, HEIGHT = 26;
 const STATUSES = { discovered: "discovered", "pending removal": "pending-removal", removed: "removed", vanished: "vanished" };
 const histogram = (bars, within) => {
@@ -52,6 +53,7 @@ const summarize = ({ bars, range, top, note, missing }, within) => {
   const notes = [note, missing && `${missing} missing`].filter(Boolean).join(" · ");
   if (notes) append("span", box, notes, "note");
 };
+const NAMES = ["caption", "columns", "summaries", "has_boxes", "rows", "sort", "selected"];
 const arrow = (model, column) => {
   const [by, ascending] = model.get("sort");
   return by === column ? (ascending ? " ▲" : " ▼") : "";
@@ -96,35 +98,31 @@ const edge = (column, cell, widths) => {
   };
   return place;
 };
-const draw = (model, table, widths) => {
-  const places = [];
-  const focused = table.contains(document.activeElement) ? document.activeElement.dataset.name : null;
-  table.replaceChildren();
-  append("caption", table, model.get("caption"), "visually-hidden");
-  const head = append("tr", append("thead", table)), summaries = model.get("summaries");
+const drawHead = (model, head, widths) => {
+  const summaries = model.get("summaries");
+  head.replaceChildren();
   if (model.get("has_boxes")) append("td", head);
-  model.get("columns").forEach((column, position) => {
+  return model.get("columns").map((column, position) => {
     const cell = append("th", head);
     cell.scope = "col";
     const inner = append("div", cell, undefined, "head");
-    const button = append("button", inner, column + arrow(model, column));
+    const button = append("button", inner);
     button.type = "button";
     button.dataset.name = "sort " + column;
     button.setAttribute("aria-label", "sort by " + column);
-    cell.setAttribute("aria-sort", aria[arrow(model, column)]);
     button.onclick = () => model.send({ sort: column });
     if (summaries[position]) summarize(summaries[position], inner);
-    places.push(edge(column, cell, widths));
+    return { column, cell, button, place: edge(column, cell, widths) };
   });
-  const body = append("tbody", table), columns = model.get("columns");
+};
+const drawBody = (model, body) => {
+  const columns = model.get("columns"), summaries = model.get("summaries"), hasBoxes = model.get("has_boxes");
   const right = columns.map((_, position) => summaries[position]?.is_number);
-  for (const [index, values] of model.get("rows")) {
-    const line = append("tr", body);
-    if (model.get("has_boxes")) {
-      const box = append("input", append("td", line));
+  body.replaceChildren();
+  const lines = model.get("rows").map(([index, values]) => {
+    const line = append("tr", body), box = hasBoxes ? append("input", append("td", line)) : null;
+    if (box) {
       box.type = "checkbox";
-      box.checked = model.get("selected").includes(index);
-      if (box.checked) line.className = "selected";
       box.dataset.name = "row " + index;
       box.setAttribute("aria-label", "select row " + index);
       box.onchange = () => model.send({ row: index, selected: box.checked });
@@ -135,14 +133,28 @@ const draw = (model, table, widths) => {
       if (kind) append("span", cell, value, `chip ${kind}`); else cell.textContent = value;
       if (value.length > 30) cell.title = value;
     });
-  }
-  if (!model.get("rows").length) {
+    return { index, line, box };
+  });
+  if (!lines.length) {
     const cell = append("td", append("tr", body), undefined);
     cell.colSpan = columns.length + 1;
     append("div", cell, "No rows match. Clear the filters to see all rows.", "empty");
   }
-  for (const place of places) place();
-  if (focused) [...table.querySelectorAll("[data-name]")].find((one) => one.dataset.name === focused)?.focus();
+  return lines;
+};
+const showOrder = (model, heads) => {
+  for (const { column, cell, button } of heads) {
+    const sorted = arrow(model, column);
+    write(button, column + sorted);
+    cell.setAttribute("aria-sort", aria[sorted]);
+  }
+};
+const showTicks = (model, lines) => {
+  for (const { index, line, box } of lines) {
+    const isSelected = model.get("selected").includes(index);
+    line.classList.toggle("selected", isSelected);
+    if (box) box.checked = isSelected;
+  }
 };
 // A slider of ipywidgets has no accessible name.
 const settle = () => {
@@ -173,22 +185,39 @@ function render({ model, el }) {
   around.setAttribute("aria-label", "table");
   const table = append("table", around);
   table.className = "exposurekit-grid";
+  const title = append("caption", table, "", "visually-hidden");
+  const head = append("tr", append("thead", table)), body = append("tbody", table);
   const widths = new Map();  // by column, as set by hand
-  const redraw = () => { caption.textContent = model.get("caption"); draw(model, table, widths); };
-  const names = ["rows", "sort", "selected", "caption", "columns", "summaries", "has_boxes"].map((name) => "change:" + name);
-  let isWaiting = false;
-  const later = () => {
-    if (isWaiting) return;
-    isWaiting = true;
-    queueMicrotask(() => { isWaiting = false; redraw(); });
+  const changed = new Set(NAMES);
+  let heads, lines;
+  // Only what changed, so that no element in use is replaced.
+  const redraw = () => {
+    const focused = table.contains(document.activeElement) ? document.activeElement.dataset.name : null;
+    const news = new Set(changed), hasNew = (...names) => names.some((name) => news.has(name));
+    changed.clear();
+    const isNew = hasNew("columns", "summaries", "has_boxes");
+    if (isNew) heads = drawHead(model, head, widths);
+    if (isNew || hasNew("sort")) showOrder(model, heads);
+    if (isNew || hasNew("rows")) {
+      lines = drawBody(model, body);
+      for (const { place } of heads) place();
+    }
+    if (isNew || hasNew("rows", "selected")) showTicks(model, lines);
+    for (const node of [caption, title]) write(node, model.get("caption"));
+    if (!focused || document.activeElement.dataset.name === focused) return;
+    [...table.querySelectorAll("[data-name]")].find((one) => one.dataset.name === focused)?.focus();
   };
-  for (const name of names) model.on(name, later);
+  const listeners = NAMES.map((name) => ["change:" + name, () => {
+    changed.add(name);
+    if (changed.size === 1) queueMicrotask(redraw);
+  }]);
+  for (const [name, listener] of listeners) model.on(name, listener);
   model.on("msg:custom", receive);
   redraw();
   for (const after of [100, 1000]) setTimeout(settle, after);
   return () => {
     clearTimeout(waiting);
-    for (const name of names) model.off(name, later);
+    for (const [name, listener] of listeners) model.off(name, listener);
     model.off("msg:custom", receive);
   };
 }

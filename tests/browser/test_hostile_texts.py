@@ -151,5 +151,6 @@ def test_check_can_fail(desk):
         f"from IPython.display import HTML\nHTML('''<img src=x onerror={RUN}><img src={BEACON}/a.png>''')"
     )
     page.wait_for_function("() => window.ran === 1")
+    kit.wait_for_images(page)
     assert f"{BEACON}/a.png" in desk.sight.left
     page.evaluate("() => { delete window.ran; }")  # for other tests

@@ -5,7 +5,7 @@ import re
 import shutil
 
 import pytest
-from playwright.sync_api import Error as BrowserError
+from playwright.sync_api import expect
 from support import contrast
 from support import jupyter as kit
 from support.accessibility import violations
@@ -85,7 +85,7 @@ def test_keys_change_the_alert_and_ticks_outlive_the_kernel(desk):
     page = desk.shows(TABLES, "ek.widgets.OptOutChecklist(alerts, history)")
     options = page.locator(".exposurekit-panel [role=option]")
     options.first.wait_for()
-    page.locator(".exposurekit-panel").first.focus()
+    page.locator(".exposurekit-panel[tabindex='0']").first.focus()  # by then it receives keys
     for key, index in (("n", 1), ("p", 0)):
         page.keyboard.press(key)
         page.wait_for_function(PICKED, arg=index)
@@ -95,13 +95,12 @@ def test_keys_change_the_alert_and_ticks_outlive_the_kernel(desk):
         page.wait_for_function(PICKED, arg=options.count() - from_end)
     kit.wait_for_kernel(page)  # until then, the steps are those of the alert before
     box = page.locator(".widget-checkbox input").first
-    box.wait_for()
-    assert not box.is_checked()
+    expect(box).not_to_be_checked()
     box.check()
     _status(page, "1 of 1 step done")
     kit.kernel_restarted(page)
     page.wait_for_function(DISCONNECTED)
-    assert page.locator(".exposurekit-panel input:visible, .exposurekit-panel button:visible").count() == 0
+    expect(page.locator(".exposurekit-panel").locator("input:visible, button:visible")).to_have_count(0)
     kit.run_all(page)
     _status(page, "; 1 of")  # finished alerts are last, so another one is displayed
     assert desk.sight.left == []
@@ -133,13 +132,14 @@ def test_dashboard_follows_typing_clicks_and_clear(desk):
     bars = page.locator(".js-plotly-plot").first.locator(".bars .point path")
     bars.first.wait_for(state="attached")
     _status(page, "records, now")
-    everything = page.locator("[role=status]").first.text_content()
+    summary = page.locator(".exposurekit-panel [role=status]").first
+    everything = summary.text_content()
     person, search = (
         page.locator(".exposurekit-panel").first.get_by_label(name) for name in ("Person", "Search")
     )
     person.press_sequentially("Zebedee")
     page.get_by_text("No person here has this name or id. Everyone is shown.").wait_for()
-    assert page.locator("[role=status]").first.text_content() == everything
+    expect(summary).to_have_text(everything)
     label = page.locator("datalist option").first.get_attribute("value")
     person.fill("")
     person.press_sequentially(label.rpartition(" (")[0].upper())
@@ -148,24 +148,25 @@ def test_dashboard_follows_typing_clicks_and_clear(desk):
     for number in range(chips.count()):
         chips.nth(number).click()
         page.wait_for_function(PRESSED, arg=number + 1)
-    _status(page, "statuses: ")
+    words = [name.strip() for name in chips.locator("span:first-child").all_text_contents()]
+    _status(page, f"statuses: {', '.join(words)}")
     page.wait_for_function(f"() => ({FULL})().every((full) => full)")
-    sites = _settled_rows(page)  # drawn again for the selection
+    sites = page.evaluate(ROWS)
     for row in (0, 1):
-        _clicked_until(page, page.locator(f"[data-row='{row}']"), ", ".join(sites[: row + 1]))
+        _click_row(page, row)
+        _status(page, ", ".join(sites[: row + 1]))
         page.wait_for_function(f"(n) => ({FULL})().every((full, row) => full === (row <= n))", arg=row)
-    _clicked_until(page, page.locator("[data-row='0']"), f"sites: {sites[1]}")
-    over_time = page.locator(".js-plotly-plot").nth(1).locator(".nsewdrag").first
-    assert not any(", 20" in text for text in page.locator("[role=status]").all_text_contents())
-    _clicked_until(page, over_time, ", 20")  # a day
+    _click_row(page, 0)
+    _status(page, f"sites: {sites[1]}")
+    expect(page.get_by_role("status").filter(has_text=", 20")).to_have_count(0)
+    kit.clicked(page, page.locator(".js-plotly-plot").nth(1).locator(".nsewdrag").first)
+    _status(page, ", 20")  # a day
     search.press_sequentially("no such text")
     page.get_by_text("Rows 0 to 0 of 0").wait_for()
     page.get_by_role("button", name="Clear").first.click()
-    page.wait_for_function(
-        "(all) => document.querySelector('.exposurekit-panel [role=status]').textContent === all",
-        arg=everything,
-    )
-    assert [person.input_value(), search.input_value()] == ["", ""]
+    expect(summary).to_have_text(everything)
+    for box in (person, search):
+        expect(box).to_have_value("")
     page.wait_for_function(f"() => ({FULL})().every((full) => full)")
     page.get_by_text(re.compile(r"Rows 1 to \d+ of")).wait_for()
     assert page.locator("[data-title*='Share'], [data-title*='loud']").count() == 0
@@ -329,9 +330,15 @@ def test_tabs_answer_questions_on_the_keyboard(desk):
     page.wait_for_function(
         "() => document.querySelectorAll('.exposurekit-panel [role=tab]')[1].ariaSelected === 'true'"
     )
-    assert {*page.evaluate(WIDE)} <= {"exposurekit-grid-box"}
+    page.wait_for_function(ANSWERED, arg=panel.locator(".exposurekit-tabs select").input_value())
+    assert_only_tables_scroll(page)
     assert violations(page, ".exposurekit-panel") == {}
     assert desk.sight.left == []
+
+
+def assert_only_tables_scroll(page):
+    settled(page, CHARTS)
+    assert {*page.evaluate(WIDE)} <= {"exposurekit-grid-box"}
 
 
 ON_DISK = """
@@ -341,8 +348,15 @@ explorer
 """
 
 
+# Whether the first column is so wide.
+WIDTH_IS = (
+    "(width) => Math.abs(document.querySelector('.exposurekit-grid th .head').offsetWidth - width) <= 2"
+)
+
+
 @in_notebook
 def test_keyboard_alone_explores_a_file(desk):
+    """What is in use stays in its place: the focus, the width of a column, and the row that is ticked."""
     page = desk.shows(TABLES, ON_DISK)
     grid = page.locator(".exposurekit-grid")
     grid.locator("tbody tr").first.wait_for()
@@ -350,35 +364,36 @@ def test_keyboard_alone_explores_a_file(desk):
     page.keyboard.type("removed")
     page.keyboard.press("Enter")
     code = page.locator(".exposurekit-panel textarea")
-    page.wait_for_function(
-        "() => document.querySelector('.exposurekit-panel textarea').value.includes('ILIKE')"
+    expect(code).to_have_value(
+        re.compile(r"FROM read_parquet\('records\.parquet', union_by_name = true\).*ILIKE", re.DOTALL)
     )
-    assert "FROM read_parquet('records.parquet', union_by_name = true)" in code.input_value()
-    grid.get_by_role("button", name="sort by site").focus()
+    sort, edge = (
+        grid.get_by_role("button", name="sort by site"),
+        grid.get_by_role("separator", name="width of site"),
+    )
+    sort.focus()
     page.keyboard.press("Enter")
     grid.locator("th[aria-sort=ascending]").wait_for()
-    edge = grid.get_by_role("separator", name="width of site")
-    head = grid.locator("th .head").first
-    wide = head.bounding_box()["width"]
+    width = grid.locator("th .head").first.evaluate("(one) => one.offsetWidth")
     page.keyboard.press("Tab")
-    assert edge.evaluate("(one) => one === document.activeElement")
+    expect(edge).to_be_focused()
     for _ in range(3):
         page.keyboard.press("ArrowRight")
-    assert head.bounding_box()["width"] == pytest.approx(wide + 48, abs=2)
-    grid.get_by_role("button", name="sort by site").focus()
+    page.wait_for_function(WIDTH_IS, arg=width + 48)
+    page.keyboard.press("Shift+Tab")
     page.keyboard.press("Enter")
     grid.locator("th[aria-sort=descending]").wait_for()
-    # The width outlives a sort, for which the head is drawn anew.
-    page.wait_for_function(
-        "wide => Math.abs(document.querySelector('.exposurekit-grid th .head')?.offsetWidth - wide) <= 2",
-        arg=wide + 48,
-    )
-    edge.focus()
+    expect(sort).to_be_focused()
+    page.wait_for_function(WIDTH_IS, arg=width + 48)
+    page.keyboard.press("Tab")
     page.keyboard.press("Home")
-    assert head.bounding_box()["width"] == pytest.approx(wide, abs=2)
-    grid.get_by_role("checkbox").first.focus()
+    page.wait_for_function(WIDTH_IS, arg=width)
+    row = grid.locator("tbody tr").first
+    row.evaluate("(one) => { one.dataset.before = ''; }")
+    row.get_by_role("checkbox").focus()
     page.keyboard.press("Space")
     page.get_by_text("1 selected").first.wait_for()
+    expect(grid.locator("tbody tr.selected[data-before]").get_by_role("checkbox")).to_be_focused()
     assert violations(page, ".exposurekit-panel") == {}
     assert desk.sight.left == []
 
@@ -414,7 +429,7 @@ def test_chart_applies_each_change_once(desk, before):
         "() => { const all = [...document.querySelectorAll('.js-plotly-plot')];"
         " return all.length === 1 && all[0].data.length && all[0].data[0].y.length === 1; }"
     )
-    page.wait_for_timeout(500)  # by then, a second message would have arrived
+    kit.wait_for_kernel(page)  # by then, a second message would have arrived
     trace_names = page.evaluate("() => document.querySelector('.js-plotly-plot').data.map((one) => one.name)")
     assert len(trace_names) == len(set(trace_names)) > 0
     site = ek.History(desk.directory / "history").records()["site"].iloc[0]
@@ -428,7 +443,7 @@ def test_browser_has_one_page_of_200_000_rows(desk):
     page.get_by_role("button", name="Next page").click()
     _status(page, "Rows 21 to 40 of 200,000")
     grid = page.locator(".exposurekit-grid")
-    assert grid.locator("tbody tr").count() == 20
+    expect(grid.locator("tbody tr")).to_have_count(20)
     for _ in range(2):
         grid.get_by_role("button", name="sort by number").click()
     grid.get_by_role("cell", name="199999", exact=True).wait_for()
@@ -443,11 +458,10 @@ def test_only_tables_scroll_sideways_on_a_phone(desk):
     page.locator(".exposurekit-grid tbody tr").first.wait_for()
     page.locator(".js-plotly-plot .bars").first.wait_for(state="attached")
     page.set_viewport_size({"width": 390, "height": 3_000})
-    page.wait_for_function("() => document.querySelector('.exposurekit-panel').clientWidth < 390")
-    settled(page, CHARTS)
-    assert {*page.evaluate(WIDE)} <= {"exposurekit-grid-box"}
     panels = "[...document.querySelectorAll('.exposurekit-panel')]"
-    assert page.evaluate(f"() => {panels}.every((one) => one.scrollWidth <= one.clientWidth + 1)")
+    page.wait_for_function(f"() => {panels}.every((one) => one.clientWidth < 390)")
+    assert_only_tables_scroll(page)
+    page.wait_for_function(f"() => {panels}.every((one) => one.scrollWidth <= one.clientWidth + 1)")
 
 
 # The charts with labelled rows: their width, that of their plot, and the labels.
@@ -474,6 +488,7 @@ def test_plots_on_a_phone_have_half_of_the_width(desk):
     page = desk.shows(TABLES, setup, "dashboard", height=3_000)
     page.locator(".js-plotly-plot .bars").first.wait_for(state="attached")
     page.wait_for_function(f"() => ({LABELLED})().length > 1 && ({PANELS})().length")
+    settled(page, CHARTS)
     whole, [wide] = [one["labels"] for one in page.evaluate(LABELLED)], page.evaluate(PANELS)
     assert not wide["isStacked"]
     assert wide["left"][1] < wide["right"][0]
@@ -481,12 +496,11 @@ def test_plots_on_a_phone_have_half_of_the_width(desk):
     page.wait_for_function(
         f"() => {{ const rows = ({LABELLED})(); return rows.every(({{ width, plot }}) => width < 390 && 2 * plot > width)"
         " && rows.some(({ labels }) => labels.some((label) => label.includes('<br>'))); }",
-        timeout=30_000,
     )
     stacked = f"() => ({PANELS})().every((one) => one.isStacked && Math.abs(one.left[0] - one.right[0]) < 2)"
-    page.wait_for_function(stacked, timeout=30_000)
-    assert page.evaluate(PANELS)[0]["height"] > wide["height"] + 100
+    page.wait_for_function(stacked)
     assert_well_drawn(settled(page, CHARTS), CHARTS)
+    assert page.evaluate(PANELS)[0]["height"] > wide["height"] + 100
     # Plotly keeps the margins of the chart before, which leave the next one no room.
     for question in ("user_by_site", "by_state", "time_to_removal"):
         page.locator(".exposurekit-tabs select").select_option(question)
@@ -494,7 +508,8 @@ def test_plots_on_a_phone_have_half_of_the_width(desk):
         assert_well_drawn(settled(page, CHARTS), CHARTS)
     page.set_viewport_size({"width": kit.WIDTH, "height": 3_000})
     same = f"(whole) => JSON.stringify(({LABELLED})().map((one) => one.labels)) === JSON.stringify(whole)"
-    page.wait_for_function(same, arg=whole, timeout=30_000)
+    page.wait_for_function(same, arg=whole)
+    settled(page, CHARTS)
     assert page.evaluate(PANELS) == [wide]
 
 
@@ -533,6 +548,8 @@ def test_controls_have_names_and_texts_have_contrast(desk):
     page.locator(".exposurekit-grid tbody tr").first.wait_for()
     page.locator(".js-plotly-plot .bars .point path").first.wait_for(state="attached")
     page.locator("[role=slider][aria-label='Day']").wait_for(state="attached")
+    expect(page.locator(".exposurekit-panel")).to_have_count(6)  # one is within the dashboard
+    page.get_by_role("button", name="Load again").wait_for()  # of the last
     nodes = [one for one in kit.accessible_nodes(page, ".exposurekit-panel") if one.role in CONTROLS]
     assert {"button", "checkbox", "combobox", "listbox", "slider", "textbox"} <= {one.role for one in nodes}
     assert [one for one in nodes if not one.name] == []
@@ -569,8 +586,8 @@ def test_widgets_stay_live_and_progress_bars_leave_no_output(desk):
     assert len(kit.outputs(kit.saved(page, desk.path), WIDGET)) == 1
     with _second_page(desk, desk.path.name) as again:
         again.locator(".exposurekit-panel .js-plotly-plot .bars").first.wait_for(state="attached")
-        assert again.get_by_text("model not found").count() == 0
-        assert not again.locator("[class$=-static]").first.is_visible()
+        expect(again.get_by_text("model not found")).to_have_count(0)
+        expect(again.locator("[class$=-static]").first).to_be_hidden()
     assert desk.sight.left == []
 
 
@@ -583,38 +600,24 @@ def _second_page(desk, name):
     page.close()
 
 
-def _status(page, words, **patience):
+def _status(page, words):
     page.wait_for_function(
         "(words) => [...document.querySelectorAll('[role=status]')].some(one => one.textContent.includes(words))",
         arg=words,
-        **patience,
     )
 
 
-def _settled_rows(page):
-    """The sites of the first chart from the top, once their order does not change for a second."""
-    before, rows = None, page.evaluate(ROWS)
-    while rows != before:
-        page.wait_for_timeout(1_000)
-        before, rows = rows, page.evaluate(ROWS)
-    return rows
-
-
-def _clicked_until(page, shapes, words):
-    """Click until a status appears: a chart may be drawn again under the pointer."""
-    for _ in range(5):
-        page.evaluate(ROWS)  # which new bars do not know
-        with contextlib.suppress(BrowserError):  # the shape was replaced, or the click had no effect
-            kit.clicked(page, shapes)
-            return _status(page, words, timeout=15_000)
-    raise AssertionError(f"no click had the effect {words}")
+def _click_row(page, row):
+    """Click the bar of a row of the first chart."""
+    page.evaluate(ROWS)  # which new bars do not know
+    kit.clicked(page, page.locator(f"[data-row='{row}']").first)
 
 
 @in_lab
 def test_requests_to_other_hosts_are_blocked_and_recorded(desk):
     page = desk.shows("from IPython.display import HTML\nHTML('<img src=\"https://beacon.example/x.png\">')")
     page.wait_for_selector(".jp-OutputArea-output img", state="attached")
-    page.wait_for_timeout(500)
+    kit.wait_for_images(page)
     assert set(desk.sight.left) == {"https://beacon.example/x.png"}
 
 
@@ -631,7 +634,7 @@ def test_static_html_replaces_widgets_without_a_kernel(desk):
     kit.run_all(page)
     box = page.locator(".widget-checkbox input").first
     box.wait_for()
-    assert not page.locator("[class$=-static]").first.is_visible()
+    expect(page.locator("[class$=-static]").first).to_be_hidden()
     box.check()
     page.locator("[class$=-static] li", has_text="☑").first.wait_for(state="attached")
     assert "☑" in "".join(kit.outputs(kit.saved(page, desk.path), "text/html"))
@@ -642,14 +645,14 @@ def test_static_html_replaces_widgets_without_a_kernel(desk):
         page.locator("[class$=-static] table").first.wait_for()
         page.locator(".jp-RenderedPlotly").first.wait_for()  # as a picture, until it is pointed at
         figures = page.locator("[class$=-static] figure[role=group]")
-        figures.locator("svg.main-svg").first.wait_for()
+        expect(figures).to_have_count(3)
         names = figures.evaluate_all("(all) => all.map((one) => one.ariaLabel)")
         words = page.locator("[class$=-static]").last.inner_text()
         assert [len(names), len({*names})] == [3, 3]
         assert not [name for name in names if name in words]  # the description is not displayed, too
         page.get_by_text("run its cell again").first.wait_for()
         assert violations(page, ".jp-OutputArea") == {}
-        assert not page.get_by_text("model not found").filter(visible=True).count()
+        expect(page.get_by_text("model not found").filter(visible=True)).to_have_count(0)
     assert desk.sight.left == []
 
 
@@ -668,12 +671,12 @@ def test_charts_have_the_same_height_in_any_place(desk, front, described_heights
     page.set_viewport_size({"width": 1000, "height": 1400})
     kit.sidebar_toggled(page, front)
     assert_as_described(page, described_heights)
-    before = measured(page)
+    before = settled(page)
     kit.run_command(page, "notebook:hide-all-cell-outputs")
     page.wait_for_function(f"() => !({SETTLED})(1)")
     kit.run_command(page, "notebook:show-all-cell-outputs")
     assert_as_described(page, described_heights)
-    assert [one.width for one in measured(page)] == [one.width for one in before]
+    assert [one.width for one in settled(page)] == [one.width for one in before]
     if front == "lab":  # which has tabs and views
         assert_high_enough_in_lab(page, described_heights)
 

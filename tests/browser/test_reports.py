@@ -573,6 +573,7 @@ def test_check_of_hostile_texts_can_fail(tmp_path):
     file.write_text(f"<html><body>{ATTACK}</body></html>")
     with opened(file) as (page, observed):
         page.wait_for_function("() => window.ran === 1")
+        kit.wait_for_images(page)
         assert f"{BEACON}/a.png" in observed.left
 
 

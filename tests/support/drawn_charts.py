@@ -121,8 +121,9 @@ every = drawn_charts.every_chart()
 def settled(page, count=COUNT):
     """All charts of a page, once they stay as they are."""
     page.evaluate("() => { globalThis.drawnBefore = null; }")  # the state before a change
-    page.wait_for_function(SETTLED, arg=count, polling=500)
-    return measured(page)
+    as_settled = f"([count, slack]) => ({SETTLED})(count) && ({MEASURE})(slack)"
+    handle = page.wait_for_function(as_settled, arg=[count, SLACK_PX], polling=500)
+    return [Drawn(**one) for one in handle.json_value()]
 
 
 def measured(page):

@@ -30,11 +30,14 @@ _READY = (
     "() => { const context = window.jupyterapp?.shell?.currentWidget?.context?.sessionContext;"
     " return context?.isReady && context?.session?.kernel?.status === 'idle'; }"
 )
+# Whether the pointer is on a point of a chart, which has a label then.
+_LABELLED = "() => document.querySelector('.js-plotly-plot .hoverlayer > *') !== null"
 # A widget sends its next change when the one before is answered: what was typed is answered after a few answers.
 _ANSWERED = """async () => {
   const {kernel} = window.jupyterapp.shell.currentWidget.context.sessionContext.session;
   for (let n = 0; n < 4; n++) await kernel.requestExecute({code: "", silent: true}).done;
 }"""
+_ENDED = "() => globalThis.started.hasEnded"  # the last command
 _OVERRIDES = "default_setting_overrides.json"
 # No question about news, and every cell is drawn, in view or not.
 _SETTINGS = {
@@ -173,8 +176,9 @@ def chromium():
     if _browsers:
         yield _browsers[-1]
         return
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import expect, sync_playwright
 
+    expect.set_options(timeout=PATIENCE_MS)
     arguments = ["--no-sandbox", "--disable-gpu", "--disable-quic"]
     with sync_playwright() as playwright:
         _browsers.append(playwright.chromium.launch(executable_path=CHROMIUM, args=arguments))
@@ -245,6 +249,7 @@ def opened(page, address: str, front: str, name: str):
 def run_all(page):
     """Run every cell, and wait for the last."""
     run_command(page, "notebook:run-all-cells")
+    page.wait_for_function(_ENDED)
     page.wait_for_function(
         "() => { const all = [...document.querySelectorAll('.jp-Notebook .jp-CodeCell .jp-InputPrompt')];"
         " return all.length && all.every(one => /\\[\\d+\\]/.test(one.textContent)); }"
@@ -252,14 +257,17 @@ def run_all(page):
 
 
 def wait_for_kernel(page):
-    """Wait until the kernel has answered what was typed."""
-    page.wait_for_timeout(500)  # until it is on its way to the kernel
+    """Wait until the kernel has answered what was pressed."""
     page.evaluate(_ANSWERED)
 
 
 def run_command(page, command: str):
     """Run a command of the application, without waiting for its result: some have none."""
-    page.evaluate("(command) => { window.jupyterapp.commands.execute(command); }", command)
+    page.evaluate(
+        "(command) => { const started = globalThis.started = {};"
+        " window.jupyterapp.commands.execute(command).finally(() => { started.hasEnded = true; }); }",
+        command,
+    )
 
 
 def sidebar_toggled(page, front: str):
@@ -280,16 +288,18 @@ def kernel_restarted(page):
     """Restart the kernel, confirm it, and wait until it is idle."""
     run_command(page, "notebook:restart-kernel")
     page.locator(".jp-Dialog .jp-mod-accept").click()
-    page.wait_for_selector(".jp-Dialog", state="detached")
+    page.wait_for_function(_ENDED)
     page.wait_for_function(_READY)
 
 
-def clicked(page, shapes):
-    """Click the middle of a bar of a chart, or what is drawn above it."""
-    shapes.first.scroll_into_view_if_needed()  # Notebook 7 scrolls a long output within itself
-    box = settled(page, shapes.first)
+def clicked(page, shape):
+    """Click a bar of a chart, or what is drawn above it, once Plotly has found what is under the pointer."""
+    page.mouse.move(0, 0)
+    page.wait_for_function(f"() => !({_LABELLED})()")
+    shape.scroll_into_view_if_needed()  # Notebook 7 scrolls a long output within itself
+    box = settled(page, shape)
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2, steps=4)
-    page.wait_for_timeout(200)  # Plotly updates the point under the pointer only every 50 ms
+    page.wait_for_function(_LABELLED)
     page.mouse.down()
     page.mouse.up()
 
@@ -306,10 +316,15 @@ def settled(page, shape):
 def hovered(page, chart):
     """Move the pointer down over a chart, near its left, where bars begin."""
     chart.scroll_into_view_if_needed()
-    box = chart.bounding_box()
+    box = settled(page, chart)
     left, top = box["x"] + box["width"] / 3, box["y"] + 90
     page.mouse.move(left, top)
     page.mouse.move(left + 30, box["y"] + box["height"] - 60, steps=12)
+
+
+def wait_for_images(page):
+    """Wait until every image has loaded, or failed to: what it requested is recorded."""
+    page.wait_for_function("() => [...document.images].every((image) => image.complete)")
 
 
 @dataclass(frozen=True)
@@ -338,14 +353,9 @@ def accessible_nodes(page, selector: str) -> list[AccessibleNode]:
 
 def saved(page, path: Path) -> dict:
     """Save the notebook; what its file then holds."""
-    before = path.stat().st_mtime_ns
     run_command(page, "docmanager:save")
-    for _ in range(200):
-        if path.stat().st_mtime_ns != before:
-            with contextlib.suppress(json.JSONDecodeError):  # it is being written
-                return json.loads(path.read_text())
-        page.wait_for_timeout(50)
-    raise AssertionError("the notebook was not saved")
+    page.wait_for_function(_ENDED)
+    return json.loads(path.read_text())
 
 
 def outputs(notebook: dict, mime: str) -> list:
