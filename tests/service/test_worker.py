@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import exc, select, update
 from support import postgres
 from support.services import opened, url_of
+from support.shell import TIMEOUT_S
 from support.small_web import KEY, QUICK, Card, Folk, GatedAnswer, a_worker, by_form, definition, nobody
 
 from exposurekit.service import jobs
@@ -58,11 +59,9 @@ async def working(house, database, config=QUICK):
 
 async def until(condition):
     """Wait until it is true."""
-    for _ in range(2000):
-        if condition():
-            return
-        await asyncio.sleep(0.005)
-    raise AssertionError("it never became true")
+    async with asyncio.timeout(TIMEOUT_S):
+        while not condition():  # noqa: ASYNC110  of a worker, which knows no test
+            await asyncio.sleep(0.005)
 
 
 def statuses(house):

@@ -116,6 +116,12 @@ def in_event_loop(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
     return run
 
 
+async def tasks_rest() -> None:
+    """Let every task run until it waits: by turns of the event loop, however long each takes."""
+    for _ in range(50):
+        await asyncio.sleep(0)
+
+
 def json_body(response: httpx.Response) -> Any:
     assert response.status_code == 200, response.text
     return response.json()

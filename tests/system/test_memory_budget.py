@@ -4,7 +4,7 @@ import asyncio
 from contextlib import ExitStack
 
 import pytest
-from support.services import in_event_loop
+from support.services import in_event_loop, tasks_rest
 
 from exposurekit.system.memory_budget import MemoryBudget, MemoryBudgetExceeded
 
@@ -33,7 +33,7 @@ async def begun(requests, *names):
 
 
 async def ended(tasks):
-    await asyncio.sleep(0.01)
+    await tasks_rest()
     return {name for name, task in tasks.items() if task.done()}
 
 

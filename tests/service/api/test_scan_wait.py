@@ -11,6 +11,7 @@ import httpx
 import pytest
 from sqlalchemy import update
 from support.services import json_body
+from support.shell import eventually
 from support.small_web import JUNIPER, QUICK, Card, Folk, GatedAnswer, a_house, by_form, definition, nobody
 
 from exposurekit.service.storage import leases, tables
@@ -35,11 +36,12 @@ def create(house, **changed):
 
 def until(house, user, condition):
     """The user as soon as a condition is true."""
-    for _ in range(400):
-        if condition(current := house.get(user)["user"]):
-            return current
-        threading.Event().wait(0.025)
-    raise AssertionError("the condition was never true")
+
+    def current():
+        user_now = house.get(user)["user"]
+        return user_now if condition(user_now) else None
+
+    return eventually(current)
 
 
 def is_scanned(user):
@@ -91,11 +93,7 @@ def test_a_scan_longer_than_the_wait_runs_to_its_end(served, town, gated):
 
 def reached(town, n):
     """Wait until the site was asked so many times."""
-    for _ in range(400):
-        if len(town.of("Seekfolk")) >= n:
-            return
-        threading.Event().wait(0.01)
-    raise AssertionError("the scans never began")
+    eventually(lambda: len(town.of("Seekfolk")) >= n)
 
 
 def test_a_registration_waits_for_its_scan_however_many_run(served, town, gated):

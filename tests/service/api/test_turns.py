@@ -2,19 +2,22 @@
 
 import asyncio
 import itertools
-import time
 from collections import Counter
+from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import httpx
 import pytest
-from support.services import JANE, a_database, in_event_loop, opened
+from support.services import JANE, a_database, in_event_loop, opened, tasks_rest
 
 from exposurekit.service.accounts import integrators
+from exposurekit.service.api import turns as api_turns
 from exposurekit.service.api.app import create_app
 from exposurekit.service.api.turns import Turns
+from exposurekit.service.clock import FrozenClock
 from exposurekit.service.errors import ApiError
 
-COSTLY_S = 0.02
+COSTLY, CHEAP = timedelta(seconds=0.02), timedelta(seconds=0.0001)
 LONG = "x" * 200
 LARGE = {
     "aliases": [{"first_name": LONG, "last_name": LONG} for _ in range(99)],
@@ -30,9 +33,17 @@ def done():
     return []
 
 
-def request(turns, done, client, name, *, costs_s=0.0, body_bytes=0):
+@pytest.fixture
+def occupied(monkeypatch):
+    """Called by a request with how long it occupies the event loop, which takes no time here."""
+    clock = FrozenClock(datetime(2026, 3, 1, tzinfo=UTC))
+    monkeypatch.setattr(api_turns, "perf_counter", lambda: clock.now().timestamp())
+    return clock.advance
+
+
+def request(turns, done, client, name, *, work=lambda: None, body_bytes=0):
     async def handle(_):
-        time.sleep(costs_s)  # noqa: ASYNC251  it occupies the event loop
+        work()
         await asyncio.sleep(0)
         done.append(name)
         return name
@@ -41,20 +52,20 @@ def request(turns, done, client, name, *, costs_s=0.0, body_bytes=0):
 
 
 @in_event_loop
-async def test_the_client_charged_least_is_next(done):
+async def test_the_client_charged_least_is_next(done, occupied):
     turns = Turns(slots=1)
-    costly = [request(turns, done, "acme", f"a{n}", costs_s=COSTLY_S) for n in range(3)]
-    cheap = [request(turns, done, "beta", f"b{n}") for n in range(3)]
+    costly = [request(turns, done, "acme", f"a{n}", work=partial(occupied, COSTLY)) for n in range(3)]
+    cheap = [request(turns, done, "beta", f"b{n}", work=partial(occupied, CHEAP)) for n in range(3)]
     assert await asyncio.gather(*costly, *cheap) == ["a0", "a1", "a2", "b0", "b1", "b2"]
     assert done == ["a0", "b0", "b1", "b2", "a1", "a2"]
 
 
 @in_event_loop
-async def test_time_without_requests_is_not_saved_up(done):
-    turns = Turns(slots=1)
-    costly = [request(turns, done, "acme", f"a{n}", costs_s=COSTLY_S) for n in range(6)]
+async def test_time_without_requests_is_not_saved_up(done, occupied):
+    turns, work = Turns(slots=1), partial(occupied, COSTLY)
+    costly = [request(turns, done, "acme", f"a{n}", work=work) for n in range(6)]
     await costly[2]
-    newer = [request(turns, done, "beta", f"b{n}", costs_s=COSTLY_S) for n in range(2)]
+    newer = [request(turns, done, "beta", f"b{n}", work=work) for n in range(2)]
     await asyncio.gather(*costly, *newer)
     assert done[:3] == ["a0", "a1", "a2"]
     assert done.index("b1") > done.index("a4")  # in turn, though beta had been charged nothing before
@@ -62,11 +73,12 @@ async def test_time_without_requests_is_not_saved_up(done):
 
 @pytest.mark.parametrize("names", ["other clients", "new names"])
 @in_event_loop
-async def test_nobody_starves_whoever_else_returns(names):
+async def test_nobody_starves_whoever_else_returns(names, occupied):
     """Clients without requests in between, and a name that is another one in each request."""
     turns, counts, is_over = Turns(slots=4), Counter(), asyncio.Event()
 
     async def work(_):
+        occupied(CHEAP)
         await asyncio.sleep(0)
 
     async def repeat(client):
@@ -97,7 +109,7 @@ async def test_a_client_has_only_its_slots(done):
         return asyncio.create_task(turns.take(name[0], handle))
 
     tasks = [waits(name) for name in ("a0", "a1", "a2", "b0")]
-    await asyncio.sleep(0.01)
+    await tasks_rest()
     assert running == {"a0", "a1", "b0"}
     gate.set()
     await asyncio.gather(*tasks)

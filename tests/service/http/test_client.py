@@ -836,13 +836,13 @@ async def test_concurrency_is_limited_and_time_limits_exclude_queueing():
         nonlocal running, most
         running += 1
         most = max(most, running)
-        await asyncio.sleep(0.2)
+        await asyncio.sleep(0.1)
         running -= 1
         yield OK
 
     async with raw_site(slowly) as site:
         http = client(concurrency=2)
-        await asyncio.gather(*(http.fetch(site.url(), timeout_s=0.5) for _ in range(8)))
+        await asyncio.gather(*(http.fetch(site.url(), timeout_s=1.5) for _ in range(32)))  # 1.6 s in all
     assert most == 2
 
 
