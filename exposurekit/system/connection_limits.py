@@ -403,14 +403,14 @@ def _files_max() -> int:
 class Repeated(logging.Filter):
     """Lets a message through once a minute, with the number of those like it in between."""
 
-    def __init__(self, every_s: float = 60) -> None:
+    def __init__(self, every_s: float = 60, *, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
-        self._every_s = every_s
+        self._every_s, self._clock = every_s, clock
         self._since: dict[str, tuple[float, int]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return whether to write it; the kind of a message is its template."""
-        kind, now = str(record.msg), time.monotonic()
+        kind, now = str(record.msg), self._clock()
         at, dropped = self._since.get(kind, (-self._every_s, 0))
         if now - at < self._every_s:
             self._since[kind] = (at, dropped + 1)

@@ -3,17 +3,21 @@
 import asyncio
 import contextlib
 import logging
-import os
+import re
+import select
 import signal
 import socket
 import struct
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 import httpx
 import pytest
+from support.shell import eventually
 
 from exposurekit.system.asgi_server import running
 from exposurekit.system.connection_limits import (
@@ -64,16 +68,27 @@ def served(request):
 
 @contextlib.contextmanager
 def serving(kind, most=None, **seconds):
-    with running(app, connections=kind(most, **seconds)) as base_url, contextlib.ExitStack() as stack:
-        port = httpx.URL(base_url).port
+    connections = kind(most, **seconds)
+    with running(app, connections=connections) as base_url, contextlib.ExitStack() as stack:
+        yield base_url, Clients(httpx.URL(base_url).port, connections, stack)
 
-        def connected(*sent):
-            wire = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT_S))
-            for part in sent:
-                wire.sendall(part)
-            return wire
 
-        yield base_url, connected
+@dataclass
+class Clients:
+    """Connects to a server, and waits until that has closed connections, which a client that does not read cannot see."""
+
+    port: int
+    connections: Connections
+    stack: contextlib.ExitStack
+
+    def __call__(self, *sent):
+        wire = self.stack.enter_context(socket.create_connection(("127.0.0.1", self.port), timeout=TIMEOUT_S))
+        for part in sent:
+            wire.sendall(part)
+        return wire
+
+    def wait_until_open(self, most):
+        eventually(lambda: len(self.connections._open) <= most)
 
 
 def closed(wire):
@@ -123,7 +138,8 @@ def test_large_headers_are_rejected(served):
 def test_a_client_that_does_not_read_is_closed(served):
     with served(write_s=0.5) as (_, connected):
         wire = connected(b"GET /large HTTP/1.1\r\nhost: a.example\r\n\r\n")
-        time.sleep(2.5)  # without reading
+        select.select([wire], [], [])
+        connected.wait_until_open(0)
         size = 0
         with contextlib.suppress(ConnectionError):
             while part := wire.recv(1 << 20):
@@ -134,7 +150,8 @@ def test_a_client_that_does_not_read_is_closed(served):
 def test_too_much_unread_data_is_closed_before_its_time(served):
     with served(write_s=60, unread_max=2 * LARGE) as (_, connected):
         wires = [connected(b"GET /large HTTP/1.1\r\nhost: a.example\r\n\r\n") for _ in range(8)]
-        time.sleep(3.5)  # without reading
+        select.select(wires[-1:], [], [])
+        connected.wait_until_open(5)
         whole = 0
         for wire in wires:
             size = 0
@@ -327,29 +344,31 @@ def test_connections_that_wait_for_their_client_make_way(served, sent):
 PROGRAM = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
-sys.path.insert(0, sys.argv[1])
+sys.path[:0] = sys.argv[1:]
 from test_connection_limits import app
 from exposurekit.service import log_setup
 from exposurekit.system.asgi_server import serve
 log_setup.to_stderr()
-serve(app, "127.0.0.1", int(sys.argv[2]))
+serve(app, "127.0.0.1", 0)
 """
 
 
 def test_silent_connections_do_not_stop_a_server_of_256_files(tmp_path):
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
     log = tmp_path / "log"
-    command = [sys.executable, "-c", PROGRAM, os.path.dirname(__file__), str(port)]  # noqa: PTH120
+    here = Path(__file__).parent
+    command = [sys.executable, "-c", PROGRAM, here, here.parent]
+
+    def listens():
+        assert server.poll() is None
+        return re.search(r"listening=http://\S+:(\d+)\s", log.read_text())
+
     with (
         log.open("wb") as err,
         subprocess.Popen(command, stderr=err) as server,
         contextlib.ExitStack() as stack,
     ):
         try:
-            while b"listening" not in log.read_bytes():
-                assert server.poll() is None
-                time.sleep(0.05)  # until another process listens
+            port = int(eventually(listens)[1])
             for _ in range(400):
                 stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT_S))
             for _ in range(5):
@@ -363,14 +382,15 @@ def test_silent_connections_do_not_stop_a_server_of_256_files(tmp_path):
 
 def test_repeated_messages_are_counted(caplog):
     log = logging.getLogger("exposurekit.test")
-    often = Repeated(every_s=0.2)
+    seconds = iter([0, 1, 2, 3, 60, 61])
+    often = Repeated(every_s=60, clock=lambda: next(seconds))
     log.addFilter(often)
     try:
         for _ in range(3):
             log.warning("connections=%d", 5)
         log.warning("another")
-        time.sleep(0.25)  # until they are written again
         log.warning("connections=%d", 6)
+        log.warning("connections=%d", 7)
     finally:
         log.removeFilter(often)
     assert caplog.messages == ["connections=5", "another", "connections=6 (and 2 more like it)"]
