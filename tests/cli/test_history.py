@@ -4,7 +4,6 @@ import json
 import re
 import shutil
 import signal
-import socket
 import threading
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from deltalake import DeltaTable
 from support import faults
 from support.clients import many
 from support.histories import Person, Service, a_record, seen_through
+from support.ports import free_port
 from support.shell import TIMEOUT_S, Shell, connection, error_of
 from support.watches import KEY, SECRET
 
@@ -107,8 +107,7 @@ def test_collect_prints_one_line_and_a_repeated_run_adds_nothing(shell, fleet):
 
 
 def test_a_run_that_cannot_list_people_is_not_stored(tmp_path):
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    port = free_port()
     shell = shell_of(tmp_path, f"http://127.0.0.1:{port}")
     run = shell.here("collect", "--history", "history", "--run", "monday")
     assert run.returncode == 1

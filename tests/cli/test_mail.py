@@ -2,12 +2,12 @@
 
 import json
 import re
-import socket
 from datetime import timedelta
 
 import pytest
 from sqlalchemy import select
 from support.mail import MAILBOX, Drop, unsigned
+from support.ports import free_port
 from support.services import JANE, LISTING, SITE
 from support.shell import error_of
 from support.smtp_server import an_smtp_server
@@ -235,8 +235,7 @@ def test_the_server_for_sending_is_checked_too(office):
 
 def test_an_unreachable_mailbox_is_named(office):
     """A missing password file is reported before the server is contacted."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
+    port = free_port()
     login = {"host": "127.0.0.1", "port": port, "user": "optout", "password_file": "password"}
     for values in ({"imap": login}, {"directory": ".", "smtp": login}):
         (office.directory / "mail.yaml").write_text(json.dumps({"address": MAILBOX} | values))

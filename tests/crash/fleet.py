@@ -3,7 +3,6 @@
 import asyncio
 import random
 import signal
-import socket
 import subprocess
 import time
 from collections import Counter
@@ -12,9 +11,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-PORTS = range(
-    15_000, 30_000
-)  # below the ephemeral ports: a connection could take the port of a killed service
 READY_WITHIN_S, SIGTERM_GRACE_S, POLL_S = 120, 30, 0.02
 TAIL = 600
 
@@ -131,16 +127,3 @@ class Fleet:
                         fault = line.partition(" level=ERROR ")[2].partition(" at=")[0]
                         counts[" ".join(word for word in fault.split() if not word.startswith("row="))] += 1
         return counts
-
-
-def free_port():
-    """A port on which nothing listens, and which no connection is assigned."""
-    chosen = random.SystemRandom()  # unseeded: two runs may start at the same time
-    while True:
-        with socket.socket() as tried:
-            port = chosen.choice(PORTS)
-            try:
-                tried.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port

@@ -27,8 +27,9 @@ import httpx
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from crash.fleet import Process, free_port, until_ready
+from crash.fleet import Process, until_ready
 from crash.verdict import print_verdict
+from support.ports import free_port
 
 from exposurekit.service.webhooks.delivery import build_headers
 from exposurekit.service.webhooks.endpoints import Callback, new_secret

@@ -21,13 +21,14 @@ from urllib.parse import urlsplit
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from crash.evidence import collect_evidence, count_scanning, unfinished_work
-from crash.fleet import Fleet, Process, free_port, until_ready
+from crash.fleet import Fleet, Process, until_ready
 from crash.load import Load
 from crash.receiver import FAILING, RELIABLE, Receiver
 from crash.settings import WORLD_SPEED, FastClock, Settings
 from crash.verdict import ATTEMPTS, Run, print_verdict, verdict
 from support import postgres
 from support.hostile_pages import hostile_pages
+from support.ports import free_port
 from support.services import opened
 
 from exposurekit.contract.webhooks import GROUPS

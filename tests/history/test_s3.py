@@ -1,6 +1,5 @@
 """A history in a bucket works without directories and locks."""
 
-import socket
 import subprocess
 import sys
 from contextlib import closing
@@ -9,6 +8,7 @@ import httpx
 import pytest
 from support.histories import Person, Service, a_link, a_record, seen_through
 from support.notification_receivers import a_mailbox
+from support.ports import free_port
 from support.shell import eventually
 
 from exposurekit.errors import ConfigurationError
@@ -26,8 +26,7 @@ pytestmark = pytest.mark.long
 @pytest.fixture(scope="module")
 def bucket():
     """The storage options of an S3 server on loopback."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
         try:

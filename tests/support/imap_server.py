@@ -19,12 +19,13 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from support.ports import free_port
 
 from exposurekit.service.mail.settings import Imap, MailSettings
 
 PROGRAM = "/usr/sbin/dovecot"
 PASSWORD = "pa55word"
-STARTS_WITHIN_S = 20
+STARTS_WITHIN_S, ENDS_WITHIN_S = 60, 60
 _CONFIG = """
 protocols = imap
 base_dir = {directory}/run
@@ -157,8 +158,7 @@ def an_imap_server() -> Iterator[ImapServer]:
             (directory / folder).mkdir()
         certificate(directory)
         (directory / "password").write_text(PASSWORD)
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            port = listener.getsockname()[1]
+        port = free_port()
         values = {"directory": directory, "user": user, "group": group, "port": port, "password": PASSWORD}
         (directory / "dovecot.conf").write_text(_CONFIG.format(**values))
         _give_to_user(directory / "mail")
@@ -174,7 +174,7 @@ def an_imap_server() -> Iterator[ImapServer]:
             yield ImapServer(directory, port)
         finally:
             process.terminate()
-            process.communicate(timeout=20)
+            process.communicate(timeout=ENDS_WITHIN_S)
 
 
 def _wait_until_ready(process: subprocess.Popen[str], directory: Path, port: int) -> None:

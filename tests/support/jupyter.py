@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -16,6 +15,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from support.ports import free_port
 
 # The headless shell draws the same with a fifth less CPU.
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
@@ -56,12 +56,6 @@ def needs_browser():
         pytest.skip(NO_BROWSER)
 
 
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
-
-
 @contextlib.contextmanager
 def jupyter(directory: Path, front: str, *, windowed: bool = False):
     """The address of a Jupyter server over a directory, for as long as the block lasts.
@@ -95,7 +89,7 @@ def jupyter(directory: Path, front: str, *, windowed: bool = False):
             yield f"http://127.0.0.1:{port}"
         finally:
             process.terminate()
-            process.wait(20)
+            process.wait(PATIENCE_MS / 1_000)
 
 
 def _wait_for(address, process, log):

@@ -3,7 +3,6 @@
 import email
 import email.policy
 import json
-import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from typing import Any
 
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import AuthResult
+from support.ports import free_port
 
 
 @dataclass
@@ -41,8 +41,7 @@ class Mailbox:
 @contextmanager
 def a_mailbox(*, refuses: bool = False) -> Iterator[Mailbox]:
     """A mail server on loopback, which may reject every password."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        box = Mailbox(free.getsockname()[1])
+    box = Mailbox(free_port())
     doubts: dict[str, Any] = {
         "authenticator": lambda *_: AuthResult(success=False, handled=False),
         "auth_require_tls": False,

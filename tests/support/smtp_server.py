@@ -12,6 +12,7 @@ from typing import Any
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import AuthResult, Envelope
 from support.imap_server import PASSWORD, certificate
+from support.ports import free_port
 
 from exposurekit.service.mail.settings import Smtp
 
@@ -75,23 +76,15 @@ def an_smtp_server(directory: Path, *, starttls: bool = False) -> Iterator[SmtpS
     controller = Controller(
         server,
         hostname="127.0.0.1",
-        port=0,
+        port=free_port(),
         authenticator=_authenticate,
         auth_required=starttls,
         auth_require_tls=starttls,
         **tls,
     )
-    controller.port = _free_port()
     controller.start()
     try:
         server.port = controller.port
         yield server
     finally:
         controller.stop()
-
-
-def _free_port() -> int:
-    import socket
-
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])

@@ -2,7 +2,6 @@
 
 import json
 import logging
-import socket
 import sqlite3
 from contextlib import ExitStack, closing, nullcontext
 from datetime import UTC, datetime, timedelta
@@ -23,6 +22,7 @@ from support.histories import (
     seen_through,
 )
 from support.notification_receivers import a_mailbox, a_receiver
+from support.ports import free_port
 from support.watches import EVERY, a_scene
 
 from exposurekit.errors import ConfigurationError
@@ -489,8 +489,7 @@ def test_a_test_message_reports_the_result_of_each_address(story, hook, mail):
 )
 def test_a_failure_is_explained_without_the_address(url, why, hook, caplog):
     caplog.set_level(logging.DEBUG)
-    with closing(socket.create_server(("127.0.0.1", 0))) as server:
-        free = server.getsockname()[1]
+    free = free_port()
     rules = rules_for(url.format(free=free, hook=hook.port))
     assert Notifier(rules, None).send_test() == {"team": why}
     assert [record for record in caplog.records if record.name == "apprise"] == []
