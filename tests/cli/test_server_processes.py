@@ -296,6 +296,8 @@ def main(process, settings, acts):
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ()) & {signal.SIGINT, signal.SIGTERM}
     text = f"process={process.number} pid={os.getpid()} first={process.is_first} blocked={len(blocked)}"
     print(text, flush=True)
+    with open(__file__ + ".started", "a") as started:
+        started.write(f"{process.number} ")
     act = acts[process.number]
     if act == "refuses":
         raise ConfigurationError("there is no such database")
@@ -306,8 +308,9 @@ def main(process, settings, acts):
     signal.signal(signal.SIGTERM, signal.SIG_IGN if act == "hangs" else lambda *_: sys.exit())
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTERM, signal.SIGINT))
-    if act == "starts slowly":
-        time.sleep(1)
+    if act == "starts last":
+        while open(__file__ + ".started").read().count("0") < 2:
+            time.sleep(0.01)  # until another process has been replaced
     process.on_started()
     time.sleep(0.2 if act == "ends" else 600)
 
@@ -372,7 +375,7 @@ def test_processes_that_end_are_logged_with_their_number(tmp_path):
 
 
 def test_a_process_that_served_is_replaced_while_others_start(tmp_path):
-    with program(tmp_path, "ends", "starts slowly", FIRST_DELAY_S=0.05, DELAY_MAX_S=0.2) as parent:
+    with program(tmp_path, "ends", "starts last", FIRST_DELAY_S=0.05, DELAY_MAX_S=0.2) as parent:
         lines = read_until(parent, "started", "stdout")
         assert sum(line.startswith("process=0") for line in lines) > 1
         parent.send_signal(signal.SIGTERM)
@@ -380,10 +383,10 @@ def test_a_process_that_served_is_replaced_while_others_start(tmp_path):
 
 
 def test_a_process_that_does_not_end_is_killed(tmp_path):
-    with program(tmp_path, "serves", "hangs", STOP_S=2) as parent:
+    with program(tmp_path, "serves", "hangs", STOP_S=5) as parent:
         lines = read_until(parent, "started", "stdout")
         parent.send_signal(signal.SIGTERM)
-        assert [*parent.stdout] == ["1 server processes did not end within 2 s: killed\n"]
+        assert [*parent.stdout] == ["1 server processes did not end within 5 s: killed\n"]
         assert parent.wait(60) == 1
     assert not any(Path(f"/proc/{pid}").exists() for pid in pids_in(lines))
 
