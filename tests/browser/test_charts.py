@@ -10,7 +10,7 @@ import pytest
 from nbclient import NotebookClient
 from nbconvert import HTMLExporter
 from support import jupyter as kit
-from support.drawn_charts import COUNT, assert_well_drawn, cells_of_charts, every_chart, measured
+from support.drawn_charts import assert_well_drawn, cells_of_charts, every_chart, fitted, measured
 
 from exposurekit import charts
 from exposurekit.widgets.figure_widget import FigureView
@@ -37,17 +37,16 @@ def exported(tmp_path_factory):
 @contextlib.contextmanager
 def opened(file, **view):
     """The page of an exported notebook, when all its charts are drawn."""
-    drawn = "(n) => document.querySelectorAll('figure[role=group] svg.main-svg').length >= n"
     with kit.browsing(file=file, **view) as (page, sight):
         page.goto(file.as_uri())
-        page.wait_for_function(drawn, arg=COUNT)
+        fitted(page)
         yield page, sight
 
 
 @pytest.mark.parametrize("width", [390, 1200, 320])
 def test_exported_notebook_draws_every_chart_without_a_network(exported, width):
     with opened(exported, width=width) as (page, sight):
-        assert_well_drawn(measured(page))
+        assert_well_drawn(fitted(page))
         assert page.locator("[data-title*='Share'], [data-title*='loud']").count() == 0
         page.emulate_media(media="print")
         page.set_viewport_size({"width": 720, "height": 1050})  # A4 within its margins, in CSS pixels
@@ -64,11 +63,11 @@ def test_exported_charts_have_alternative_texts_and_follow_the_width(exported):
         nodes = kit.accessible_nodes(page, "figure.exposurekit-chart")
         assert [one.name for one in nodes if one.role == "group" and one.name] == texts
         assert all(page.locator("body").inner_text().count(text) == 0 for text in texts)
-        wide = measured(page)[0].width
+        wide = fitted(page)[0].width
         page.set_viewport_size({"width": 390, "height": 1400})
         narrowed = "(width) => document.querySelector('.js-plotly-plot')._fullLayout.width < width"
         page.wait_for_function(narrowed, arg=wide - 400)
-        assert_well_drawn(measured(page))
+        assert_well_drawn(fitted(page))
 
 
 def test_description_replaces_a_chart_that_cannot_be_drawn(exported):
@@ -136,7 +135,7 @@ def test_view_drawn_or_printed_while_hidden_is_up_to_date():
             current = (
                 f"() => JSON.stringify({VALUES[6:]}) === JSON.stringify([models[0].get('figure').data[0].x])"
             )
-            page.wait_for_function(current, timeout=10_000)
+            page.wait_for_function(current)
 
 
 def test_view_leaves_the_figure_of_its_model_alone():

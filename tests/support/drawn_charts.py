@@ -118,6 +118,20 @@ every = drawn_charts.every_chart()
     return [opening, *(f"every[{name!r}]" for name in TABLES)]
 
 
+# So many charts are drawn, each as wide as its container: one that is not will be drawn again.
+FITTED = """(count) => {
+  const all = [...document.querySelectorAll(".js-plotly-plot")];
+  return all.length >= count && all.every((one) => one._fullLayout?.width === one.clientWidth);
+}"""
+
+
+def fitted(page, count=COUNT):
+    """All charts of a page without a notebook, once they are drawn."""
+    as_fitted = f"([count, slack]) => ({FITTED})(count) && ({MEASURE})(slack)"
+    handle = page.wait_for_function(as_fitted, arg=[count, SLACK_PX])
+    return [Drawn(**one) for one in handle.json_value()]
+
+
 def settled(page, count=COUNT):
     """All charts of a page, once they stay as they are."""
     page.evaluate("() => { globalThis.drawnBefore = null; }")  # the state before a change
