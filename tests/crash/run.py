@@ -41,7 +41,7 @@ from exposurekit.service.webhooks.states import DEAD, DELIVERED
 
 KILL_EVERY_S = (0.3, 2.5)
 SERVER_DOWN_S = (0.2, 1.0)
-PEOPLE_MIN, PEOPLE_WITHIN_S = 5, 20
+PEOPLE_MIN, PEOPLE_WITHIN_S = 5, 120
 FINISHED_WITHIN_S = 180
 POLL_S = 0.1
 CALLBACKS = {"reliable": RELIABLE, "failing": FAILING, "silent": None, "second": RELIABLE}
