@@ -29,7 +29,7 @@ function fitting() {
     return {
       title: { ...title, text: titleLines.join("<br>"),
         subtitle: { ...title.subtitle, text: subtitleLines.join("<br>") },
-        pad: { ...title.pad, t: titleLines.length < 2 ? 16 : 16 + 12 * (titleLines.length - 1) } },
+        pad: { ...title.pad, t: titleLines.length < 2 ? 16 : 28 } },
       margin: { ...framed.margin, t },
       height: framed.height + t - margin.t,
     };

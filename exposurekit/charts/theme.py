@@ -41,7 +41,8 @@ PATTERNS = {DISCOVERED: "", PENDING_REMOVAL: "/", REMOVED: ".", VANISHED: "\\", 
 LABEL_MAX = 40
 MINUS = "\N{MINUS SIGN}"
 Figure: TypeAlias = go.Figure
-TITLE_WIDTH, PROVENANCE_WIDTH = 62, 64  # characters per line: Plotly does not wrap titles
+# Characters per line. Plotly does not wrap titles, and a figure does not know its width: these fit into 370 pixels.
+TITLE_WIDTH, PROVENANCE_WIDTH = 38, 52
 _HOVER_WIDTH = 60
 _FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif'
 _PATTERN = 0.2  # the share of a visible pattern that is lines

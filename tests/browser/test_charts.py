@@ -13,6 +13,8 @@ from support import jupyter as kit
 from support.drawn_charts import assert_well_drawn, cells_of_charts, every_chart, fitted, measured
 
 from exposurekit import charts
+from exposurekit.charts.embedding import plotly_js
+from exposurekit.charts.theme import MIME
 from exposurekit.widgets.figure_widget import FigureView
 
 pytestmark = pytest.mark.long  # a browser, and a kernel
@@ -177,3 +179,37 @@ def test_page_stays_where_it_is_when_a_chart_changes():
         page.evaluate("() => ['before', 'after'].forEach((when) => dispatchEvent(new Event(`${when}print`)))")
         assert page.evaluate("() => [top_then, document.body.scrollTop]") == [before, before]
         assert before > 500
+
+
+# Draws a figure as Plotly's own renderer does, at its own height, and returns the boxes of its title and of its plot.
+DRAWN_BY_PLOTLY = """async ([{ data, layout, config }, width]) => {
+  const chart = document.body.appendChild(document.createElement("div"));
+  chart.style.width = `${width}px`;
+  await Plotly.newPlot(chart, structuredClone(data), { ...structuredClone(layout), width }, config);
+  const { left, top } = chart.getBoundingClientRect();
+  const boxes = [...chart.querySelectorAll(".gtitle, .gtitle-subtitle")].map((text) => text.getBoundingClientRect());
+  const drawn = { texts: boxes.length, left: Math.min(...boxes.map((one) => one.left - left)),
+    right: Math.max(...boxes.map((one) => one.right - left)), top: Math.min(...boxes.map((one) => one.top - top)),
+    bottom: Math.max(...boxes.map((one) => one.bottom - top)), plot: chart._fullLayout._size.t };
+  Plotly.purge(chart);
+  chart.remove();
+  return drawn;
+}"""
+LONG_PROVENANCE = (
+    "history of 1,204 runs · as of 2026-03-31 09:00 UTC · 25,000 people · sites: Nosy Heron, Doorbell Almanac"
+)
+
+
+@pytest.mark.parametrize("width", [1280, 800, 390, 370])
+def test_titles_are_whole_where_plotly_alone_draws(width):
+    """In an output of JupyterLab, of any width: nothing fits the figure to it there."""
+    kit.needs_browser()
+    with kit.browsing(width=1300) as (page, _):
+        page.add_script_tag(content=plotly_js())
+        for name, chart in every_chart(LONG_PROVENANCE).items():
+            drawn = page.evaluate(DRAWN_BY_PLOTLY, [chart._repr_mimebundle_()[MIME], width])
+            assert drawn["texts"] == 2, name
+            assert drawn["left"] >= 0, (name, drawn)
+            assert drawn["right"] <= width, (name, drawn)
+            assert drawn["top"] >= 0, (name, drawn)
+            assert drawn["bottom"] <= drawn["plot"], (name, drawn)

@@ -105,7 +105,7 @@ def test_a_suspect_site_is_marked_by_pattern_and_word():
     assert behind(figure) == ["2 open, 9 vanished", "5 open, 1 vanished"]
     shapes = [trace.marker.pattern.shape for trace in figure.data if trace.type == "bar"]
     assert len(set(shapes)) == len(shapes)
-    assert figure.layout.title.text == "1 site looks broken: Broken"
+    assert title(figure) == "1 site looks broken: Broken"
 
 
 def test_records_that_vanished_in_other_runs_are_separate():

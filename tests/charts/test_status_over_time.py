@@ -165,7 +165,7 @@ def test_the_site_that_the_title_names_has_a_row():
     busy = [counted(at, site=f"Busy {n}").assign(open=[40, 20, n % 2]) for n in range(9)]
     steady = counted(at, 15, site="Nosy Heron")
     figure = charts.status_over_time(pd.concat([*busy, steady], ignore_index=True))
-    assert figure.layout.title.text == "19 are open; Nosy Heron has the most open: 15"
+    assert title(figure) == "19 are open; Nosy Heron has the most open: 15"
     assert rows_of(figure)[0].name == "Nosy Heron"
     assert "Open at the end: Nosy Heron 15; Busy 1 1" in charts.describe(figure)
 
@@ -341,5 +341,5 @@ def test_counts_of_the_analysis_are_drawn():
     moved["status"] = ["discovered", "removed"]
     runs = pd.DataFrame({"at": days(2, 5), "people": 3, "unseen": 0})
     figure = charts.status_over_time(analysis.status_over_time(moved, runs))
-    assert figure.layout.title.text == "3 of 5 listings are open; peak of 5 on 2026-03-02"
+    assert title(figure) == "3 of 5 listings are open; peak of 5 on 2026-03-02"
     assert {day.day for day in covered(named(figure, "no observations")[0])} == {3, 4}

@@ -56,7 +56,7 @@ def test_a_median_has_its_interval():
     figure = charts.time_to_removal(table)
     assert dots(figure, "circle") == {0: 5}
     assert segments(figure.data[0]) == {0: (table["median_low"][0], table["median_high"][0])}
-    assert figure.layout.title.text == "Median time to removal: 5 days (95% interval: 2\N{EN DASH}5; n = 40)"
+    assert title(figure) == "Median time to removal: 5 days (95% interval: 2\N{EN DASH}5; n = 40)"
 
 
 def test_an_unreached_median_is_an_arrow_without_a_number():
@@ -123,13 +123,13 @@ def test_a_site_with_only_first_run_records_has_no_number():
     figure = charts.time_to_removal(timed(alone))
     assert dots(figure, "circle") == dots(figure, "diamond") == {}
     assert "no data, 10 left-censored" in words(figure)
-    assert figure.layout.title.text == "Median time to removal: no listing was observed from its start"
+    assert title(figure) == "Median time to removal: no listing was observed from its start"
     assert "10 listings already present at the first load excluded" in charts.describe(figure)
 
 
 def test_all_sites_and_the_whole_are_summed_up():
     figure = charts.time_to_removal(timed(slow("Far"), slow("Near")))
-    assert figure.layout.title.text == "Median time to removal: not reached on any of 2 sites (n = 20)"
+    assert title(figure) == "Median time to removal: not reached on any of 2 sites (n = 20)"
     figure = charts.time_to_removal(analysis.time_to_removal(quick(), by=None))
     assert figure.layout.yaxis.ticktext == ("all listings (n = 40)",)
 
@@ -166,7 +166,7 @@ def test_a_curve_falls_in_steps_from_one():
     assert line.line.shape == "hv"
     assert [*line.x] == [0, 2, 5, 9]
     assert [*line.y] == pytest.approx([1, 0.625, 0.25, 0.25])
-    assert figure.layout.title.text == "25% of listings are not removed by day 9 (n = 40)"
+    assert title(figure) == "25% of listings are not removed by day 9 (n = 40)"
     assert "median 5 days" in charts.describe(figure)
     without_first_day = analysis.survival(quick()).query("days > 0")
     [line] = [trace for trace in charts.survival(without_first_day).data if trace.name]
@@ -198,9 +198,9 @@ def test_of_many_curves_the_six_largest_are_drawn():
 
 def test_curves_are_compared_where_they_end():
     figure = charts.survival(analysis.survival(pd.concat([quick(), slow()]), by="site"))
-    assert figure.layout.title.text == "Share not removed at the end: 25% (Near) to 90% (Far)"
+    assert title(figure) == "Share not removed at the end: 25% (Near) to 90% (Far)"
     same = analysis.survival(pd.concat([quick("A"), quick("B")]), by="site")
-    assert "25% in every group" in charts.survival(same).layout.title.text
+    assert "25% in every group" in title(charts.survival(same))
 
 
 def test_relistings_are_separated_by_previous_status():

@@ -47,7 +47,7 @@ def test_fields_outside_the_profile_are_separate_and_grey():
     assert listed.colorscale != other.colorscale
     assert "pet: alone unlocks 2 removals" in charts.describe(figure)
     assert "may be on file" in charts.describe(figure)
-    assert figure.layout.title.text.startswith("Adding birth_date unlocks")
+    assert title(figure).startswith("Adding birth_date unlocks")
 
 
 def test_without_a_helpful_single_field_the_title_says_so():
@@ -90,7 +90,7 @@ def test_asks_add_up():
     figure = asks_chart((1, ["birth_date"]), (1, ["birth_date"]), (2, ["birth_date"]), (3, ["zip", "email"]))
     before, new = figure.data
     assert ([*before.x], [*new.x], [*new.text]) == ([0, 2, 3], [2, 1, 1], ["2", "3", "4"])
-    assert figure.layout.title.text == "Ask 2 people for birth_date: this unlocks 3 removals"
+    assert title(figure) == "Ask 2 people for birth_date: this unlocks 3 removals"
     assert "3 requests unlock 4 removals" in charts.describe(figure)
 
 
@@ -208,7 +208,7 @@ def test_a_finished_queue_has_its_own_title():
     figure = charts.work_queue(
         queue(("near.example", "done", 0, 0, 0.0), ("far.example", "unable", 0, 0, 0.0))
     )
-    assert figure.layout.title.text == "All manual work is done or marked unable"
+    assert title(figure) == "All manual work is done or marked unable"
     assert "1 unable, 1 done" in charts.describe(figure)
 
 

@@ -10,6 +10,7 @@ import ipywidgets
 import pandas as pd
 import pytest
 from support import controls as kit
+from support.chart_tables import title
 from support.histories import DAWN, Clock, Person, a_record, seen_through
 
 from exposurekit import analysis, charts
@@ -564,7 +565,7 @@ def test_findings_name_people_as_the_axis_does():
         most = f"{name} has the most open listings: 3"
         assert most in heads(dashboard)[-1]
         assert most in charts.describe(drawn)
-        assert most in drawn.layout.title.text
+        assert most in title(drawn)
         assert drawn.data[0].customdata[0].startswith(f"{name}<br>")
         texts = charts.describe(drawn) + json.dumps(without_meta(figure_json(drawn)))
         assert not re.search(r"(?<!\()\buser \d", texts)
