@@ -122,6 +122,8 @@ def _completeness(rows: pd.DataFrame) -> str:
         return ""
     unseen, people = int(rows["unseen"].iloc[-1]), int(rows["people"].iloc[-1])
     n = int((rows["unseen"].fillna(0) > 0).sum())
+    if not people:  # of the one person whom the table is about, and who is no longer registered
+        return ""
     last = f" The last run loaded {people - unseen:,} of {pluralize(people, 'person', 'people')} completely"
     return f"{last}; {pluralize(n, 'incomplete run')}." if n else f"{last}."
 

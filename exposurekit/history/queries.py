@@ -71,7 +71,8 @@ class HistoryQueries:
             until: Only periods observed by then; a day counts until its end.
 
         Returns:
-            As `analysis.status_over_time`: one row a period (and group), a column for each status, int64.
+            As `analysis.status_over_time`: one row a period (and group), a column for each status, int64. ``people`` and
+            ``unseen`` count the selected users alone.
 
         Raises:
             NotFound: Nothing was ever observed of one of the users.
@@ -89,7 +90,7 @@ class HistoryQueries:
         when = "seen_at" if every == "run" else "day"
         columns = groups if site is None else (*dict.fromkeys((*groups, "site")),)
         transitions = reader.transitions(kind, columns, when, upto, user=user)
-        runs = reader.frame(sql.COLLECTION_RUNS, ("runs",), upto=upto)
+        runs = reader.loaded_people(upto, user)
         if site is not None:
             transitions, doubts = select(transitions, {"site": site})
             for doubt in doubts:

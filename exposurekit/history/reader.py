@@ -326,6 +326,13 @@ class HistoryReader:
             return _merged(self.frame(text, ("changes",), **parameters))
         return _merged(from_arrow(self.query(text, ("changes",), parameters, **inline)))
 
+    def loaded_people(self, upto: int, user: UserIds = None) -> pd.DataFrame:
+        """Count, for each run of everyone, the people it had to load, and of these the ones not loaded completely."""
+        if user is None:
+            return self.frame(sql.COLLECTION_RUNS, ("runs",), upto=upto)
+        selected, names = self._user_table(user, upto), ("runs", "load_issues")
+        return from_arrow(self.query(sql.COLLECTION_RUNS_OF_USERS, names, {"upto": upto}, selected=selected))
+
     # --- SQL and instants ---
 
     def query(

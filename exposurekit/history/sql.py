@@ -64,6 +64,27 @@ COLLECTION_RUNS = f"""
 SELECT finished_at AS at, listed + missed + absent AS people, listed + missed + absent - whole AS unseen
 FROM runs WHERE origin = 'collect' AND scope = 'everyone' AND {_INGESTED} ORDER BY seq
 """
+# The same of the users of the table `selected`: how many of them each run had to load, and did not load completely.
+COLLECTION_RUNS_OF_USERS = """
+SELECT finished_at AS at, CAST(SUM(listed) AS BIGINT) AS people, CAST(SUM(listed * incomplete) AS BIGINT) AS unseen
+FROM (
+    SELECT seq, finished_at, incomplete,
+        CASE WHEN came > COALESCE(went, -1) OR missed = 1 THEN 1 ELSE 0 END AS listed
+    FROM (
+        SELECT runs.seq, runs.finished_at, selected.user_id,
+            MAX(CASE WHEN what = 'registered' THEN load_issues.seq END) AS came,
+            MAX(CASE WHEN what = 'unlisted' THEN load_issues.seq END) AS went,
+            MAX(CASE WHEN what = 'missed' AND load_issues.seq = runs.seq THEN 1 ELSE 0 END) AS missed,
+            MAX(CASE WHEN what IN ('failed', 'partial', 'missed', 'absent', 'late') AND load_issues.seq = runs.seq
+                THEN 1 ELSE 0 END) AS incomplete
+        FROM runs CROSS JOIN selected
+        LEFT JOIN load_issues ON load_issues.user_id = selected.user_id AND load_issues.seq <= runs.seq
+        WHERE runs.origin = 'collect' AND runs.scope = 'everyone' AND runs.seq <= :upto
+        GROUP BY runs.seq, runs.finished_at, selected.user_id
+    ) events
+) of_runs
+GROUP BY seq, finished_at ORDER BY seq
+"""
 
 
 def transitions(

@@ -506,6 +506,7 @@ def test_a_history_on_a_cluster_has_equal_results(cluster, collected):  # noqa: 
         "records": lambda history: history.records(as_of=since),
         "status_over_time, by run": lambda history: history.status_over_time(every="run"),
         "status_over_time, by person": lambda history: history.status_over_time("user_id"),
+        "status_over_time, of people": lambda history: history.status_over_time(user=[1, 66]),
         "time_to_removal, of all": lambda history: history.time_to_removal(by=None),
         "diff, counts": lambda history: history.diff(since).counts,
         "diff, by site": lambda history: history.diff(since).by_site,

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from support.histories import Clock, Person, a_delivery, a_link, a_record, an_alert
 
-from exposurekit import analysis
+from exposurekit import analysis, charts
 from exposurekit.errors import InvalidArgument, NotFound
 from exposurekit.history import History, ReceivedDelivery
 from exposurekit.history.engines.duckdb import DuckDB
@@ -360,6 +360,32 @@ def test_people_missing_from_a_short_list_are_unseen(collection):
         collection.collect(day)
     table = collection.history.status_over_time()
     assert table[["people", "unseen"]].to_numpy().tolist() == [[2, 0], [2, 1], [2, 1], [1, 0]]
+
+
+def test_selected_people_alone_are_counted_as_people(collection):
+    """By each run: who is registered later, fails to load, is missing from a short list, and is no longer registered."""
+    collection.collect(0, one=[a_record(11)])
+    collection.collect(1, one=[a_record(11)], two=[a_record(12)])
+    collection.service.broken = {2: "no user"}
+    collection.collect(2)
+    collection.service.broken = {}
+    del collection.service.people[2]
+    collection.service.miscount = 1
+    collection.collect(3)
+    collection.service.miscount = 0
+    for day in (4, 5):
+        collection.collect(day)
+
+    def loaded(user):
+        counts = collection.history.status_over_time(user=user)[["people", "unseen"]]
+        return [*counts.itertuples(index=False, name=None)]
+
+    assert loaded(1) == [(1, 0)] * 6
+    assert loaded(2) == [(0, 0), (1, 0), (1, 1), (1, 1), (1, 1), (0, 0)]
+    assert loaded([1, 2]) == [(1, 0), (2, 0), (2, 1), (2, 1), (2, 1), (1, 0)]
+    assert loaded([1, 2]) == loaded(None)
+    figure = charts.status_over_time(collection.history.status_over_time(user=2))
+    assert "loaded" not in charts.describe(figure)
 
 
 def test_days_without_a_complete_load_count_until_now(collection):
