@@ -7,7 +7,6 @@ import asyncio
 import sys
 import tempfile
 from collections.abc import Container, Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -316,34 +315,35 @@ async def _check_files(
         database = await Database(url, vault=Vault(Vault.generate_key()), clock=Clock()).open()
         try:
             fetcher = None if offline else PoliteFetcher(http, database)
-            names = _site_names(files)
-            return [await _check(file, fetcher, pages, names, mail=mail) for file in files]
+            definitions = [(file, _read(file)) for file in files]
+            names = {one.name for _, one in definitions if not isinstance(one, SiteCheck)}
+            return [
+                one
+                if isinstance(one, SiteCheck)
+                else await _check(file, one, fetcher, pages, names, mail=mail)
+                for file, one in definitions
+            ]
         finally:
             await http.close()
             await database.close()
 
 
-def _site_names(files: Iterable[Path]) -> set[str]:
+def _read(file: Path) -> Any:
+    """Return the definition in a file, or the check that says why there is none."""
     from exposurekit.service.sites import loader
 
-    names: set[str] = set()
-    for file in files:
-        with suppress(ConfigurationError):  # its own check says why
-            names.add(loader.read(file).name)
-    return names
+    try:
+        return loader.read(file)
+    except ConfigurationError as error:
+        return SiteCheck(str(file), problems=tuple(str(error).splitlines()))
 
 
 async def _check(
-    file: Path, fetcher: Any, pages: tuple[Path, ...], names: Container[str], *, mail: Any
+    file: Path, site: Any, fetcher: Any, pages: tuple[Path, ...], names: Container[str], *, mail: Any
 ) -> SiteCheck:
     from exposurekit.service.mail.settings import supports
-    from exposurekit.service.sites import loader
     from exposurekit.service.sites.drafts import to_write
 
-    try:
-        site = loader.read(file)
-    except ConfigurationError as error:
-        return SiteCheck(str(file), problems=tuple(str(error).splitlines()))
     problems: tuple[str, ...] = () if supports(mail, site) else (NO_MAILBOX if mail is None else NO_SMTP,)
     unwritten = tuple(f"{key} {TO_WRITE}" for key in to_write(site.model_dump()))
     if fetcher is not None and not unwritten and not pages:
