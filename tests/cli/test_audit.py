@@ -8,6 +8,7 @@ from contextlib import closing
 import pytest
 from support.services import JANE, LISTING, PAGE, SITE
 from support.shell import error_of
+from support.site_definitions import site_definition
 
 from exposurekit.cli.main import cli
 from exposurekit.contract.inputs import AddressItem
@@ -22,18 +23,7 @@ from exposurekit.service.mail.message_store import Arrival
 from exposurekit.service.mail.settings import MailSettings
 from exposurekit.service.storage import tables
 
-SITE_FILE = """\
-name: Seekfolk
-guide: A free directory.
-opt_out_procedure: [Open the form.]
-opt_out_url: https://seekfolk.example/opt-out
-search:
-  url: https://seekfolk.example/search
-  fields: {name: "{first_name} {last_name}"}
-  no_results: Nobody of that name
-listings: {item: li, name: h2, reference_id: "@id"}
-removal: {method: manual}
-"""
+SITE_FILE = site_definition()
 HOOK = "https://93.184.216.34/hook"
 CHANGES = {
     *(

@@ -10,6 +10,7 @@ from support.mail import MAILBOX, Drop, unsigned
 from support.ports import free_port
 from support.services import JANE, LISTING, SITE
 from support.shell import error_of
+from support.site_definitions import site_definition
 from support.smtp_server import an_smtp_server
 
 from exposurekit.contract.inputs import AddressItem
@@ -146,16 +147,12 @@ def test_the_status_shows_whether_the_mailbox_is_read(office):
 
 # --- opt-outs by email ----------------------------------------------------------------------------------
 
-SITES = """name: People & Places
-guide: Lists people.
-opt_out_procedure: [Write to them.]
-opt_out_url: https://places.example/opt-out
-search: {url: https://places.example/search, no_results: Nobody}
-listings: {item: li, name: b, reference_id: "@id"}
-removal:
-  method: email
-  email: {to: privacy@places.example, template: gdpr}
-"""
+SITES = site_definition(
+    "https://places.example",
+    name="People & Places",
+    opt_out_procedure="[Write to them.]",
+    removal="{method: email, email: {to: privacy@places.example, template: gdpr}}",
+)
 
 
 @pytest.fixture

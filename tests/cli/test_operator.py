@@ -11,6 +11,7 @@ import pytest
 from sqlalchemy import select, update
 from support.services import JANE, LISTING, PAGE, SITE
 from support.shell import Operator, Shell, error_of
+from support.site_definitions import site_definition
 
 from exposurekit.contract.inputs import AddressItem
 from exposurekit.service import jobs
@@ -296,15 +297,13 @@ def test_candidates_are_listed_with_reasons_until_rejected(operator):
     assert rejected["id"] == second["id"]
 
 
-DEFINITION = """
-name: People & Places
-guide: Lists people by name.
-opt_out_procedure: [Open the form., Press Remove.]
-opt_out_url: https://places.example/opt-out
-search: {url: "https://places.example/search", no_results: Nobody}
-listings: {item: li, name: h2, reference_id: "@id"}
-removal: {method: manual, user_fields_required: [first_name, address1]}
-"""
+DEFINITION = site_definition(
+    "https://places.example",
+    name="People & Places",
+    guide="Lists people by name.",
+    opt_out_procedure="[Open the form., Press Remove.]",
+    removal="{method: manual, user_fields_required: [first_name, address1]}",
+)
 
 
 @pytest.mark.parametrize("defined", [True, False])

@@ -14,6 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from support.services import PAGE
 from support.shell import ended, eventually, line_with, listening, read_until
+from support.site_definitions import site_definition
 
 import exposurekit as ek
 from exposurekit.service.api.server import running
@@ -25,16 +26,7 @@ pytestmark = pytest.mark.long  # processes of their own
 NETWORK = ("--callback-network", "127.0.0.0/8")
 JUNIPER = {"first_name": "Juniper", "last_name": "Quill", "addresses": [{"city": "Oak", "state": "CA"}]}
 # On loopback, where scans are forbidden: each is inconclusive and states the reason.
-DEFINITION = """
-name: Seekfolk
-guide: A free directory.
-opt_out_procedure: [Open the form.]
-opt_out_url: http://127.0.0.1:9/opt-out
-search: {url: "http://127.0.0.1:9/search", fields: {name: "{last_name}"}, no_results: Nobody}
-listings: {item: li, name: h2, reference_id: "@id"}
-removal: {method: manual}
-politeness: {delay_s: 0, robots_txt: false}
-"""
+DEFINITION = site_definition("http://127.0.0.1:9", politeness="{delay_s: 0, robots_txt: false}")
 
 
 class Inbox:

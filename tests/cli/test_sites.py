@@ -3,13 +3,15 @@
 import asyncio
 import json
 import re
+import subprocess
 
 import pytest
 from sqlalchemy import update
 from starlette.applications import Starlette
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
-from support.shell import error_of
+from support.shell import COMMAND, error_of
+from support.site_definitions import site_definition
 
 from exposurekit.contract.inputs import AddressItem
 from exposurekit.service.accounts import integrators, users
@@ -62,22 +64,15 @@ def site():
 
 
 def definition(base_url, kind="good", *, control_person="{first_name: Casey, last_name: Controlling}"):
-    controls = f"controls: {{listed: {control_person}}}" if control_person else ""
-    return f"""
-name: {kind.title()} Site
-guide: A free directory.
-opt_out_procedure: [Open the form.]
-opt_out_url: {base_url}/opt-out
-search:
-  url: {base_url}/{kind}
-  fields: {{name: "{{first_name}} {{last_name}}"}}
-  no_results: Nobody of that name
-  timeout_s: 0.5
-listings: {{item: li, name: h2, reference_id: "@id"}}
-{controls}
-removal: {{method: manual, user_fields_required: [last_name, city]}}
-politeness: {{delay_s: 0.001}}
-"""
+    fields = '{name: "{first_name} {last_name}"}'
+    return site_definition(
+        base_url,
+        name=f"{kind.title()} Site",
+        search=f"{{url: {base_url}/{kind}, fields: {fields}, no_results: Nobody of that name, timeout_s: 0.5}}",
+        controls=f"{{listed: {control_person}}}" if control_person else None,
+        removal="{method: manual, user_fields_required: [last_name, city]}",
+        politeness="{delay_s: 0.001}",
+    )
 
 
 def written(shell, base_url, *kinds, **options):
@@ -138,6 +133,13 @@ def test_several_files_are_reported_as_json(shell, site):
     assert "bad.yaml, line 2: serch is not a known key; did you mean search?" in bad["problems"]
     assert second["problems"] == ["the site blocks requests"]
     assert none["problems"] == ["none.yaml: cannot be read: No such file or directory"]
+
+
+def test_each_file_is_read_once():
+    """A pipe has nothing left for a second reader."""
+    words = [COMMAND, "sites", "check", "--offline", "/dev/stdin"]
+    run = subprocess.run(words, input=site_definition(), capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stdout) == (0, "ok: /dev/stdin: Seekfolk is valid.\n"), run.stderr
 
 
 @pytest.mark.parametrize("word", ["--offline", "--read-only"])
@@ -299,22 +301,10 @@ def test_links_to_a_host_that_is_nowhere_are_a_problem(shell, confirmed):
     assert "link_host" not in str(json.loads(run.stdout)[0]["problems"])  # a saved page needs no network
 
 
-MENDED = """
-name: Seekfolk
-guide: A free directory.
-opt_out_procedure: [Open the form.]
-opt_out_url: https://seekfolk.example/opt-out
-search:
-  url: https://seekfolk.example/search
-  fields: {name: "{first_name} {last_name}"}
-  no_results: Nobody of that name
-listings:  # as in May
-  item: li
-  name: h2
-  reference_id: "@id"
-controls: {listed: {first_name: Casey, last_name: Controlling, city: Oakmere}}
-removal: {method: manual}
-"""
+MENDED = site_definition(
+    listings="  # as in May\n  item: li\n  name: h2\n  reference_id: '@id'",
+    controls="{listed: {first_name: Casey, last_name: Controlling, city: Oakmere}}",
+)
 PERSON = "{first_name: Casey, last_name: Controlling, age: 43, reference_id: r7}"
 
 

@@ -8,30 +8,26 @@ from pathlib import Path
 
 import pytest
 from support.shell import error_of
+from support.site_definitions import site_definition
 
 import exposurekit
 from exposurekit.contract.inputs import AddressItem, EmailItem
 from exposurekit.service.accounts import integrators, users
 from exposurekit.service.accounts.subject import Subject
 from exposurekit.service.findings import findings
+from exposurekit.service.mail import opt_out_requests
 from exposurekit.service.models import Listing
+from exposurekit.service.scanning import schedule
 from exposurekit.service.sites.loader import directory
 
 MANUAL = (Path(exposurekit.__file__).parent / "service" / "README.md").read_text()
 SECTION = MANUAL.partition("## Saved pages\n")[2].partition("\n## ")[0]
 SEARCH = textwrap.dedent(re.search(r"```yaml\n(.*?)```", SECTION, re.DOTALL)[1])
-DEFINITION = f"""\
-name: Seekfolk
-guide: A free directory.
-opt_out_procedure: [Open the form.]
-opt_out_url: https://seekfolk.example/opt-out
-{SEARCH.rstrip()}
-  next: a.next@href
-  blocked: Are you a robot?
-listings: {{item: li, name: h2, reference_id: "@id", locations: .town, emails: .email}}
-controls: {{listed: {{first_name: Jane, last_name: Doe}}}}
-removal: {{method: manual}}
-"""
+DEFINITION = site_definition(
+    search=f"{SEARCH.removeprefix('search:').rstrip()}\n  next: a.next@href\n  blocked: Are you a robot?",
+    listings='{item: li, name: h2, reference_id: "@id", locations: .town, emails: .email}',
+    controls="{listed: {first_name: Jane, last_name: Doe}}",
+)
 COMMANDS = re.findall(r"^ +(exposurekit .+)", SECTION, re.MULTILINE)
 LISTED = "<li id=r7><h2>Jane Doe</h2><i class=town>Oakmere, CA</i><i class=email>jane@example.com</i></li>"
 ADDRESS = "https://seekfolk.example/search?name=Jane+Doe&state=CA"
@@ -333,3 +329,18 @@ def test_a_mailbox_is_needed_where_the_site_sends_mail(operator, listed):
     assert (checked.returncode, "need a mailbox" in error_of(checked)) == (1, True)
     unprepared = reported(operator, SENT, listed[0])
     assert (unprepared.returncode, "has prepared its opt-out yet" in error_of(unprepared)) == (1, True)
+
+
+def test_a_report_says_until_when_a_message_is_awaited(operator, jane, listed):
+    """The sister is pending only once the message was answered."""
+    file = operator.directory / "sites" / "seekfolk.yaml"
+    file.write_text(file.read_text().replace('{href}"', '{request_email}"') + CONFIRMED)
+    operator.work(lambda work: opt_out_requests.issue(work, jane, listed[0], "Seekfolk", within=None))
+    before = datetime.now(UTC)
+    done = reported(operator, SENT, listed[0])
+    confirmed_within = schedule.confirmed_within(directory(file.parent)["Seekfolk"])
+    days = {f"{at + confirmed_within:%Y-%m-%d}" for at in (before, datetime.now(UTC))}
+    assert (done.returncode, done.stderr) == (0, "")
+    count, line = done.stdout.splitlines()
+    assert count == "Listings pending removal: 1."
+    assert line in {f"Seekfolk: waits for the site's message until {day}." for day in days}
