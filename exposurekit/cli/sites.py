@@ -79,7 +79,7 @@ sites.add_command(mend.mend)
 
 
 @sites.command("check")
-@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("paths", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option(
     "--offline",
     "--read-only",
@@ -110,7 +110,7 @@ sites.add_command(mend.mend)
 @json_option
 def sites_check(
     *,
-    files: tuple[Path, ...],
+    paths: tuple[Path, ...],
     offline: bool,
     networks: tuple[str, ...],
     pages: tuple[Path, ...],
@@ -123,13 +123,15 @@ def sites_check(
     """Validate definitions and run their controls on the sites.
 
     The listed person must be found and an invented person must not. The check obeys robots.txt and each definition's
-    politeness. A definition that uses mail needs a mailbox. Exits with 1 if a definition has problems.
+    politeness. A definition that uses mail needs a mailbox. A directory stands for the definitions in it. Exits with 1
+    if a definition has problems.
 
     With saved pages of both, the check runs on the pages. For a draft, it proposes the missing selectors as a diff and
     writes them if you accept.
 
     Example: exposurekit sites check sites/seekfolk.yaml
     """
+    files = [*_definition_files(paths)]
     if pages and len(files) > 1:
         raise click.UsageError("--page is for one definition")
     if absent_pages and not pages:
@@ -212,8 +214,9 @@ def sites_import(*, files: tuple[Path, ...], directory: Path, force: bool, as_js
         click.echo(f"Error: {plain(problem)}", err=True)
     if not as_json:
         count = sum(one.file is not None for one in sites)
-        summary = f"{count} of {len(sites)} sites are drafted in {output.label_of(directory)}."
-        click.echo(f"{summary} Complete each draft, then run: exposurekit sites check FILE", err=True)
+        label = output.label_of(directory)
+        summary = f"{count} of {len(sites)} sites are drafted in {label}."
+        click.echo(f"{summary} Complete each draft, then run: exposurekit sites check {label}", err=True)
     if problems or any(one.exists for one in sites):
         sys.exit(1)
 
@@ -326,6 +329,19 @@ async def _check_files(
         finally:
             await http.close()
             await database.close()
+
+
+def _definition_files(paths: Iterable[Path]) -> Iterator[Path]:
+    """The files themselves, and those in the directories among them."""
+    from exposurekit.service.sites import loader
+
+    for path in paths:
+        if not path.is_dir():
+            yield path
+        elif files := loader.files_in(path):
+            yield from files
+        else:
+            raise ConfigurationError(f"{plain(path)} has no definitions: no file there ends in .yaml")
 
 
 def _read(file: Path) -> Any:

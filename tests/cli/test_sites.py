@@ -170,8 +170,16 @@ def test_a_registry_becomes_drafts_and_a_table(shell):
     assert headings == ["site", "file", "method", "to write", "lost", "not drafted"]
     assert drafted[:3] == ["Acme Data", "acme-data.yaml", "manual"]
     assert skipped == ["By Post", *"----", "line 3 has no web address"]
-    run = shell.here("sites", "check", "--offline", "drafts/acme-data.yaml")
-    assert (run.returncode, run.stdout) == (0, "ok: drafts/acme-data.yaml: Acme Data is valid.\n")
+    for path in ("drafts/acme-data.yaml", "drafts"):
+        run = shell.here("sites", "check", "--offline", path)
+        assert (run.returncode, run.stdout) == (0, "ok: drafts/acme-data.yaml: Acme Data is valid.\n")
+
+
+def test_a_directory_without_definitions_is_not_checked(shell):
+    (shell.directory / "empty").mkdir()
+    run = shell.here("sites", "check", "--offline", "empty")
+    assert run.returncode == 1
+    assert error_of(run) == "Error: empty has no definitions: no file there ends in .yaml"
 
 
 def test_a_draft_is_not_tried_before_it_is_written(shell):

@@ -47,6 +47,11 @@ def read(path: Path) -> Definition:
     return _load_file(path).definition
 
 
+def files_in(path: Path) -> list[Path]:
+    """The files of the definitions in a directory, in the order of their names."""
+    return sorted(path.glob("*.yaml"))
+
+
 def directory(path: Path) -> dict[str, Definition]:
     """Load the definitions in a directory's ``*.yaml`` files, by name and in the order of names.
 
@@ -59,7 +64,7 @@ def directory(path: Path) -> dict[str, Definition]:
         )
     loaded: dict[str, _Loaded] = {}
     messages: list[str] = []
-    for file in sorted(path.glob("*.yaml")):
+    for file in files_in(path):
         try:
             site = _load_file(file)
         except ConfigurationError as error:
