@@ -281,7 +281,7 @@ def gzip_zeros(size: int) -> bytes:
 _PHRASES = {200: "OK", 302: "Found", 400: "Bad Request", 401: "Unauthorized", 404: "Not Found"}
 _LONGEST_HEAD = 1 << 16
 _TLS_HANDSHAKE = b"\x16"
-_READING_S = 1.0  # for what is in a socket's buffer when a server ends
+_READING_S = 20.0  # for what is in a socket's buffer when a server ends
 
 
 class _Gone(Exception):
