@@ -137,7 +137,7 @@ def _compose(shots: list[bytes], theme: str, picture: Path) -> None:
     style = f"margin:0;padding:8px;display:inline-flex;gap:16px;align-items:start;background:{paper}"
     with kit.browsing(width=WIDTH + 40, height=1_000) as (page, _):
         page.set_content(f"<body style='margin:0'><main style='{style}'>{images}</main></body>")
-        page.wait_for_function("() => [...document.images].every((image) => image.complete)")
+        kit.wait_for_images(page)
         whole = Image.open(BytesIO(page.locator("main").screenshot())).convert("RGB")
     whole.quantize(256).save(picture, optimize=True)  # a third of the size
 

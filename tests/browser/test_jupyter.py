@@ -283,19 +283,19 @@ def test_charts_run_out_of_view_are_as_tall_as_others(windowed_desk):
     assert measured_heights == [measured_heights[0]] * 3
 
 
-# Whether the charts in view are drawn, or pictures of them.
-IN_VIEW = """() => [...document.querySelectorAll(".jp-RenderedPlotly")].filter((one) => {
-  const { top, bottom } = one.getBoundingClientRect();
-  return bottom > 0 && top < innerHeight;
-}).every((one) => one.querySelector(".plot-img") || one.querySelector(".js-plotly-plot")?._fullLayout?.width)"""
+INTO_VIEW = "(cell) => { window.jupyterapp.shell.currentWidget.content.scrollToItem(cell, 'start'); }"
+# Whether the chart of a cell is drawn, or a picture of it.
+IN_CELL = """(cell) => {
+  const chart = document.querySelector(`[data-windowed-list-index='${cell}'] .jp-RenderedPlotly`);
+  return chart?.querySelector(".plot-img") || chart?.querySelector(".js-plotly-plot")?._fullLayout?.width;
+}"""
 
 
 def test_charts_drawn_out_of_view_are_drawn_whole(windowed_desk, described_heights):
     page, drawn = windowed_desk.shows(*cells_of_charts(), height=700), {}
-    for at in range(0, 12_000, 600):
-        page.evaluate(SCROLLED, at)
-        page.wait_for_timeout(100)  # until the cells in view are there
-        page.wait_for_function(IN_VIEW)
+    for cell in range(1, COUNT + 1):
+        page.evaluate(INTO_VIEW, cell)
+        page.wait_for_function(IN_CELL, arg=cell)
         drawn |= {one.title: one for one in measured(page) if one.width}
     titles = [chart.layout.title.text.replace("<br>", " ") for chart in every_chart().values()]
     assert [round(drawn[title].height) for title in titles if title in drawn] == described_heights
