@@ -263,7 +263,7 @@ def with_names(table: pd.DataFrame, users: pd.DataFrame) -> pd.DataFrame:
     MissingColumns.check("with_people", table, ("user_id",))
     names = {int(row["user_id"]): _full_name(row) for row in _dicts(users)}
     named = table.drop(columns="person", errors="ignore")
-    person = pd.Series([names.get(one) for one in named["user_id"].tolist()], named.index, dtype=TEXT_DTYPE)
+    person = named["user_id"].map(pd.Series(names, dtype=TEXT_DTYPE)).astype(TEXT_DTYPE)
     named.insert([*named.columns].index("user_id") + 1, "person", person)
     return named
 

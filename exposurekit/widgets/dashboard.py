@@ -198,7 +198,7 @@ class Dashboard(Panel):
 
     @property
     def records(self) -> pd.DataFrame:
-        """The displayed records; a copy."""
+        """The displayed records, with the ``person`` if names are known; a copy."""
         return self._scope.records.copy()
 
     def line(self) -> str:
@@ -421,12 +421,13 @@ def _people(exposure: Exposure | None, history: History | None) -> People:
 
 
 def _records(exposure: Exposure | None, history: History | None, day: date | None) -> pd.DataFrame:
-    """The records of everyone on a day; None: now."""
+    """The records of everyone on a day, with the names on file if there is an exposure; None: now."""
     if day is None and exposure is not None:
-        return exposure.records()
+        return exposure.with_people(exposure.records())
     if history is None:
         raise InvalidArgument(_NO_HISTORY)
-    return history.records(as_of=day)
+    records = history.records(as_of=day)
+    return records if exposure is None else exposure.with_people(records)
 
 
 def _described(figure: charts.Chart) -> str:

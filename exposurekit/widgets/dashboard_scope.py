@@ -1,5 +1,6 @@
 """Scope: the day, people, sites and statuses that a dashboard displays, and the chart of each question."""
 
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
@@ -158,11 +159,11 @@ class Scope:
             counts: The counts of everyone on all sites.
         """
         assert self.history is not None  # noqa: S101  offered with a history only
-        table, users = counts, self.users or None
-        if self.sites:
-            table = _sum_sites(self.select(self.history.status_over_time(by="site", user=users)))
-        elif users is not None:
-            table = self.history.status_over_time(user=users)
+        table = counts
+        if self.sites or self.users:
+            with warnings.catch_warnings():  # picked people may have no listing on a picked site
+                warnings.simplefilter("ignore", UserWarning)
+                table = self.history.status_over_time(user=self.users or None, site=self.sites or None)
         return table if self.day is None else table[table["period"] <= pd.Timestamp(self.day, tz="UTC")]
 
     def _selection(self) -> list[tuple[str, str]]:
@@ -207,8 +208,3 @@ def draw(name: str, scope: Scope) -> charts.Chart:
         return question.draw(question.ask(scope.history, since=since, until=until), provenance=provenance)
     answer = question.ask(scope.history, as_of=scope.day)
     return question.draw(scope.select(answer), provenance=scope.provenance_for(answer))
-
-
-def _sum_sites(counts: pd.DataFrame) -> pd.DataFrame:
-    """Add up the counts of several sites; each has a row in every period from its first change on."""
-    return counts.drop(columns="site").groupby(["period", "at"], as_index=False).sum()

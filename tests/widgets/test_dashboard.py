@@ -149,6 +149,21 @@ def test_controls_and_arguments_select_the_same(dashboard, what):
 
 
 @pytest.mark.parametrize("dashboard", ["exposure"], indirect=True)
+def test_the_table_names_each_person(dashboard):
+    names = dashboard._scope.exposure.with_people(dashboard._scope.exposure.records())
+    pd.testing.assert_frame_equal(dashboard.records, names)
+    assert names["person"].notna().all()
+    assert names["person"].iloc[0] in str(kit.grid(dashboard).rows[0])
+    dashboard.pick(user=int(names["user_id"].iloc[0]))
+    assert {*dashboard.records["person"]} == {names["person"].iloc[0]}
+
+
+@pytest.mark.parametrize("dashboard", ["history"], indirect=True)
+def test_the_table_of_a_history_has_no_names(dashboard):
+    assert "person" not in dashboard.records
+
+
+@pytest.mark.parametrize("dashboard", ["exposure"], indirect=True)
 def test_selections_add_up_in_charts_and_table(dashboard):
     dashboard.pick(sites=["PeepFinder", "Elsewhere"])
     kit.the(dashboard, MultiSelect, "Statuses").value = ("discovered",)
