@@ -22,7 +22,7 @@ from exposurekit.history.engines.duckdb import CorruptHistory, Engine, StaleSnap
 from exposurekit.history.ingest import Run, run_from_row
 from exposurekit.history.storage.delta import Store
 from exposurekit.history.storage.schema import BUCKETS, CONTENT_OF, TABLES, bucket_of, in_parts
-from exposurekit.text.times import DAY, EPOCH, When, end_of_day, parse_time
+from exposurekit.text.times import DAY, EPOCH, When, end_of_day, format_time, parse_time
 
 MAX_TRIES = 5
 MAX_JOIN_ROWS = 1_000_000  # joined at a time
@@ -382,8 +382,20 @@ class HistoryReader:
         return runs.filter(pc.less_equal(runs["seq"], self.latest().upto))
 
     def instant(self, when: When, latest: AsOf | None = None) -> datetime:
-        """Resolve a time, by which something was observed, to an instant; None: the end of the last observed day."""
+        """Resolve a time, by which something was observed, to an instant; None: the end of the last observed day.
+
+        Warns if that is a later day: the answer is that of the last one.
+        """
         period = latest or self.latest()
+        at = self._resolve(when, period)
+        if period.last_at is not None and at > end_of_day(period.last_at.date()):
+            warn(
+                f"Nothing is known of {format_time(at)}: this is the state of {period.last_at:%Y-%m-%d}, "
+                "the last day with an observation"
+            )
+        return at
+
+    def _resolve(self, when: When, period: AsOf) -> datetime:
         if period.first_at is None or period.last_at is None:
             raise EmptyHistory("This history is empty: call collect() first")
         at = end_of_day(period.last_at.date()) if when is None else parse_time(when, now=self.clock())
@@ -394,14 +406,15 @@ class HistoryReader:
 
     def span(self, a: When, b: When, latest: AsOf) -> tuple[datetime, datetime]:
         """Resolve two times to the instants between which changes were observed."""
-        after, end = self.instant(a, latest), self.instant(None, latest)
-        if b is not None and self.instant(b, latest) < after:
+        after, end = self._resolve(a, latest), self._resolve(None, latest)
+        until = end if b is None else self._resolve(b, latest)
+        if b is not None and until < after:
             raise InvalidArgument("diff(a, b): b must not be before a")
         if after > end:
             raise NotFound(
                 f"Nothing was observed after {latest.last_at:%Y-%m-%d %H:%M} UTC, the end of the last run"
             )
-        return after, end if b is None else self.instant(b, latest)
+        return after, until
 
     def _renamed(self, table: pa.Table) -> pa.Table:
         if "site" not in table.column_names or not (names := self._names()):

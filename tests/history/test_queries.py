@@ -388,6 +388,21 @@ def test_selected_people_alone_are_counted_as_people(collection):
     assert "loaded" not in charts.describe(figure)
 
 
+def test_a_day_after_the_last_observation_gives_a_warning(collection):
+    collection.collect(0, one=[a_record(11)])
+    collection.collect(1, one=[a_record(11, "removed")])
+    history, last = collection.history, START.date() + timedelta(days=1)
+    message = f"Nothing is known of .*: this is the state of {last}, the last day with an observation"
+    for later in (last + timedelta(days=1), "2030-01-01", at(400)):
+        with pytest.warns(UserWarning, match=message):
+            pd.testing.assert_frame_equal(history.records(as_of=later), history.records())
+        with pytest.warns(UserWarning, match=message):
+            pd.testing.assert_frame_equal(history.survival(as_of="2030-01-01"), history.survival())
+    for known in (last, at(1, 23), at(0, 3), None):
+        history.records(as_of=known)  # an unexpected warning is an error
+    assert len(history.diff(at(0, 3), "2030-01-01").changes) == 1  # until then, nothing else was observed
+
+
 def test_days_without_a_complete_load_count_until_now(collection):
     collection.collect(0, one=[], two=[])
     collection.service.broken = {2: "no user"}
@@ -550,7 +565,8 @@ def test_durations_run_to_the_end_of_a_day(collection):
                 query(as_of=instant)
         pd.testing.assert_frame_equal(query(as_of=date(2026, 3, 3)), query(as_of="2026-03-03"))
         assert not query(as_of="2026-03-03").equals(query())
-        pd.testing.assert_frame_equal(query(as_of="2030-01-01"), query())
+        with pytest.warns(UserWarning, match="the state of 2026-03-04"):
+            pd.testing.assert_frame_equal(query(as_of="2030-01-01"), query())
 
 
 @pytest.mark.parametrize(
