@@ -37,6 +37,8 @@ class RunManager:
     ) -> Run:
         """Collect a run, as `History.collect`; ``part`` is the number of the shard and the number of shards."""
         number, shards = part
+        if not self.store.exists():
+            _check_service(exposure)
         self._finish_erasure()
         with self.store.locked(_run_lock(run, number), wait=run is not None):
             if run and (row := ingest.row_of(self.store, run)) is not None:
@@ -168,6 +170,11 @@ class RunManager:
         stage_deliveries(staged, segment, self.records_by)
         staged.end(ShardResult(max(received), len(segment), complete=False))
         ingest.ingest_run(self.store, staged, self.schedule)
+
+
+def _check_service(exposure: Source) -> None:
+    """Load the list of users alone: a wrong address or secret raises here, and leaves no empty history behind."""
+    next(exposure.iter_batches(only=lambda _: False, progress=False), None)
 
 
 def _run_lock(run: str | None, shard: int) -> str:

@@ -5,9 +5,11 @@ import traceback
 from pathlib import Path
 
 import pytest
+from support import faults
 from support.histories import Person, Service, a_record, seen_through
 
-from exposurekit.errors import ConfigurationError, NotFound
+from exposurekit.errors import ConfigurationError, ConnectionFailed, NotFound, Unauthorized
+from exposurekit.exposure import connect
 from exposurekit.history import History
 from exposurekit.history.storage.location import FORMAT, Location
 
@@ -43,6 +45,20 @@ def test_an_invalid_path_is_refused(tmp_path, monkeypatch, path):
     with pytest.raises(ConfigurationError, match="path"):
         History(path)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("failure", ["no service", "wrong secret"])
+def test_a_failed_first_collection_leaves_nothing_behind(tmp_path, failure):
+    """The next one, to the right service, creates the history."""
+    service = Service({1: Person([a_record(11)])})
+    with seen_through(service) as exposure:
+        refused = faults.Answer(status=401, body=b'{"error": "wrong api_secret"}')
+        with faults.running(lambda _: refused if failure == "wrong secret" else faults.Reset()) as broken:
+            there = connect(broken.base_url, integration_name="acme", api_key="key", api_secret="secret")
+            with pytest.raises((ConnectionFailed, Unauthorized)):
+                History(tmp_path / "history").collect(there, progress=False)
+        assert list(tmp_path.iterdir()) == []
+        assert History(tmp_path / "history").collect(exposure).people["listed"] == 1
 
 
 def test_without_a_path_the_environment_names_the_history(tmp_path, monkeypatch):
