@@ -20,8 +20,10 @@
 """
 
 import inspect
+import traceback
 import warnings
 from collections.abc import Collection, Iterable
+from types import TracebackType
 from typing import Any
 
 NEEDS_SERVICE = "This needs the service: pip install 'exposurekit[service]'"
@@ -33,6 +35,10 @@ class ExposureError(Exception):
     def __reduce__(self) -> tuple[Any, ...]:
         """Copy and pickle an exception whatever arguments its constructor takes."""
         return _again, (type(self), self.args), self.__dict__
+
+    def _render_traceback_(self) -> list[str]:
+        """Display the message and the line of the caller in IPython; ``traceback.print_last()`` prints all frames."""
+        return [f"{type(self).__name__}{_caller(self.__traceback__)}: {self}"]
 
 
 class ConfigurationError(ExposureError):
@@ -147,6 +153,21 @@ class MissingColumns(ExposureError):
             raise cls(question, missing)
 
 
+def _caller(trace: TracebackType | None) -> str:
+    """The line that called the package: of the cell, or of another file."""
+    where = ""
+    for frame, line in traceback.walk_tb(trace):
+        module = frame.f_globals.get("__name__", "")
+        if _is_own(module):
+            break
+        where = f" (line {line})" if module == "__main__" else f" ({module}, line {line})"
+    return where
+
+
+def _is_own(module: str) -> bool:
+    return module.partition(".")[0] == __name__.partition(".")[0]
+
+
 def _again(kind: type[ExposureError], args: tuple[Any, ...]) -> ExposureError:
     error = kind.__new__(kind)
     error.args = args
@@ -162,6 +183,6 @@ def warn(message: str) -> None:
     """Warn, and attribute the warning to the first caller outside the package."""
     level, frame = 2, inspect.currentframe()
     frame = frame.f_back if frame else None
-    while frame and frame.f_globals.get("__name__", "").partition(".")[0] == __name__.partition(".")[0]:
+    while frame and _is_own(frame.f_globals.get("__name__", "")):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, stacklevel=level)

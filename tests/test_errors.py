@@ -1,9 +1,10 @@
-"""Errors are copied and pickled completely."""
+"""Errors are copied and pickled completely, and a notebook displays them in one line."""
 
 import copy
 import pickle
 
 import pytest
+from support.ipython import Notebook
 
 from exposurekit import errors
 
@@ -30,3 +31,46 @@ def test_missing_columns_are_named():
     errors.MissingColumns.check("by_site", ["site", "status"], ["site"])
     with pytest.raises(errors.MissingColumns, match="by_site needs the columns status, age"):
         errors.MissingColumns.check("by_site", ["site"], ["site", "status", "age"])
+
+
+UNREACHABLE = """import exposurekit as ek
+exposure = ek.connect("http://127.0.0.1:9", integration_name="acme", api_key="key", api_secret="s3cr3t", progress=False)
+def load():
+    return exposure.records()
+
+load()"""
+CELLS = {
+    UNREACHABLE: "ConnectionFailed (line 4): List users failed: connection refused. Is the service running?",
+    "import exposurekit as ek\n\nek.report(7)": "InvalidArgument (line 3): ",
+    "from exposurekit import errors\nraise errors.NotFound('No such run')": "NotFound (line 2): No such run",
+}
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_a_notebook_displays_an_error_in_one_line(cell, capsys):
+    notebook = Notebook()
+    with pytest.raises(errors.ExposureError) as error:
+        notebook(cell)
+    out, _ = capsys.readouterr()
+    [line] = out.strip().splitlines()
+    assert line.startswith(CELLS[cell])
+    assert line.endswith(str(error.value))
+    assert "s3cr3t" not in out
+    notebook("import traceback\ntraceback.print_last()")
+    assert "Traceback (most recent call last)" in capsys.readouterr().err
+
+
+def test_other_errors_have_their_traceback_in_a_notebook(capsys):
+    with pytest.raises(ZeroDivisionError):
+        Notebook()("1 / 0")
+    assert "Traceback" in capsys.readouterr().out
+
+
+def test_the_line_of_an_imported_file_is_named(tmp_path, capsys, monkeypatch):
+    (tmp_path / "own_queries.py").write_text(
+        "from exposurekit.history import History\ndef load():\n    History(7)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(errors.ConfigurationError):
+        Notebook()("import own_queries\nown_queries.load()")
+    assert capsys.readouterr().out.startswith("ConfigurationError (own_queries, line 3): ")
