@@ -10,6 +10,7 @@ import signal
 import struct
 import subprocess
 import sys
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 import apprise
@@ -19,6 +20,7 @@ from support import jupyter, postgres
 from support.imap_server import an_imap_server
 from support.ipython import Notebook
 from support.notification_receivers import a_receiver
+from support.saved_pages import saved_page
 from support.shell import Shell, read_until
 
 import exposurekit as ek
@@ -35,6 +37,7 @@ MANUALS = {
         "notebooks/pictures/comparison/README.md",
     )
 }
+FIRST_REMOVAL = (ROOT / "exposurekit" / "service" / "FIRST_REMOVAL.md").read_text()
 README_LINES_MAX = 200
 
 
@@ -216,6 +219,66 @@ def test_the_shell_lines_run(working_directory, demo):
     assert {"fleet.html", "week.html", "week.pdf", "queue.xlsx", "queue.ics", "service.db"} <= written
 
 
+LISTED = """<ul><li class=person data-reference=r7><a href="/p/r7"><h2>Mara Thornbury</h2></a>
+  <b class=age>Age {age}</b><i class=town>Oakmere, CA</i></li></ul>"""
+OFFERED = """until exposurekit users opt-outs --json | grep -q '"id"'; do sleep 0.2; done"""  # by a job of the server
+
+
+def _first_removal(server, port):
+    """The blocks of the page as one script, with another mail server and port."""
+    born = date.fromisoformat(re.search(r'"birth_date": "(.*?)"', FIRST_REMOVAL)[1])
+    today = datetime.now(UTC).date()
+    age = today.year - born.year - ((today.month, today.day) < (born.month, born.day))
+    address = "https://seekfolk.example/search?name=Mara+Thornbury&state=CA"
+    page = saved_page(LISTED.format(age=age), address)
+    own = {
+        "host: imap.privacy.example": f"host: 127.0.0.1, port: {server.port}, ca_file: {server.directory}/cert.pem",
+        "the password": (server.directory / "password").read_text(),
+        "8642": str(port),
+    }
+    script = ["set -e; trap 'kill %1; wait' EXIT"]  # the server, at the end
+    for block in re.findall(r"^```sh\n(.*?)^```", FIRST_REMOVAL, re.DOTALL | re.MULTILINE):
+        for example, value in own.items():
+            block = block.replace(example, value)  # noqa: PLW2901
+        if "users scan" in block:
+            script.append(f"printf %s {shlex.quote(page)} > results.mhtml")
+        if "users opt-outs" in block:
+            script.append(OFFERED)
+        script.append(block)
+    return "\n".join(script)
+
+
+@pytest.mark.long
+def test_the_page_of_the_first_removal_runs(tmp_path):
+    """Registration, mailbox, site, server, saved page and opt-out, in one shell as a person types them."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("EXPOSUREKIT_")}
+    environment |= {"XDG_CONFIG_HOME": str(tmp_path / "config"), "HOME": str(tmp_path)}
+    environment |= {"PATH": f"{Path(sys.executable).parent}:{environment['PATH']}"}
+    with an_imap_server() as server:
+        script = _first_removal(server, jupyter.free_port())
+        options = {"cwd": tmp_path, "env": environment, "capture_output": True, "text": True}
+        run = subprocess.run(["bash", "-c", script], timeout=300, check=False, **options)
+    assert run.returncode == 0, run.stderr
+    for line in (
+        "ok: the mailbox of optout@privacy.example has 0 messages.",
+        "ok: sites/seekfolk.yaml: Seekfolk is valid.",
+        "records discovered 1,",
+        "    Type: Address of the listing = https://seekfolk.example/p/r7\n",
+        "    Type: Email = optout+",
+        "Listings pending removal: 1.\nSeekfolk: waits for the site's message until ",
+    ):
+        assert line in run.stdout
+
+
+def test_the_first_removal_takes_ten_minutes_on_one_page():
+    minutes = re.findall(r"^\*\*\d\. .*\((.*?) minutes?\)\.\*\*", FIRST_REMOVAL, re.MULTILINE)
+    assert sum(0.5 if one == "half a" else int(one) for one in minutes) == 10
+    assert len(FIRST_REMOVAL.splitlines()) <= 110
+    assert (
+        len(re.sub(r"```.*?```", "", FIRST_REMOVAL, flags=re.DOTALL).split()) <= 450
+    )  # two or three minutes to read
+
+
 def test_the_gate_installs_what_the_readme_installs():
     gate = (ROOT / ".ci" / "run").read_text()
     installed = [line for line in SHELL if line.startswith(INSTALLS)]
@@ -327,9 +390,9 @@ def test_readme_has_at_most_200_lines():
     assert len(MANUALS["README.md"].splitlines()) <= README_LINES_MAX
 
 
-@pytest.mark.parametrize("name", MANUALS)
+@pytest.mark.parametrize("name", [*MANUALS, "exposurekit/service/FIRST_REMOVAL.md"])
 def test_links_resolve(name):
-    for target in LINK.findall(MANUALS[name]):
+    for target in LINK.findall((ROOT / name).read_text()):
         if "://" in target:
             continue
         path, _, anchor = target.partition("#")

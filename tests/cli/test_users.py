@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from support.saved_pages import saved_page
 from support.shell import error_of
 from support.site_definitions import site_definition
 
@@ -34,14 +35,7 @@ ADDRESS = "https://seekfolk.example/search?name=Jane+Doe&state=CA"
 
 
 def saved(text, address=ADDRESS):
-    """A page as Chromium saves it as a single file."""
-    lines = [
-        *("From: <Saved by Blink>", f"Snapshot-Content-Location: {address}"),
-        'Content-Type: multipart/related; type="text/html"; boundary="--a1"',
-        *("", "", "----a1", "Content-Type: text/html", f"Content-Location: {address}", ""),
-        *(f"<html><body>{text}</body></html>", "----a1--", ""),
-    ]
-    return "\r\n".join(lines)
+    return saved_page(text, address)
 
 
 @pytest.fixture
