@@ -133,14 +133,14 @@ def test_an_absence_that_is_too_early_says_when_it_counts(operator, jane):
         (
             [saved(LISTED), saved(LISTED, ADDRESS.replace("Jane", "John"))],
             (
-                "Error: page 2: it does not show the results of a search for this person; name: different or missing. Open "
+                "Error: page 2: it does not show the results of a search for this person: it lacks the person's name. Open "
                 "the address that `exposurekit users queue` lists, and save that page"
             ),
         ),
         (
             [saved(LISTED), f"<html>{LISTED.replace('CA', 'California')}</html>"],
             (
-                "Error: page 2: it does not show the results of a search for this person; state: different or missing. Open "
+                "Error: page 2: it does not show the results of a search for this person: it lacks the person's state. Open "
                 "the address that `exposurekit users queue` lists, and save that page"
             ),
         ),

@@ -46,8 +46,8 @@ _SAVE_AGAIN = "Save the page again"
 # Why a page cannot be used, by the reason of the extraction, and what to do.
 _REFUSALS = {
     "blocked": "is the site's bot check and not its results. Pass it in your browser, then save the results",
-    CHANGED_LAYOUT: "has neither listings nor the text of search.no_results. Save the page of results; if it is, correct "
-    "the definition",
+    CHANGED_LAYOUT: "has neither listings nor the text of search.no_results. Save the page of results; if it is that page, "
+    "correct listings.item or search.no_results in the definition",
     "too much": "is too large to be read. Save it as HTML only",
 }
 
@@ -132,9 +132,9 @@ def site_result(
         index = _query_index(site, queries, page)
         if index is None:
             differing = min((_differing(query, page) for query in queries), key=len, default=[])
-            fields = f"; {', '.join(differing)}: different or missing" if differing else ""
+            lacking = f": it lacks the person's {', '.join(differing)}" if differing else ""
             raise UnusablePage(
-                f"page {number}: it does not show the results of a search for this person{fields}. {_OPEN_AGAIN}"
+                f"page {number}: it does not show the results of a search for this person{lacking}. {_OPEN_AGAIN}"
             )
         groups.setdefault(index, []).append(page)
         for listing in page.result.listings:
