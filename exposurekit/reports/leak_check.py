@@ -123,6 +123,8 @@ def _section_texts(section: Section) -> Iterator[str]:
 
 def _chart_texts(chart: Figure) -> Iterator[str]:
     figure = chart.to_plotly_json()
+    title = _texts_under({"title": figure["layout"].pop("title", None)})
+    yield from (text.replace("<br>", " ") for text in title)  # a name may stand on two lines
     for part in (*figure["data"], figure["layout"]):
         yield from _texts_under(part)
 

@@ -21,6 +21,7 @@ from support.shared_worlds import PEOPLE, STATUSES, a_world, leaked_values, repo
 
 import exposurekit as ek
 from exposurekit.analysis.manual_tasks import Task
+from exposurekit.charts.theme import chart
 from exposurekit.errors import Leak
 from exposurekit.history import History
 from exposurekit.privacy import pseudonyms
@@ -29,6 +30,7 @@ from exposurekit.privacy.personal_data_search import PersonalDataSearch
 from exposurekit.privacy.redaction import redacted
 from exposurekit.privacy.vocabulary import is_common
 from exposurekit.reports import leak_check
+from exposurekit.reports.leak_check import _chart_texts
 from exposurekit.reports.model import Fact, Removal
 from exposurekit.reports.share_safe import FEW, FEW_HOSTS, FEW_SITES, sharing
 
@@ -765,3 +767,10 @@ def test_small_number_of_incomplete_people_is_hidden(removals_history, shared_re
 @pytest.mark.parametrize("seed", [1, 9])  # 4 and 12 people
 def test_nothing_hidden_follows_from_built_reports(seed):
     assert small_cells.built(seed) == []
+
+
+def test_a_title_is_checked_across_its_lines():
+    name = "Odalys Quillfeather Fennimoor"
+    drawn = chart([], finding=f"A finding that names {name}, who is on many sites", summary="")
+    assert "<br>" in drawn.layout.title.text
+    assert any(name in text for text in _chart_texts(drawn))
