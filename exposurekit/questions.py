@@ -74,8 +74,8 @@ class Question:
         return chart
 
 
-def _work(history: "History", as_of: Any) -> Mapping[str, Any]:
-    return {"stalled": history.stalled_sites(as_of), "step_minutes": history.minutes_by_site()}
+def _experience(history: "History", as_of: Any) -> Mapping[str, Any]:
+    return {**history.site_experience(as_of)}
 
 
 _QUEUE_COLUMNS = (
@@ -110,7 +110,7 @@ QUESTIONS = {
         Question(
             *("work_queue", "Manual work", ("steps",), ("as_of",)),
             columns=_QUEUE_COLUMNS,
-            context=_work,
+            context=_experience,
         ),
         Question("score", "Who is most exposed, by score", ("records", "links"), ("as_of",)),
         Question("missed", "Missed listings (estimate)", ("records", "links"), ("as_of",)),

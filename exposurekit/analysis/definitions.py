@@ -47,6 +47,10 @@ DEFINITIONS: Mapping[str, str] = {
     "requested": "removals seen pending; the table of sites also counts requests made and answered between two runs",
     "without_effect": "pending for longer than 95% of the site's removals took; on sites with fewer than five removals, "
     f"for {STALLED_DAYS} days or more",
+    "refused": "of requests: answered without a removal, sooner than a request counts as ignored",
+    "ignored": "of requests: without effect for longer than 95% of the site's removals took; on sites with fewer than five "
+    f"removals, for {STALLED_DAYS} days or more",
+    "expected removals": "listings times the success rate of their site: (requests that succeeded + 1) / (decided + 2)",
     "came_back": "listings that were listed again after they were removed or had vanished",
     CHANGED: "changed from one open status to another",
     LEFT_SCOPE: "the service no longer lists the user, so what became of the listing is not known",
@@ -99,6 +103,9 @@ TERMS: Mapping[str, str] = {  # words of sentences; a report defines those that 
     "followed": "of listings: not there yet when their person was first loaded, so that their age is known; each relisting "
     "starts anew",
     "listing": "what a people-search site shows about a person",
+    "expected removals": DEFINITIONS["expected removals"],
+    "ignored": DEFINITIONS["ignored"],
+    "refused": DEFINITIONS["refused"],
     "match": "a listing that the service judged to be about a person",
     "median": "the middle value: of times to removal, the age by which half of the listings were removed",
     "n": "the number of listings behind an estimate; with few, it is rough",

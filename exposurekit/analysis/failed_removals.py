@@ -1,13 +1,14 @@
-"""Removals that failed, had no effect or were undone, and when a request is overdue."""
+"""Removals that failed, had no effect or were undone, when a request is overdue, and how many requests succeed."""
 
 from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from exposurekit.analysis.group_codes import instant, instants
-from exposurekit.analysis.statuses import UNKNOWN, is_open
+from exposurekit.analysis.statuses import CLOSED, NOT_OPEN, UNKNOWN, is_open
 from exposurekit.analysis.survival import MIN_N
 from exposurekit.analysis.work_queue import STALLED_DAYS
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
@@ -15,6 +16,7 @@ from exposurekit.errors import MissingColumns
 from exposurekit.frames.arrow import texts
 
 _DAY_S = 86_400
+GRANTED, REFUSED, IGNORED = "granted", "refused", "ignored"
 _USUAL_SHARE = 0.95  # of a site's removals took no longer
 
 
@@ -95,11 +97,49 @@ def overdue_days(requests: pd.DataFrame) -> "pd.Series[int]":
     MissingColumns.check("overdue_days", requests, needed)
     is_removed = (texts(requests["end"]) == REMOVED) & requests["requested_after"].notna()
     removed = requests[is_removed.to_numpy("bool")]
-    ended, begun = (instants(removed[name]).astype("datetime64[D]") for name in ("ended_at", "requested_at"))
-    days = pd.Series((ended - begun) / np.timedelta64(1, "D")).clip(lower=0)
+    days = _calendar_days(removed["requested_at"], removed["ended_at"]).clip(lower=0)
     of_site = days.groupby(texts(removed["site"]).to_numpy())
     most = of_site.quantile(_USUAL_SHARE, interpolation="higher")[of_site.size() >= MIN_N]
     return (most + 1).astype("int64")
+
+
+def outcomes(requests: pd.DataFrame, *, at: datetime) -> "pd.Series[str]":
+    """Return what came of each request: `GRANTED`, `REFUSED`, `IGNORED`; missing: not known (yet).
+
+    A request is ignored if it was pending for `overdue_days` (of sites without: `STALLED_DAYS`) or longer, whether it still
+    is, or its listing is discovered again. One that ended sooner, without a removal, was refused.
+
+    Args:
+        requests: A table as returned by `History.removal_requests`.
+        at: The instant to which the days of pending requests are counted.
+    """
+    end, site = texts(requests["end"]), texts(requests["site"])
+    ended = pd.Series(instants(requests["ended_at"]), requests.index).fillna(instant(at))
+    days = _calendar_days(requests["requested_at"], ended)
+    is_late = days >= site.map(overdue_days(requests)).astype("float64").fillna(STALLED_DAYS)
+    is_granted, is_pending = end.isin(CLOSED), end.isna()
+    is_refused = ~is_pending & ~end.isin(NOT_OPEN)
+    cases = [is_granted, (is_pending | is_refused) & is_late, is_refused]
+    outcome = np.select(cases, [GRANTED, IGNORED, REFUSED], default="")
+    return pd.Series(outcome, requests.index, dtype="str").where(outcome != "")
+
+
+def success_rates(requests: pd.DataFrame, *, at: datetime) -> dict[str, float]:
+    """Return the expected share of requests that succeed, by site: (granted + 1) / (decided + 2).
+
+    A site that refused or ignored everything is not expected to grant nothing for ever, and less so after one request than
+    after twenty. Of a site that has decided on no request, the share is `UNKNOWN_RATE`.
+
+    Args:
+        requests: A table as returned by `History.removal_requests`.
+        at: As in `outcomes`.
+
+    Source: rule of succession (Laplace).
+    """
+    outcome = outcomes(requests, at=at)
+    decided = (outcome == GRANTED)[outcome.notna()].groupby(texts(requests["site"])).agg(["sum", "size"])
+    rates = (decided["sum"] + 1) / (decided["size"] + 2)
+    return {str(site): rate for site, rate in rates.items()}
 
 
 def requests(transitions: pd.DataFrame) -> "pd.Series[int]":
@@ -111,3 +151,9 @@ def requests(transitions: pd.DataFrame) -> "pd.Series[int]":
     was, now = (transitions[name].astype("str") for name in ("prev_status", "status"))
     is_request = (now == PENDING_REMOVAL) & (was != UNKNOWN).fillna(value=True)
     return transitions["n"].where(is_request, 0).groupby(transitions["site"].astype("str")).sum()
+
+
+def _calendar_days(begin: "pd.Series[Any]", end: "pd.Series[Any]") -> "pd.Series[float]":
+    """The calendar days from some instants to others."""
+    begun, ended = (instants(one).astype("datetime64[D]") for one in (begin, end))
+    return pd.Series((ended - begun) / np.timedelta64(1, "D"), begin.index)

@@ -1,4 +1,4 @@
-"""Plan: the manual removals that clear the most listings in a given time."""
+"""Plan: the manual removals of which most can be expected to succeed in a given time."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -16,10 +16,10 @@ _TOLERANCE = 1e-9  # minutes; sums of floating-point numbers differ by less
 def plan(
     queue: pd.DataFrame, minutes: float = PLAN_MINUTES, *, visit_minutes: float = VISIT_MINUTES
 ) -> pd.DataFrame:
-    """Choose the alerts that clear the most listings within some minutes, then the most web pages in what is left.
+    """Choose the alerts with the most expected removals within some minutes, then the most web pages in what is left.
 
-    No other choice within the same time clears more listings, given the estimated minutes: each group takes one visit,
-    whatever is done there. Alerts with a ``reason`` to wait are left out, as are those that are done or unable.
+    A listing counts as much as the success rate of its group, in whole percent. No other choice within the same time
+    counts more, given the estimated minutes: each group takes one visit, whatever is done there. Alerts with a ``reason`` to wait are left out, as are those that are done or unable.
 
     Args:
         queue: A table as returned by `work_queue` or `History.work_queue`.
@@ -41,7 +41,9 @@ def plan(
     >>> bool(best["minutes"].sum() <= 30)
     True
     """
-    MissingColumns.check("plan", queue, ("kind", "group", "state", "minutes", "items", "reason"))
+    MissingColumns.check(
+        "plan", queue, ("kind", "group", "state", "minutes", "items", "success_rate", "reason")
+    )
     if not (math.isfinite(minutes) and minutes > 0):
         raise InvalidArgument("invalid minutes: pass a positive number")
     queue = queue.reset_index(drop=True)
@@ -53,7 +55,9 @@ def plan(
     for kind in (LISTING, PAGE):
         costs = own[to_do["kind"] == kind].sort_values(kind="stable")
         groups = [part for _, part in costs.groupby(to_do["group"], sort=False, dropna=False)]
-        numbers = _best([part.to_numpy("float64") for part in groups], left, visit_minutes)
+        numbers = _best(
+            [part.to_numpy("float64") for part in groups], _weights(to_do, groups), left, visit_minutes
+        )
         picked = [part.head(n) for part, n in zip(groups, numbers, strict=True) if n]
         chosen += [number for part in picked for number in part.index]
         left -= sum(float(part.sum()) + visit_minutes for part in picked)
@@ -64,30 +68,39 @@ def plan(
     return best.reset_index(drop=True)
 
 
-def _best(groups: Sequence[np.ndarray], budget: float, visit: float) -> list[int]:
-    """How many alerts of each group to do, cheapest first, so that they are most within the budget.
+def _weights(queue: pd.DataFrame, groups: Sequence["pd.Series[float]"]) -> list[int]:
+    """What an alert of each group counts: its success rate in percent, divided by what all have in common."""
+    rates = queue["success_rate"].fillna(1.0)
+    percents = [max(round(100 * float(rates[part.index[0]])), 1) for part in groups]
+    common = math.gcd(*percents)
+    return [percent // common for percent in percents]
 
-    ``least[n]`` is the least time in which n alerts of the groups so far can be done.
+
+def _best(groups: Sequence[np.ndarray], weights: Sequence[int], budget: float, visit: float) -> list[int]:
+    """How many alerts of each group to do, cheapest first, so that they weigh most within the budget.
+
+    ``least[n]`` is the least time in which alerts of the groups so far can be done that weigh n together.
     """
     least = np.zeros(1)
     steps: list[np.ndarray] = []
-    for costs in groups:
+    for costs, weight in zip(groups, weights, strict=True):
         within = np.concatenate([[0.0], visit + np.cumsum(costs)])
         within = within[within <= budget + _TOLERANCE]
-        longer = np.full(len(least) + len(within) - 1, np.inf)
+        longer = np.full(len(least) + weight * (len(within) - 1), np.inf)
         taken = np.zeros(len(longer), "int64")
         for n, cost in enumerate(within.tolist()):
-            part = slice(n, n + len(least))
+            part = slice(weight * n, weight * n + len(least))
             is_less = least + cost < longer[part] - _TOLERANCE
             longer[part] = np.where(is_less, least + cost, longer[part])
             taken[part] = np.where(is_less, n, taken[part])
         is_affordable = longer <= budget + _TOLERANCE
-        least, taken = longer[is_affordable], taken[is_affordable]
+        n_states = int(np.flatnonzero(is_affordable)[-1]) + 1
+        least, taken = np.where(is_affordable, longer, np.inf)[:n_states], taken[:n_states]
         steps.append(taken)
-    return [*_backwards(steps, len(least) - 1)][::-1]
+    return [*_backwards(steps, weights, len(least) - 1)][::-1]
 
 
-def _backwards(steps: Sequence[np.ndarray], n: int) -> Iterator[int]:
-    for taken in reversed(steps):
+def _backwards(steps: Sequence[np.ndarray], weights: Sequence[int], n: int) -> Iterator[int]:
+    for taken, weight in zip(reversed(steps), reversed(weights), strict=True):
         yield int(taken[n])
-        n -= int(taken[n])
+        n -= weight * int(taken[n])

@@ -1,5 +1,6 @@
-"""Work queue: manual removals, listings before web pages, in the order that does most per minute."""
+"""Work queue: manual removals, listings before web pages, in the order that removes most per minute."""
 
+import math
 from collections.abc import Mapping
 from datetime import date, datetime
 from typing import Any
@@ -22,6 +23,8 @@ from exposurekit.text.formatting import enumerate_words
 DONE, UNABLE, TO_DO, STARTED = "done", "unable", "open", "started"
 STATES = (STARTED, TO_DO, UNABLE, DONE)
 VISIT_MINUTES = 3.0
+CHECK_MINUTES = 2.0  # to compare a listing with the person
+UNKNOWN_RATE = 0.5  # of success, at a site that has decided on no request
 REFUSALS = 2  # a single alert that cannot be done says nothing about the others of its group
 STALLED_REMOVALS, STALLED_DAYS = 3, 14  # so many requests, so long ago, and nothing removed
 LISTING, PAGE = "listing", "page"
@@ -33,13 +36,16 @@ def work_queue(
     *,
     visit_minutes: float = VISIT_MINUTES,
     step_minutes: float | Mapping[str, float] = STEP_MINUTES,
+    check_minutes: float = CHECK_MINUTES,
     stalled: Mapping[str, str] | None = None,
+    success_rates: Mapping[str, float] | None = None,
 ) -> pd.DataFrame:
-    """Rank the manual removals: listings before web pages, then by items per minute; those with a ``reason`` later.
+    """Rank the manual removals: listings before web pages, then by expected removals per minute.
 
     Only the newest of several alerts about the same listing, or the same page (by ``url``), counts. Sites with the same
     opt-out host, that of the first URL in their steps, form a group, because one visit serves them all. Groups of listings
-    come before groups of pages; then those with the most items per minute, then with the most people, then by name.
+    come before groups of pages; then those with the most expected removals per minute (items per minute, times the
+    group's success rate), then with the most people, then by name.
     Within a group, started alerts come first, then it goes by site, user and alert number. After all
     others come the groups of which two or more alerts were ticked ``unable``, and more than done (the site blocks, or its
     captcha fails), the sites in ``stalled``, and the alerts that need a copy of a document from the person, until a step is ticked; then
@@ -49,18 +55,22 @@ def work_queue(
         steps: A table as returned by `Exposure.steps()` or `History.steps()`. A history adds ``tick`` (``done``,
             ``unable``, ``open``; without it every step is open), ``tick_note`` and ``first_seen_at``. Steps for listings that are
             removed, pending removal, no longer listed, or labelled ``not mine`` (column ``label``) are ignored.
+            Where that column is missing, it is not known which listings were checked, and no checks are counted.
         visit_minutes: Assumed minutes per group before its first step; an estimate, not measured.
         step_minutes: Minutes per step: assumed ones; or those of some sites, or hosts of pages, such as were learned, while
             the others have `STEP_MINUTES`. A step that begins with "wait" takes none.
+        check_minutes: Assumed minutes to check that a listing without a label shows the person, before its first step.
         stalled: The sites that do not remove, with the reason: see `stalled_sites`.
+        success_rates: The expected share of requests that succeed, by site: see `success_rates`. At other sites, it is
+            `UNKNOWN_RATE`.
 
     Returns:
         One row per alert, in order: ``rank`` (from 1), ``group`` (text: the opt-out host, or the site if the
         steps name none; the host of a page; missing if none is stated), ``kind`` (``listing`` or ``page``), ``site`` (text; missing: a page), ``user_id``, ``alert_number``, ``record_id`` (Int64),
         ``state`` (``open``, ``started``, ``unable``: a step cannot be done, ``done``), ``steps``, ``done``, ``unable``
-        (int64), ``minutes`` (for its open steps, plus an equal part of the group's visit; float64, adds up to the
-        group's time), ``first_seen_at`` (datetime64[us, UTC]), and for its group: ``items`` and ``people`` still to
-        do (int64), ``items_per_minute`` (float64); ``reason`` (text: why the alert comes later, such as ``email is not on
+        (int64), ``minutes`` (for its check and its open steps, plus an equal part of the group's visit; float64, adds up
+        to the group's time), ``first_seen_at`` (datetime64[us, UTC]), and for its group: ``items`` and ``people`` still to
+        do (int64), ``items_per_minute``, ``success_rate`` (mean of its listings to do; missing: pages; both float64); ``reason`` (text: why the alert comes later, such as ``email is not on
         file`` or ``2 of 9 could not be done: the form is blocked``; missing if it does not). Alerts that are done or
         unable come last. Then what is needed to do the work: ``url`` (where to start), ``opt_out_procedure`` (the steps), and those columns of
         `Exposure.steps()` that ``steps`` has: the listing (``name``, ``age``, ``locations``, ``reference_id``,
@@ -69,7 +79,7 @@ def work_queue(
 
     Raises:
         MissingColumns: ``steps`` lacks a column.
-        InvalidArgument: A time is negative or infinite, or both are zero.
+        InvalidArgument: A time is negative or infinite, or those of visits and steps are both zero.
 
     Source: specification, "Alert", ``opt_out_procedure``.
 
@@ -85,11 +95,15 @@ def work_queue(
         raise InvalidArgument(
             "invalid visit_minutes or step_minutes: pass finite minutes, zero or more, and not both zero"
         )
+    if not (math.isfinite(check_minutes) and check_minutes >= 0):
+        raise InvalidArgument("invalid check_minutes: pass finite minutes, zero or more")
     alerts = _newest(_alerts(_actionable(steps)))
     n_open = alerts["steps"] - alerts["done"] - alerts["unable"] - alerts.pop("waiting")
     per_step = alerts["site"].fillna(alerts["group"]).map(by_site).astype("float64").fillna(other)
     minutes = (n_open * per_step).astype("float64")
+    minutes += check_minutes * (alerts.pop("is_unchecked") & (alerts["state"] == TO_DO))
     alerts["minutes"] = minutes.where(alerts["state"].isin((TO_DO, STARTED)), 0)
+    alerts["success_rate"] = alerts["site"].map(success_rates or {}).astype("float64").fillna(UNKNOWN_RATE)
     table = _rank(alerts, visit_minutes, stalled or {})
     table.insert(0, "rank", np.arange(1, len(table) + 1))
     return table
@@ -143,6 +157,7 @@ def _alerts(steps: pd.DataFrame) -> pd.DataFrame:
             "record_id": first["record_id"].astype("Int64"),
             "page": first["url"].astype("str"),
             "first_seen_at": utc_index(_first_seen_at(first)),
+            "is_unchecked": first["label"].isna() & first["record_id"].notna() if "label" in first else False,
             "url": first["url"].astype("str"),
             **{name: first[name] for name in DETAILS if name in first},
         }
@@ -237,15 +252,21 @@ def _missing_documents(alerts: pd.DataFrame) -> "pd.Series[Any]":
 
 
 def _rank(alerts: pd.DataFrame, visit_minutes: float, stalled: Mapping[str, str]) -> pd.DataFrame:
-    """Sort the alerts group by group: listings first, then most items per minute; unable and done alerts last."""
+    """Sort the alerts group by group: listings first, then most expected removals; unable and done alerts last."""
     is_page = alerts["record_id"].isna() & alerts["site"].isna()
     alerts = alerts.assign(kind=pd.Series(np.where(is_page, PAGE, LISTING), alerts.index, dtype="str"))
     to_do = alerts[alerts["state"].isin((TO_DO, STARTED))]
     groups = to_do.groupby(["kind", "group"], dropna=False).agg(
-        items=("user_id", "size"), people=("user_id", "nunique"), minutes=("minutes", "sum")
+        items=("user_id", "size"),
+        people=("user_id", "nunique"),
+        minutes=("minutes", "sum"),
+        success_rate=("success_rate", "mean"),
     )
     groups["items_per_minute"] = groups["items"] / (groups.pop("minutes") + visit_minutes)
-    table = alerts.merge(groups.reset_index(), on=["kind", "group"], how="left")
+    groups["expected"] = groups["items_per_minute"] * groups["success_rate"]  # pages all have the same rate
+    of_alerts = alerts.drop(columns="success_rate")
+    table = of_alerts.merge(groups.reset_index(), on=["kind", "group"], how="left")
+    table["success_rate"] = table["success_rate"].mask(table["kind"] == PAGE)
     table["items_per_minute"] = table["items_per_minute"].fillna(0.0)
     table = table.fillna({"items": 0, "people": 0}).astype({"items": "int64", "people": "int64"})
     share = visit_minutes / table["items"].where(table["items"] > 0)
@@ -260,7 +281,7 @@ def _rank(alerts: pd.DataFrame, visit_minutes: float, stalled: Mapping[str, str]
     order = [
         "rank",
         "kind",
-        "items_per_minute",
+        "expected",
         "people",
         "group",
         "state",
@@ -271,7 +292,7 @@ def _rank(alerts: pd.DataFrame, visit_minutes: float, stalled: Mapping[str, str]
     table = table.sort_values(order, ascending=[True, True, False, False, True, False, True, True, True])
     columns = [
         "person", "site", "name", "reference_id", "state", "minutes", "group", "kind", "user_id", "alert_number",
-        "record_id", "steps", DONE, UNABLE, "first_seen_at", "items", "people", "items_per_minute", "reason", "url",
-        "opt_out_procedure", *DETAILS,
+        "record_id", "steps", DONE, UNABLE, "first_seen_at", "items", "people", "items_per_minute", "success_rate",
+        "reason", "url", "opt_out_procedure", *DETAILS,
     ]  # fmt: skip
     return table[[name for name in dict.fromkeys(columns) if name in table]].reset_index(drop=True)

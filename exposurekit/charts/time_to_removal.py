@@ -155,7 +155,8 @@ def median_traces(table: pd.DataFrame, names: list[str], most: float) -> list[go
     arrows = [_ARROW_AT * begin if beyond else None for beyond in is_beyond]
     rows, label = table.to_dict("records"), interval_label(table)
     beside = [
-        _no_median_reason(row).removeprefix(f"{_BAND_LABEL} ") or (f"to {limit:,g}" if limit > most else "")
+        _no_median_reason(row).replace(f"{_BAND_LABEL} in", "not within")
+        or (f"to {limit:,g}" if limit > most else "")
         for row, limit in zip(rows, high, strict=True)
     ]
     hover = [f"{name}<br>{median_text(row, label)}" for name, row in zip(names, rows, strict=True)]

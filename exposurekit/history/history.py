@@ -218,6 +218,8 @@ class History(Keyed):
     failed_removals = _delegate("_queries", HistoryQueries.failed_removals)
     site_outcomes = _delegate("_queries", HistoryQueries.site_outcomes)
     stalled_sites = _delegate("_queries", HistoryQueries.stalled_sites)
+    success_rates = _delegate("_queries", HistoryQueries.success_rates)
+    site_experience = _delegate("_queries", HistoryQueries.site_experience)
     precision = _delegate("_queries", HistoryQueries.precision)
 
     label = _delegate("_annotations", Annotations.label)

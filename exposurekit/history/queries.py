@@ -11,7 +11,7 @@ import pandas as pd
 from exposurekit import analysis, frames
 from exposurekit.analysis import manual_tasks
 from exposurekit.analysis.declared_vs_observed import ALLOWANCE_DAYS, FALSE_DISCOVERY_RATE
-from exposurekit.analysis.failed_removals import overdue_days, requests
+from exposurekit.analysis.failed_removals import overdue_days, requests, success_rates
 from exposurekit.analysis.forecast import ARRIVALS_DAYS, HORIZONS
 from exposurekit.analysis.group_codes import Ints
 from exposurekit.analysis.plan import PLAN_MINUTES
@@ -570,10 +570,10 @@ class HistoryQueries:
         return self.annotations.with_ticks(frames.steps_from_alerts(listed, beside=("first_seen_at",)))
 
     def work_queue(self, as_of: When = None, *, exposure: PersonalData | None = None) -> pd.DataFrame:
-        """Order the manual removals that are left by what clears most for the time: `analysis.work_queue`.
+        """Order the manual removals that are left by expected removals per minute: `analysis.work_queue`.
 
-        Listings labelled ``not mine`` are left out. `stalled_sites` come later. Minutes are those of `step_minutes`, where
-        there are any, and else assumed.
+        Listings labelled ``not mine`` are left out. `stalled_sites` come later. Success rates are those of `success_rates`,
+        and minutes those of `step_minutes`, where there are any, and else assumed.
 
         Args:
             as_of: As in `steps`: what was listed then, with the newest ticks.
@@ -582,11 +582,33 @@ class HistoryQueries:
         >>> "items_per_minute" in history.work_queue().columns
         True
         """
-        return analysis.work_queue(
-            self.steps(as_of, exposure=exposure),
-            stalled=self.stalled_sites(as_of),
-            step_minutes=self.annotations.minutes_by_site(),
-        )
+        return analysis.work_queue(self.steps(as_of, exposure=exposure), **self.site_experience(as_of))
+
+    def site_experience(self, as_of: When = None) -> dict[str, Any]:
+        """Return what is known of sites, as keywords of `analysis.work_queue`.
+
+        Args:
+            as_of: As in `work_queue`.
+
+        >>> [*history.site_experience()]
+        ['stalled', 'success_rates', 'step_minutes']
+        """
+        return {
+            "stalled": self.stalled_sites(as_of),
+            "success_rates": self.success_rates(as_of),
+            "step_minutes": self.annotations.minutes_by_site(),
+        }
+
+    def success_rates(self, as_of: When = None) -> dict[str, float]:
+        """Return the expected share of requests that succeed, by site: see `exposurekit.analysis.failed_removals`.
+
+        >>> all(0 < rate < 1 for rate in history.success_rates().values())
+        True
+        """
+        latest = self.reader.latest()
+        if latest.first_at is None:
+            return {}
+        return success_rates(self.removal_requests(as_of), at=self.reader.instant(as_of, latest))
 
     def plan(
         self,
@@ -595,7 +617,7 @@ class HistoryQueries:
         *,
         exposure: PersonalData | None = None,
     ) -> pd.DataFrame:
-        """Choose the manual removals that clear the most listings within some minutes: `analysis.plan`.
+        """Choose the manual removals with the most expected removals within some minutes: `analysis.plan`.
 
         Args:
             minutes: The time there is.

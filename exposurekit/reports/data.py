@@ -11,9 +11,9 @@ import pandas as pd
 
 import exposurekit
 from exposurekit import analysis, frames
+from exposurekit.analysis.failed_removals import success_rates
 from exposurekit.analysis.forecast import MIN_RATIO
 from exposurekit.analysis.manual_tasks import missing_values, with_pages
-from exposurekit.analysis.site_outcomes import is_refusing
 from exposurekit.analysis.step_requirements import NEEDS_DOCUMENT
 from exposurekit.analysis.work_queue import STALLED_DAYS
 from exposurekit.charts.theme import format_duration
@@ -27,6 +27,7 @@ from exposurekit.history import Diff, History
 from exposurekit.privacy.pseudonyms import Pseudonyms
 from exposurekit.questions import QUESTIONS, Question
 from exposurekit.reports.manual_steps import open_items, whole_minutes
+from exposurekit.reports.model import ROWS_MAX
 from exposurekit.reports.share_safe import FEW, HIDDEN_REASON, Sharing, sharing
 from exposurekit.text.formatting import is_missing
 
@@ -35,6 +36,9 @@ NEARER_HISTORY_DAYS = (
     45  # from here on, a shorter forecast is offered: before, its interval is too narrow for mixed delays
 )
 _NAMES = {"first_name", "last_name"}  # everybody has these
+# Kinds of data by how directly they lead to a person; others come after these, by name.
+_DIRECTNESS = ("address", "phone", "email")
+_KINDS_MAX = 3
 WEEK_DAYS = 7  # of the changes that each figure and the section "week" state, if the history is that old
 LISTED_NAMES = "as most listings of a person show them; the names on file were not loaded"
 
@@ -145,6 +149,40 @@ class ReportData:
             is_old = is_pending & (days >= self.overdue_days(records["site"])).to_numpy("bool")
         pending, old = int(is_pending.sum()), int(is_old.sum())
         return by_hand, len(records) - pending - by_hand, pending - old, old
+
+    @cached_property
+    def person_rows(self) -> pd.DataFrame:
+        """The people of `analysis.score`, at most `ROWS_MAX`, in its order, with more of what is known of each.
+
+        Returns:
+            ``user_id``, ``listings``, ``pages``, ``score`` as in `analysis.score`; ``open_sites`` (text: the sites with open
+            listings; in a share-safe report their number, ``sites``), ``pending removal`` (of the open listings), ``first_seen_at``
+            (of the oldest open listing; only with a history), ``contains`` (lists: kinds of data on the person's web pages),
+            and ``minutes`` (of manual work; not in a share-safe report, as they would tell who shares a visit).
+        """
+        table = self["score"].head(ROWS_MAX)
+        ids = table["user_id"]
+        records = self["records"]
+        listings = records[
+            analysis.is_open(records["status"]) & records["user_id"].isin(ids).to_numpy("bool")
+        ]
+        by_person = listings.groupby("user_id")
+        is_pending = listings["status"] == PENDING_REMOVAL
+        columns: dict[str, pd.Series[Any]] = {"user_id": ids, "listings": table["listings"]}
+        if self.sharing is None:
+            columns["open_sites"] = ids.map(_site_names(listings)).astype("str")
+        else:
+            columns["sites"] = ids.map(by_person["site"].nunique()).fillna(0).astype("int64")
+        columns[PENDING_REMOVAL] = (
+            ids.map(is_pending.groupby(listings["user_id"]).sum()).fillna(0).astype("int64")
+        )
+        if "first_seen_at" in listings:
+            columns["first_seen_at"] = ids.map(by_person["first_seen_at"].min()).dt.floor("D")
+        columns |= {"pages": table["pages"], "contains": _page_kinds(self["links"], ids)}
+        if self.sharing is None:
+            minutes = open_items(self["work_queue"]).groupby("user_id")["minutes"].sum()
+            columns["minutes"] = ids.map(minutes).fillna(0).round().astype("int64")
+        return pd.DataFrame(columns | {"score": table["score"]})
 
     @cached_property
     def waiting_days(self) -> "pd.Series[int]":
@@ -272,7 +310,7 @@ class ReportSource:
     and ``steps`` (only what is listed), ``evidence``, ``counts`` and ``diff_by_site`` (of a `Diff`), ``week`` and ``week_by_site`` (``why``
     and ``by_site`` since `ReportData.week_start`), ``week_before`` (``by_site`` of the same number of days before it),
     ``week_score`` (`History.score_changes` since then), ``removal_of_all`` (`History.time_to_removal` without groups), ``stalled``
-    (`History.stalled_sites`), ``site_outcomes`` and ``removal_requests`` (of a history), ``plan`` (`analysis.plan`), ``fallback_plan`` (without the sites that refuse), ``timed_steps`` and ``step_minutes`` (of a history), ``failed_removals`` and ``next_forecast`` (`AHEAD_DAYS` ahead).
+    (`History.stalled_sites`), ``site_outcomes`` and ``removal_requests`` (of a history), ``plan`` (`analysis.plan`), ``timed_steps`` and ``step_minutes`` (of a history), ``failed_removals`` and ``next_forecast`` (`AHEAD_DAYS` ahead).
 
     >>> from exposurekit.reports.data import ReportSource
     >>> {*ReportSource(history).load(["by_site", "survival"]).tables}
@@ -354,7 +392,6 @@ class ReportSource:
                 None if self.history is None else self._of_user(self._everyone("relistings"))
             ),
             "plan": lambda: analysis.plan(self._queue),
-            "fallback_plan": self._fallback_plan,
             "coverage": lambda: (
                 None if self.history is None else analysis.coverage(self.history.people(), at=self._as_of)
             ),
@@ -438,13 +475,10 @@ class ReportSource:
         tables = map(self._everyone, ("records", "removal_requests", "relistings", "declared_days"))
         return analysis.site_outcomes(*tables, at=self._as_of)
 
-    def _fallback_plan(self) -> pd.DataFrame | None:
-        """The plan without the sites that refused requests and removed nothing."""
-        outcomes = self.table("site_outcomes")
-        if outcomes is None:
-            return None
-        refusing = outcomes.loc[is_refusing(outcomes), "site"]
-        return analysis.plan(self._queue[~self._queue["site"].isin(refusing)])
+    @cached_property
+    def _success_rates(self) -> Mapping[str, float]:
+        """What `History.success_rates` returns, from a table that the report has anyway."""
+        return success_rates(self._everyone("removal_requests"), at=self._as_of)
 
     def _next_forecast(self) -> pd.DataFrame | None:
         """The forecast for `AHEAD_DAYS`, or for the longest time that the history supports below it."""
@@ -560,11 +594,11 @@ class ReportSource:
         of_all = "" if self.user is None else "of all people, "
         stalled = {site: f"{of_all}{reason}" for site, reason in self._stalled.items()}
         minutes = {} if self.history is None else self.history.minutes_by_site()
-        if self._pseudonyms is None:
-            queue = analysis.work_queue(steps, stalled=stalled, step_minutes=minutes)
-        else:
+        rates = {} if self.history is None else self._success_rates
+        if self._pseudonyms is not None:
             steps = steps.drop(columns="form_values", errors="ignore")
-            queue = analysis.work_queue(steps, stalled=stalled, step_minutes=minutes)
+        queue = analysis.work_queue(steps, stalled=stalled, step_minutes=minutes, success_rates=rates)
+        if self._pseudonyms is not None:
             of_site = queue["site"].map(stalled).astype("str")
             is_hidden = queue["reason"].notna() & (queue["reason"] != NEEDS_DOCUMENT)
             queue = queue.assign(reason=of_site.fillna(queue["reason"].mask(is_hidden, HIDDEN_REASON)))
@@ -615,6 +649,27 @@ class ReportSource:
             return listed_names(self._everyone("records"))
         named = self.exposure.with_people(self.exposure.users()[["user_id"]]).dropna()
         return dict(zip(named["user_id"].tolist(), named["person"].tolist(), strict=True))
+
+
+def _site_names(listings: pd.DataFrame) -> "pd.Series[str]":
+    """The names of the sites on which each person has listings."""
+    pairs = pd.DataFrame({"user_id": listings["user_id"], "site": texts(listings["site"])}).drop_duplicates()
+    return pairs.dropna().sort_values("site").groupby("user_id")["site"].agg(", ".join)
+
+
+def _page_kinds(links: pd.DataFrame, ids: "pd.Series[int]") -> "pd.Series[Any]":
+    """The kinds of data on the web pages of each person, those that lead to the person most directly first."""
+    cells = links.loc[links["user_id"].isin(ids), ["user_id", "contains"]].dropna()
+    kinds = {
+        user: _ordered(kind for cell in of_user for kind in cell)
+        for user, of_user in cells.groupby("user_id")["contains"]
+    }
+    return ids.map(kinds)
+
+
+def _ordered(kinds: Iterable[str]) -> list[str]:
+    rank = {kind: number for number, kind in enumerate(_DIRECTNESS)}
+    return sorted({*kinds}, key=lambda kind: (rank.get(kind, len(rank)), kind))[:_KINDS_MAX]
 
 
 def _listed(table: pd.DataFrame) -> pd.DataFrame:

@@ -59,8 +59,6 @@ _HEADINGS = {
     "never": "estimated share still listed",
     "never_high": "still listed, high",
     "never_low": "still listed, low",
-    "of_listings": "points for listings",
-    "of_pages": "points for pages",
     "title": "page title",
     "together": "removals so far",
     "open_after": "open now",
@@ -88,7 +86,13 @@ _SECTION_HEADINGS = {
     ("time_to_removal", "request_median"): "median days from request",
     ("by_site", "declared_days"): "declared days",
     ("by_site", "requested"): "requests",
-    ("score", "pages"): "web pages",
+    ("score", "listings"): "open",
+    ("score", "open_sites"): "on",
+    ("score", "first_seen_at"): "oldest",
+    ("score", "pages"): "pages",
+    ("score", "contains"): "data on these",
+    ("score", "minutes"): "minutes",
+    ("score", "pending removal"): "pending",
     ("declared_vs_observed", "n"): "requests",
     ("blockers", "records"): "listings",
 }
@@ -120,6 +124,7 @@ _CELL_KINDS = {
     "href": "link",
     "url": "link",
     "verdict": "words",
+    "open_sites": "words",
 }
 _PICKED = {"change", "field", "kind", "person", "site", "state", "status"}  # a page filters by their values
 _NEWEST_FIRST = {"status_over_time"}

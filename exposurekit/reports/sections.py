@@ -19,15 +19,16 @@ from exposurekit.analysis.data_quality import OUTCOMES
 from exposurekit.analysis.declared_vs_observed import request_life_table
 from exposurekit.analysis.definitions import definition
 from exposurekit.analysis.diff import AGAIN, CHANGED, ENDED, FAILED, NEW, OPENED, STILL_OPEN, WHAT
+from exposurekit.analysis.failed_removals import IGNORED, REFUSED
 from exposurekit.analysis.manual_tasks import missing_values
 from exposurekit.analysis.plan import PLAN_MINUTES
 from exposurekit.analysis.score import PAGE
-from exposurekit.analysis.site_outcomes import is_refusing
+from exposurekit.analysis.site_outcomes import in_vain, is_refusing
 from exposurekit.analysis.statuses import OPEN, OTHER, UNKNOWN, VANISHED
 from exposurekit.analysis.step_minutes import STEP_MINUTES
 from exposurekit.analysis.step_requirements import first_requests
 from exposurekit.analysis.survival import MIN_N, is_unrequested
-from exposurekit.analysis.work_queue import DONE, UNABLE, VISIT_MINUTES
+from exposurekit.analysis.work_queue import CHECK_MINUTES, DONE, UNABLE, VISIT_MINUTES
 from exposurekit.charts.theme import (
     MINUS,
     adopt_figure,
@@ -59,9 +60,11 @@ from exposurekit.reports.share_safe import FEW
 from exposurekit.text.formatting import enumerate_words, percent, pluralize
 from exposurekit.text.times import format_time
 
-CHECK_MINUTES = 2  # to compare a listing with the person, assumed
 ASKS = 2  # rows of `best_next_fields`
-_ASSUMED = f"estimated at {VISIT_MINUTES:g} minutes per site or host and {STEP_MINUTES:g} per step"
+_ASSUMED = (
+    f"estimated at {VISIT_MINUTES:g} minutes per site or host, {STEP_MINUTES:g} per step, and {CHECK_MINUTES:g} to check a "
+    "listing without a label"
+)
 _WAITING = "steps that only wait take none"
 _UNKNOWN_TITLE = "What is not known"
 _UNSEARCHED = (
@@ -70,7 +73,7 @@ _UNSEARCHED = (
 )
 _TO_CONFIRM = (
     "Only the service's matching says that these listings show the right people. To check one, follow its link and compare "
-    "name, age and places with the person's; record the answer as a label: the code is in the HTML report, under For analysts."
+    "name, age and places with the person's; record the answer as a label, with the code under For analysts (on screen only)."
 )
 MANY_SITES = 5  # more are counted, not named
 _WORST_NAMED = 3  # sites
@@ -87,7 +90,7 @@ MONTH_DAYS = 30
 _ACTIONS = 3  # to do now, and as many that have to wait
 _MEDIAN = ("median_days", "median_low", "median_high")
 _REQUEST_MEDIAN = ("request_median", "request_low", "request_high")
-_NO_SUMS = {"people", "user_id", "declared_days"}
+_NO_SUMS = {"people", "sites", "user_id", "declared_days"}
 _NOT_DECLARED = "How many days the sites promise is not recorded, so no site is judged by its promise."
 _DECLARED = "How many days the sites promise is in the table of sites; which of them take longer has its own section: {}."
 _HOW_SURE = (
@@ -113,8 +116,9 @@ _CODE = {  # what analysts can do, and how
     ),
 }
 # Of the outcomes of sites: the verdict and the cards say it.
-_NOT_DISPLAYED = ("waiting", "failed", "overdue", "never_back", "overdue_days")
+_NOT_DISPLAYED = ("waiting", "never_back", "overdue_days")
 _WITH_PENDING = ("by_site", "records", "changes")  # sections that tell of pending removals
+_ORDER = "what has the most expected removals per minute comes first"
 _EXCEPT = ", except what should wait: it is marked (later), with the reason"
 _UNCHECKED = "whether required values, such as an email address, are on file was not checked"
 _MAY_LACK = "some may lack a required value"
@@ -274,7 +278,7 @@ def _caveat(data: ReportData) -> str:
 
 def _check_time(data: ReportData) -> str:
     """How long it takes to check the listings to be removed by hand that have no label; empty if there are none."""
-    n = int(open_items(data["work_queue"]).dropna(subset="site")["label"].isna().sum())
+    n = _checks(data)
     if not n:
         return ""
     duration = format_duration(n * CHECK_MINUTES)
@@ -283,7 +287,20 @@ def _check_time(data: ReportData) -> str:
         if n > 1
         else f"{duration} for the one"
     )
-    return f" (about {each} to remove by hand)"
+    return f" (about {each} to remove by hand; the times below include it)"
+
+
+def _checks(data: ReportData) -> int:
+    """How many listings to be removed by hand have no label, and take a check first; 0 if the tables do not tell."""
+    if not _unlabelled(data):
+        return 0
+    return int(open_items(data["work_queue"]).dropna(subset="site")["label"].isna().sum())
+
+
+def _check_part(data: ReportData) -> str:
+    """The part of the manual work that is checks."""
+    n = _checks(data)
+    return f"{format_duration(n * CHECK_MINUTES)} to check {pluralize(n, 'listing')}"
 
 
 def _code(data: ReportData) -> dict[str, tuple[str, ...]]:
@@ -439,7 +456,7 @@ def _facts(data: ReportData) -> Iterator[Fact]:
     absent = int(records["status"].isin(analysis.NOT_LISTED).sum())
     besides = f"; {absent:,} vanished or are unknown" if absent else ""
     outcomes = _outcomes(data)
-    for_good = "" if outcomes is None else f"; {int(outcomes['never_back'].sum()):,} have not come back"
+    for_good = "" if outcomes is None else f"; {int(outcomes['never_back'].sum()):,} never came back"
     yield Fact("removed", f"{removed:,}", f"{percent(share)} of {len(records):,} found{besides}{for_good}")
     yield _manual_fact(data)
     yield Fact("web pages", f"{len(data['links']):,}", _pages_text(data))
@@ -466,9 +483,20 @@ def _outcomes(data: ReportData) -> pd.DataFrame | None:
 
 
 def _refuses(data: ReportData, site: str | None) -> bool:
-    """Whether a site refused requests of the service, and has removed nothing."""
+    """Whether a site refused or ignored requests, and has removed nothing."""
     outcomes = data.tables["site_outcomes"]
     return outcomes is not None and bool((is_refusing(outcomes) & (outcomes["site"] == site)).any())
+
+
+def _chances(data: ReportData, site: str | None) -> str:
+    """Why it is not known whether a site will remove what it is asked to; empty if it did so before."""
+    outcomes = data.tables["site_outcomes"]
+    rows = [] if outcomes is None else outcomes[outcomes["site"] == site].to_dict("records")
+    if not rows or data.runs is None:
+        return ""
+    if not rows[0]["requested"]:
+        return "no request was seen there yet, so success is uncertain"
+    return f"it {in_vain(rows[0])} so far, and may do so again" if _refuses(data, site) else ""
 
 
 def _missed_text(data: ReportData) -> str:
@@ -534,6 +562,7 @@ def _manual_fact(data: ReportData) -> Fact:
     waiting, pages, blocked, duration = data.manual_work
     reason = f"; {blocked:,} of them cannot start: a required value is not on file" if blocked else ""
     short_reason = f"; {blocked:,} of them cannot start" if blocked else ""
+    checks = f", {_check_part(data)} included" if _checks(data) else ""
     if data.unchecked_sites:
         reason = f"; {_UNCHECKED if data.sharing is None else _LEFT_OUT}"
         short_reason = f"; {_MAY_LACK}" if data.sharing is None else reason
@@ -541,8 +570,8 @@ def _manual_fact(data: ReportData) -> Fact:
     return Fact(
         "to do by hand",
         f"{waiting:,}",
-        f"{items}; about {duration}{short_reason}",
-        detail=f"about {duration} for {items}, {_minutes_basis(data)}{reason}",
+        f"{items}; about {duration}{checks}{short_reason}",
+        detail=f"about {duration} for {items}{checks}, {_minutes_basis(data)}{reason}",
     )
 
 
@@ -578,8 +607,9 @@ def _history_facts(data: ReportData) -> Iterator[Fact]:
     if removal["n"] >= MIN_N:
         yield _median_fact(data, removal, requests)
     relistings = data["relistings"]
+    listings = relistings.drop_duplicates(["user_id", "key"], keep="last")
     again = _relisted(data).partition(" ")[2] if len(relistings) else "no removed listing came back"
-    yield Fact(AGAIN, f"{len(relistings):,}", again, detail=_return_rate(data))
+    yield Fact(AGAIN, f"{len(listings):,}", again, detail=_gone(data))
     yield _forecast_fact(data)
 
 
@@ -601,9 +631,8 @@ def _median_fact(data: ReportData, removal: Mapping[Hashable, Any], requests: pd
     if pd.isna(request["median_days"]):
         words = "; ".join(filter(None, ("from the first observation", band, f"based on {followed}")))
         return Fact("half removed within", days, words, detail=detail)
-    n, n_removed = len(requests), int((requests["end"].astype("str") == REMOVED).sum())
     days_from_request, band_from_request = _median_words(request)
-    succeeded = f"{n_removed:,} of {pluralize(n, 'request')} succeeded ({percent(n_removed / n)})"
+    succeeded = _request_counts(data, requests)
     clocks = f"from the request{f' ({band_from_request})' if band_from_request else ''}, {days} from first observation"
     return Fact(
         "half removed within",
@@ -611,6 +640,16 @@ def _median_fact(data: ReportData, removal: Mapping[Hashable, Any], requests: pd
         f"{clocks}; {succeeded}",
         detail=f"from the first observation of a listing: {', '.join(filter(None, (days, band)))}, {detail}",
     )
+
+
+def _request_counts(data: ReportData, requests: pd.DataFrame) -> str:
+    """How many requests succeeded, and how many were refused or ignored; a relisted listing has one each time."""
+    n, n_removed = len(requests), int((requests["end"].astype("str") == REMOVED).sum())
+    outcomes = data.tables["site_outcomes"]
+    parts = {} if outcomes is None else {did: int(outcomes[did].sum()) for did in (REFUSED, IGNORED)}
+    others = [f"{count:,} {'was' if count == 1 else 'were'} {did}" for did, count in parts.items() if count]
+    again = ", also for relistings" if len(data["relistings"]) else ""
+    return ", ".join([f"of {pluralize(n, 'request')}{again}, {n_removed:,} succeeded", *others])
 
 
 def _request_times(requests: pd.DataFrame) -> dict[Hashable, Any]:
@@ -626,17 +665,14 @@ def _median_words(row: Mapping[Hashable, Any]) -> tuple[str, str]:
     return f"{row['median_days']:,g} days", band.strip(" ()")
 
 
-def _return_rate(data: ReportData) -> str:
-    """How many of the listings that were gone at some time came back; empty if that is not known."""
+def _gone(data: ReportData) -> str:
+    """What the number of listings that were gone at some time is made of; empty if none came back, or that is not known."""
     outcomes = _outcomes(data)
-    if outcomes is None:
+    if outcomes is None or not len(data["relistings"]):
         return ""
-    back, never = (int(outcomes[name].sum()) for name in ("came_back", "never_back"))
-    return (
-        f"{back:,} of {pluralize(back + never, 'listing')} that were gone came back ({percent(back / (back + never))})"
-        if back
-        else ""
-    )
+    ever = int((outcomes["came_back"] + outcomes["never_back"]).sum())
+    now = int(data["records"]["status"].isin(analysis.CLOSED).sum())
+    return f"{pluralize(ever, 'listing')} ever gone: {now:,} gone now, and {ever - now:,} listed again and still open"
 
 
 def _forecast_fact(data: ReportData) -> Fact:
@@ -760,9 +796,10 @@ def _actions(data: ReportData, sections: Sequence[Section], kind: str) -> list[A
     request = _request(data) if "blockers" in by_key else None
     now: list[Action] = []
     later: list[Action] = []
-    quickest = None if data.sharing is not None else _quickest([one for _, one in work])
+    ready = [one for _, one in work if one.site is not None and not one.reason]
     for at, one in work:
-        action = None if one.site is None else _removal_action(one, data, at, is_quickest=one is quickest)
+        is_first = len(ready) > 1 and one is ready[0]
+        action = None if one.site is None else _removal_action(one, data, at, is_first=is_first)
         if action is not None:
             (later if one.reason else now).append(action)
     others = [action for action in (_pages_action(data, work), request) if action is not None]
@@ -773,17 +810,6 @@ def _actions(data: ReportData, sections: Sequence[Section], kind: str) -> list[A
             replace(one, effect=f"{one.effect}; {ask}") if "on file" in one.text else one for one in later
         ]
     return _first([*actions, *later], pending)
-
-
-def _quickest(work: Sequence[Removal]) -> Removal | None:
-    """The manual work on a site that takes the least time for a listing, if it is on several and none takes as little."""
-    minutes = {
-        at: one.minutes / one.listings
-        for at, one in enumerate(work)
-        if one.site is not None and one.listings and one.minutes is not None
-    }
-    first, *others = sorted(minutes, key=minutes.__getitem__) or [0]
-    return work[first] if others and minutes[first] < minutes[others[0]] else None
 
 
 def _pages_action(data: ReportData, work: Sequence[tuple[int, Removal]]) -> Action | None:
@@ -805,18 +831,12 @@ def _pages_action(data: ReportData, work: Sequence[tuple[int, Removal]]) -> Acti
 
 
 def _half_hour(data: ReportData) -> str:
-    """What clears most in half an hour; empty if nothing does, and in a share-safe report."""
-    plan, fallback = data.tables["plan"], data.tables["fallback_plan"]
+    """What can be expected to remove most in half an hour; empty if nothing does, and in a share-safe report."""
+    plan = data.tables["plan"]
     if plan is None or plan.empty or data.sharing is not None:
         return ""
-    refusing = [short(str(site)) for site in plan["site"].dropna().unique() if _refuses(data, str(site))]
-    instead = ""
-    if refusing and fallback is not None and len(fallback):
-        instead = (
-            f" {enumerate_words(refusing)} refused before: if you do not want to try again, remove "
-            f"{_plan_words(data, fallback)} instead."
-        )
-    return f"If {OPERATOR} have {PLAN_MINUTES:g} minutes, remove {_plan_words(data, plan)}.{instead}"
+    remove = "check and remove" if _checks(data) and plan["site"].notna().any() else "remove"
+    return f"If {OPERATOR} have {PLAN_MINUTES:g} minutes, {remove} {_plan_words(data, plan)}."
 
 
 def _plan_words(data: ReportData, plan: pd.DataFrame) -> str:
@@ -857,9 +877,7 @@ def _pending_action(data: ReportData, keys: AbstractSet[str]) -> Action | None:
     )
 
 
-def _removal_action(
-    removal: Removal, data: ReportData, at: int, *, is_quickest: bool = False
-) -> Action | None:
+def _removal_action(removal: Removal, data: ReportData, at: int, *, is_first: bool = False) -> Action | None:
     """The action that clears a group of manual work, which has this number in the work queue."""
     n = removal.listings
     if n is None or removal.minutes is None:
@@ -870,19 +888,19 @@ def _removal_action(
     listings = f"{n:,} of {of_site:,} open listings" if of_site > n else pluralize(n, "listing")
     is_unchecked = removal.site in data.unchecked_sites
     refuses = _refuses(data, removal.site)
-    at_most = "up to " if (is_unchecked or refuses) and n > 1 else ""
+    at_most = "up to " if refuses and n > 1 else ""
     people = pluralize(removal.people or 0, "person", "people") if data.user is None else "the person"
     is_ready = removal.reason is None
     is_announced = is_ready or removal.waits_for_document
     notes = [*first_requests(removal.steps, people)] if is_announced else []
     notes += [] if is_announced else [f"reason to wait: {removal.reason}"]
-    notes += ["it refused the service's requests, and may refuse a person's"] if refuses else []
+    notes += [chances] if (is_ready or refuses) and (chances := _chances(data, removal.site)) else []
     notes += [_TO_CHECK if data.sharing is None else _LEFT_OUT] if is_unchecked else []
     notes += [_not_counted(data, removal, of_site - n)] if of_site > n else []
     effect = f"{at_most}{share} of what is open, in about {format_duration(removal.minutes)}"
     is_worst = [*_most_open(data)] == [removal.site]
-    ranks = [f"worst{_of_named(data) or ' site'} by open listings"] if is_worst else []
-    ranks += ["quickest site per listing"] if is_quickest else []
+    ranks = ["most expected removals per minute"] if is_first else []
+    ranks += [f"worst{_of_named(data) or ' site'} by open listings"] if is_worst else []
     effect = f"{enumerate_words(ranks)}: {effect}" if ranks else effect
     is_blocked = bool(removal.tasks) and all(task.missing_values for task in removal.tasks)
     condition = "once you have the documents" if removal.waits_for_document else "after the others"
@@ -1077,7 +1095,7 @@ def _other_measures(table: pd.DataFrame, worst: pd.DataFrame) -> Iterator[str]:
     """The first site by other measures: one that refuses requests, and where the largest share came back."""
     refusing = table[is_refusing(table) & ~table["site"].isin(worst["site"])]
     for row in refusing.head(1).to_dict("records"):
-        yield f"{short(row['site'])} refused {row['failed']:,} of {pluralize(row['requested'], 'request')}"
+        yield f"{short(row['site'])} {in_vain(row)}"
     gone = table["came_back"] + table["never_back"]
     share = (table["came_back"] / gone.where(gone > 0)).fillna(0).to_numpy("float64")
     if (share > 0).any():
@@ -1109,10 +1127,13 @@ def _score(data: ReportData) -> Section | None:
     if data.open_records["status"].isin([DISCOVERED, PENDING_REMOVAL]).all():
         points = ", ".join(part for part in points.split(", ") if "another open status" not in part)
     if section is not None and data.omits_rows(data["score"]):
-        return _add_words(_total_score(section, data["score"]), f"{points.capitalize()}.")
+        return _add_words(_total_score(section, data), f"{points.capitalize()}.")
     if section is None or section.figure is None:
         return section
-    section = replace(section, finding=_most_exposed(data, section.finding))
+    safe = data.person_rows if data.sharing is None else data.sharing.table(data.person_rows)
+    section = replace(
+        section, finding=_most_exposed(data, section.finding), table=_with_people(safe, data.names)
+    )
     return _add_words(_with_totals(section), f"{points.capitalize()}.{names}")
 
 
@@ -1136,15 +1157,17 @@ def _most_exposed(data: ReportData, finding: str) -> str:
     return f"{finding.removesuffix('.')} ({has})."
 
 
-def _total_score(section: Section, score: pd.DataFrame) -> Section:
+def _total_score(section: Section, data: ReportData) -> Section:
     """The points of everyone together, which stand for a table with one row per person."""
-    sums = {str(name): int(points.sum()) for name, points in score.items() if name != "user_id"}
+    sums = {str(name): int(points.sum()) for name, points in data["score"].items() if name != "user_id"}
+    totals = {name: sums[name] for name in ("listings", "pages", "score")}
+    totals[PENDING_REMOVAL] = int((data.open_records["status"] == PENDING_REMOVAL).sum())
     listings, pages = (
         f"{sums[f'of_{part}']:,} for {pluralize(sums[part], noun)}"
         for part, noun in (("listings", "open listing"), ("pages", "web page"))
     )
     finding = f"{pluralize(sums['score'], 'point')} in total: {listings}, {pages}."
-    return replace(section, finding=finding, table=pd.DataFrame([sums]), rows=1)
+    return replace(section, finding=finding, table=pd.DataFrame([totals]), rows=1)
 
 
 def _changes(data: ReportData) -> Section | None:
@@ -1227,14 +1250,16 @@ def _where(data: ReportData, table: pd.DataFrame, column: str) -> str:
 
 
 def _relisted(data: ReportData) -> str:
-    """How often listings came back, how many these are, and how many of them are open."""
-    table = data["relistings"]
+    """How many listings came back, of how many that were ever gone, how often, and how many of them are open."""
+    table, outcomes = data["relistings"], _outcomes(data)
     listings = table.drop_duplicates(["user_id", "key"], keep="last")
-    n_open = int(analysis.is_open(listings["status"]).sum())
-    is_open = f"{n_open:,} {'is' if n_open == 1 else 'are'} open now"
-    return (
-        f"{pluralize(len(table), 'relisting')} of {pluralize(len(listings), 'listing')}, of which {is_open}"
-    )
+    n, n_open = len(listings), int(analysis.is_open(listings["status"]).sum())
+    came_back = f"{pluralize(n, 'listing')} came back"
+    if outcomes is not None:
+        ever = int((outcomes["came_back"] + outcomes["never_back"]).sum())
+        came_back = f"{n:,} of {pluralize(ever, 'listing')} ever gone came back ({percent(n / ever)})"
+    often = f", {len(table):,} times in all" if len(table) > n else ""
+    return f"{came_back}{often}; {n_open:,} of them {'is' if n_open == 1 else 'are'} open now"
 
 
 def _relistings(data: ReportData) -> Section | None:
@@ -1244,8 +1269,7 @@ def _relistings(data: ReportData) -> Section | None:
         return None
     is_last = ~table.duplicated(["user_id", "key"], keep="last")
     section = _section(data, "relistings", table.assign(status=table["status"].where(is_last)))
-    finding = "; ".join(filter(None, (_relisted(data), _return_rate(data))))
-    return section and replace(section, finding=f"{finding}." if len(table) else section.finding)
+    return section and replace(section, finding=f"{_relisted(data)}." if len(table) else section.finding)
 
 
 def _time_to_removal(data: ReportData) -> Section | None:
@@ -1573,7 +1597,7 @@ def _amount(data: ReportData) -> str:
         f"{pluralize(waiting, 'item')} in all: {pluralize(waiting - pages, 'listing')} on people-search "
         f"sites and {pluralize(pages, 'web page')}; about {duration}. Listings come before pages, since sites have "
         f"an opt-out procedure and page owners need not comply; in each group, "
-        f"what clears most per minute comes first{_EXCEPT if data.has_later_work else ''}."
+        f"{_ORDER}{_EXCEPT if data.has_later_work else ''}."
     )
     words += _minutes_spent(data)
     if blocked:
@@ -1795,14 +1819,14 @@ _SPECIAL: dict[
     "precision": (_precision,),
     "site_health": (_site_health,),
     "week": (_week, "week_by_site", "week_before"),
-    "score": (_score,),
+    "score": (_score, "records", "links", "work_queue"),
     "missed": (_missed,),
     "failed_removals": (_failed_removals, "stalled", "relistings"),
     "relistings": (_relistings,),
     "score_changes": (_score_changes,),
     "blockers": (_blockers, "best_next_fields"),
     "best_next_fields": (_best_next_fields, "blockers"),
-    "work_queue": (_work_queue, "step_minutes", "timed_steps", "plan", "fallback_plan"),
+    "work_queue": (_work_queue, "step_minutes", "timed_steps", "plan"),
     "coverage": (_coverage, "failures", "records", "precision", "missed", "site_outcomes", *_WORK_NEEDS),
 }
 KINDS = {

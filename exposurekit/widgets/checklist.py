@@ -17,7 +17,7 @@ from exposurekit.analysis.manual_tasks import Task, tasks, with_listings, with_p
 from exposurekit.analysis.statuses import is_open
 from exposurekit.analysis.step_minutes import PAUSE_MINUTES, STEP_MINUTES
 from exposurekit.analysis.step_requirements import preparations
-from exposurekit.analysis.work_queue import DONE, TO_DO, UNABLE, VISIT_MINUTES
+from exposurekit.analysis.work_queue import CHECK_MINUTES, DONE, TO_DO, UNABLE, VISIT_MINUTES
 from exposurekit.charts.theme import format_duration
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
 from exposurekit.errors import InvalidArgument, NotFound
@@ -49,7 +49,7 @@ _AUTO = Layout(width="auto")
 
 
 class OptOutChecklist(Panel):
-    """Alerts with manual opt-out steps, most listings per minute first, each step with a box to tick.
+    """Alerts with manual opt-out steps, most expected removals per minute first, each step with a box to tick.
 
     Args:
         alerts: An `Exposure`, a `History`, or a table as returned by their `alerts()`, or some of its rows.
@@ -290,14 +290,16 @@ class OptOutChecklist(Panel):
 
     def _ordered(self) -> tuple[list[int], list[int]]:
         """The alerts in the order of the work queue: those that need somebody, and the rest."""
-        stalled = {} if self._history is None else self._history.stalled_sites()
-        minutes = {} if self._history is None else self._history.minutes_by_site()
+        experience = {} if self._history is None else self._history.site_experience()
+        minutes = experience.get("step_minutes", {})
         to_do = self.steps[self.steps["label"] != NOT_MINE]
-        queue = analysis.work_queue(to_do, stalled=stalled, step_minutes=minutes)
+        queue = analysis.work_queue(to_do, **experience)
         keys = [*zip(queue["user_id"], queue["alert_number"], strict=True)]
         rank = {key: number for number, key in enumerate(keys)}
         per_step = queue["site"].fillna(queue["group"]).map(minutes).astype("float64").fillna(STEP_MINUTES)
         self._step_minutes = dict(zip(keys, per_step.tolist(), strict=True))
+        unchecked = to_do[to_do["label"].isna() & to_do["record_id"].notna()]
+        self._unchecked = {*zip(unchecked["user_id"], unchecked["alert_number"], strict=True)}
         groups = zip(queue["kind"], queue["group"].fillna(""), strict=True)
         self._group_by_key = dict(zip(keys, groups, strict=True))
         waiting = [position for position, key in enumerate(self._keys) if key in rank]
@@ -394,12 +396,13 @@ class OptOutChecklist(Panel):
         )
 
     def _minutes(self, position: int) -> float:
-        """The minutes that are left, as in the work queue: for the open steps, and a share of the group's visit."""
+        """The minutes that are left, as in the work queue: for the check, the open steps, and a share of the group's visit."""
         key, progress = self._keys[position], self._progress_of(position)
         if key not in self._group_by_key or progress.state in (DONE, UNABLE):
             return 0.0
         visit = VISIT_MINUTES / self._n_in_group[self._group_by_key[key]]
-        return visit + self._step_minutes[key] * progress.to_do
+        check = CHECK_MINUTES if progress.state == TO_DO and key in self._unchecked else 0.0
+        return visit + check + self._step_minutes[key] * progress.to_do
 
     def _item(self, index: int) -> list[Any]:
         """What the list shows of an alert."""

@@ -15,22 +15,25 @@ VISIT = 3.0
 
 
 def queue_of(*alerts):
-    """A work queue: kind, group, minutes of the steps, and why the alert should wait."""
-    table = pd.DataFrame(alerts, columns=["kind", "group", "own", "reason"])
+    """A work queue: kind, group, minutes of the steps, why the alert should wait, and the success rate, if not 50%."""
+    rows = [(*alert, 0.5)[:5] for alert in alerts]
+    table = pd.DataFrame(rows, columns=["kind", "group", "own", "reason", "success_rate"])
     table = table.astype({"kind": "str", "group": "str", "reason": "str", "own": "float64"})
     items = table.groupby(["kind", "group"], dropna=False)["own"].transform("size").astype("int64")
     return table.assign(state="open", items=items, minutes=table["own"] + VISIT / items)
 
 
-def random_queue(seed):
+def random_queue(seed, *, rates=(0.5,)):
     rng = np.random.default_rng(seed)
+    rate_of = {name: rng.choice(rates) for name in ("a.example", "b.example", "c.example", "d.example", None)}
     return queue_of(
         *(
             (
                 rng.choice(["listing", "listing", "page"]),
-                rng.choice(["a.example", "b.example", "c.example", "d.example", None]),
+                group := rng.choice([*rate_of]),
                 2.0 * rng.integers(0, 8),
                 rng.choice([None, None, None, None, "email is not on file"]),
+                rate_of[group],
             )
             for _ in range(rng.integers(1, 11))
         )
@@ -42,26 +45,32 @@ def cost(rows):
 
 
 def yields(rows):
-    return (rows["kind"] == "listing").sum(), (rows["kind"] == "page").sum()
+    is_listing = rows["kind"] == "listing"
+    return round((100 * rows["success_rate"])[is_listing].sum()), (~is_listing).sum()
 
 
 def best_yields(queue, minutes):
-    """The most listings, then the most pages, over all choices."""
-    ready = [*queue[queue["reason"].isna()][["kind", "group", "own"]].itertuples(index=False, name=None)]
+    """The most expected removals, in percent of one, then the most pages, over all choices."""
+    columns = ["kind", "group", "own", "success_rate"]
+    ready = [*queue[queue["reason"].isna()][columns].itertuples(index=False, name=None)]
     best = (0, 0)
     for n in range(len(ready) + 1):
         for chosen in itertools.combinations(ready, n):
-            visits = {(kind, "" if pd.isna(group) else group) for kind, group, _ in chosen}
-            if sum(own for _, _, own in chosen) + VISIT * len(visits) <= minutes:
-                kinds = [kind for kind, _, _ in chosen]
-                best = max(best, (kinds.count("listing"), kinds.count("page")))
+            visits = {(kind, "" if pd.isna(group) else group) for kind, group, *_ in chosen}
+            if sum(own for _, _, own, _ in chosen) + VISIT * len(visits) <= minutes:
+                rates = [rate for kind, *_, rate in chosen if kind == "listing"]
+                best = max(best, (round(100 * sum(rates)), n - len(rates)))
     return best
 
 
+@pytest.mark.parametrize("rates", [(0.5,), (0.11, 0.5, 0.97)])
 @pytest.mark.parametrize("seed", range(0, 200, 50))
-def test_no_choice_clears_more_in_the_same_time(seed):
+def test_no_choice_clears_more_in_the_same_time(seed, rates):
     for number in range(seed, seed + 50):
-        queue, minutes = random_queue(number), float(np.random.default_rng(number).integers(1, 45))
+        queue, minutes = (
+            random_queue(number, rates=rates),
+            float(np.random.default_rng(number).integers(1, 45)),
+        )
         plan = analysis.plan(queue, minutes)
         assert plan["reason"].isna().all()
         assert plan["minutes"].sum() == pytest.approx(cost(plan))
@@ -79,6 +88,15 @@ def test_one_visit_serves_all_alerts_of_a_group():
     assert analysis.plan(queue, 5)["group"].tolist() == ["b.example"]
 
 
+def test_a_site_that_grants_requests_comes_before_one_that_refuses():
+    queue = queue_of(
+        *[("listing", "a.example", 2, None, 0.1)] * 9, *[("listing", "b.example", 8, None, 0.6)] * 3
+    )
+    plan = analysis.plan(queue, 30)
+    assert plan["group"].tolist() == ["b.example"] * 3  # 1.8 removals in 27 minutes, and not 0.9 in 21
+    assert analysis.plan(queue.assign(success_rate=0.5), 30)["group"].tolist() == ["a.example"] * 9
+
+
 def test_the_queue_is_not_changed_and_its_index_is_ignored():
     queue = random_queue(3)
     queue.index = [7] * len(queue)
@@ -91,7 +109,8 @@ def test_the_queue_is_not_changed_and_its_index_is_ignored():
 def test_columns_stay_in_an_empty_plan():
     queue = queue_of(("listing", "a.example", 4, "the form is blocked"))
     plan = analysis.plan(queue, 60)
-    assert [*plan] == ["kind", "group", "own", "reason", "state", "items", "minutes", "minutes_until"]
+    columns = ["kind", "group", "own", "reason", "success_rate", "state", "items", "minutes", "minutes_until"]
+    assert [*plan] == columns
     assert plan.empty
 
 
@@ -113,6 +132,9 @@ def test_a_history_plans_its_own_queue(tmp_path):
     with seen_through(Service(people)) as exposure, History(tmp_path / "history") as history:
         history.collect(exposure, progress=False)
         plan, queue = history.plan(minutes=30), history.work_queue()
-    assert (len(queue), len(plan)) == (6, 3)  # three times eight minutes, and a visit of three
-    assert plan["minutes"].sum() == 27
-    assert plan["user_id"].tolist() == queue["user_id"].head(3).tolist()
+    assert (len(queue), len(plan)) == (
+        6,
+        2,
+    )  # twice a check of two minutes and eight for steps, and a visit of three
+    assert plan["minutes"].sum() == 23
+    assert plan["user_id"].tolist() == queue["user_id"].head(2).tolist()

@@ -7,7 +7,7 @@ import pytest
 from support.histories import DAWN
 
 from exposurekit.analysis import site_outcomes
-from exposurekit.analysis.failed_removals import overdue_days
+from exposurekit.analysis.failed_removals import outcomes, overdue_days, success_rates
 from exposurekit.analysis.work_queue import STALLED_DAYS
 
 NONE = pd.DataFrame({"site": pd.Series(dtype="str"), "declared_days": pd.Series(dtype="Float64")})
@@ -49,23 +49,23 @@ GONE = [(0, 2, "removed")] * 6
     [
         ("no request seen yet", ["discovered"] * 2, [], {}),
         (
-            "refused 2 of 2 requests",
+            "refused 2 and ignored 1 of 3 requests",
             ["discovered"] * 3,
-            [(0, 5, "discovered")] * 2,
+            [*[(0, 5, "discovered")] * 2, (0, 14, "discovered")],
             {},
         ),
         ("has removed nothing yet", ["pending removal"], [(39, None, None)], {}),
         (
-            "has removed nothing, and requests had no effect",
+            "ignored 1 of 1 request",
             ["pending removal"],
             [(20, None, None)],
             {},
         ),
         ("removes, none came back", ["removed"] * 6, GONE, {}),
         ("removes, but 2 of 6 came back", ["removed"] * 6, GONE, {"came_back": 2}),
-        ("removes, but 1 of 7 requests failed", ["removed"] * 6, [*GONE, (0, 3, "discovered")], {}),
+        ("removes, but refused 1 of 7 requests", ["removed"] * 6, [*GONE, (0, 2, "discovered")], {}),
         (
-            "removes, but 1 without effect",
+            "removes, but ignored 1 of 7 requests",
             [*["removed"] * 6, "pending removal"],
             [*GONE, (36, None, None)],
             {},
@@ -96,10 +96,18 @@ def test_days_count_from_the_request():
     assert 1 <= row["median_days"] <= 2
 
 
+def test_success_rates_are_shrunk_towards_one_half():
+    decided = [(0, 5, "discovered"), (20, None, None), (39, None, None), (0, 1, "unknown")]
+    assert outcomes(requests(*decided), at=day(40)).fillna("").tolist() == ["refused", "ignored", "", ""]
+    assert success_rates(requests(*decided), at=day(40)) == {"Gate": 1 / 4}
+    assert success_rates(requests(*GONE), at=day(40)) == {"Gate": 7 / 8}
+    assert success_rates(requests((39, None, None)), at=day(40)) == {}  # not decided yet
+
+
 def test_request_is_overdue_by_the_times_of_its_own_site():
     assert overdue_days(requests(*GONE)).to_dict() == {"Gate": 3}
     assert overdue_days(requests(*GONE[:4], (0, 9, "discovered"))).empty  # too few removals
     row = outcome(["pending removal"], *GONE[:4], (27, None, None))
-    assert (row["overdue_days"], row["overdue"]) == (STALLED_DAYS, 0)
+    assert (row["overdue_days"], row["ignored"]) == (STALLED_DAYS, 0)
     long = [(0, 27, "removed"), *[(0, 14, "removed")] * 9]
     assert overdue_days(requests(*long)).to_dict() == {"Gate": 28}

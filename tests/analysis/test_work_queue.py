@@ -30,7 +30,7 @@ QUEUE = {
     "minutes": "float64",
     "first_seen_at": "datetime64[us, UTC]",
     **dict.fromkeys(["items", "people"], "int64"),
-    "items_per_minute": "float64",
+    **dict.fromkeys(["items_per_minute", "success_rate"], "float64"),
     "reason": "str",
 }
 COLUMNS = ["user_id", "alert_number", "record_id", "site", "status", "url", "ticks", "step"]
@@ -333,6 +333,33 @@ def test_a_site_that_removed_nothing_comes_after_the_others():
     alerts += [alert(4, 0, 4, site="Gate", ticks=(None, None))]
     table = work_queue(steps(*alerts), stalled={"Wall": "3 removals pending"})
     assert cells(table, "site", "reason") == [("Gate", None), *[("Wall", "3 removals pending")] * 3]
+
+
+def test_expected_removals_per_minute_decide_the_order():
+    alerts = [alert(user, 0, user, site="Wall") for user in (1, 2, 3)]
+    alerts += [alert(4, 0, 4, site="Gate", ticks=(None, None))]
+    rates = {"Wall": 0.125, "Gate": 0.875}
+    table = work_queue(steps(*alerts), success_rates=rates)
+    assert cells(table, "site", "success_rate") == [("Gate", 0.875), *[("Wall", 0.125)] * 3]
+    assert cells(work_queue(steps(*alerts)), "site", "success_rate") == [*[("Wall", 0.5)] * 3, ("Gate", 0.5)]
+    pages = work_queue(steps(alert(1, 0, site=None, url="https://a.example/x")), success_rates=rates)
+    assert cells(pages, "kind", "success_rate") == [("page", None)]
+
+
+def test_listings_without_a_label_take_a_check():
+    alerts = [alert(user, 0, user) for user in (1, 2)] + [alert(3, 0, 3, ticks=("done", None))]
+    labels = [None, "mine", None, None]
+    table = work_queue(steps(*alerts, label=pd.Series(labels, dtype="str")))
+    assert cells(table.sort_values("user_id"), "minutes") == [
+        (5,),
+        (3,),
+        (3,),
+    ]  # what was started was checked
+    fast = work_queue(steps(*alerts, label=pd.Series(labels, dtype="str")), check_minutes=0)
+    assert cells(fast, "minutes") == [(3,)] * 3
+    assert cells(work_queue(steps(*alerts)), "minutes") == [(3,)] * 3  # nothing is known about checks
+    with pytest.raises(InvalidArgument, match="check_minutes"):
+        work_queue(steps(*alerts), check_minutes=-1)
 
 
 @pytest.mark.parametrize(

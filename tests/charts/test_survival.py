@@ -70,7 +70,7 @@ def test_an_unreached_median_is_an_arrow_without_a_number():
     assert max(axis.tickvals) == 10 < band.x0 < dots(figure, "triangle-right")[1] < axis.range[1] <= band.x1
     assert [note.text for note in figure.layout.annotations] == ["not reached"]
     assert charts.time_to_removal(timed(quick())).layout.shapes == ()
-    assert "in 20 days" in words(figure)  # below the label of the band
+    assert "not within 20 days" in words(figure)  # below the label of the band
     assert "Far: median not reached in 20 days" in charts.describe(figure)
     assert title(figure) == ("Median time to removal: 5 days on 1 of 2 sites; not reached on 1 (n = 50)")
 

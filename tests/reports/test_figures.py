@@ -161,13 +161,16 @@ def test_worst_site_is_the_first_of_each_ranking(pages, stalled):
     assert any("worst site by open listings: " in one.effect for one in stalled["live"].actions)
 
 
-def test_quickest_action_clears_most_per_minute(stalled):
-    for report in stalled.values():
+def test_first_action_says_what_decides_the_order(pages, stalled):
+    named = 0
+    for report in (*pages.values(), *stalled.values()):
         for action in report.actions:
-            if "quickest site per listing" in action.effect:
+            if "ost expected removals per minute" in action.effect:
                 work = next(one.removals for one in report.sections if one.removals)
-                first = min((one for one in work if one.site), key=lambda one: one.minutes / one.listings)
-                assert f" on {first.site} by hand" in action.text
+                first = next(one for one in work if one.site)
+                assert f" on {first.site} by hand" in action.text == report.actions[0].text
+                named += 1
+    assert named
 
 
 def test_every_action_and_card_says_who_acts(pages, stalled):
@@ -413,7 +416,7 @@ def stalled(tmp_path_factory):
 def test_actions_on_one_history_agree(stalled):
     texts = {kind: [action.text for action in report.actions] for kind, report in stalled.items()}
     assert texts["live"][0] == "Remove 6 of 7 open listings on Quick by hand"
-    assert texts["history"][0] == texts["shared"][0] == "Remove up to 7 listings on Quick by hand"
+    assert texts["history"][0] == texts["shared"][0] == "Remove 7 listings on Quick by hand"
     not_shown = "; whether required values are on file is not shown"
     checks = {"history": "; first check that the required values are on file", "shared": not_shown}
     for kind, note in (checks | {"changes": checks["history"]}).items():
@@ -431,10 +434,10 @@ def test_actions_on_one_history_agree(stalled):
         assert cards[kind].detail.endswith(detail)
 
 
-def test_actions_say_which_site_refused_requests(stalled):
-    """It may refuse a person's, too, so fewer listings may go."""
+def test_actions_say_which_site_ignored_requests(stalled):
+    """It may ignore a person's, too, so fewer listings may go."""
     notes = {
-        action.text.split(" on ")[1].split()[0]: "it refused the service's requests" in action.effect
+        action.text.split(" on ")[1].split()[0]: "it ignored 10 of 10 requests so far" in action.effect
         for action in stalled["live"].actions
         if action.text.startswith("Remove ")
     }
@@ -455,17 +458,13 @@ def test_actions_account_for_open_listings_that_they_leave_out(stalled):
 
 
 @pytest.mark.parametrize(
-    ("sites", "plan", "instead"),
+    ("sites", "plan"),
     [
-        (("Slow", "Slow"), "up to 2 listings on Slow", ""),
-        (
-            ("Slow", "Slow", "Next"),
-            "up to 2 listings on Slow and 1 listing on Next",
-            " Slow refused before: if you do not want to try again, remove 1 listing on Next (about 7 minutes) instead.",
-        ),
+        (("Slow", "Slow"), "up to 2 listings on Slow"),
+        (("Slow", "Slow", "Next"), "1 listing on Next and up to 2 listings on Slow"),
     ],
 )
-def test_half_an_hour_says_what_to_do_after_a_refusal(tmp_path, sites, plan, instead):
+def test_half_an_hour_ends_at_a_site_that_refused(tmp_path, sites, plan):
     service, clock = Service(), Clock()
     for number, site in enumerate(sites, 1):
         status = "pending removal" if site == "Slow" else "discovered"
@@ -478,8 +477,8 @@ def test_half_an_hour_says_what_to_do_after_a_refusal(tmp_path, sites, plan, ins
             for person in service.people.values():
                 person.records[0]["status"] = "discovered"
         half_hour = ek.report(history).half_hour
-    assert half_hour.startswith(f"If you (operator) have 30 minutes, remove {plan} (about ")
-    assert half_hour.endswith(f" minutes).{instead}")
+    assert half_hour.startswith(f"If you (operator) have 30 minutes, check and remove {plan} (about ")
+    assert half_hour.endswith(" minutes).")
 
 
 def test_action_on_a_site_to_do_later_has_the_reason(stalled):
@@ -518,7 +517,7 @@ def test_failed_and_undone_removals_agree_everywhere(tmp_path):
         "open_now": 1,
     }
     assert row == {"site": "PeepFinder"} | counts
-    again = "2 relistings of 1 listing, of which 1 is open now"
+    again = "1 of 1 listing ever gone came back (100%), 2 times in all; 1 of them is open now"
     assert finding(report, "failed_removals") == (
         "1 removal failed on PeepFinder; 1 request had no effect in the usual time on PeepFinder; "
         + again
@@ -597,7 +596,7 @@ def test_total_rows_are_the_sums_of_their_table(pages):
     assert by_site.totals["open"] == facts(pages["fleet"])["open listings"]
     assert not {"people", "user_id", "median_days"} & {*by_site.totals}
     [score] = [section for section in pages["fleet"].sections if section.key == "score"]
-    assert {*score.totals} == {"listings", "pages", "of_listings", "of_pages", "score"}
+    assert {*score.totals} == {"listings", "pending removal", "pages", "minutes", "score"}
     assert score.totals["score"] == facts(pages["fleet"])["score"]
 
 
@@ -644,7 +643,7 @@ def test_unobserved_people_and_their_listings_are_not_known(tmp_path):
     assert section.finding.startswith("3 of 3 listings have not been checked by a person; ")
     first, *_, last = section.points
     assert first.startswith("Only the service's matching says that these listings show the right people. ")
-    assert "record the answer as a label: the code is in the HTML report, under For analysts." in first
+    assert first.endswith("record the answer as a label, with the code under For analysts (on screen only).")
     assert "Whether required values are on file is not known" in last
 
 

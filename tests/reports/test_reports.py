@@ -150,8 +150,27 @@ def test_fleet_sections_have_the_tables_of_the_questions(exposure, history, full
     over_time = history.status_over_time().drop(columns="at")
     pd.testing.assert_frame_equal(full.table("status_over_time"), over_time)
     score = full.table("score")
-    pd.testing.assert_frame_equal(score.drop(columns="person"), history.score())
+    counts = ["user_id", "listings", "pages", "score"]
+    pd.testing.assert_frame_equal(score[counts], history.score()[counts])
     assert score["person"].tolist() == exposure.with_people(history.score())["person"].tolist()
+
+
+def test_a_row_of_a_person_says_where_and_what(history, full):
+    records, links, queue = history.records(), history.links(), history.work_queue()
+    records = records[analysis.is_open(records["status"])]
+    rows = full.table("score").to_dict("records")
+    assert any(row["listings"] for row in rows)
+    for row in rows:
+        own = records[records["user_id"] == row["user_id"]]
+        pages = links[(links["user_id"] == row["user_id"]) & (links["presence"] == "listed")]["contains"]
+        if len(own):
+            assert row["open_sites"] == ", ".join(sorted({*own["site"].astype("str")}))
+            assert row["first_seen_at"] == own["first_seen_at"].min().floor("D")
+        assert row["pending removal"] == (own["status"] == "pending removal").sum()
+        kinds = {kind for cell in pages.dropna() for kind in cell}
+        assert {*(row["contains"] if isinstance(row["contains"], list) else [])} <= kinds
+        minutes = queue.loc[queue["user_id"] == row["user_id"], "minutes"].sum()
+        assert row["minutes"] == pytest.approx(minutes, abs=1)
 
 
 @pytest.fixture(scope="module")
@@ -256,7 +275,7 @@ def test_last_days_have_their_causes_and_sites(nine_days):
     assert week.table[["site", "listed again"]].to_numpy().tolist() == rows
     bars = [trace.name for trace in week.figure.data if trace.type == "bar"]
     assert bars == ["new, or listed again", "removed"]
-    again = "relisting of 1 listing, of which 1 is open now"
+    again = "of 4 listings ever gone came back (25%); 1 of them is open now"
     assert (cards["listed again"].value, cards["listed again"].qualifier) == ("1", again)
     assert cards["removed"].change == "0 in 7 days, 1 listed again"
     assert report.provenance["observed"] == "all 3 people in the last run"
@@ -387,7 +406,7 @@ def test_half_an_hour_is_spent_as_the_plan_says(history, full, fleet):
     sites = plan["site"].value_counts()
     assert len(sites)
     assert all(f"{n} listing{'s' * (n > 1)} on {site}" in fleet.half_hour for site, n in sites.items())
-    assert fleet.half_hour.startswith("If you (operator) have 30 minutes, remove ")
+    assert fleet.half_hour.startswith("If you (operator) have 30 minutes, check and remove ")
     assert f"<p>{fleet.half_hour}</p>" in fleet.to_html()
 
 
@@ -408,9 +427,9 @@ def test_head_says_how_many_matches_nobody_has_checked(tmp_path):
     rest = "so some listings may show a namesake: check each before its removal"
     n = len(records)
     assert caveats == [
-        f"No person has checked the matches yet, {rest} (about 2 minutes each, 4 minutes for the 2 to remove by hand).",
-        f"{n - 1} of {n} listings have not been checked by a person, {rest} (about 2 minutes for the one to remove by hand).",
-        f"1 of {n} listings has not been checked by a person, {rest} (about 2 minutes for the one to remove by hand).",
+        f"No person has checked the matches yet, {rest} (about 2 minutes each, 4 minutes for the 2 to remove by hand; the times below include it).",
+        f"{n - 1} of {n} listings have not been checked by a person, {rest} (about 2 minutes for the one to remove by hand; the times below include it).",
+        f"1 of {n} listings has not been checked by a person, {rest} (about 2 minutes for the one to remove by hand; the times below include it).",
         "",
     ]
     assert now.caveat == ""  # without a history, there are no labels

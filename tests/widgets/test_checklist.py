@@ -194,8 +194,8 @@ def test_finished_alert_comes_last_of_its_group(alerts, history):
 def test_progress_and_remaining_work_are_displayed(alerts):
     checklist = OptOutChecklist(alerts)
     assert "No history was given" in kit.statuses(checklist)[0]
-    assert "0 of 3 done · about 15 minutes to do" in kit.Read(kit.html_of(checklist)).words
-    assert listed(checklist)[0].split(" | ")[3] == "5 min"
+    assert "0 of 3 done · about 21 minutes to do" in kit.Read(kit.html_of(checklist)).words
+    assert listed(checklist)[0].split(" | ")[3] == "7 min"  # a check of two minutes, a step, and a visit
     rows(checklist)[0][0].value = True
     assert '<progress max="2" value="1" aria-label="steps done">' in kit.html_of(checklist)
     rows(checklist)[1][1].value = True
