@@ -23,6 +23,7 @@ from exposurekit.system.asgi_server import running
 from exposurekit.system.connection_limits import (
     HEAD_MAX,
     PIPELINED_MAX,
+    WHOLE_RESPONSE,
     Connections,
     Repeated,
     _Bounded,
@@ -55,21 +56,41 @@ async def app(scope, receive, send):
     await send({"type": "http.response.body", "body": body})
 
 
-@pytest.fixture(params=[True, False], ids=["httptools", "h11"])
+async def whole_app(scope, receive, send):
+    """Responds as `app` does, with whole responses where the server offers to write them at once."""
+    start = {}
+
+    async def sending(message):
+        if message["type"] == "http.response.start":
+            start.update(message)
+            return
+        respond = scope.get("extensions", {}).get(WHOLE_RESPONSE)
+        if start and respond and respond(start["status"], start["headers"], message["body"]):
+            return
+        for one in [start, message] if start else [message]:
+            await send(one)
+
+    await app(scope, receive, sending)
+
+
+@pytest.fixture(
+    params=[(True, app), (True, whole_app), (False, app)], ids=["httptools", "whole responses", "h11"]
+)
 def served(request):
     """A server with either parser of uvicorn."""
+    is_fast, responding = request.param
 
     class Chosen(Connections):
         def protocol(self):
-            return super().protocol(is_fast=request.param)
+            return super().protocol(is_fast=is_fast)
 
-    return partial(serving, Chosen)
+    return partial(serving, Chosen, responding=responding)
 
 
 @contextlib.contextmanager
-def serving(kind, most=None, **seconds):
+def serving(kind, most=None, *, responding=app, **seconds):
     connections = kind(most, **seconds)
-    with running(app, connections=connections) as base_url, contextlib.ExitStack() as stack:
+    with running(responding, connections=connections) as base_url, contextlib.ExitStack() as stack:
         yield base_url, Clients(httpx.URL(base_url).port, connections, stack)
 
 
@@ -191,6 +212,23 @@ def test_too_many_requests_without_reading_end_the_connection():
                 while received.count(b"HTTP/1.1 200") < n and (part := wire.recv(1 << 16)):
                     received += part
             assert (received.count(b"HTTP/1.1 200") == n) is (n <= PIPELINED_MAX)
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+@pytest.mark.parametrize("path", ["/", "/last"])
+@pytest.mark.parametrize(
+    "end", ["HTTP/1.1\r\nhost: a.example", "HTTP/1.0", "HTTP/1.0\r\nconnection: keep-alive"]
+)
+def test_a_whole_response_is_the_same_bytes(method, path, end):
+    received = []
+    for responding in (app, whole_app):
+        with serving(Connections, responding=responding) as (_, connected):
+            last = "GET / HTTP/1.1\r\nhost: a.example\r\nconnection: close\r\n\r\n"
+            wire = connected(f"{method} {path} {end}\r\n\r\n{last}".encode())
+            content = b"".join(iter(partial(wire.recv, 1_000), b""))
+        received.append(re.sub(rb"date: [^\r]*", b"date", content))
+    assert received[0] == received[1]
+    assert received[0].startswith(b"HTTP/1.1 200 OK\r\ndate\r\ncontent-length: ")
 
 
 def test_a_slow_client_that_reads_receives_everything(served):

@@ -161,9 +161,12 @@ class _OperationPath:
         """
         if self._literals(segments) != self._expected:
             return None
-        parameters = dict(zip(self._names, self._values(segments), strict=True))
-        empty = [name for name, value in parameters.items() if not value]
-        return parameters if empty in ([], ["api_key"]) else None
+        values = self._values(segments)
+        if "" in values and [name for name, value in zip(self._names, values, strict=True) if not value] != [
+            "api_key"
+        ]:
+            return None
+        return dict(zip(self._names, values, strict=True))
 
 
 _PATHS: dict[int, list[_OperationPath]] = {}  # by the number of segments

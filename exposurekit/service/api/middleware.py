@@ -55,14 +55,14 @@ class RequestMiddleware:
         failure: Exception | None = None
         try:
             response = await self._respond(scope, receive)
-            await response.send(send)
+            await response.send(scope, send)
         except ClientDisconnect:
             pass  # the client is gone
         except Exception as fault:  # noqa: BLE001  the server would log its text
             _log.error("fault=%s at=%s", type(fault).__name__, _location(fault.__traceback__))
             if response is None:
                 failure, response = fault, _server_error(scope, fault)
-                await response.send(send)
+                await response.send(scope, send)
         took_s = time.perf_counter() - started
         operation = scope.get(OPERATION, "none")
         if self._count is not None:

@@ -1,7 +1,7 @@
 """Read a request's values from path, query, body and headers."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
@@ -91,7 +91,7 @@ def announces_body(scope: Scope) -> bool:
     """Return whether a body may follow; HTTP/1 announces one in the headers, and waiting costs 15 us."""
     if not scope["http_version"].startswith("1."):
         return True
-    return not _ANNOUNCING.isdisjoint([name for name, _ in scope["headers"]])
+    return any([name in _ANNOUNCING for name, _ in scope["headers"]])  # noqa: C419  a generator takes twice the time
 
 
 async def read(request: ApiRequest) -> Values:
@@ -110,22 +110,24 @@ async def read(request: ApiRequest) -> Values:
     raise ApiError(400, problem)
 
 
-def _in_headers(headers: RawHeaders) -> Iterator[Values]:
-    for header, value in headers:
-        if header in _SECRET_HEADERS:
-            yield {_SECRET_HEADERS[header]: value.decode("latin-1")}
+def _in_headers(headers: RawHeaders) -> list[Values]:
+    return [
+        {_SECRET_HEADERS[header]: value.decode("latin-1")}
+        for header, value in headers
+        if header in _SECRET_HEADERS
+    ]
 
 
 def _merged(sources: Iterable[Mapping[str, Any]], names: frozenset[str]) -> Values:
     values: Values = {}
     for source in sources:
-        for name in source.keys() & names:
-            value = source[name]
-            if value is None:
+        for name, value in source.items():
+            if value is None or name not in names:
                 continue
-            if name in values and _parameters(values[name]) != _parameters(value):
+            if name not in values:
+                values[name] = value
+            elif _parameters(values[name]) != _parameters(value):
                 raise ApiError(400, f"{name} is given two different values")
-            values.setdefault(name, value)
     return values
 
 

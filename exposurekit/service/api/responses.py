@@ -7,8 +7,8 @@ from starlette.types import Scope, Send
 from exposurekit.contract import codec, xml
 from exposurekit.contract.codec import MEDIA_TYPES
 from exposurekit.service.errors import ApiError
+from exposurekit.system.connection_limits import WHOLE_RESPONSE, Header
 
-Header = tuple[bytes, bytes]
 _SECURITY: tuple[Header, ...] = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
 # XML has a parameter for its encoding; JSON has none, because it is always UTF-8 (RFC 8259).
 _HEADERS: dict[str, tuple[Header, ...]] = {
@@ -29,8 +29,11 @@ class Response:
         self._body = body
         self._headers = [(b"content-length", b"%d" % len(body)), *_HEADERS[encoding], *headers]
 
-    async def send(self, send: Send) -> None:
+    async def send(self, scope: Scope, send: Send) -> None:
         """Send the response; of a response to HEAD the server sends the headers alone."""
+        respond = scope.get("extensions", {}).get(WHOLE_RESPONSE)
+        if respond and respond(self.status, self._headers, self._body):
+            return
         await send({"type": "http.response.start", "status": self.status, "headers": self._headers})
         await send({"type": "http.response.body", "body": self._body})
 
