@@ -1,12 +1,10 @@
 """The ASGI application: paths, built from the operations table."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
-from itertools import groupby
-from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import select
@@ -14,14 +12,15 @@ from starlette.routing import Router
 from starlette.types import ASGIApp, Receive, Scope
 
 from exposurekit.contract import codec
-from exposurekit.contract.operations import FORMATS, OPERATIONS, PREFIX, Operation
+from exposurekit.contract.operations import Operation
 from exposurekit.service.accounts.integrators import API_KEY
-from exposurekit.service.api import middleware, openapi, requests, responses
+from exposurekit.service.api import middleware, openapi, requests, responses, targets
 from exposurekit.service.api.handlers import ApiCall, ApiContext, handle
 from exposurekit.service.api.rate_limits import Limits, RateLimiter, SharedCounts
 from exposurekit.service.api.requests import BODY_TIMEOUT_S, MEMORY_MAX, ApiRequest
 from exposurekit.service.api.responses import Response
 from exposurekit.service.api.scan_wait import WAIT_S, ScanWaiter
+from exposurekit.service.api.targets import Target
 from exposurekit.service.api.turns import Turn, Turns
 from exposurekit.service.errors import ApiError
 from exposurekit.service.storage.database import DATABASE_ERRORS, Database
@@ -140,61 +139,23 @@ def _document() -> bytes:
     return codec.encode(openapi.document(), "json")
 
 
-class _OperationPath:
-    """The path of one or two operations, such as ``/api/{integration_name}/{api_key}/v2/users/{id}``."""
-
-    def __init__(self, path: str, operations: Iterable[Operation]) -> None:
-        self.segments = (PREFIX + path).split("/")
-        self.by_method = {operation.method: operation for operation in operations}
-        self.methods = sorted({*self.by_method, *(["HEAD"] if "GET" in self.by_method else [])})
-        names = {index: one[1:-1] for index, one in enumerate(self.segments) if one.startswith("{")}
-        self._names = tuple(names.values())
-        self._values = itemgetter(*names)
-        literals = [index for index in range(len(self.segments)) if index not in names]
-        self._literals = itemgetter(*literals)
-        self._expected = self._literals(self.segments)
-
-    def parameters(self, segments: Sequence[str]) -> dict[str, str] | None:
-        """Return the parameters in a path with as many segments; None: it is another path.
-
-        An empty key is missing, which is 401 and not an unknown path.
-        """
-        if self._literals(segments) != self._expected:
-            return None
-        values = self._values(segments)
-        if "" in values and [name for name, value in zip(self._names, values, strict=True) if not value] != [
-            "api_key"
-        ]:
-            return None
-        return dict(zip(self._names, values, strict=True))
-
-
-_PATHS: dict[int, list[_OperationPath]] = {}  # by the number of segments
-for _path, _group in groupby(sorted(OPERATIONS, key=attrgetter("path")), key=attrgetter("path")):
-    _one = _OperationPath(_path, _group)
-    _PATHS.setdefault(len(_one.segments), []).append(_one)
-
-
 class _Service:
-    """What responds to requests.
-
-    It finds its paths itself, without the routes and objects of Starlette, which cost each request some microseconds.
-    """
+    """What responds to requests, without the routes and objects of Starlette, which cost each some microseconds."""
 
     def __init__(self, api: _Api) -> None:
         self._api = api
 
     async def respond(self, scope: Scope, receive: Receive) -> Response:
         """Return the response to one request."""
-        path = _find_path(scope)
-        if path is None:
+        target = targets.find(scope)
+        if target is None:
             return await self._other(scope)
-        operation = path.by_method.get("GET" if scope["method"] == "HEAD" else scope["method"])
+        operation = target.operation
         if operation is None:
-            return responses.wrong_method(scope, path.methods)
+            return responses.wrong_method(scope, target.methods)
         scope[middleware.OPERATION] = operation.name
         try:
-            return await _operation_response(self._api, operation, scope, receive)
+            return await _operation_response(self._api, target, operation, scope, receive)
         except ApiError as refusal:
             return responses.api_error(scope, refusal)
 
@@ -207,29 +168,17 @@ class _Service:
         return await respond(self._api.context.database)
 
 
-def _find_path(scope: Scope) -> _OperationPath | None:
-    """Return the operations of a path and set ``path_params``; None: the path is of no operation."""
-    segments = scope["path"].split("/")
-    last, _, suffix = segments[-1].partition(".")
-    if len(last) < len(segments[-1]) and suffix not in FORMATS:
-        return None
-    segments[-1] = last
-    for path in _PATHS.get(len(segments), ()):
-        if (parameters := path.parameters(segments)) is not None:
-            scope["path_params"] = parameters
-            return path
-    return None
-
-
-async def _operation_response(api: _Api, operation: Operation, scope: Scope, receive: Receive) -> Response:
+async def _operation_response(
+    api: _Api, target: Target, operation: Operation, scope: Scope, receive: Receive
+) -> Response:
     """Handle one request; count it and its errors if there are limits."""
-    key_digest = api.context.database.vault.fingerprint(scope["path_params"]["api_key"], API_KEY)
+    key_digest = api.context.database.vault.fingerprint(target.api_key, API_KEY)
     client = scope.get("client")
     address = str(client[0]) if client else ""
     client_key = f"{key_digest.hex()} {address}"
     if api.rate_limiter:
         api.rate_limiter.check(client_key)
-    request = ApiRequest(operation, key_digest, scope, receive)
+    request = ApiRequest(target, operation, key_digest, scope, receive)
     encoding = responses.format_of(scope)
 
     def process(turn: Turn) -> Coroutine[Any, Any, bytes]:

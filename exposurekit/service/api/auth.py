@@ -11,14 +11,14 @@ from weakref import WeakKeyDictionary
 
 from sqlalchemy import Select, and_, bindparam, select
 
-from exposurekit.contract.inputs import read_integer
 from exposurekit.contract.operations import CREDENTIAL_HEADERS, OPERATIONS, Operation
 from exposurekit.service.accounts import documents, integrators, users
 from exposurekit.service.accounts.documents import Account
 from exposurekit.service.api import requests
 from exposurekit.service.api.middleware import INTEGRATOR
 from exposurekit.service.api.parameters import USER_ID_NAMES
-from exposurekit.service.api.requests import ApiRequest, Values
+from exposurekit.service.api.requests import ApiRequest
+from exposurekit.service.api.targets import Values
 from exposurekit.service.errors import ApiError
 from exposurekit.service.storage import tables
 from exposurekit.service.storage.database import Session
@@ -43,11 +43,11 @@ async def authenticate(session: Session, request: ApiRequest) -> Principal:
     Raises `ApiError`: 401 if a name, key or secret is not accepted, 400 if one is missing or malformed, or the error
     that made the request unreadable.
     """
-    user_id = _user_id(request)
+    user_id = request.target.user_id
     key = {"digest": request.key_digest, "user_id": NO_USER if user_id is None else user_id}
     rows = await session.rows(_PRINCIPAL, key)
     row = _PrincipalRow(*rows[0]) if rows else None
-    if row is None or not _equal(row.name, request.path["integration_name"]):
+    if row is None or not _equal(row.name, request.target.integration_name):
         raise ApiError(401, integrators.NOT_ACCEPTED)
     request.scope[INTEGRATOR] = row.integrator_id  # also of a request that is refused below
     values = await requests.read(request)
@@ -87,13 +87,6 @@ _PRINCIPAL: Select[Any] = (
     .select_from(tables.integrators.outerjoin(tables.users, _is_user))
     .where(_integrators.api_key_digest == bindparam("digest"))
 )
-
-
-def _user_id(request: ApiRequest) -> int | None:
-    try:
-        return read_integer(request.path.get(USER_ID_NAMES[request.operation.name]))
-    except ValueError:
-        return None
 
 
 def _credentials(operation: Operation, values: Values) -> dict[str, str]:

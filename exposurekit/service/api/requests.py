@@ -1,10 +1,9 @@
 """Read a request's values from path, query, body and headers."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any
 
 from python_multipart.multipart import parse_options_header
 from starlette.datastructures import Headers
@@ -13,9 +12,10 @@ from starlette.requests import Request
 from starlette.types import Receive, Scope
 
 from exposurekit.contract import codec, forms, xml
-from exposurekit.contract.operations import CREDENTIAL_HEADERS, OPERATIONS, Operation
+from exposurekit.contract.operations import CREDENTIAL_HEADERS, Operation
 from exposurekit.contract.schema import Many, Scalar, Shape, shape_of_type
 from exposurekit.errors import InvalidResponse
+from exposurekit.service.api.targets import Target, Values, fields, merged
 from exposurekit.service.errors import ApiError
 from exposurekit.system.memory_budget import MemoryBudget, MemoryBudgetExceeded, Reservation
 
@@ -30,10 +30,8 @@ ELEMENTS_MAX = 3_000  # of XML; four full lists have 2,300
 JSON, FORM, MULTIPART = "application/json", "application/x-www-form-urlencoded", "multipart/form-data"
 XML = ("application/xml", "text/xml")  # treated alike
 
-Values = dict[str, Any]
 RawHeaders = list[tuple[bytes, bytes]]
 _ANNOUNCING = {b"content-length", b"transfer-encoding"}
-_NAMES = {operation.name: frozenset(operation.names) for operation in OPERATIONS}
 _SECRET_HEADERS = {header.lower().encode(): name for name, header in CREDENTIAL_HEADERS.items()}
 
 
@@ -41,6 +39,7 @@ _SECRET_HEADERS = {header.lower().encode(): name for name, header in CREDENTIAL_
 class ApiRequest:
     """A request before authentication; its query and body are not parsed yet."""
 
+    target: Target
     operation: Operation
     key_digest: bytes = field(repr=False)  # of the API key
     scope: Scope = field(repr=False)
@@ -50,12 +49,6 @@ class ApiRequest:
     release: Callable[[], object] | None = field(
         default=None, repr=False
     )  # of the memory of a body that is parsed
-
-    @property
-    def path(self) -> Values:
-        """The parameters in the path."""
-        path: Values = self.scope["path_params"]
-        return path
 
     async def is_disconnected(self) -> bool:
         """Return whether the client is gone."""
@@ -95,16 +88,18 @@ def announces_body(scope: Scope) -> bool:
 
 
 async def read(request: ApiRequest) -> Values:
-    """Return the operation's parameters; null counts as absent. A malformed request raises `ApiError`."""
+    """Return the operation's parameters, not to be changed. A malformed request raises `ApiError`."""
     if request.problem:
         raise request.problem
     try:
-        body = await _body(request) if request.body else {}
+        body = await _body(request) if request.body else None
         if request.release:
             request.release()
-        query = _fields(request.scope["query_string"], "query")
-        sources = (request.path, query, body, *_in_headers(request.scope["headers"]))
-        return _merged(sources, _NAMES[request.operation.name])
+        target = request.target
+        if target.problem:
+            raise ApiError(400, target.problem)
+        more = [one for one in (body, *_in_headers(request.scope["headers"])) if one]
+        return merged(request.operation, target.values, *more) if more else target.values
     except InvalidResponse as unreadable:
         problem = str(unreadable)
     raise ApiError(400, problem)
@@ -118,34 +113,6 @@ def _in_headers(headers: RawHeaders) -> list[Values]:
     ]
 
 
-def _merged(sources: Iterable[Mapping[str, Any]], names: frozenset[str]) -> Values:
-    values: Values = {}
-    for source in sources:
-        for name, value in source.items():
-            if value is None or name not in names:
-                continue
-            if name not in values:
-                values[name] = value
-            elif _parameters(values[name]) != _parameters(value):
-                raise ApiError(400, f"{name} is given two different values")
-    return values
-
-
-def _parameters(value: Any) -> Any:
-    """Return a value as text in every encoding: 7 in JSON is "7" in a query."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    return str(value) if isinstance(value, int) else value
-
-
-def _fields(encoded: bytes, source: str) -> Values:
-    try:
-        return forms.decode(encoded.decode()) if encoded else {}
-    except UnicodeDecodeError:
-        pass
-    raise ApiError(400, f"the {source} is not UTF-8")
-
-
 async def _body(request: ApiRequest) -> Values:
     body = request.body
     headers = Headers(raw=request.scope["headers"])
@@ -155,7 +122,7 @@ async def _body(request: ApiRequest) -> Values:
     if media_type == JSON:
         values = codec.decode(body, "json", is_request=True)
     elif media_type == FORM:
-        values = _fields(body, "form")
+        values = fields(body, "form")
     elif media_type in XML:
         values = xml.read(body, _shape(request.operation), elements_max=ELEMENTS_MAX, is_unique=True)
     elif media_type == MULTIPART:

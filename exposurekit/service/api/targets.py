@@ -1,0 +1,157 @@
+"""What the address of a request says: the operation, and the values in its path and its query.
+
+Integrators ask for the same addresses again and again, and to parse one takes as long as to read a user from the
+database: the latest ones are kept as they were parsed.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import groupby
+from operator import attrgetter, itemgetter
+from typing import Any
+
+from starlette.types import Scope
+
+from exposurekit.contract import forms
+from exposurekit.contract.inputs import read_integer
+from exposurekit.contract.operations import FORMATS, OPERATIONS, PREFIX, Operation
+from exposurekit.errors import InvalidResponse
+from exposurekit.service.api.parameters import USER_ID_NAMES
+from exposurekit.service.errors import ApiError
+
+CACHED_TARGETS, CACHED_BYTES = 4_000, 500  # addresses, and the length of one; together about 8 MB
+
+Values = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The address of an operation, parsed."""
+
+    methods: Sequence[str]  # that the path takes
+    operation: Operation | None = None  # None: the path does not take the request's method
+    integration_name: str = ""
+    api_key: str = field(default="", repr=False)
+    user_id: int | None = None  # None: there is none, or it is none
+    values: Values = field(default_factory=dict, repr=False)  # of the path and the query; not to be changed
+    problem: str | None = None  # why there are no values
+
+
+def find(scope: Scope) -> Target | None:
+    """Return what the address of a request says; None: the path is of no operation."""
+    path, query = scope["path"], scope["query_string"]
+    parse = _parse_once if len(path) + len(query) <= CACHED_BYTES else _parse
+    return parse(scope["method"], path, query)
+
+
+def _parse(method: str, path: str, query: bytes) -> Target | None:
+    segments = path.split("/")
+    last, _, suffix = segments[-1].partition(".")
+    if len(last) < len(segments[-1]) and suffix not in FORMATS:
+        return None
+    segments[-1] = last
+    for one in _PATHS.get(len(segments), ()):
+        if (parameters := one.parameters(segments)) is not None:
+            return one.target(method, parameters, query)
+    return None
+
+
+_parse_once = lru_cache(maxsize=CACHED_TARGETS)(_parse)
+
+
+class _OperationPath:
+    """The path of one or two operations, such as ``/api/{integration_name}/{api_key}/v2/users/{id}``."""
+
+    def __init__(self, path: str, operations: Iterable[Operation]) -> None:
+        self.segments = (PREFIX + path).split("/")
+        self._by_method = {operation.method: operation for operation in operations}
+        self._methods = sorted({*self._by_method, *(["HEAD"] if "GET" in self._by_method else [])})
+        names = {index: one[1:-1] for index, one in enumerate(self.segments) if one.startswith("{")}
+        self._names = tuple(names.values())
+        self._values = itemgetter(*names)
+        literals = [index for index in range(len(self.segments)) if index not in names]
+        self._literals = itemgetter(*literals)
+        self._expected = self._literals(self.segments)
+
+    def parameters(self, segments: Sequence[str]) -> dict[str, str] | None:
+        """Return the parameters in a path with as many segments; None: it is another path.
+
+        An empty key is missing, which is 401 and not an unknown path.
+        """
+        if self._literals(segments) != self._expected:
+            return None
+        parameters = dict(zip(self._names, self._values(segments), strict=True))
+        empty = [name for name, value in parameters.items() if not value]
+        return parameters if empty in ([], ["api_key"]) else None
+
+    def target(self, method: str, parameters: dict[str, str], query: bytes) -> Target:
+        """Return what an address with this path says."""
+        operation = self._by_method.get("GET" if method == "HEAD" else method)
+        if operation is None:
+            return Target(self._methods)
+        values: Values = {}
+        problem = None
+        try:
+            values = merged(operation, parameters, fields(query, "query"))
+        except (InvalidResponse, ApiError) as unreadable:
+            problem = str(unreadable)
+        return Target(
+            self._methods,
+            operation,
+            parameters["integration_name"],
+            parameters["api_key"],
+            _user_id(parameters.get(USER_ID_NAMES[operation.name])),
+            values,
+            problem,
+        )
+
+
+def _user_id(text: str | None) -> int | None:
+    try:
+        return read_integer(text)
+    except ValueError:
+        return None
+
+
+_PATHS: dict[int, list[_OperationPath]] = {}  # by the number of segments
+for _path, _group in groupby(sorted(OPERATIONS, key=attrgetter("path")), key=attrgetter("path")):
+    _one = _OperationPath(_path, _group)
+    _PATHS.setdefault(len(_one.segments), []).append(_one)
+
+
+def fields(encoded: bytes, source: str) -> Values:
+    """Decode a query or a form; raises `InvalidResponse`, or `ApiError` if it is not UTF-8."""
+    try:
+        return forms.decode(encoded.decode()) if encoded else {}
+    except UnicodeDecodeError:
+        pass
+    raise ApiError(400, f"the {source} is not UTF-8")
+
+
+def merged(operation: Operation, *sources: Mapping[str, Any]) -> Values:
+    """Return the operation's parameters from all sources; null counts as absent.
+
+    Raises `ApiError` if two of them give one name different values.
+    """
+    names = _NAMES[operation.name]
+    values: Values = {}
+    for source in sources:
+        for name, value in source.items():
+            if value is None or name not in names:
+                continue
+            if name not in values:
+                values[name] = value
+            elif _as_text(values[name]) != _as_text(value):
+                raise ApiError(400, f"{name} is given two different values")
+    return values
+
+
+_NAMES = {operation.name: frozenset(operation.names) for operation in OPERATIONS}
+
+
+def _as_text(value: Any) -> Any:
+    """Return a value as text in every encoding: 7 in JSON is "7" in a query."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, int) else value
