@@ -9,6 +9,7 @@ import os
 import secrets
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ KEY_VARIABLE, KEY_FILE_VARIABLE = "EXPOSUREKIT_SERVICE_KEY", "EXPOSUREKIT_SERVIC
 _VERSION = b"\x01"
 _NONCE_BYTES = 12
 _HEAD_BYTES = len(_VERSION) + _NONCE_BYTES
+_CACHED_FINGERPRINTS, _CACHED_LENGTH = 500, 100  # of the latest texts, and the characters of one
 _NOT_DECRYPTABLE = "a stored value cannot be decrypted with this key"
 
 
@@ -44,7 +46,7 @@ class Vault:
         self._cipher = AESGCM(hmac.digest(key, b"exposurekit sealing 1", "sha256"))
         self._fingerprint_key = hmac.digest(key, b"exposurekit fingerprints 1", "sha256")
         self._signing_seed = hmac.digest(key, b"exposurekit signatures 1", "sha256")
-        self._begun_fingerprints: dict[str, hmac.HMAC] = {}
+        self._cached_fingerprint = lru_cache(maxsize=_CACHED_FINGERPRINTS)(self._compute_fingerprint)
 
     def __repr__(self) -> str:
         return "Vault(key hidden)"
@@ -109,13 +111,13 @@ class Vault:
 
     def fingerprint(self, text: str, domain: str) -> bytes:
         """Return 32 bytes that are equal for equal text and domain, and cannot be computed without the key."""
-        begun = self._begun_fingerprints.get(domain)
-        if begun is None:
-            begun = hmac.new(self._fingerprint_key, f"{domain}\0".encode(), "sha256")
-            self._begun_fingerprints[domain] = begun
-        fingerprint = begun.copy()  # half of the time of a new one
-        fingerprint.update(text.encode("utf-8", "surrogatepass"))
-        return fingerprint.digest()
+        if len(text) > _CACHED_LENGTH:
+            return self._compute_fingerprint(text, domain)
+        return self._cached_fingerprint(text, domain)  # in a tenth of the time; each request needs two
+
+    def _compute_fingerprint(self, text: str, domain: str) -> bytes:
+        message = f"{domain}\0{text}".encode("utf-8", "surrogatepass")
+        return hmac.digest(self._fingerprint_key, message, "sha256")
 
 
 def load_key(path: Path | None = None, *, create: bool = True) -> bytes:

@@ -1,6 +1,7 @@
 """A ciphertext is decrypted with the same key for the same purpose only."""
 
 import base64
+import hmac
 import os
 import stat
 import subprocess
@@ -65,6 +66,15 @@ def test_a_fingerprint_depends_on_key_domain_and_text():
     }
     assert len(fingerprints) == 8
     assert Vault(KEY).fingerprint("a", "api_key") == Vault(KEY).fingerprint("a", "api_key")
+
+
+@pytest.mark.parametrize("text", ["", "a", "\ud800", "a" * 100, "a" * 101, "\u00e9" * 5_000])
+def test_a_fingerprint_is_the_same_in_every_release(text):
+    """Databases hold them: of short texts, which are cached, and of long ones."""
+    key = hmac.digest(KEY, b"exposurekit fingerprints 1", "sha256")
+    expected = hmac.digest(key, b"api_key\0" + text.encode("utf-8", "surrogatepass"), "sha256")
+    vault = Vault(KEY)
+    assert [vault.fingerprint(text, "api_key") for _ in range(2)] == [expected, expected]
 
 
 def test_the_repr_hides_the_key():
