@@ -1,12 +1,11 @@
 """What the address of a request says: the operation, and the values in its path and its query.
 
 Integrators ask for the same addresses again and again, and to parse one takes as long as to read a user from the
-database: the latest ones are kept as they were parsed.
+database: the latest ones are kept as they were parsed, for a minute, since they may hold secrets.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from itertools import groupby
 from operator import attrgetter, itemgetter
 from typing import Any
@@ -19,6 +18,7 @@ from exposurekit.contract.operations import FORMATS, OPERATIONS, PREFIX, Operati
 from exposurekit.errors import InvalidResponse
 from exposurekit.service.api.parameters import USER_ID_NAMES
 from exposurekit.service.errors import ApiError
+from exposurekit.system.brief_cache import cached_briefly
 
 CACHED_TARGETS, CACHED_BYTES = 4_000, 500  # addresses, and the length of one; together about 8 MB
 
@@ -57,7 +57,7 @@ def _parse(method: str, path: str, query: bytes) -> Target | None:
     return None
 
 
-_parse_once = lru_cache(maxsize=CACHED_TARGETS)(_parse)
+_parse_once = cached_briefly(_parse, entries=CACHED_TARGETS)
 
 
 class _OperationPath:

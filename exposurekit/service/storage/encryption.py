@@ -9,7 +9,6 @@ import os
 import secrets
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from exposurekit.contract import codec
 from exposurekit.contract.evidence_roots import PublicKey
 from exposurekit.errors import ConfigurationError, ExposureError
 from exposurekit.system import key_files, paths
+from exposurekit.system.brief_cache import cached_briefly
 from exposurekit.text.sanitize import plain
 
 KEY_VARIABLE, KEY_FILE_VARIABLE = "EXPOSUREKIT_SERVICE_KEY", "EXPOSUREKIT_SERVICE_KEY_FILE"
@@ -46,7 +46,7 @@ class Vault:
         self._cipher = AESGCM(hmac.digest(key, b"exposurekit sealing 1", "sha256"))
         self._fingerprint_key = hmac.digest(key, b"exposurekit fingerprints 1", "sha256")
         self._signing_seed = hmac.digest(key, b"exposurekit signatures 1", "sha256")
-        self._cached_fingerprint = lru_cache(maxsize=_CACHED_FINGERPRINTS)(self._compute_fingerprint)
+        self._cached_fingerprint = cached_briefly(self._compute_fingerprint, entries=_CACHED_FINGERPRINTS)
 
     def __repr__(self) -> str:
         return "Vault(key hidden)"
