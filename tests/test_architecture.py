@@ -356,6 +356,7 @@ IDEAS = {
     "snapshot": "the tables of one load",
     "widgets.connection": "a widget",
     "widgets.copy_button": "a table of values to copy, with its script",
+    "widgets.slider": "a slider, with its script",
     "widgets.task_list": "a list with a picked row",
 }
 

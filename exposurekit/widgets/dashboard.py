@@ -6,7 +6,7 @@ from datetime import date
 from typing import Any
 
 import pandas as pd
-from ipywidgets import HTML, Box, Dropdown, HBox, SelectionSlider, VBox
+from ipywidgets import HTML, Box, Dropdown, HBox, VBox
 
 from exposurekit import charts
 from exposurekit.analysis.statuses import VANISHED
@@ -27,6 +27,7 @@ from exposurekit.widgets.explorer import Explorer
 from exposurekit.widgets.figure_widget import ChartCard, align, mark
 from exposurekit.widgets.multi_select import MultiSelect
 from exposurekit.widgets.panel import Panel, in_words, publish, with_classes
+from exposurekit.widgets.slider import Slider
 from exposurekit.widgets.tabs import Tabs
 from exposurekit.widgets.textbox import TextBox
 
@@ -291,13 +292,7 @@ class Dashboard(Panel):
     def _slider(self) -> list[Any]:
         if self._over_time is None:
             return []
-        options = [*((f"{one:%Y-%m-%d}", one.date()) for one in self._over_time["period"]), (NOW, NOW)]
-        self._day = SelectionSlider(
-            description="Day",
-            options=options,
-            value=NOW,
-            continuous_update=False,
-        )
+        self._day = Slider("Day", [*(f"{one:%Y-%m-%d}" for one in self._over_time["period"]), NOW], NOW)
         self._day.observe(self.callback(lambda change: self._change(day=change["new"])), "value")
         return [self._day]
 
@@ -341,8 +336,8 @@ class Dashboard(Panel):
                 self._person.value = self._people.names(self.users) if len(self.users) == 1 else ""
             self._offer(self._site, "site", self._scope.everywhere, self.sites)
             self._offer(self._status, "status", self._scope.any_status, self.statuses)
-            if self._over_time is not None and (self.day or NOW) in [value for _, value in self._day.options]:
-                self._day.value = self.day or NOW
+            if self._over_time is not None:
+                self._day.value = str(self.day or NOW)
             self._update_since()
         finally:
             self._is_updating = False

@@ -156,13 +156,6 @@ const showTicks = (model, lines) => {
     if (box) box.checked = isSelected;
   }
 };
-// A slider of ipywidgets has no accessible name.
-const settle = () => {
-  for (const slider of document.querySelectorAll(".exposurekit-panel .widget-slider")) {
-    const handle = slider.querySelector("[role=slider]");
-    if (handle) handle.setAttribute("aria-label", slider.querySelector("label")?.textContent || "slider");
-  }
-};
 function render({ model, el }) {
   const bar = append("div", el, undefined, "exposurekit-grid-bar");
   const caption = append("span", bar, "", "label"), button = append("button", bar, "Copy as CSV", "exposurekit-button");
@@ -214,7 +207,6 @@ function render({ model, el }) {
   for (const [name, listener] of listeners) model.on(name, listener);
   model.on("msg:custom", receive);
   redraw();
-  for (const after of [100, 1000]) setTimeout(settle, after);
   return () => {
     clearTimeout(waiting);
     for (const [name, listener] of listeners) model.off(name, listener);

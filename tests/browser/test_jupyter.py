@@ -4,6 +4,7 @@ import contextlib
 import re
 import shutil
 
+import pandas as pd
 import pytest
 from playwright.sync_api import expect
 from support import contrast
@@ -80,23 +81,40 @@ DISCONNECTED = """() => getComputedStyle(document.querySelector(".exposurekit-pa
     .startsWith('"Not connected to the kernel: run the cell again.')"""
 
 
+STEPS = ".exposurekit-steps .widget-checkbox"
+
+
+def _steps_by_alert(directory):
+    """The steps that a checklist displays for each alert, in its order."""
+    alerts = pd.read_pickle(directory / "alerts.pickle")  # noqa: S301  of the fixture
+    checklist = ek.widgets.OptOutChecklist(alerts, ek.History(directory / "history"))
+    procedures = alerts["opt_out_procedure"].iloc[checklist.order]
+    return [tuple(f"{number}. {step}" for number, step in enumerate(steps, 1)) for steps in procedures]
+
+
+def _turn(page, key, steps, index):
+    """Press a key, and wait until the alert at an index is picked and none but its steps are displayed."""
+    page.locator(STEPS).evaluate_all("(all) => all.forEach((one) => { one.dataset.isOld = true; })")
+    page.keyboard.press(key)
+    page.wait_for_function(PICKED, arg=index)
+    expect(page.locator(f"{STEPS}[data-is-old]")).to_have_count(0)
+    expect(page.locator(STEPS)).to_have_text([*steps[index]])
+
+
 @in_lab
 def test_keys_change_the_alert_and_ticks_outlive_the_kernel(desk):
     page = desk.shows(TABLES, "ek.widgets.OptOutChecklist(alerts, history)")
     options = page.locator(".exposurekit-panel [role=option]")
     options.first.wait_for()
+    steps = _steps_by_alert(desk.directory)[: options.count()]  # the rest is not in the list
+    assert len({*steps[:2]}) == len({*steps[-2:]}) == 2  # each key displays other steps
     page.locator(".exposurekit-panel[tabindex='0']").first.focus()  # by then it receives keys
     for key, index in (("n", 1), ("p", 0)):
-        page.keyboard.press(key)
-        page.wait_for_function(PICKED, arg=index)
+        _turn(page, key, steps, index)
     page.locator(".exposurekit-panel [role=listbox]").focus()
-    for key, from_end in (("End", 1), ("ArrowUp", 2), ("Home", options.count())):
-        page.keyboard.press(key)
-        page.wait_for_function(PICKED, arg=options.count() - from_end)
-    site = options.first.locator(".title").inner_text()
-    expect(page.locator(".exposurekit-task .headline").first).to_contain_text(site)
-    kit.run_all(page)  # again, as the steps of the alert before may still be there
-    box = page.locator(".widget-checkbox input").first
+    for key, index in (("End", len(steps) - 1), ("ArrowUp", len(steps) - 2), ("Home", 0)):
+        _turn(page, key, steps, index)
+    box = page.locator(STEPS).get_by_role("checkbox").first
     expect(box).not_to_be_checked()
     box.check()
     _status(page, "1 of 1 step done")
@@ -120,6 +138,7 @@ ROWS = """() => {
   }
   return chart.layout.yaxis.ticktext;
 }"""
+SPOKEN = re.compile(r"\d{4}-\d\d-\d\d")
 PRESSED = "(n) => document.querySelectorAll('.exposurekit-panel [aria-pressed=true]').length === n"
 DASHBOARD = """
 demo = ek.demo(people=3, days=2)
@@ -137,12 +156,21 @@ def test_dashboard_follows_typing_clicks_and_clear(desk):
     summary = page.locator(".exposurekit-panel [role=status]").first
     everything = summary.text_content()
     person, search = (
-        page.locator(".exposurekit-panel").first.get_by_label(name) for name in ("Person", "Search")
+        page.locator(".exposurekit-panel").first.get_by_label(name, exact=True)
+        for name in ("Person", "Search")
     )
     person.press_sequentially("Zebedee")
     page.get_by_text("No person here has this name or id. Everyone is shown.").wait_for()
     expect(summary).to_have_text(everything)
     label = page.locator("datalist option").first.get_attribute("value")
+    day = page.get_by_role("slider", name="Day", exact=True)
+    expect(day).to_have_attribute("aria-valuetext", "now")
+    day.press("ArrowLeft")
+    expect(day).to_have_attribute("aria-valuetext", SPOKEN)
+    _status(page, f"records, {day.get_attribute('aria-valuetext')}")
+    day.press("End")
+    expect(day).to_have_attribute("aria-valuetext", "now")
+    expect(summary).to_have_text(everything)
     person.fill("")
     person.press_sequentially(label.rpartition(" (")[0].upper())
     _status(page, ", now, user 1")
@@ -549,7 +577,6 @@ def test_controls_have_names_and_texts_have_contrast(desk):
     page = desk.shows(TABLES, EVERY, height=3_000)
     page.locator(".exposurekit-grid tbody tr").first.wait_for()
     page.locator(".js-plotly-plot .bars .point path").first.wait_for(state="attached")
-    page.locator("[role=slider][aria-label='Day']").wait_for(state="attached")
     expect(page.locator(".exposurekit-panel")).to_have_count(6)  # one is within the dashboard
     page.get_by_role("button", name="Load again").wait_for()  # of the last
     nodes = [one for one in kit.accessible_nodes(page, ".exposurekit-panel") if one.role in CONTROLS]

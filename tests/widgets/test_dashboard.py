@@ -3,7 +3,7 @@
 import json
 import re
 from dataclasses import replace
-from datetime import date, timedelta
+from datetime import timedelta
 
 import comm
 import ipywidgets
@@ -23,6 +23,7 @@ from exposurekit.widgets import Dashboard, Explorer, figure_widget
 from exposurekit.widgets.dashboard_scope import CHANGES_DAYS, Scope, draw
 from exposurekit.widgets.figure_widget import ChartCard, FigureView
 from exposurekit.widgets.multi_select import MultiSelect
+from exposurekit.widgets.slider import Slider
 from exposurekit.widgets.table_filter import Filter
 from exposurekit.widgets.tabs import Tabs
 from exposurekit.widgets.textbox import TextBox
@@ -248,7 +249,7 @@ def test_clear_clears_everything(dated):
     assert table.filter == Filter()
     assert kit.grid(dated).selected == []
     assert [kit.the(dated, TextBox, name).value for name in ("Person", "Search")] == ["", ""]
-    assert kit.the(dated, ipywidgets.SelectionSlider, "Day").value == "now"
+    assert kit.the(dated, Slider, "Day").value == "now"
     assert {is_full(figures(dated)[0], site) for site in ("PeepFinder", "Elsewhere")} == {True}
     pd.testing.assert_frame_equal(dated.records, everything)
     assert len(kit.grid(dated).rows) == len(everything)
@@ -268,21 +269,21 @@ def test_click_on_the_bar_of_other_sites_selects_nothing(sources):
 
 
 def test_clicks_and_slider_select_days(dated):
-    now, slider = dated.records, kit.the(dated, ipywidgets.SelectionSlider, "Day")
-    [*days, (_, last)] = slider.options
-    assert [value for _, value in days] == [FIRST + timedelta(days=n) for n in range(3)]
-    assert last == "now"
-    assert isinstance(days[0][1], date)
+    now, slider = dated.records, kit.the(dated, Slider, "Day")
+    assert slider.options == [*(str(FIRST + timedelta(days=n)) for n in range(3)), "now"]
     click(figures(dated)[1], 0, 0)
     assert dated.error is None
-    assert dated.day == slider.value == FIRST
+    assert dated.day == FIRST
+    assert slider.value == str(FIRST)
     assert "Gone" in {*dated.records["site"]}
     assert len(dated.records) == 10
     assert "Gone" in [value for _, value in kit.the(dated, MultiSelect, "Sites").options]
-    slider.value = FIRST + timedelta(days=1)
+    slider.value = str(FIRST + timedelta(days=1))
     assert dated.day == FIRST + timedelta(days=1)
     assert (len(now), len(dated.records)) == (11, 10)
     assert f"as of {dated.day}" in dated.to_html()
+    slider.value = "tomorrow"  # not offered: a browser may send any
+    assert slider.value == str(dated.day)
     slider.value = "now"
     assert dated.day is None
     pd.testing.assert_frame_equal(dated.records, now)
@@ -330,13 +331,15 @@ def test_day_outside_the_slider_survives_other_selections(dated):
     later = FIRST + timedelta(days=9)
     with pytest.warns(UserWarning, match="the last day with an observation"):
         dated.pick(day=later)
+    with pytest.warns(UserWarning, match="the last day with an observation"):
         kit.the(dated, MultiSelect, "Statuses").value = ("removed",)
     assert (dated.day, dated.statuses) == (later, ("removed",))
+    assert kit.the(dated, Slider, "Day").value == "now"
 
 
 def test_site_without_listings_now_stays_selected(both):
     both.pick(day=FIRST, sites=["Gone"])
-    kit.the(both, ipywidgets.SelectionSlider, "Day").value = "now"
+    kit.the(both, Slider, "Day").value = "now"
     assert both.sites == ("Gone",)
     assert kit.the(both, MultiSelect, "Sites").value == ("Gone",)
     assert both.records.empty
