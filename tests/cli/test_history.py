@@ -112,8 +112,9 @@ def test_a_run_that_cannot_list_people_is_not_stored(tmp_path):
     run = shell.here("collect", "--history", "history", "--run", "monday")
     assert run.returncode == 1
     runs = shell.here("history", "runs", "--history", "history")
-    assert (runs.returncode, runs.stdout, runs.stderr) == (0, "", "The history has no runs yet.\n")
-    assert [*(tmp_path / "history" / "staging").glob("*")] == []
+    assert (runs.returncode, runs.stdout) == (1, "")
+    assert error_of(runs).startswith("Error: There is no history in history: exposurekit collect")
+    assert not (tmp_path / "history").exists()
 
 
 def test_the_last_shard_completes_a_run(shell, fleet):
