@@ -139,6 +139,11 @@ ROWS = """() => {
   return chart.layout.yaxis.ticktext;
 }"""
 SPOKEN = re.compile(r"\d{4}-\d\d-\d\d")
+# Where the second day of a chart over time is, as a share of the width of its area.
+SECOND_DAY = """(area) => {
+  const chart = area.closest(".js-plotly-plot"), axis = chart._fullLayout.xaxis;
+  return axis.d2p(chart._fullData[0].x[1]) / axis._length;
+}"""
 PRESSED = "(n) => document.querySelectorAll('.exposurekit-panel [aria-pressed=true]').length === n"
 DASHBOARD = """
 demo = ek.demo(people=3, days=2)
@@ -189,7 +194,8 @@ def test_dashboard_follows_typing_clicks_and_clear(desk):
     _click_row(page, 0)
     _status(page, f"sites: {sites[1]}")
     expect(page.get_by_role("status").filter(has_text=", 20")).to_have_count(0)
-    kit.clicked(page, page.locator(".js-plotly-plot").nth(1).locator(".nsewdrag").first)
+    area = page.locator(".js-plotly-plot").nth(1).locator(".nsewdrag").first
+    kit.clicked(page, area, across=area.evaluate(SECOND_DAY))
     _status(page, ", 20")  # a day
     search.press_sequentially("no such text")
     page.get_by_text("Rows 0 to 0 of 0").wait_for()

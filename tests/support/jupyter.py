@@ -286,13 +286,17 @@ def kernel_restarted(page):
     page.wait_for_function(_READY)
 
 
-def clicked(page, shape):
-    """Click a bar of a chart, or what is drawn above it, once Plotly has found what is under the pointer."""
+def clicked(page, shape, *, across=0.5):
+    """Click a bar of a chart, or what is drawn above it, once Plotly has found what is under the pointer.
+
+    Args:
+        across: Where, as a share of the width.
+    """
     page.mouse.move(0, 0)
     page.wait_for_function(f"() => !({_LABELLED})()")
     shape.scroll_into_view_if_needed()  # Notebook 7 scrolls a long output within itself
     box = settled(page, shape)
-    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2, steps=4)
+    page.mouse.move(box["x"] + box["width"] * across, box["y"] + box["height"] / 2, steps=4)
     page.wait_for_function(_LABELLED)
     page.mouse.down()
     page.mouse.up()
