@@ -1,6 +1,5 @@
 """The sites commands: definitions are read, checked against working and broken sites, and listed."""
 
-import asyncio
 import json
 import re
 import subprocess
@@ -35,7 +34,8 @@ async def search(request):
     name, kind = request.query_params["name"], request.path_params["kind"]
     is_listed = name == "Casey Controlling"
     if kind == "stalling":
-        await asyncio.sleep(5)
+        await request.body()
+        await request.receive()  # the client is gone
     answers = {
         "good": HTMLResponse(listed(name) if is_listed else NOBODY),
         "others": HTMLResponse(listed("Casey Controlling")),
@@ -65,10 +65,11 @@ def site():
 
 def definition(base_url, kind="good", *, control_person="{first_name: Casey, last_name: Controlling}"):
     fields = '{name: "{first_name} {last_name}"}'
+    timeout_s = 0.2 if kind == "stalling" else 60
     return site_definition(
         base_url,
         name=f"{kind.title()} Site",
-        search=f"{{url: {base_url}/{kind}, fields: {fields}, no_results: Nobody of that name, timeout_s: 0.5}}",
+        search=f"{{url: {base_url}/{kind}, fields: {fields}, no_results: Nobody of that name, timeout_s: {timeout_s}}}",
         controls=f"{{listed: {control_person}}}" if control_person else None,
         removal="{method: manual, user_fields_required: [last_name, city]}",
         politeness="{delay_s: 0.001}",
