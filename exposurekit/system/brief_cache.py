@@ -1,4 +1,4 @@
-"""A cache whose values are in memory for a minute, since what it holds may be secret."""
+"""A cache that the first call after each minute empties, since what it holds may be secret."""
 
 from collections.abc import Callable
 from functools import lru_cache

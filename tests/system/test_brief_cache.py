@@ -1,4 +1,4 @@
-"""A cache that holds nothing for longer than a minute."""
+"""A cache that returns nothing older than a minute."""
 
 from exposurekit.system.brief_cache import CACHED_S, cached_briefly
 

@@ -1,7 +1,7 @@
 """What the address of a request says: the operation, and the values in its path and its query.
 
 Integrators ask for the same addresses again and again, and to parse one takes as long as to read a user from the
-database: the latest ones are kept as they were parsed, for a minute, since they may hold secrets.
+database: the latest ones are cached as they were parsed, for a minute, since they may hold secrets.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +20,7 @@ from exposurekit.service.api.parameters import USER_ID_NAMES
 from exposurekit.service.errors import ApiError
 from exposurekit.system.brief_cache import cached_briefly
 
-CACHED_TARGETS, CACHED_BYTES = 4_000, 500  # addresses, and the length of one; together about 8 MB
+CACHED_TARGETS, CACHED_BYTES = 4_000, 500  # addresses, and the length of one; together at most 16 MB
 
 Values = dict[str, Any]
 
@@ -40,9 +40,11 @@ class Target:
 
 def find(scope: Scope) -> Target | None:
     """Return what the address of a request says; None: the path is of no operation."""
-    path, query = scope["path"], scope["query_string"]
-    parse = _parse_once if len(path) + len(query) <= CACHED_BYTES else _parse
-    return parse(scope["method"], path, query)
+    method, path, query = scope["method"], scope["path"], scope["query_string"]
+    is_short = len(method) + len(path) + len(query) <= CACHED_BYTES
+    # Nested values take many times the memory of their text, and no client asks for them again and again.
+    may_nest = b"[" in query or b"%" in query
+    return (_parse_once if is_short and not may_nest else _parse)(method, path, query)
 
 
 def _parse(method: str, path: str, query: bytes) -> Target | None:

@@ -22,9 +22,21 @@ def test_an_address_is_parsed_once():
     assert SECRET not in repr(target)
 
 
-def test_long_and_old_addresses_are_not_in_memory():
-    long = b"api_secret=" + b"x" * targets.CACHED_BYTES
-    assert found(query=long) is not found(query=long)
+@pytest.mark.parametrize(
+    ("query", "method"),
+    [
+        (b"api_secret=" + b"x" * targets.CACHED_BYTES, "GET"),
+        (b"", "X" * targets.CACHED_BYTES),  # h11 takes any method
+        (b"secret[a][b][c]=1&secret[d][e][f]=2", "GET"),
+        (b"secret%5Ba%5D=1", "GET"),
+    ],
+    ids=["long query", "long method", "nested", "escaped"],
+)
+def test_an_address_that_takes_much_memory_is_not_cached(query, method):
+    assert found(query=query, method=method) is not found(query=query, method=method)
+
+
+def test_old_addresses_are_not_in_memory():
     first = found(query=b"api_secret=first")
     for number in range(targets.CACHED_TARGETS):
         found(query=b"api_secret=%d" % number)
