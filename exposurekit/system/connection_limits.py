@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -349,30 +350,9 @@ class _Fast(_Bounded):
     _is_complete = True  # whether the last request has arrived with its body
 
     def _start_asgi_task(self, cycle: Any, app: Any) -> None:
-        cycle.scope["extensions"] = {WHOLE_RESPONSE: partial(self._respond, cycle)}
+        # A weak reference: otherwise the request would refer to itself, and only a garbage collection would free it.
+        cycle.scope["extensions"] = {WHOLE_RESPONSE: partial(_respond, ref(cycle))}
         super()._start_asgi_task(cycle, app)  # type: ignore[misc]
-
-    def _respond(self, cycle: Any, status: int, headers: Sequence[Header], body: bytes) -> bool:
-        """Write a whole response at once, as uvicorn does in two parts; return whether that was possible.
-
-        The headers have the body's length, and nothing of a request.
-        """
-        if cycle.response_started or cycle.disconnected or self.flow.write_paused:
-            return False
-        lines = [b"%b: %b\r\n" % header for header in (*cycle.default_headers, *headers)]
-        if (b"connection", b"close") in headers:
-            cycle.keep_alive = False
-        elif not cycle.keep_alive:
-            lines.append(b"connection: close\r\n")
-        content = b"" if cycle.scope["method"] == "HEAD" else body
-        self.transport.write(b"".join((STATUS_LINE[status], *lines, b"\r\n", content)))
-        cycle.waiting_for_100_continue = False
-        cycle.response_started = cycle.response_complete = True
-        cycle.message_event.set()
-        if not cycle.keep_alive:
-            self.transport.close()
-        cycle.on_response()
-        return True
 
     def on_headers_complete(self) -> None:
         if self.parser.should_upgrade() or self.transport.is_closing():
@@ -407,6 +387,30 @@ class _Fast(_Bounded):
         self.transport.transport.set_protocol(other)
         other.connection_made(self.transport.transport)
         other.data_received(head)
+
+
+def _respond(request: "ref[Any]", status: int, headers: Sequence[Header], body: bytes) -> bool:
+    """Write a whole response at once, as uvicorn does in two parts; return whether that was possible.
+
+    The headers have the body's length, and nothing of a request.
+    """
+    cycle = request()
+    if cycle is None or cycle.response_started or cycle.disconnected or cycle.flow.write_paused:
+        return False
+    lines = [b"%b: %b\r\n" % header for header in (*cycle.default_headers, *headers)]
+    if (b"connection", b"close") in headers:
+        cycle.keep_alive = False
+    elif not cycle.keep_alive:
+        lines.append(b"connection: close\r\n")
+    content = b"" if cycle.scope["method"] == "HEAD" else body
+    cycle.transport.write(b"".join((STATUS_LINE[status], *lines, b"\r\n", content)))
+    cycle.waiting_for_100_continue = False
+    cycle.response_started = cycle.response_complete = True
+    cycle.message_event.set()
+    if not cycle.keep_alive:
+        cycle.transport.close()
+    cycle.on_response()
+    return True
 
 
 def raise_files_max(most: int = CONNECTIONS_MAX) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import logging
 import re
 import select
@@ -18,6 +19,7 @@ from pathlib import Path
 import httpx
 import pytest
 from support.shell import eventually
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from exposurekit.system.asgi_server import running
 from exposurekit.system.connection_limits import (
@@ -229,6 +231,25 @@ def test_a_whole_response_is_the_same_bytes(method, path, end):
         received.append(re.sub(rb"date: [^\r]*", b"date", content))
     assert received[0] == received[1]
     assert received[0].startswith(b"HTTP/1.1 200 OK\r\ndate\r\ncontent-length: ")
+
+
+@pytest.mark.parametrize("responding", [app, whole_app])
+def test_a_request_is_freed_with_its_response(responding):
+    """It may hold secrets, which would otherwise stay until the next garbage collection."""
+
+    def requests():
+        return sum(type(one) is RequestResponseCycle for one in gc.get_objects())
+
+    with serving(Connections, responding=responding) as (base_url, _), httpx.Client() as client:
+        gc.collect()
+        gc.disable()
+        try:
+            before = requests()
+            for _ in range(9):
+                assert client.get(base_url).text == "GET"
+            eventually(lambda: requests() <= before + 1)  # the connection has its latest
+        finally:
+            gc.enable()
 
 
 def test_a_slow_client_that_reads_receives_everything(served):
