@@ -4,6 +4,7 @@ import json
 import re
 import textwrap
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, TypeAlias
 
 import pandas as pd
@@ -385,11 +386,15 @@ def _meta(figure: go.Figure) -> dict[str, str]:
 
 
 def _lines(text: str, width: int) -> list[str]:
-    """Wrap a text into as few lines as possible, of about the same length."""
+    """Wrap a text into as few lines as possible, of about the same length.
+
+    A line ends at a space only: `fitting.js` and the check of a report join the lines by one.
+    """
     text = plain(text)
-    lines = textwrap.wrap(text, width)
+    wrap = partial(textwrap.wrap, text, break_on_hyphens=False, break_long_words=False)
+    lines = wrap(width)
     if len(lines) > 1:
-        narrower = (textwrap.wrap(text, shorter) for shorter in range(len(text) // len(lines), width))
+        narrower = (wrap(shorter) for shorter in range(len(text) // len(lines), width))
         lines = next((candidate for candidate in narrower if len(candidate) == len(lines)), lines)
     return [escape(line) for line in lines]
 
