@@ -37,8 +37,11 @@ class ExposureError(Exception):
         return _again, (type(self), self.args), self.__dict__
 
     def _render_traceback_(self) -> list[str]:
-        """Display the message and the line of the caller in IPython; ``traceback.print_last()`` prints all frames."""
-        return [f"{type(self).__name__}{_caller(self.__traceback__)}: {self}"]
+        """Display the message, the line of the caller and notes in IPython; `traceback.print_last` prints all frames."""
+        return [
+            f"{type(self).__name__}{_caller(self.__traceback__)}: {self}",
+            *getattr(self, "__notes__", ()),
+        ]
 
 
 class ConfigurationError(ExposureError):

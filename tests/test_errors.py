@@ -60,6 +60,17 @@ def test_a_notebook_displays_an_error_in_one_line(cell, capsys):
     assert "Traceback (most recent call last)" in capsys.readouterr().err
 
 
+def test_a_notebook_displays_the_notes_of_an_error(capsys):
+    with pytest.raises(errors.NotFound):
+        Notebook()(
+            "from exposurekit import errors\n"
+            "error = errors.NotFound('No such run')\n"
+            "error.add_note('of the first history')\n"
+            "raise error"
+        )
+    assert capsys.readouterr().out.splitlines() == ["NotFound (line 4): No such run", "of the first history"]
+
+
 def test_other_errors_have_their_traceback_in_a_notebook(capsys):
     with pytest.raises(ZeroDivisionError):
         Notebook()("1 / 0")
