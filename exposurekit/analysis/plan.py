@@ -1,4 +1,4 @@
-"""Plan: the manual removals of which most can be expected to succeed in a given time."""
+"""Plan: the manual removals with the most expected removals in a given time."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,8 @@ def plan(
     """Choose the alerts with the most expected removals within some minutes, then the most web pages in what is left.
 
     A listing counts as much as the success rate of its group, in whole percent. No other choice within the same time
-    counts more, given the estimated minutes: each group takes one visit, whatever is done there. Alerts with a ``reason`` to wait are left out, as are those that are done or unable.
+    counts more, given the estimated minutes: each group takes one visit, whatever is done there. Alerts with a ``reason``
+    to wait are left out, as are those that are done or unable.
 
     Args:
         queue: A table as returned by `work_queue` or `History.work_queue`.
@@ -69,7 +70,7 @@ def plan(
 
 
 def _weights(queue: pd.DataFrame, groups: Sequence["pd.Series[float]"]) -> list[int]:
-    """What an alert of each group counts: its success rate in percent, divided by what all have in common."""
+    """What an alert of each group counts: its success rate in percent, divided by the greatest common divisor of all."""
     rates = queue["success_rate"].fillna(1.0)
     percents = [max(round(100 * float(rates[part.index[0]])), 1) for part in groups]
     common = math.gcd(*percents)
@@ -81,6 +82,9 @@ def _best(groups: Sequence[np.ndarray], weights: Sequence[int], budget: float, v
 
     ``least[n]`` is the least time in which alerts of the groups so far can be done that weigh n together.
     """
+    # There is time for everything: of ten thousand alerts, to find that below would take a minute and 400 MB.
+    if sum(visit + float(costs.sum()) for costs in groups) <= budget + _TOLERANCE:
+        return [len(costs) for costs in groups]
     least = np.zeros(1)
     steps: list[np.ndarray] = []
     for costs, weight in zip(groups, weights, strict=True):

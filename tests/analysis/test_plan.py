@@ -1,6 +1,7 @@
 """A plan for some minutes, compared with every other choice of alerts."""
 
 import itertools
+import tracemalloc
 
 import numpy as np
 import pandas as pd
@@ -95,6 +96,20 @@ def test_a_site_that_grants_requests_comes_before_one_that_refuses():
     plan = analysis.plan(queue, 30)
     assert plan["group"].tolist() == ["b.example"] * 3  # 1.8 removals in 27 minutes, and not 0.9 in 21
     assert analysis.plan(queue.assign(success_rate=0.5), 30)["group"].tolist() == ["a.example"] * 9
+
+
+def test_ample_time_for_a_long_queue_takes_little_memory():
+    alerts = [("listing", f"{n % 20}.example", 2, None, (n % 20 + 3) / 100) for n in range(2_000)]
+    queue = queue_of(*alerts)
+    analysis.plan(queue, 1)  # imports
+    tracemalloc.start()
+    try:
+        plan = analysis.plan(queue, 1e6)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(plan) == len(queue)
+    assert peak < 1_000_000
 
 
 def test_the_queue_is_not_changed_and_its_index_is_ignored():
