@@ -104,10 +104,10 @@ def overdue_days(requests: pd.DataFrame) -> "pd.Series[int]":
 
 
 def outcomes(requests: pd.DataFrame, *, at: datetime) -> "pd.Series[str]":
-    """Return what came of each request: `GRANTED`, `REFUSED`, `IGNORED`; missing: not known (yet).
+    """Return what came of each request: `GRANTED`, `REFUSED` or `IGNORED`; missing: not known, or not yet.
 
-    A request is ignored if it was pending for `overdue_days` (of sites without: `STALLED_DAYS`) or longer, whether it still
-    is, or its listing is discovered again. One that ended sooner, without a removal, was refused.
+    A request is ignored if it was pending for `overdue_days` or longer (`STALLED_DAYS` at sites without), whether it still
+    is or its listing is open again. One that ended sooner, without a removal, was refused.
 
     Args:
         requests: A table as returned by `History.removal_requests`.
@@ -127,8 +127,8 @@ def outcomes(requests: pd.DataFrame, *, at: datetime) -> "pd.Series[str]":
 def success_rates(requests: pd.DataFrame, *, at: datetime) -> dict[str, float]:
     """Return the expected share of requests that succeed, by site: (granted + 1) / (decided + 2).
 
-    A site that refused or ignored everything is not expected to grant nothing for ever, and less so after one request than
-    after twenty. Of a site that has decided on no request, the share is `UNKNOWN_RATE`.
+    A site that refused or ignored every request is still given some chance, and a smaller one after twenty requests than
+    after one. A site that has decided on no request is not in the result: `work_queue` gives it `UNKNOWN_RATE`.
 
     Args:
         requests: A table as returned by `History.removal_requests`.

@@ -44,13 +44,11 @@ def site_outcomes(
         One row per site with a listing, in the order of `by_site`: ``site`` (text), ``verdict`` (text, such as ``removes,
         but 12 of 17 came back``), ``open``, ``waiting`` (open listings without a pending request: they wait for a person,
         or for the service), ``waiting_since`` (UTC: since when the first of them waits; missing: none does), ``total``
-        (listings, as in `by_site`), ``requested``, ``refused``, ``ignored`` (requests; one that was made and answered
-        between two runs counts, too; a refused one was without effect in fewer than `overdue_days`, an ignored one for as
-        long or longer), ``median_days``, ``median_low``, ``median_high`` (Float64: days from the
-        request to the verified removal; missing with fewer than five requests), ``declared_days`` (Float64; missing:
-        none), ``removed`` (listings), ``came_back``
-        (listings that were listed again after they were gone), ``never_back`` (listings that are gone and were never
-        listed again; all counts int64), ``overdue_days`` (int64).
+        (listings, as in `by_site`), ``requested``, ``refused``, ``ignored`` (requests, including those made and answered
+        between two runs; see `failed_removals.outcomes`), ``median_days``, ``median_low``, ``median_high`` (Float64: days
+        from the request to the verified removal; missing with fewer than five requests), ``declared_days`` (Float64;
+        missing: none), ``removed`` (listings), ``came_back`` (listings that were listed again after they were gone),
+        ``never_back`` (listings that are gone and were never listed again; all counts int64), ``overdue_days`` (int64).
 
     Raises:
         MissingColumns: A table lacks a column.
