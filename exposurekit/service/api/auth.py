@@ -5,6 +5,7 @@ integrator's secret, the user's id and secret (an unknown user and a wrong secre
 """
 
 import hmac
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -18,7 +19,6 @@ from exposurekit.service.api import requests
 from exposurekit.service.api.middleware import INTEGRATOR
 from exposurekit.service.api.parameters import USER_ID_NAMES
 from exposurekit.service.api.requests import ApiRequest
-from exposurekit.service.api.targets import Values
 from exposurekit.service.errors import ApiError
 from exposurekit.service.storage import tables
 from exposurekit.service.storage.database import Session
@@ -33,7 +33,7 @@ class Principal:
     """An authenticated integrator, its request's unvalidated values, and the user concerned, if any."""
 
     integrator_id: int
-    values: Values = field(repr=False)
+    values: Mapping[str, Any] = field(repr=False)
     account: Account | None = None
 
 
@@ -91,7 +91,7 @@ _PRINCIPAL: Select[Any] = (
 )
 
 
-def _credentials(operation: Operation, values: Values) -> dict[str, str]:
+def _credentials(operation: Operation, values: Mapping[str, Any]) -> dict[str, str]:
     """Return the credentials as text; the specification declares the user's secret as Integer and shows it as text."""
     credentials: dict[str, str] = {}
     problems: list[str] = []

@@ -1,9 +1,10 @@
 """Read a request's values from path, query, body and headers."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from typing import Any
 
 from python_multipart.multipart import parse_options_header
 from starlette.datastructures import Headers
@@ -87,8 +88,8 @@ def announces_body(scope: Scope) -> bool:
     return any([name in _ANNOUNCING for name, _ in scope["headers"]])  # noqa: C419  a generator takes twice the time
 
 
-async def read(request: ApiRequest) -> Values:
-    """Return the operation's parameters, not to be changed. A malformed request raises `ApiError`."""
+async def read(request: ApiRequest) -> Mapping[str, Any]:
+    """Return the operation's parameters; null counts as absent. A malformed request raises `ApiError`."""
     if request.problem:
         raise request.problem
     try:

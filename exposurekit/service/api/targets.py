@@ -34,7 +34,9 @@ class Target:
     integration_name: str = ""
     api_key: str = field(default="", repr=False)
     user_id: int | None = None  # None: there is none, or it is none
-    values: Values = field(default_factory=dict, repr=False)  # of the path and the query; not to be changed
+    values: Mapping[str, Any] = field(
+        default_factory=dict, repr=False
+    )  # of path and query; shared by requests
     problem: str | None = None  # why there are no values
 
 

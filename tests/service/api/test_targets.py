@@ -86,6 +86,25 @@ def test_what_headers_say_is_of_one_request(service, jane):
     assert [one.status_code for one in responses] == [400, 200, 401, 200, 400]
 
 
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        *(("GET", f"/users/{{id}}{part}") for part in ("", "/records", "/records/1", "/links", "/alerts")),
+        *(("GET", "/users"), ("POST", "/users"), ("PUT", "/users/{id}")),
+    ],
+)
+def test_no_operation_changes_the_values_of_an_address(service, jane, method, path):
+    """The next request to it gets the same ones."""
+    response = service.call(method, path.format(id=jane["id"]), jane)  # a body would add to a copy
+    assert response.status_code in {200, 400}
+    path, _, query = response.request.url.raw_path.partition(b"?")
+    address = method, path.decode(), query
+    target = targets.find({"method": method, "path": path.decode(), "query_string": query})
+    assert target is targets._parse_once(*address)
+    assert target.values == targets._parse(*address).values
+    assert {"api_key", "api_secret"} <= {*target.values}
+
+
 def test_a_repeated_request_sees_every_change(service, jane):
     before = service.get(jane)
     service.update(jane, middle_name="Quincy")
