@@ -23,10 +23,7 @@ _POINTS = (
     f"points: {WEIGHTS[DISCOVERED]:g} per discovered listing, {WEIGHTS[PENDING_REMOVAL]:g} per pending removal, "
     f"{WEIGHTS[OTHER]:g} per listing in another open status, {WEIGHTS[PAGE]:g} per page; removed listings have none"
 )
-_MEDIAN = (
-    "median time to removal in days, from the first observation or from the request, as the heading says: by then half were "
-    "removed; missing if fewer were"
-)
+_MEDIAN = "median time to removal in days, from {}: by then half were removed; missing if fewer were"
 _MANUAL = "listings and web pages with manual steps that are still to be done; each counts once, even if several alerts name it"
 DEFINITIONS: Mapping[str, str] = {
     OPEN: _OPEN,
@@ -36,10 +33,11 @@ DEFINITIONS: Mapping[str, str] = {
     DISCOVERED: "listed, and no removal is pending; an earlier request may have failed",
     PENDING_REMOVAL: "a removal was requested and is not yet verified",
     REMOVED: "the service verified that the listing is gone",
+    "times removed": "verified removals: a listing that came back and was removed again counts twice",
     OTHER: "with a status that is not one of the three usual ones, or without one; counts as open",
     VANISHED: "no longer listed, without a verified removal",
     UNKNOWN: "the service no longer lists the user, so the current status is not known",
-    "total": "listings that the service lists, open and removed; without vanished and unknown ones",
+    "total": "open and removed listings; vanished and unknown ones are not counted",
     NEW: "first observed in this period, for a user who was already monitored or has registered since monitoring began",
     ENTERED_SCOPE: "already listed when monitoring of its user began or resumed; not a new listing",
     AGAIN: "open again after it was removed or had vanished",
@@ -60,11 +58,11 @@ DEFINITIONS: Mapping[str, str] = {
     SCORE_AFTER: f"{_POINTS}; at the end of the period",
     "web pages": "other pages that show personal data, each counted once for each person on it; they have no opt-out form",
     "to do by hand": _MANUAL,
-    "half removed within": "median days from a removal request to its verified removal (Kaplan-Meier); "
+    "half removed within": "median days from a removal request to its verified removal; "
     "with few requests, from the first observation",
     "first_removed": "listings that were already removed when they were first observed: they came and went between two runs",
-    "median_days": _MEDIAN,
-    "request_median": _MEDIAN,
+    "median_days": _MEDIAN.format("the first observation of a listing"),
+    "request_median": _MEDIAN.format("the request"),
     "verdict": "what came of the removal requests to the site, as far as observed",
     "waiting_since": "since when the oldest open listing without a pending request has waited: since it was "
     "first observed, "
@@ -78,7 +76,7 @@ DEFINITIONS: Mapping[str, str] = {
     "q_value": "the smallest false discovery rate at which the site would count as taking longer (Benjamini and Hochberg)",
     "open in 30 days": "expected number of open listings if new listings, relistings and removals continue as "
     "they have so far, with a 95% interval",
-    "never": "estimated share of listings that are not removed by the longest age observed (Kaplan-Meier); listings found "
+    "never": "estimated share of listings that are not removed by the longest age observed, with or without a request; listings found "
     "recently count only up to today, so it may be 0% while some are open",
 }
 TERMS: Mapping[str, str] = {  # words of sentences; a report defines those that it uses
@@ -100,8 +98,8 @@ TERMS: Mapping[str, str] = {  # words of sentences; a report defines those that 
     "at least": "a lower bound: listings that stay open unless somebody acts, without new listings or expected removals",
     "by hand": _MANUAL,
     "estimated share still listed": DEFINITIONS["never"],
-    "followed": "of listings: not there yet when their person was first loaded, so that their age is known; each relisting "
-    "starts anew",
+    "followed": "of listings: first observed after their person was first loaded, as are those that the first scan finds; days "
+    "count from that observation, not from when the site first listed the person; each relisting starts anew",
     "listing": "what a people-search site shows about a person",
     "expected removals": DEFINITIONS["expected removals"],
     "ignored": DEFINITIONS["ignored"],

@@ -10,8 +10,8 @@ MAILBOX = "The confirmation goes to the person's own mailbox: tell them before y
 DOCUMENT = "You need a copy of a bill or another document from the person."
 NEEDS_DOCUMENT = "it needs a copy of a document from the person"  # why a removal comes later
 _FIRST = {  # what to do about each with these people, before the first step
-    MAILBOX: "first tell {} to expect an email and click the link in it",
-    DOCUMENT: "first ask {} for a copy of a bill or another document",
+    MAILBOX: "tell {} to expect an email and click the link in it",
+    DOCUMENT: "ask {} for a copy of a bill or another document",
 }
 _CHECK = "; check that this is the right person first"
 _CODE = re.compile(r"(?i)<\s*[/!?]?\s*[a-z]|javascript:|&#")
@@ -35,12 +35,12 @@ def preparations(steps: Sequence[str]) -> tuple[str, ...]:
     return tuple(text for text, pattern in needs.items() if any(map(pattern.search, steps)))
 
 
-def first_requests(steps: Sequence[str], people: str) -> tuple[str, ...]:
-    """Say what to ask of whom before a removal.
+def requests_to_people(steps: Sequence[str], people: str) -> tuple[str, ...]:
+    """Say what to ask of people before a removal.
 
-    >>> from exposurekit.analysis.step_requirements import first_requests
-    >>> first_requests(["Enclose a copy of a bill."], "10 people")
-    ('first ask 10 people for a copy of a bill or another document',)
+    >>> from exposurekit.analysis.step_requirements import requests_to_people
+    >>> requests_to_people(["Enclose a copy of a bill."], "10 people")
+    ('ask 10 people for a copy of a bill or another document',)
     """
     return tuple(_FIRST[need].format(people) for need in preparations(steps))
 

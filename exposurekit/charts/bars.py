@@ -78,6 +78,18 @@ def group_rest(table: pd.DataFrame, by: str, groups: str) -> pd.DataFrame:
     return pd.concat([table.head(MAX_ROWS), pd.DataFrame([row])], ignore_index=True)
 
 
+def whole_ties(n: Sequence[float]) -> int:
+    """How many of some numbers, largest first, to draw: at most `MAX_ROWS`, and not a part of those that are equal.
+
+    >>> from exposurekit.charts.bars import whole_ties
+    >>> whole_ties([9, 8, 7, *[6] * 12]), whole_ties([6] * 15)
+    (3, 12)
+    """
+    if len(n) <= MAX_ROWS or n[MAX_ROWS] < n[MAX_ROWS - 1]:
+        return min(len(n), MAX_ROWS)
+    return sum(number > n[MAX_ROWS] for number in n[:MAX_ROWS]) or MAX_ROWS
+
+
 def rest_label(n: int, groups: str) -> str:
     """The label of the row that sums up the rest: ``175 more sites``."""
     return f"{n:,} more {groups}"

@@ -123,7 +123,11 @@ def _gone_days(sites: pd.DataFrame, names: list[str]) -> list[go.Scatter]:
 def _days_text(row: dict[Any, Any]) -> str:
     if pd.isna(row["median"]):
         return f"days gone: {NO_VALUE}"
-    return f"days gone: median {row['median']:,.1f}, range {row['least']:,.1f}\N{EN DASH}{row['most']:,.1f}"
+    return f"days gone: median {_days(row['median'])}, range {_days(row['least'])}\N{EN DASH}{_days(row['most'])}"
+
+
+def _days(days: float) -> str:
+    return f"{round(days, 1):,g}"
 
 
 def _row_text(row: dict[Any, Any]) -> str:

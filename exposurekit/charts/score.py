@@ -5,7 +5,6 @@ import plotly.graph_objects as go
 
 from exposurekit.charts.argument_checks import check_input
 from exposurekit.charts.bars import (
-    MAX_ROWS,
     annotations,
     bars,
     join_rows,
@@ -13,6 +12,7 @@ from exposurekit.charts.bars import (
     omitted,
     row_chart,
     row_labels,
+    whole_ties,
 )
 from exposurekit.charts.theme import (
     BLUE,
@@ -30,7 +30,9 @@ _PARTS = {"listings": ("of_listings", (BLUE, "")), "pages": ("of_pages", (GREY, 
 
 
 def score(table: pd.DataFrame, *, provenance: str = "") -> Chart:
-    """Draw the score of each person in points, for listings and pages, for at most `MAX_ROWS` people.
+    """Draw the score of each person in points, for listings and pages, for at most twelve people.
+
+    People with as many points are drawn together, or not at all.
 
     Args:
         table: A table as returned by `analysis.score` or `History.score`.
@@ -45,7 +47,7 @@ def score(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     check_input("score", table, ("user_id", "of_listings", "of_pages", "score"))
     if not table["score"].any():
         return empty_chart("Nobody is exposed", provenance=provenance)
-    drawn = table.head(MAX_ROWS)
+    drawn = table.head(whole_ties(table["score"].tolist()))
     people = row_labels(drawn, "user_id")
     labels = [label_text(person) for person in people]
     texts = [f"{person} {amount(n)}" for person, n in zip(people, drawn["score"], strict=True)]
@@ -56,7 +58,7 @@ def score(table: pd.DataFrame, *, provenance: str = "") -> Chart:
         finding=f"{amount(table['score'].sum())} points in total; "
         + leaders(row_labels(table, "user_id"), table["score"].tolist(), "people", "points"),
         summary=f"Points of {pluralize(len(table), 'person', 'people')}: {join_rows(texts)}",
-        rest=omitted(len(table) - MAX_ROWS, "person", "people"),
+        rest=omitted(len(table) - len(drawn), "person", "people"),
         provenance=provenance,
     )
 

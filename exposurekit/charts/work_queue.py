@@ -36,15 +36,16 @@ from exposurekit.charts.theme import (
 )
 from exposurekit.text.formatting import pluralize
 
-_LATER = "later"  # open, with a reason to wait
+NOT_STARTED = "to do"  # what a work queue calls open, which elsewhere means online
+LATER = "later"  # open, with a reason to wait
 _STATES = {
     STARTED: (ORANGE, "/"),
-    TO_DO: (VERMILION, ""),
-    _LATER: (PURPLE, "\\"),
+    NOT_STARTED: (VERMILION, ""),
+    LATER: (PURPLE, "\\"),
     UNABLE: (GREY, "x"),
     DONE: (GREEN, "."),
 }
-_OPEN_STATES = (STARTED, TO_DO, _LATER)
+_OPEN_STATES = (STARTED, NOT_STARTED, LATER)
 _PAGES = "Web pages"
 _TEXT_ROOM = 1.45  # length of the axis as a multiple of the longest bar: room for its text
 _QUEUE = ("rank", "group", "kind", "site", "state", "user_id", "minutes")
@@ -73,7 +74,7 @@ def work_queue(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     groups = _by_group(_merge_pages(table))
     drawn = groups.head(MAX_ROWS)
     names = [
-        f"{rank:,}. {label_text(name)}{f' ({_LATER})' if is_later else ''}"
+        f"{rank:,}. {label_text(name)}{f' ({LATER})' if is_later else ''}"
         for rank, (name, is_later) in enumerate(zip(drawn["group"], drawn["is_later"], strict=True), 1)
     ]
     return row_chart(
@@ -105,14 +106,14 @@ def _by_group(table: pd.DataFrame) -> pd.DataFrame:
     codes, groups = pd.factorize(table["group"], use_na_sentinel=False)
     is_open = table["state"].isin((TO_DO, STARTED)).to_numpy()
     has_reason = _has_reason(table)
-    drawn = table["state"].astype("str").mask(is_open & has_reason, _LATER)
+    drawn = table["state"].astype("str").replace(TO_DO, NOT_STARTED).mask(is_open & has_reason, LATER)
     states = pd.crosstab(codes, drawn.to_numpy()).reindex(columns=[*_STATES], fill_value=0)
     items = states[[*_OPEN_STATES]].sum(axis=1)
     return states.assign(
         group=_group_names(table, codes, groups),
         kind=table["kind"].groupby(codes).first(),
         items=items,
-        is_later=(items > 0) & (states[_LATER] == items),
+        is_later=(items > 0) & (states[LATER] == items),
         why=_reasons(table[is_open & has_reason], codes[is_open & has_reason], states.index),
         minutes=table["minutes"].groupby(codes).sum(),
         **_startable(table, codes, is_open, states.index),
@@ -157,7 +158,7 @@ def _startable(
 
 
 def _state_bars(state: str, groups: pd.DataFrame, names: list[str]) -> go.Bar:
-    whys = groups["why"].tolist() if state == _LATER else [""] * len(names)
+    whys = groups["why"].tolist() if state == LATER else [""] * len(names)
     n = groups[state].tolist()
     hover = [
         f"{name}<br>{count:,} {state}{f': {label_text(why)}' if why else ''}"

@@ -121,6 +121,12 @@ class ReportData:
         pages = int(waiting["site"].isna().sum())
         return len(waiting), pages, blocked, format_duration(waiting["minutes"].sum())
 
+    @cached_property
+    def manual_pages(self) -> pd.DataFrame:
+        """The web pages among the manual work that waits: a row for each person on a page."""
+        waiting = open_items(self["work_queue"])
+        return waiting[waiting["site"].isna()]
+
     @property
     def has_later_work(self) -> bool:
         """Whether some manual work should wait."""

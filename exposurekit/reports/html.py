@@ -96,7 +96,10 @@ _SECTION_HEADINGS = {
     ("declared_vs_observed", "n"): "requests",
     ("blockers", "records"): "listings",
 }
-_NO_DEFINITION = {("coverage", "other")}  # defined for statuses only
+_SECTION_DEFINITIONS = {
+    ("coverage", "other"): "",  # defined for statuses only
+    ("time_to_removal", "removed"): definition("times removed"),
+}
 _SHARES = {"never", "precision"}  # shown in percent
 _INTERVALS = {"median_days": ("median_low", "median_high"), "request_median": ("request_low", "request_high")}
 _INTERVALS |= {"never": ("never_low", "never_high")}
@@ -448,7 +451,7 @@ def _heading(name: str, key: str, more: str = "", *, is_text: bool = False) -> s
 
 def _defined_heading(name: str, key: str) -> tuple[str, str]:
     """A column heading and its definition, which may be empty."""
-    return _heading_words(name, key), "" if (key, name) in _NO_DEFINITION else definition(name)
+    return _heading_words(name, key), _SECTION_DEFINITIONS.get((key, name), definition(name))
 
 
 def _heading_words(name: str, key: str) -> str:

@@ -29,7 +29,7 @@ CONFIDENTIAL = (
     "For anybody else, ask an analyst for a share-safe report."
 )
 PER_PAGE = "counted per page: one message for all pages of a host takes less"  # what estimated minutes count
-OPERATOR = "you (operator)"
+OPERATOR = "you"
 OPERATOR_AND_PERSON = f"{OPERATOR} and the person listed"
 TASKS_MAX = 800  # items of manual work on a page: more make it slow to open
 ROWS_MAX = 1_000  # rows of a table on a page: more make it large, and are for an export
@@ -164,7 +164,7 @@ class Action:
         effect: How much it removes, and how long it takes.
         section: The part of the page that has the details: the key of a section; for a group of manual work, with its
             number, such as ``work_queue-1``.
-        who: Who does it, such as ``you (operator)``.
+        who: Who does it, such as ``you``.
         is_later: Whether it has to wait; the text says until when, or the effect why.
     """
 

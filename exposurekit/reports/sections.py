@@ -26,9 +26,9 @@ from exposurekit.analysis.score import PAGE
 from exposurekit.analysis.site_outcomes import in_vain, is_refusing
 from exposurekit.analysis.statuses import OPEN, OTHER, UNKNOWN, VANISHED
 from exposurekit.analysis.step_minutes import STEP_MINUTES
-from exposurekit.analysis.step_requirements import first_requests
+from exposurekit.analysis.step_requirements import requests_to_people
 from exposurekit.analysis.survival import MIN_N, is_unrequested
-from exposurekit.analysis.work_queue import CHECK_MINUTES, DONE, UNABLE, VISIT_MINUTES
+from exposurekit.analysis.work_queue import CHECK_MINUTES, DONE, TO_DO, UNABLE, VISIT_MINUTES
 from exposurekit.charts.theme import (
     MINUS,
     adopt_figure,
@@ -38,9 +38,11 @@ from exposurekit.charts.theme import (
     short,
 )
 from exposurekit.charts.time_to_removal import format_days, without_estimates
+from exposurekit.charts.work_queue import LATER, NOT_STARTED
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
 from exposurekit.errors import InvalidArgument
 from exposurekit.evidence import with_evidence
+from exposurekit.frames.arrow import texts
 from exposurekit.questions import QUESTIONS
 from exposurekit.reports.data import LISTED_NAMES, WEEK_DAYS, ReportData
 from exposurekit.reports.manual_steps import open_items, removals, whole_minutes
@@ -57,7 +59,7 @@ from exposurekit.reports.model import (
     Section,
 )
 from exposurekit.reports.share_safe import FEW
-from exposurekit.text.formatting import enumerate_words, percent, pluralize
+from exposurekit.text.formatting import enumerate_words, is_missing, percent, pluralize
 from exposurekit.text.times import format_time
 
 ASKS = 2  # rows of `best_next_fields`
@@ -79,20 +81,27 @@ MANY_SITES = 5  # more are counted, not named
 _WORST_NAMED = 3  # sites
 _CENSORING_NOTE = "Listings found recently count only up to today, so the estimated share still listed may be 0% while some are open."
 _FROM_FIRST = "Days count from the first observation of a listing"
+_LISTED_KINDS = {"age": "age", "locations": "places", "aliases": "other names", "relations": "relatives"}
 _SITES_NAMED = 5  # of each kind of change; others are counted
 _KINDS_NAMED = 3  # kinds of data
+_NO_SITE = "web page"  # instead of a site
+_BACK_LATER = "listed again later"  # instead of the status of a listing that has a later row
 _IN_ORDER = (*OPENED, *ENDED, FAILED, CHANGED)  # what adds up to the open listings first
 _ALWAYS_COUNTED = (NEW, AGAIN, REMOVED)  # kinds of change, also if there was none
 _NO_SINGLE_BAR = {"blockers", "best_next_fields"}  # a sentence says it
 _TREND_COLUMNS = {"open listings": OPEN, "removed": REMOVED}  # of `status_over_time`, by the name of a figure
 _TREND_POINTS = 60
 MONTH_DAYS = 30
+_PLAN_NAMED = 10  # listings of the half hour whose people are named, if they are no more
 _ACTIONS = 3  # to do now, and as many that have to wait
 _MEDIAN = ("median_days", "median_low", "median_high")
 _REQUEST_MEDIAN = ("request_median", "request_low", "request_high")
 _NO_SUMS = {"people", "sites", "user_id", "declared_days"}
-_NOT_DECLARED = "How many days the sites promise is not recorded, so no site is judged by its promise."
-_DECLARED = "How many days the sites promise is in the table of sites; which of them take longer has its own section: {}."
+_NOT_DECLARED = (
+    "No declared days are recorded in this history, so no site is judged by its promise; days that a guide names are not "
+    "recorded."
+)
+_DECLARED = "The declared days are in the table of sites; which sites take longer has its own section: {}."
 _HOW_SURE = (
     "The 95% interval beside an estimate assumes that sites go on as before and that the matches are right."
 )
@@ -122,7 +131,7 @@ _ORDER = "what has the most expected removals per minute comes first"
 _EXCEPT = ", except what should wait: it is marked (later), with the reason"
 _UNCHECKED = "whether required values, such as an email address, are on file was not checked"
 _MAY_LACK = "some may lack a required value"
-_TO_CHECK = "first check that the required values are on file"
+_TO_CHECK = "check that the required values are on file"
 _OTHERS_OPEN = (  # of a share-safe report, which does not say how many of each
     "Open listings that are pending removal, wait for the service, or were ticked as done or unable are not among them."
 )
@@ -495,7 +504,7 @@ def _chances(data: ReportData, site: str | None) -> str:
     if not rows or data.runs is None:
         return ""
     if not rows[0]["requested"]:
-        return "no request was seen there yet, so success is uncertain"
+        return "no request was seen there yet, so half of the removals are assumed to succeed"
     return f"it {in_vain(rows[0])} so far, and may do so again" if _refuses(data, site) else ""
 
 
@@ -672,7 +681,12 @@ def _gone(data: ReportData) -> str:
         return ""
     ever = int((outcomes["came_back"] + outcomes["never_back"]).sum())
     now = int(data["records"]["status"].isin(analysis.CLOSED).sum())
-    return f"{pluralize(ever, 'listing')} ever gone: {now:,} gone now, and {ever - now:,} listed again and still open"
+    return f"{_were_gone(ever)}: {now:,} gone now, and {ever - now:,} listed again and still open"
+
+
+def _were_gone(n: int) -> str:
+    """How many listings were gone at some time."""
+    return f"{pluralize(n, 'listing')} that {'was' if n == 1 else 'were'} gone at some time"
 
 
 def _forecast_fact(data: ReportData) -> Fact:
@@ -684,12 +698,18 @@ def _forecast_fact(data: ReportData) -> Fact:
     stay = f"{pluralize(by_hand, 'listing stays', 'listings stay')} open until done by hand"
     if not pd.isna(forecast["open"]):
         interval = f"95% interval: {forecast['low']:,.0f}\N{EN DASH}{forecast['high']:,.0f}"
+        staying, back, new = _forecast_parts(forecast)
+        parts = f"{staying:,} of the {len(data.open_records):,} open now, {back:,} listed again by then, {new:,} new"
         # What is done by hand may come back, too, so this is the least.
-        least = round(forecast["open"]) - min(by_hand, round(forecast["of_open"]))
-        if_done = f"{least:,.0f} at best if all manual work is done now, and succeeds" if by_hand else ""
-        words = "; ".join(filter(None, (interval, if_done)))
+        fewer = min(by_hand, staying)
+        if_done = (
+            f"{fewer:,} fewer, {staying + back + new - fewer:,} at best, if all manual work is done now and succeeds"
+            if fewer
+            else ""
+        )
+        words = "; ".join(filter(None, (interval, parts, if_done)))
         return Fact(
-            name, f"{forecast['open']:,.0f}", f"{words}{reason}", detail=_forecast_parts(data, forecast)
+            name, f"{forecast['open']:,.0f}", f"{words}{reason}", detail=_forecast_basis(data, forecast)
         )
     old = f"; not counted: {pluralize(no_effect, 'request')} without effect so far" if no_effect else ""
     if not by_hand:
@@ -697,20 +717,35 @@ def _forecast_fact(data: ReportData) -> Fact:
     return Fact(name, f"at least {by_hand:,}", f"{stay}{old}; no forecast yet{reason}")
 
 
-def _forecast_parts(data: ReportData, forecast: Mapping[Hashable, Any]) -> str:
-    """What a forecast is made of, and the change in as many days before it, if that differs."""
+def _forecast_parts(forecast: Mapping[Hashable, Any]) -> list[int]:
+    """How many of the listings open then are open now, gone now, and not found yet; they add up to the forecast."""
     until = np.round(np.cumsum([forecast[part] for part in ("of_open", "of_gone", "of_new")]))
-    stay, back, new = np.diff(until, prepend=0.0).astype("int64").tolist()  # they add up to the forecast
-    n_open, total = len(data.open_records), round(forecast["open"])
-    # The rates of the past apply to all open listings.
+    parts: list[int] = np.diff(until, prepend=0.0).astype("int64").tolist()
+    return parts
+
+
+def _forecast_basis(data: ReportData, forecast: Mapping[Hashable, Any]) -> str:
+    """How a forecast compares with the past, and why it may exceed it."""
+    days, total = int(forecast["days"]), round(forecast["open"])
     by_hand, *_ = data.open_parts
-    why = " (also of those that wait for a person, some are expected to go)" if stay < by_hand else ""
-    words = f"{stay:,} of the {n_open:,} open now{why}, {back:,} listed again then, {new:,} new"
-    days, change = int(forecast["days"]), total - n_open
-    before = _change_in(data, OPEN, data.as_of.date() - timedelta(days=days))
-    if before is None or before == change:
-        return words
-    return f"{words}. That is {_signed(change)}, after {_signed(before)} in the last {days:,} days"
+    words = ["it assumes that nothing is done by hand"]
+    stay, back, new = _forecast_parts(forecast)
+    if stay < by_hand:
+        words.append("some listings may go without a request")
+    start, change = data.as_of.date() - timedelta(days=days), total - len(data.open_records)
+    before = _change_in(data, OPEN, start)
+    if before is None:
+        return "; ".join(words)
+    course = data["status_over_time"]
+    peak = int(course.loc[course["period"].dt.date >= start, OPEN].max())
+    if total > peak:
+        words.append(
+            f"more than on any of the last {days:,} days ({peak:,} at most), as {back:,} listed again and {new:,} new "
+            "are expected beside those that stay"
+        )
+    if before != change:
+        words.append(f"that is {_signed(change)}, after {_signed(before)} in the last {days:,} days")
+    return "; ".join(words)
 
 
 def _change_in(data: ReportData, column: str, day: date) -> int | None:
@@ -754,19 +789,19 @@ def _with_trends(facts: Iterable[Fact], data: ReportData) -> Iterator[Fact]:
         change = _change(int(n.iloc[-1] - before.iloc[-1]), data)
         month = _change_in(data, column, data.as_of.date() - timedelta(days=MONTH_DAYS))
         if fact.name == REMOVED:
-            change = _removals_and_relistings(data) or f"{change}, net of relistings"
+            change += _removals_and_relistings(data)
         elif data.is_whole_week and month is not None:
             change += f", {_signed(month)} in {MONTH_DAYS}"
         yield replace(fact, trend=trend, change=change)
 
 
 def _removals_and_relistings(data: ReportData) -> str:
-    """The removals since the start of the week, and the relistings that undid some; empty without their table."""
+    """The removals since the start of the week, and the relistings that undid some; empty without either."""
     by_site = data.tables.get("week_by_site")
     if by_site is None:
-        return ""
+        return ", net of relistings"
     removed, again = (int(by_site[what].sum()) for what in (REMOVED, AGAIN))
-    return f"{_signed(removed)} {_span(data)}, {again:,} {AGAIN}" if removed or again else _change(0, data)
+    return f": {removed:,} {REMOVED}, {again:,} {AGAIN}" if removed or again else ""
 
 
 def _change(more: int, data: ReportData) -> str:
@@ -818,13 +853,15 @@ def _pages_action(data: ReportData, work: Sequence[tuple[int, Removal]]) -> Acti
     if not pages:
         return None
     n = sum(one.listings or 0 for one in pages.values())
+    distinct = n if data.sharing is not None else data.manual_pages["url"].nunique()
+    each = f"{n:,} items, one for each person on a page; " if distinct < n else ""
     duration = format_duration(sum(one.minutes or 0 for one in pages.values()))
     hosts = data.distinct_pages[1]
     where = f" on {pluralize(hosts, 'host')}" if data.sharing is None and hosts else ""
     one_each = f", {PER_PAGE}" if n > 1 else ""
     return Action(
-        f"Write to the owners of {pluralize(n, 'web page')}{where}",
-        f"there is no opt-out form; about {duration}{one_each}",
+        f"Write to the owners of {pluralize(distinct, 'web page')}{where}",
+        f"{each}there is no opt-out form; about {duration}{one_each}",
         f"work_queue-{min(pages)}",
         OPERATOR,
     )
@@ -840,14 +877,39 @@ def _half_hour(data: ReportData) -> str:
 
 
 def _plan_words(data: ReportData, plan: pd.DataFrame) -> str:
-    """How many listings on which sites, and data on how many web pages, and the time that it takes."""
+    """Whose listings on which sites, and data on how many web pages; how many removals that may be, and the time."""
+    listings = plan[plan["site"].notna()]
     parts = [
-        f"{'up to ' if n > 1 and _refuses(data, str(site)) else ''}{pluralize(int(n), 'listing')} on {short(str(site))}"
-        for site, n in plan["site"].value_counts(sort=False).items()
+        f"{pluralize(len(of_site), 'listing')} on {short(str(site))}{_whose(data, of_site, len(listings))}"
+        for site, of_site in listings.groupby("site", sort=False)
     ]
-    pages = int(plan["site"].isna().sum())
+    pages = len(plan) - len(listings)
     parts += [f"the data on {pluralize(pages, 'web page')}"] if pages else []
-    return f"{enumerate_words(parts)} (about {format_duration(plan['minutes'].sum())})"
+    expected = _expected_removals(data, listings)
+    time = f"about {format_duration(plan['minutes'].sum())}"
+    return f"{enumerate_words(parts)}: {', in '.join(filter(None, (expected, time)))}"
+
+
+def _whose(data: ReportData, listings: pd.DataFrame, total: int) -> str:
+    """The people of some listings, in brackets; empty if the report is about one, or there are many in all."""
+    if data.user is not None or total > _PLAN_NAMED:
+        return ""
+    of_person = listings["user_id"].value_counts(sort=False)
+    n_named = Counter(data.names.values())
+    people = []
+    for user, n in zip(of_person.index.tolist(), of_person.tolist(), strict=True):
+        name = data.names.get(user, "")
+        who = f"{short(name)} (user {user})" if n_named[name] > 1 else short(name) or f"user {user}"
+        people.append(f"{who} {n}" if n > 1 else who)
+    return f" ({', '.join(people)})"
+
+
+def _expected_removals(data: ReportData, listings: pd.DataFrame) -> str:
+    """How many removals to expect of some rows of the work queue; empty without a history, which has the success rates."""
+    if data.runs is None or listings.empty:
+        return ""
+    n = round(float(listings["success_rate"].sum()), 1)
+    return f"{n:,g} {'removal' if n == 1 else 'removals'} expected"
 
 
 def _first(actions: Sequence[Action], pending: Action | None) -> list[Action]:
@@ -867,10 +929,20 @@ def _pending_action(data: ReportData, keys: AbstractSet[str]) -> Action | None:
     due = requests["changed_at"].dt.floor("D") + pd.to_timedelta(
         data.overdue_days(requests["site"]), unit="D"
     )
-    day = due[due > pd.Timestamp(data.as_of).floor("D")].min()
+    due = due[due > pd.Timestamp(data.as_of).floor("D")]
+    first = due.groupby(texts(requests["site"])).agg(["min", "size"]).sort_values("min", kind="stable")
+    is_named = all(map(data.can_name, first.index))
+    what, day = f"Check {pluralize(n, 'pending removal')}", f"{first['min'].min():%Y-%m-%d}"
+    if is_named and len(first) == 1:
+        what += f" on {short(first.index[0])} from {day}"
+    elif is_named and len(first) <= _WORST_NAMED:
+        rows = first.itertuples(name=None)
+        what += f": {enumerate_words([f'{of_site:,} on {short(site)} from {due:%Y-%m-%d}' for site, due, of_site in rows])}"
+    else:
+        what += f" from {day}"
     return Action(
-        f"Check {pluralize(n, 'pending removal')} from {day:%Y-%m-%d} (later)",
-        "nothing to do before then: these removals usually take that long",
+        f"{what} (later)",
+        "nothing to do before then: only after that day does a request count as ignored",
         key,
         OPERATOR,
         is_later=True,
@@ -887,17 +959,20 @@ def _removal_action(removal: Removal, data: ReportData, at: int, *, is_first: bo
     of_site = n if data.sharing is not None else data.open_by_site.get(removal.site or "", 0)
     listings = f"{n:,} of {of_site:,} open listings" if of_site > n else pluralize(n, "listing")
     is_unchecked = removal.site in data.unchecked_sites
-    refuses = _refuses(data, removal.site)
-    at_most = "up to " if refuses and n > 1 else ""
     people = pluralize(removal.people or 0, "person", "people") if data.user is None else "the person"
     is_ready = removal.reason is None
-    is_announced = is_ready or removal.waits_for_document
-    notes = [*first_requests(removal.steps, people)] if is_announced else []
-    notes += [] if is_announced else [f"reason to wait: {removal.reason}"]
-    notes += [chances] if (is_ready or refuses) and (chances := _chances(data, removal.site)) else []
-    notes += [_TO_CHECK if data.sharing is None else _LEFT_OUT] if is_unchecked else []
+    before = [_TO_CHECK] if is_unchecked and data.sharing is None else []
+    before += [*(requests_to_people(removal.steps, people) if is_ready or removal.waits_for_document else ())]
+    notes = [chances] if (chances := _chances(data, removal.site)) else []
+    notes += [f"before you begin, {enumerate_words(before)}"] if before else []
+    notes += [] if is_ready or removal.waits_for_document else [f"reason to wait: {removal.reason}"]
+    notes += [_LEFT_OUT] if is_unchecked and data.sharing is not None else []
     notes += [_not_counted(data, removal, of_site - n)] if of_site > n else []
-    effect = f"{at_most}{share} of what is open, in about {format_duration(removal.minutes)}"
+    queue = open_items(data["work_queue"])
+    rates = queue.loc[queue["site"] == removal.site, "success_rate"]
+    expected = _expected_removals(data, pd.DataFrame({"success_rate": [n * rates.mean()]}))
+    most = f"{share} of what is open{' if all succeed' if n > 1 else ''}"
+    effect = ", ".join(filter(None, (most, expected, f"in about {format_duration(removal.minutes)}")))
     is_worst = [*_most_open(data)] == [removal.site]
     ranks = ["most expected removals per minute"] if is_first else []
     ranks += [f"worst{_of_named(data) or ' site'} by open listings"] if is_worst else []
@@ -906,7 +981,7 @@ def _removal_action(removal: Removal, data: ReportData, at: int, *, is_first: bo
     condition = "once you have the documents" if removal.waits_for_document else "after the others"
     when = "" if is_ready else f" (later: {'once it is on file' if is_blocked else condition})"
     return Action(
-        f"Remove {at_most}{listings} on {short(removal.site)} by hand{when}",
+        f"Remove {listings} on {short(removal.site)} by hand{when}",
         "; ".join([effect, *notes]),
         f"work_queue-{at}",
         removal.who,
@@ -1153,8 +1228,24 @@ def _most_exposed(data: ReportData, finding: str) -> str:
         for kind, _ in Counter(kind for cell in cells for kind in cell).most_common(_KINDS_NAMED)
     ]
     shows = f" with {enumerate_words(kinds)}" if kinds else ""
+    of_person = data["records"][data["records"]["user_id"] == first["user_id"]]
+    on_listings = _listing_kinds(of_person[analysis.is_open(of_person["status"])])
+    on += f", which show {enumerate_words(['a name', *on_listings])}" if on_listings else ""
     has = f"{pluralize(int(first['listings']), 'open listing')}{on}; {pluralize(int(first['pages']), 'web page')}{shows}"
     return f"{finding.removesuffix('.')} ({has})."
+
+
+def _listing_kinds(listings: pd.DataFrame) -> list[str]:
+    """The kinds of data on some listings."""
+    return [
+        words
+        for column, words in _LISTED_KINDS.items()
+        if column in listings and any(map(_is_stated, listings[column]))
+    ]
+
+
+def _is_stated(cell: Any) -> bool:
+    return len(cell) > 0 if hasattr(cell, "__len__") else not is_missing(cell)
 
 
 def _total_score(section: Section, data: ReportData) -> Section:
@@ -1257,7 +1348,7 @@ def _relisted(data: ReportData) -> str:
     came_back = f"{pluralize(n, 'listing')} came back"
     if outcomes is not None:
         ever = int((outcomes["came_back"] + outcomes["never_back"]).sum())
-        came_back = f"{n:,} of {pluralize(ever, 'listing')} ever gone came back ({percent(n / ever)})"
+        came_back = f"{n:,} of {_were_gone(ever)} came back ({percent(n / ever)})"
     often = f", {len(table):,} times in all" if len(table) > n else ""
     return f"{came_back}{often}; {n_open:,} of them {'is' if n_open == 1 else 'are'} open now"
 
@@ -1268,7 +1359,9 @@ def _relistings(data: ReportData) -> Section | None:
     if table is None:
         return None
     is_last = ~table.duplicated(["user_id", "key"], keep="last")
-    section = _section(data, "relistings", table.assign(status=table["status"].where(is_last)))
+    section = _section(
+        data, "relistings", table.assign(status=table["status"].astype("str").where(is_last, _BACK_LATER))
+    )
     return section and replace(section, finding=f"{_relisted(data)}." if len(table) else section.finding)
 
 
@@ -1381,8 +1474,8 @@ def _resolution(data: ReportData) -> str:
         return ""
     gap = "a day" if data.run_gap == 1 else pluralize(data.run_gap, "day")
     return (
-        f"Runs are {gap} apart: a listing is up to {gap} older than its first observation, so an interval may end "
-        "that long after the days observed."
+        f"Runs are {gap} apart, so a listing is up to {gap} older than its first observation, and an interval may end up "
+        f"to {gap} after the longest time observed."
     )
 
 
@@ -1400,8 +1493,14 @@ def _without_removals(data: ReportData) -> str:
     is_idle, is_unasked = _without_removal(table)
     idle, unrequested = _sites(data, table[is_idle]), _sites(data, table[is_unasked])
     n_requests = int(table.loc[is_idle, "requested"].sum()) if "requested" in table else 0
+    others = int(table.loc[is_idle, "n"].sum()) - n_requests
+    never_requested = (
+        f"; {pluralize(others, 'other listing')} there had no request, and the share still listed counts them, too"
+        if others > 0
+        else ""
+    )
     although = (
-        f"although {n_requests:,} {'was' if n_requests == 1 else 'were'} requested"
+        f"although {n_requests:,} {'was' if n_requests == 1 else 'were'} requested{never_requested}"
         if n_requests
         else "and requests were not counted"
     )
@@ -1649,6 +1748,12 @@ def _unknowns(data: ReportData) -> Iterator[str]:
     """What nobody can tell from the data, a sentence each."""
     if data.sharing is None and _unconfirmed(data):
         yield _TO_CONFIRM
+        unlabelled = int(data.manual_pages["label"].isna().sum())
+        if unlabelled:
+            yield (
+                f"{pluralize(unlabelled, 'web page has', 'web pages have')} not been checked either: when you open one to "
+                "find whom to write to, check that it shows the right person."
+            )
     if data.incomplete and _names_unobserved(data):
         yield f"{_unobserved(data)}."
     yield _UNSEARCHED
@@ -1719,7 +1824,7 @@ def _section(data: ReportData, name: str, table: pd.DataFrame | None = None) -> 
     text = f"{text} {hidden}".strip()
     selected = safe[[one for one in columns if one in safe]] if columns else safe
     if name == "work_queue":
-        selected = selected.assign(minutes=whole_minutes(selected).astype("int64"))
+        selected = _with_plain_states(selected).assign(minutes=whole_minutes(selected).astype("int64"))
     if data.user is None:
         selected = _with_people(selected, data.names)
     is_single = name in _NO_SINGLE_BAR and len(safe) == 1
@@ -1732,6 +1837,15 @@ def _section(data: ReportData, name: str, table: pd.DataFrame | None = None) -> 
         table=selected.head(ROWS_MAX).reset_index(drop=True),
         rows=len(selected),
     )
+
+
+def _with_plain_states(queue: pd.DataFrame) -> pd.DataFrame:
+    """A work queue in the words of its chart: what is to do now or later, and web pages, which are on no site."""
+    state = queue["state"].astype("str").replace(TO_DO, NOT_STARTED)
+    if "reason" in queue:
+        state = state.mask((state == NOT_STARTED) & queue["reason"].notna(), LATER)
+    site = {"site": texts(queue["site"]).fillna(_NO_SITE)} if "site" in queue else {}
+    return queue.assign(state=state, **site)
 
 
 def _hidden_note(name: str, safe: pd.DataFrame, full: pd.DataFrame) -> str:

@@ -62,7 +62,7 @@ def test_pages_on_other_sites_are_out_of_scope():
     assert counts(table) == {"site scans alone": 10}
     assert (
         table["reason"].iloc[-1]
-        == "only site scans found listings on these sites: a second way of finding is needed"
+        == "it takes two ways of finding listings, and on these sites only site scans found any"
     )
     assert pd.isna(estimate(table)).all()
 

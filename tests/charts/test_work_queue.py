@@ -106,7 +106,7 @@ def test_a_queue_begins_where_its_table_begins():
     states = {trace.name: [*trace.x] for trace in figure.data if trace.type == "bar"}
     assert states == {
         "started": [1, 0],
-        "open": [1, 1],
+        "to do": [1, 1],
         "later": [0, 0],
         "unable": [0, 0],
         "done": [0, 1],
@@ -145,7 +145,7 @@ def test_what_cannot_be_done_yet_is_marked_as_later():
     assert later.customdata[0].endswith("<br>1 later: email is &lt;b&gt;not&lt;/b&gt; on file")
     assert later.customdata[1].endswith("<br>1 later: none removed")
     assert next(trace for trace in figure.data if trace.name == "started").x == (0, 0)
-    assert "4 listings and 0 web pages: 1 open, 2 later, 1 done" in charts.describe(figure)
+    assert "4 listings and 0 web pages: 1 to do, 2 later, 1 done" in charts.describe(figure)
 
 
 def test_a_group_of_one_site_has_its_name():
@@ -197,7 +197,7 @@ def test_states_have_patterns_of_their_own():
 
 def test_the_legend_names_what_is_drawn():
     figures = charts.work_queue(queue(("near.example", "open", 1, 1, 0.2))), asks_chart((1, ["zip"]))
-    for figure, name in zip(figures, ("open", "this request"), strict=True):
+    for figure, name in zip(figures, ("to do", "this request"), strict=True):
         assert [trace.name for trace in figure.data if trace.showlegend is not False] == [name]
     single = next(trace for trace in figures[1].data if trace.name == "this request")
     assert not single.marker.pattern.shape

@@ -192,18 +192,20 @@ def test_card_of_a_forecast_has_its_interval_and_caution(fleet_data):
 
     card = card_of(forecast)
     # Not even a forecast of none is an end by itself: of 35, 3 are listings that stay open until done by hand.
-    done = "32 at best if all manual work is done now, and succeeds"
-    assert card.qualifier == f"95% interval: 24\N{EN DASH}48; {done}; {caution}"
-    assert card.detail == "30 of the 6 open now, 4 listed again then, 1 new"  # add up to 35
+    parts = "30 of the 6 open now, 4 listed again by then, 1 new"  # add up to 35
+    done = "3 fewer, 32 at best, if all manual work is done now and succeeds"
+    assert card.qualifier == f"95% interval: 24\N{EN DASH}48; {parts}; {done}; {caution}"
+    assert card.detail == "it assumes that nothing is done by hand"
     card = card_of(forecast.assign(open=6.9, of_open=2.1))
-    why = "also of those that wait for a person, some are expected to go"  # there are 3
-    assert card.detail == f"2 of the 6 open now ({why}), 4 listed again then, 1 new"
+    done = "2 fewer, 5 at best, if all manual work is done now and succeeds"  # there are 3
+    assert f"; 2 of the 6 open now, 4 listed again by then, 1 new; {done}; " in card.qualifier
+    assert card.detail.endswith("; some listings may go without a request")
     course = data["status_over_time"]
     month_ago = course.head(1).assign(period=course["period"].iloc[0] - pd.Timedelta(days=40), open=4)
     tables = data.tables | {"status_over_time": pd.concat([month_ago, course], ignore_index=True)}
     report = build_report("fleet", replace(data, tables=tables | {"next_forecast": forecast}))
     [card] = [fact for fact in report.facts if fact.name == "open in 30 days"]
-    assert card.detail.endswith(". That is +29, after +2 in the last 30 days")
+    assert card.detail.endswith("; that is +29, after +2 in the last 30 days")
 
 
 def test_shorter_forecast_is_compared_with_as_many_days(fleet_data):
@@ -218,7 +220,7 @@ def test_shorter_forecast_is_compared_with_as_many_days(fleet_data):
     tables = data.tables | {"status_over_time": pd.concat([before, course], ignore_index=True)}
     report = build_report("fleet", replace(data, tables=tables | {"next_forecast": forecast}))
     [card] = [fact for fact in report.facts if fact.name == "open in 20 days"]
-    assert card.detail.endswith(". That is +29, after +1 in the last 20 days")
+    assert card.detail.endswith("; that is +29, after +1 in the last 20 days")
 
 
 def test_facts_count_the_records(history, fleet):
@@ -275,9 +277,9 @@ def test_last_days_have_their_causes_and_sites(nine_days):
     assert week.table[["site", "listed again"]].to_numpy().tolist() == rows
     bars = [trace.name for trace in week.figure.data if trace.type == "bar"]
     assert bars == ["new, or listed again", "removed"]
-    again = "of 4 listings ever gone came back (25%); 1 of them is open now"
+    again = "of 4 listings that were gone at some time came back (25%); 1 of them is open now"
     assert (cards["listed again"].value, cards["listed again"].qualifier) == ("1", again)
-    assert cards["removed"].change == "0 in 7 days, 1 listed again"
+    assert cards["removed"].change == f"{MINUS}1 in 7 days: 0 removed, 1 listed again"
     assert report.provenance["observed"] == "all 3 people in the last run"
 
 
@@ -406,7 +408,7 @@ def test_half_an_hour_is_spent_as_the_plan_says(history, full, fleet):
     sites = plan["site"].value_counts()
     assert len(sites)
     assert all(f"{n} listing{'s' * (n > 1)} on {site}" in fleet.half_hour for site, n in sites.items())
-    assert fleet.half_hour.startswith("If you (operator) have 30 minutes, check and remove ")
+    assert fleet.half_hour.startswith("If you have 30 minutes, check and remove ")
     assert f"<p>{fleet.half_hour}</p>" in fleet.to_html()
 
 

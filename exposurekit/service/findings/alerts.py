@@ -42,7 +42,7 @@ _SENTENCES = {
 }
 # Unlike a site, a page has no opt-out of its own.
 _PAGE_GUIDE = (
-    "This is a web page outside the people-search sites. Whoever runs it can take the data down. Write which page it is, "
+    "A web page outside the people-search sites: whoever runs it can take the data down. Write which page it is, "
     "whose data it shows and what to remove. If nobody answers within two weeks, write once more, and then give up."
 )
 _PAGE_STEP = "Write to whoever runs the page (look for Contact, About or Imprint there), and ask them to take the data down."
