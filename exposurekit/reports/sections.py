@@ -728,10 +728,12 @@ def _forecast_basis(data: ReportData, forecast: Mapping[Hashable, Any]) -> str:
     """How a forecast compares with the past, and why it may exceed it."""
     days, total = int(forecast["days"]), round(forecast["open"])
     by_hand, *_ = data.open_parts
-    words = ["it assumes that nothing is done by hand"]
-    stay, back, new = _forecast_parts(forecast)
+    stay, back, _ = _forecast_parts(forecast)
+    words = [
+        "it assumes that nothing is done by hand, and that what happens does so at the same rates on all sites"
+    ]
     if stay < by_hand:
-        words.append("some listings may go without a request")
+        words.append("so some that wait are expected to go without a request, even if none has yet")
     start, change = data.as_of.date() - timedelta(days=days), total - len(data.open_records)
     before = _change_in(data, OPEN, start)
     if before is None:
@@ -740,8 +742,12 @@ def _forecast_basis(data: ReportData, forecast: Mapping[Hashable, Any]) -> str:
     peak = int(course.loc[course["period"].dt.date >= start, OPEN].max())
     if total > peak:
         words.append(
-            f"more than on any of the last {days:,} days ({peak:,} at most), as {back:,} listed again and {new:,} new "
-            "are expected beside those that stay"
+            f"more than on any of the last {days:,} days ({peak:,} at most)"
+            + (
+                ", which is too many if listings come back only on sites that soon remove them again"
+                if back
+                else ""
+            )
         )
     if before != change:
         words.append(f"that is {_signed(change)}, after {_signed(before)} in the last {days:,} days")
