@@ -4,6 +4,7 @@ A check sends no opt-outs; it searches only for the site's known person and for 
 """
 
 import asyncio
+import shlex
 import sys
 import tempfile
 from collections.abc import Container, Iterable, Iterator
@@ -216,7 +217,9 @@ def sites_import(*, files: tuple[Path, ...], directory: Path, force: bool, as_js
         count = sum(one.file is not None for one in sites)
         label = output.label_of(directory)
         summary = f"{count} of {len(sites)} sites are drafted in {label}."
-        click.echo(f"{summary} Complete each draft, then run: exposurekit sites check {label}", err=True)
+        click.echo(
+            f"{summary} Complete each draft, then run: exposurekit sites check {shlex.quote(label)}", err=True
+        )
     if problems or any(one.exists for one in sites):
         sys.exit(1)
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import subprocess
 
 import pytest
@@ -208,6 +209,14 @@ def test_an_import_reports_unreadable_files_and_existing_drafts(shell):
     assert again.returncode == 1
     assert "acme-data.yaml exists; --force replaces it" in again.stdout
     assert shell.here("sites", "import", "registry.csv", "--out", "a/b", "--force").returncode == 0
+
+
+def test_the_command_after_an_import_can_be_run(shell):
+    (shell.directory / "registry.csv").write_text(REGISTRY)
+    run = shell.here("sites", "import", "registry.csv", "--out", "my sites")
+    _, _, command = run.stderr.strip().partition("then run: exposurekit ")
+    check = shell.here(*shlex.split(command), "--offline", "--json")
+    assert [one["file"] for one in json.loads(check.stdout)] == ["my sites/acme-data.yaml"]
 
 
 def test_the_sites_of_a_directory_are_listed(shell):
