@@ -136,8 +136,9 @@ def success_rates(requests: pd.DataFrame, *, at: datetime) -> dict[str, float]:
 
     Source: rule of succession (Laplace).
     """
-    outcome = outcomes(requests, at=at)
-    decided = (outcome == GRANTED)[outcome.notna()].groupby(texts(requests["site"])).agg(["sum", "size"])
+    outcome = outcomes(requests, at=at).to_numpy("object")
+    is_granted = pd.Series(outcome == GRANTED)[pd.notna(outcome)]
+    decided = is_granted.groupby(texts(requests["site"]).reset_index(drop=True)).agg(["sum", "size"])
     rates = (decided["sum"] + 1) / (decided["size"] + 2)
     return {str(site): rate for site, rate in rates.items()}
 

@@ -102,6 +102,8 @@ def test_success_rates_are_shrunk_towards_one_half():
     assert success_rates(requests(*decided), at=day(40)) == {"Gate": 1 / 4}
     assert success_rates(requests(*GONE), at=day(40)) == {"Gate": 7 / 8}
     assert success_rates(requests((39, None, None)), at=day(40)) == {}  # not decided yet
+    twice = pd.concat([requests(*GONE, (39, None, None))] * 2)  # of two histories: the index is ignored
+    assert success_rates(twice, at=day(40)) == {"Gate": 13 / 14}
 
 
 def test_request_is_overdue_by_the_times_of_its_own_site():
