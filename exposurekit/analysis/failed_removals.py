@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from exposurekit.analysis.group_codes import instant, instants
-from exposurekit.analysis.statuses import CLOSED, NOT_OPEN, UNKNOWN, is_open
+from exposurekit.analysis.statuses import NOT_OPEN, UNKNOWN, is_open
 from exposurekit.analysis.survival import MIN_N
 from exposurekit.analysis.work_queue import STALLED_DAYS
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
@@ -117,7 +117,7 @@ def outcomes(requests: pd.DataFrame, *, at: datetime) -> "pd.Series[str]":
     ended = pd.Series(instants(requests["ended_at"]), requests.index).fillna(instant(at))
     days = _calendar_days(requests["requested_at"], ended)
     is_late = days >= site.map(overdue_days(requests)).astype("float64").fillna(STALLED_DAYS)
-    is_granted, is_pending = end.isin(CLOSED), end.isna()
+    is_granted, is_pending = end == REMOVED, end.isna()
     is_refused = ~is_pending & ~end.isin(NOT_OPEN)
     cases = [is_granted, (is_pending | is_refused) & is_late, is_refused]
     outcome = np.select(cases, [GRANTED, IGNORED, REFUSED], default="")

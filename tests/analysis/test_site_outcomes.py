@@ -101,7 +101,10 @@ def test_success_rates_are_shrunk_towards_one_half():
     assert outcomes(requests(*decided), at=day(40)).fillna("").tolist() == ["refused", "ignored", "", ""]
     assert success_rates(requests(*decided), at=day(40)) == {"Gate": 1 / 4}
     assert success_rates(requests(*GONE), at=day(40)) == {"Gate": 7 / 8}
-    assert success_rates(requests((39, None, None)), at=day(40)) == {}  # not decided yet
+    undecided = requests(
+        (39, None, None), (0, 5, "vanished")
+    )  # a vanished listing may come back: no removal was verified
+    assert success_rates(undecided, at=day(40)) == {}
     twice = pd.concat([requests(*GONE, (39, None, None))] * 2)  # of two histories: the index is ignored
     assert success_rates(twice, at=day(40)) == {"Gate": 13 / 14}
 
