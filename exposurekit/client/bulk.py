@@ -6,6 +6,7 @@ yielded. An async iterator that parsed in the loop would be cancelled with them,
 """
 
 import asyncio
+import gc
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -210,11 +211,17 @@ class _Load:
     def parse(self) -> Iterator[Batch]:
         """Parse what was received, a few users at a time.
 
-        Waiting as bytes is cheap, and a few users' dicts are freed before the garbage collector has to traverse them
-        again and again.
+        Waiting as bytes is cheap. The garbage collector is paused while a few users' dicts are made: they have no cycles
+        and are freed soon, and it would traverse everything again and again.
         """
         while self.received:
-            batch = _parse(self.client, self.received[:PARSE_CHUNK], self.total)
+            is_collecting = gc.isenabled()
+            gc.disable()
+            try:
+                batch = _parse(self.client, self.received[:PARSE_CHUNK], self.total)
+            finally:
+                if is_collecting:
+                    gc.enable()
             del self.received[:PARSE_CHUNK]  # after parsing: Ctrl-C must not lose it
             yield batch
 

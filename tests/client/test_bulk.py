@@ -1,5 +1,6 @@
 """Loads: limited concurrency, in the order of the service, and each failure is of one person."""
 
+import gc
 import subprocess
 import sys
 import threading
@@ -145,6 +146,21 @@ def test_closed_load_sends_no_further_request():
         batches.close()
         assert not [thread for thread in threading.enumerate() if thread.name == "exposurekit"]
     assert sum(request.operation == "get_user" for request in server.requests) == 30
+
+
+@pytest.mark.parametrize("is_enabled", [True, False])
+def test_garbage_collector_is_left_as_it_was(is_enabled):
+    enabled = set()
+    with faults.running(many(range(1, 60))) as server, connected(server) as client:
+        try:
+            if not is_enabled:
+                gc.disable()
+            for _ in bulk.iter_batches(client, prefetch=30):
+                enabled.add(gc.isenabled())
+            enabled.add(gc.isenabled())
+        finally:
+            gc.enable()
+    assert enabled == {is_enabled}
 
 
 WITHOUT_FILES = """
