@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,7 @@ _FIELD_ORDER = (
     *ADDRESS_FIELDS,
 )
 _ITEM_COLUMNS = {"alias": ("first_name", "last_name"), "email": ("address",), "phone_number": ("number",)}
+_OPTIONAL_FIELDS = ("middle_name", "alias", *ADDRESS_FIELDS)  # listed where they are on file
 _LABELS = {
     "name": "full name",
     "address": "full address",
@@ -243,7 +245,7 @@ def with_people(
         profile = profiles.get(user_id)
         if profile is None or is_missing(steps) or not len(steps):
             return None
-        fields, address = _required_fields(required), profile.best_address(_texts(locations))
+        fields, address = _required_fields(required), profile.best_address(locations)
         is_page = _text(site) is None
         key = user_id, fields, address, is_page
         if key not in cache:
@@ -398,38 +400,46 @@ def _with_address_lines(required: Sequence[str], on_file: Iterable[str]) -> tupl
 
 @dataclass(slots=True)
 class _Profile:
-    fields: dict[str, list[str]]
+    fields: dict[str, list[str]]  # those on file
     addresses: list[dict[str, str]]
 
     @property
     def name(self) -> str | None:
-        return next(iter(self.fields["name"]), None)
+        return next(iter(self.fields.get("name", ())), None)
 
-    def best_address(self, locations: Sequence[str]) -> int:
+    def best_address(self, locations: Any) -> int:
         """The number of the address that matches the listing best; the first on a tie, -1 without any address."""
-        text = " ".join(locations).casefold()
+        if len(self.addresses) < 2:  # noqa: PLR2004  none to choose from
+            return len(self.addresses) - 1
+        text = " ".join(_texts(locations)).casefold()
 
         def matches(address: Mapping[str, str]) -> int:
             parts = (address.get(part) for part in ("address1", "city", "zip"))
             return sum(1 for part in parts if part and part.casefold() in text)
 
         scores = [matches(address) for address in self.addresses]
-        return scores.index(max(scores)) if scores else -1
+        return scores.index(max(scores))
 
-    def lines(self, required: Sequence[str], address_number: int, *, is_page: bool) -> Iterator[str]:
+    def lines(self, required: tuple[str, ...], address_number: int, *, is_page: bool) -> Iterator[str]:
         """The required fields, then the usual ones, each in the order of a form."""
         address = self.addresses[address_number] if address_number >= 0 else {}
         full = _one_line(address)
-        fields = self.fields | {part: [address[part]] for part in ADDRESS_FIELDS if part in address}
-        others = [line for one in self.addresses if (line := _one_line(one)) != full]
-        fields["address"] = [full, *others] if full else []
-        optional = [name for name in ("middle_name", "alias", *ADDRESS_FIELDS) if fields.get(name)]
-        required = _with_address_lines(required, address)
-        usual = _PAGE_FIELDS if is_page else (*_FORM_FIELDS, *optional)
-        rest = sorted({*usual} - {*required}, key=_field_position)
-        for name in (*sorted(required, key=_field_position), *rest):
+        fields = self.fields | {part: [text] for part, text in address.items()}
+        if full:
+            others = [line for one in self.addresses if (line := _one_line(one)) != full]
+            fields["address"] = [full, *others]
+        optional = tuple(name for name in _OPTIONAL_FIELDS if name in fields)
+        for name in _in_form_order(required, optional, is_page):
             for value in fields.get(name) or [NOT_ON_FILE]:
                 yield f"{name}: {value}"
+
+
+@lru_cache(1_000)
+def _in_form_order(required: tuple[str, ...], optional: tuple[str, ...], is_page: bool) -> tuple[str, ...]:  # noqa: FBT001
+    required = _with_address_lines(required, optional)
+    usual = _PAGE_FIELDS if is_page else (*_FORM_FIELDS, *optional)
+    rest = sorted({*usual} - {*required}, key=_field_position)
+    return (*sorted(required, key=_field_position), *rest)
 
 
 def _field_position(name: str) -> int:
@@ -447,28 +457,30 @@ def _profiles(
 ) -> dict[int, _Profile]:
     profiles: dict[int, _Profile] = {}
     for row in _user_rows(users, user_ids):
-        fields = {name: [*_stripped(row.get(name))] for name in _NAME_FIELDS}
-        fields["name"] = [*_stripped(_full_name(row))]
+        fields = {name: [text] for name in _NAME_FIELDS if (text := _stripped(row.get(name)))}
+        if fields:
+            fields["name"] = [" ".join(text for [text] in fields.values())]
         birth_date = row.get("birth_date")
-        fields["birth_date"] = [] if is_missing(birth_date) else [f"{birth_date:%Y-%m-%d}"]
-        has_identification = row.get("identification_on_file") is True
-        fields["identification"] = ["on file with the service"] if has_identification else []
+        if not is_missing(birth_date):
+            fields["birth_date"] = [f"{birth_date:%Y-%m-%d}"]
+        if row.get("identification_on_file") is True:
+            fields["identification"] = ["on file with the service"]
         profiles[int(row["user_id"])] = _Profile(fields, [])
     for name, table in items.items():
         for row in _user_rows(table, user_ids):
-            if profile := profiles.get(int(row["user_id"])):
-                value = " ".join(text for part in _ITEM_COLUMNS[name] for text in _stripped(row.get(part)))
-                profile.fields.setdefault(name, []).extend(_stripped(value))
+            value = " ".join(text for part in _ITEM_COLUMNS[name] if (text := _stripped(row.get(part))))
+            if value and (profile := profiles.get(int(row["user_id"]))):
+                profile.fields.setdefault(name, []).append(value)
     for row in _user_rows(addresses, user_ids):
         if profile := profiles.get(int(row["user_id"])):
             profile.addresses.append(
-                {part: text for part in ADDRESS_FIELDS for text in _stripped(row.get(part))}
+                {part: text for part in ADDRESS_FIELDS if (text := _stripped(row.get(part)))}
             )
     return profiles
 
 
 def _full_name(row: Mapping[str, Any]) -> str | None:
-    return " ".join(text for name in _NAME_FIELDS for text in _stripped(row.get(name))) or None
+    return " ".join(filter(None, (_stripped(row.get(name)) for name in _NAME_FIELDS))) or None
 
 
 def _user_rows(table: pd.DataFrame, user_ids: set[int]) -> Iterable[dict[str, Any]]:
@@ -490,7 +502,6 @@ def _text(cell: object) -> str | None:
     return cell if isinstance(cell, str) and cell.strip() else None
 
 
-def _stripped(cell: object) -> Iterator[str]:
-    """Yield the text of a cell without surrounding space; nothing for a blank or missing one."""
-    if text := _text(cell):
-        yield text.strip()
+def _stripped(cell: object) -> str:
+    """The text of a cell without surrounding space; empty for a blank or missing one."""
+    return cell.strip() if isinstance(cell, str) else ""
