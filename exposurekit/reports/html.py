@@ -371,6 +371,8 @@ def _displayed(table: pd.DataFrame, key: str) -> dict[str, Any]:
             table = table.drop(columns=[low, high])
     if key in _NEWEST_FIRST:
         table = table[::-1]
+    if key == "work_queue" and "site" in table:
+        table = table.assign(site=table["site"].astype("str").fillna("web page"))
     empty_columns = [] if is_own else [name for name in table if len(table) and table[name].isna().all()]
     table = table.drop(columns=empty_columns)
     notes = [

@@ -84,7 +84,6 @@ _FROM_FIRST = "Days count from the first observation of a listing"
 _LISTED_KINDS = {"age": "age", "locations": "places", "aliases": "other names", "relations": "relatives"}
 _SITES_NAMED = 5  # of each kind of change; others are counted
 _KINDS_NAMED = 3  # kinds of data
-_NO_SITE = "web page"  # instead of a site
 _BACK_LATER = "listed again later"  # instead of the status of a listing that has a later row
 _IN_ORDER = (*OPENED, *ENDED, FAILED, CHANGED)  # what adds up to the open listings first
 _ALWAYS_COUNTED = (NEW, AGAIN, REMOVED)  # kinds of change, also if there was none
@@ -1846,12 +1845,11 @@ def _section(data: ReportData, name: str, table: pd.DataFrame | None = None) -> 
 
 
 def _with_plain_states(queue: pd.DataFrame) -> pd.DataFrame:
-    """A work queue in the words of its chart: what is to do now or later, and web pages, which are on no site."""
+    """A work queue in the words of its chart: what is to do now or later."""
     state = queue["state"].astype("str").replace(TO_DO, NOT_STARTED)
     if "reason" in queue:
         state = state.mask((state == NOT_STARTED) & queue["reason"].notna(), LATER)
-    site = {"site": texts(queue["site"]).fillna(_NO_SITE)} if "site" in queue else {}
-    return queue.assign(state=state, **site)
+    return queue.assign(state=state)
 
 
 def _hidden_note(name: str, safe: pd.DataFrame, full: pd.DataFrame) -> str:

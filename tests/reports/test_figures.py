@@ -915,3 +915,22 @@ def test_small_share_is_the_same_in_table_and_sentence():
     assert _displayed(table, "time_to_removal")["intervals"] == {"never": ["(under 1\N{EN DASH}25%)"]}
     body = _body(_displayed(table.assign(never=0.004), "time_to_removal"), "time_to_removal")
     assert 'style="--share:1%">under 1% <span' in body
+
+
+def test_queue_and_its_chart_have_the_same_states(pages, stalled):
+    compared = 0
+    for report in (*pages.values(), *stalled.values()):
+        for section in report.sections:
+            if section.key == "work_queue" and section.table is not None and section.figure is not None:
+                states = section.table["state"].value_counts().to_dict()
+                drawn = {trace.name: sum(trace.x) for trace in section.figure.data if trace.name in states}
+                assert drawn == states
+                compared += "later" in states
+    assert compared
+
+
+def test_web_pages_are_no_unnamed_site_in_the_queue(pages):
+    html = pages["fleet"].to_html()
+    queue = html[html.index('data-name="work_queue"') :]
+    pages_listed = int(tables(pages["fleet"])["work_queue"]["site"].isna().sum())
+    assert queue[: queue.index("</table>")].count(">web page<") == pages_listed > 0
