@@ -96,10 +96,7 @@ _ACTIONS = 3  # to do now, and as many that have to wait
 _MEDIAN = ("median_days", "median_low", "median_high")
 _REQUEST_MEDIAN = ("request_median", "request_low", "request_high")
 _NO_SUMS = {"people", "sites", "user_id", "declared_days"}
-_NOT_DECLARED = (
-    "No declared days are recorded in this history, so no site is judged by its promise; days that a guide names are not "
-    "recorded."
-)
+_NOT_DECLARED = "No declared days are recorded in this history, so no site is judged by its promise."
 _DECLARED = "The declared days are in the table of sites; which sites take longer has its own section: {}."
 _HOW_SURE = (
     "The 95% interval beside an estimate assumes that sites go on as before and that the matches are right."
@@ -728,11 +725,9 @@ def _forecast_basis(data: ReportData, forecast: Mapping[Hashable, Any]) -> str:
     days, total = int(forecast["days"]), round(forecast["open"])
     by_hand, *_ = data.open_parts
     stay, back, _ = _forecast_parts(forecast)
-    words = [
-        "it assumes that nothing is done by hand, and that what happens does so at the same rates on all sites"
-    ]
+    words = ["it assumes that nothing is done by hand, at the same rates on all sites"]
     if stay < by_hand:
-        words.append("so some that wait are expected to go without a request, even if none has yet")
+        words.append("so some that wait go without a request")
     start, change = data.as_of.date() - timedelta(days=days), total - len(data.open_records)
     before = _change_in(data, OPEN, start)
     if before is None:
@@ -742,11 +737,7 @@ def _forecast_basis(data: ReportData, forecast: Mapping[Hashable, Any]) -> str:
     if total > peak:
         words.append(
             f"more than on any of the last {days:,} days ({peak:,} at most)"
-            + (
-                ", which is too many if listings come back only on sites that soon remove them again"
-                if back
-                else ""
-            )
+            + (": too many if listings come back only where they soon go again" if back else "")
         )
     if before != change:
         words.append(f"that is {_signed(change)}, after {_signed(before)} in the last {days:,} days")
@@ -1756,8 +1747,8 @@ def _unknowns(data: ReportData) -> Iterator[str]:
         unlabelled = int(data.manual_pages["label"].isna().sum())
         if unlabelled:
             yield (
-                f"{pluralize(unlabelled, 'web page has', 'web pages have')} not been checked either: when you open one to "
-                "find whom to write to, check that it shows the right person."
+                f"{pluralize(unlabelled, 'web page has', 'web pages have')} not been checked either: check each before you "
+                "write."
             )
     if data.incomplete and _names_unobserved(data):
         yield f"{_unobserved(data)}."

@@ -195,22 +195,18 @@ def test_card_of_a_forecast_has_its_interval_and_caution(fleet_data):
     parts = "30 of the 6 open now, 4 listed again by then, 1 new"  # add up to 35
     done = "3 fewer, 32 at best, if all manual work is done now and succeeds"
     assert card.qualifier == f"95% interval: 24\N{EN DASH}48; {parts}; {done}; {caution}"
-    basis = "it assumes that nothing is done by hand, and that what happens does so at the same rates on all sites"
+    basis = "it assumes that nothing is done by hand, at the same rates on all sites"
     assert card.detail == basis
     card = card_of(forecast.assign(open=6.9, of_open=2.1))
     done = "2 fewer, 5 at best, if all manual work is done now and succeeds"  # there are 3
     assert f"; 2 of the 6 open now, 4 listed again by then, 1 new; {done}; " in card.qualifier
-    assert card.detail.endswith(
-        "; so some that wait are expected to go without a request, even if none has yet"
-    )
+    assert card.detail.endswith("; so some that wait go without a request")
     course = data["status_over_time"]
     month_ago = course.head(1).assign(period=course["period"].iloc[0] - pd.Timedelta(days=40), open=4)
     tables = data.tables | {"status_over_time": pd.concat([month_ago, course], ignore_index=True)}
     report = build_report("fleet", replace(data, tables=tables | {"next_forecast": forecast}))
     [card] = [fact for fact in report.facts if fact.name == "open in 30 days"]
-    too_many = (
-        "(6 at most), which is too many if listings come back only on sites that soon remove them again"
-    )
+    too_many = "(6 at most): too many if listings come back only where they soon go again"
     assert f"; more than on any of the last 30 days {too_many}; " in card.detail
     assert card.detail.endswith("; that is +29, after +2 in the last 30 days")
 
