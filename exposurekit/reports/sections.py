@@ -567,7 +567,7 @@ def _manual_fact(data: ReportData) -> Fact:
     waiting, pages, blocked, duration = data.manual_work
     reason = f"; {blocked:,} of them cannot start: a required value is not on file" if blocked else ""
     short_reason = f"; {blocked:,} of them cannot start" if blocked else ""
-    checks = f", {_check_part(data)} included" if _checks(data) else ""
+    checks = f", including {_check_part(data)}" if _checks(data) else ""
     if data.unchecked_sites:
         reason = f"; {_UNCHECKED if data.sharing is None else _LEFT_OUT}"
         short_reason = f"; {_MAY_LACK}" if data.sharing is None else reason
@@ -653,7 +653,7 @@ def _request_counts(data: ReportData, requests: pd.DataFrame) -> str:
     outcomes = data.tables["site_outcomes"]
     parts = {} if outcomes is None else {did: int(outcomes[did].sum()) for did in (REFUSED, IGNORED)}
     others = [f"{count:,} {'was' if count == 1 else 'were'} {did}" for did, count in parts.items() if count]
-    again = ", also for relistings" if len(data["relistings"]) else ""
+    again = ", including those for relistings" if len(data["relistings"]) else ""
     return ", ".join([f"of {pluralize(n, 'request')}{again}, {n_removed:,} succeeded", *others])
 
 
