@@ -83,6 +83,9 @@ def test_a_report_names_the_sites_that_removed_nothing(demo):
     [section] = [one for one in ek.report(demo.history).sections if one.key == "time_to_removal"]
     assert never
     assert len(unrequested) > 1
-    n = table.loc[table["site"].isin(never), "requested"].sum()
-    begin = f"No removals were observed on {' or '.join(never)}, although {n} were requested. "
-    assert section.text.startswith(f"{begin}No requests have been seen on {', '.join(unrequested[:-1])} or ")
+    idle = table[table["site"].isin(never)]
+    n, others = idle["requested"].sum(), idle["n"].sum() - idle["requested"].sum()
+    begin = f"No removals were observed on {' or '.join(never)}, although {n} were requested; "
+    assert others > 1
+    assert section.text.startswith(f"{begin}{others} other listings there had no request, ")
+    assert f". No requests have been seen on {', '.join(unrequested[:-1])} or " in section.text

@@ -7,17 +7,22 @@ from support.chart_tables import TABLES, draw
 
 COUNT = len(TABLES)
 SLACK_PX = 2  # of a line of text, which may touch its neighbour
+# The width of a chart's drawing, which follows that of its layout.
+DRAWN = """const drawn = (one) =>
+    one.querySelector("svg.main-svg")?.getBoundingClientRect().width / (one.currentCSSZoom ?? 1);"""
 # Each chart fills its container, and has not changed since the last call.
-SETTLED = """(count) => {
+SETTLED = f"""(count) => {{
+  {DRAWN}
   const all = [...document.querySelectorAll(".js-plotly-plot")].filter((one) => one._fullLayout && one.clientWidth);
-  const now = JSON.stringify(all.map((one) => [one._fullLayout.width, one._fullLayout.height]));
+  const now = JSON.stringify(all.map((one) => [one._fullLayout.width, one._fullLayout.height, drawn(one)]));
   const before = globalThis.drawnBefore;
   globalThis.drawnBefore = now;
-  return all.length >= count && now === before && all.every((one) => {
-    const container = one.parentElement.getBoundingClientRect(), { left, right } = one.getBoundingClientRect();
-    return Math.abs(one._fullLayout.width - (right - left)) < 2 && right < container.right + 1 && right > container.right - 40;
-  });
-}"""
+  return all.length >= count && now === before && all.every((one) => {{
+    const container = one.parentElement.getBoundingClientRect(), {{ left, right }} = one.getBoundingClientRect();
+    return Math.abs(one._fullLayout.width - (right - left)) < 2 && Math.abs(drawn(one) - (right - left)) < 2
+      && right < container.right + 1 && right > container.right - 40;
+  }});
+}}"""
 MEASURE = """(slack) => {
   const isVisible = (one) => one.getClientRects().length && one.textContent.trim()
     && getComputedStyle(one).visibility !== "hidden" && getComputedStyle(one).opacity !== "0";
@@ -119,10 +124,12 @@ every = drawn_charts.every_chart()
 
 
 # So many charts are drawn, each as wide as its container: one that is not will be drawn again.
-FITTED = """(count) => {
+FITTED = f"""(count) => {{
+  {DRAWN}
   const all = [...document.querySelectorAll(".js-plotly-plot")];
-  return all.length >= count && all.every((one) => one._fullLayout?.width === one.clientWidth);
-}"""
+  return all.length >= count && all.every((one) => one._fullLayout?.width === one.clientWidth
+    && Math.abs(drawn(one) - one.clientWidth) < 2);
+}}"""
 
 
 def fitted(page, count=COUNT):
