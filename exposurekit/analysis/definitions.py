@@ -14,8 +14,8 @@ from exposurekit.analysis.diff import (
     STILL_OPEN,
 )
 from exposurekit.analysis.score import PAGE, SCORE_AFTER, SCORE_BEFORE, WEIGHTS
+from exposurekit.analysis.stalled_sites import STALLED_DAYS
 from exposurekit.analysis.statuses import OPEN, OTHER, UNKNOWN, VANISHED
-from exposurekit.analysis.work_queue import STALLED_DAYS
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
 
 _OPEN = "listings that are still online: discovered, pending removal, or with a status that is not one of the three usual ones"

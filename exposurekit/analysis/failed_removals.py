@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 
 from exposurekit.analysis.group_codes import instant, instants
+from exposurekit.analysis.stalled_sites import STALLED_DAYS
 from exposurekit.analysis.statuses import NOT_OPEN, UNKNOWN, is_open
 from exposurekit.analysis.survival import MIN_N
-from exposurekit.analysis.work_queue import STALLED_DAYS
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
 from exposurekit.errors import MissingColumns
 from exposurekit.frames.arrow import texts

@@ -9,9 +9,9 @@ from exposurekit.analysis.counts import by_site
 from exposurekit.analysis.declared_vs_observed import REQUEST_COLUMNS, declared_vs_observed
 from exposurekit.analysis.failed_removals import IGNORED, REFUSED, outcomes, overdue_days
 from exposurekit.analysis.group_codes import instants, utc_index
+from exposurekit.analysis.stalled_sites import STALLED_DAYS
 from exposurekit.analysis.statuses import CLOSED, is_open
 from exposurekit.analysis.survival import UNREQUESTED
-from exposurekit.analysis.work_queue import STALLED_DAYS
 from exposurekit.contract.types import PENDING_REMOVAL, REMOVED
 from exposurekit.errors import MissingColumns
 from exposurekit.frames.arrow import texts

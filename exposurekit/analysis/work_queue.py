@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping
-from datetime import date, datetime
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ import pandas as pd
 from exposurekit.analysis.data_quality import NOT_MINE
 from exposurekit.analysis.group_codes import Instants, instants, utc_index
 from exposurekit.analysis.manual_tasks import missing_values, opt_out_url
-from exposurekit.analysis.statuses import CLOSED, is_open
+from exposurekit.analysis.statuses import is_open
 from exposurekit.analysis.step_minutes import STEP_MINUTES, WAITING
 from exposurekit.analysis.step_requirements import DOCUMENT, NEEDS_DOCUMENT, preparations
 from exposurekit.contract.types import PENDING_REMOVAL
@@ -26,7 +25,6 @@ VISIT_MINUTES = 3.0
 CHECK_MINUTES = 2.0  # to compare a listing with the person
 UNKNOWN_RATE = 0.5  # of success, at a site that has decided on no request
 REFUSALS = 2  # a single alert that cannot be done says nothing about the others of its group
-STALLED_REMOVALS, STALLED_DAYS = 3, 14  # so many requests, so long ago, and nothing removed
 LISTING, PAGE = "listing", "page"
 _HOST = r"(?i)^\s*https?://(?:[^/\\?#@\s]*@)*(?:www\.)?(\[[^\]\s]*\]|[^/\\:?#@\s]+)"
 
@@ -107,27 +105,6 @@ def work_queue(
     table = _rank(alerts, visit_minutes, stalled or {})
     table.insert(0, "rank", np.arange(1, len(table) + 1))
     return table
-
-
-def stalled_sites(transitions: pd.DataFrame, as_of: datetime) -> dict[str, str]:
-    """Return the sites that remove nothing, with the reason: requests to them were in vain so far.
-
-    A site is stalled if at least `STALLED_REMOVALS` removals were requested `STALLED_DAYS` days before ``as_of`` or
-    earlier and have had no effect, and no listing ever went from it. A request that was refused is no reason to wait: the
-    service asked in vain, so it is a person's turn. ``transitions`` count the records of a ``site`` that went from
-    ``prev_status`` (missing: first observation) to ``status`` on a ``day`` (days since 1970-01-01).
-    """
-    site, status, was = (transitions[name].astype("str") for name in ("site", "status", "prev_status"))
-    last_day = (as_of.date() - date(1970, 1, 1)).days - STALLED_DAYS
-    is_request = (status == PENDING_REMOVAL) & (transitions["day"] <= last_day)
-    is_refusal = (was == PENDING_REMOVAL) & is_open(status)
-    requests = transitions["n"].where(is_request, 0) - transitions["n"].where(is_refusal, 0)
-    responsive = {*site[status.isin(CLOSED)]}
-    return {
-        str(name): f"{n:,} removals requested {STALLED_DAYS} or more days ago have had no effect"
-        for name, n in requests.groupby(site).sum().items()
-        if n >= STALLED_REMOVALS and name not in responsive
-    }
 
 
 def _actionable(steps: pd.DataFrame) -> pd.DataFrame:

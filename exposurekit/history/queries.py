@@ -17,9 +17,9 @@ from exposurekit.analysis.group_codes import Ints
 from exposurekit.analysis.plan import PLAN_MINUTES
 from exposurekit.analysis.score import total_score
 from exposurekit.analysis.selection import Choice, UserIds, select
+from exposurekit.analysis.stalled_sites import stalled_sites
 from exposurekit.analysis.status_over_time import Every
 from exposurekit.analysis.survival import NEVER, is_unrequested
-from exposurekit.analysis.work_queue import stalled_sites
 from exposurekit.contract.types import REMOVED, STATUSES
 from exposurekit.errors import InvalidArgument, warn
 from exposurekit.frames.arrow import texts

@@ -14,8 +14,8 @@ from exposurekit import analysis, frames
 from exposurekit.analysis.failed_removals import success_rates
 from exposurekit.analysis.forecast import MIN_RATIO
 from exposurekit.analysis.manual_tasks import missing_values, with_pages
+from exposurekit.analysis.stalled_sites import STALLED_DAYS
 from exposurekit.analysis.step_requirements import NEEDS_DOCUMENT
-from exposurekit.analysis.work_queue import STALLED_DAYS
 from exposurekit.charts.theme import format_duration
 from exposurekit.contract.types import PENDING_REMOVAL
 from exposurekit.errors import InvalidArgument

@@ -8,7 +8,7 @@ from support.histories import DAWN
 
 from exposurekit.analysis import site_outcomes
 from exposurekit.analysis.failed_removals import outcomes, overdue_days, success_rates
-from exposurekit.analysis.work_queue import STALLED_DAYS
+from exposurekit.analysis.stalled_sites import STALLED_DAYS
 
 NONE = pd.DataFrame({"site": pd.Series(dtype="str"), "declared_days": pd.Series(dtype="Float64")})
 

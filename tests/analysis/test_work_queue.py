@@ -1,6 +1,6 @@
 """The queue of manual work, compared with one built alert by alert: complete, and without duplicates."""
 
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pandas as pd
@@ -12,7 +12,6 @@ from support.tables import shape
 
 from exposurekit import frames
 from exposurekit.analysis import plan, work_queue
-from exposurekit.analysis.work_queue import stalled_sites
 from exposurekit.contract.models import Alert
 from exposurekit.errors import InvalidArgument
 
@@ -360,29 +359,6 @@ def test_listings_without_a_label_take_a_check():
     assert cells(work_queue(steps(*alerts)), "minutes") == [(3,)] * 3  # nothing is known about checks
     with pytest.raises(InvalidArgument, match="check_minutes"):
         work_queue(steps(*alerts), check_minutes=-1)
-
-
-@pytest.mark.parametrize(
-    ("moves", "requests"),
-    [
-        ([("pending removal", 14, 3)], 3),
-        ([("pending removal", 13, 3)], 0),
-        ([("pending removal", 30, 2)], 0),
-        ([("pending removal", 30, 5), ("discovered", 20, 2)], 3),
-        ([("pending removal", 30, 4), ("discovered", 20, 2)], 0),  # a refusal is an answer
-        ([("pending removal", 14, 3), ("removed", 1, 1)], 0),
-        ([("pending removal", 14, 3), ("vanished", 1, 1)], 0),
-        ([("discovered", 14, 3)], 0),
-    ],
-)
-def test_a_site_with_requests_and_no_removals_is_stalled(moves, requests):
-    table = pd.DataFrame(moves, columns=["status", "days", "n"]).assign(site="Wall")
-    day = (DAWN.date() - date(1970, 1, 1)).days - table["days"]
-    was = table["status"].map({"discovered": "pending removal"}).astype("str")
-    message = f"{requests} removals requested 14 or more days ago have had no effect"
-    assert stalled_sites(table.assign(day=day, prev_status=was), DAWN) == (
-        {"Wall": message} if requests else {}
-    )
 
 
 HOSTS = {

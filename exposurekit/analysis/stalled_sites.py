@@ -1,0 +1,31 @@
+"""Stalled sites: those that remove nothing, so that manual work on them can wait."""
+
+from datetime import date, datetime
+
+import pandas as pd
+
+from exposurekit.analysis.statuses import CLOSED, is_open
+from exposurekit.contract.types import PENDING_REMOVAL
+
+STALLED_REMOVALS, STALLED_DAYS = 3, 14  # so many requests, so long ago, and nothing removed
+
+
+def stalled_sites(transitions: pd.DataFrame, as_of: datetime) -> dict[str, str]:
+    """Return the sites that remove nothing, with the reason: requests to them were in vain so far.
+
+    A site is stalled if at least `STALLED_REMOVALS` removals were requested `STALLED_DAYS` days before ``as_of`` or
+    earlier and have had no effect, and no listing ever went from it. A request that was refused is no reason to wait: the
+    service asked in vain, so it is a person's turn. ``transitions`` count the records of a ``site`` that went from
+    ``prev_status`` (missing: first observation) to ``status`` on a ``day`` (days since 1970-01-01).
+    """
+    site, status, was = (transitions[name].astype("str") for name in ("site", "status", "prev_status"))
+    last_day = (as_of.date() - date(1970, 1, 1)).days - STALLED_DAYS
+    is_request = (status == PENDING_REMOVAL) & (transitions["day"] <= last_day)
+    is_refusal = (was == PENDING_REMOVAL) & is_open(status)
+    requests = transitions["n"].where(is_request, 0) - transitions["n"].where(is_refusal, 0)
+    responsive = {*site[status.isin(CLOSED)]}
+    return {
+        str(name): f"{n:,} removals requested {STALLED_DAYS} or more days ago have had no effect"
+        for name, n in requests.groupby(site).sum().items()
+        if n >= STALLED_REMOVALS and name not in responsive
+    }
