@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from itertools import islice, pairwise
 from urllib.parse import urldefrag, urljoin, urlsplit
 
-from exposurekit.service.scanning.page_tree import PageTree, is_generated
+from exposurekit.service.scanning.generated_names import is_generated
+from exposurekit.service.scanning.page_tree import PageTree
 from exposurekit.text.words import words
 
 Candidates = Iterator[tuple[float, str]]
