@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from exposurekit.cli import session
-from exposurekit.cli.install_help import install_help_option, install_instructions
+from exposurekit.cli.deployment_files import install_help_option, install_instructions
 from exposurekit.cli.options import callback_network_option, mail_option, search_engine_option, sites_option
 from exposurekit.cli.session import ServiceDatabase, service_options
 from exposurekit.errors import ConfigurationError

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.removal_times import GAPS, calibration
+from support.survival_calibration import GAPS, calibration
 from support.tables import shape
 
 from exposurekit.analysis import MIN_N, precision, survival, time_to_removal
@@ -300,7 +300,7 @@ def test_listings_removed_between_two_runs_count():
 @pytest.mark.parametrize("gap", [GAPS[0], GAPS[-1]])
 @pytest.mark.parametrize("kind", ["exponential, 3.5 days", "Weibull 0.6, 3.5 days", "30% never"])
 def test_intervals_contain_the_true_median_and_share(kind, gap):
-    """Twenty-five worlds; `python tests/support/removal_times.py` prints the table of two hundred of every kind."""
+    """Twenty-five worlds; `python tests/support/survival_calibration.py` prints the table of two hundred of every kind."""
     row = calibration(kind, gap, worlds=25)
     assert row["median"] >= 0.88
     assert row["never"] >= 0.84

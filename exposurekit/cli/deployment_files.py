@@ -1,4 +1,4 @@
-"""`serve --install-help` and `worker --install-help`: files that install the service, with systemd or in containers.
+"""Files that install the service, with systemd or in containers: what `serve --install-help` and `worker --install-help` print.
 
 The files are examples to read and adapt. Secrets are in files of their own, never in the environment or on a command line.
 """

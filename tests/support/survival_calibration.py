@@ -1,6 +1,6 @@
 """How often the intervals of `analysis.time_to_removal` hold the truth: by kind of world and by distance of runs.
 
-python tests/support/removal_times.py [--worlds 200] [--listings 400]
+python tests/support/survival_calibration.py [--worlds 200] [--listings 400]
 """
 
 import argparse

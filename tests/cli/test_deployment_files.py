@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from exposurekit.cli.install_help import KEY_FILE, NEW_KEY, SETTINGS, STATE, USER
+from exposurekit.cli.deployment_files import KEY_FILE, NEW_KEY, SETTINGS, STATE, USER
 from exposurekit.cli.main import cli
 from exposurekit.cli.systemd import program
 from exposurekit.service.storage.encryption import KEY_FILE_VARIABLE, load_key
