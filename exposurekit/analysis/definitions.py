@@ -21,10 +21,11 @@ from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
 _OPEN = "listings that are still online: discovered, pending removal, or with a status that is not one of the three usual ones"
 _POINTS = (
     f"points: {WEIGHTS[DISCOVERED]:g} per discovered listing, {WEIGHTS[PENDING_REMOVAL]:g} per pending removal, "
-    f"{WEIGHTS[OTHER]:g} per listing in another open status, {WEIGHTS[PAGE]:g} per page; removed listings have none"
+    f"{WEIGHTS[OTHER]:g} per listing in another open status, {WEIGHTS[PAGE]:g} per web page; removed listings have none"
 )
 _MEDIAN = "median time to removal in days, from {}: by then half were removed; missing if fewer were"
 _MANUAL = "listings and web pages with manual steps that are still to be done; each counts once, even if several alerts name it"
+_CAME_BACK = "listings that were listed again after they were removed or had vanished, however often"
 DEFINITIONS: Mapping[str, str] = {
     OPEN: _OPEN,
     "open listings": _OPEN,
@@ -49,7 +50,8 @@ DEFINITIONS: Mapping[str, str] = {
     "ignored": "of requests: without effect for longer than 95% of the site's removals took; on sites with fewer than five "
     f"removals, for {STALLED_DAYS} days or more",
     "expected removals": "listings times the success rate of their site: (requests that succeeded + 1) / (decided + 2)",
-    "came_back": "listings that were listed again after they were removed or had vanished",
+    "came_back": _CAME_BACK,
+    "came back": _CAME_BACK,
     CHANGED: "changed from one open status to another",
     LEFT_SCOPE: "the service no longer lists the user, so what became of the listing is not known",
     STILL_OPEN: f"{_OPEN}; at the end of the period",

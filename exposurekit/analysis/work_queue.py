@@ -22,7 +22,7 @@ from exposurekit.text.formatting import enumerate_words
 DONE, UNABLE, TO_DO, STARTED = "done", "unable", "open", "started"
 STATES = (STARTED, TO_DO, UNABLE, DONE)
 VISIT_MINUTES = 3.0
-CHECK_MINUTES = 2.0  # to compare a listing with the person
+CHECK_MINUTES = 2.0  # to compare a listing or page with the person
 UNKNOWN_RATE = 0.5  # of success, at a site that has decided on no request
 REFUSALS = 2  # a single alert that cannot be done says nothing about the others of its group
 LISTING, PAGE = "listing", "page"
@@ -52,12 +52,13 @@ def work_queue(
     Args:
         steps: A table as returned by `Exposure.steps()` or `History.steps()`. A history adds ``tick`` (``done``,
             ``unable``, ``open``; without it every step is open), ``tick_note`` and ``first_seen_at``. Steps for listings that are
-            removed, pending removal, no longer listed, or labelled ``not mine`` (column ``label``) are ignored.
-            Where that column is missing, it is not known which listings were checked, and no checks are counted.
+            removed, pending removal or no longer listed, and for listings and pages labelled ``not mine`` (column ``label``), are
+            ignored. Where that column is missing, it is not known what was checked, and no checks are counted.
         visit_minutes: Assumed minutes per group before its first step; an estimate, not measured.
         step_minutes: Minutes per step: assumed ones; or those of some sites, or hosts of pages, such as were learned, while
             the others have `STEP_MINUTES`. A step that begins with "wait" takes none.
-        check_minutes: Assumed minutes to check that a listing without a label shows the person, before its first step.
+        check_minutes: Assumed minutes to check that a listing or page without a label shows the person, before its first
+            step. A check removes nothing by itself, so it has no place of its own in the order.
         stalled: The sites that do not remove, with the reason: see `stalled_sites`.
         success_rates: The expected share of requests that succeed, by site: see `success_rates`. At other sites, it is
             `UNKNOWN_RATE`.
@@ -134,7 +135,7 @@ def _alerts(steps: pd.DataFrame) -> pd.DataFrame:
             "record_id": first["record_id"].astype("Int64"),
             "page": first["url"].astype("str"),
             "first_seen_at": utc_index(_first_seen_at(first)),
-            "is_unchecked": first["label"].isna() & first["record_id"].notna() if "label" in first else False,
+            "is_unchecked": first["label"].isna() if "label" in first else False,
             "url": first["url"].astype("str"),
             **{name: first[name] for name in DETAILS if name in first},
         }

@@ -26,7 +26,7 @@ from exposurekit.charts.theme import (
 from exposurekit.charts.waterfall import amount
 from exposurekit.text.formatting import pluralize
 
-_PARTS = {"listings": ("of_listings", (BLUE, "")), "pages": ("of_pages", (GREY, "/"))}
+_PARTS = {"listings": ("of_listings", (BLUE, "")), "web pages": ("of_pages", (GREY, "/"))}
 
 
 def score(table: pd.DataFrame, *, provenance: str = "") -> Chart:

@@ -199,7 +199,7 @@ class Annotations:
         ['label', 'step_number', 'step']
         """
         ticks = self._described(self.newest(TICK), "step_number", "step", "value")
-        ticks.insert(4, "label", self._listing_labels(ticks))
+        ticks.insert(4, "label", self._labels_of(ticks))
         return ticks if exposure is None else exposure.with_people(ticks)
 
     def timed_steps(self) -> pd.DataFrame:
@@ -245,14 +245,14 @@ class Annotations:
         return self._described(self.every(NOTE), "step_number")
 
     def with_ticks(self, steps: pd.DataFrame) -> pd.DataFrame:
-        """Join the newest tick of each step, and the newest label of its listing, to steps.
+        """Join the newest tick of each step, and the newest label of its listing or page, to steps.
 
         Args:
             steps: A table as returned by `Exposure.steps`.
 
         Returns:
             The same rows, and ``tick`` (``done``, ``unable`` or ``open``; missing: no tick), ``tick_note`` (text),
-            ``ticked_at`` (UTC), ``label`` (``mine``, ``not mine`` or ``unsure``; missing: no label, or a page).
+            ``ticked_at`` (UTC), ``label`` (``mine``, ``not mine`` or ``unsure``; missing: no label).
 
         Raises:
             InvalidArgument: The rows are not steps.
@@ -261,7 +261,7 @@ class Annotations:
         True
         """
         ticked = self._join(steps, self.newest(TICK), STEP, _TICK_COLUMNS)
-        return ticked.assign(label=self._listing_labels(ticked))
+        return ticked.assign(label=self._labels_of(ticked))
 
     def with_labels(self, records: pd.DataFrame | None = None) -> pd.DataFrame:
         """Join the newest label to records: are they about the person?
@@ -325,12 +325,24 @@ class Annotations:
         now = self._reader.clock()
         return now if self._newest_at is None else max(now, self._newest_at + _MICROSECOND)
 
-    def _listing_labels(self, steps: pd.DataFrame) -> "pd.Series[str]":
-        """The newest label of each step's record; missing for a page."""
+    def _labels_of(self, steps: pd.DataFrame) -> "pd.Series[str]":
+        """The newest label of each step's record or page; of a page only if the steps have its title."""
+        newest, is_listing = self.newest(LABEL), steps["record_id"].notna()
         columns = [name for name in ("user_id", "record_id", "site", "reference_id") if name in steps]
-        records = steps.loc[steps["record_id"].notna(), columns]
-        labels = self.with_labels(records)["label"].to_numpy("object")
-        return pd.Series(labels, records.index, dtype="str").reindex(steps.index)
+        items = {"record": steps.loc[is_listing, columns]}
+        if {"link_url", "link_title"} <= {*steps}:
+            pages = steps.loc[~is_listing, ["user_id", "link_url", "link_title"]]
+            items["link"] = pages.rename(columns={"link_url": "url", "link_title": "title"})
+        labels = [
+            pd.Series(
+                self._join(rows, newest, kind, _LABEL_COLUMNS)["label"].to_numpy("object"),
+                rows.index,
+                dtype="str",
+            )
+            for kind, rows in items.items()
+        ]
+        of_items: pd.Series[str] = pd.concat(labels).reindex(steps.index)
+        return of_items
 
     def _described(self, annotations: pd.DataFrame, *columns: str) -> pd.DataFrame:
         """Add the columns that identify each annotated item to people; missing where it was never observed."""

@@ -572,7 +572,7 @@ class HistoryQueries:
     def work_queue(self, as_of: When = None, *, exposure: PersonalData | None = None) -> pd.DataFrame:
         """Order the manual removals that are left by expected removals per minute: `analysis.work_queue`.
 
-        Listings labelled ``not mine`` are left out. `stalled_sites` come later. Success rates are those of `success_rates`,
+        Listings and pages labelled ``not mine`` are left out. `stalled_sites` come later. Success rates are those of `success_rates`,
         and minutes those of `step_minutes`, where there are any, and else assumed.
 
         Args:

@@ -56,6 +56,7 @@ _HEADINGS = {
     "newest_at": "newest listing",
     "quiet_days": "days without a change",
     "record_id": "record",
+    "reference_id": "reference",
     "never": "estimated share still listed",
     "never_high": "still listed, high",
     "never_low": "still listed, low",
@@ -89,7 +90,7 @@ _SECTION_HEADINGS = {
     ("score", "listings"): "open",
     ("score", "open_sites"): "on",
     ("score", "first_seen_at"): "oldest",
-    ("score", "pages"): "pages",
+    ("score", "pages"): "web pages",
     ("score", "contains"): "data on these",
     ("score", "minutes"): "minutes",
     ("score", "pending removal"): "pending",
@@ -138,6 +139,7 @@ _BREAK = re.compile(r"[\s-]")  # where a line may end
 _CSS_COMMENT = re.compile(r" */\*.*?\*/", re.DOTALL)
 _JS_COMMENT = re.compile(r"^ *//.*\n", re.MULTILINE)
 _CSS_SPACE = re.compile(r"(?<=[{;]) +| +(?=[{}])")
+_CSS_COLON = re.compile(r"(?<=[{;\n])([\w-]+): +")  # of a declaration, and of no text
 _INDENT = re.compile(r"^ +|(?<=\n)\n+", re.MULTILINE)
 _META = re.compile(r'<meta name="(generator|description|report-rule)" content="([^"]*)">')
 _BEFORE = {"n": r"(?= = )", "at least": r"(?= [\d,]+)"}  # what follows a term, where the word alone is none
@@ -295,7 +297,8 @@ def _style(columns: int) -> Markup:
     )
     on_phone = f"@media screen and (max-width:30rem){{{labels}}}"
     css = f"@layer shared {{\n{stylesheet()}}}\n{_file('templates/report.css')}{on_phone}\n"
-    return _SAFE(_CSS_SPACE.sub("", _INDENT.sub("", _CSS_COMMENT.sub("", css))))
+    compact = _CSS_SPACE.sub("", _INDENT.sub("", _CSS_COMMENT.sub("", css)))
+    return _SAFE(_CSS_COLON.sub(r"\1:", compact))
 
 
 @cache

@@ -20,7 +20,7 @@ from exposurekit.analysis.declared_vs_observed import request_life_table
 from exposurekit.analysis.definitions import definition
 from exposurekit.analysis.diff import AGAIN, CHANGED, ENDED, FAILED, NEW, OPENED, STILL_OPEN, WHAT
 from exposurekit.analysis.failed_removals import IGNORED, REFUSED
-from exposurekit.analysis.manual_tasks import missing_values
+from exposurekit.analysis.manual_tasks import missing_values, with_listings
 from exposurekit.analysis.plan import PLAN_MINUTES
 from exposurekit.analysis.score import PAGE
 from exposurekit.analysis.site_outcomes import in_vain, is_refusing
@@ -65,7 +65,7 @@ from exposurekit.text.times import format_time
 ASKS = 2  # rows of `best_next_fields`
 _ASSUMED = (
     f"estimated at {VISIT_MINUTES:g} minutes per site or host, {STEP_MINUTES:g} per step, and {CHECK_MINUTES:g} to check a "
-    "listing without a label"
+    "listing or page without a label"
 )
 _WAITING = "steps that only wait take none"
 _UNKNOWN_TITLE = "What is not known"
@@ -84,6 +84,8 @@ _FROM_FIRST = "Days count from the first observation of a listing"
 _LISTED_KINDS = {"age": "age", "locations": "places", "aliases": "other names", "relations": "relatives"}
 _SITES_NAMED = 5  # of each kind of change; others are counted
 _KINDS_NAMED = 3  # kinds of data
+_REFERENCE = "reference_id"
+_CAME_BACK = "came back"  # of a listing, however often; each time is a relisting
 _BACK_LATER = "listed again later"  # instead of the status of a listing that has a later row
 _IN_ORDER = (*OPENED, *ENDED, FAILED, CHANGED)  # what adds up to the open listings first
 _ALWAYS_COUNTED = (NEW, AGAIN, REMOVED)  # kinds of change, also if there was none
@@ -107,9 +109,10 @@ _CODE = {  # what analysts can do, and how
         'ek.report({source}, "shared.html", share_safe=True)',
         "exposurekit report --share-safe --out shared.html",
     ),
-    "Label listings as right or wrong: one after another, or one of them": (
+    "Label listings as right or wrong: one after another, or one of them; or a web page": (
         "ek.widgets.RecordLabels(history.records(), history)",
         'history.label(history.records().iloc[0], "not mine")',
+        'history.label(history.links().iloc[0], "not mine")',
     ),
     "Add names and values on file": (
         'ek.report(history, "fleet.html", exposure=ek.connect())',
@@ -123,7 +126,9 @@ _CODE = {  # what analysts can do, and how
 # Of the outcomes of sites: the verdict and the cards say it.
 _NOT_DISPLAYED = ("waiting", "never_back", "overdue_days")
 _WITH_PENDING = ("by_site", "records", "changes")  # sections that tell of pending removals
+_PER_PERSON = "as a page counts once for each person on it"
 _ORDER = "what has the most expected removals per minute comes first"
+_CHECK_FIRST = "A check removes nothing by itself: it comes right before each removal or message, so that you do not write about a namesake."
 _EXCEPT = ", except what should wait: it is marked (later), with the reason"
 _UNCHECKED = "whether required values, such as an email address, are on file was not checked"
 _MAY_LACK = "some may lack a required value"
@@ -276,36 +281,41 @@ def _caveat(data: ReportData) -> str:
     if not unlabelled:
         return ""
     checked = "No person has checked the matches yet" if unlabelled == n else _unconfirmed(data)
-    return (
-        f"{checked}, so some listings may show a namesake: check each before its removal{_check_time(data)}."
-    )
+    return f"{checked}, so some may show a namesake: check each listing and page first{_check_time(data)}."
 
 
 def _check_time(data: ReportData) -> str:
-    """How long it takes to check the listings to be removed by hand that have no label; empty if there are none."""
-    n = _checks(data)
+    """How long it takes to check the manual work that has no label; empty if there is none."""
+    n = sum(_checks(data))
     if not n:
         return ""
-    duration = format_duration(n * CHECK_MINUTES)
-    each = (
-        f"{format_duration(CHECK_MINUTES)} each, {duration} for the {n:,}"
-        if n > 1
-        else f"{duration} for the one"
+    each = f"{format_duration(CHECK_MINUTES)} each, " if n > 1 else ""
+    return (
+        f" (about {each}{format_duration(n * CHECK_MINUTES)} for the {_checked_items(data)} to do by hand; "
+        "the times below include it)"
     )
-    return f" (about {each} to remove by hand; the times below include it)"
 
 
-def _checks(data: ReportData) -> int:
-    """How many listings to be removed by hand have no label, and take a check first; 0 if the tables do not tell."""
-    if not _unlabelled(data):
-        return 0
-    return int(open_items(data["work_queue"]).dropna(subset="site")["label"].isna().sum())
+def _checks(data: ReportData) -> tuple[int, int]:
+    """How many listings and how many web pages of the manual work take a check first; none if the tables do not tell."""
+    queue = data["work_queue"]
+    if "label" not in queue:
+        return 0, 0
+    unchecked = queue[queue["label"].isna() & (queue["state"] == TO_DO)]
+    pages = int(unchecked["site"].isna().sum())
+    return len(unchecked) - pages, pages
+
+
+def _checked_items(data: ReportData) -> str:
+    """What has to be checked first, in words."""
+    counts = zip(_checks(data), ("listing", "web page"), strict=True)
+    return enumerate_words([pluralize(n, one) for n, one in counts if n])
 
 
 def _check_part(data: ReportData) -> str:
-    """The part of the manual work that is checks."""
-    n = _checks(data)
-    return f"{format_duration(n * CHECK_MINUTES)} to check {pluralize(n, 'listing')}"
+    """The part of the manual work that is checks; empty if there is none."""
+    n = sum(_checks(data))
+    return f", including {format_duration(n * CHECK_MINUTES)} to check {_checked_items(data)}" if n else ""
 
 
 def _code(data: ReportData) -> dict[str, tuple[str, ...]]:
@@ -472,13 +482,12 @@ def _facts(data: ReportData) -> Iterator[Fact]:
 
 
 def _pages_text(data: ReportData) -> str:
-    """Where the web pages are, and how many different ones: each counts once for each person on it."""
+    """Where the web pages are, and how many different links they have: each counts once for each person on it."""
     distinct, hosts = data.distinct_pages
     is_shared = distinct < int(data["links"]["url"].notna().sum())
-    pages = f"one for each person on a page: {pluralize(distinct, 'different page')}" if is_shared else ""
-    on_hosts = f"on {pluralize(hosts, 'host')}" if hosts else ""
-    where = " ".join(filter(None, (pages, on_hosts))) or "with personal data"
-    return f"{where}, without an opt-out form"
+    links = f"{pluralize(distinct, 'different link')}, {_PER_PERSON}" if is_shared else ""
+    on_hosts = f"on {pluralize(hosts, 'host')}" if hosts else "" if is_shared else "with personal data"
+    return "; ".join(filter(None, (on_hosts, links, "they have no opt-out form")))
 
 
 def _outcomes(data: ReportData) -> pd.DataFrame | None:
@@ -555,7 +564,7 @@ def _score_sum(data: ReportData) -> str:
     status = data.open_records["status"]
     n = {name: int((status == name).sum()) for name in (DISCOVERED, PENDING_REMOVAL)}
     n |= {OTHER: len(status) - sum(n.values()), PAGE: len(data["links"])}
-    words = {OTHER: "in other statuses", PAGE: "page" if n[PAGE] == 1 else "pages"}
+    words = {OTHER: "in other statuses", PAGE: "web page" if n[PAGE] == 1 else "web pages"}
     parts = [
         f"{n[name]:,} {words.get(name, name)} \u00d7 {analysis.WEIGHTS[name]:g}" for name in n if n[name]
     ]
@@ -567,7 +576,7 @@ def _manual_fact(data: ReportData) -> Fact:
     waiting, pages, blocked, duration = data.manual_work
     reason = f"; {blocked:,} of them cannot start: a required value is not on file" if blocked else ""
     short_reason = f"; {blocked:,} of them cannot start" if blocked else ""
-    checks = f", including {_check_part(data)}" if _checks(data) else ""
+    checks = _check_part(data)
     if data.unchecked_sites:
         reason = f"; {_UNCHECKED if data.sharing is None else _LEFT_OUT}"
         short_reason = f"; {_MAY_LACK}" if data.sharing is None else reason
@@ -613,8 +622,8 @@ def _history_facts(data: ReportData) -> Iterator[Fact]:
         yield _median_fact(data, removal, requests)
     relistings = data["relistings"]
     listings = relistings.drop_duplicates(["user_id", "key"], keep="last")
-    again = _relisted(data).partition(" ")[2] if len(relistings) else "no removed listing came back"
-    yield Fact(AGAIN, f"{len(listings):,}", again, detail=_gone(data))
+    again = _relisted(data).partition(" ")[2] if len(relistings) else "no removed listing was listed again"
+    yield Fact(_CAME_BACK, f"{len(listings):,}", again.replace(f" {_CAME_BACK}", ""), detail=_gone(data))
     yield _forecast_fact(data)
 
 
@@ -622,19 +631,16 @@ def _median_fact(data: ReportData, removal: Mapping[Hashable, Any], requests: pd
     """The median days to removal: from the request, or from the first observation if too few requests were seen."""
     followed = _followed(data, int(removal["n"]))
     days, band = _median_words(removal)
-    still_listed = "nothing was requested or removed yet"
-    if not pd.isna(removal["never"]):
-        band_of_share = format_interval(removal["never_low"], removal["never_high"], percent, "95% interval")
-        share, days_followed = percent(removal["never"]), f"{removal['followed_days']:,} days"
-        still_listed = f"{share} estimated to be still listed after {days_followed} {band_of_share.strip()}"
+    still_listed = _still_listed(removal) or "nothing was requested or removed yet"
     detail = (
         f"estimated over {removal['n']:,} listings followed, {followed}, recent ones included "
         f"({removal['n'] - removal['first_removed']:,} seen open, {removal['first_removed']:,} first seen removed): "
         f"{still_listed}"
     )
     request = _request_times(requests)
+    stay = _still_listed(removal, band=False)
     if pd.isna(request["median_days"]):
-        words = "; ".join(filter(None, ("from the first observation", band, f"based on {followed}")))
+        words = "; ".join(filter(None, ("from the first observation", band, stay, f"based on {followed}")))
         return Fact("half removed within", days, words, detail=detail)
     days_from_request, band_from_request = _median_words(request)
     succeeded = _request_counts(data, requests)
@@ -642,9 +648,20 @@ def _median_fact(data: ReportData, removal: Mapping[Hashable, Any], requests: pd
     return Fact(
         "half removed within",
         days_from_request,
-        f"{clocks}; {succeeded}",
+        "; ".join(filter(None, (clocks, stay, succeeded))),
         detail=f"from the first observation of a listing: {', '.join(filter(None, (days, band)))}, {detail}",
     )
+
+
+def _still_listed(removal: Mapping[Hashable, Any], *, band: bool = True) -> str:
+    """The estimated share of listings that stay, and after how many days; empty without an estimate."""
+    if pd.isna(removal["never"]):
+        return ""
+    ends = (
+        format_interval(removal["never_low"], removal["never_high"], percent, "95% interval") if band else ""
+    )
+    after = pluralize(int(removal["followed_days"]), "day")
+    return f"an estimated {percent(removal['never'])}{ends} are still listed after {after}"
 
 
 def _request_counts(data: ReportData, requests: pd.DataFrame) -> str:
@@ -667,7 +684,7 @@ def _median_words(row: Mapping[Hashable, Any]) -> tuple[str, str]:
     if pd.isna(row["median_days"]):
         return "not reached", ""
     band = format_interval(row["median_low"], row["median_high"], "{:,g}".format, "95% interval")
-    return f"{row['median_days']:,g} days", band.strip(" ()")
+    return format_days(row["median_days"]), band.strip(" ()")
 
 
 def _gone(data: ReportData) -> str:
@@ -693,17 +710,15 @@ def _forecast_fact(data: ReportData) -> Fact:
     by_hand, _, _, no_effect = data.open_parts
     stay = f"{pluralize(by_hand, 'listing stays', 'listings stay')} open until done by hand"
     if not pd.isna(forecast["open"]):
-        interval = f"95% interval: {forecast['low']:,.0f}\N{EN DASH}{forecast['high']:,.0f}"
+        interval = f"expected (95% interval: {forecast['low']:,.0f}\N{EN DASH}{forecast['high']:,.0f})"
         staying, back, new = _forecast_parts(forecast)
-        parts = f"{staying:,} of the {len(data.open_records):,} open now, {back:,} listed again by then, {new:,} new"
+        parts = f"{staying:,} of the {len(data.open_records):,} open now, {back:,} listed again by then and {new:,} new"
         # What is done by hand may come back, too, so this is the least.
-        fewer = min(by_hand, staying)
+        least = staying + back + new - min(by_hand, staying)
         if_done = (
-            f"{fewer:,} fewer, {staying + back + new - fewer:,} at best, if all manual work is done now and succeeds"
-            if fewer
-            else ""
+            f"; {least:,} or more if all manual work is done now and succeeds" if by_hand and staying else ""
         )
-        words = "; ".join(filter(None, (interval, parts, if_done)))
+        words = f"{interval}: {parts}{if_done}"
         return Fact(
             name, f"{forecast['open']:,.0f}", f"{words}{reason}", detail=_forecast_basis(data, forecast)
         )
@@ -740,7 +755,7 @@ def _forecast_basis(data: ReportData, forecast: Mapping[Hashable, Any]) -> str:
             + (": too many if listings come back only where they soon go again" if back else "")
         )
     if before != change:
-        words.append(f"that is {_signed(change)}, after {_signed(before)} in the last {days:,} days")
+        words.append(f"that is {_more(change)} than now; the last {days:,} days brought {_more(before)}")
     return "; ".join(words)
 
 
@@ -809,6 +824,10 @@ def _span(data: ReportData) -> str:
     return f"in {WEEK_DAYS} days" if data.is_whole_week else f"since {data.week_start}"
 
 
+def _more(n: int) -> str:
+    return f"{abs(n):,} {'fewer' if n < 0 else 'more'}"
+
+
 def _signed(n: int) -> str:
     return f"{'+' if n > 0 else MINUS}{abs(n):,}" if n else "0"
 
@@ -850,14 +869,20 @@ def _pages_action(data: ReportData, work: Sequence[tuple[int, Removal]]) -> Acti
         return None
     n = sum(one.listings or 0 for one in pages.values())
     distinct = n if data.sharing is not None else data.manual_pages["url"].nunique()
-    each = f"{n:,} items, one for each person on a page; " if distinct < n else ""
+    links = f"{pluralize(distinct, 'different link')}, {_PER_PERSON}" if distinct < n else ""
     duration = format_duration(sum(one.minutes or 0 for one in pages.values()))
     hosts = data.distinct_pages[1]
     where = f" on {pluralize(hosts, 'host')}" if data.sharing is None and hosts else ""
     one_each = f", {PER_PAGE}" if n > 1 else ""
+    check = (
+        f"; first check {'each' if n > 1 else 'it'}: the page may be about a namesake"
+        if _checks(data)[1]
+        else ""
+    )
+    effect = f"about {duration}{one_each}{check}; there is no opt-out form, and owners need not comply"
     return Action(
-        f"Write to the owners of {pluralize(distinct, 'web page')}{where}",
-        f"{each}there is no opt-out form; about {duration}{one_each}",
+        f"Write to the owners of {pluralize(n, 'web page')}{where}",
+        "; ".join(filter(None, (links, effect))),
         f"work_queue-{min(pages)}",
         OPERATOR,
     )
@@ -868,7 +893,7 @@ def _half_hour(data: ReportData) -> str:
     plan = data.tables["plan"]
     if plan is None or plan.empty or data.sharing is not None:
         return ""
-    remove = "check and remove" if _checks(data) and plan["site"].notna().any() else "remove"
+    remove = "check and remove" if any(_checks(data)) else "remove"
     return f"If {OPERATOR} have {PLAN_MINUTES:g} minutes, {remove} {_plan_words(data, plan)}."
 
 
@@ -1341,10 +1366,10 @@ def _relisted(data: ReportData) -> str:
     table, outcomes = data["relistings"], _outcomes(data)
     listings = table.drop_duplicates(["user_id", "key"], keep="last")
     n, n_open = len(listings), int(analysis.is_open(listings["status"]).sum())
-    came_back = f"{pluralize(n, 'listing')} came back"
+    came_back = f"{pluralize(n, 'listing')} {_CAME_BACK}"
     if outcomes is not None:
         ever = int((outcomes["came_back"] + outcomes["never_back"]).sum())
-        came_back = f"{n:,} of {_were_gone(ever)} came back ({percent(n / ever)})"
+        came_back = f"{n:,} of {_were_gone(ever)} {_CAME_BACK} ({percent(n / ever)})"
     often = f", {len(table):,} times in all" if len(table) > n else ""
     return f"{came_back}{often}; {n_open:,} of them {'is' if n_open == 1 else 'are'} open now"
 
@@ -1355,10 +1380,14 @@ def _relistings(data: ReportData) -> Section | None:
     if table is None:
         return None
     is_last = ~table.duplicated(["user_id", "key"], keep="last")
-    section = _section(
-        data, "relistings", table.assign(status=table["status"].astype("str").where(is_last, _BACK_LATER))
-    )
-    return section and replace(section, finding=f"{_relisted(data)}." if len(table) else section.finding)
+    rows = table.assign(status=table["status"].astype("str").where(is_last, _BACK_LATER))
+    if data.sharing is None:
+        rows = with_listings(rows, data["records"], columns=[_REFERENCE])
+        rows = rows.sort_values(["listed_again_at", "user_id", "site", _REFERENCE, "key"], ignore_index=True)
+    section = _section(data, "relistings", rows)
+    if section is None or table.empty:
+        return section
+    return replace(section, finding=f"{pluralize(len(table), 'relisting')}: {_relisted(data)}.")
 
 
 def _time_to_removal(data: ReportData) -> Section | None:
@@ -1368,8 +1397,9 @@ def _time_to_removal(data: ReportData) -> Section | None:
     n = int(data["time_to_removal"]["n"].sum())
     # The estimate is for everyone; the other tables of a report on a person are not.
     base = f"The n = {n:,} listings followed are {_followed(data, n)}." if data.user is None else ""
-    if finding := _speeds(data):
-        section = replace(section, finding=finding)
+    speeds = _speeds(data)
+    section = replace(section, finding=_time_finding(data) or speeds or section.finding)
+    speeds = speeds if section.finding != speeds else ""
     clocks = _both_clocks(data)
     if section.table is not None:
         table = without_estimates(section.table).sort_values("unrequested", kind="stable", ignore_index=True)
@@ -1384,9 +1414,25 @@ def _time_to_removal(data: ReportData) -> Section | None:
     notes = (f"{_FROM_FIRST}{clocks}.", base, _CENSORING_NOTE, _resolution(data))
     return replace(
         section,
-        text=f"{section.text} {_without_removals(data)}".strip(),
+        text=" ".join(filter(None, (section.text, speeds, _without_removals(data)))),
         points=tuple(note for note in notes if note),
     )
+
+
+def _time_finding(data: ReportData) -> str:
+    """Within how many days half of all listings were removed, and the share that stays; empty without an estimate."""
+    times = data.tables["removal_of_all"]
+    if (
+        data.user is not None
+        or times is None
+        or not (stay := _still_listed(row := times.to_dict("records")[0]))
+    ):
+        return ""
+    followed = f"{pluralize(int(row['n']), 'listing')} followed"
+    days, band = _median_words(row)
+    if pd.isna(row["median_days"]):
+        return f"Fewer than half of {followed} were removed; {stay}."
+    return f"Half of {followed} were removed within {days} of the first observation{f' ({band})' if band else ''}; {stay}."
 
 
 def _with_request_medians(data: ReportData, times: pd.DataFrame) -> pd.DataFrame | None:
@@ -1690,10 +1736,11 @@ def _amount(data: ReportData) -> str:
     waiting, pages, blocked, duration = data.manual_work
     words = (
         f"{pluralize(waiting, 'item')} in all: {pluralize(waiting - pages, 'listing')} on people-search "
-        f"sites and {pluralize(pages, 'web page')}; about {duration}. Listings come before pages, since sites have "
-        f"an opt-out procedure and page owners need not comply; in each group, "
+        f"sites and {pluralize(pages, 'web page')}; about {duration}{_check_part(data)}. Listings come before web pages, "
+        f"since sites have an opt-out procedure and page owners need not comply; in each group, "
         f"{_ORDER}{_EXCEPT if data.has_later_work else ''}."
     )
+    words += f" {_CHECK_FIRST}" if any(_checks(data)) else ""
     words += _minutes_spent(data)
     if blocked:
         waits = "waits" if blocked == 1 else "wait"
@@ -1922,7 +1969,7 @@ _SPECIAL: dict[
     "records": (_records, "evidence"),
     "diff_by_site": (_diff_by_site,),
     "status_over_time": (_over_time,),
-    "time_to_removal": (_time_to_removal, "records", "relistings", "site_outcomes"),
+    "time_to_removal": (_time_to_removal, "records", "relistings", "site_outcomes", "removal_of_all"),
     "declared_vs_observed": (_declared_vs_observed,),
     "changes": (_changes,),
     "precision": (_precision,),
@@ -1931,7 +1978,7 @@ _SPECIAL: dict[
     "score": (_score, "records", "links", "work_queue"),
     "missed": (_missed,),
     "failed_removals": (_failed_removals, "stalled", "relistings"),
-    "relistings": (_relistings,),
+    "relistings": (_relistings, "records"),
     "score_changes": (_score_changes,),
     "blockers": (_blockers, "best_next_fields"),
     "best_next_fields": (_best_next_fields, "blockers"),

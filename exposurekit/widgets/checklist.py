@@ -62,8 +62,8 @@ class OptOutChecklist(Panel):
 
     Each alert displays its text, the listing, and the values to enter, each with a button that copies it. A box ticks
     all steps of a listing; listings of the same site that need the same steps have boxes too. Alerts that cannot be
-    done yet, because a required value is not on file, come last. Listings labelled ``not mine`` are left out of the
-    open work.
+    done yet, because a required value is not on file, come last. Listings and pages labelled ``not mine`` are left out
+    of the open work.
 
     Attributes:
         steps: The current steps: the columns of `Exposure.steps()`, ``tick``, ``tick_note`` and ``label``.
@@ -298,7 +298,7 @@ class OptOutChecklist(Panel):
         rank = {key: number for number, key in enumerate(keys)}
         per_step = queue["site"].fillna(queue["group"]).map(minutes).astype("float64").fillna(STEP_MINUTES)
         self._step_minutes = dict(zip(keys, per_step.tolist(), strict=True))
-        unchecked = to_do[to_do["label"].isna() & to_do["record_id"].notna()]
+        unchecked = to_do[to_do["label"].isna()]
         self._unchecked = {*zip(unchecked["user_id"], unchecked["alert_number"], strict=True)}
         groups = zip(queue["kind"], queue["group"].fillna(""), strict=True)
         self._group_by_key = dict(zip(keys, groups, strict=True))
@@ -353,7 +353,8 @@ class OptOutChecklist(Panel):
 
     def _nothing_to_do(self, position: int, status: str) -> str:
         if self._keys[position] in self._not_mine:
-            return "Nothing to do: the listing is labelled not mine."
+            item = "page" if self._task(position).site is None else "listing"
+            return f"Nothing to do: the {item} is labelled not mine."
         if status == REMOVED:
             return "Nothing to do: already removed."
         if status == PENDING_REMOVAL:

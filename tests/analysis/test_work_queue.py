@@ -345,7 +345,7 @@ def test_expected_removals_per_minute_decide_the_order():
     assert cells(pages, "kind", "success_rate") == [("page", None)]
 
 
-def test_listings_without_a_label_take_a_check():
+def test_items_without_a_label_take_a_check():
     alerts = [alert(user, 0, user) for user in (1, 2)] + [alert(3, 0, 3, ticks=("done", None))]
     labels = [None, "mine", None, None]
     table = work_queue(steps(*alerts, label=pd.Series(labels, dtype="str")))
@@ -357,6 +357,9 @@ def test_listings_without_a_label_take_a_check():
     fast = work_queue(steps(*alerts, label=pd.Series(labels, dtype="str")), check_minutes=0)
     assert cells(fast, "minutes") == [(3,)] * 3
     assert cells(work_queue(steps(*alerts)), "minutes") == [(3,)] * 3  # nothing is known about checks
+    pages = [alert(user, 0, site=None, url=f"https://a.example/{user}") for user in (1, 2)]
+    of_pages = steps(*pages, label=pd.Series([None, "mine"], dtype="str"))
+    assert cells(work_queue(of_pages), "user_id", "minutes") == [(1, 5.5), (2, 3.5)]  # one visit for both
     with pytest.raises(InvalidArgument, match="check_minutes"):
         work_queue(steps(*alerts), check_minutes=-1)
 

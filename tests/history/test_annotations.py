@@ -4,8 +4,9 @@ import shutil
 from datetime import timedelta
 
 import pytest
-from support.histories import DAWN, Clock, Person, a_link, a_record, an_alert
+from support.histories import DAWN, Clock, Person, Service, a_link, a_record, an_alert, seen_through
 
+from exposurekit.analysis.work_queue import CHECK_MINUTES
 from exposurekit.errors import InvalidArgument
 from exposurekit.history import History
 
@@ -232,3 +233,19 @@ def test_timed_ticks_belong_to_their_listing(collected):
             history.tick(steps.head(1), minutes=minutes)
     history.erase(1)
     assert history.timed_steps().empty
+
+
+def test_label_of_a_page_counts_in_the_work_queue(tmp_path):
+    """A labelled page takes no check, and one that shows somebody else no work."""
+    links = [a_link(f"https://pages.example/{number}", f"Page {number}") for number in (1, 2)]
+    alerts = [an_alert(link["title"], link) | {"url": link["url"]} for link in links]
+    service = Service({1: Person(links=links, alerts=alerts)})
+    with seen_through(service) as exposure, History(tmp_path / "history") as history:
+        history.collect(exposure, progress=False)
+        queue, pages = history.work_queue(), history.links()
+        history.label(pages.iloc[0], "mine")
+        labelled = history.work_queue()
+        history.label(pages.iloc[1], "not mine")
+        assert history.work_queue()["link_url"].tolist() == [pages["url"].iloc[0]]
+    assert len(queue) == len(labelled) == 2
+    assert queue["minutes"].sum() - labelled["minutes"].sum() == CHECK_MINUTES

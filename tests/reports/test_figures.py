@@ -97,14 +97,17 @@ def test_cards_add_up_to_their_parts(pages):
             assert sum(int(n) * int(points) for n, points in parts) == int(score.value) > 0
 
 
+PER_PERSON = "as a page counts once for each person on it"
+
+
 @pytest.mark.parametrize(
     ("urls", "words"),
     [
         ([None, None], "with personal data"),
         (["https://a.example/1", None], "on 1 host"),
         (["https://a.example/1", "https://b.example/1"], "on 2 hosts"),
-        (["https://a.example/1"] * 2 + [None], "one for each person on a page: 1 different page on 1 host"),
-        (["no address"] * 2, "one for each person on a page: 1 different page"),
+        (["https://a.example/1"] * 2 + [None], f"on 1 host; 1 different link, {PER_PERSON}"),
+        (["no address"] * 2, f"1 different link, {PER_PERSON}"),
     ],
 )
 def test_card_of_pages_counts_those_with_an_address(fleet_data, urls, words):
@@ -113,7 +116,7 @@ def test_card_of_pages_counts_those_with_an_address(fleet_data, urls, words):
         one for one in with_tables(fleet_data, ["by_site"], links=links).facts if one.name == "web pages"
     ]
     assert card.value == str(len(urls))
-    assert card.qualifier == f"{words}, without an opt-out form"
+    assert card.qualifier == f"{words}; they have no opt-out form"
 
 
 def test_minutes_of_the_parts_add_up_to_the_total(pages):
@@ -302,7 +305,14 @@ def test_time_to_removal_states_its_interval_and_listings(demo, pages):
     first_open = row["n"] - row["first_removed"]
     assert f"({first_open:,} seen open, {row['first_removed']:,} first seen removed)" in card.detail
     low, high = (percent(row[name]) for name in ("never_low", "never_high"))
-    assert card.detail.endswith(f" days (95% interval: {low.removesuffix('%')}\N{EN DASH}{high})")
+    share, after = percent(row["never"]), f"are still listed after {row['followed_days']} days"
+    band = f"(95% interval: {low.removesuffix('%')}\N{EN DASH}{high})"
+    assert card.detail.endswith(f": an estimated {share} {band} {after}")
+    assert f"; an estimated {share} {after}; " in card.qualifier
+    [section] = [one for one in pages["fleet"].sections if one.key == "time_to_removal"]
+    median = f"within {row['median_days']:g} days of the first observation (95% interval: "
+    assert section.finding.startswith(f"Half of {row['n']} listings followed were removed {median}")
+    assert section.finding.endswith(f"; an estimated {share} {band} {after}.")
 
 
 def test_kinds_of_report_agree(pages):
@@ -534,8 +544,9 @@ def test_failed_and_undone_removals_agree_everywhere(tmp_path):
         + again
         + "."
     )
-    card = next(fact for fact in report.facts if fact.name == "listed again")
-    assert f"{card.value} {card.qualifier}" == again
+    assert finding(report, "relistings") == f"2 relistings: {again}."
+    card = next(fact for fact in report.facts if fact.name == "came back")
+    assert f"{card.value} {card.qualifier}" == again.replace(" came back", "")
     status = tables(report)["relistings"]["status"]
     assert status.tolist() == ["listed again later", found]
 
@@ -734,7 +745,8 @@ def test_charts_have_the_same_definitions_on_hover(pages):
 
 def test_definition_of_the_score_has_its_weights():
     for status in ("discovered", "pending removal", "page"):
-        assert re.search(rf"{ek.analysis.WEIGHTS[status]:g} per {status}", DEFINITIONS["score"])
+        words = {"page": "web page"}.get(status, status)
+        assert re.search(rf"{ek.analysis.WEIGHTS[status]:g} per {words}", DEFINITIONS["score"])
 
 
 def test_technical_words_are_defined_in_place_and_at_the_end(pages):
@@ -799,7 +811,7 @@ def source(demo):
     return ReportSource(demo.history)
 
 
-def test_heading_of_times_names_the_fastest_and_slowest_site(source):
+def test_times_name_the_fastest_and_slowest_site(source):
     flows = {"flow": ["entered", "removed"] * 2 + ["entered", "open"], "n": 9, "gap_days": 1.0}
     life_table = pd.DataFrame(
         {"site": [*"AABBCC"], "days": [0, 2, 0, 9, 0, 14], "left_censored": False} | flows
@@ -811,13 +823,12 @@ def test_heading_of_times_names_the_fastest_and_slowest_site(source):
     [section] = [section for section in report.sections if section.key == "time_to_removal"]
     band = "[\\d.]+\N{EN DASH}[\\d.]+"
     words = rf"By median time to removal, A is fastest \(2 days, {band}\) and B slowest \(9 days, .+\); "
-    assert re.fullmatch(words + r"1 site has removed nothing\.", section.finding)
-    assert section.text == "No removals were observed on C, although 9 were requested."
+    idle = r"1 site has removed nothing\. No removals were observed on C, although 9 were requested\."
+    assert re.fullmatch(words + idle, section.text)
     parts["time_to_removal"] = times.assign(requested=[9, 9, 0])
     unasked = build_report("sites", replace(data, tables={**data.tables, **parts}, run_gap=1))
     [section_unasked] = [one for one in unasked.sections if one.key == "time_to_removal"]
-    assert section_unasked.finding.endswith("; 1 site has had no request yet.")
-    assert section_unasked.text.startswith("No requests have been seen on C yet, ")
+    assert "; 1 site has had no request yet. No requests have been seen on C yet, " in section_unasked.text
     assert section_unasked.table["never"].isna().tolist() == [False, False, True]
     assert "count only up to today" in section.points[-2]
     assert "Runs are a day apart" in section.points[-1]

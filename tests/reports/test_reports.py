@@ -192,14 +192,14 @@ def test_card_of_a_forecast_has_its_interval_and_caution(fleet_data):
 
     card = card_of(forecast)
     # Not even a forecast of none is an end by itself: of 35, 3 are listings that stay open until done by hand.
-    parts = "30 of the 6 open now, 4 listed again by then, 1 new"  # add up to 35
-    done = "3 fewer, 32 at best, if all manual work is done now and succeeds"
-    assert card.qualifier == f"95% interval: 24\N{EN DASH}48; {parts}; {done}; {caution}"
+    parts = "30 of the 6 open now, 4 listed again by then and 1 new"  # add up to 35
+    done = "32 or more if all manual work is done now and succeeds"
+    assert card.qualifier == f"expected (95% interval: 24\N{EN DASH}48): {parts}; {done}; {caution}"
     basis = "it assumes that nothing is done by hand, at the same rates on all sites"
     assert card.detail == basis
     card = card_of(forecast.assign(open=6.9, of_open=2.1))
-    done = "2 fewer, 5 at best, if all manual work is done now and succeeds"  # there are 3
-    assert f"; 2 of the 6 open now, 4 listed again by then, 1 new; {done}; " in card.qualifier
+    done = "5 or more if all manual work is done now and succeeds"  # without the 2, though 3 wait
+    assert f"): 2 of the 6 open now, 4 listed again by then and 1 new; {done}; " in card.qualifier
     assert card.detail.endswith("; so some that wait go without a request")
     course = data["status_over_time"]
     month_ago = course.head(1).assign(period=course["period"].iloc[0] - pd.Timedelta(days=40), open=4)
@@ -208,7 +208,7 @@ def test_card_of_a_forecast_has_its_interval_and_caution(fleet_data):
     [card] = [fact for fact in report.facts if fact.name == "open in 30 days"]
     too_many = "(6 at most): too many if listings come back only where they soon go again"
     assert f"; more than on any of the last 30 days {too_many}; " in card.detail
-    assert card.detail.endswith("; that is +29, after +2 in the last 30 days")
+    assert card.detail.endswith("; that is 29 more than now; the last 30 days brought 2 more")
 
 
 def test_shorter_forecast_is_compared_with_as_many_days(fleet_data):
@@ -223,7 +223,7 @@ def test_shorter_forecast_is_compared_with_as_many_days(fleet_data):
     tables = data.tables | {"status_over_time": pd.concat([before, course], ignore_index=True)}
     report = build_report("fleet", replace(data, tables=tables | {"next_forecast": forecast}))
     [card] = [fact for fact in report.facts if fact.name == "open in 20 days"]
-    assert card.detail.endswith("; that is +29, after +1 in the last 20 days")
+    assert card.detail.endswith("; that is 29 more than now; the last 20 days brought 1 more")
 
 
 def test_facts_count_the_records(history, fleet):
@@ -280,8 +280,8 @@ def test_last_days_have_their_causes_and_sites(nine_days):
     assert week.table[["site", "listed again"]].to_numpy().tolist() == rows
     bars = [trace.name for trace in week.figure.data if trace.type == "bar"]
     assert bars == ["new, or listed again", "removed"]
-    again = "of 4 listings that were gone at some time came back (25%); 1 of them is open now"
-    assert (cards["listed again"].value, cards["listed again"].qualifier) == ("1", again)
+    again = "of 4 listings that were gone at some time (25%); 1 of them is open now"
+    assert (cards["came back"].value, cards["came back"].qualifier) == ("1", again)
     assert cards["removed"].change == f"{MINUS}1 in 7 days: 0 removed, 1 listed again"
     assert report.provenance["observed"] == "all 3 people in the last run"
 
@@ -347,7 +347,7 @@ def test_followed_listings_are_those_found_later_and_relistings(tmp_path, n_firs
             history.collect(exposure.refresh(), progress=False)
     report = ek.report(history, sections=["time_to_removal"])
     cards = {fact.name: fact for fact in report.facts}
-    assert cards["listed again"].value == str(len(relisted_ids))
+    assert cards["came back"].value == str(len(relisted_ids))
     assert cards["half removed within"].qualifier.endswith(f"based on {words}")
     assert f"The n = {n} listings followed are {words}." in section_of(report, "time_to_removal").points
     person = section_alone("time_to_removal", history, user=1)
@@ -429,12 +429,12 @@ def test_head_says_how_many_matches_nobody_has_checked(tmp_path):
             html = report.to_html()
             assert bool(report.caveat) == ('<p class="caveat">' in html)
         now = ek.report(exposure)
-    rest = "so some listings may show a namesake: check each before its removal"
+    rest = "so some may show a namesake: check each listing and page first"
     n = len(records)
     assert caveats == [
-        f"No person has checked the matches yet, {rest} (about 2 minutes each, 4 minutes for the 2 to remove by hand; the times below include it).",
-        f"{n - 1} of {n} listings have not been checked by a person, {rest} (about 2 minutes for the one to remove by hand; the times below include it).",
-        f"1 of {n} listings has not been checked by a person, {rest} (about 2 minutes for the one to remove by hand; the times below include it).",
+        f"No person has checked the matches yet, {rest} (about 2 minutes each, 4 minutes for the 2 listings to do by hand; the times below include it).",
+        f"{n - 1} of {n} listings have not been checked by a person, {rest} (about 2 minutes for the 1 listing to do by hand; the times below include it).",
+        f"1 of {n} listings has not been checked by a person, {rest} (about 2 minutes for the 1 listing to do by hand; the times below include it).",
         "",
     ]
     assert now.caveat == ""  # without a history, there are no labels
@@ -444,7 +444,7 @@ def test_labels_of_manual_work_leave_no_time_to_check(tmp_path):
     for _, history in collected_history(tmp_path, kit.three_people(), days=(0,)):
         work = history.work_queue().dropna(subset="site")
         history.label(history.records().merge(work[["user_id", "record_id"]]), "mine")
-        assert ek.report(history).caveat.endswith("check each before its removal.")
+        assert ek.report(history).caveat.endswith("check each listing and page first.")
 
 
 def test_manual_work_is_as_old_as_its_listings(history, fleet, fleet_data):
