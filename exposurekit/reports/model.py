@@ -28,7 +28,7 @@ CONFIDENTIAL = (
     "Confidential: this report contains personal data. Show it only to people who need it for these removals. "
     "For anybody else, ask an analyst for a share-safe report."
 )
-PER_PAGE = "counted per page: one message for all pages of a host takes less"  # what estimated minutes count
+PER_PAGE = "less if one message names all pages of a host"  # what estimated minutes count
 OPERATOR = "you"
 OPERATOR_AND_PERSON = f"{OPERATOR} and the person listed"
 TASKS_MAX = 800  # items of manual work on a page: more make it slow to open

@@ -128,7 +128,9 @@ _NOT_DISPLAYED = ("waiting", "never_back", "overdue_days")
 _WITH_PENDING = ("by_site", "records", "changes")  # sections that tell of pending removals
 _PER_PERSON = "as a page counts once for each person on it"
 _ORDER = "what has the most expected removals per minute comes first"
-_CHECK_FIRST = "A check removes nothing by itself: it comes right before each removal or message, so that you do not write about a namesake."
+_CHECK_FIRST = (
+    "A check removes nothing by itself, but spares a namesake: it comes right before each removal or message."
+)
 _EXCEPT = ", except what should wait: it is marked (later), with the reason"
 _UNCHECKED = "whether required values, such as an email address, are on file was not checked"
 _MAY_LACK = "some may lack a required value"
@@ -869,17 +871,17 @@ def _pages_action(data: ReportData, work: Sequence[tuple[int, Removal]]) -> Acti
         return None
     n = sum(one.listings or 0 for one in pages.values())
     distinct = n if data.sharing is not None else data.manual_pages["url"].nunique()
-    links = f"{pluralize(distinct, 'different link')}, {_PER_PERSON}" if distinct < n else ""
+    links = (
+        f"{pluralize(distinct, 'different link')} (a page counts for each person on it)"
+        if distinct < n
+        else ""
+    )
     duration = format_duration(sum(one.minutes or 0 for one in pages.values()))
     hosts = data.distinct_pages[1]
     where = f" on {pluralize(hosts, 'host')}" if data.sharing is None and hosts else ""
     one_each = f", {PER_PAGE}" if n > 1 else ""
-    check = (
-        f"; first check {'each' if n > 1 else 'it'}: the page may be about a namesake"
-        if _checks(data)[1]
-        else ""
-    )
-    effect = f"about {duration}{one_each}{check}; there is no opt-out form, and owners need not comply"
+    check = "; check first that it is not a namesake's" if _checks(data)[1] else ""
+    effect = f"about {duration}{one_each}{check}; there is no opt-out form, and owners may refuse"
     return Action(
         f"Write to the owners of {pluralize(n, 'web page')}{where}",
         "; ".join(filter(None, (links, effect))),
@@ -1019,10 +1021,10 @@ def _not_counted(data: ReportData, removal: Removal, others: int) -> str:
     blocked = sum(map(bool, missing_values(left[left["reason"].fillna("") != (removal.reason or "")])))
     is_pending = (records["site"] == removal.site) & (records["status"] == PENDING_REMOVAL)
     parts = {
-        PENDING_REMOVAL: int(is_pending.sum()),
+        "with a pending removal": int(is_pending.sum()),
         "marked unable": int(states.get(UNABLE, 0)),
         "done and not verified yet": int(states.get(DONE, 0)),
-        "cannot start": blocked,
+        "that cannot start": blocked,
         "with other steps or reasons": apart - blocked,
     }
     parts["waiting for the service"] = others - sum(parts.values())
@@ -1361,7 +1363,7 @@ def _where(data: ReportData, table: pd.DataFrame, column: str) -> str:
     return f" on {first}" if len(n) == 1 else f", most on {first} ({n.iloc[0]:,})"
 
 
-def _relisted(data: ReportData) -> str:
+def _relisted(data: ReportData, *, counts_times: bool = True) -> str:
     """How many listings came back, of how many that were ever gone, how often, and how many of them are open."""
     table, outcomes = data["relistings"], _outcomes(data)
     listings = table.drop_duplicates(["user_id", "key"], keep="last")
@@ -1370,7 +1372,7 @@ def _relisted(data: ReportData) -> str:
     if outcomes is not None:
         ever = int((outcomes["came_back"] + outcomes["never_back"]).sum())
         came_back = f"{n:,} of {_were_gone(ever)} {_CAME_BACK} ({percent(n / ever)})"
-    often = f", {len(table):,} times in all" if len(table) > n else ""
+    often = f", {len(table):,} times in all" if counts_times and len(table) > n else ""
     return f"{came_back}{often}; {n_open:,} of them {'is' if n_open == 1 else 'are'} open now"
 
 
@@ -1387,7 +1389,8 @@ def _relistings(data: ReportData) -> Section | None:
     section = _section(data, "relistings", rows)
     if section is None or table.empty:
         return section
-    return replace(section, finding=f"{pluralize(len(table), 'relisting')}: {_relisted(data)}.")
+    came_back = _relisted(data, counts_times=False)
+    return replace(section, finding=f"{pluralize(len(table), 'relisting')}: {came_back}.")
 
 
 def _time_to_removal(data: ReportData) -> Section | None:
@@ -1428,7 +1431,7 @@ def _time_finding(data: ReportData) -> str:
         or not (stay := _still_listed(row := times.to_dict("records")[0]))
     ):
         return ""
-    followed = f"{pluralize(int(row['n']), 'listing')} followed"
+    followed = f"the {pluralize(int(row['n']), 'listing')} followed"
     days, band = _median_words(row)
     if pd.isna(row["median_days"]):
         return f"Fewer than half of {followed} were removed; {stay}."

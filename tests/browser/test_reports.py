@@ -365,6 +365,45 @@ def test_pdf_has_charts_and_manual_work_on_numbered_pages(pdf):
     assert words("Show it only to people who need it") in pages[0]
 
 
+@pytest.mark.parametrize("paper", ["A4", "Letter"])
+def test_fleet_report_has_as_many_pages_on_either_paper(fleet, paper):
+    """The page has margins of its own, so that those of a browser make no difference."""
+    with opened(fleet) as (page, _):
+        drawn(page)
+        wide = dict.fromkeys(("top", "left", "right", "bottom"), "1in")
+        printed = [page.pdf(format=paper), page.pdf(format=paper, margin=wide, print_background=True)]
+    assert [len(pypdfium2.PdfDocument(one)) for one in printed] == [PAGES_MAX] * 2
+
+
+def test_rows_are_there_without_scripts(fleet):
+    """Charts are not: their descriptions stand for them, and on paper the tables that they replace are printed."""
+    with (
+        kit.chromium() as browser,
+        contextlib.closing(browser.new_context(java_script_enabled=False)) as view,
+    ):
+        page = view.new_page()
+        page.goto(fleet.resolve().as_uri())
+        numbers = page.locator("#status_over_time .numbers")
+        days = numbers.locator("tbody td:first-child").all_text_contents()
+        numbers.locator("summary").click()
+        visible = numbers.locator("tbody tr:visible").count()
+        descriptions = page.locator(".described")
+        described = [one.is_visible() for one in descriptions.all()]
+        charts = page.locator(".chart:visible").count()
+        n_rows = page.locator("#work_queue tbody tr").count()
+        pages, _ = on_paper(page.pdf(format="A4"))
+    assert visible == len(days) > 5
+    assert all(described)
+    assert len(described) > 4
+    assert charts == 0
+    text = "".join(pages)
+    assert all(day in text for day in days)
+    head = words("Manual work, in numbers")
+    queue = text[text.index(head) :]
+    assert n_rows > 5
+    assert [n for n in range(1, n_rows + 1) if str(n) not in queue] == []
+
+
 # Each visible cell of a table but the first of its row: its heading beside it, its value, and whether it fits.
 CARDS = """() => [...document.querySelectorAll('#by_site tbody tr:not([hidden]) td:not(:first-child)')].map((cell) => ({
     heading: getComputedStyle(cell, '::before').content, value: cell.textContent,
