@@ -42,7 +42,7 @@ _HEADINGS = {
     "first_removed": "removed when first seen",
     "followed_days": "after days",
     "group": "opt-out host",
-    "gone_days": "days absent",
+    "gone_days": "days gone",
     "is_doubtful": "looks broken",
     "is_profile_field": "part of a profile",
     "left_out": "not counted",
@@ -76,10 +76,10 @@ _SECTION_HEADINGS = {
     ("coverage", "whole"): "complete",
     ("failed_removals", "open_now"): "of these open now",
     ("failed_removals", "relistings"): "relistings",
-    ("relistings", "episode"): "times listed",
+    ("relistings", "episode"): "times",
     ("relistings", "listed_again_at"): "listed again",
     ("relistings", "removed_at"): "removed",
-    ("relistings", "status"): "status now",
+    ("relistings", "status"): "now",
     ("time_to_removal", "n"): "times listed",
     ("time_to_removal", "removed"): "times removed",
     ("time_to_removal", "requested"): "requests",
@@ -91,7 +91,7 @@ _SECTION_HEADINGS = {
     ("score", "open_sites"): "on",
     ("score", "first_seen_at"): "oldest",
     ("score", "pages"): "web pages",
-    ("score", "contains"): "data on these",
+    ("score", "contains"): "data there",
     ("score", "minutes"): "minutes",
     ("score", "pending removal"): "pending",
     ("declared_vs_observed", "n"): "requests",
@@ -99,6 +99,10 @@ _SECTION_HEADINGS = {
 }
 _SECTION_DEFINITIONS = {
     ("coverage", "other"): "",  # defined for statuses only
+    (
+        "relistings",
+        "episode",
+    ): "how often the site has listed it, as far as observed: twice for the first relisting",
     ("time_to_removal", "removed"): definition("times removed"),
 }
 _SHARES = {"never", "precision"}  # shown in percent
