@@ -18,6 +18,7 @@ import exposurekit as ek
 from exposurekit.analysis import DEFINITIONS
 from exposurekit.analysis.definitions import TERMS
 from exposurekit.analysis.diff import WHAT
+from exposurekit.analysis.work_queue import CHECK_MINUTES
 from exposurekit.charts import describe
 from exposurekit.charts.embedding import plotly_js
 from exposurekit.charts.theme import format_duration
@@ -246,6 +247,36 @@ def test_relistings_have_their_reference_in_a_total_order(relisted):
     by = ["listed_again_at", "user_id", "site", "reference_id"]
     assert table[by].equals(table[by].sort_values(by))
     assert not table.duplicated(by).any()
+
+
+def test_queue_plan_checklist_and_report_take_the_same_time(demo, pages):
+    """Also for pages, whose check takes as long as that of a listing."""
+    queue = demo.history.work_queue(exposure=demo.exposure)
+    of_pages = queue[queue["kind"] == "page"]
+    steps = demo.history.steps()
+    without_labels = ek.analysis.work_queue(steps.drop(columns="label"), **demo.history.site_experience())
+    checks = queue["minutes"].sum() - without_labels["minutes"].sum()
+    assert checks == CHECK_MINUTES * len(queue)
+    assert len(of_pages) > 2
+    total = f"about {format_duration(queue['minutes'].sum())}"
+    report = pages["fleet"]
+    [section] = [one for one in report.sections if one.key == "work_queue"]
+    card = next(one for one in report.facts if one.name == "to do by hand")
+    checklist = ek.widgets.OptOutChecklist(demo.exposure, demo.history).to_html()
+    for text in (card.qualifier, section.text, describe(section.figure), checklist):
+        assert total in text
+    n_listings = len(queue) - len(of_pages)
+    part = f"{format_duration(checks)} to check {n_listings} listings and {len(of_pages)} web pages"
+    assert f"{total}, including {part}" in card.qualifier
+    assert f"{total}, including {part}. " in section.text
+    assert (
+        f"{format_duration(checks)} for the {n_listings} listings and {len(of_pages)} web pages"
+        in report.caveat
+    )
+    plan = demo.history.plan(30, exposure=demo.exposure)
+    assert report.half_hour.endswith(f"about {format_duration(plan['minutes'].sum())}.")
+    assert all(f" on {site}" in report.half_hour for site in plan["site"])
+    assert len(plan) > 0
 
 
 def test_superlatives_name_their_measure(pages):
