@@ -880,7 +880,8 @@ def _pages_action(data: ReportData, work: Sequence[tuple[int, Removal]]) -> Acti
     hosts = data.distinct_pages[1]
     where = f" on {pluralize(hosts, 'host')}" if data.sharing is None and hosts else ""
     one_each = f", {PER_PAGE}" if n > 1 else ""
-    check = "; check first that it is not a namesake's" if _checks(data)[1] else ""
+    about = f"; check first that {'each' if n > 1 else 'it'} is about the person"
+    check = about if _checks(data)[1] else ""
     effect = f"about {duration}{one_each}{check}; there is no opt-out form, and owners may refuse"
     return Action(
         f"Write to the owners of {pluralize(n, 'web page')}{where}",
@@ -1643,9 +1644,8 @@ def _diff_by_site(data: ReportData) -> Section | None:
     idle = [what for what in WHAT if not table[what].any() and what not in (NEW, REMOVED)]
     section = _by_named_site(data, "diff_by_site", table.drop(columns=idle))
     n = int(table[[*WHAT]].any(axis=1).sum())
-    most = (
-        f"; most removed{_where(data, table, REMOVED).removeprefix(', most')}" if table[REMOVED].any() else ""
-    )
+    where = _where(data, table, REMOVED).removeprefix(", most")
+    most = f"; most removed{where}" if where else ""
     changed = f"Listings changed on {n:,} of {pluralize(len(table), 'site')}{most}."
     return _with_finding(section, changed)
 

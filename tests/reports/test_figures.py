@@ -829,6 +829,17 @@ def test_headings_of_changes_count_the_rows_of_their_tables(pages):
     assert f"changed on {changed.sum()} of {len(changed)} sites" in finding(report, "diff_by_site")
 
 
+def test_no_site_has_the_most_removals_in_a_tie(demo):
+    data = ReportSource(demo.history, since="8d").load(needed_tables("changes"))
+    for removed, end in (
+        (2, r"sites\."),
+        ([3] + [2] * (len(data["diff_by_site"]) - 1), r"sites; most removed on .*"),
+    ):
+        by_site = data["diff_by_site"].assign(removed=removed)
+        report = build_report("changes", replace(data, tables=data.tables | {"diff_by_site": by_site}))
+        assert re.fullmatch(rf"Listings changed on \d+ of \d+ {end}", finding(report, "diff_by_site"))
+
+
 def test_report_on_a_person_states_the_figures_of_that_person(pages):
     report, cards = pages["person"], facts(pages["person"])
     listings = tables(report)["records"]
