@@ -11,6 +11,8 @@ from exposurekit.errors import InvalidArgument, MissingColumns
 
 PLAN_MINUTES = 30.0
 _TOLERANCE = 1e-9  # minutes; sums of floating-point numbers differ by less
+_SLACK = 1e-6  # the same of weights, which are whole numbers
+_PRICE_STEPS = 100
 
 
 def plan(
@@ -36,7 +38,7 @@ def plan(
         MissingColumns: ``queue`` lacks a column.
         InvalidArgument: ``minutes`` is not a positive number.
 
-    Source: fixed-charge knapsack, solved exactly by dynamic programming over the number of alerts.
+    Source: fixed-charge knapsack, solved exactly: dynamic programming over what a Lagrangian bound does not rule out.
 
     >>> best = analysis.plan(history.work_queue(), minutes=30)
     >>> bool(best["minutes"].sum() <= 30)
@@ -78,33 +80,85 @@ def _weights(queue: pd.DataFrame, groups: Sequence["pd.Series[float]"]) -> list[
 
 
 def _best(groups: Sequence[np.ndarray], weights: Sequence[int], budget: float, visit: float) -> list[int]:
-    """How many alerts of each group to do, cheapest first, so that they weigh most within the budget.
+    """How many alerts of each group to do, cheapest first, so that they weigh most within the budget, in the least time.
 
-    ``least[n]`` is the least time in which alerts of the groups so far can be done that weigh n together.
+    At a price per minute, each group has a number that is worth most, and any other number there loses something. All of
+    these together are a bound of what a choice can weigh, so one that falls short of it by little has lost little in every
+    group. Choices that lose no more than a limit are compared; the limit rises until the best of them meets it.
     """
-    # There is time for everything: of ten thousand alerts, to find that below would take a minute and 400 MB.
-    if sum(visit + float(costs.sum()) for costs in groups) <= budget + _TOLERANCE:
-        return [len(costs) for costs in groups]
-    least = np.zeros(1)
-    steps: list[np.ndarray] = []
-    for costs, weight in zip(groups, weights, strict=True):
-        within = np.concatenate([[0.0], visit + np.cumsum(costs)])
-        within = within[within <= budget + _TOLERANCE]
-        longer = np.full(len(least) + weight * (len(within) - 1), np.inf)
-        taken = np.zeros(len(longer), "int64")
-        for n, cost in enumerate(within.tolist()):
-            part = slice(weight * n, weight * n + len(least))
-            is_less = least + cost < longer[part] - _TOLERANCE
-            longer[part] = np.where(is_less, least + cost, longer[part])
-            taken[part] = np.where(is_less, n, taken[part])
-        is_affordable = longer <= budget + _TOLERANCE
-        n_states = int(np.flatnonzero(is_affordable)[-1]) + 1
-        least, taken = np.where(is_affordable, longer, np.inf)[:n_states], taken[:n_states]
-        steps.append(taken)
-    return [*_backwards(steps, weights, len(least) - 1)][::-1]
+    if not groups:
+        return []
+    budget += _TOLERANCE
+    times = [np.concatenate([[0.0], visit + np.cumsum(costs)]) for costs in groups]
+    times = [within[within <= budget] for within in times]
+    values = [weight * np.arange(len(within)) for within, weight in zip(times, weights, strict=True)]
+    price = _price(times, values, budget)
+    worths = [value - price * within for value, within in zip(values, times, strict=True)]
+    losses = [worth.max() - worth for worth in worths]
+    bound = sum(float(worth.max()) for worth in worths) + price * budget
+    limit = float(max(weights))
+    while True:
+        numbers = _heaviest(times, weights, losses, budget, limit)
+        short = bound - float(np.dot(numbers, weights)) if numbers else math.inf
+        if short <= limit:
+            return numbers
+        limit = min(short, 2 * limit)
 
 
-def _backwards(steps: Sequence[np.ndarray], weights: Sequence[int], n: int) -> Iterator[int]:
-    for taken, weight in zip(reversed(steps), reversed(weights), strict=True):
-        yield int(taken[n])
-        n -= weight * int(taken[n])
+def _price(times: Sequence[np.ndarray], values: Sequence[np.ndarray], budget: float) -> float:
+    """The price per minute at which the bound is lowest; the bound is convex."""
+    time, value = np.concatenate(times), np.concatenate(values)
+    first = np.cumsum([0, *map(len, times[:-1])])
+
+    def bound(price: float) -> float:
+        return price * budget + float(np.maximum.reduceat(value - price * time, first).sum())
+
+    takes_time = time > 0
+    low, high = 0.0, float((value[takes_time] / time[takes_time]).max(initial=0.0))
+    for _ in range(_PRICE_STEPS):
+        third = (high - low) / 3
+        low, high = (low, high - third) if bound(low + third) <= bound(high - third) else (low + third, high)
+    return low
+
+
+def _heaviest(
+    times: Sequence[np.ndarray],
+    weights: Sequence[int],
+    losses: Sequence[np.ndarray],
+    budget: float,
+    limit: float,
+) -> list[int]:
+    """The heaviest choice within the budget that loses no more than the limit, in the least time; empty: there is none.
+
+    ``least[i]`` is the least time for i units of weight above the lowest, in the groups so far, and ``lost[i]`` its loss.
+    """
+    limit += _SLACK
+    choices = [np.flatnonzero(loss <= limit).tolist() for loss in losses]
+    several = [weight for weight, numbers in zip(weights, choices, strict=True) if len(numbers) > 1]
+    unit = math.gcd(*several) or 1
+    least, lost, steps = np.zeros(1), np.zeros(1), []
+    for within, weight, loss, numbers in zip(times, weights, losses, choices, strict=True):
+        step, fewest = weight // unit, numbers[0]
+        longer = np.full(len(least) + step * (numbers[-1] - fewest), np.inf)
+        loses, taken = longer.copy(), np.full(len(longer), fewest)
+        for n in numbers:
+            part = slice(step * (n - fewest), step * (n - fewest) + len(least))
+            is_less = least + within[n] < longer[part] - _TOLERANCE
+            np.copyto(longer[part], least + within[n], where=is_less)
+            np.copyto(loses[part], lost + loss[n], where=is_less)
+            np.copyto(taken[part], n, where=is_less)
+        longer[(loses > limit) | (longer > budget)] = np.inf
+        feasible = np.flatnonzero(np.isfinite(longer))
+        if not len(feasible):
+            return []
+        window = slice(feasible[0], feasible[-1] + 1)
+        least, lost = longer[window], loses[window]
+        steps.append((taken[window], step, fewest, int(feasible[0])))
+    return [*_backwards(steps, len(least) - 1)][::-1]
+
+
+def _backwards(steps: Sequence[tuple[np.ndarray, int, int, int]], at: int) -> Iterator[int]:
+    for taken, step, fewest, first in reversed(steps):
+        n = int(taken[at])
+        yield n
+        at += first - step * (n - fewest)

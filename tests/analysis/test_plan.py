@@ -1,6 +1,7 @@
 """A plan for some minutes, compared with every other choice of alerts."""
 
 import itertools
+import math
 import tracemalloc
 
 import numpy as np
@@ -79,6 +80,36 @@ def test_no_choice_clears_more_in_the_same_time(seed, rates):
         assert yields(plan) == best_yields(queue, minutes)
 
 
+def most_in_percent(queue, minutes):
+    """The most expected removals, from the least time for each number of them: group by group, without a bound."""
+    least = {0: 0.0}
+    for _, group in queue.groupby("group"):
+        percent = round(100 * group["success_rate"].iloc[0])
+        times = [0.0, *(VISIT + group["own"].sort_values().cumsum())]
+        longer: dict[int, float] = {}
+        for (weight, time), (n, more) in itertools.product(least.items(), enumerate(times)):
+            at = weight + n * percent
+            longer[at] = min(time + more, longer.get(at, math.inf))
+        least = {weight: time for weight, time in longer.items() if time <= minutes + 1e-9}
+    return max(least)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_no_choice_from_a_longer_queue_clears_more(seed):
+    rng = np.random.default_rng(seed)
+    alike = seed % 3 == 0  # the same minutes for each removal everywhere: many choices are nearly as good
+    alerts = []
+    for group in range(8):
+        rate = rng.integers(10, 60) / 100
+        own = 20 * rate if alike else rng.integers(1, 12)
+        alerts += [("listing", f"{group}.example", own + (not alike) * n % 5, None, rate) for n in range(9)]
+    queue = queue_of(*alerts)
+    minutes = float(rng.uniform(0.1, 0.9) * cost(queue))
+    plan = analysis.plan(queue, minutes)
+    assert cost(plan) <= minutes + 1e-6
+    assert yields(plan)[0] == most_in_percent(queue, minutes)
+
+
 def test_one_visit_serves_all_alerts_of_a_group():
     queue = queue_of(*[("listing", "a.example", 4, None)] * 3, ("listing", "b.example", 2, None))
     plan = analysis.plan(queue, 15)
@@ -98,17 +129,18 @@ def test_a_site_that_grants_requests_comes_before_one_that_refuses():
     assert analysis.plan(queue.assign(success_rate=0.5), 30)["group"].tolist() == ["a.example"] * 9
 
 
-def test_ample_time_for_a_long_queue_takes_little_memory():
+@pytest.mark.parametrize("minutes", [3_000, 1e6])
+def test_a_plan_from_a_long_queue_takes_little_memory(minutes):
     alerts = [("listing", f"{n % 20}.example", 2, None, (n % 20 + 3) / 100) for n in range(2_000)]
     queue = queue_of(*alerts)
     analysis.plan(queue, 1)  # imports
     tracemalloc.start()
     try:
-        plan = analysis.plan(queue, 1e6)
+        plan = analysis.plan(queue, minutes)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert len(plan) == len(queue)
+    assert (len(plan) == len(queue)) == (minutes >= cost(queue))
     assert peak < 1_000_000
 
 
