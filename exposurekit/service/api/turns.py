@@ -46,6 +46,7 @@ class Turns:
         slots: The requests that are processed at the same time.
         slots_per_client: The same, of one client.
         bodies_max: The bytes of one client's open requests, but for a single one.
+        timer: Returns seconds; clients are charged by it.
 
     >>> import asyncio
     >>> async def answer(turn):
@@ -55,9 +56,15 @@ class Turns:
     """
 
     def __init__(
-        self, slots: int = SLOTS, slots_per_client: int = SLOTS_PER_CLIENT, *, bodies_max: int = BODIES_MAX
+        self,
+        slots: int = SLOTS,
+        slots_per_client: int = SLOTS_PER_CLIENT,
+        *,
+        bodies_max: int = BODIES_MAX,
+        timer: Callable[[], float] = perf_counter,
     ) -> None:
         self._bodies_max = bodies_max
+        self._timer = timer
         self._clients: dict[Hashable, _Client] = {}  # those with open requests
         self._slots = FairSlots(slots, most=slots_per_client, waiting_max=REQUESTS_MAX, rank=self._charged)
         # The highest charge of a request that has begun, or of a client that has none left. New clients begin with it, so
@@ -108,14 +115,14 @@ class Turns:
                     yield from asyncio.shield(client.write)
             except BaseException as cancellation:  # noqa: BLE001
                 fault = cancellation
-            began = perf_counter()
+            began = self._timer()
             try:
                 waits_for = coroutine.send(value) if fault is None else coroutine.throw(fault)
             except StopIteration as end:
                 result: T = end.value
                 return result
             finally:
-                client.charged_s += perf_counter() - began
+                client.charged_s += self._timer() - began
             value = fault = None
             try:
                 value = yield waits_for

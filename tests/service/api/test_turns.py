@@ -11,7 +11,6 @@ import pytest
 from support.services import JANE, a_database, in_event_loop, opened, tasks_rest
 
 from exposurekit.service.accounts import integrators
-from exposurekit.service.api import turns as api_turns
 from exposurekit.service.api.app import create_app
 from exposurekit.service.api.turns import Turns
 from exposurekit.service.clock import FrozenClock
@@ -34,11 +33,14 @@ def done():
 
 
 @pytest.fixture
-def occupied(monkeypatch):
-    """Called by a request with how long it occupies the event loop, which takes no time here."""
-    clock = FrozenClock(datetime(2026, 3, 1, tzinfo=UTC))
-    monkeypatch.setattr(api_turns, "perf_counter", lambda: clock.now().timestamp())
-    return clock.advance
+def clock():
+    """Advanced by a request as far as it occupies the event loop."""
+    return FrozenClock(datetime(2026, 3, 1, tzinfo=UTC))
+
+
+@pytest.fixture
+def timer(clock):
+    return lambda: clock.now().timestamp()
 
 
 def request(turns, done, client, name, *, work=lambda: None, body_bytes=0):
@@ -52,17 +54,17 @@ def request(turns, done, client, name, *, work=lambda: None, body_bytes=0):
 
 
 @in_event_loop
-async def test_the_client_charged_least_is_next(done, occupied):
-    turns = Turns(slots=1)
-    costly = [request(turns, done, "acme", f"a{n}", work=partial(occupied, COSTLY)) for n in range(3)]
-    cheap = [request(turns, done, "beta", f"b{n}", work=partial(occupied, CHEAP)) for n in range(3)]
+async def test_the_client_charged_least_is_next(done, clock, timer):
+    turns = Turns(slots=1, timer=timer)
+    costly = [request(turns, done, "acme", f"a{n}", work=partial(clock.advance, COSTLY)) for n in range(3)]
+    cheap = [request(turns, done, "beta", f"b{n}", work=partial(clock.advance, CHEAP)) for n in range(3)]
     assert await asyncio.gather(*costly, *cheap) == ["a0", "a1", "a2", "b0", "b1", "b2"]
     assert done == ["a0", "b0", "b1", "b2", "a1", "a2"]
 
 
 @in_event_loop
-async def test_time_without_requests_is_not_saved_up(done, occupied):
-    turns, work = Turns(slots=1), partial(occupied, COSTLY)
+async def test_time_without_requests_is_not_saved_up(done, clock, timer):
+    turns, work = Turns(slots=1, timer=timer), partial(clock.advance, COSTLY)
     costly = [request(turns, done, "acme", f"a{n}", work=work) for n in range(6)]
     await costly[2]
     newer = [request(turns, done, "beta", f"b{n}", work=work) for n in range(2)]
@@ -73,12 +75,12 @@ async def test_time_without_requests_is_not_saved_up(done, occupied):
 
 @pytest.mark.parametrize("names", ["other clients", "new names"])
 @in_event_loop
-async def test_nobody_starves_whoever_else_returns(names, occupied):
+async def test_nobody_starves_whoever_else_returns(names, clock, timer):
     """Clients without requests in between, and a name that is another one in each request."""
-    turns, counts, is_over = Turns(slots=4), Counter(), asyncio.Event()
+    turns, counts, is_over = Turns(slots=4, timer=timer), Counter(), asyncio.Event()
 
     async def work(_):
-        occupied(CHEAP)
+        clock.advance(CHEAP)
         await asyncio.sleep(0)
 
     async def repeat(client):
