@@ -10,7 +10,7 @@ from exposurekit.errors import ExposureError
 from exposurekit.service.mail.settings import INVALID_CERTIFICATE, Smtp
 from exposurekit.text.sanitize import plain
 
-_TIMEOUT_S = 60
+TIMEOUT_S = 60.0
 
 
 class NotSent(ExposureError):
@@ -30,9 +30,11 @@ def compose(*, sender: str, reply_to: str, to: str, subject: str, message_id: st
     return message
 
 
-def send(smtp: Smtp, message: EmailMessage, *, envelope_sender: str, to: str) -> None:
+def send(
+    smtp: Smtp, message: EmailMessage, *, envelope_sender: str, to: str, timeout_s: float = TIMEOUT_S
+) -> None:
     """Send a message to one address; raises `NotSent` or `PerhapsSent`."""
-    client = _connected(smtp)
+    client = _connected(smtp, timeout_s)
     try:
         client.send_message(message, envelope_sender, [to])
     except smtplib.SMTPResponseException as error:  # an answer: it was not accepted
@@ -51,21 +53,21 @@ def send(smtp: Smtp, message: EmailMessage, *, envelope_sender: str, to: str) ->
 
 def check(smtp: Smtp) -> None:
     """Connect and log in, and send nothing; raises `NotSent`."""
-    client = _connected(smtp)
+    client = _connected(smtp, TIMEOUT_S)
     with suppress(OSError, smtplib.SMTPException):
         client.quit()
 
 
-def _connected(smtp: Smtp) -> smtplib.SMTP:
+def _connected(smtp: Smtp, timeout_s: float) -> smtplib.SMTP:
     context = ssl.create_default_context(cafile=None if smtp.ca_file is None else str(smtp.ca_file))
     password = smtp.password()
     client: smtplib.SMTP | None = None
     try:
         if smtp.starttls:
-            client = smtplib.SMTP(smtp.host, smtp.port, timeout=_TIMEOUT_S)
+            client = smtplib.SMTP(smtp.host, smtp.port, timeout=timeout_s)
             client.starttls(context=context)
         else:
-            client = smtplib.SMTP_SSL(smtp.host, smtp.port, timeout=_TIMEOUT_S, context=context)
+            client = smtplib.SMTP_SSL(smtp.host, smtp.port, timeout=timeout_s, context=context)
         client.login(smtp.user, password)
     except smtplib.SMTPAuthenticationError:
         reason = "the server refused the login"

@@ -350,7 +350,7 @@ def test_nothing_is_sent_over_a_connection_that_is_not_safe(server, changed, rea
     assert server.envelopes == []
 
 
-def test_a_server_without_starttls_gets_no_password(server, monkeypatch):
-    monkeypatch.setattr(smtp, "_TIMEOUT_S", 0.5)
+def test_a_server_without_starttls_gets_no_password(server):
+    settings = server.settings(starttls=True)
     with pytest.raises(smtp.NotSent):
-        smtp.send(server.settings(starttls=True), message(), envelope_sender=MAILBOX, to=TO)
+        smtp.send(settings, message(), envelope_sender=MAILBOX, to=TO, timeout_s=0.5)
