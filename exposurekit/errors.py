@@ -182,10 +182,10 @@ def safe_reason(error: Exception) -> str:
     return str(error) if isinstance(error, ExposureError) else type(error).__name__
 
 
-def warn(message: str) -> None:
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn, and attribute the warning to the first caller outside the package."""
     level, frame = 2, inspect.currentframe()
     frame = frame.f_back if frame else None
     while frame and _is_own(frame.f_globals.get("__name__", "")):
         level, frame = level + 1, frame.f_back
-    warnings.warn(message, stacklevel=level)
+    warnings.warn(message, category, stacklevel=level)

@@ -9,7 +9,7 @@ import pandas as pd
 
 from exposurekit import analysis, frames
 from exposurekit.analysis import manual_tasks
-from exposurekit.analysis.selection import Choice, select, user_ids
+from exposurekit.analysis.selection import Choice, select_or_warn, user_ids
 from exposurekit.client import Client, bulk
 from exposurekit.client.base import Settings
 from exposurekit.contract.deviations import Deviations
@@ -360,18 +360,16 @@ class Exposure(Keyed):
         snapshot = self._loaded()
         table = self._frame(snapshot, name)
         if any(choice is not None for choice in choices.values()):
-            table, doubts = select(table, choices)
-            for doubt in doubts:
-                warn(doubt)
+            table = select_or_warn(table, choices)
         if user is None:
             return table.copy(deep=False)
-        selected = self._user_ids(snapshot, user)
-        if unknown := [one for one in selected if one not in snapshot.loaded]:
+        ids = self._user_ids(snapshot, user)
+        if unknown := [one for one in ids if one not in snapshot.loaded]:
             why = "failures() names those who could not be loaded, refresh() looks again"
             raise NotFound(
                 f"Not among the people loaded: {unknown}; {why if snapshot.is_complete else 'refresh() loads everyone'}."
             )
-        return table[table["user_id"].isin(selected)].reset_index(drop=True)
+        return table[table["user_id"].isin(ids)].reset_index(drop=True)
 
     def iter_batches(
         self, *, only: bulk.UserFilter | None = None, progress: bool | None = None

@@ -9,7 +9,7 @@ import pandas as pd
 
 from exposurekit.analysis.statuses import NOT_LISTED, OPEN, is_open
 from exposurekit.contract.types import STATUSES
-from exposurekit.errors import InvalidArgument
+from exposurekit.errors import InvalidArgument, warn
 from exposurekit.text.html_cards import NAME_MAX, truncate
 from exposurekit.text.sanitize import plain
 
@@ -19,10 +19,22 @@ Choice: TypeAlias = str | Iterable[str] | None
 UserIds: TypeAlias = int | Iterable[int] | None
 
 
-def select(table: pd.DataFrame, choices: Mapping[str, Choice]) -> tuple[pd.DataFrame, list[str]]:
-    """Select the rows that match one value or several per column (None: any), and warn of values that do not occur.
+class NoMatch(UserWarning):
+    """A value that was asked for does not occur."""
 
-    In a column of lists, any element may match. The status ``open`` is every open one. A warning names the closest value
+
+def select_or_warn(table: pd.DataFrame, choices: Mapping[str, Choice]) -> pd.DataFrame:
+    """Return the rows that `select` does; each value that does not occur gives a warning, `NoMatch`."""
+    rows, warnings = select(table, choices)
+    for warning in warnings:
+        warn(warning, NoMatch)
+    return rows
+
+
+def select(table: pd.DataFrame, choices: Mapping[str, Choice]) -> tuple[pd.DataFrame, list[str]]:
+    """Select the rows that match one value or several per column (None: any), and say which values do not occur.
+
+    In a column of lists, any element may match. The status ``open`` is every open one. A text names the closest value
     that does occur, or all if they are few.
     """
     mask = pd.Series(data=True, index=table.index)

@@ -16,12 +16,12 @@ from exposurekit.analysis.forecast import ARRIVALS_DAYS, HORIZONS
 from exposurekit.analysis.group_codes import Ints
 from exposurekit.analysis.plan import PLAN_MINUTES
 from exposurekit.analysis.score import total_score
-from exposurekit.analysis.selection import Choice, UserIds, select
+from exposurekit.analysis.selection import Choice, UserIds, select_or_warn
 from exposurekit.analysis.stalled_sites import stalled_sites
 from exposurekit.analysis.status_over_time import Every
 from exposurekit.analysis.survival import NEVER, is_unrequested
 from exposurekit.contract.types import REMOVED, STATUSES
-from exposurekit.errors import InvalidArgument, warn
+from exposurekit.errors import InvalidArgument
 from exposurekit.frames.arrow import texts
 from exposurekit.history import sql
 from exposurekit.history.annotations import Annotations, PersonalData
@@ -92,9 +92,7 @@ class HistoryQueries:
         transitions = reader.transitions(kind, columns, when, upto, user=user)
         runs = reader.loaded_people(upto, user)
         if site is not None:
-            transitions, doubts = select(transitions, {"site": site})
-            for doubt in doubts:
-                warn(doubt)
+            transitions = select_or_warn(transitions, {"site": site})
             if transitions.empty:  # unknown is not zero
                 runs = runs.iloc[:0]
         statuses = STATUSES if kind == "record" else (analysis.LISTED,)

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from exposurekit import frames
 from exposurekit.analysis import LISTED, manual_tasks
-from exposurekit.analysis.selection import Choice, UserIds, select, user_ids
+from exposurekit.analysis.selection import Choice, UserIds, select_or_warn, user_ids
 from exposurekit.errors import EmptyHistory, InvalidArgument, NotFound, warn
 from exposurekit.frames.arrow import array_of, from_arrow
 from exposurekit.history import ingest, sql
@@ -453,9 +453,7 @@ class HistoryReader:
     def _selected(self, table: pd.DataFrame, latest: AsOf, user: UserIds, **choices: Choice) -> pd.DataFrame:
         """Return the rows of some users with some values; a value that does not occur gives a warning."""
         if any(choice is not None for choice in choices.values()):
-            table, doubts = select(table, choices)
-            for doubt in doubts:
-                warn(doubt)
+            table = select_or_warn(table, choices)
         if user is None:
             return table
         ids = self._user_table(user, latest.upto)["user_id"].to_pylist()

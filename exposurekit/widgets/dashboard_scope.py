@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from exposurekit import analysis, charts
+from exposurekit.analysis.selection import NoMatch
 from exposurekit.analysis.statuses import is_open
 from exposurekit.exposure import Exposure
 from exposurekit.history import History
@@ -162,7 +163,7 @@ class Scope:
         table = counts
         if self.sites or self.users:
             with warnings.catch_warnings():  # picked people may have no listing on a picked site
-                warnings.simplefilter("ignore", UserWarning)
+                warnings.simplefilter("ignore", NoMatch)
                 table = self.history.status_over_time(user=self.users or None, site=self.sites or None)
         return table if self.day is None else table[table["period"] <= pd.Timestamp(self.day, tz="UTC")]
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+import warnings
 from dataclasses import replace
 from datetime import timedelta
 
@@ -355,6 +356,18 @@ def test_counts_over_time_follow_the_selection(dated):
     dated.pick(day=FIRST + timedelta(days=1))
     counts = dated._scope.over_time(dated._over_time)
     assert (len(counts), counts["total"].iloc[-1]) == (2, 9)
+
+
+def test_only_a_site_without_listings_is_counted_without_a_warning(dated):
+    class WarningHistory(History):
+        def status_over_time(self, **selection):
+            warnings.warn("of another kind", stacklevel=1)
+            return super().status_over_time(**selection)
+
+    scope = replace(dated._scope, users=(2,), sites=("Gone",), day=None)
+    assert scope.over_time(dated._over_time).empty
+    with WarningHistory(scope.history.path) as history, pytest.warns(UserWarning, match="of another kind"):
+        assert replace(scope, history=history).over_time(dated._over_time).empty
 
 
 def test_wrong_selections_raise_errors_and_change_nothing(dated, dashboards):
