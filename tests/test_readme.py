@@ -233,7 +233,6 @@ def _first_removal(server, port):
     page = saved_page(LISTED.format(age=age), address)
     own = {
         "host: imap.privacy.example": f"host: 127.0.0.1, port: {server.port}, ca_file: {server.directory}/cert.pem",
-        "the password": (server.directory / "password").read_text(),
         "8642": str(port),
     }
     script = ["set -e; trap 'kill %1; wait' EXIT"]  # the server, at the end
@@ -256,8 +255,9 @@ def test_the_page_of_the_first_removal_runs(tmp_path):
     environment |= {"PATH": f"{Path(sys.executable).parent}:{environment['PATH']}"}
     with an_imap_server() as server:
         script = _first_removal(server, jupyter.free_port())
+        password = f"{(server.directory / 'password').read_text()}\n"
         options = {"cwd": tmp_path, "env": environment, "capture_output": True, "text": True}
-        run = subprocess.run(["bash", "-c", script], timeout=300, check=False, **options)
+        run = subprocess.run(["bash", "-c", script], input=password, timeout=300, check=False, **options)
     assert run.returncode == 0, run.stderr
     for line in (
         "ok: the mailbox of optout@privacy.example has 0 messages.",
