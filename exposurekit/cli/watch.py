@@ -25,7 +25,7 @@ from exposurekit.cli.options import (
     local_option,
     record_key_option,
 )
-from exposurekit.errors import ConfigurationError
+from exposurekit.errors import APIStatusError, ConfigurationError, InvalidResponse, Unauthorized
 from exposurekit.text.sanitize import plain
 from exposurekit.text.times import interval
 
@@ -102,7 +102,7 @@ def watch_run(settings: _Settings) -> None:
     """Run the watch until Ctrl-C or SIGTERM.
 
     The connection comes from EXPOSUREKIT_BASE_URL, _INTEGRATION_NAME, _API_KEY and _API_SECRET, or a .env file. Failures
-    are retried, and a restart continues where it stopped. With --receive, users named in a webhook are reloaded
+    are retried, but for a first connection, and a restart continues where it stopped. With --receive, users named in a webhook are reloaded
     minutes later; with --rules, notifications are sent and weekly reports are written.
 
     Example: exposurekit watch run --every 6h --receive 8787 --rules rules.yaml
@@ -139,6 +139,8 @@ def watch_run(settings: _Settings) -> None:
             )
             messages = stack.enter_context(closing(receiver.messages))
             receiver_running = receiving(receiver, settings.host, settings.port)
+        if settings.port is None and not status_file.parent.exists():
+            _check_connection(exposure.client)
         status = WatchStatus(status_file)
         running = Watch(opened, exposure, settings.every, status, messages, notifier, write_reports)
         _stop_on_signals(running)
@@ -190,6 +192,16 @@ def _print_status(status: dict[str, Any]) -> None:
         )
     if error := status.get("last_error"):
         click.echo(f"Last error: {error['at']}, {plain(error['reason'])}")
+
+
+def _check_connection(client: Any) -> None:
+    """Raise the error of a service that cannot be reached or refuses the secret; the watch retries after others."""
+    try:
+        client.list_users(limit=1)
+    except Unauthorized:
+        raise
+    except (APIStatusError, InvalidResponse):
+        pass
 
 
 def _stop_on_signals(watch: Any) -> None:

@@ -11,6 +11,7 @@ import pytest
 from support import faults
 from support.inbox import BODY, PATH, signed_headers
 from support.inbox import SECRET as SIGNING_SECRET
+from support.ports import free_port
 from support.shell import TIMEOUT_S, Shell, connection, error_of, eventually, line_with
 from support.watches import KEY, PEOPLE, SECRET, Fleet
 
@@ -173,6 +174,21 @@ def test_a_watch_that_cannot_start_creates_no_webhook_path(shell):
     assert "Traceback" not in in_use.stderr
     assert (second.stdout, in_use.stdout, second.returncode, in_use.returncode) == ("", "", 1, 1)
     assert not list((shell.directory / "history").glob("inbox*"))
+
+
+@pytest.mark.parametrize("failure", ["no service", "wrong secret"])
+def test_a_first_watch_that_cannot_connect_creates_nothing(shell, fleet, failure):
+    if failure == "no service":
+        shell.environment["EXPOSUREKIT_BASE_URL"] = f"http://127.0.0.1:{free_port()}"
+    else:
+        fleet.fault = faults.refused(401)
+    rules = shell.directory / "rules.yaml"
+    rules.write_text("send_to: {me: 'json://127.0.0.1:9'}\nrules: [{when: new, send: me}]")
+    rules.chmod(0o600)
+    run = shell.here(*WATCH, "--rules", str(rules))
+    assert run.returncode == 1
+    assert "List users failed" in error_of(run)
+    assert not (shell.directory / "history").exists()
 
 
 @pytest.mark.parametrize(
