@@ -64,6 +64,11 @@ class Collector:
         """Skip the users whom an interrupted collector has loaded already."""
         self._loaded = np.sort(np.array(self.staged.people(self.shard), np.int64))
 
+    @property
+    def has_loaded(self) -> bool:
+        """Whether an interrupted collector has loaded users of this shard."""
+        return bool(len(self._loaded))
+
     def is_pending(self, user_id: int) -> bool:
         """Return whether this shard still has to load this user."""
         mine = bucket_of(user_id) % self.staged.plan.shards == self.shard - 1

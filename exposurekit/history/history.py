@@ -275,7 +275,7 @@ class History(Keyed):
         """
         if not (hasattr(exposure, "iter_batches") and hasattr(exposure, "origin")):
             raise InvalidArgument("collect() needs an Exposure, as ek.connect() returns it")
-        part, chosen = _parse_shard(shard, run), None if only is None else user_ids(only)
+        part, chosen = _parse_shard(shard, run), None if only is None else tuple(sorted({*user_ids(only)}))
         return self._runs.collect(exposure, run=run, part=part, only=chosen, progress=progress)
 
     def ingest_deliveries(self, deliveries: Sequence[ReceivedDelivery], inbox: str) -> int:

@@ -2,10 +2,13 @@
 
 import contextlib
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
+from itertools import chain
 
+from exposurekit.client.bulk import Batch
 from exposurekit.history import ingest, maintenance, record_keys, staging
 from exposurekit.history.collector import USERS_PER_PART, Collector, Source, stage_deliveries
 from exposurekit.history.deliveries import ReceivedDelivery
@@ -14,6 +17,8 @@ from exposurekit.history.staging import RunSpec, ShardResult, StagedRun
 from exposurekit.history.storage.delta import HistoryLocked, Store
 
 RESUME_PERIOD = timedelta(hours=6)
+
+Load = Callable[..., Iterator[Batch]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,36 +37,40 @@ class RunManager:
         *,
         run: str | None,
         part: tuple[int, int],
-        only: Iterable[int] | None,
+        only: tuple[int, ...] | None,
         progress: bool | None,
     ) -> Run:
         """Collect a run, as `History.collect`; ``part`` is the number of the shard and the number of shards."""
         number, shards = part
-        if not self.store.exists():
-            _check_service(exposure)
-        self._finish_erasure()
-        with self.store.locked(_run_lock(run, number), wait=run is not None):
+        load = partial(exposure.iter_batches, progress=progress)
+        plan, batches = None, None
+        with contextlib.ExitStack() as stack:
+            if not self.store.exists():
+                plan = self._plan(exposure, run, shards, only)
+                collector = Collector(StagedRun(plan, self.store), number, self.records_by, self.clock)
+                begun = stack.enter_context(_closing(load(only=collector.is_pending)))
+                batches = chain([next(begun)], begun)  # if this fails, no history is created
+            self._finish_erasure()
+            stack.enter_context(self.store.locked(_run_lock(run, number), wait=run is not None))
             if run and (row := ingest.row_of(self.store, run)) is not None:
                 self.finish_ingest(run)
                 return replace(ingest.run_from_row(row), was_there=True)
-            plan = self._plan(exposure, run, shards, only)
-            staged = staging.begin_staged(self.store, plan, number)
+            if run is None and (interrupted := self._interrupted(only)) is not None:
+                plan, batches = interrupted, None
+            staged = staging.begin_staged(self.store, plan or self._plan(exposure, run, shards, only), number)
             if number not in staged.ends():
-                self._load(exposure, staged, number, progress)
+                self._load(staged, number, load, batches)
             return self.ingest_if_complete(staged)
 
-    def _plan(self, exposure: Source, run: str | None, shards: int, only: Iterable[int] | None) -> RunSpec:
-        chosen = None if only is None else tuple(sorted(set(only)))
-        if run is None and (interrupted := self._interrupted(chosen)) is not None:
-            return interrupted
+    def _plan(self, exposure: Source, run: str | None, shards: int, only: tuple[int, ...] | None) -> RunSpec:
         started_at = self.clock()
         return RunSpec(
             run or f"{started_at:%Y%m%dT%H%M%S}-{secrets.token_hex(4)}",
             started_at,
-            scope="everyone" if chosen is None else "some",
+            scope="everyone" if only is None else "some",
             source=exposure.origin,
             shards=shards,
-            only=chosen,
+            only=only,
             is_named=run is not None,
         )
 
@@ -84,14 +93,18 @@ class RunManager:
         everyone = only is None and staged.plan.only is None
         return everyone and not staged.is_complete and staged.updated_at + RESUME_PERIOD >= self.clock()
 
-    def _load(self, exposure: Source, staged: StagedRun, shard: int, progress: bool | None) -> None:  # noqa: FBT001
+    def _load(self, staged: StagedRun, shard: int, load: Load, begun: Iterator[Batch] | None) -> None:
+        """Load the users of a shard; ``begun`` is a load of them that has begun."""
         collector = Collector(staged, shard, self.records_by, self.clock, self.users_per_part)
         collector.resume()
+        if begun is None or collector.has_loaded:  # another process has loaded some meanwhile, and ended
+            begun = load(only=collector.is_pending)
         listing = None
         try:
-            for batch in exposure.iter_batches(only=collector.is_pending, progress=progress):
-                collector.add(batch)
-                listing = batch.listing
+            with _closing(begun) as batches:
+                for batch in batches:
+                    collector.add(batch)
+                    listing = batch.listing
         except BaseException:
             collector.flush()
             if staged.plan.shards == 1 and not staged.people():
@@ -172,9 +185,14 @@ class RunManager:
         ingest.ingest_run(self.store, staged, self.schedule)
 
 
-def _check_service(exposure: Source) -> None:
-    """Load the list of users alone: a wrong address or secret raises here, and leaves no empty history behind."""
-    next(exposure.iter_batches(only=lambda _: False, progress=False), None)
+@contextlib.contextmanager
+def _closing(batches: Iterator[Batch]) -> Iterator[Iterator[Batch]]:
+    """End a load with the block, even if it was not read to its end."""
+    try:
+        yield batches
+    finally:
+        if isinstance(batches, Generator):
+            batches.close()
 
 
 def _run_lock(run: str | None, shard: int) -> str:

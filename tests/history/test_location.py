@@ -61,6 +61,18 @@ def test_a_failed_first_collection_leaves_nothing_behind(tmp_path, failure):
         assert History(tmp_path / "history").collect(exposure).people["listed"] == 1
 
 
+def test_the_first_collection_lists_the_users_once(tmp_path):
+    service, requests = Service({1: Person([a_record(11)])}), []
+
+    def respond(request):
+        requests.append((request.operation, request.query.get("offset", "0")))
+        return service(request)
+
+    with seen_through(respond) as exposure, History(tmp_path / "history") as history:
+        history.collect(exposure, progress=False)
+    assert requests.count(("list_users", "0")) == 1
+
+
 def test_without_a_path_the_environment_names_the_history(tmp_path, monkeypatch):
     monkeypatch.setenv("EXPOSUREKIT_HISTORY", str(tmp_path / "named"))
     assert History().path == History(tmp_path / "named").path != History(tmp_path / "other").path
