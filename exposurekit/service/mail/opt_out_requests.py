@@ -119,8 +119,8 @@ async def _add(
     return MailRequest(request_id, user_id, record_id, site, kind, state, token, now, None, answer_by)
 
 
-async def get(session: Session, request_id: int) -> MailRequest | None:
-    """Return a request; None: there is none with this id."""
+async def get(session: Session, request_id: int | None) -> MailRequest | None:
+    """Return a request; None: there is none with this id, or no id."""
     row = await session.first(_ROW, {"request_id": request_id})
     return None if row is None else _request(session, row)
 

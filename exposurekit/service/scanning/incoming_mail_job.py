@@ -37,7 +37,7 @@ from exposurekit.service.scanning import schedule
 from exposurekit.service.scanning.form_opt_outs import Marks, OptOutResult, interpret
 from exposurekit.service.scanning.politeness import FETCH_FAILURES, failure_reason
 from exposurekit.service.scanning.removal_job import submit_sisters
-from exposurekit.service.scanning.scan import ScanContext
+from exposurekit.service.scanning.scan import ScanContext, lock_person, writing_with_lease
 from exposurekit.service.scanning.site_scan import PAGE_BYTES_MAX
 from exposurekit.service.sites.definition import Confirmation, Definition
 from exposurekit.service.storage import leases
@@ -164,11 +164,7 @@ async def _save_answer(context: ScanContext, lease: Lease) -> bool:
     """Record an answer to an opt-out by email, or that it was not delivered; return False for any other message."""
     async with context.database.reading() as session:
         row = await message_store.row_of(session, lease.row_id)
-        request = (
-            None
-            if row is None or row.request_id is None
-            else await opt_out_requests.get(session, row.request_id)
-        )
+        request = None if row is None else await opt_out_requests.get(session, row.request_id)
         if row is None or request is None or request.kind != opt_out_requests.EMAIL:
             return False
         content = message_store.content_of(session, row)
@@ -178,29 +174,19 @@ async def _save_answer(context: ScanContext, lease: Lease) -> bool:
         is_bounce = False
     state = opt_out_requests.RETURNED if is_bounce else opt_out_requests.REPLIED
     reason = "an opt-out by email was not delivered" if is_bounce else "it answers an opt-out by email"
-    async with context.database.writing() as session:
-        await _lock(session, request.user_id)
+    async with writing_with_lease(context, mail_messages, lease, request.user_id) as session:
         await leases.complete(session, mail_messages, lease, due_at=None)
         await message_store.change_state(session, lease.row_id, message_store.ANSWER, reason=reason)
         is_first = await opt_out_requests.change_state(
             session, request.id, state, before=opt_out_requests.SENT
         )
-        site, record = (
-            context.definitions.get(request.site),
-            await session.first(_RECORD, {"record_id": request.record_id}),
-        )
+        site = context.definitions.get(request.site)
+        record = await session.first(_RECORD, {"record_id": request.record_id})
         subject = await users.get_subject(session, request.user_id)
-        if (
-            is_first
-            and is_bounce
-            and site
-            and subject
-            and record is not None
-            and record.status == PENDING_REMOVAL
-        ):
-            description = site.site(subject)
+        is_pending = record is not None and record.status == PENDING_REMOVAL
+        if is_first and is_bounce and site and subject and is_pending:
             event = Event.OPT_OUT_UNANSWERED
-            await removals.refuse_removal(session, request.record_id, description, event=event)
+            await removals.refuse_removal(session, request.record_id, site.site(subject), event=event)
     return True
 
 
@@ -209,7 +195,7 @@ async def _load(context: ScanContext, lease: Lease) -> _Job:
         row = await message_store.row_of(session, lease.row_id)
         if row is None:
             raise LeaseLost("the message and its user were purged")
-        request = None if row.request_id is None else await opt_out_requests.get(session, row.request_id)
+        request = await opt_out_requests.get(session, row.request_id)
         if request is None:
             raise NotFollowed(message_store.NO_REQUEST)
         if row.state == message_store.FOLLOWING:
@@ -277,8 +263,7 @@ async def _follow(context: ScanContext, job: _Job, link: str) -> tuple[OptOutRes
 
 async def _claim(context: ScanContext, job: _Job) -> None:
     """Record that the link is being followed, just before it is requested; raises `NotFollowed` if it may not be."""
-    async with context.database.writing() as session:
-        await _assert_held(session, job)
+    async with writing_with_lease(context, mail_messages, job.lease, job.request.user_id) as session:
         request = await opt_out_requests.get(session, job.request.id)
         if request is None:
             raise LeaseLost("the request was purged")
@@ -291,8 +276,7 @@ async def _claim(context: ScanContext, job: _Job) -> None:
 
 async def _save(context: ScanContext, job: _Job, answer: OptOutResult, reason: str) -> None:
     state = opt_out_requests.CONFIRMED if answer == "accepted" else answer
-    async with context.database.writing() as session:
-        await _assert_held(session, job)
+    async with writing_with_lease(context, mail_messages, job.lease, job.request.user_id) as session:
         await opt_out_requests.change_state(session, job.request.id, state, before=opt_out_requests.FOLLOWING)
         await leases.complete(session, mail_messages, job.lease, due_at=None)
         if answer == "accepted":
@@ -314,9 +298,7 @@ async def confirm(session: Session, message_id: int, definitions: Mapping[str, D
     if message.user_id is not None:
         await consent.lock_user(session, message.user_id, changes=False)
     row = await message_store.row_of(session, message_id)
-    request = (
-        None if row is None or row.request_id is None else await opt_out_requests.get(session, row.request_id)
-    )
+    request = None if row is None else await opt_out_requests.get(session, row.request_id)
     if row is None or request is None or row.state != message_store.REJECTED:
         raise InvalidArgument(f"message {message_id} is not a rejected message to the address of a request")
     try:
@@ -367,9 +349,9 @@ async def _reject(context: ScanContext, lease: Lease, reason: str) -> None:
         row = await message_store.row_of(session, lease.row_id)
         if row is None:
             raise LeaseLost("the message and its user were purged")
-        request = None if row.request_id is None else await opt_out_requests.get(session, row.request_id)
+        request = await opt_out_requests.get(session, row.request_id)
         if request is not None:
-            await _lock(session, request.user_id)
+            await lock_person(session, request.user_id)
         await leases.complete(session, mail_messages, lease, due_at=None)
         await message_store.change_state(session, lease.row_id, message_store.REJECTED, reason=reason)
         if request is not None and row.state == message_store.FOLLOWING:
@@ -379,15 +361,3 @@ async def _reject(context: ScanContext, lease: Lease, reason: str) -> None:
             if (site := context.definitions.get(request.site)) is not None:
                 await _change_record(session, context.definitions, site, request, "unclear")
     _log.info("message=%d rejected=%r", lease.row_id, reason)
-
-
-async def _assert_held(session: Session, job: _Job) -> None:
-    await _lock(session, job.request.user_id)
-    await leases.assert_held(session, mail_messages, job.lease)
-
-
-async def _lock(session: Session, user_id: int) -> None:
-    try:
-        await consent.lock_user(session, user_id, changes=False)
-    except consent.NoSuchUser:
-        raise LeaseLost("the person was purged") from None

@@ -21,13 +21,13 @@ from exposurekit.service.mail.smtp import NotSent, PerhapsSent
 from exposurekit.service.models import Listing
 from exposurekit.service.scanning import form_opt_outs, schedule
 from exposurekit.service.scanning.save_scan import known_listings, match_listings, save_result
-from exposurekit.service.scanning.scan import ScanContext, lease_check
+from exposurekit.service.scanning.scan import ScanContext, lease_check, lock_person, writing_with_lease
 from exposurekit.service.scanning.site_scan import scan_site
 from exposurekit.service.sites.definition import Definition, EmailOptOut
 from exposurekit.service.sites.statistics import VALUE_MISSING, WAITS_FOR_PERSON
 from exposurekit.service.storage import leases
 from exposurekit.service.storage.database import Session
-from exposurekit.service.storage.leases import Lease, LeaseLost
+from exposurekit.service.storage.leases import Lease
 from exposurekit.service.storage.tables import records
 
 # After an opt-out with an unclear answer; after the last, a person must act.
@@ -83,8 +83,7 @@ async def _waits_for_mail(context: ScanContext, job: _Job) -> bool:
     """Return whether the record's opt-out is not confirmed yet; after its time, the removal is left to a person."""
     if job.site.removal.confirm is None:
         return False
-    async with context.database.writing() as session:
-        await _assert_held(session, job.user_id, job.lease)
+    async with writing_with_lease(context, records, job.lease, job.user_id) as session:
         record_id, now = job.lease.row_id, session.clock.now()
         request = await opt_out_requests.open_request(session, record_id)
         if request is None or request.answer_by is None:
@@ -133,8 +132,7 @@ async def _scan(context: ScanContext, job: _Job) -> None:
         cancel_check=check,
     )
     matches = await match_listings(job.subject, result, context.database.clock.now().date())
-    async with context.database.writing() as session:
-        await _assert_held(session, job.user_id, job.lease)
+    async with writing_with_lease(context, records, job.lease, job.user_id) as session:
         await save_result(
             session,
             job.user_id,
@@ -173,16 +171,13 @@ async def _submit(context: ScanContext, job: _Job) -> None:
         job.site, job.subject, job.record, context.fetcher, request_email=email, cancel_check=check
     )
     _log.info("opt_out=%r record=%d answer=%s reason=%r", job.site.name, job.lease.row_id, answer, reason)
-    async with context.database.writing() as session:
-        await _assert_held(session, job.user_id, job.lease)
+    async with writing_with_lease(context, records, job.lease, job.user_id) as session:
         record_id, now = job.lease.row_id, session.clock.now()
         if await session.first(_STILL_DISCOVERED, {"record_id": record_id}) is None:
             # A sister site's opt-out removed it meanwhile, or the site's message was quicker than its answer.
             await leases.clear(session, records, records.c.id == record_id)
             return
-        if answer == "unclear" and job.opt_out_attempts < len(RETRY_AFTER):
-            due_at, attempts = now + RETRY_AFTER[job.opt_out_attempts], job.opt_out_attempts + 1
-            await leases.complete(session, records, job.lease, due_at=due_at, opt_out_attempts=attempts)
+        if answer == "unclear" and await _postpone(session, job):
             return
         await leases.complete(session, records, job.lease, due_at=None)
         description = job.site.site(job.subject)
@@ -205,8 +200,7 @@ async def _submit(context: ScanContext, job: _Job) -> None:
 
 async def _prepare(context: ScanContext, job: _Job) -> None:
     """Issue the address with which a person sends the opt-out."""
-    async with context.database.writing() as session:
-        await _assert_held(session, job.user_id, job.lease)
+    async with writing_with_lease(context, records, job.lease, job.user_id) as session:
         record_id = job.lease.row_id
         if await session.first(_STILL_DISCOVERED, {"record_id": record_id}) is not None:
             await opt_out_requests.issue(session, job.user_id, record_id, job.site.name, within=None)
@@ -222,8 +216,7 @@ async def _waits_for_sister(context: ScanContext, job: _Job) -> bool:
     ]
     if not sisters:
         return False
-    async with context.database.writing() as session:
-        await _assert_held(session, job.user_id, job.lease)
+    async with writing_with_lease(context, records, job.lease, job.user_id) as session:
         now = session.clock.now()
         in_progress = select(records.c.id).where(
             records.c.user_id == job.user_id,
@@ -259,8 +252,7 @@ async def _submit_by_email(context: ScanContext, job: _Job, email: EmailOptOut) 
     else:
         reason = "the server accepted it"
     _log.info("email=%r record=%d result=%s reason=%r", job.site.name, job.lease.row_id, result, reason)
-    async with context.database.writing() as session:
-        await _assert_held(session, job.user_id, job.lease)
+    async with writing_with_lease(context, records, job.lease, job.user_id) as session:
         await _save_sending(session, context, job, request, result)
 
 
@@ -270,8 +262,7 @@ async def _begin_sending(context: ScanContext, job: _Job) -> MailRequest | None:
     if settings is None:
         await _finish(context, job.lease)
         return None
-    async with context.database.writing() as session:
-        await _assert_held(session, job.user_id, job.lease)
+    async with writing_with_lease(context, records, job.lease, job.user_id) as session:
         record_id, name = job.lease.row_id, job.site.name
         request = await opt_out_requests.issue_email(
             session, job.user_id, record_id, name, requires_approval=settings.requires_approval
@@ -295,10 +286,8 @@ async def _save_sending(
 ) -> None:
     now, record_id, before = session.clock.now(), job.lease.row_id, opt_out_requests.SENDING
     description = job.site.site(job.subject)
-    if result == "failed" and job.opt_out_attempts < len(RETRY_AFTER):
+    if result == "failed" and await _postpone(session, job):
         await opt_out_requests.change_state(session, request.id, opt_out_requests.APPROVED, before=before)
-        due_at, attempts = now + RETRY_AFTER[job.opt_out_attempts], job.opt_out_attempts + 1
-        await leases.complete(session, records, job.lease, due_at=due_at, opt_out_attempts=attempts)
         return
     await leases.complete(session, records, job.lease, due_at=None)
     if result == "sent" and (email := job.site.removal.email) is not None:
@@ -315,12 +304,21 @@ async def _save_sending(
         await removals.refuse_removal(session, record_id, description, event=Event.OPT_OUT_UNANSWERED)
 
 
+async def _postpone(session: Session, job: _Job) -> bool:
+    """Try an opt-out again later; return False if it was tried often enough."""
+    if job.opt_out_attempts >= len(RETRY_AFTER):
+        return False
+    due_at = session.clock.now() + RETRY_AFTER[job.opt_out_attempts]
+    attempts = job.opt_out_attempts + 1
+    await leases.complete(session, records, job.lease, due_at=due_at, opt_out_attempts=attempts)
+    return True
+
+
 async def _issue_request(context: ScanContext, job: _Job) -> MailRequest | None:
     """Return the request whose address stands in the form; None: the site sends no message."""
     if job.site.removal.confirm is None:
         return None
-    async with context.database.writing() as session:
-        await _assert_held(session, job.user_id, job.lease)
+    async with writing_with_lease(context, records, job.lease, job.user_id) as session:
         within = schedule.confirmed_within(job.site)
         return await opt_out_requests.issue(
             session, job.user_id, job.lease.row_id, job.site.name, within=within
@@ -354,7 +352,7 @@ async def _finish(context: ScanContext, lease: Lease) -> None:
         if row is None or not await consent.may_scan(session, row.user_id):
             await leases.complete(session, records, lease, due_at=None)
             return
-        await _assert_held(session, row.user_id, lease)
+        await lock_person(session, row.user_id)
         due_at = await _due_at(session, context, row)
         await leases.complete(session, records, lease, due_at=due_at)
 
@@ -367,13 +365,3 @@ async def _due_at(session: Session, context: ScanContext, row: Row[Any]) -> date
     # The person may just have added a missing field.
     ready = subject is not None and site.site(subject).removed_by_us and row.refused_at is None
     return now if ready and row.status == DISCOVERED else None
-
-
-async def _assert_held(session: Session, user_id: int, lease: Lease) -> None:
-    try:
-        await consent.lock_user(
-            session, user_id, changes=False
-        )  # whoever changes what is shown locks them again
-    except consent.NoSuchUser:
-        raise LeaseLost("the person and their records were purged") from None
-    await leases.assert_held(session, records, lease)

@@ -6,7 +6,8 @@ deactivation or a purge, the lease is gone. A site that fails does not affect th
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
@@ -29,7 +30,7 @@ from exposurekit.service.scanning.websearch import ENGINE, Engine, SearchResult
 from exposurekit.service.sites import statistics
 from exposurekit.service.sites.definition import Definition
 from exposurekit.service.storage import leases
-from exposurekit.service.storage.database import Database
+from exposurekit.service.storage.database import Database, Session
 from exposurekit.service.storage.leases import Lease, LeaseLost
 from exposurekit.service.storage.tables import users as USERS  # noqa: N812  the table, not the module
 from exposurekit.text.urls import site_host
@@ -67,6 +68,25 @@ def lease_check(database: Database, table: Table, lease: Lease) -> CancelCheck:
                 raise LeaseLost("another worker holds the lease, or the person may not be scanned any more")
 
     return check
+
+
+@asynccontextmanager
+async def writing_with_lease(
+    context: ScanContext, table: Table, lease: Lease, user_id: int
+) -> AsyncIterator[Session]:
+    """Open a write session in which the user is locked; raises `LeaseLost` if the lease is lost, or the user purged."""
+    async with context.database.writing() as session:
+        await lock_person(session, user_id)
+        await leases.assert_held(session, table, lease)
+        yield session
+
+
+async def lock_person(session: Session, user_id: int) -> None:
+    """Lock a user for a job; raises `LeaseLost` if they were purged. Whoever changes what is shown locks them again."""
+    try:
+        await consent.lock_user(session, user_id, changes=False)
+    except consent.NoSuchUser:
+        raise LeaseLost("the person was purged") from None
 
 
 async def scan(context: ScanContext, lease: Lease) -> None:
