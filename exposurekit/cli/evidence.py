@@ -10,7 +10,7 @@ import click
 from exposurekit.cli import output
 from exposurekit.cli.help_groups import Group
 from exposurekit.cli.options import ID, check_writable, json_option, limit_option
-from exposurekit.cli.session import ServiceDatabase, service_options
+from exposurekit.cli.session import ServiceDatabase, action, service_options
 from exposurekit.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -108,13 +108,12 @@ def evidence_export(
     Example: exposurekit evidence export 12 --out bundle.zip
     """
     from exposurekit.service.accounts import consent
-    from exposurekit.service.audit import Action
     from exposurekit.service.findings import evidence as entries
     from exposurekit.system.atomic_files import write_output
 
     check_writable(out)
 
-    async def export(db: Any) -> "tuple[entries.Export, Action]":
+    async def export(db: Any) -> entries.Export:
         await consent.lock_user(db, user_id, changes=False)
         exported = await entries.export(db, user_id, since.date(), until.date())
         if exported.not_rooted and not (exported.before or exported.after):
@@ -123,10 +122,12 @@ def evidence_export(
                 "tomorrow, once "
                 "the day's root is signed (midnight, UTC)"
             )
-        counts = {"before": exported.before, "after": exported.after}
-        return exported, Action("evidence export", f"user {user_id}", counts)
+        return exported
 
-    exported = database.write(export)
+    def describe(exported: entries.Export) -> "Action":
+        return action("evidence export", f"user {user_id}", **output.fields(exported, "before", "after"))
+
+    exported = database.write(export, describe)
     write_output(out, exported.content)
     if as_json:
         counts = output.fields(exported, "before", "after", "not_rooted", "damaged")

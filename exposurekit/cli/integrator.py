@@ -10,7 +10,7 @@ import click
 from exposurekit.cli import output
 from exposurekit.cli.help_groups import Group
 from exposurekit.cli.options import callback_network_option, json_option, on_a_terminal, parse_name
-from exposurekit.cli.session import ServiceDatabase, Task, service_options
+from exposurekit.cli.session import ServiceDatabase, Task, action, service_options
 from exposurekit.text.sanitize import plain
 
 if TYPE_CHECKING:
@@ -55,14 +55,15 @@ def integrator_add(
 
     who = _attester(name, attested_by, no_attestation=no_attestation)
 
-    async def add(db: Any) -> tuple[Any, "Action"]:
-        from exposurekit.service.audit import Action
-
+    async def add(db: Any) -> tuple[Any, int]:
         credentials = await integrators.add(db, name, attested_by=who)
-        target = f"integrator {(await integrators.find(db, name)).id}"
-        return credentials, Action("integrator add", target, {"attested": who is not None})
+        return credentials, (await integrators.find(db, name)).id
 
-    credentials = database.write(add, create=True)
+    credentials, _ = database.write(
+        add,
+        lambda added: action("integrator add", f"integrator {added[1]}", attested=who is not None),
+        create=True,
+    )
     _print_credentials(credentials, as_json=as_json)
     if who is None:
         click.echo(UNATTESTED.format(name=name), err=True)
@@ -280,16 +281,16 @@ def _change(
     details: Callable[[T], Mapping[str, Any]] = lambda _: {},
 ) -> T:
     """Change an integrator; the audit log gets its id, and details of the result."""
+    from exposurekit.service.accounts import integrators
 
-    async def change(db: Any) -> tuple[T, "Action"]:
-        from exposurekit.service.accounts import integrators
-        from exposurekit.service.audit import Action
+    async def change(db: Any) -> tuple[int, T]:
+        return (await integrators.find(db, name)).id, await task(db)
 
-        target = f"integrator {(await integrators.find(db, name)).id}"
-        result = await task(db)
-        return result, Action(f"integrator {verb}", target, details(result))
+    def describe(changed: tuple[int, T]) -> "Action":
+        integrator_id, result = changed
+        return action(f"integrator {verb}", f"integrator {integrator_id}", **details(result))
 
-    return database.write(change)
+    return database.write(change, describe)[1]
 
 
 def _attester(name: str, attested_by: str | None, *, no_attestation: bool) -> str | None:

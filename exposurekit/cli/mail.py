@@ -9,7 +9,7 @@ import click
 from exposurekit.cli import output, session
 from exposurekit.cli.help_groups import Group
 from exposurekit.cli.options import ID, json_option, limit_option, mail_option, sites_option
-from exposurekit.cli.session import ServiceDatabase, service_options
+from exposurekit.cli.session import ServiceDatabase, action, service_options
 from exposurekit.errors import ConfigurationError
 from exposurekit.text.sanitize import plain
 
@@ -85,21 +85,22 @@ def mail_discard(*, message_ids: tuple[int, ...], discard_all: bool, database: S
 
     Example: exposurekit mail discard 3 4
     """
-    from exposurekit.service.audit import Action
     from exposurekit.service.mail import message_store
 
     if bool(message_ids) is discard_all:
         raise click.UsageError("name the messages, or use --all")
 
-    async def discard(db: Any) -> tuple[int, Action]:
-        if discard_all:
-            count = await message_store.discard_all(db)
-            return count, Action("mail discard", details={"messages": count})
+    if discard_all:
+        count = database.write(
+            message_store.discard_all, lambda count: action("mail discard", messages=count)
+        )
+    else:
         ids = tuple(dict.fromkeys(message_ids))
-        await message_store.discard(db, ids)
-        return len(ids), Action("mail discard", details={"message_ids": ids})
-
-    click.echo(f"Messages deleted: {database.write(discard):,}.")
+        database.write(
+            lambda db: message_store.discard(db, ids), lambda _: action("mail discard", message_ids=ids)
+        )
+        count = len(ids)
+    click.echo(f"Messages deleted: {count:,}.")
 
 
 @mail.command("confirmed")
@@ -114,18 +115,14 @@ def mail_confirmed(*, message_id: int, sites_directory: Path | None, database: S
 
     Example: exposurekit mail confirmed 3 --sites ./sites
     """
-    from exposurekit.service.audit import Action
     from exposurekit.service.scanning import incoming_mail_job
 
     definitions = session.needed_definitions(sites_directory)
-
-    async def confirm(db: Any) -> tuple[int, Action]:
-        record_id = await incoming_mail_job.confirm(db, message_id, definitions)
-        return record_id, Action("mail confirmed", details={"message_id": message_id, "record_id": record_id})
-
-    click.echo(
-        f"Message {message_id} counts as a confirmation: record {database.write(confirm)} is pending removal."
+    record_id = database.write(
+        lambda db: incoming_mail_job.confirm(db, message_id, definitions),
+        lambda record_id: action("mail confirmed", message_id=message_id, record_id=record_id),
     )
+    click.echo(f"Message {message_id} counts as a confirmation: record {record_id} is pending removal.")
 
 
 @mail.command("check")
@@ -228,13 +225,12 @@ def mail_approve(*, request_ids: tuple[int, ...], approve_all: bool, database: S
 
     Example: exposurekit mail approve 4 5
     """
-    from exposurekit.service.audit import Action
     from exposurekit.service.mail import opt_out_emails, opt_out_requests
 
     if bool(request_ids) is approve_all:
         raise click.UsageError("name the opt-outs, or use --all")
 
-    async def approve(db: Any) -> tuple[int, Action]:
+    async def approve(db: Any) -> list[int]:
         ids = [*dict.fromkeys(request_ids)]
         if approve_all:
             drafts = await opt_out_requests.emails(
@@ -243,9 +239,10 @@ def mail_approve(*, request_ids: tuple[int, ...], approve_all: bool, database: S
             ids = [one.id for one in drafts]
         for one in ids:
             await opt_out_emails.approve(db, one)
-        return len(ids), Action("mail approve", details={"request_ids": ids})
+        return ids
 
-    click.echo(f"Opt-outs approved: {database.write(approve):,}.")
+    ids = database.write(approve, lambda ids: action("mail approve", request_ids=ids))
+    click.echo(f"Opt-outs approved: {len(ids):,}.")
 
 
 @mail.command("complaint")

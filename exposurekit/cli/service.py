@@ -11,7 +11,7 @@ import click
 from exposurekit.cli import output
 from exposurekit.cli.help_groups import Group
 from exposurekit.cli.options import json_option, limit_option
-from exposurekit.cli.session import ServiceDatabase, service_options
+from exposurekit.cli.session import ServiceDatabase, action, service_options
 from exposurekit.errors import ConfigurationError, ExposureError
 from exposurekit.text.sanitize import plain
 
@@ -99,13 +99,12 @@ def service_check(*, database: ServiceDatabase, as_json: bool) -> None:
 
 def _record_check(database: ServiceDatabase, checked: int, damaged: int) -> None:
     """Append a check to the audit log; a damaged or locked database may not take it."""
-    from exposurekit.service.audit import Action
 
-    async def record(_: Any) -> tuple[None, Action]:
-        return None, Action("service check", details={"checked": checked, "damaged": damaged})
+    async def nothing(_: Any) -> None:
+        pass
 
     try:
-        database.write(record)
+        database.write(nothing, lambda _: action("service check", checked=checked, damaged=damaged))
     except ConfigurationError as error:
         click.echo(f"This check is not in the audit log: {error}", err=True)
 

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Task = Callable[[Any], Awaitable[T]]  # takes a `Session`
-Change = Callable[[Any], Awaitable[tuple[T, "Action"]]]  # also returns what the audit log says of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,17 +45,16 @@ class ServiceDatabase:
         """Run a task in a read session."""
         return _run_opened(self.unopened(), lambda opened: _run_in(opened.reading(), task))
 
-    def write(self, change: Change[T], *, create: bool = False) -> T:
-        """Change the service's state in a write transaction, which also appends to the audit log."""
-        return _run_opened(
-            self.unopened(create=create), lambda opened: _run_in(opened.writing(), _audited(change))
-        )
+    def write(self, task: Task[T], describe: "Callable[[T], Action]", *, create: bool = False) -> T:
+        """Run a task in a write transaction, which also appends to the audit log what is described of its result."""
+        audited = _audited(task, describe)
+        return _run_opened(self.unopened(create=create), lambda opened: _run_in(opened.writing(), audited))
 
-    def erase(self, change: Change[None]) -> bool:
+    def erase(self, task: Task[None], describe: "Callable[[None], Action]") -> bool:
         """Erase as `write` does; return whether the database's log is scrubbed too."""
 
         async def erase(opened: Any) -> bool:
-            await _run_in(opened.writing(), _audited(change))
+            await _run_in(opened.writing(), _audited(task, describe))
             return bool(await opened.scrub())
 
         return _run_opened(self.unopened(), erase)
@@ -145,12 +143,19 @@ def page_contents(files: Iterable[Path], *, start: int = 1) -> Iterator[bytes]:
             raise ConfigurationError(f"page {number}: cannot be read: {error.strerror}") from None
 
 
-def _audited(change: Change[T]) -> Task[T]:
+def action(command: str, target: str | None = None, /, **details: Any) -> "Action":
+    """Return what the audit log says of a command: what it concerned, and numbers or flags."""
+    from exposurekit.service.audit import Action
+
+    return Action(command, target, details)
+
+
+def _audited(task: Task[T], describe: "Callable[[T], Action]") -> Task[T]:
     async def run(db: Any) -> T:
         from exposurekit.service import audit
 
-        result, action = await change(db)
-        await audit.append(db, action, actor=audit.operator())
+        result = await task(db)
+        await audit.append(db, describe(result), actor=audit.operator())
         return result
 
     return run

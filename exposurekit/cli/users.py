@@ -17,7 +17,7 @@ from exposurekit.cli.options import (
     on_a_terminal,
     sites_option,
 )
-from exposurekit.cli.session import ServiceDatabase, service_options
+from exposurekit.cli.session import ServiceDatabase, action, service_options
 from exposurekit.service.models import VERDICTS
 from exposurekit.text.sanitize import plain
 
@@ -65,11 +65,10 @@ def users_withdraw(*, user_id: int, who: str, database: ServiceDatabase) -> None
     """
     from exposurekit.service.accounts import consent
 
-    async def withdraw(db: Any) -> tuple[int, "Action"]:
-        withdrawn = await consent.withdraw(db, user_id, withdrawn_by=who)
-        return withdrawn, _action("withdraw", user_id, withdrawn=withdrawn)
-
-    withdrawn = database.write(withdraw)
+    withdrawn = database.write(
+        lambda db: consent.withdraw(db, user_id, withdrawn_by=who),
+        lambda withdrawn: action("users withdraw", f"user {user_id}", withdrawn=withdrawn),
+    )
     outcome = "is withdrawn" if withdrawn else "was not recorded"
     click.echo(f"Consent {outcome} for {user_id}. Scans and removals have stopped.")
 
@@ -104,11 +103,9 @@ def users_deactivate(*, user_id: int, database: ServiceDatabase) -> None:
     """
     from exposurekit.service.accounts import consent
 
-    async def deactivate(db: Any) -> tuple[None, "Action"]:
-        await consent.deactivate(db, user_id)
-        return None, _action("deactivate", user_id)
-
-    database.write(deactivate)
+    database.write(
+        lambda db: consent.deactivate(db, user_id), lambda _: action("users deactivate", f"user {user_id}")
+    )
     click.echo(f"The service is deactivated for {user_id}. Scans and removals have stopped.")
 
 
@@ -127,22 +124,17 @@ def users_purge(*, user_id: int, yes: bool, database: ServiceDatabase) -> None:
     """
     from exposurekit.service.accounts import consent, users
 
-    async def is_registered(db: Any) -> bool:
-        return await users.is_registered(db, user_id)
-
     if not yes:
-        if not database.read(is_registered):
+        if not database.read(lambda db: users.is_registered(db, user_id)):
             raise consent.NoSuchUser("no user has this id")
         if not on_a_terminal():
             raise click.UsageError("cannot prompt for confirmation here: use --yes")
         if not click.confirm(f"Delete person {user_id} and everything found about them", err=True):
             raise click.ClickException("nothing was deleted")
 
-    async def purge(db: Any) -> tuple[None, "Action"]:
-        await consent.purge(db, user_id)
-        return None, _action("purge", user_id)
-
-    scrubbed = database.erase(purge)
+    scrubbed = database.erase(
+        lambda db: consent.purge(db, user_id), lambda _: action("users purge", f"user {user_id}")
+    )
     click.echo(f"Deleted {user_id} from every table.")
     if not scrubbed:
         click.echo(
@@ -207,7 +199,6 @@ def users_scan(
 
     Example: exposurekit users scan 12 --site Seekfolk one.mhtml two.mhtml
     """
-    from exposurekit.service.audit import Action
     from exposurekit.service.scanning import saved_pages
     from exposurekit.text.words import suggestion
 
@@ -218,12 +209,11 @@ def users_scan(
         raise click.UsageError(f"there is no definition of this site{hint}")
     pages = session.saved_pages(site, files)
 
-    async def scan(db: Any) -> tuple[Any, "Action"]:
-        result = await saved_pages.scan_saved(db, user_id, site, pages)
-        counts = {"pages": len(pages), "discovered": result.discovered, "removed": result.removed}
-        return result, Action(saved_pages.SCAN_COMMAND, f"user {user_id}", {"site": site.name} | counts)
+    def describe(result: Any) -> "Action":
+        counts = {"pages": len(pages), **output.fields(result, "discovered", "removed")}
+        return action(saved_pages.SCAN_COMMAND, f"user {user_id}", site=site.name, **counts)
 
-    result = database.write(scan)
+    result = database.write(lambda db: saved_pages.scan_saved(db, user_id, site, pages), describe)
     if as_json:
         output.print_json(result.as_dict())
         return
@@ -354,18 +344,15 @@ def users_sent(
 
     Example: exposurekit users sent 31 --sites ./sites
     """
-    from exposurekit.service.audit import Action
     from exposurekit.service.scanning import assisted_opt_outs
 
-    definitions = session.needed_definitions(sites_directory)
+    definitions, ids = session.needed_definitions(sites_directory), [*dict.fromkeys(record_ids)]
 
-    async def report(db: Any) -> tuple[int, Action]:
-        ids = [*dict.fromkeys(record_ids)]
+    async def report(db: Any) -> int:
         await assisted_opt_outs.lock_people(db, ids)
-        pending = sum([await assisted_opt_outs.report_sent(db, one, definitions) for one in ids])
-        return pending, Action("users sent", details={"record_ids": ids})
+        return sum([await assisted_opt_outs.report_sent(db, one, definitions) for one in ids])
 
-    pending = database.write(report)
+    pending = database.write(report, lambda _: action("users sent", record_ids=ids))
     click.echo(f"Listings pending removal: {pending:,}.")
     due = database.read(lambda db: assisted_opt_outs.due(db, record_ids, definitions)) if pending else ()
     for name, at, has_message in due:
@@ -399,19 +386,17 @@ def users_failed(
 
     Example: exposurekit users failed 31 --refused --sites ./sites
     """
-    from exposurekit.service.audit import Action
     from exposurekit.service.scanning import assisted_opt_outs
 
-    definitions = session.needed_definitions(sites_directory)
+    definitions, ids = session.needed_definitions(sites_directory), [*dict.fromkeys(record_ids)]
 
-    async def report(db: Any) -> tuple[int, Action]:
-        ids = [*dict.fromkeys(record_ids)]
+    async def report(db: Any) -> None:
         await assisted_opt_outs.lock_people(db, ids)
         for one in ids:
             await assisted_opt_outs.report_failed(db, one, definitions, refused=refused)
-        return len(ids), Action("users failed", details={"record_ids": ids, "refused": refused})
 
-    click.echo(f"Opt-outs reported as failed: {database.write(report):,}.")
+    database.write(report, lambda _: action("users failed", record_ids=ids, refused=refused))
+    click.echo(f"Opt-outs reported as failed: {len(ids):,}.")
 
 
 @users.command("records")
@@ -484,20 +469,22 @@ def users_accept(*, candidate_id: int, sites_directory: Path | None, database: S
 
     definitions = session.definitions(sites_directory)
 
-    async def accept(db: Any) -> tuple[tuple[int, str], "Action"]:
+    async def accept(db: Any) -> tuple[int, Any]:
         candidate = await candidates.find(db, candidate_id)
         definition = definitions.get(candidate.site)
         subject = await people.get_subject(db, candidate.user_id)
         site = definition.site(subject) if definition and subject else Site(name=candidate.site)
-        record_id = await candidates.accept(db, candidate_id, site)
-        action = _action("accept", candidate.user_id, candidate=candidate_id, record=record_id)
-        return (record_id, candidate.site), action
+        return await candidates.accept(db, candidate_id, site), candidate
 
-    record_id, site = database.write(accept)
+    def describe(accepted: tuple[int, Any]) -> "Action":
+        record_id, candidate = accepted
+        return action("users accept", f"user {candidate.user_id}", candidate=candidate_id, record=record_id)
+
+    record_id, candidate = database.write(accept, describe)
     click.echo(f"Candidate {candidate_id} is now record {record_id}.")
-    if site not in definitions:
+    if candidate.site not in definitions:
         click.echo(
-            f"There is no definition of {plain(site)}, so the alert does not say how to opt out: name the directory "
+            f"There is no definition of {plain(candidate.site)}, so the alert does not say how to opt out: name the directory "
             "with --sites",
             err=True,
         )
@@ -515,27 +502,22 @@ def users_reject(*, candidate_id: int, database: ServiceDatabase) -> None:
     """
     from exposurekit.service.findings import candidates
 
-    async def reject(db: Any) -> tuple[None, "Action"]:
-        user_id = (await candidates.find(db, candidate_id)).user_id
+    async def reject(db: Any) -> int:
+        user_id: int = (await candidates.find(db, candidate_id)).user_id
         await candidates.reject(db, candidate_id)
-        return None, _action("reject", user_id, candidate=candidate_id)
+        return user_id
 
-    database.write(reject)
+    database.write(reject, lambda user_id: action("users reject", f"user {user_id}", candidate=candidate_id))
     click.echo(f"Candidate {candidate_id} is rejected.")
-
-
-def _action(verb: str, user_id: int, **details: int) -> "Action":
-    from exposurekit.service.audit import Action
-
-    return Action(f"users {verb}", f"user {user_id}", details)
 
 
 def _scan_after(database: ServiceDatabase, verb: str, user_id: int, change: session.Task[None]) -> str:
     """Change a person's state; return the sentence that a scan is due, empty if none is."""
     from exposurekit.service.accounts import consent
 
-    async def run(db: Any) -> tuple[bool, "Action"]:
+    async def run(db: Any) -> bool:
         await change(db)
-        return await consent.may_scan(db, user_id), _action(verb, user_id)
+        return await consent.may_scan(db, user_id)
 
-    return "A scan is due." if database.write(run) else ""
+    is_due = database.write(run, lambda _: action(f"users {verb}", f"user {user_id}"))
+    return "A scan is due." if is_due else ""

@@ -8,7 +8,7 @@ import click
 from exposurekit.cli import output
 from exposurekit.cli.help_groups import Group
 from exposurekit.cli.options import json_option, limit_option
-from exposurekit.cli.session import ServiceDatabase, service_options
+from exposurekit.cli.session import ServiceDatabase, action, service_options
 from exposurekit.errors import ConfigurationError
 from exposurekit.service.webhooks.states import STATES
 
@@ -48,23 +48,23 @@ def webhooks_replay(*, webhook_ids: tuple[str, ...], replay_all: bool, database:
 
     Example: exposurekit webhooks replay --all
     """
-    from exposurekit.service.audit import Action
     from exposurekit.service.webhooks import outbox
 
     if bool(webhook_ids) is replay_all:
         raise click.UsageError("name the deliveries, or use --all")
 
-    async def replay(db: Any) -> tuple[int, Action]:
-        if replay_all:
-            count = await outbox.replay_all(db)
-            return count, Action("webhooks replay", details={"deliveries": count})
-        ids = tuple(dict.fromkeys(webhook_ids))
+    ids = tuple(dict.fromkeys(webhook_ids))
+
+    async def replay(db: Any) -> None:
         for webhook_id in ids:
             try:
                 await outbox.replay(db, webhook_id)
             except ConfigurationError as error:
                 raise ConfigurationError(f"{webhook_id}: {error}") from None
-        return len(ids), Action("webhooks replay", details={"webhook_ids": ids})
 
-    count = database.write(replay)
+    count = len(ids)
+    if replay_all:
+        count = database.write(outbox.replay_all, lambda count: action("webhooks replay", deliveries=count))
+    else:
+        database.write(replay, lambda _: action("webhooks replay", webhook_ids=ids))
     click.echo(f"{count} deliveries will be sent again.")
