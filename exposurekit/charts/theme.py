@@ -22,13 +22,12 @@ from exposurekit.text.sanitize import escaped, label, plain
 # Okabe and Ito's colour-blind safe palette. Patterns and dashes carry the same distinction without colour; patterns are
 # visible only on paper and in `Chart.with_patterns`.
 BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
-YELLOW, BLUE, VERMILION, PURPLE = "#F0E442", "#0072B2", "#D55E00", "#CC79A7"
+BLUE, VERMILION, PURPLE = "#0072B2", "#D55E00", "#CC79A7"
 GREY = "#7F7F7F"  # of lines and markers: visible on white and on black
 # Text needs a background of its own: no colour has a contrast of 4.5:1 on both white and JupyterLab's dark #111111.
-INK, SOFT, PAPER = "#1B2430", "#5B6673", "#FFFFFF"
+INK, PAPER = "#1B2430", "#FFFFFF"
 PALE, CLEAR = "rgba(127,127,127,0.2)", "rgba(0,0,0,0)"
 SERIES = (BLUE, VERMILION, GREEN, ORANGE, PURPLE, SKY)
-SHAPES = ("", "/", ".", "x", "\\", "-")
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 COLOURS = {
     DISCOVERED: VERMILION,
