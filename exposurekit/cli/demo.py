@@ -1,6 +1,5 @@
 """`exposurekit demo`: run the sandbox, print its tables, write a report and save a history for the other commands."""
 
-import json
 import logging
 import math
 import os
@@ -11,7 +10,6 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -19,7 +17,7 @@ import click
 
 from exposurekit.cli.history import DEMO_MARKER
 from exposurekit.cli.options import check_writable
-from exposurekit.cli.output import label_of
+from exposurekit.cli.output import label_of, print_json
 from exposurekit.errors import ConfigurationError
 from exposurekit.system.paths import HISTORY_VARIABLE
 from exposurekit.system.stop_signal import StopSignal
@@ -126,9 +124,9 @@ def demo(
             files = {"people": people, "days": days, "out": str(out), "history": str(saved)}
             results = {
                 "webhook_items": dict(sandbox.integrator.items),
-                "agreement": asdict(sandbox.agreement()),
+                "agreement": sandbox.agreement(),
             }
-            click.echo(json.dumps({**sandbox.connection, **files, **results}))
+            print_json({**sandbox.connection, **files, **results})
         if stopping is not None:
             click.echo("Press Ctrl-C to stop.", err=True)
             stopping.wait(math.inf)

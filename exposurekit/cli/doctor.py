@@ -8,7 +8,7 @@ import time
 import webbrowser
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -69,7 +69,7 @@ def doctor(*, history: str, as_json: bool) -> None:
     """
     results = [result for check in _CHECKS for result in check(history)]
     if as_json:
-        output.print_json([asdict(result) for result in results])
+        output.print_json(results)
     else:
         for result in results:
             fix = f" -> {plain(result.fix)}" if result.fix else ""

@@ -1,7 +1,9 @@
 """Print rows as columns or JSON."""
 
+import dataclasses
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import is_dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -23,7 +25,7 @@ def label_of(file: Path) -> str:
 
 
 def print_json(value: Any) -> None:
-    """Print one line of JSON; times are ISO 8601 in UTC."""
+    """Print one line of JSON; times are ISO 8601 in UTC, and a dataclass is its fields."""
     click.echo(json.dumps(value, default=_as_json))
 
 
@@ -62,7 +64,9 @@ def _cell(value: Any) -> str:
     return "-" if value is None else plain(value)
 
 
-def _as_json(value: Any) -> str:
+def _as_json(value: Any) -> Any:
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat()
+    if is_dataclass(value):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     raise TypeError(f"{type(value).__name__} cannot be written as JSON")

@@ -51,11 +51,11 @@ def service_status(*, database: ServiceDatabase, as_json: bool) -> None:
         + ", ".join(f"{count} {state}" for state, count in status["deliveries"].items())
         + ".\n"
     )
-    output.print_columns([{"job": kind, **counts} for kind, counts in status["work"].items()])
+    output.print_columns([{"job": kind, **asdict(queue)} for kind, queue in status["work"].items()])
     for one in status["clock_corrections"]:
         click.echo(
-            f"{one['at']:%Y-%m-%dT%H:%M:%SZ}: the clock had been ahead by at least {timedelta(seconds=one['ahead_s'])}; "
-            f"{one['jobs']:,} {one['kind']} that it had put off were made due."
+            f"{one.at:%Y-%m-%dT%H:%M:%SZ}: the clock had been ahead by at least {timedelta(seconds=one.ahead_s)}; "
+            f"{one.jobs:,} {one.kind} that it had put off were made due."
         )
     if status["mailboxes"]:
         click.echo(
@@ -83,7 +83,7 @@ def service_check(*, database: ServiceDatabase, as_json: bool) -> None:
     checked, damage = database.read(check)
     _record_check(database, checked, len(damage))
     if as_json:
-        output.print_json({"checked": checked, "damaged": [asdict(one) for one in damage]})
+        output.print_json({"checked": checked, "damaged": damage})
     else:
         click.echo(
             f"Checked {checked:,} stored values.{'' if damage or not checked else ' None is damaged.'}"
@@ -133,7 +133,7 @@ def audit_show(*, limit: int, database: ServiceDatabase, as_json: bool) -> None:
 
     entries, last_hash = database.read(read)
     if as_json:
-        rows = [one.as_dict() | {"details": _details(one.details)} for one in entries]
+        rows = [asdict(one) | {"details": _details(one.details)} for one in entries]
         output.print_json({"entries": rows, "last_hash": last_hash})
         return
     if entries:
@@ -163,7 +163,7 @@ def audit_verify(*, head: str | None, database: ServiceDatabase, as_json: bool) 
 
     result = database.read(lambda db: audit.verify(db, head=head))
     if as_json:
-        output.print_json(asdict(result))
+        output.print_json(result)
     else:
         entries = "1 entry matches" if result.checked == 1 else f"{result.checked:,} entries match"
         click.echo(f"{entries}.\nLast hash: {result.last_hash}")
@@ -195,8 +195,8 @@ async def _status(db: Any) -> dict[str, Any]:
 
     return {
         "people": await consent.counts(db),
-        "work": {kind: queue.as_dict() for kind, queue in (await jobs.queues(db)).items()},
-        "clock_corrections": [one.as_dict() for one in await jobs.clock_corrections(db)],
+        "work": await jobs.queues(db),
+        "clock_corrections": await jobs.clock_corrections(db),
         "deliveries": await outbox.counts(db),
         "mailboxes": [
             output.fields(one, "address", "checked_at", "problem")

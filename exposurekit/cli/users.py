@@ -215,7 +215,7 @@ def users_scan(
 
     result = database.write(lambda db: saved_pages.scan_saved(db, user_id, site, pages), describe)
     if as_json:
-        output.print_json(result.as_dict())
+        output.print_json(result)
         return
     click.echo(
         f"{plain(site.name)}, person {user_id}: listings {result.listings}, records discovered {result.discovered}, "
@@ -278,7 +278,7 @@ def users_opt_outs(
         )
     )
     if as_json:
-        output.print_json([one.as_dict() for one in queue.opt_outs])
+        output.print_json(queue.opt_outs)
     else:
         for one in queue.opt_outs:
             _print_opt_out(one)

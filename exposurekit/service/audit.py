@@ -51,10 +51,6 @@ class Entry:
     previous_hash: str
     hash: str
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the columns by name."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, slots=True)
 class Verification:
@@ -118,7 +114,7 @@ async def append(session: Session, action: Action, *, actor: str) -> Entry:
         "previous_hash": NO_HASH if last is None else last.hash,
     }
     entry = Entry(**columns, hash=_hash(session.vault, columns))
-    await session.run(insert(audit_entries), entry.as_dict())
+    await session.run(insert(audit_entries), asdict(entry))
     return entry
 
 
@@ -171,7 +167,7 @@ def _problem(vault: Vault, entry: Entry, number: int, before: str) -> str | None
         return f"it has the place of entry {number}: entries were removed or inserted before it"
     if entry.previous_hash != before:
         return "it does not follow the entry before it"
-    columns = entry.as_dict()
+    columns = asdict(entry)
     del columns["hash"]
     return None if entry.hash == _hash(vault, columns) else "it was changed"
 

@@ -1,9 +1,8 @@
 """The jobs of the service, as `service status` and the metrics show them: how many are due, and what a wrong clock put off."""
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
 from sqlalchemy import Table, insert, select, update
 
@@ -31,10 +30,6 @@ class Queue:
     leased: int
     oldest_due_at: datetime | None
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the fields for JSON."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, slots=True)
 class ClockCorrection:
@@ -44,10 +39,6 @@ class ClockCorrection:
     at: datetime
     jobs: int
     ahead_s: int  # by which the clock was ahead at least
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the fields for JSON."""
-        return asdict(self)
 
 
 async def queues(session: Session) -> dict[str, Queue]:

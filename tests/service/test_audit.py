@@ -5,7 +5,7 @@ import os
 import pwd
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import timedelta
 
 import pytest
@@ -145,7 +145,7 @@ def test_an_inserted_entry_is_found(log, at):
     """Whoever has no key cannot compute its hash, even if it follows the last entry."""
     last = entries(log)[-1]
     forged = replace(last, id=at, previous_hash=last.hash, hash="")
-    columns = {name: value for name, value in forged.as_dict().items() if name != "hash"}
+    columns = {name: value for name, value in asdict(forged).items() if name != "hash"}
     hashed = audit._hash(Vault(Vault.generate_key()), columns)
     change(log, insert(audit_entries).values(**columns, hash=hashed))
     result = verify(log)
@@ -181,7 +181,7 @@ def test_a_replaced_tail_is_found_by_the_last_hash(log):
 
 def test_another_key_matches_nothing(log):
     stored = entries(log)
-    columns = {name: value for name, value in stored[0].as_dict().items() if name != "hash"}
+    columns = {name: value for name, value in asdict(stored[0]).items() if name != "hash"}
     assert audit._hash(Vault(KEY), columns) == stored[0].hash
     assert audit._hash(Vault(Vault.generate_key()), columns) != stored[0].hash
 

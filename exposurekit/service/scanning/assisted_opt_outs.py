@@ -89,10 +89,6 @@ class AssistedOptOut:
     reason: str | None
     unresponsive: bool
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the fields for JSON."""
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
-
 
 @dataclass(frozen=True, slots=True)
 class Queue:

@@ -82,10 +82,6 @@ class SavedScan:
     incomplete: str | None
     counts_from: datetime | None
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the fields for JSON."""
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
-
 
 def read(site: Definition, content: bytes) -> SavedPage:
     """Read a saved page.
