@@ -238,7 +238,7 @@ class Dashboard(Panel):
         if not in_terminal() and (library := widget_library()):
             publish({"text/html": library})  # apart from the charts, which are sent anew after each click
 
-    def renew(self) -> None:
+    def update_fallback(self) -> None:
         """Skip the updates while the controls are set one by one: one follows at the end."""
         if not self._is_updating:
             super().update_fallback()

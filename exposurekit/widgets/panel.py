@@ -35,6 +35,7 @@ class Panel(VBox):  # type: ignore[misc]  # ipywidgets has no types
         self._name = f"exposurekit-{secrets.token_hex(6)}"
         self._error_box = HTML()
         self._is_displayed = False
+        self._running = 0  # callbacks, one of which may call another
         super().__init__([HTML(_style()), self._error_box, *parts])
         self._dom_classes = ("exposurekit", "exposurekit-panel", self._name)
 
@@ -74,10 +75,13 @@ class Panel(VBox):  # type: ignore[misc]  # ipywidgets has no types
         def run(change: Any) -> None:
             self.error, self._error_box.value = None, ""
             self.add_class(_BUSY)
+            self._running += 1
             try:
                 action(change)
             except Exception as error:  # noqa: BLE001  ipywidgets would only log it
                 self._show_error(error)
+            finally:
+                self._running -= 1
             try:
                 self.update_fallback()
             except Exception as error:  # noqa: BLE001  the same
@@ -99,8 +103,8 @@ class Panel(VBox):  # type: ignore[misc]  # ipywidgets has no types
         self._error_box.value = f'<div class="alert" role="alert">{escaped(in_words(error))}</div>'
 
     def update_fallback(self) -> None:
-        """Update the static HTML, so that a notebook saved now contains the current content."""
-        if self._is_displayed:
+        """Update the static HTML, so that a notebook saved now contains the current content; after a callback, once."""
+        if self._is_displayed and not self._running:
             publish(self._fallback(), display_id=self._name, update=True)
 
     def _fallback(self) -> dict[str, str]:

@@ -358,6 +358,17 @@ def test_counts_over_time_follow_the_selection(dated):
     assert (len(counts), counts["total"].iloc[-1]) == (2, 9)
 
 
+def test_each_change_updates_the_static_version_once(dated):
+    """Though it sets several controls."""
+    with kit.published(dated) as outputs:
+        displayed = len(outputs)
+        dated.pick(user=2, sites=["PeepFinder"], day=FIRST)
+        assert len(outputs) == displayed + 1
+        kit.the(dated, MultiSelect, "Statuses").value = ("removed",)
+        assert len(outputs) == displayed + 2
+        assert f"{len(dated.records):,} of " in outputs[-1]["data"]["text/html"]
+
+
 def test_only_a_site_without_listings_is_counted_without_a_warning(dated):
     class WarningHistory(History):
         def status_over_time(self, **selection):
