@@ -11,6 +11,6 @@ from pathlib import Path
 
 if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).parent.parent)
-    from crash.collector_game import main
+    from crash.collector_kills import main
 
     sys.exit(main(sys.argv[1:]))

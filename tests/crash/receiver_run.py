@@ -27,8 +27,8 @@ import httpx
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from crash.fleet import Process, until_ready
-from crash.verdict import print_verdict
+from crash.processes import Process, until_ready
+from crash.service_verdict import print_verdict
 from support.ports import free_port
 
 from exposurekit.service.webhooks.delivery import build_headers

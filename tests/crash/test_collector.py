@@ -74,7 +74,7 @@ def after(base, tmp_path_factory):
 def killed(base, tmp_path_factory):
     """By scene, the histories that a killed collector leaves, each with the steps at which it does."""
     directory = tmp_path_factory.mktemp("killed")
-    run = run_python("-m", "crash.collector_points", base, directory)
+    run = run_python("-m", "crash.collector_write_steps", base, directory)
     assert run.returncode == 0, run.stderr
     steps = defaultdict(lambda: defaultdict(list))
     for scene, number, step in map(json.loads, run.stdout.splitlines()):

@@ -1,6 +1,6 @@
 """A short crash test on each database: nothing is lost; and the verdict detects every violation.
 
-The long run is a command: python tests/crash/run.py --database postgresql --kills 20 --server-stops 4
+The long run is a command: python tests/crash/service_run.py --database postgresql --kills 20 --server-stops 4
 """
 
 import asyncio
@@ -14,9 +14,9 @@ from pathlib import Path
 
 import httpx
 import pytest
-from crash.evidence import collect_evidence
-from crash.receiver import Attempt
-from crash.verdict import ATTEMPTS, Run, verdict
+from crash.service_data import collect_evidence
+from crash.service_verdict import ATTEMPTS, Run, verdict
+from crash.webhook_receiver import Attempt
 from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.exc import TimeoutError as NoConnection
@@ -36,7 +36,7 @@ from exposurekit.service.storage.tables import attempts, deliveries, events, rec
 from exposurekit.service.webhooks import delivery, endpoints, outbox
 from exposurekit.service.webhooks.endpoints import Callback
 
-COMMAND = (sys.executable, str(Path(__file__).with_name("run.py")))
+COMMAND = (sys.executable, str(Path(__file__).with_name("service_run.py")))
 # About a dozen users are registered; the more people the sites list, the more a scan reads.
 SHORT = {
     "sqlite": ("--people", "12", "--kills", "2"),

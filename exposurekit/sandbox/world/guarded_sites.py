@@ -202,5 +202,5 @@ def _site(owner: Owner, name: str, number: int, start: datetime, *, walled: bool
     )
 
 
-_WEB = data_files.read("guarded", _Web)
+_WEB = data_files.read("guarded_sites", _Web)
 OWNERS = _WEB.owners

@@ -1,6 +1,6 @@
 """One process of the service under test: `serve` or `worker`, with a fast clock. Runs until it is killed.
 
-    python tests/crash/process.py serve|worker SETTINGS [--port N] [--no-worker]
+    python tests/crash/service_process.py serve|worker SETTINGS [--port N] [--no-worker]
 
 A worker that fails ends its process, so that the failure is counted.
 """
@@ -15,7 +15,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from crash import settings as run
+from crash import service_settings as run
 
 from exposurekit.sandbox.world.world import World
 from exposurekit.service import log_setup, worker

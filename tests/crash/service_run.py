@@ -1,6 +1,6 @@
 """The crash test, a command: kill processes, and the database's server, under load; and nothing is lost.
 
-    python tests/crash/run.py --database sqlite|postgresql [--kills 20] [--server-stops 4] [--seed 1] [--people 60]
+    python tests/crash/service_run.py --database sqlite|postgresql [--kills 20] [--server-stops 4] [--seed 1] [--people 60]
 
 Prints figures and a verdict, rule by rule; 0 if every rule holds, else 1.
 """
@@ -20,12 +20,12 @@ from urllib.parse import urlsplit
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from crash.evidence import collect_evidence, count_scanning, unfinished_work
-from crash.fleet import Fleet, Process, until_ready
-from crash.load import Load
-from crash.receiver import FAILING, RELIABLE, Receiver
-from crash.settings import WORLD_SPEED, FastClock, Settings
-from crash.verdict import ATTEMPTS, Run, print_verdict, verdict
+from crash.processes import Fleet, Process, until_ready
+from crash.service_data import collect_evidence, count_scanning, unfinished_work
+from crash.service_load import Load
+from crash.service_settings import WORLD_SPEED, FastClock, Settings
+from crash.service_verdict import ATTEMPTS, Run, print_verdict, verdict
+from crash.webhook_receiver import FAILING, RELIABLE, Receiver
 from support import postgres
 from support.hostile_pages import hostile_pages
 from support.ports import free_port
@@ -45,7 +45,7 @@ PEOPLE_MIN, PEOPLE_WITHIN_S = 5, 120
 FINISHED_WITHIN_S = 180
 POLL_S = 0.1
 CALLBACKS = {"reliable": RELIABLE, "failing": FAILING, "silent": None, "second": RELIABLE}
-PROCESS = Path(__file__).with_name("process.py")
+PROCESS = Path(__file__).with_name("service_process.py")
 
 
 def main():

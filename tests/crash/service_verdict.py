@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from crash.receiver import Attempt
+from crash.webhook_receiver import Attempt
 
 from exposurekit.contract.webhooks import GROUPING_WINDOW, GROUPS, RETRY_DELAYS
 from exposurekit.service.webhooks.states import DEAD, DELIVERED

@@ -1,6 +1,6 @@
 """The histories that a killed collector leaves, one for each step at which it writes.
 
-    PYTHONPATH=tests python -m crash.collector_points BASE DIRECTORY
+    PYTHONPATH=tests python -m crash.collector_write_steps BASE DIRECTORY
 
 Each scene runs on a copy of the history BASE. Before each writing step the history is copied to DIRECTORY/SCENE/n: the
 files that a process leaves which is killed then. Prints a line of JSON for each step: scene, n, step.

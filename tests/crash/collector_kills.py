@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from crash import collector
+from crash import collector_processes
 from crash.collector_population import Population
 from crash.collector_verdict import judge
 from support import faults
@@ -45,7 +45,7 @@ class Process:
 
     def __init__(self, log: Path, act: Callable[..., object], *arguments: object) -> None:
         self.log = log
-        self.process = FORKS.Process(target=collector.main, args=(log, act, arguments))
+        self.process = FORKS.Process(target=collector_processes.main, args=(log, act, arguments))
         self.process.start()
 
     def is_running(self, wait_s: float = 0) -> bool:
@@ -136,7 +136,9 @@ class Game:
         self.started += 1
         log = self.directory / f"collector-{self.started}.log"
         users_per_part = self.population.people // PARTS_A_RUN
-        return Process(log, collector.collect, str(self.history), self.base_url, name, users_per_part)
+        return Process(
+            log, collector_processes.collect, str(self.history), self.base_url, name, users_per_part
+        )
 
     def _kill(self, process: Process, name: str) -> None:
         """Kill a collector at a random moment of a random phase."""
@@ -176,7 +178,9 @@ class Game:
 @contextlib.contextmanager
 def _reading(directory: Path) -> Iterator[Process]:
     stop = directory / "stop"
-    reader = Process(directory / "reader.log", collector.read, str(directory / "history"), str(stop))
+    reader = Process(
+        directory / "reader.log", collector_processes.read, str(directory / "history"), str(stop)
+    )
     try:
         yield reader
         stop.touch()
