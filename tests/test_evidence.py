@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from support import controls as kit
+from support import widget_controls as kit
 from support.evidence_bundles import FIRST, Installation
 from support.histories import seen_through
 

@@ -12,8 +12,8 @@ from datetime import UTC, date, datetime
 import icalendar
 import pandas as pd
 import pytest
-from support import controls as kit
 from support import hostile_demo
+from support import widget_controls as kit
 from support.full_disk import file_size_limit
 from support.histories import Clock, Person, Service, a_record, an_alert, seen_through
 from support.hostile_texts import PAYLOADS

@@ -17,7 +17,7 @@ from statistics import median
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import pandas as pd
-from support import controls as kit
+from support import widget_controls as kit
 from support.histories import DAWN, Clock, Person, Service, a_record, seen_through
 
 from exposurekit.history import History

@@ -12,8 +12,9 @@ import plotly.graph_objects as go
 import pypdfium2
 import pytest
 from pypdfium2 import raw
-from support import contrast, controls, hostile_demo
+from support import contrast, hostile_demo
 from support import jupyter as kit
+from support import widget_controls as controls
 from support.accessibility import violations
 from support.chart_tables import transitions
 from support.drawn_charts import assert_well_drawn, every_chart, fitted, measured

@@ -11,8 +11,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from support import controls as kit
 from support import faults
+from support import widget_controls as kit
 from support.clients import json_response, many
 from support.histories import DAWN, Clock, seen_through
 from support.shell import Shell, connection, error_of

@@ -5,7 +5,7 @@ import shutil
 
 import pandas as pd
 import pytest
-from support import controls as kit
+from support import widget_controls as kit
 from support.evidence_bundles import Installation
 from support.histories import Clock, seen_through
 from support.shell import Shell, connection, error_of

@@ -14,8 +14,8 @@ from html import unescape
 import pandas as pd
 import plotly.graph_objects as go
 import pytest
-from support import controls as kit
 from support import hostile_demo
+from support import widget_controls as kit
 from support.histories import DAWN, Clock, Person, Service, a_record, an_alert, seen_through
 from support.hostile_texts import PAYLOADS
 from support.report_sections import section_alone

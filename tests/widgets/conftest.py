@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support import controls as kit
+from support import widget_controls as kit
 from support.histories import Clock
 
 from exposurekit.exposure import Exposure

@@ -6,7 +6,7 @@ from datetime import timedelta
 import ipywidgets
 import pandas as pd
 import pytest
-from support import controls as kit
+from support import widget_controls as kit
 from support.histories import DAWN, Clock, Person, Service, a_link, a_record, an_alert, seen_through
 
 import exposurekit as ek

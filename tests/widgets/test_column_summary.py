@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from support import controls as kit
+from support import widget_controls as kit
 
 from exposurekit.widgets.column_summary import BINS, ROWS_MAX, TOP, summarize
 

@@ -10,7 +10,7 @@ import comm
 import ipywidgets
 import pandas as pd
 import pytest
-from support import controls as kit
+from support import widget_controls as kit
 from support.chart_tables import title
 from support.histories import DAWN, Clock, Person, a_record, seen_through
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import controls as kit
+from support import widget_controls as kit
 
 import exposurekit as ek
 from exposurekit.errors import InvalidArgument

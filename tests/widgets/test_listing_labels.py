@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import ipywidgets
 import pytest
-from support import controls as kit
+from support import widget_controls as kit
 from support.histories import Clock, Person, Service, a_record, seen_through
 
 from exposurekit.errors import ExposureError, InvalidArgument

@@ -5,7 +5,7 @@ import inspect
 import ipywidgets
 import pandas as pd
 import pytest
-from support import controls as kit
+from support import widget_controls as kit
 from support.histories import Clock, Service, seen_through
 from support.hostile_demo import hostile
 from support.hostile_texts import PAYLOADS

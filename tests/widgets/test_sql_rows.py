@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from support import controls as kit
+from support import widget_controls as kit
 from support.full_disk import file_size_limit
 
 from exposurekit.errors import ConfigurationError, DiskFull, InvalidArgument, NotFound
