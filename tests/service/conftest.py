@@ -1,6 +1,8 @@
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from support.mail import Drop
 from support.small_web import House, Town, a_house, running_town
 
 
@@ -26,3 +28,9 @@ def home(store: str, tmp_path_factory: pytest.TempPathFactory, streets: Town) ->
 def house(home: House, town: Town) -> House:
     home.clear()
     return home
+
+
+@pytest.fixture
+def drop(store: str, tmp_path: Path) -> Drop:
+    (tmp_path / "mail").mkdir()
+    return Drop(tmp_path / "mail")

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import dkim
+from support.small_web import House
 
 from exposurekit.sandbox.world.site_mail import key_of
 from exposurekit.service.mail.dkim_signature import DnsUnavailable
 from exposurekit.service.mail.settings import MailSettings
+from exposurekit.service.storage import tables
 
 MAILBOX = "optout@privacy.example"
 SIGNED = ("from", "to", "subject", "date", "message-id", "content-type")
@@ -98,3 +100,12 @@ class Drop:
 
     def left(self) -> list[str]:
         return sorted(file.name for file in self.directory.iterdir())
+
+
+def request_states(house: House) -> list[str]:
+    return [row.state for row in house.rows(tables.mail_requests)]
+
+
+def message_states(house: House) -> list[tuple[str, str | None]]:
+    """What became of each message: its state and the reason."""
+    return [(row.state, row.reason) for row in house.rows(tables.mail_messages)]

@@ -4,7 +4,7 @@ import asyncio
 from datetime import timedelta
 
 import pytest
-from support.mail import Drop, Zone, signed, unsigned
+from support.mail import Zone, request_states, signed, unsigned
 from support.services import opened
 from support.small_web import Card, Folk, a_house, by_form, definition, results_page
 
@@ -37,12 +37,6 @@ def by_person(*also_removes, confirmed=False, **changed):
         "processing_days": 2,
     }
     return removal | {"also_removes": also_removes} | changed
-
-
-@pytest.fixture
-def drop(store, tmp_path):
-    (tmp_path / "mail").mkdir()
-    return Drop(tmp_path / "mail")
 
 
 @pytest.fixture
@@ -165,7 +159,7 @@ def test_a_message_with_an_unclear_answer_counts_without_a_report(house, open_si
     [one] = queued(house).opt_outs
     drop.deliver(signed(unsigned(one.values["Email"], LINK)))
     house.advance(days=1.1)
-    assert [row.state for row in house.rows(tables.mail_requests)] == ["unclear"]
+    assert request_states(house) == ["unclear"]
     assert house.statuses(juniper) == {"Seekfolk-1": "pending removal"}
     assert sent(house, one.id) == 0
 

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 from sqlalchemy import update
-from support.mail import MAILBOX, Drop, unsigned
+from support.mail import MAILBOX, message_states, request_states, unsigned
 from support.services import START
 from support.small_web import Card, Folk, a_house, definition
 from support.smtp_server import an_smtp_server
@@ -40,12 +40,6 @@ def server(running_server):
     running_server.envelopes.clear()
     running_server.answer_to_recipient = running_server.answer_to_message = "250 OK"
     return running_server
-
-
-@pytest.fixture
-def drop(store, tmp_path):
-    (tmp_path / "mail").mkdir()
-    return Drop(tmp_path / "mail")
 
 
 @pytest.fixture
@@ -94,10 +88,6 @@ def approve(house):
     house.idle()
 
 
-def states(house):
-    return [row.state for row in house.rows(tables.mail_requests)]
-
-
 def arrives(house, drop, *messages):
     drop.deliver(*(message.as_bytes() for message in messages))
     house.work(lambda work: work.run(update(tables.mailboxes).values(due_at=house.clock.now())))
@@ -106,10 +96,10 @@ def arrives(house, drop, *messages):
 
 def test_an_opt_out_is_sent_once_a_person_approves_it(house, server, site, juniper):
     house.advance(days=1)
-    assert (server.recipients, states(house)) == ([], ["draft"])
+    assert (server.recipients, request_states(house)) == ([], ["draft"])
     assert house.statuses(juniper) == {"r1": "discovered"}
     approve(house)
-    assert (server.recipients, states(house)) == ([TO], ["sent"])
+    assert (server.recipients, request_states(house)) == ([TO], ["sent"])
     assert house.statuses(juniper) == {"r1": "pending removal"}
     site.cards.clear()
     house.advance(days=3.1)
@@ -220,9 +210,9 @@ def test_no_data_of_a_person_adds_a_recipient(open_house, settings, server, pers
 def test_a_refused_message_is_tried_again_and_then_needs_somebody(house, server, juniper):
     server.answer_to_message = "554 no"
     approve(house)
-    assert (len(server.envelopes), states(house)) == (1, ["approved"])
+    assert (len(server.envelopes), request_states(house)) == (1, ["approved"])
     house.advance(days=6)
-    assert (len(server.envelopes), states(house)) == (5, ["ended"])
+    assert (len(server.envelopes), request_states(house)) == (5, ["ended"])
     assert house.alert_titles(juniper)[-1] == "Opt-out unanswered"
     assert house.statuses(juniper) == {"r1": "discovered"}
 
@@ -231,18 +221,18 @@ def test_a_refused_recipient_is_no_reason_to_try_another(house, server, juniper)
     server.answer_to_recipient = "550 nobody"
     approve(house)
     house.advance(days=6)
-    assert (server.envelopes, states(house)) == ([], ["ended"])
+    assert (server.envelopes, request_states(house)) == ([], ["ended"])
 
 
 def test_what_may_have_been_sent_is_not_sent_again(house, server, juniper):
     server.answer_to_message = None
     approve(house)
-    assert (len(server.envelopes), states(house)) == (1, ["draft"])
+    assert (len(server.envelopes), request_states(house)) == (1, ["draft"])
     house.advance(days=10)
     assert len(server.envelopes) == 1
     server.answer_to_message = "250 OK"
     approve(house)
-    assert (len(server.envelopes), states(house)) == (2, ["sent"])
+    assert (len(server.envelopes), request_states(house)) == (2, ["sent"])
 
 
 def test_a_kill_while_sending_makes_it_a_draft(house, server, juniper):
@@ -254,16 +244,12 @@ def test_a_kill_while_sending_makes_it_a_draft(house, server, juniper):
 
     house.work(killed)
     house.advance(hours=2)
-    assert (server.envelopes, states(house)) == ([], ["draft"])
+    assert (server.envelopes, request_states(house)) == ([], ["draft"])
     approve(house)
-    assert (server.recipients, states(house)) == ([TO], ["sent"])
+    assert (server.recipients, request_states(house)) == ([TO], ["sent"])
 
 
 # --- answers, deadlines, complaints ---------------------------------------------------------------------
-
-
-def messages(house):
-    return [(row.state, row.reason) for row in house.rows(tables.mail_messages)]
 
 
 @pytest.mark.parametrize("way", ["address", "reference"])
@@ -273,8 +259,8 @@ def test_an_answer_is_recorded_and_left_to_a_person(house, server, drop, juniper
     headers = {"In-Reply-To": sent["Message-ID"]} if way == "reference" else {}
     to = sent["Reply-To"] if way == "address" else MAILBOX
     arrives(house, drop, unsigned(to, sender=TO, subject="Re: your request", headers=headers))
-    assert states(house) == ["answered"]
-    assert messages(house) == [("answer", "it answers an opt-out by email")]
+    assert request_states(house) == ["answered"]
+    assert message_states(house) == [("answer", "it answers an opt-out by email")]
     house.clock.advance(timedelta(days=50))
     assert house.work(lambda work: opt_out_requests.emails(work, overdue=True, limit=9)) == []
 
@@ -287,7 +273,7 @@ def test_a_bounce_needs_a_person(house, server, drop, juniper):
         drop,
         unsigned(sent["Reply-To"], sender="mailer-daemon@privacy.example", subject="Undeliverable"),
     )
-    assert states(house) == ["returned"]
+    assert request_states(house) == ["returned"]
     assert house.statuses(juniper) == {"r1": "discovered"}
     assert house.alert_titles(juniper)[-1] == "Opt-out unanswered"
 

@@ -11,7 +11,7 @@ from sqlalchemy import update
 from support import mail_worker
 from support.forged_mail import forgeries, kinds
 from support.imap_server import an_imap_server
-from support.mail import Drop, Zone, key_of, signed, unsigned
+from support.mail import Zone, key_of, message_states, request_states, signed, unsigned
 from support.small_web import KEY, Card, Folk, a_house, by_form, definition
 
 from exposurekit.errors import InvalidArgument
@@ -38,12 +38,6 @@ def confirming(name="Seekfolk", **changed):
         "refused": DENIED,
     }
     return by_form(name, fields=FORM, confirm=confirm | changed)
-
-
-@pytest.fixture
-def drop(store, tmp_path):
-    (tmp_path / "mail").mkdir()
-    return Drop(tmp_path / "mail")
 
 
 @pytest.fixture
@@ -79,15 +73,6 @@ def followed(town, name="Seekfolk"):
     return [request.parameters() for request in town.of(name, "/confirm")]
 
 
-def mailed(house):
-    """What became of each message: its state and reason."""
-    return [(row.state, row.reason) for row in house.rows(tables.mail_messages)]
-
-
-def requests(house):
-    return [row.state for row in house.rows(tables.mail_requests)]
-
-
 def due(house):
     house.work(lambda work: work.run(update(tables.mailboxes).values(due_at=house.clock.now())))
 
@@ -105,7 +90,11 @@ def test_a_confirmed_opt_out_is_verified_and_removed(house, town, site, drop, ju
     drop.deliver(signed(unsigned(address, LINK)))
     poll(house)
     assert followed(town) == [{"t": "8f1e"}]
-    assert (mailed(house), requests(house), drop.left()) == ([("confirmed", None)], ["confirmed"], [])
+    assert (message_states(house), request_states(house), drop.left()) == (
+        [("confirmed", None)],
+        ["confirmed"],
+        [],
+    )
     site.cards.clear()
     house.advance(days=2.1)  # the site's processing time
     assert house.rows()[0].absences == 1
@@ -122,7 +111,7 @@ def test_without_a_message_a_person_has_to_act(house, town, juniper):
     assert house.statuses(juniper) == {"r1": "discovered"}
     assert house.alert_titles(juniper)[-1] == "Opt-out unconfirmed"
     assert house.alerts(juniper)[-1]["opt_out_procedure"] == ["Open the form.", "Press Remove."]
-    assert requests(house) == ["expired"]
+    assert request_states(house) == ["expired"]
     house.advance(days=30)
     assert len(addresses(town)) == 1
 
@@ -132,7 +121,7 @@ def test_a_message_that_comes_too_late_is_not_followed(house, town, drop, junipe
     drop.deliver(signed(unsigned(addresses(town)[0], LINK)))
     poll(house)
     assert followed(town) == []
-    assert mailed(house) == [("rejected", "its request does not wait any more: it is expired")]
+    assert message_states(house) == [("rejected", "its request does not wait any more: it is expired")]
 
 
 def test_a_second_message_is_not_followed(house, town, drop, juniper):
@@ -142,8 +131,13 @@ def test_a_second_message_is_not_followed(house, town, drop, juniper):
     drop.deliver(signed(unsigned(address, LINK)))
     poll(house)
     assert len(followed(town)) == 1
-    assert [state for state, _ in sorted(mailed(house))] == ["confirmed", "rejected", "rejected", "rejected"]
-    assert mailed(house)[3][1] == "its request does not wait any more: it is confirmed"
+    assert [state for state, _ in sorted(message_states(house))] == [
+        "confirmed",
+        "rejected",
+        "rejected",
+        "rejected",
+    ]
+    assert message_states(house)[3][1] == "its request does not wait any more: it is confirmed"
 
 
 def test_the_same_message_twice_is_stored_once(house, town, drop, juniper):
@@ -152,7 +146,7 @@ def test_the_same_message_twice_is_stored_once(house, town, drop, juniper):
     poll(house)
     drop.deliver(message)
     poll(house)
-    assert (len(followed(town)), mailed(house), drop.left()) == (1, [("confirmed", None)], [])
+    assert (len(followed(town)), message_states(house), drop.left()) == (1, [("confirmed", None)], [])
 
 
 def test_a_refused_confirmation_needs_a_person(house, town, site, drop, juniper):
@@ -161,7 +155,7 @@ def test_a_refused_confirmation_needs_a_person(house, town, site, drop, juniper)
     poll(house)
     assert house.statuses(juniper) == {"r1": "discovered"}
     assert house.alert_titles(juniper)[-1] == "Opt-out refused"
-    assert mailed(house) == [("rejected", "its link was followed: the site refused")]
+    assert message_states(house) == [("rejected", "its link was followed: the site refused")]
 
 
 @pytest.mark.parametrize(
@@ -178,8 +172,8 @@ def test_an_unclear_answer_is_not_asked_for_again(house, town, site, drop, answe
     first = len(followed(town))
     house.advance(days=1)
     assert first == len(followed(town)) >= 1
-    [(state, reason)] = mailed(house)
-    assert (state, requests(house)) == ("rejected", ["unclear"])
+    [(state, reason)] = message_states(house)
+    assert (state, request_states(house)) == ("rejected", ["unclear"])
     assert reason.startswith("its link was followed: ")
     assert house.statuses(juniper) == {"r1": "pending removal"}
 
@@ -199,7 +193,7 @@ def test_a_person_confirms_what_the_service_rejected(house, town, site, drop, ju
     with pytest.raises(InvalidArgument, match="its site has no definition"):
         confirm(first, {})
     [record] = house.rows()
-    assert (confirm(first), requests(house), mailed(house)[0]) == (
+    assert (confirm(first), request_states(house), message_states(house)[0]) == (
         record.id,
         ["confirmed"],
         ("confirmed", None),
@@ -217,7 +211,7 @@ def test_a_redirect_is_part_of_following(house, town, site, drop, juniper):
     site.others |= {"/confirm": lambda _: redirect("/done"), "/done": lambda _: html(DONE)}
     drop.deliver(signed(unsigned(addresses(town)[0], LINK)))
     poll(house)
-    assert requests(house) == ["confirmed"]
+    assert request_states(house) == ["confirmed"]
     assert len(town.of("Seekfolk", "/done")) == 1
 
 
@@ -266,15 +260,18 @@ def test_nothing_is_followed_after_consent_was_withdrawn(house, town, drop, juni
     drop.deliver(signed(unsigned(addresses(town)[0], LINK)))
     poll(house)
     assert followed(town) == []
-    assert mailed(house)[0][1] == "the person's consent was withdrawn, or the service is not active for them"
+    assert (
+        message_states(house)[0][1]
+        == "the person's consent was withdrawn, or the service is not active for them"
+    )
 
 
 def test_a_purge_deletes_messages_and_requests(house, town, drop, juniper):
     drop.deliver(unsigned(addresses(town)[0], LINK).as_bytes())
     poll(house)
-    assert len(mailed(house)) == len(requests(house)) == 1
+    assert len(message_states(house)) == len(request_states(house)) == 1
     house.work(lambda work: consent.purge(work, juniper["id"]))
-    assert mailed(house) == requests(house) == []
+    assert message_states(house) == request_states(house) == []
 
 
 @pytest.mark.usefixtures("juniper")
@@ -302,10 +299,10 @@ def test_a_message_waits_while_dns_does_not_answer(house, town, drop, zone, juni
     zone.is_down = True
     drop.deliver(signed(unsigned(addresses(town)[0], LINK)))
     poll(house)
-    assert (mailed(house), followed(town)) == ([("received", None)], [])
+    assert (message_states(house), followed(town)) == ([("received", None)], [])
     zone.is_down = False
     house.advance(minutes=16)
-    assert requests(house) == ["confirmed"]
+    assert request_states(house) == ["confirmed"]
 
 
 def test_a_mailbox_that_fails_is_checked_again(house, town, drop, juniper):
@@ -316,7 +313,7 @@ def test_a_mailbox_that_fails_is_checked_again(house, town, drop, juniper):
     drop.directory.mkdir()
     drop.deliver(signed(unsigned(addresses(town)[0], LINK)))
     poll(house)
-    assert requests(house) == ["confirmed"]
+    assert request_states(house) == ["confirmed"]
     assert house.rows(tables.mailboxes)[0].problem is None
 
 
@@ -326,7 +323,7 @@ def test_a_flood_is_stored_in_several_jobs(house, town, drop, juniper, monkeypat
     drop.deliver(*(f"Subject: {number}\r\n\r\n".encode() for number in range(9)))
     drop.deliver(signed(unsigned(addresses(town)[0], LINK)))
     poll(house)
-    assert (drop.left(), len(mailed(house)), requests(house)) == ([], 10, ["confirmed"])
+    assert (drop.left(), len(message_states(house)), request_states(house)) == ([], 10, ["confirmed"])
 
 
 async def _lost(*_args):
@@ -376,10 +373,10 @@ def test_a_kill_neither_loses_a_message_nor_follows_twice(house, town, drop, mon
     poll_and_kill(house, monkeypatch, owner, name, after=after)
     house.advance(minutes=30)
     assert len(followed(town)) == times
-    [message] = mailed(house)
+    [message] = message_states(house)
     is_interrupted = kill in {"after the link is claimed", "before the answer is saved"}
     assert message == (("rejected", incoming_mail_job.INTERRUPTED) if is_interrupted else ("confirmed", None))
-    assert requests(house) == ["unclear" if is_interrupted else "confirmed"]
+    assert request_states(house) == ["unclear" if is_interrupted else "confirmed"]
     assert drop.left() == []
     house.advance(days=2.1)
     assert house.rows()[0].status == "pending removal"  # scanned, and still listed
@@ -396,8 +393,12 @@ def test_a_message_in_a_real_mailbox_confirms_an_opt_out(town, tmp_path, site, z
             server.deliver("optout", signed(unsigned(addresses(town)[0], LINK)), b"Subject: spam\r\n\r\nspam")
             poll(house)
             poll(house)
-            assert (len(followed(town)), requests(house), server.left("optout")) == (1, ["confirmed"], 0)
-            assert sorted(mailed(house))[1] == ("rejected", message_store.NO_REQUEST)
+            assert (len(followed(town)), request_states(house), server.left("optout")) == (
+                1,
+                ["confirmed"],
+                0,
+            )
+            assert sorted(message_states(house))[1] == ("rejected", message_store.NO_REQUEST)
 
 
 # Processes are forked from one that has imported the package and has used nothing of it.
@@ -460,14 +461,14 @@ def test_killed_processes_follow_each_link_at_most_once(town, site, drop, tmp_pa
     tokens = [one["t"] for one in followed(town)]
     assert len({*tokens}) == len(tokens)
     assert drop.left() == []
-    states = [state for state, _ in mailed(house)]
+    states = [state for state, _ in message_states(house)]
     assert len(states) == n
     assert {*states} <= {"confirmed", "rejected"}
-    assert {reason for state, reason in mailed(house) if state == "rejected"} <= {
+    assert {reason for state, reason in message_states(house) if state == "rejected"} <= {
         incoming_mail_job.INTERRUPTED
     }
-    assert {*requests(house)} <= {"confirmed", "unclear"}
-    assert states.count("confirmed") == requests(house).count("confirmed") > 0
+    assert {*request_states(house)} <= {"confirmed", "unclear"}
+    assert states.count("confirmed") == request_states(house).count("confirmed") > 0
 
 
 # --- forged and honest messages -------------------------------------------------------------------------
@@ -570,11 +571,11 @@ def test_no_forgery_is_followed_and_every_honest_message_is(house, town, site, d
     assert {kind for kind, _ in reasons} == {*REASONS}
     assert followed(town) == []
     assert drop.left() == []
-    assert {*requests(house)} == {"waiting"}
-    assert {state for state, _ in mailed(house)} == {"rejected"}
+    assert {*request_states(house)} == {"waiting"}
+    assert {state for state, _ in message_states(house)} == {"rejected"}
     for number, address in enumerate(addresses(town)):
         drop.deliver(honest(address, number)[0])
     poll(house)
     poll(house)
-    assert {*requests(house)} == {"confirmed"}
+    assert {*request_states(house)} == {"confirmed"}
     assert len({one["t"] for one in followed(town)}) == len(followed(town)) == 2 * n
