@@ -52,7 +52,7 @@ async def get_user(session: Session, account: Account) -> bytes:
     # Not read with the credentials: that would take longer for a user who exists.
     for version, document_format, ciphertext in await session.rows(_DOCUMENT, {"user_id": account.id}):
         if (version, document_format) == (account.version, FORMAT):
-            [user] = session.readable_json([(DOCUMENT, account.id, ciphertext)])
+            user = session.readable_json(DOCUMENT, account.id, ciphertext)
     if user is None:
         user = codec.encode(await _without_flags(session, account, with_removal_fields=True), "json")
     return b'{"user":%b,"is_scanning":%b,"identification_on_file":%b}}' % (

@@ -102,7 +102,9 @@ async def page(session: Session, integrator_id: int, values: Mapping[str, Any]) 
         if begin:
             await asyncio.sleep(0)  # a long list takes milliseconds
         part = rows[begin : begin + _LIST_PART]
-        user_secrets = session.readable_json([(SECRET, user_id, ciphertext) for user_id, ciphertext in part])
+        user_secrets = session.all_readable_json(
+            [(SECRET, user_id, ciphertext) for user_id, ciphertext in part]
+        )
         pairs = zip(part, user_secrets, strict=True)
         items += [b'{"id":%d,"secret":%b}' % (row[0], secret) for row, secret in pairs if secret is not None]
     # spec does not say: count or total; both are returned, and both count all users of the integrator

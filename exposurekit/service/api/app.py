@@ -12,15 +12,13 @@ from starlette.routing import Router
 from starlette.types import ASGIApp, Receive, Scope
 
 from exposurekit.contract import codec
-from exposurekit.contract.operations import Operation
 from exposurekit.service.accounts.integrators import API_KEY
 from exposurekit.service.api import middleware, openapi, requests, responses, targets
-from exposurekit.service.api.handlers import ApiCall, ApiContext, handle
+from exposurekit.service.api.handlers import ApiContext, handle
 from exposurekit.service.api.rate_limits import Limits, RateLimiter, SharedCounts
 from exposurekit.service.api.requests import BODY_TIMEOUT_S, MEMORY_MAX, ApiRequest
 from exposurekit.service.api.responses import Response
 from exposurekit.service.api.scan_wait import WAIT_S, ScanWaiter
-from exposurekit.service.api.targets import Target
 from exposurekit.service.api.turns import Turn, Turns
 from exposurekit.service.errors import ApiError
 from exposurekit.service.storage.database import DATABASE_ERRORS, Database
@@ -150,14 +148,41 @@ class _Service:
         target = targets.find(scope)
         if target is None:
             return await self._other(scope)
-        operation = target.operation
-        if operation is None:
+        if target.operation is None:
             return responses.wrong_method(scope, target.methods)
-        scope[middleware.OPERATION] = operation.name
+        scope[middleware.OPERATION] = target.operation.name
+        api, encoding = self._api, responses.format_of(scope)
+        key_digest = api.context.database.vault.fingerprint(target.api_key, API_KEY)
+        client = scope.get("client")
+        address = str(client[0]) if client else ""
+        client_key = f"{key_digest.hex()} {address}"
+        request = ApiRequest(target, target.operation, key_digest, scope, receive)
+
+        def process(turn: Turn) -> Coroutine[Any, Any, bytes]:
+            return handle(api.context, request, turn, encoding)
+
         try:
-            return await _operation_response(self._api, target, operation, scope, receive)
+            if api.rate_limiter:
+                api.rate_limiter.check(client_key)
+            if not requests.announces_body(scope):
+                return Response(await api.turns.take(client_key, process), encoding)
+            with ExitStack() as reserved:
+                await requests.receive_body(
+                    request, memory=api.memory, reserved=reserved, timeout_s=api.body_timeout_s
+                )
+                body = await api.turns.take(client_key, process, body_bytes=len(request.body))
+                return Response(body, encoding)
         except ApiError as refusal:
-            return responses.api_error(scope, refusal)
+            return responses.api_error(scope, self._counted(refusal, client_key, address))
+
+    def _counted(self, refusal: ApiError, client_key: str, address: str) -> ApiError:
+        """Count a refusal if there are limits; return it, or the one of a limit that it exceeds."""
+        try:
+            if self._api.rate_limiter:
+                self._api.rate_limiter.count_error(client_key, address, refusal.status)
+        except ApiError as exceeded:
+            return exceeded
+        return refusal
 
     async def _other(self, scope: Scope) -> Response:
         respond = _OTHER_PATHS.get(scope["path"])
@@ -166,34 +191,3 @@ class _Service:
         if scope["method"] not in _GET_METHODS:
             return responses.wrong_method(scope, _GET_METHODS)
         return await respond(self._api.context.database)
-
-
-async def _operation_response(
-    api: _Api, target: Target, operation: Operation, scope: Scope, receive: Receive
-) -> Response:
-    """Handle one request; count it and its errors if there are limits."""
-    key_digest = api.context.database.vault.fingerprint(target.api_key, API_KEY)
-    client = scope.get("client")
-    address = str(client[0]) if client else ""
-    client_key = f"{key_digest.hex()} {address}"
-    if api.rate_limiter:
-        api.rate_limiter.check(client_key)
-    request = ApiRequest(target, operation, key_digest, scope, receive)
-    encoding = responses.format_of(scope)
-
-    def process(turn: Turn) -> Coroutine[Any, Any, bytes]:
-        return handle(ApiCall(api.context, request, turn), encoding)
-
-    try:
-        if not requests.announces_body(scope):
-            return Response(await api.turns.take(client_key, process), encoding)
-        with ExitStack() as reserved:
-            await requests.receive_body(
-                request, memory=api.memory, reserved=reserved, timeout_s=api.body_timeout_s
-            )
-            body = await api.turns.take(client_key, process, body_bytes=len(request.body))
-            return Response(body, encoding)
-    except ApiError as refusal:
-        if api.rate_limiter:
-            api.rate_limiter.count_error(client_key, address, refusal.status)
-        raise

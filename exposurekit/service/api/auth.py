@@ -5,10 +5,10 @@ integrator's secret, the user's id and secret (an unknown user and a wrong secre
 """
 
 import hmac
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlalchemy import Integer, Select, and_, bindparam, select, type_coerce
 
@@ -46,39 +46,27 @@ async def authenticate(session: Session, request: ApiRequest) -> Principal:
     user_id = request.target.user_id
     key = {"digest": request.key_digest, "user_id": NO_USER if user_id is None else user_id}
     rows = await session.rows(_PRINCIPAL, key)
-    row = _PrincipalRow(*rows[0]) if rows else None
-    if row is None or not _equal(row.name, request.target.integration_name):
+    if not rows:
         raise ApiError(401, integrators.NOT_ACCEPTED)
-    request.scope[INTEGRATOR] = row.integrator_id  # also of a request that is refused below
+    integrator_id, name, secret_digest, *user = rows[0]
+    if not _equal(name, request.target.integration_name):
+        raise ApiError(401, integrators.NOT_ACCEPTED)
+    request.scope[INTEGRATOR] = integrator_id  # also of a request that is refused below
     values = await requests.read(request)
     credentials = _credentials(request.operation, values)
     digest = session.vault.fingerprint(credentials["api_secret"], integrators.API_SECRET)
-    if not hmac.compare_digest(digest, row.api_secret_digest):
+    if not hmac.compare_digest(digest, secret_digest):
         raise ApiError(401, "the api_secret is not accepted")
     if "secret" not in credentials:
-        return Principal(row.integrator_id, values)
+        return Principal(integrator_id, values)
     if user_id is None:
         raise ApiError(400, f"{USER_ID_NAMES[request.operation.name]} is invalid")
-    return Principal(row.integrator_id, values, _account(session, user_id, credentials["secret"], row))
-
-
-class _PrincipalRow(NamedTuple):
-    """An integrator's row, joined with its user's, if there is one."""
-
-    integrator_id: int
-    name: str
-    api_secret_digest: bytes
-    user_id: int | None
-    secret_ciphertext: bytes
-    ciphertext: bytes
-    is_scanning: int
-    identification_on_file: int
-    version: int
+    return Principal(integrator_id, values, _account(session, user_id, credentials["secret"], user))
 
 
 _integrators, _users = tables.integrators.c, tables.users.c
 _is_user = and_(_users.integrator_id == _integrators.id, _users.id == bindparam("user_id"))
-_PRINCIPAL: Select[Any] = (
+_PRINCIPAL: Select[Any] = (  # an integrator, and the user, whose columns are null if there is none
     select(
         *(_integrators.id, _integrators.name, _integrators.api_secret_digest),
         *(_users.id, _users.secret_ciphertext, _users.ciphertext),
@@ -111,17 +99,17 @@ def _credentials(operation: Operation, values: Mapping[str, Any]) -> dict[str, s
 _CREDENTIALS = {one.name: [name for name in CREDENTIAL_HEADERS if name in one.names] for one in OPERATIONS}
 
 
-def _account(session: Session, user_id: int, secret: str, row: _PrincipalRow) -> Account:
+def _account(session: Session, user_id: int, secret: str, user: Sequence[Any]) -> Account:
+    stored_id, secret_ciphertext, ciphertext, is_scanning, identification_on_file, version = user
     # A secret is decrypted and compared even for an unknown user, so that both cases take the same time.
     decoy = _decoy(session.vault)
-    exists = row.user_id is not None
-    owner, ciphertext = (user_id, row.secret_ciphertext) if exists else (NO_USER, decoy)
-    [stored] = session.vault.decrypt_to_json([(ciphertext, f"{documents.SECRET}:{owner}")])
+    exists = stored_id is not None
+    owner, stored_ciphertext = (user_id, secret_ciphertext) if exists else (NO_USER, decoy)
+    [stored] = session.vault.decrypt_to_json([(stored_ciphertext, f"{documents.SECRET}:{owner}")])
     # A secret is digits, which JSON puts in quotes.
     if not _equal(stored.decode(), f'"{secret}"') or not exists:
         raise ApiError(401, users.UNKNOWN_USER)
-    flags = row.is_scanning == 1, row.identification_on_file == 1
-    return Account(user_id, secret, row.ciphertext, *flags, row.version)
+    return Account(user_id, secret, ciphertext, is_scanning == 1, identification_on_file == 1, version)
 
 
 @lru_cache(maxsize=1)  # a service has one vault

@@ -33,20 +33,19 @@ class ApiContext:
 
 
 @dataclass(slots=True)
-class ApiCall:
-    """One request, with its turn to be processed."""
+class _Call:
+    """A request that changes something, with its turn to be processed."""
 
     context: ApiContext
     request: ApiRequest
     turn: Turn
 
 
-WriteHandler = Callable[[ApiCall, Principal, Mapping[str, Any]], Awaitable[Payload]]
+WriteHandler = Callable[[_Call, Principal, Mapping[str, Any]], Awaitable[Payload]]
 
 
-async def handle(call: ApiCall, encoding: str) -> bytes:
+async def handle(context: ApiContext, request: ApiRequest, turn: Turn, encoding: str) -> bytes:
     """Perform an operation and return the encoded response body; raises `ApiError` 400, 401 or 503."""
-    context, request = call.context, call.request
     name = request.operation.name
     async with context.database.reading() as session:
         principal = await auth.authenticate(session, request)
@@ -56,10 +55,11 @@ async def handle(call: ApiCall, encoding: str) -> bytes:
             return body if encoding == "json" else codec.encode(codec.decode(body, "json"), encoding)
         if read := _READS.get(name):
             return codec.encode(await read(session, principal, values), encoding)
+    call = _Call(context, request, turn)
     return codec.encode(await _WRITES[name](call, principal, values), encoding)
 
 
-async def _create_user(call: ApiCall, principal: Principal, values: Mapping[str, Any]) -> Payload:
+async def _create_user(call: _Call, principal: Principal, values: Mapping[str, Any]) -> Payload:
     context = call.context
     async with context.database.reading() as session:  # before it waits for a scan
         is_scanned = await users.check_may_create(session, principal.integrator_id)
@@ -83,7 +83,7 @@ async def _create_user(call: ApiCall, principal: Principal, values: Mapping[str,
         return {"user": await documents.show(session, await users.refresh(session, account))}
 
 
-async def _update_user(call: ApiCall, principal: Principal, values: Mapping[str, Any]) -> Payload:
+async def _update_user(call: _Call, principal: Principal, values: Mapping[str, Any]) -> Payload:
     async with call.turn.alone(), call.context.database.writing() as session:
         account, changed = await users.update(session, _account(principal), values)
         if changed:  # an opt-out that lacked data or was refused may be possible now
@@ -95,8 +95,8 @@ async def _list_users(session: Session, principal: Principal, values: Mapping[st
     return await users.page(session, principal.integrator_id, values)
 
 
-async def _get_user(session: Session, principal: Principal, _: Mapping[str, Any]) -> bytes:
-    return await documents.get_user(session, _account(principal))
+def _get_user(session: Session, principal: Principal, _: Mapping[str, Any]) -> Awaitable[bytes]:
+    return documents.get_user(session, _account(principal))
 
 
 def _list_findings(name: str, load: Callable[[Session, int], Awaitable[list[Payload]]]) -> ReadHandler:

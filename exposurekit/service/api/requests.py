@@ -31,7 +31,6 @@ ELEMENTS_MAX = 3_000  # of XML; four full lists have 2,300
 JSON, FORM, MULTIPART = "application/json", "application/x-www-form-urlencoded", "multipart/form-data"
 XML = ("application/xml", "text/xml")  # treated alike
 
-RawHeaders = list[tuple[bytes, bytes]]
 _ANNOUNCING = {b"content-length", b"transfer-encoding"}
 _SECRET_HEADERS = {header.lower().encode(): name for name, header in CREDENTIAL_HEADERS.items()}
 
@@ -99,19 +98,14 @@ async def read(request: ApiRequest) -> Mapping[str, Any]:
         target = request.target
         if target.problem:
             raise ApiError(400, target.problem)
-        more = [one for one in (body, *_in_headers(request.scope["headers"])) if one]
-        return merged(request.operation, target.values, *more) if more else target.values
+        in_headers = [one for one in request.scope["headers"] if one[0] in _SECRET_HEADERS]
+        if not body and not in_headers:
+            return target.values
+        secrets = [{_SECRET_HEADERS[name]: value.decode("latin-1")} for name, value in in_headers]
+        return merged(request.operation, target.values, body or {}, *secrets)
     except InvalidResponse as unreadable:
         problem = str(unreadable)
     raise ApiError(400, problem)
-
-
-def _in_headers(headers: RawHeaders) -> list[Values]:
-    return [
-        {_SECRET_HEADERS[header]: value.decode("latin-1")}
-        for header, value in headers
-        if header in _SECRET_HEADERS
-    ]
 
 
 async def _body(request: ApiRequest) -> Values:

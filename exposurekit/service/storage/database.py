@@ -77,19 +77,20 @@ class Session:
         except DecryptionError:
             return [self._readable(*one) for one in ciphertexts]
 
-    def readable_json(self, ciphertexts: Sequence[tuple[str, int, bytes]]) -> list[bytes | None]:
-        """Decrypt many values as `decrypt_readable` does, each to its JSON; None: it is damaged."""
+    def all_readable_json(self, ciphertexts: Sequence[tuple[str, int, bytes]]) -> list[bytes | None]:
+        """Decrypt many values as `readable_json` does."""
         purposes = [(one, f"{part}:{user_id}") for part, user_id, one in ciphertexts]
         try:
             return [*self.vault.decrypt_to_json(purposes)]
         except DecryptionError:
-            return [self._readable_json(*one) for one in ciphertexts]
+            return [self.readable_json(*one) for one in ciphertexts]
 
     def _readable(self, part: str, user_id: int, ciphertext: bytes) -> Any:
-        text = self._readable_json(part, user_id, ciphertext)
+        text = self.readable_json(part, user_id, ciphertext)
         return DAMAGED if text is None else from_json(text)
 
-    def _readable_json(self, part: str, user_id: int, ciphertext: bytes) -> bytes | None:
+    def readable_json(self, part: str, user_id: int, ciphertext: bytes) -> bytes | None:
+        """Decrypt a value to its JSON; None: it is damaged, which is logged."""
         try:
             return self.vault.decrypt_to_json([(ciphertext, f"{part}:{user_id}")])[0]
         except DecryptionError:
