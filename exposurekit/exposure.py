@@ -334,6 +334,7 @@ class Exposure(Keyed):
     def _built(self, snapshot: Snapshot, name: str) -> pd.DataFrame:
         if name not in self._frames:
             if name == "steps":
+                snapshot.parts[name] = []  # for their number only: the table has more columns
                 table = frames.steps_from_alerts(self._built(snapshot, "alerts"))
             else:
                 beside = frames.SOURCE_RECORD if name == "alerts" else ()

@@ -53,6 +53,8 @@ _FIELD_ORDER = (
     *ADDRESS_FIELDS,
 )
 _ITEM_COLUMNS = {"alias": ("first_name", "last_name"), "email": ("address",), "phone_number": ("number",)}
+# Form values are put together in parts: as Python's texts they take much memory.
+_PARTS, _PART_ROWS = 8, 5_000
 _OPTIONAL_FIELDS = ("middle_name", "alias", *ADDRESS_FIELDS)  # listed where they are on file
 _LABELS = {
     "name": "full name",
@@ -182,8 +184,9 @@ def with_listings(
     """
     MissingColumns.check("with_listings", alerts, ("user_id", by))
     MissingColumns.check("with_listings, table records,", records, ("user_id", by, *columns))
-    listings = records.dropna(subset=[by]).drop_duplicates(["user_id", by], keep="last")
-    listings = listings.reset_index(drop=True)
+    needed = [*dict.fromkeys(("user_id", by, *columns))]
+    listings = records.loc[records[by].isin(alerts[by].dropna()), needed]
+    listings = listings.drop_duplicates(["user_id", by], keep="last").reset_index(drop=True)
     listing_keys, alert_keys = (
         pd.MultiIndex.from_arrays(
             [table["user_id"].astype("int64"), table[by].astype("Int64").fillna(-1).astype("int64")]
@@ -235,10 +238,19 @@ def with_people(
     MissingColumns.check(
         "with_people", alerts, ("user_id", "site", "opt_out_procedure", "locations", _REQUIRED)
     )
-    user_ids = set(alerts["user_id"].unique().tolist())
     items = {"alias": aliases, "email": emails, "phone_number": phone_numbers}
-    profiles = _profiles(user_ids, users, addresses, items)
-    names = {user_id: profile.name for user_id, profile in profiles.items()}
+    size = max(_PART_ROWS, -(-len(alerts) // _PARTS))
+    added = pd.concat(
+        [
+            _people(part := alerts.iloc[first : first + size], _profiles(part, users, addresses, items))
+            for first in range(0, max(1, len(alerts)), size)
+        ]
+    )
+    return alerts.assign(person=added["person"].array, form_values=added["form_values"].array)
+
+
+def _people(alerts: pd.DataFrame, profiles: Mapping[int, "_Profile"]) -> pd.DataFrame:
+    """Return the columns that `with_people` adds to some alerts."""
     cache: dict[tuple[Any, ...], list[str]] = {}  # many listings of a person need the same values
 
     def form_values(user_id: int, site: Any, steps: Any, required: Any, locations: Any) -> list[str] | None:
@@ -254,9 +266,12 @@ def with_people(
 
     columns = ("user_id", "site", "opt_out_procedure", _REQUIRED, "locations")
     values = [form_values(*row) for row in zip(*(alerts[name].tolist() for name in columns), strict=True)]
-    return alerts.assign(
-        person=pd.Series(alerts["user_id"].map(names).to_numpy("object"), alerts.index, dtype=TEXT_DTYPE),
-        form_values=pd.Series(values, alerts.index, dtype=LISTS_DTYPE),
+    names = [profile and profile.name for profile in map(profiles.get, alerts["user_id"].tolist())]
+    return pd.DataFrame(
+        {
+            "person": pd.Series(names, alerts.index, dtype=TEXT_DTYPE),
+            "form_values": pd.Series(values, alerts.index, dtype=LISTS_DTYPE),
+        }
     )
 
 
@@ -453,8 +468,9 @@ def _one_line(address: Mapping[str, str]) -> str:
 
 
 def _profiles(
-    user_ids: set[int], users: pd.DataFrame, addresses: pd.DataFrame, items: Mapping[str, pd.DataFrame]
+    alerts: pd.DataFrame, users: pd.DataFrame, addresses: pd.DataFrame, items: Mapping[str, pd.DataFrame]
 ) -> dict[int, _Profile]:
+    user_ids = set(alerts["user_id"].unique().tolist())
     profiles: dict[int, _Profile] = {}
     for row in _user_rows(users, user_ids):
         fields = {name: [text] for name in _NAME_FIELDS if (text := _stripped(row.get(name)))}

@@ -131,13 +131,14 @@ def steps_from_alerts(alerts: pd.DataFrame, *, beside: Sequence[str] = ()) -> pd
     needed = [name for name in included if name not in ("step", "step_number")]
     beside = [name for name in beside if name not in needed]
     MissingColumns.check("steps_from_alerts", alerts, ("opt_out_procedure", *needed, *beside))
-    rows = alerts[["opt_out_procedure", *needed, *beside]].reset_index(drop=True)
-    steps = rows.explode("opt_out_procedure").dropna(subset="opt_out_procedure")
-    number = steps.groupby(level=0).cumcount() + 1
-    steps = steps.assign(
-        step=steps["opt_out_procedure"].astype(TEXT_DTYPE), step_number=number.astype("int64")
-    )
-    return steps[[*included, *beside]].reset_index(drop=True)
+    lists = pa.table([pa.array(alerts["opt_out_procedure"].astype(LISTS_DTYPE).array)], names=["lists"])
+    procedures = lists["lists"].combine_chunks()
+    texts = procedures.flatten()
+    of_alert = pc.list_parent_indices(procedures).filter(texts.is_valid()).to_numpy()
+    steps = alerts[[*needed, *beside]].take(of_alert).reset_index(drop=True)
+    numbers = np.arange(len(of_alert)) - np.searchsorted(of_alert, of_alert) + 1
+    steps = steps.assign(step=pd.array(texts.drop_null(), TEXT_DTYPE), step_number=numbers)
+    return steps[[*included, *beside]]
 
 
 def procedures_from_steps(steps: pd.DataFrame) -> pd.DataFrame:
