@@ -352,7 +352,10 @@ class HistoryReader:
             values["upto"] = self.latest().upto
         for _ in range(MAX_TRIES):
             with contextlib.suppress(StaleSnapshot):
-                return self._renamed(self.engine.ask(text, self.store.snapshot(*names) | inline, values))
+                files = self.store.snapshot(*names)
+                if "low" in values:
+                    files = {name: one.within(values["low"], values["high"]) for name, one in files.items()}
+                return self._renamed(self.engine.ask(text, files | inline, values))
         raise CorruptHistory  # nobody vacuums that often
 
     @cached_answer
