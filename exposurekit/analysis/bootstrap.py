@@ -33,6 +33,7 @@ class Arrivals:
     settling: Floats  # people who pass `SETTLING_DAYS` on each of the coming days
     clean: int  # people who have had no listing so far
     days: int  # since the first person was registered
+    by_site: Floats  # all these listings, by the number of their site
 
     @property
     def rates(self) -> Floats:
@@ -102,13 +103,19 @@ class Arrivals:
 
 
 def arrivals(
-    records: pd.DataFrame, people: pd.DataFrame | None, at: datetime, max_days: int, span: int
+    records: pd.DataFrame,
+    people: pd.DataFrame | None,
+    at: datetime,
+    *,
+    max_days: int,
+    span: int,
+    sites: int,
 ) -> Arrivals:
     """Count new listings and registrations of the last days, in spans of so many days.
 
     Listings from somebody's first days already existed, so they say nothing about the rate of new listings. For people
     of the first load they are ignored; for people who registered later they count with the registration. ``people`` and
-    ``at`` are those of `forecast`.
+    ``at`` are those of `forecast`; ``site`` is a number below ``sites``.
     """
     now = instant(at)
     age, user = _days(now, instants(records["first_seen_at"])), records["user_id"].to_numpy("int64")
@@ -151,6 +158,9 @@ def arrivals(
         settling=settling.astype("float64"),
         clean=int((~followed_days.index.isin(user)).sum()),
         days=days,
+        by_site=np.bincount(
+            records["site"].to_numpy("int64")[(is_arrival | is_initial) & (age < max_days)], minlength=sites
+        ).astype("float64"),
     )
 
 

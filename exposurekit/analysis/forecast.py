@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from exposurekit.analysis.bootstrap import Arrivals, arrivals
-from exposurekit.analysis.group_codes import Ints, add_counts, group_codes, instant, instants
+from exposurekit.analysis.group_codes import Ints, group_codes, instant, instants
 from exposurekit.analysis.statuses import CLOSED, UNKNOWN
 from exposurekit.analysis.survival import ENTERED, FIRST_REMOVED, OPEN, RETURNED
 from exposurekit.errors import InvalidArgument, MissingColumns
@@ -26,9 +26,13 @@ MIN_RATIO, CAUTION_RATIO = 2, 3
 # to every horizon in a history shorter than this: one that had enough bursts by then had more than usual.
 BURST_SIZE, MIN_BURSTS, CAUTION_BURSTS, BURST_HISTORY_DAYS = 5.0, 4, 15, 60
 _DRAWS, _ERRORS, _SEED = 400, 10, 20260630  # draws of the rates, sampling errors per draw
-_PRIOR_DAYS = 2.0  # weight of the average hazard at each age, in listing-days
-_PRIOR_MIN, _PRIOR_MAX = 1.0, 1_000.0  # weight of the overall rate for each site, in ends
+_PRIOR_DAYS = 2.0  # weight of the average hazard of those at risk at each age, in listing-days
+_PRIOR_MIN, _PRIOR_MAX = 1.0, 1_000.0  # weight of the multiple 1 for each site, in ends
+# Sites whose multiples differ by no more than this are projected as one; by twice that or more if too many remain.
+_CLASS_WIDTH, _MAX_CLASSES = 0.1, 50
+_ROUNDS = 30  # until the sites' multiples are stable
 _ROUNDING = 1e-9  # of a share that reaches 0
+_LEAST_SHARE = 1e-300  # that survives a day, for its logarithm
 _MAX_RATE = 0.99  # per day; a rate is a share of what is left
 _DRIFT_SD = 0.7  # prior standard deviation of the change in the log hazard from the earlier to the later half of the ages
 _T_DF = 10  # degrees of freedom of the sampling errors: their variance is itself an estimate
@@ -52,10 +56,11 @@ def forecast(
 
     Open listings are removed at the rates observed for their age; removed and vanished listings come back at the rates
     observed for the time they have been gone. How old or how long gone a listing was at the first load of its user is
-    not known: those that were open, and those that were removed, have rates of their own by the days since then. New
-    listings arrive as on the observed days, for the current people and for people who will register. Beyond the observed
-    ages each site's last rate continues, pooled with the overall rate. If runs are days apart, what they observed began,
-    or ended, on any day since the run before.
+    not known: those that were open, and those that were removed, have rates of their own by the days since then. Each
+    site's rates are a multiple of those of all sites, estimated from its own removals and relistings, and nearer to 1
+    the fewer they are; a listing that is removed, or comes back, continues at the rates of its site. New listings arrive
+    as on the observed days, for the current people and for people who will register. Beyond the observed ages the last
+    rate continues. If runs are days apart, what they observed began, or ended, on any day since the run before.
 
     The interval comes from 400 draws of the rates plus sampling error; arrivals resample the time between two runs as a
     whole, so bursts widen it. If the history does not support a forecast, the numbers are missing and ``reason`` says
@@ -66,9 +71,9 @@ def forecast(
     Args:
         records: A table as returned by `History.records()`: ``user_id``, ``status``, ``first_seen_at``, ``changed_at``
             (UTC), ``episode`` (0: never observed open), ``left_censored`` (bool: already there when its user was first
-            loaded). People whom the service no longer lists are left out.
-        life_table: As in `time_to_removal`. With ``site``, each site has its own rates. Removed and vanished both count
-            as ends.
+            loaded). People whom the service no longer lists are left out. With ``site`` in all three tables,
+            each site has rates of its own.
+        life_table: As in `time_to_removal`. Removed and vanished both count as ends.
         relistings: A table as returned by `relistings`: ``removed_at``, ``listed_again_at`` (UTC), ``gone_days``.
         at: The instant of the tables; ``days`` count from it.
         people: All monitored people, also those without listings: ``user_id``, ``watched_from`` (UTC; missing: since
@@ -90,9 +95,9 @@ def forecast(
         MissingColumns: A table lacks a column.
         InvalidArgument: A horizon is less than a day, or ``level`` is not between 0 and 1.
 
-    Source: Kaplan-Meier estimate by age with a beta posterior (Hjort, Ann. Statist. 18 (1990), 1259); removals and
-    relistings as an alternating renewal process (Cox, Renewal Theory (1962), 7); Bayesian bootstrap (Rubin, Ann.
-    Statist. 9 (1981), 130).
+    Source: Kaplan-Meier estimate by age with a beta posterior (Hjort, Ann. Statist. 18 (1990), 1259); sites as a shared
+    gamma frailty (Nielsen et al., Scand. J. Statist. 19 (1992), 25); removals and relistings as an alternating renewal
+    process (Cox, Renewal Theory (1962), 7); Bayesian bootstrap (Rubin, Ann. Statist. 9 (1981), 130).
 
     >>> table = history.forecast()
     >>> table["days"].tolist(), table.columns.tolist()[-4:]
@@ -113,21 +118,14 @@ def forecast(
     if arrivals_days < 1:
         raise InvalidArgument("invalid arrivals_days: it must be at least 1")
     rng, gap = np.random.default_rng(_SEED), 1 if runs is None else _gap(runs, at)
-    listed = records[~_is_unlisted(records)]
-    followed, baseline = _open_listings(life_table, gap, rng)
-    closed, closed_baseline = _closed_listings(listed, relistings, at, gap, rng)
-    after_opening, after_closing = _renewal(followed.curve, closed.curve, max(days))
-    population = _Population(
-        (
-            (followed, after_closing),
-            (baseline, after_closing),
-            (closed, after_opening),
-            (closed_baseline, after_opening),
-        ),
-        after_opening,
+    (listed, life_table, relistings), sites = _with_site_numbers(
+        records[~_is_unlisted(records)], life_table, relistings
     )
+    opened = _groups(_open_listings(life_table, sites, gap), rng, is_open=True)
+    closed = _groups(_closed_listings(listed, relistings, at, sites, gap), rng, is_open=False)
     enough_days = arrivals_days if gap == 1 else max(arrivals_days, MIN_BURSTS * gap)
-    new = arrivals(listed, people, at, enough_days, gap)
+    new = arrivals(listed, people, at, max_days=enough_days, span=gap, sites=sites)
+    population = _population(opened, closed, new, max(days), rng)
     table = pd.DataFrame([_row(population, new, ahead, level) for ahead in days])
     numbers = dict.fromkeys(("of_open", "of_gone", "of_new", "open", "low", "high"), "float64")
     table = table.astype(
@@ -137,78 +135,123 @@ def forecast(
     return table
 
 
+def _with_site_numbers(*tables: pd.DataFrame) -> tuple[list[pd.DataFrame], int]:
+    """Number the sites; if a table has none, all listings are of one."""
+    if not all("site" in table for table in tables):
+        return [table.assign(site=0) for table in tables], 1
+    names, site = group_codes(pd.concat([table[["site"]] for table in tables]), "site")
+    ends = np.cumsum([len(table) for table in tables])
+    split = zip(tables, np.split(site, ends[:-1]), strict=True)
+    return [table.assign(site=number) for table, number in split], max(len(names), 1)
+
+
 @dataclass(frozen=True, slots=True)
 class _Curve:
     """Survival by age in days: the estimate in the first row, bootstrap draws in the others."""
 
-    survival: (
-        Floats  # the share that survives each age: one column per observed age, after a first column of ones
+    log_survival: (
+        Floats  # up to and including each age: one column per observed age, after a first column of zeros
     )
-    rates: Floats  # daily hazard beyond the oldest observed age: one column per site
+    log_beyond: Floats  # the same for each day beyond the oldest observed age
+    multiples: Floats  # of the hazard, and so of these logarithms: one column per site
 
     @property
     def oldest(self) -> int:
         """The oldest observed age; -1: none."""
-        return int(self.survival.shape[1]) - 2
+        return int(self.log_survival.shape[1]) - 2
 
-    def conditional_survival(self, ages: Ints, ahead: int, sites: Ints) -> Floats:
-        """The share of those of each age and site that survives `ahead` more days."""
-        now = self.survival[:, np.minimum(ages, self.oldest) + 1]
-        then = self.survival[:, np.minimum(ages + ahead, self.oldest) + 1]
-        shares = np.divide(then, now, out=np.ones_like(then), where=now > 0)
-        beyond = np.maximum(ages + ahead - self.oldest, 0) - np.maximum(ages - self.oldest, 0)
-        conditional: Floats = shares * np.exp(np.log1p(-self.rates[:, sites]) * beyond)
-        return conditional
-
-    def with_mean_rate(self, n: Ints) -> "_Curve":
-        """The same curve with one rate, the mean over the sites weighted by `n` (equal weights if all are 0)."""
-        weights = n if n.any() else np.ones_like(n)
-        rate: Floats = self.rates @ weights / weights.sum()
-        return _Curve(self.survival, rate[:, None])
-
-    def survivors(self, ages: Ints, n: Ints, ahead: int) -> Floats:
-        """The number that survive of `n` at each age, after 0 to `ahead` days (columns)."""
-        site = np.zeros(len(ages), "int64")
-        return np.stack([self.conditional_survival(ages, day, site) @ n for day in range(ahead + 1)], axis=1)
+    def log_survival_at(self, ages: Ints) -> Floats:
+        """The logarithm of the share that survives each age, where the multiple is 1."""
+        beyond = np.maximum(ages - self.oldest, 0)
+        observed: Floats = self.log_survival[:, np.minimum(ages, self.oldest) + 1]
+        return observed + self.log_beyond[:, None] * beyond
 
 
-def _curve(at_risk: Floats, ended: Floats, rng: np.random.Generator) -> _Curve:
+def _curve(
+    at_risk: Floats, ended: Floats, multiples: Floats, correction: Floats, rng: np.random.Generator
+) -> _Curve:
     """Estimate a curve from the numbers at risk and ended, one row per site and one column per age."""
     risk, ends = at_risk.sum(axis=0), ended.sum(axis=0)
-    hazard = np.divide(ends, risk, out=np.zeros_like(ends), where=risk > 0)
-    mean = (ends.sum() + 0.5) / (risk.sum() + 1)
+    relative = _mean_multiple(multiples, at_risk)
+    prior = np.minimum((ends.sum() + 0.5) / (relative[0] @ risk + 1) * relative[0], _MAX_RATE)
     draws = rng.beta(
-        ends + _PRIOR_DAYS * mean, np.maximum(risk - ends, 0) + _PRIOR_DAYS * (1 - mean), (_DRAWS, len(risk))
+        ends + _PRIOR_DAYS * prior,
+        np.maximum(risk - ends, 0) + _PRIOR_DAYS * (1 - prior),
+        (_DRAWS, len(risk)),
     )
-    survival = np.cumprod(1 - np.vstack([hazard, draws]), axis=1)
-    return _Curve(np.hstack([np.ones((1 + _DRAWS, 1)), survival]), _rates(at_risk, ended, rng))
+    left = np.maximum(1 - np.vstack([_share(ends, risk), draws]), _LEAST_SHARE)
+    log_survival = np.cumsum(np.log(left) * correction / relative, axis=1)
+    log_beyond = _log_beyond(at_risk, ended, multiples, rng)
+    return _Curve(np.hstack([np.zeros((1 + _DRAWS, 1)), log_survival]), log_beyond, multiples)
 
 
-def _rates(at_risk: Floats, ended: Floats, rng: np.random.Generator) -> Floats:
-    """Estimate each site's daily hazard beyond the oldest observed age.
+def _share(ended: Floats, at_risk: Floats) -> Floats:
+    share: Floats = np.divide(ended, at_risk, out=np.zeros_like(ended), where=at_risk > 0)
+    return share
+
+
+def _mean_multiple(multiples: Floats, at_risk: Floats) -> Floats:
+    """The mean multiple of those at risk at each age; 1 without any."""
+    total, risk = multiples @ at_risk, at_risk.sum(axis=0)
+    mean: Floats = np.divide(total, risk, out=np.ones_like(total), where=risk > 0)
+    return mean
+
+
+def _multiples(at_risk: Floats, ended: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """Estimate each site's multiple of the hazard at every age, shrunk towards 1, and a correction of that hazard.
+
+    The fewer ends a site was expected to have, and the less the sites differ, the nearer it is to 1. The hazard at each
+    age is that at which, with these multiples, as many end as were observed: the logarithm of the share that was left,
+    divided by the mean multiple of those at risk, times the correction, which matters only where many end within a day.
+
+    Source: EM algorithm of the shared gamma frailty (Nielsen et al., Scand. J. Statist. 19 (1992), 25) in the grouped
+    proportional hazards model (Prentice and Gloeckler, Biometrics 34 (1978), 57).
+    """
+    risk, share = at_risk.sum(axis=0), _share(ended.sum(axis=0), at_risk.sum(axis=0))
+    # An age at which all end says nothing about the sites.
+    log_left = np.log1p(-np.where(share < 1, share, 0))
+    ended = ended * (share < 1)
+    multiples, base = np.ones(len(at_risk)), -log_left
+    for _ in range(_ROUNDS):
+        hazard = multiples[:, None] * base
+        # If a listing could end more than once a day: so many for each that ended.
+        per_end = np.divide(hazard, -np.expm1(-hazard), out=np.ones_like(hazard), where=hazard > 0)
+        ends, expected = (ended * per_end).sum(axis=1), at_risk @ base
+        prior = _prior_ends(ends, expected)
+        multiples = (ends + prior) / (expected + prior)
+        left = np.maximum(at_risk * np.exp(-multiples[:, None] * base), _LEAST_SHARE)
+        change = np.log(left.sum(axis=0) / np.maximum(risk, 1)) - log_left  # Newton's method
+        base = np.maximum(base + (base > 0) * change * left.sum(axis=0) / (multiples @ left), base / 2)
+    simple = -log_left / _mean_multiple(multiples, at_risk)
+    correction = np.divide(base, simple, out=np.ones_like(base), where=simple > 0)
+    draws = rng.gamma(ends + prior, 1 / (expected + prior), (_DRAWS, len(ends)))
+    return np.vstack([multiples, draws]), correction
+
+
+def _log_beyond(at_risk: Floats, ended: Floats, multiples: Floats, rng: np.random.Generator) -> Floats:
+    """Estimate the logarithm of the share that survives a day beyond the oldest observed age.
 
     The hazard of the later half of the observed ages continues, with the drift since the earlier half, shrunk towards
-    none. Each site's hazard is shrunk towards the overall one.
+    none.
     """
     # Age 0 is left out: a listing that ends on its first day never counts as open.
     at_risk, ended = at_risk[:, 1:], ended[:, 1:]
     if not at_risk.sum():
-        return np.zeros((1 + _DRAWS, len(at_risk)))
+        return np.zeros(1 + _DRAWS)
     half = at_risk.shape[1] // 2
     (earlier, n), (earlier_days, days) = (
         (table[:, :half].sum(axis=1), table[:, half:].sum(axis=1)) for table in (ended, at_risk)
     )
-    mean, prior_mean = ended.sum() / at_risk.sum(), (ended.sum() + 0.5) / at_risk.sum()
-    level = (n.sum() + 1) / (days.sum() + 1 / mean) if mean else 0.0
-    levels = rng.gamma(n.sum() + 1, 1 / (days.sum() + 1 / prior_mean), _DRAWS)
+    relative = _mean_multiple(multiples, days[:, None])[:, 0]
+    mean, prior_mean = (
+        (ended.sum() + extra) / (multiples[0] @ at_risk.sum(axis=1)) * relative for extra in (0, 0.5)
+    )
+    level = (n.sum() + 1) / (days.sum() + 1 / mean[0]) if mean[0] else 0.0
+    levels = rng.gamma(n.sum() + 1, 1 / (days.sum() + 1 / prior_mean[1:]))
     drift, error = _drift(n, days, earlier, earlier_days)
-    overall = np.append(level, levels) * np.exp(np.append(drift, rng.normal(drift, error, _DRAWS)))
-    expected = days * (n.sum() / max(days.sum(), 1))
-    prior = _prior_ends(n, expected)
-    site_ratio = (n + prior) / (expected + prior)
-    site_ratios = rng.gamma(n + prior, 1 / (expected + prior), (_DRAWS, len(n)))
-    rates: Floats = np.minimum(overall[:, None] * np.vstack([site_ratio, site_ratios]), _MAX_RATE)
-    return rates
+    rates = np.append(level, levels) * np.exp(np.append(drift, rng.normal(drift, error, _DRAWS)))
+    log_share: Floats = np.log1p(-np.minimum(rates, _MAX_RATE))
+    return log_share / relative
 
 
 def _drift(n: Floats, days: Floats, earlier: Floats, earlier_days: Floats) -> tuple[float, float]:
@@ -227,49 +270,82 @@ def _drift(n: Floats, days: Floats, earlier: Floats, earlier_days: Floats) -> tu
 
 
 def _prior_ends(n: Floats, expected: Floats) -> float:
-    """The weight of the overall rate for each site, in ends: the less the sites differ, the higher.
+    """The weight of the multiple 1 for each site, in ends: the less the sites differ, the higher.
 
     Source: moment estimate of the variance between sites, DerSimonian and Laird, Controlled Clinical Trials 7 (1986),
     177.
     """
     n, expected = n[expected > 0], expected[expected > 0]
-    excess = (np.square(n - expected) / expected).sum() - (len(n) - 1)
+    excess = (np.square(n - expected) / expected).sum() - max(len(n) - 1, 0)
     variance = excess / max(expected.sum() - np.square(expected).sum() / max(expected.sum(), 1), 1)
     return float(1 / np.clip(variance, 1 / _PRIOR_MAX, 1 / _PRIOR_MIN))
 
 
 @dataclass(frozen=True, slots=True)
-class _Group:
-    """Listings in one state, open or closed, by days in it and by site."""
+class _Counts:
+    """Listings in one state, open or closed: one row per site, one column per day in it."""
 
-    ages: Ints
-    sites: Ints
-    n: Ints
-    curve: _Curve  # survival in this state
+    n: Floats  # in it now
+    at_risk: Floats
+    ended: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Listings in one state, open or closed, and their survival in it."""
+
+    n: Floats  # one row per site, one column per day in it
+    curve: _Curve
     is_open: bool
 
-    def share_open(self, ahead: int, after_end: Floats) -> Floats:
-        """The share of each that is open in `ahead` days; `after_end` is the share open by days since the state ended."""
-        survival = self.curve.conditional_survival(self.ages, ahead, self.sites)
-        share: Floats = self.is_open * survival + self._ended_share_open(ahead, after_end)[:, None] * (
-            1 - survival
-        )
-        return share
+    def merged(self, members: Floats, weights: Floats) -> "_Group":
+        """The same with classes of sites for sites: the members of each, and their weights in its multiple."""
+        curve = replace(self.curve, multiples=self.curve.multiples @ weights)
+        return _Group(members.T @ self.n, curve, self.is_open)
 
-    def _ended_share_open(self, ahead: int, after_end: Floats) -> Floats:
-        """The share that is open of those whose state has ended by then, over all sites."""
-        ages, age_index = np.unique(self.ages, return_inverse=True)
-        n = np.bincount(age_index, self.n, len(ages)).astype("int64")
-        per_site = np.bincount(self.sites, self.n, self.curve.rates.shape[1]).astype("int64")
-        ended = -np.diff(self.curve.with_mean_rate(per_site).survivors(ages, n, ahead), axis=1)
-        total, n_open = ended.sum(axis=1), (ended * after_end[:, ahead - 1 :: -1]).sum(axis=1)
-        share: Floats = np.divide(n_open, total, out=np.zeros_like(total), where=total > 0)
-        return share
+    def open_then(self, ahead: int, after_end: Floats) -> tuple[Floats, Floats]:
+        """How many are open in `ahead` days, and the variance of that number.
+
+        `after_end` is the share open by days since the state ended, per site.
+        """
+        ages, days = np.arange(self.n.shape[1]), np.arange(ahead + 1)
+        logs = self.curve.log_survival_at(ages + ahead) - self.curve.log_survival_at(ages)
+        estimate = self.curve.log_survival_at(np.arange(len(ages) + ahead))[0]
+        daily = estimate[ages[:, None] + days] - estimate[ages, None]
+        number, variance = np.zeros(1 + _DRAWS), np.zeros(1 + _DRAWS)
+        for site in np.flatnonzero(self.n.any(axis=1)):  # all sites at once would take too much memory
+            multiple, present = self.curve.multiples[:, site], np.flatnonzero(self.n[site])
+            n = self.n[site, present]
+            survival = np.exp(multiple[:, None] * logs[:, present])
+            ended = -np.diff(n @ np.exp(multiple[0] * daily[present]))
+            weights = ended / ended.sum() if ended.any() else np.full(ahead, 1 / ahead)
+            ended_share = after_end[site][:, ahead - 1 :: -1] @ weights
+            share = self.is_open * survival + ended_share[:, None] * (1 - survival)
+            number += share @ n
+            variance += (share * (1 - share)) @ n
+        return number, variance
 
     def beyond(self, ahead: int) -> int:
         """The number that will be older than the oldest observed age; 0 if the curve reached 0."""
-        is_older = (self.ages + ahead > self.curve.oldest) & (self.curve.survival[0, -1] > _ROUNDING)
-        return int(self.n[is_older].sum())
+        if self.curve.log_survival[0, -1] <= np.log(_ROUNDING):
+            return 0
+        return int(self.n[:, max(self.curve.oldest + 1 - ahead, 0) :].sum())
+
+
+def _groups(
+    counts: tuple[_Counts, _Counts], rng: np.random.Generator, *, is_open: bool
+) -> tuple[_Group, _Group]:
+    """The listings of one state: those whose start was observed, and those of the first load."""
+    at_risk, ended = (
+        np.hstack(tables) for tables in zip(*((one.at_risk, one.ended) for one in counts), strict=True)
+    )
+    multiples, correction = _multiples(at_risk, ended, rng)
+    corrections = np.split(correction, [counts[0].n.shape[1]])
+    followed, baseline = (
+        _Group(one.n, _curve(one.at_risk, one.ended, multiples, corrected, rng), is_open)
+        for one, corrected in zip(counts, corrections, strict=True)
+    )
+    return followed, baseline
 
 
 def _gap(runs: pd.DataFrame, at: datetime) -> int:
@@ -290,46 +366,40 @@ def _since_the_run_before(observed: Floats, gap: int, shift: int) -> Floats:
     return days
 
 
-def _open_listings(life_table: pd.DataFrame, gap: int, rng: np.random.Generator) -> tuple[_Group, _Group]:
+def _open_listings(life_table: pd.DataFrame, sites: int, gap: int) -> tuple[_Counts, _Counts]:
     """Open listings whose start was observed, and those of the first load, whose age is not known."""
     left_censored = life_table["left_censored"].to_numpy("bool")
-    names, site = group_codes(life_table, "site" if "site" in life_table else None)
-    sites = max(len(names), 1)
     # On average, a listing began half-way between two runs.
-    followed, baseline = (
-        _open_group(life_table[part], site[part], sites, rng, gap=gap, shift=shift)
-        for part, shift in ((~left_censored, gap // 2), (left_censored, 0))
+    return (
+        _open_counts(life_table[~left_censored], sites, gap, gap // 2),
+        _open_counts(life_table[left_censored], sites, gap, 0),
     )
-    return followed, baseline
 
 
-def _open_group(
-    life_table: pd.DataFrame, site: Ints, sites: int, rng: np.random.Generator, *, gap: int, shift: int
-) -> _Group:
-    flow = life_table["flow"].astype("str").to_numpy()
+def _open_counts(life_table: pd.DataFrame, sites: int, gap: int, shift: int) -> _Counts:
+    flow, site = life_table["flow"].astype("str").to_numpy(), life_table["site"].to_numpy("int64")
     days, n = life_table["days"].to_numpy("int64"), life_table["n"].to_numpy("int64")
     ages = int(days.max(initial=-1)) + 1
 
     def count(rows: NDArray[np.bool_]) -> Floats:
-        cells = np.zeros((sites, ages), "int64")
-        add_counts(cells, (site[rows], days[rows]), n[rows])
-        return cells.astype("float64")
+        return _count(site[rows], days[rows], sites, ages, n[rows])
 
     entered, returned = count(flow == ENTERED), count(flow == RETURNED)
     is_end, is_open = np.isin(flow, (*CLOSED, FIRST_REMOVED)), flow == OPEN
     ends = _since_the_run_before(count(is_end), gap, shift)
-    exits, entries = ends.copy(), np.zeros_like(ends)
+    present, exits, entries = np.zeros_like(ends), ends.copy(), np.zeros_like(ends)
+    present[:, shift:] = count(is_open)
     exits[:, shift:] += count(~is_end & ~np.isin(flow, (ENTERED, RETURNED)))
     entries[:, :ages] += entered
     entries[:, shift:] += returned
     # Episodes that exit at an age are at risk at that age.
     at_risk = np.maximum(np.cumsum(entries - exits, axis=1) + exits, ends)
-    return _Group(days[is_open] + shift, site[is_open], n[is_open], _curve(at_risk, ends, rng), is_open=True)
+    return _Counts(present, at_risk, ends)
 
 
 def _closed_listings(
-    records: pd.DataFrame, relistings: pd.DataFrame, at: datetime, gap: int, rng: np.random.Generator
-) -> tuple[_Group, _Group]:
+    records: pd.DataFrame, relistings: pd.DataFrame, at: datetime, sites: int, gap: int
+) -> tuple[_Counts, _Counts]:
     """Removed and vanished listings: those seen to close, and those already closed at the first load of their user.
 
     The latter are followed from that load on: how long they had been closed by then is not known.
@@ -340,41 +410,62 @@ def _closed_listings(
     since[is_baseline] = instants(records["first_seen_at"])[is_baseline]
     closed_days = np.maximum((instant(at) - since) // _DAY, 0).astype("int64")
     followed_days = (instants(relistings["listed_again_at"]) - instants(relistings["removed_at"])) / _DAY
-    baseline_days = followed_days[relistings["gone_days"].isna().to_numpy("bool") & ~np.isnan(followed_days)]
-    gone_days = relistings["gone_days"].dropna().to_numpy("float64")
-    return (
-        _closed_group(closed_days[~is_baseline], gone_days, gap, gap // 2, rng),
-        _closed_group(closed_days[is_baseline], baseline_days, gap, 0, rng),
+    gone_days = relistings["gone_days"].to_numpy("float64")
+    is_relisted_baseline = np.isnan(gone_days) & ~np.isnan(followed_days)
+    site, relisted_site = (table["site"].to_numpy("int64") for table in (records, relistings))
+    followed, baseline = (
+        _closed_counts(
+            (site[rows], closed_days[rows]),
+            # To the nearest day: two loads are a day apart, give or take minutes.
+            (relisted_site[relisted], days[relisted].round().astype("int64")),
+            sites,
+            gap,
+            shift,
+        )
+        for rows, relisted, days, shift in (
+            (~is_baseline, ~np.isnan(gone_days), gone_days, gap // 2),
+            (is_baseline, is_relisted_baseline, followed_days, 0),
+        )
     )
+    return followed, baseline
 
 
-def _closed_group(
-    closed_days: Ints, relisted_days: Floats, gap: int, shift: int, rng: np.random.Generator
-) -> _Group:
-    """Closed listings by the days since, with the survival of that state: a relisting ends it."""
-    # To the nearest day: two loads are a day apart, give or take minutes.
-    relisted = relisted_days.round().astype("int64")
-    ages = int(max(closed_days.max(initial=-1), relisted.max(initial=-1))) + 1
-    n = np.bincount(closed_days + shift, minlength=ages + shift)
-    ended = _since_the_run_before(np.bincount(relisted, minlength=ages).astype("float64"), gap, shift)
-    at_risk = (n + ended)[::-1].cumsum()[::-1]
-    present = np.flatnonzero(n)
-    curve = _curve(at_risk[None], ended[None], rng)
-    return _Group(present, np.zeros(len(present), "int64"), n[present].astype("int64"), curve, is_open=False)
+def _closed_counts(
+    closed: tuple[Ints, Ints], relisted: tuple[Ints, Ints], sites: int, gap: int, shift: int
+) -> _Counts:
+    """Count closed listings, and the relistings that end that state, by site and days since they closed."""
+    ages = int(max(closed[1].max(initial=-1), relisted[1].max(initial=-1))) + 1
+    n = np.zeros((sites, ages + shift))
+    n[:, shift:] = _count(*closed, sites, ages)
+    ended = _since_the_run_before(_count(*relisted, sites, ages), gap, shift)
+    at_risk = (n + ended)[:, ::-1].cumsum(axis=1)[:, ::-1]
+    return _Counts(n, at_risk, ended)
+
+
+def _count(site: Ints, days: Ints, sites: int, ages: int, n: Ints | None = None) -> Floats:
+    cells = np.bincount(site * ages + days, n, sites * ages)
+    return cells.reshape(sites, ages).astype("float64")
 
 
 def _renewal(open_curve: _Curve, closed_curve: _Curve, span: int) -> tuple[Floats, Floats]:
-    """The share that is open by days after opening and by days after closing: an alternating renewal process."""
-    age, one = np.zeros(1, "int64"), np.ones(1, "int64")
-    still_open, still_closed = (
-        curve.with_mean_rate(np.zeros(curve.rates.shape[1], "int64")).survivors(age, one, span)
+    """The share that is open by site and by days after opening and after closing: an alternating renewal process."""
+    logs = [
+        curve.log_survival_at(np.arange(span + 1)) - curve.log_survival_at(np.zeros(1, "int64"))
         for curve in (open_curve, closed_curve)
-    )
-    ends, returns = -np.diff(still_open, axis=1), -np.diff(still_closed, axis=1)
-    after_opening, after_closing = still_open.copy(), np.zeros_like(still_open)
-    for day in range(1, span + 1):
-        after_closing[:, day] = (returns[:, :day] * after_opening[:, day - 1 :: -1]).sum(axis=1)
-        after_opening[:, day] += (ends[:, :day] * after_closing[:, day - 1 :: -1]).sum(axis=1)
+    ]
+    sites = open_curve.multiples.shape[1]
+    after_opening, after_closing = np.zeros((2, sites, 1 + _DRAWS, span + 1))
+    for site in range(sites):
+        still_open, still_closed = (
+            np.exp(curve.multiples[:, [site]] * log)
+            for curve, log in zip((open_curve, closed_curve), logs, strict=True)
+        )
+        ends, returns = -np.diff(still_open, axis=1), -np.diff(still_closed, axis=1)
+        opened, closed = after_opening[site], after_closing[site]
+        opened[:] = still_open
+        for day in range(1, span + 1):
+            closed[:, day] = np.einsum("ij,ij->i", returns[:, :day], opened[:, day - 1 :: -1])
+            opened[:, day] += np.einsum("ij,ij->i", ends[:, :day], closed[:, day - 1 :: -1])
     return after_opening, after_closing
 
 
@@ -382,9 +473,9 @@ def _renewal(open_curve: _Curve, closed_curve: _Curve, span: int) -> tuple[Float
 class _Population:
     """All listings: open ones, those open since the first load, closed ones, those closed since the first load."""
 
-    # Each with the share that is open by days since its state ended.
+    # Each with the share that is open by days since its state ended, per site.
     groups: tuple[tuple[_Group, Floats], ...]
-    after_opening: Floats  # the share that is open by days since opening
+    after_arrival: Floats  # the share of new listings that is open by days since they appeared
 
     @property
     def open_now(self) -> int:
@@ -396,6 +487,44 @@ class _Population:
 
     def beyond(self, ahead: int) -> int:
         return sum(group.beyond(ahead) for group, _ in self.groups if group.is_open)
+
+
+def _population(
+    opened: tuple[_Group, _Group],
+    closed: tuple[_Group, _Group],
+    new: Arrivals,
+    span: int,
+    rng: np.random.Generator,
+) -> _Population:
+    # One pseudo-listing, of any site that has listings.
+    listings = sum(group.n.sum(axis=1) for group in (*opened, *closed)) + _ROUNDING
+    n = new.by_site + listings / listings.sum()
+    members = _classes(opened[0].curve.multiples[0], closed[0].curve.multiples[0])
+    weights = members * (listings + n)[:, None]
+    opened_classes, closed_classes = (
+        [group.merged(members, weights / weights.sum(axis=0)) for group in groups]
+        for groups in (opened, closed)
+    )
+    after_opening, after_closing = _renewal(opened_classes[0].curve, closed_classes[0].curve, span)
+    draws = rng.gamma(n @ members, size=(_DRAWS, members.shape[1]))
+    shares = np.vstack([n @ members, draws])
+    after_arrival = np.einsum("ds,sdk->dk", shares / shares.sum(axis=1)[:, None], after_opening)
+    groups = (
+        *((group, after_closing) for group in opened_classes),
+        *((group, after_opening) for group in closed_classes),
+    )
+    return _Population(groups, after_arrival)
+
+
+def _classes(*multiples: Floats) -> Floats:
+    """Sites with similar multiples, of both hazards, are in one class: a row per site and a column per class, 0 or 1."""
+    width, classes = _CLASS_WIDTH, np.zeros((0, 0))
+    while not classes.size or classes.shape[1] > _MAX_CLASSES:
+        keys = np.round(np.log(np.stack(multiples)) / width)
+        _, site_class = np.unique(keys, axis=1, return_inverse=True)
+        classes = np.eye(site_class.max() + 1)[site_class]
+        width *= 2
+    return classes
 
 
 def _row(population: _Population, new: Arrivals, ahead: int, level: float) -> dict[str, Any]:
@@ -433,17 +562,17 @@ def _obstacle(population: _Population, new: Arrivals, ahead: int) -> str | None:
 def _estimate(population: _Population, new: Arrivals, ahead: int, level: float) -> dict[str, float]:
     """The expected numbers and the interval; in each array the first row is the estimate, every other one a draw."""
     rng = np.random.default_rng([_SEED, ahead])
-    open_share = population.after_opening[:, ahead - 1 :: -1]  # by day of arrival
+    open_share = population.after_arrival[:, ahead - 1 :: -1]  # by day of arrival
     new_listings = np.vstack([new.expected(ahead), new.resampled(ahead, _DRAWS, rng)])
     of_new = (new_listings * open_share).sum(axis=1)
     variance = (new_listings * open_share * (1 - open_share)).sum(axis=1)
     parts = []
     for group, after_end in population.groups:
-        share = group.share_open(ahead, after_end)
-        parts.append(share @ group.n)
-        variance += (share * (1 - share)) @ group.n
+        number, spread = group.open_then(ahead, after_end)
+        parts.append(number)
+        variance += spread
     total = of_new + sum(parts)
-    samples = total[1:] + np.sqrt(variance[1:]) * rng.standard_t(_T_DF, (_ERRORS, _DRAWS))
+    samples = total[1:] + np.sqrt(np.maximum(variance[1:], 0)) * rng.standard_t(_T_DF, (_ERRORS, _DRAWS))
     low, high = np.quantile(samples, [(1 - level) / 2, (1 + level) / 2])
     followed, baseline, closed, closed_baseline = (float(part[0]) for part in parts)
     return {

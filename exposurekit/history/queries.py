@@ -31,7 +31,7 @@ from exposurekit.history.storage.schema import KINDS
 from exposurekit.text.times import DAY, EPOCH, When, is_day, parse_time
 
 _DIFF_TEXTS = ("kind", "site", "before", "after")
-_FORECAST_COLUMNS = ("user_id", "status", "first_seen_at", "changed_at", "episode", "left_censored")
+_FORECAST_COLUMNS = ("user_id", "site", "status", "first_seen_at", "changed_at", "episode", "left_censored")
 
 
 @dataclass(frozen=True, slots=True)

@@ -741,8 +741,8 @@ def _forecast_basis(data: ReportData, forecast: Mapping[Hashable, Any]) -> str:
     """How a forecast compares with the past, and why it may exceed it."""
     days, total = int(forecast["days"]), round(forecast["open"])
     by_hand, *_ = data.open_parts
-    stay, back, _ = _forecast_parts(forecast)
-    words = ["it assumes that nothing is done by hand, at the same rates on all sites"]
+    stay, *_ = _forecast_parts(forecast)
+    words = ["it assumes that nothing is done by hand, and that each site continues at its past rates"]
     if stay < by_hand:
         words.append("so some that wait go without a request")
     start, change = data.as_of.date() - timedelta(days=days), total - len(data.open_records)
@@ -752,10 +752,7 @@ def _forecast_basis(data: ReportData, forecast: Mapping[Hashable, Any]) -> str:
     course = data["status_over_time"]
     peak = int(course.loc[course["period"].dt.date >= start, OPEN].max())
     if total > peak:
-        words.append(
-            f"more than on any of the last {days:,} days ({peak:,} at most)"
-            + (": too many if listings come back only where they soon go again" if back else "")
-        )
+        words.append(f"more than on any of the last {days:,} days ({peak:,} at most)")
     if before != change:
         words.append(f"that is {_more(change)} than now; the last {days:,} days brought {_more(before)}")
     return "; ".join(words)

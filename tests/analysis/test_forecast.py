@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from itertools import accumulate
+from itertools import accumulate, product
 from math import comb
 
 import numpy as np
@@ -249,8 +249,9 @@ def test_older_listings_continue_at_the_rate_of_the_later_half():
 
 def test_a_small_site_continues_at_the_rate_of_all_sites():
     quick, slow = ("Quick", [*range(30, 60)] * 4, 40), ("Slow", [35, 50], 160)
+    gone, returned = records((1, "removed", 60, 60)).assign(site="Another"), back().assign(site="")
     ended = [
-        forecast(records((1, "removed", 60, 60)), with_one(table), back(), at=NOW, days=[20])["of_open"].sum()
+        forecast(gone, with_one(table), returned, at=NOW, days=[20])["of_open"].sum()
         for table in (sites(quick, slow), sites(quick, slow).assign(site="both"))
     ]
     by_site, together = ended
@@ -261,6 +262,53 @@ def with_one(episodes):
     """With a listing that is not older than any: where all are, there is no forecast."""
     one = flows((0, "entered", False, 3), (60, "removed", False, 2), (3, "open", False, 1))
     return pd.concat([episodes, one.assign(site="Another")])
+
+
+def site_flows(site, *, removed, still):
+    """Flows of a site: of the listings of the last 60 days, so many were removed after five days; the others stayed."""
+    rows = (
+        (0, "entered", False, removed + still),
+        (5, "removed", False, removed),
+        (20, "open", False, still - 1),
+    )
+    return flows(*rows, (60, "removed", False, 1)).assign(site=site)
+
+
+def two_sites(closed_at):
+    """Half of the listings of two sites are removed; one relists all after ten days, the other none.
+
+    50 have been removed for a day at `closed_at`, and 50 for two months at the site that relists none.
+    """
+    lately, long_ago = (records(*[(1, "removed", 90, days)] * 50) for days in (1, 60))
+    gone = pd.concat([lately.assign(site=closed_at), long_ago.assign(site="Never")])
+    episodes = pd.concat([site_flows(site, removed=100, still=50) for site in ("Relists", "Never")])
+    return gone, episodes, back(*[10] * 100).assign(site="Relists")
+
+
+@pytest.mark.parametrize(("site", "low", "high"), [("Relists", 45, 50), ("Never", 0, 3)])
+def test_removed_listings_return_at_the_rate_of_their_site(site, low, high):
+    [row] = forecast(*two_sites(site), at=NOW, days=[12]).to_dict("records")
+    assert low <= row["of_gone"] <= high
+
+
+def test_without_sites_all_listings_have_the_same_rates():
+    tables = {site: two_sites(site) for site in ("Relists", "Never")}
+    expected = forecast(*(table.assign(site="") for table in tables["Never"]), at=NOW, days=[12])
+    assert 20 < expected["of_gone"].sum() < 40
+    for n, site in product(range(3), tables):
+        some = [table.drop(columns="site") if n == at else table for at, table in enumerate(tables[site])]
+        pd.testing.assert_frame_equal(forecast(*some, at=NOW, days=[12]), expected)
+
+
+def test_relisted_listings_are_removed_at_the_rate_of_their_site():
+    """At one site all are removed after five days and relisted after ten; at the other all stay."""
+    gone = records(*[(1, "removed", 90, 8.5)] * 50).assign(site="Relists")
+    stay = flows((0, "entered", False, 300), (40, "open", False, 300)).assign(site="Stay")
+    episodes = pd.concat([site_flows("Relists", removed=100, still=1), stay])
+    relisted = back(*[10] * 100).assign(site="Relists")
+    now, later = forecast(gone, episodes, relisted, at=NOW, days=[3, 9])["of_gone"]
+    assert now > 45
+    assert later < 5
 
 
 def test_beyond_is_what_will_be_older_than_the_oldest():
@@ -536,6 +584,13 @@ def test_intervals_contain_what_came(every):
     assert 0.8 * numbers < enough(numbers)  # coverage of four fifths would fail
 
 
+@pytest.mark.parametrize("kind", ["slow sites relist", "quick sites relist in time"])
+def test_each_part_is_unbiased_where_sites_differ(kind):
+    [row] = calibration(kind, [120], worlds=12).to_dict("records")
+    assert row["numbers"] == 12
+    assert max(abs(row[f"bias_{part}"]) for part in EXPECTED) < 0.03
+
+
 @pytest.mark.parametrize("kind", ["exponential", "mixed sites"])
 def test_a_young_history_gives_no_forecast_for_a_month(kind):
     records, flows, relistings, people, _ = Life(KINDS[kind], 0).tables(20)
@@ -543,9 +598,10 @@ def test_a_young_history_gives_no_forecast_for_a_month(kind):
     assert (pd.isna(row["open"]), "days of history" in row["reason"]) == (True, True)
 
 
-def test_a_hundred_thousand_records_are_forecast():
+@pytest.mark.parametrize("sites", [12, 2_000])
+def test_a_hundred_thousand_records_are_forecast(sites):
     world = KINDS["mixed sites"]
-    life = Life(replace(world, people=2_000, there=45, arrivals=100), 7)
+    life = Life(replace(world, people=2_000, there=45, arrivals=100, sites=sites), 7)
     records, flows, relistings, people, _ = life.tables(120)
     assert len(records) > 95_000
     [row] = forecast(records, flows, relistings, people=people, at=AT, days=[30]).to_dict("records")

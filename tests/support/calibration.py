@@ -1,4 +1,4 @@
-"""How often the interval of `analysis.forecast` contains what came: by kind of world and age of the history.
+"""How often the interval of `analysis.forecast` contains what came, and the bias: by kind of world and age of the history.
 
 python tests/support/calibration.py [--worlds 60] [--ahead 30] [--ages 7,14,...] [--every 7] [--kinds "a;b"]
 """
@@ -16,6 +16,7 @@ from support.simulated_lives import AT, KINDS, Life
 
 from exposurekit.analysis import forecast
 
+PARTS = ("of_open", "of_gone", "of_new")
 AGES = (7, 14, 20, 30, 60, 90, 120)
 WORLDS = 60
 
@@ -23,6 +24,7 @@ WORLDS = 60
 def calibration(kind, ages=AGES, *, aheads=(30,), every=1, worlds=WORLDS, first_seed=0):
     """Return a row per age and horizon: the worlds with a number, those with it in the interval, and the bias.
 
+    The bias, also of the parts, is a share of what is open then.
     A run every `every` days, the last one at each age.
     """
     rows = []
@@ -33,9 +35,11 @@ def calibration(kind, ages=AGES, *, aheads=(30,), every=1, worlds=WORLDS, first_
             records, flows, relistings, people, runs = life.tables(age, every)
             table = forecast(records, flows, relistings, people=people, runs=runs, at=AT, days=aheads)
             for row in table[table["low"].notna()].itertuples():
-                forecasts[row.days].append((life.open_at(age + row.days), row.open, row.low, row.high))
+                true_parts = life.parts_at(age, row.days)
+                errors = [getattr(row, part) - true for part, true in zip(PARTS, true_parts, strict=True)]
+                forecasts[row.days].append((sum(true_parts), row.open, row.low, row.high, *errors))
         for ahead, numbers in forecasts.items():
-            truth, middle, low, high = np.array(numbers).reshape(-1, 4).T
+            truth, middle, low, high, *errors = np.array(numbers).reshape(-1, 4 + len(PARTS)).T
             scale = max(truth.mean(), 1) if numbers else np.nan
             inside = (low <= truth) & (truth <= high)
             rows.append(
@@ -50,6 +54,10 @@ def calibration(kind, ages=AGES, *, aheads=(30,), every=1, worlds=WORLDS, first_
                     "coverage": inside.mean() if numbers else np.nan,
                     "below": (truth < low).mean() if numbers else np.nan,
                     "bias": (middle - truth).mean() / scale if numbers else np.nan,
+                    **{
+                        f"bias_{part}": error.mean() / scale if numbers else np.nan
+                        for part, error in zip(PARTS, errors, strict=True)
+                    },
                     "width": (high - low).mean() / scale if numbers else np.nan,
                     "truth": truth.mean() if numbers else np.nan,
                 }
@@ -78,8 +86,9 @@ def main():
         )
         for row in table.itertuples():
             print(  # noqa: T201
-                f"{row.kind:32} age {row.age:3} ahead {row.ahead:3}  with a number {row.with_number:4.0%}  "
-                f"coverage {row.coverage:4.0%}  below {row.below:4.0%}  bias {row.bias:+6.1%}  width {row.width:5.0%}  "
+                f"{row.kind:36} age {row.age:3} ahead {row.ahead:3}  with a number {row.with_number:4.0%}  "
+                f"coverage {row.coverage:4.0%}  below {row.below:4.0%}  bias {row.bias:+6.1%} "
+                f"(open {row.bias_of_open:+6.1%} gone {row.bias_of_gone:+6.1%} new {row.bias_of_new:+6.1%})  width {row.width:5.0%}  "
                 f"open then {row.truth:6.0f}",
                 flush=True,
             )

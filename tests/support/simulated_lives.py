@@ -102,6 +102,23 @@ KINDS = {
     "removed at first, ever less back": World(gone=5, away=weibull(0.6, 40)),
     "removed at first, back in time": World(gone=5, away=fixed(50)),
     "many removed at first": World(there=2, gone=15, arrivals=0.5, away=never(0.5, exponential(60))),
+    "quick sites relist": World(
+        stays=by_site(*map(exponential, (10, 15, 15, 40, 150, 9_999))),
+        away=by_site(never(0.1, exponential(20)), *[fixed(9_999)] * 5),
+    ),
+    "slow sites relist": World(
+        stays=by_site(*map(exponential, (120, 6, 10, 15, 25, 40))),
+        away=by_site(never(0.1, exponential(12)), *[fixed(9_999)] * 5),
+    ),
+    "quick sites relist in time": World(
+        stays=by_site(fixed(7), fixed(10), fixed(21), exponential(40), exponential(150), fixed(9_999)),
+        away=by_site(fixed(25), *[fixed(9_999)] * 5),
+    ),
+    "removed at first, quick sites relist": World(
+        gone=5,
+        stays=by_site(*map(exponential, (10, 15, 15, 40, 150, 9_999))),
+        away=by_site(never(0.1, exponential(20)), *[fixed(9_999)] * 5),
+    ),
 }
 
 
@@ -161,6 +178,14 @@ class Life:
         """How many listings are open at the end of a day, of whoever is registered by then."""
         return int(((self.turns <= day).sum(axis=1) % 2).sum())
 
+    def parts_at(self, age, ahead):
+        """How many listings are open `ahead` days after an age: of those open then, those gone then, and new ones."""
+        before, turn = ((self.turns <= day).sum(axis=1) for day in (age, age + ahead))
+        is_new = before == 0
+        return tuple(
+            int((turn[part] % 2).sum()) for part in (before % 2 == 1, ~is_new & (before % 2 == 0), is_new)
+        )
+
     def tables(self, age, every=1):
         """Records, flows by site, relistings, people and runs, as of a run at the end of a day; `every` days one ran."""
         is_registered = self.turns[:, 0] <= age
@@ -175,13 +200,14 @@ class Life:
         records = pd.DataFrame(
             {
                 "user_id": user,
+                "site": _names(site),
                 "status": np.where(turn % 2 == 0, "discovered", gone),
                 "first_seen_at": self._instants(age, turns[:, 0]),
                 "changed_at": self._instants(age, turns[at, turn]),
                 "episode": turn // 2 + 1 - met_gone,
                 "left_censored": baseline & (turn <= 1),
             }
-        ).astype({"status": "str", "user_id": "int64"})
+        ).astype({"status": "str", "user_id": "int64", "site": "str"})
         people = np.flatnonzero(self.registered <= age)
         watched = pd.DataFrame(
             {
@@ -191,7 +217,7 @@ class Life:
         )
         flows = self._flows(age, site, turns, vanishes, baseline)
         runs = pd.DataFrame({"finished_at": self._instants(age, range(age % every, age + 1, every))})
-        return records, flows, self._back(age, turns, met_gone), watched, runs
+        return records, flows, self._back(age, site, turns, met_gone), watched, runs
 
     def _instants(self, age, day):
         ago = (age - np.asarray(day, "int64")) * np.timedelta64(1, "D") + _RUN_BEFORE_MIDNIGHT
@@ -216,18 +242,23 @@ class Life:
         table = (
             pd.concat([left.assign(days=0, flow="entered"), left]).groupby(_FLOW, as_index=False)["n"].sum()
         )
-        table["site"] = [f"site {one}" for one in table["site"]]
+        table["site"] = _names(table["site"])
         return table.astype({"site": "str", "flow": "str", "n": "int64"})
 
-    def _back(self, age, turns, met_gone):
+    def _back(self, age, site, turns, met_gone):
         gone, again = turns[:, 1:-1:2], turns[:, 2::2]
         back = again <= age
         gone_days = (again - gone).astype("float64")
         gone_days[met_gone, 0] = np.nan
         return pd.DataFrame(
             {
+                "site": _names(np.broadcast_to(site[:, None], back.shape)[back]),
                 "removed_at": self._instants(age, gone[back]),
                 "listed_again_at": self._instants(age, again[back]),
                 "gone_days": gone_days[back],
             }
-        )
+        ).astype({"site": "str"})
+
+
+def _names(site):
+    return [f"site {one}" for one in site]
