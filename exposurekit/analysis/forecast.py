@@ -326,10 +326,9 @@ class _Group:
         return number, variance
 
     def beyond(self, ahead: int) -> int:
-        """The number that will be older than the oldest observed age; 0 if the curve reached 0."""
-        if self.curve.log_survival[0, -1] <= np.log(_ROUNDING):
-            return 0
-        return int(self.n[:, max(self.curve.oldest + 1 - ahead, 0) :].sum())
+        """The number that will be older than the oldest observed age, at sites where the curve did not reach 0."""
+        is_left = self.curve.multiples[0] * self.curve.log_survival[0, -1] > np.log(_ROUNDING)
+        return int(self.n[is_left, max(self.curve.oldest + 1 - ahead, 0) :].sum())
 
 
 def _groups(

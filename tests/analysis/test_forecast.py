@@ -320,6 +320,15 @@ def test_beyond_is_what_will_be_older_than_the_oldest():
     assert table["beyond"].tolist() == [1, 1, 4, 4, 9]
 
 
+def test_slow_sites_have_listings_beyond_where_other_sites_ended():
+    gone, returned = records((1, "removed", 60, 60)).assign(site="Another"), back().assign(site="")
+    quick = flows((0, "entered", True, 2**50 - 1), *((age, "removed", True, n) for age, n in HALVES))
+    slow = sites(("Slow", [5, 35], 50))
+    table = with_one(pd.concat([quick.assign(site="Quick"), slow]))
+    [beyond] = forecast(gone, table, returned, at=NOW, days=[20])["beyond"]
+    assert beyond == 50
+
+
 def test_nothing_is_beyond_where_every_observed_listing_ended():
     episodes = flows((0, "entered", False, 9), (6, "open", False, 8), (10, "removed", False, 1))
     assert forecast(records((1, "odd", 10, 10)), episodes, back(), at=NOW, days=[9])["beyond"].tolist() == [0]
