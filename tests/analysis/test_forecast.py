@@ -8,7 +8,7 @@ from math import comb
 import numpy as np
 import pandas as pd
 import pytest
-from support.calibration import calibration
+from support.forecast_calibration import calibration
 from support.simulated_lives import AT, KINDS, Life
 from support.tables import shape
 
@@ -586,7 +586,7 @@ def check_coverage(table):
 @pytest.mark.long
 @pytest.mark.parametrize("every", [1, 7], ids=["daily runs", "weekly runs"])
 def test_intervals_contain_what_came(every):
-    """`python tests/support/calibration.py` prints the table of sixty worlds of every kind."""
+    """`python tests/support/forecast_calibration.py` prints the table of sixty worlds of every kind."""
     table = calibrated(3, every)
     check_coverage(table)
     numbers = int(table.loc[table["ahead"] == 30, "numbers"].sum())

@@ -1,6 +1,6 @@
 """How often the interval of `analysis.forecast` contains what came, and the bias: by kind of world and age of the history.
 
-python tests/support/calibration.py [--worlds 60] [--ahead 30] [--ages 7,14,...] [--every 7] [--kinds "a;b"]
+python tests/support/forecast_calibration.py [--worlds 60] [--ahead 30] [--ages 7,14,...] [--every 7] [--kinds "a;b"]
 """
 
 import argparse
