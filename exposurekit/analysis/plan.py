@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from numbers import Real
 
 import numpy as np
 import pandas as pd
@@ -10,6 +11,7 @@ from exposurekit.analysis.work_queue import LISTING, PAGE, STARTED, TO_DO, VISIT
 from exposurekit.errors import InvalidArgument, MissingColumns
 
 PLAN_MINUTES = 30.0
+_FIRST_COLUMNS = ("person", "user_id", "site", "minutes", "minutes_until", "reason")
 _TOLERANCE = 1e-9  # minutes; sums of floating-point numbers differ by less
 _SLACK = 1e-6  # the same of weights, which are whole numbers
 _PRICE_STEPS = 100
@@ -30,7 +32,8 @@ def plan(
         visit_minutes: As it was passed to `work_queue`.
 
     Returns:
-        The chosen rows of ``queue`` in its order, and all its columns. ``minutes`` (float64) has the steps of the alert
+        The chosen rows of ``queue`` in its order, and all its columns; first ``person``, if it is there, ``user_id``,
+        ``site``, ``minutes``, ``minutes_until`` and ``reason``. ``minutes`` (float64) has the steps of the alert
         and its part of the visit among the chosen ones, and ``minutes_until`` (float64) the sum up to and including the
         row. No rows if the time is too short for any alert.
 
@@ -47,7 +50,7 @@ def plan(
     MissingColumns.check(
         "plan", queue, ("kind", "group", "state", "minutes", "items", "success_rate", "reason")
     )
-    if not (math.isfinite(minutes) and minutes > 0):
+    if not (isinstance(minutes, Real) and math.isfinite(minutes) and minutes > 0):
         raise InvalidArgument("invalid minutes: pass a positive number")
     queue = queue.reset_index(drop=True)
     can_start = queue["state"].isin((TO_DO, STARTED)) & queue["reason"].isna()
@@ -67,8 +70,9 @@ def plan(
     best = queue.loc[sorted(chosen)]
     visits = visit_minutes / best.groupby(["kind", "group"], dropna=False)["minutes"].transform("size")
     best = best.assign(minutes=own[best.index] + visits)
-    best.insert([*best].index("minutes") + 1, "minutes_until", best["minutes"].cumsum())
-    return best.reset_index(drop=True)
+    best["minutes_until"] = best["minutes"].cumsum()
+    first = [name for name in _FIRST_COLUMNS if name in best]
+    return best[first + [name for name in best if name not in first]].reset_index(drop=True)
 
 
 def _weights(queue: pd.DataFrame, groups: Sequence["pd.Series[float]"]) -> list[int]:

@@ -40,6 +40,7 @@ class ClientConfig:
     lists: Lists = "objects"
     strict: bool = False
     service_name: str = ""
+    ended: str = ""  # why the service is gone for good, as a demo is after its end; every call raises it
 
     def __post_init__(self) -> None:
         for name, choices in _CHOICES.items():

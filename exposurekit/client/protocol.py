@@ -65,6 +65,8 @@ class Request:
 def request(call: Call[R, T], config: ClientConfig) -> Request:
     """Build the request of a call: where values and credentials are sent, and in which encoding."""
     operation = call.operation
+    if config.ended:
+        raise ConnectionFailed(config.ended, operation=operation.title, maybe_received=False)
     path_names = operation.path_names
     values = {name: value for name, value in call.values.items() if name not in path_names}
     headers = common_headers(config)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from exposurekit.client import Client
 from exposurekit.client.progress import progress_bar
-from exposurekit.errors import NotFound
+from exposurekit.errors import ConnectionFailed, NotFound
 
 if TYPE_CHECKING:  # these need the extra ``service``
     from exposurekit.service.mail.settings import MailSettings
@@ -22,6 +22,7 @@ NAME = "demo"
 ATTESTED_BY = "nobody: these people are invented"
 _SERVICE_NAME = "simulated service with invented people"
 DATABASE = "service.db"
+ENDED = "This demo has ended: ek.demo() starts another"
 LOOPBACK = ("127.0.0.0/8",)
 POLL_S = 0.1
 BUSY_TIMEOUT_S = 300  # a busy machine makes a demo slower, and not different
@@ -47,6 +48,7 @@ class Backend:
         from exposurekit.service.webhooks import endpoints
 
         self.person_index: dict[int, int] = {}  # of the person in the invented web, by user id
+        self.has_ended = False
         self._world = world
         self._began = world.clock.now()
         if saved_state:
@@ -183,6 +185,9 @@ class Backend:
 
     def _in_service(self, coro: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine in the service's event loop and wait for it; Ctrl-C cancels it."""
+        if self.has_ended:
+            coro.close()
+            raise ConnectionFailed(ENDED, operation="demo", maybe_received=False)
         future = asyncio.run_coroutine_threadsafe(coro, self._worker.loop)
         try:
             while not wait([future], timeout=POLL_S).done:

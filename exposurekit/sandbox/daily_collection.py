@@ -11,11 +11,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+from typing import NoReturn
 
 from exposurekit.client.bulk import Batch, UserFilter
+from exposurekit.errors import NotFound
 from exposurekit.exposure import Exposure
 from exposurekit.history import History
+from exposurekit.text.html_cards import html_card
 
+_READERS = ("_reader", "_queries", "_annotations")  # the parts of a history that answer
 MAX_QUEUED_USERS = 200  # users in loads that wait in memory to be written
 
 
@@ -47,13 +51,37 @@ class DailySource:
         return max(1, MAX_QUEUED_USERS // max(1, sum(len(batch.keys) for batch in self.batches)))
 
 
+class DemoHistory(History):
+    """A demo's history, whose questions fail with the reason after the demo has ended and its files are deleted."""
+
+    def end(self, reason: str) -> None:
+        """Close it; from now on everything that reads it raises `NotFound` with this reason."""
+        self.close()
+        for part in _READERS:
+            self.__dict__.pop(part, None)
+        self._end_reason = reason
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name in _READERS and "_end_reason" in self.__dict__:
+            raise NotFound(self._end_reason)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+
+    def __repr__(self) -> str:
+        return f"History({self._end_reason})" if "_end_reason" in self.__dict__ else super().__repr__()
+
+    def _repr_html_(self) -> str:
+        if "_end_reason" in self.__dict__:
+            return html_card("History", {}, note=self._end_reason)
+        return super()._repr_html_()
+
+
 class DailyCollector:
     """Writes loads to a history in the background; its clock shows the time of the load that is being written."""
 
     def __init__(self, path: Path, clock: Callable[[], datetime]) -> None:
         self._clock = clock
         self._at: datetime | None = None
-        self.history = History(path, clock=self._now)
+        self.history = DemoHistory(path, clock=self._now)
 
     @contextmanager
     def collecting(self) -> Iterator[Callable[[DailySource], None]]:

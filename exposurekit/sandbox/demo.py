@@ -4,7 +4,7 @@ import atexit
 import os
 import tempfile
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -16,11 +16,12 @@ from exposurekit.client.progress import progress_bar
 from exposurekit.errors import NEEDS_SERVICE, ConfigurationError, InvalidArgument
 from exposurekit.exposure import Exposure, connect
 from exposurekit.history import History
-from exposurekit.sandbox.backend import DATABASE, Backend
+from exposurekit.sandbox.backend import DATABASE, ENDED, Backend
 from exposurekit.sandbox.cache import CachedDemo, cache_for, today
 from exposurekit.sandbox.daily_collection import DailyCollector, DailySource
 from exposurekit.system.atomic_files import write_output
 from exposurekit.text.html_cards import html_card
+from exposurekit.text.times import parse_duration
 
 if TYPE_CHECKING:  # these need the extra ``service``
     from exposurekit.sandbox.evaluation import Agreement, ReportedRecord
@@ -35,7 +36,7 @@ HISTORY_DIRECTORY = "history"
 _DAY = timedelta(days=1)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # with slots, help() would show how they are pickled
 class Demo:
     """A running service with invented people, and the objects to explore it with.
 
@@ -67,7 +68,7 @@ class Demo:
         return html_card(
             "Demo",
             {"exposure": self.exposure, "history": self.history},
-            note=f"its time is {self._backend.now():%Y-%m-%d %H:%M} UTC; everybody in it is invented",
+            note=f"Demo clock: {self._backend.now():%Y-%m-%d %H:%M} UTC; all people are invented",
             figures={"people": len(self._backend.person_index)},
             calls={
                 "demo.exposure.records()": "list the listings, as a DataFrame",
@@ -76,22 +77,24 @@ class Demo:
             },
         )
 
-    def advance(self, days: float = 0, *, progress: bool | None = None) -> None:
+    def advance(self, days: float | str = 0, *, progress: bool | None = None) -> None:
         """Simulate time: jobs run when they are due, `history` collects each day, and `exposure` is refreshed.
 
         Args:
-            days: How many days.
+            days: How many days, or a duration such as ``"7d"``, ``"2 weeks"`` or ``"36h"``.
             progress: Whether to show a progress bar; None: in a notebook and in a terminal.
 
         Raises:
-            InvalidArgument: ``days`` is negative.
+            InvalidArgument: ``days`` is negative or no duration.
+            ConnectionFailed: The demo has ended.
 
         >>> with ek.demo(people=2, days=0) as demo:
         ...     demo.advance(days=1)
         """
-        if days < 0:
+        duration = parse_duration(days)
+        if duration < timedelta():
             raise InvalidArgument("days is negative: time does not go back. Pass zero or more.")
-        self._simulate(timedelta(days=days), progress)
+        self._simulate(duration, progress)
         self.exposure.refresh()
 
     def agreement(self) -> "Agreement":
@@ -162,8 +165,11 @@ class Demo:
         return self._backend.evidence_key()
 
     def close(self) -> None:
-        """Stop the service and delete its data. Calling it again does nothing."""
+        """Stop the service and delete its data: what needs them raises an error then. Calling it again does nothing."""
         self._stack.close()
+        self._backend.has_ended = True
+        self._collector.history.end(ENDED)
+        self.client.config = replace(self.client.config, ended=ENDED)
         atexit.unregister(self.close)
 
     def __enter__(self) -> Self:
@@ -196,7 +202,7 @@ class Demo:
 def demo(
     people: int = PEOPLE,
     *,
-    days: float = DAYS,
+    days: float | str = DAYS,
     seed: int = SEED,
     web: "Web" = "open",
     cache: bool = True,
@@ -217,7 +223,7 @@ def demo(
 
     Args:
         people: How many people are registered; 0 or more.
-        days: How many days are simulated; 0 or more.
+        days: How many days are simulated, 0 or more; or a duration such as ``"2w"``.
         seed: The same seed gives the same people, listings and pages.
         web: ``open``: fifteen sites, most of which a program may search and ask. ``guarded``: 45 sites, as the real web
             is, with bot checks, puzzles and messages that confirm; a simulated person works an hour a day for everybody.
@@ -227,29 +233,32 @@ def demo(
 
     Raises:
         ConfigurationError: The extra ``service`` is not installed.
-        InvalidArgument: ``people`` or ``days`` is negative, or there is no such ``web``.
+        InvalidArgument: ``people`` or ``days`` is negative or no number, or there is no such ``web``.
 
     >>> with ek.demo(people=3, days=0) as demo:
     ...     len(demo.exposure.users())
     3
     """
-    _check(people, days, web)
+    duration = parse_duration(days)
+    _check(people, duration, web)
     ends = today()
-    demos = cache_for(people=people, days=days, seed=seed) if cache and web == "open" else None
+    demos = cache_for(people=people, days=duration / _DAY, seed=seed) if cache and web == "open" else None
     for cached in demos.entries(ends.date()) if demos else ():
         if (resumed := _resume(cached, people, seed, progress)) is not None:
             return resumed
     with ExitStack() as stack:
         directory = _directory(stack)
-        new = _start(stack, directory, people, seed, progress, began=ends - timedelta(days=days), web=web)
-        new._run_first_days(timedelta(days=days), progress)  # noqa: SLF001  this is its factory
+        new = _start(stack, directory, people, seed, progress, began=ends - duration, web=web)
+        new._run_first_days(duration, progress)  # noqa: SLF001  this is its factory
         if demos and (state := new._backend.saved_state()):  # noqa: SLF001
             demos.put([directory / DATABASE, directory / HISTORY_DIRECTORY], state, ends.date())
         return _hand_over(new, stack)
 
 
-def _check(people: int, days: float, web: str) -> None:
-    if people < 0 or days < 0:
+def _check(people: int, duration: timedelta, web: str) -> None:
+    if not isinstance(people, int):
+        raise InvalidArgument("people is a whole number, such as 25")
+    if people < 0 or duration < timedelta():
         raise InvalidArgument("people or days is negative. Pass zero or more.")
     if web not in WEBS:
         raise InvalidArgument(f"there is no such web. Pass one of: {', '.join(WEBS)}.")

@@ -3,7 +3,7 @@
 import contextlib
 import re
 from datetime import UTC, date, datetime, timedelta
-from numbers import Integral, Number
+from numbers import Integral, Number, Real
 
 from exposurekit.errors import InvalidArgument
 
@@ -53,6 +53,23 @@ def parse_time(when: str | int | date | datetime, *, now: datetime) -> datetime:
         raise InvalidArgument(ACCEPTED)
     kind = type(when).__name__
     raise InvalidArgument(f"{ACCEPTED}. This is {kind!r}: pass it by its name, such as {kind.lower()}=...")
+
+
+def parse_duration(duration: float | str) -> timedelta:
+    """Parse a duration: a number of days, or a text such as ``7d``, ``2 weeks`` or ``36h``.
+
+    Raises:
+        InvalidArgument: It is neither, or too long.
+
+    >>> parse_duration("2w") == parse_duration(14) == timedelta(days=14)
+    True
+    """
+    with contextlib.suppress(ValueError, OverflowError):  # not a number, or too many days
+        if isinstance(duration, str) and (text := _BACK.fullmatch(_text(duration))):
+            return int(text[1]) * _UNITS[_unit(text[0])]
+        if isinstance(duration, Real) and not isinstance(duration, bool):
+            return float(duration) * DAY
+    raise InvalidArgument("A duration is a number of days, or a text such as '7d', '2 weeks' or '36h'")
 
 
 def is_day(when: str | int | date | datetime) -> bool:

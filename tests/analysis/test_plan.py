@@ -156,12 +156,12 @@ def test_the_queue_is_not_changed_and_its_index_is_ignored():
 def test_columns_stay_in_an_empty_plan():
     queue = queue_of(("listing", "a.example", 4, "the form is blocked"))
     plan = analysis.plan(queue, 60)
-    columns = ["kind", "group", "own", "reason", "success_rate", "state", "items", "minutes", "minutes_until"]
+    columns = ["minutes", "minutes_until", "reason", "kind", "group", "own", "success_rate", "state", "items"]
     assert [*plan] == columns
     assert plan.empty
 
 
-@pytest.mark.parametrize("minutes", [0, -1, float("nan"), float("inf")])
+@pytest.mark.parametrize("minutes", [0, -1, float("nan"), float("inf"), "30", None])
 def test_time_that_is_no_positive_number_raises_error(minutes):
     with pytest.raises(InvalidArgument, match="invalid minutes"):
         analysis.plan(random_queue(1), minutes)
@@ -179,6 +179,14 @@ def test_a_history_plans_its_own_queue(tmp_path):
     with seen_through(Service(people)) as exposure, History(tmp_path / "history") as history:
         history.collect(exposure, progress=False)
         plan, queue = history.plan(minutes=30), history.work_queue()
+        assert plan.columns[:6].tolist() == [
+            "person",
+            "user_id",
+            "site",
+            "minutes",
+            "minutes_until",
+            "reason",
+        ]
     assert (len(queue), len(plan)) == (
         6,
         2,

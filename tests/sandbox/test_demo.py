@@ -137,6 +137,25 @@ def test_a_closed_demo_accepts_no_connections():
         late.list_users()
 
 
+def test_a_closed_demo_says_how_to_start_another():
+    demo = ek.demo(people=1, days=0, progress=False)
+    history = demo.history
+    demo.close()
+    for use in (
+        lambda: demo.advance(days=1),
+        demo.exposure.refresh,
+        demo.client.list_users,
+        demo.pending_events,
+        history.records,
+        lambda: history.diff("7d"),
+        history.ticks,
+    ):
+        with pytest.raises(ek.ExposureError, match=r"^This demo has ended: ek\.demo\(\) starts another$"):
+            use()
+    assert "demo has ended" in repr(history)
+    assert "demo has ended" in history._repr_html_()
+
+
 COUNT_DIRECTORIES = """
 import pathlib, sys
 import exposurekit as ek
@@ -166,6 +185,28 @@ def test_its_repr_contains_no_credentials(small):
 def test_a_negative_number_of_people_raises_error():
     with pytest.raises(ek.InvalidArgument, match="zero or more"), ek.demo(people=-1):
         pass
+
+
+@pytest.mark.parametrize("days", ["three", "-1d", None, True, float("nan")])
+def test_other_durations_are_invalid_arguments(small, days):
+    for call in (small.advance, lambda days: ek.demo(people=1, days=days)):
+        with pytest.raises(ek.InvalidArgument, match="duration"):
+            call(days)
+
+
+@long
+def test_durations_may_be_text_as_times_may():
+    with ek.demo(people=1, days="1d", progress=False) as demo:
+        assert demo.history.runs()["listed"].tolist() == [0, 1]
+        before = demo.world.clock.now()
+        demo.advance("36h", progress=False)
+        assert demo.world.clock.now() - before == timedelta(hours=36)
+
+
+def test_its_help_is_about_the_demo_alone(small):
+    import pydoc
+
+    assert "__getstate__" not in pydoc.render_doc(type(small))
 
 
 def test_events_are_pending_until_a_webhook_carries_them(small):
