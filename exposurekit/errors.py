@@ -17,13 +17,15 @@
     ├── DiskFull             no space for a history, a file, or temporary files
     ├── Leak                 personal data in what is to be shared
     └── MissingColumns       a table lacks columns that a question needs
+
+    LoadStopped (a KeyboardInterrupt)   Ctrl-C stopped a load
 """
 
-import inspect
+import sys
 import traceback
 import warnings
 from collections.abc import Collection, Iterable
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any
 
 NEEDS_SERVICE = "This needs the service: pip install 'exposurekit[service]'"
@@ -115,6 +117,13 @@ class InvalidEvidence(ExposureError):
     """A bundle of evidence does not verify; the message says which member and what is wrong."""
 
 
+class LoadStopped(KeyboardInterrupt):
+    """Ctrl-C stopped a load; the message says what was kept. In IPython it is displayed without the frames."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [f"Stopped: {self}"]
+
+
 class ScanTimeout(ExposureError):
     """A scan did not finish in time."""
 
@@ -168,7 +177,11 @@ def _caller(trace: TracebackType | None) -> str:
 
 
 def _is_own(module: str) -> bool:
-    return module.partition(".")[0] == __name__.partition(".")[0]
+    return _root(module) == _root(__name__)
+
+
+def _root(module: str) -> str:
+    return module.partition(".")[0]
 
 
 def _again(kind: type[ExposureError], args: tuple[Any, ...]) -> ExposureError:
@@ -182,10 +195,28 @@ def safe_reason(error: Exception) -> str:
     return str(error) if isinstance(error, ExposureError) else type(error).__name__
 
 
-def warn(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn, and attribute the warning to the first caller outside the package."""
-    level, frame = 2, inspect.currentframe()
-    frame = frame.f_back if frame else None
-    while frame and _is_own(frame.f_globals.get("__name__", "")):
-        level, frame = level + 1, frame.f_back
-    warnings.warn(message, category, stacklevel=level)
+def warn(
+    message: str, category: type[Warning] = UserWarning, *, warned: set[str] | None = None
+) -> None:
+    """Warn, and attribute the warning to the line outside the package that led to it.
+
+    Args:
+        message: The warning.
+        category: Its class.
+        warned: The files and cells that were warned before: they are not warned again.
+    """
+    frames: list[FrameType] = []
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001  documented
+    while frame:
+        frames.append(frame)
+        frame = frame.f_back
+    roots = [_root(frame.f_globals.get("__name__", "")) for frame in frames]
+    own = _root(__name__)
+    position = len(roots) - roots[::-1].index(own) if own in roots else 0  # functools may call some of ours
+    while roots[position : position + 1] == ["IPython"]:  # it calls the magic
+        position += 1
+    file = frames[position].f_code.co_filename if position < len(frames) else ""
+    if warned is None or file not in warned:
+        warnings.warn(message, category, stacklevel=position + 2)
+        if warned is not None:
+            warned.add(file)

@@ -14,7 +14,7 @@ from exposurekit.client import Client, bulk
 from exposurekit.client.base import Settings
 from exposurekit.contract.deviations import Deviations
 from exposurekit.contract.models import UserKey
-from exposurekit.errors import InvalidArgument, NotFound, warn
+from exposurekit.errors import InvalidArgument, LoadStopped, NotFound, warn
 from exposurekit.frames import person_names
 from exposurekit.frames.key_access import Keyed
 from exposurekit.snapshot import Snapshot
@@ -303,20 +303,34 @@ class Exposure(Keyed):
 
         If the first load is stopped (Ctrl-C), what it loaded remains, and the tables warn that they are incomplete.
 
+        Raises:
+            LoadStopped: Ctrl-C stopped the load; a `KeyboardInterrupt` that says what was kept.
+
         >>> exposure.refresh() is exposure
         True
         """
         snapshot = Snapshot(self.clock())
+        is_stopped = False
         try:
             for batch in self._load(None, self.progress):
                 snapshot.add(batch)
             snapshot.is_complete = True
+        except KeyboardInterrupt:
+            is_stopped = True
         finally:
             snapshot.finish()
             if snapshot.is_complete or (self._snapshot is None and snapshot.loaded):
                 self._snapshot, self._frames = snapshot, {}
+        if is_stopped:  # here, without the frames of the interrupted request
+            raise LoadStopped(f"{self._after_stop(snapshot)}; exposure.refresh() loads everyone")
         snapshot.deviations.warn()
         return self
+
+    def _after_stop(self, stopped: Snapshot) -> str:
+        """What there is after a load was stopped."""
+        if self._snapshot is stopped:
+            return f"{stopped.progress} were loaded and kept"
+        return "nobody was loaded" if self._snapshot is None else "the tables of the last load remain"
 
     def _loaded(self) -> Snapshot:
         if self._snapshot is None:
@@ -324,7 +338,7 @@ class Exposure(Keyed):
         snapshot = self._snapshot
         assert snapshot is not None  # noqa: S101  refresh() sets it, or raises
         if not snapshot.is_complete:
-            warn(f"{snapshot}; refresh() loads everyone")
+            warn(f"{snapshot}; refresh() loads everyone", warned=snapshot.warned)
         return snapshot
 
     def _frame(self, snapshot: Snapshot, name: str) -> pd.DataFrame:

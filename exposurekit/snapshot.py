@@ -24,6 +24,9 @@ class Snapshot:
     failed: int = 0
     secrets: dict[int, int | str] = field(default_factory=dict, repr=False)
     deviations: Deviations = field(default_factory=Deviations, repr=False)
+    warned: set[str] = field(
+        default_factory=set, repr=False
+    )  # the cells and files warned that it is incomplete
     parts: dict[str, list[pa.Table]] = field(default_factory=dict, repr=False)
     _packed: list[tuple[pa.Array, pa.Array, Sequence[bulk.Failure]]] = field(default_factory=list, repr=False)
     _flushed: list[dict[str, pa.Table]] = field(default_factory=list, repr=False)
@@ -32,8 +35,13 @@ class Snapshot:
         failed = f", {self.failed:,} more not loaded" if self.failed else ""
         if self.is_complete:
             return f"{len(self.loaded):,} people{failed}"
+        return f"{self.progress}{failed}: stopped before the end"
+
+    @property
+    def progress(self) -> str:
+        """How many people are loaded, of how many."""
         total = "?" if self.total is None else f"{self.total:,}"
-        return f"{len(self.loaded):,} of {total} people{failed}: stopped before the end"
+        return f"{len(self.loaded):,} of {total} people"
 
     def add(self, batch: bulk.Batch) -> None:
         """Add a batch, packed; some are unpacked together."""

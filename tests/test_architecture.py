@@ -350,7 +350,6 @@ IDEAS = {
     "notebook.completion": "Tab completion",
     "notebook.magic": "registration in IPython",
     "privacy.vocabulary": "words that are no personal data",
-    "sandbox.daily_collection": "collects the sandbox's past",
     "service.mail.confirmation": "which link of a message may be followed",
     "service.webhooks.delivery": "one attempt to send a delivery",
     "snapshot": "the tables of one load",

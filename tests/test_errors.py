@@ -2,10 +2,12 @@
 
 import copy
 import pickle
+import warnings
 
 import pytest
 from support.ipython import Notebook
 
+import exposurekit as ek
 from exposurekit import errors
 
 ERRORS = [
@@ -58,6 +60,39 @@ def test_a_notebook_displays_an_error_in_one_line(cell, capsys):
     assert "s3cr3t" not in out
     notebook("import traceback\ntraceback.print_last()")
     assert "Traceback (most recent call last)" in capsys.readouterr().err
+
+
+STOPPED = """
+from exposurekit.client import bulk
+from exposurekit.contract.models import UserKey
+
+def stopped(*_, **__):
+    yield bulk.Batch([UserKey(id=1, secret="s3cr3t")], [{"id": 1}], [{"user_id": 1, "alerts": []}], [], {}, 25)
+    raise KeyboardInterrupt
+
+bulk.iter_batches = stopped
+exposure = ek.connect("http://127.0.0.1:9", integration_name="acme", api_key="key", api_secret="s3cr3t")
+exposure.records()
+"""
+
+
+def test_a_stopped_load_is_one_line_and_one_warning(capsys, monkeypatch):
+    """Ctrl-C stays a `KeyboardInterrupt`; each cell warns once, at its line."""
+    from exposurekit.client import bulk
+
+    monkeypatch.setattr(bulk, "iter_batches", bulk.iter_batches)
+    notebook = Notebook(ek=ek)
+    with pytest.raises(KeyboardInterrupt):
+        notebook(STOPPED)
+    message = "Stopped: 1 of 25 people were loaded and kept; exposure.refresh() loads everyone"
+    assert capsys.readouterr().out.splitlines() == [message]
+    for cell in ("exposure.users()\nlen(exposure.steps()), exposure.provenance", "\n%exposure records"):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            notebook(cell)
+        [warning] = caught
+        assert str(warning.message).startswith("1 of 25 people: stopped before the end")
+        assert "ipython-input" in warning.filename
 
 
 def test_a_notebook_displays_the_notes_of_an_error(capsys):

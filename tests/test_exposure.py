@@ -398,18 +398,20 @@ def test_progress_bar_is_displayed_in_a_terminal(monkeypatch, progress, in_termi
 
 
 INTERRUPTED = """
-import json, sys, threading, time, warnings
+import json, sys, threading, time, traceback, warnings
 import exposurekit as ek
 exposure = ek.connect(sys.argv[1], integration_name="acme", api_key="k", api_secret="s", progress=False, concurrency=4)
 try:
     exposure.users()
-except KeyboardInterrupt:
-    stopped = time.monotonic()
+except KeyboardInterrupt as error:
+    stopped, interrupt = time.monotonic(), error
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     people = len(exposure.users())
+    exposure.records(), exposure.provenance, exposure.users().exposure.redact()
 print(json.dumps({
-    "stopped": stopped, "people": people, "warnings": sorted({str(warning.message) for warning in caught}),
+    "stopped": stopped, "people": people, "warnings": [str(warning.message) for warning in caught],
+    "message": interrupt._render_traceback_(), "frames": len(traceback.extract_tb(interrupt.__traceback__)),
     "files": sorted({warning.filename for warning in caught}),
     "threads": [thread.name for thread in threading.enumerate()], "repr": repr(exposure),
 }))
@@ -452,6 +454,10 @@ def test_ctrl_c_stops_the_load_without_further_calls():
         f"{result['people']:,} of 119 people: stopped before the end; refresh() loads everyone"
     ]
     assert result["files"] == ["<string>"]
+    assert result["message"] == [
+        f"Stopped: {result['people']:,} of 119 people were loaded and kept; exposure.refresh() loads everyone"
+    ]
+    assert result["frames"] < 8
     assert result["threads"] == ["MainThread"]
     assert result["repr"].endswith("stopped before the end)")
 
@@ -470,7 +476,7 @@ def test_ctrl_c_in_a_refresh_preserves_the_tables():
         slow.set()
         interrupter = threading.Thread(target=lambda: (started.wait(20), os.kill(os.getpid(), signal.SIGINT)))
         interrupter.start()
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(KeyboardInterrupt, match="the tables of the last load remain"):
             exposure.refresh()
         interrupter.join()
         over.set()
