@@ -21,6 +21,8 @@
     LoadStopped (a KeyboardInterrupt)   Ctrl-C stopped a load
 """
 
+import difflib
+import re
 import sys
 import traceback
 import warnings
@@ -28,6 +30,9 @@ from collections.abc import Collection, Iterable
 from types import FrameType, TracebackType
 from typing import Any
 
+_SUGGESTED_MAX = 100  # characters: a longer word is no misspelling
+_NAME = re.compile(r"[a-z]+(?:[_ -][a-z]+)*")  # of a question or a choice, and hardly a secret
+_NAME_MAX = 24
 NEEDS_SERVICE = "This needs the service: pip install 'exposurekit[service]'"
 
 
@@ -57,7 +62,9 @@ class InvalidArgument(ExposureError, ValueError):
     def check(cls, name: str, value: object, allowed: Collection[object]) -> None:
         """Raise if an argument is none of the allowed values."""
         if value not in allowed:
-            raise cls(f"{name} is one of: {', '.join(map(str, allowed))}")
+            choices = [*map(str, allowed)]
+            passed = f", not {quoted}{suggestion(str(value), choices)}" if (quoted := quotable(value)) else ""
+            raise cls(f"{name} is one of: {', '.join(choices)}{passed}")
 
 
 class APIStatusError(ExposureError):
@@ -188,6 +195,22 @@ def _again(kind: type[ExposureError], args: tuple[Any, ...]) -> ExposureError:
     error = kind.__new__(kind)
     error.args = args
     return error
+
+
+def quotable(word: object) -> str:
+    """Return a word that an error may repeat, in quotation marks; empty if it may be a secret or personal."""
+    is_name = isinstance(word, str) and len(word) <= _NAME_MAX and _NAME.fullmatch(word)
+    return repr(word) if is_name else ""
+
+
+def suggestion(word: str, accepted: Iterable[str]) -> str:
+    """Return the accepted word that is closest to another one, as the end of an error; empty if none is close.
+
+    >>> suggestion("recrods", ["records", "links"])
+    '; did you mean records?'
+    """
+    close = difflib.get_close_matches(word[:_SUGGESTED_MAX], [*accepted], 1)
+    return f"; did you mean {close[0]}?" if close else ""
 
 
 def safe_reason(error: Exception) -> str:

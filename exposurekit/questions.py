@@ -26,6 +26,7 @@ class Question:
     inputs: tuple[str, ...] = ()  # tables to pass to the function; empty: only a history can answer
     options: tuple[str, ...] = ()  # keywords of the history's method, such as since, in %exposure --since
     required: tuple[str, ...] = ()  # options without a default
+    takes_exposure: bool = False  # the history's method takes one, for names and values on file
     filters: tuple[str, ...] = ()  # columns by which a history's answer can be filtered
     columns: tuple[str, ...] = ()  # that a report displays; empty: all
     # None: the function of that name in `analysis`; the history's method, else the function; the chart, if any.
@@ -114,6 +115,7 @@ QUESTIONS = {
             columns=_QUEUE_COLUMNS,
             context=_experience,
         ),
+        Question("plan", "Manual work that fits the time", options=("minutes", "as_of"), takes_exposure=True),
         Question("score", "Who is most exposed, by score", ("records", "links"), ("as_of",)),
         Question("missed", "Missed listings (estimate)", ("records", "links"), ("as_of",)),
         Question(
@@ -147,6 +149,12 @@ QUESTIONS = {
             query=lambda history, since, until=None: history.score_changes(since, until),
         ),
         Question("site_outcomes", "What sites do with requests", options=("as_of",), filters=("site",)),
+        Question(
+            "failed_removals",
+            "Removals that failed or were undone",
+            options=("as_of",),
+            filters=("site",),
+        ),
         Question("time_to_removal", "Time to removal", options=("as_of",), filters=("site",)),
         Question("survival", "Share still open after a number of days", options=("by", "as_of")),
         Question(

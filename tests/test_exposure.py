@@ -224,7 +224,7 @@ def test_alias_equal_to_another_name_is_ambiguous(named):
 
 
 def test_unknown_or_ambiguous_name_is_refused(exposure):
-    with pytest.raises(NotFound, match="No person here has this id or name: users"):
+    with pytest.raises(NotFound, match=r"Nobody has this id or name: exposure\.users\(\)"):
         exposure.records("Nobody Atall")
     with pytest.raises(InvalidArgument, match=r"people match this name: give the id, one of \d+, ") as error:
         exposure.records("e")

@@ -10,14 +10,13 @@ from click.shell_completion import CompletionItem
 from exposurekit.cli.history import existing_history, missing_names_hint
 from exposurekit.cli.options import ID, When, check_writable, history_option
 from exposurekit.cli.output import label_of
-from exposurekit.errors import ConfigurationError
+from exposurekit.errors import ConfigurationError, suggestion
 from exposurekit.questions import QUESTIONS
-from exposurekit.text.words import suggestion
 
 QUEUE = "queue"
 _SYNONYMS = {"listings": "records", "pages": "links"}  # words of the manuals
 _QUEUE_ONLY = (".md", ".ics")  # formats of the queue alone
-_WITH_FORM_VALUES = ("work_queue", "steps")  # whose order or texts depend on what people have on file
+_WITH_FORM_VALUES = ("work_queue", "plan", "steps")  # whose order or texts depend on what people have on file
 _STORED = ("records", "links", "alerts", "steps", "runs", "people")  # tables of a history
 _LOADED = (
     "users",

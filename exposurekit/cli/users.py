@@ -199,8 +199,8 @@ def users_scan(
 
     Example: exposurekit users scan 12 --site Seekfolk one.mhtml two.mhtml
     """
+    from exposurekit.errors import suggestion
     from exposurekit.service.scanning import saved_pages
-    from exposurekit.text.words import suggestion
 
     definitions = session.needed_definitions(sites_directory)
     by_name = {name.casefold(): one for name, one in definitions.items()}

@@ -60,7 +60,7 @@ class People:
     def _id(self, person: int | str) -> int:
         matches = self.matching(str(person))
         if not matches:
-            raise NotFound("No person here has this id or name: users() lists them")
+            raise NotFound("Nobody has this id or name: exposure.users() lists everyone")
         if len(matches) > 1:
             ids = ", ".join(map(str, sorted(matches)[:_NAMES_MAX])) + (", ..." * (len(matches) > _NAMES_MAX))
             raise InvalidArgument(f"{len(matches):,} people match this name: give the id, one of {ids}")

@@ -37,6 +37,10 @@ class ExposureAccessor:
     def __init__(self, frame: pd.DataFrame) -> None:
         self._frame = frame
 
+    def __repr__(self) -> str:
+        methods = [name for name in dir(self) if not name.startswith("_")]
+        return f"df.exposure, with the methods {', '.join(methods)}"
+
     def __dir__(self) -> list[str]:
         return sorted(
             {*super().__dir__(), *(name for name, question in QUESTIONS.items() if question.inputs)}
@@ -93,10 +97,10 @@ class ExposureAccessor:
         >>> history.forecast().exposure.chart("forecast")
         Chart(...)
         """
-        entry = QUESTIONS.get(question)
-        if entry is None or not entry.has_chart:
-            names = ", ".join(name for name, one in QUESTIONS.items() if one.has_chart)
-            raise InvalidArgument(f"chart(question) takes one of: {names}")
+        InvalidArgument.check(
+            "question", question, [name for name, one in QUESTIONS.items() if one.has_chart]
+        )
+        entry = QUESTIONS[question]
         try:
             return entry.draw(self._frame, provenance=provenance)
         except MissingColumns:

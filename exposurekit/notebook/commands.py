@@ -17,10 +17,10 @@ from exposurekit.questions import QUESTIONS, Question
 
 _FILTERS = ("site", "status")
 _TABLES = {  # verbs that return a table of an exposure or a history: their help, and the filters of the table
-    "records": ("listings on people-search sites", ("user", *_FILTERS)),
-    "links": ("web pages with personal data", ("user",)),
-    "alerts": ("alerts with guide and opt-out procedure", ("user", *_FILTERS)),
-    "steps": ("manual opt-out steps", ("user", *_FILTERS)),
+    "records": ("Listings on people-search sites", ("user", *_FILTERS)),
+    "links": ("Web pages with personal data", ("user",)),
+    "alerts": ("Alerts with guide and opt-out procedure", ("user", *_FILTERS)),
+    "steps": ("Manual opt-out steps", ("user", *_FILTERS)),
 }
 
 
@@ -130,8 +130,12 @@ def _from_history(question: Question) -> Handler:
                     f"{line.verb} needs --{name} TIME, such as --{name} 14d or --{name} 2026-11-13"
                 )
         values = {name: line[_flag(name)] for name in question.options}
+        if question.takes_exposure:
+            values["exposure"] = context.loaded_exposure()
         with context.history(line) as history:
-            answer = question.ask(history, **{name: value for name, value in values.items() if value})
+            answer = question.ask(
+                history, **{name: value for name, value in values.items() if value not in (None, [])}
+            )
             rows = _filtered(answer, line) if question.filters else answer
             return _result(question, rows, history, line)
 
@@ -182,19 +186,19 @@ def _filtered(table: pd.DataFrame, line: ParsedLine) -> pd.DataFrame:
 
 
 _EXPOSURE_TABLES = {
-    "users": Command("users, one row each", _exposure_table("users"), ("user",)),
-    "failures": Command("users that could not be loaded, and why", _exposure_table("failures"), ("user",)),
+    "users": Command("Users, one row each", _exposure_table("users"), ("user",)),
+    "failures": Command("Users who could not be loaded, and why", _exposure_table("failures"), ("user",)),
 }
 _ACTIONS = {
     "runs": Command(
-        "all runs of the history", _from_history(Question("runs", "all runs of the history")), ("history",)
+        "All runs of the history", _from_history(Question("runs", "All runs of the history")), ("history",)
     ),
-    "collect": Command("collect everyone into a history", _collect, ("run", "user", "history")),
+    "collect": Command("Collect everyone into a history", _collect, ("run", "user", "history")),
     "connect": Command(
-        "connect with the environment's settings",
+        "Connect with the environment's settings",
         lambda context, line: context.connect(line["base-url"]),
         ("base-url",),
     ),
-    "use": Command("use a variable from now on", lambda context, line: context.use(line.name)),
-    "refresh": Command("load everyone again", lambda context, _: context.exposure().refresh()),
+    "use": Command("Use a variable from now on", lambda context, line: context.use(line.name)),
+    "refresh": Command("Load everyone again", lambda context, _: context.exposure().refresh()),
 }

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 import pandas as pd
 
+from exposurekit.analysis.statuses import OPEN
 from exposurekit.notebook.commands import verbs
 from exposurekit.notebook.namespace import NotebookContext
 from exposurekit.notebook.parser import OPTIONS
@@ -21,7 +22,7 @@ _VALUES_MAX = 2_000
 
 
 class CompletionValues:
-    """The sites, statuses and user ids that need no request: those loaded, and those of tables in results."""
+    """The sites, statuses, and ids and names of users that need no request: those loaded, and those of tables in results."""
 
     def __init__(self, context: NotebookContext) -> None:
         self.context = context
@@ -42,7 +43,12 @@ class CompletionValues:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # tables warn about users that are not loaded
                 self.remember(exposure.records())
-                values = {*map(str, exposure.users()["user_id"])} if option == "user" else values
+                if option == "user":
+                    users = exposure.users()
+                    names = (users["first_name"].str.strip() + " " + users["last_name"].str.strip()).dropna()
+                    values = {*map(str, users["user_id"]), *names}
+        if option == "status" and values:
+            values = values | {OPEN}
         return sorted(filter(_HARMLESS.fullmatch, values))
 
 

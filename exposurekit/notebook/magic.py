@@ -1,5 +1,6 @@
 """Register ``%exposure`` in IPython: the magic, its completions and its errors."""
 
+import re
 from typing import Any
 
 from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMatcherResult, context_matcher
@@ -7,12 +8,13 @@ from IPython.core.error import UsageError
 from IPython.core.magic import no_var_expand, output_can_be_silenced
 
 from exposurekit.errors import ExposureError
-from exposurekit.notebook.commands import describe_command, run_command
+from exposurekit.notebook.commands import describe_command, run_command, verbs
 from exposurekit.notebook.completion import CompletionValues, completions
 from exposurekit.notebook.namespace import NotebookContext
 from exposurekit.text.sanitize import plain
 
 NAME = "exposure"
+_CALL = re.compile(r"(?<![\w.])(?:(?:exposure|history)\.)?([a-z_]+)\(\)")  # without arguments
 _MATCHER = "exposurekit"
 _PRIORITY = 2_000.0  # before IPython's own matchers
 
@@ -50,10 +52,16 @@ def _magic(notebook: NotebookContext, values: CompletionValues) -> Any:
             )
         else:
             return result
-        raise UsageError(plain(message))
+        raise UsageError(plain(_CALL.sub(_as_line, message)))
 
     exposure.__doc__ = describe_command()
     return exposure
+
+
+def _as_line(call: re.Match[str]) -> str:
+    """A call that an error advises, as a line of the magic."""
+    verb = call[1].replace("_", "-")
+    return f"%exposure {verb}" if verb in verbs() else call[0]
 
 
 def _matcher(values: CompletionValues) -> Any:

@@ -1,6 +1,7 @@
 """Which exposure or history ``%exposure`` reads: connected, chosen with `use`, or a variable of the notebook."""
 
 import contextlib
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -95,8 +96,11 @@ class NotebookContext:
     def source(self, line: ParsedLine) -> Iterator[Source]:
         """Return the source of a table that both have: the history if the line asks for it, else whichever exists."""
         from_history = line["history"] is not None or line["as-of"] is not None
-        if from_history or (self._current(Exposure) is None and self._current(History) is not None):
+        is_fallback = self._current(Exposure) is None and self._current(History) is not None
+        if from_history or is_fallback:
             with self.history(line) as history:
+                if is_fallback and not from_history:
+                    print(f"Source: {history.provenance}", file=sys.stderr)  # noqa: T201  nobody chose it
                 yield history
         else:
             yield self.exposure()

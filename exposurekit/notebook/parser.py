@@ -3,12 +3,13 @@
 import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from exposurekit.contract.types import INT64_MAX
-from exposurekit.errors import InvalidArgument
-from exposurekit.text.words import suggestion
+from exposurekit.errors import InvalidArgument, quotable, suggestion
+from exposurekit.text.times import DAY, EPOCH, parse_time
 
 _SECRET = re.compile(r"secret|key|token|passw|credential", re.IGNORECASE)
 
@@ -37,6 +38,12 @@ class ParsedLine:
         return self.options.get(option, [] if OPTIONS[option].multiple else None)
 
 
+def _minutes(text: str) -> float:
+    with suppress(ValueError):
+        return float(text)
+    raise InvalidArgument("--minutes is a number, such as 30")
+
+
 def _person(text: str) -> int | str:
     """A user id, or a name as it is."""
     if not (text.isascii() and text.isdecimal()):
@@ -59,6 +66,7 @@ OPTIONS = {
     "until": Option(f"end: {_TIMES}", "TIME"),
     "as-of": Option(f"the state at this time: {_TIMES}; needs a history", "TIME"),
     "history": Option("the directory of the history", "DIR"),
+    "minutes": Option("the time there is, in minutes; default: 30", "MINUTES", parse=_minutes),
     "run": Option("the run's name; collecting it again adds nothing", "NAME"),
     "base-url": Option("the URL before /api/; default: EXPOSUREKIT_BASE_URL", "URL"),
     "chart": Option("return the chart instead of the table"),
@@ -77,12 +85,22 @@ def parse_line(line: str, verbs: Mapping[str, Iterable[str]], *, with_name: Iter
         return ParsedLine(options={"help": True})
     verb, rest = words[0].replace("_", "-"), words[1:]
     if verb not in verbs:
-        raise InvalidArgument(f"unknown verb: %exposure lists them all{suggestion(verb, verbs)}")
+        named = f": {quoted}" if (quoted := quotable(verb)) else ""
+        raise InvalidArgument(f"unknown verb{named}. %exposure lists them all{suggestion(verb, verbs)}")
     name = rest.pop(0) if verb in with_name and rest and not rest[0].startswith("-") else ""
     options: dict[str, Any] = {}
     while rest:
         _parse_option(rest, options, verb, (*verbs[verb], "help"))
     return ParsedLine(verb, name, options)
+
+
+def _meant(word: str, flags: list[str]) -> str:
+    """The end of the error about a word that is no option: of a time, which option takes it."""
+    option = next((one for one in ("--since", "--as-of") if one in flags), None)
+    with suppress(InvalidArgument):
+        if option is not None and parse_time(word, now=EPOCH + 400 * 365 * DAY):
+            return f"; did you mean {option} {word}?"
+    return suggestion(word, flags)
 
 
 def _words(line: str) -> list[str]:
@@ -111,7 +129,7 @@ def _parse_option(rest: list[str], options: dict[str, Any], verb: str, accepted:
     name = _OTHER_SPELLINGS.get(word, name)
     flags = [f"--{option}" for option in accepted]
     if not word.startswith("-") or name not in accepted:
-        raise InvalidArgument(f"{verb} takes {', '.join(flags)}{suggestion(word, flags)}")
+        raise InvalidArgument(f"{verb} takes {', '.join(flags)}{_meant(word, flags)}")
     option = OPTIONS[name]
     if not option.value:
         options[name] = True

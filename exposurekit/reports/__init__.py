@@ -169,8 +169,7 @@ def _check_path(path: str | os.PathLike[str] | None) -> None:
 def _kind(kind: str | None, user: int | None, since: str | date | datetime | None) -> str:
     implied = "person" if user is not None else "changes" if since is not None else "fleet"
     kind = kind or implied
-    if kind not in KINDS:
-        raise InvalidArgument(f"kind must be one of: {', '.join(KINDS)}")
+    InvalidArgument.check("kind", kind, KINDS)
     if (kind == "changes") != (since is not None):
         raise InvalidArgument("kind='changes' and since go together: since='14d'")
     if (kind == "person") != (user is not None):

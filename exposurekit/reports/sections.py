@@ -227,8 +227,7 @@ def section_type(name: str) -> SectionType:
     >>> section_type("by_state").needs
     ('by_state',)
     """
-    if name not in QUESTIONS and name not in _TABLES:
-        raise InvalidArgument(f"sections are names of: {', '.join((*QUESTIONS, *_TABLES))}")
+    InvalidArgument.check("a section", name, (*QUESTIONS, *_TABLES))
     title = _TABLES[name][0] if name in _TABLES else QUESTIONS[name].title
     make, *needs = _SPECIAL.get(name, (lambda data: _section(data, name),))
     return SectionType(title, (name, *needs), make)

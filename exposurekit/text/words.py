@@ -1,16 +1,13 @@
-"""Split text into words for comparison: lower case, without accents and punctuation; and suggest a misspelt one."""
+"""Split text into words for comparison: lower case, without accents and punctuation."""
 
-import difflib
 import re
 import unicodedata
-from collections.abc import Iterable
 
 from exposurekit.text.us_addresses import LATIN_TO_ASCII
 
 _TRANSLITERATION = str.maketrans(LATIN_TO_ASCII)
 _APOSTROPHES = re.compile("(?<=\\w)['`\u00b4\u02b9\u02bb\u02bc\u2018\u2019](?=\\w)")
 _NON_WORD = re.compile(r"[\W_]+")
-_SUGGESTED_MAX = 100  # characters: a longer word is no misspelling
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
 
 
@@ -36,13 +33,3 @@ def words(text: str) -> list[str]:
 def without_apostrophes(text: str) -> str:
     """Join what an apostrophe separates."""
     return _APOSTROPHES.sub("", text)
-
-
-def suggestion(word: str, accepted: Iterable[str]) -> str:
-    """Return the accepted word that is closest to another one, as the end of an error; empty if none is close.
-
-    >>> suggestion("recrods", ["records", "links"])
-    '; did you mean records?'
-    """
-    close = difflib.get_close_matches(word[:_SUGGESTED_MAX], [*accepted], 1)
-    return f"; did you mean {close[0]}?" if close else ""

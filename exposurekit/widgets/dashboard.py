@@ -43,7 +43,7 @@ class Dashboard(Panel):
     """Figures, exposure by site, status over time, and the records behind them; what is picked or clicked filters all.
 
     Args:
-        exposure: The current tables. None: the newest state of the history.
+        exposure: The current tables. None, or a `History` alone: the newest state of the history.
         history: Adds the day to pick, and charts over time.
 
     One chart, or two with a history, are always displayed; the last has a tab for each question, as `ask`. The picked day, people, sites and
@@ -65,9 +65,12 @@ class Dashboard(Panel):
     True
     """
 
-    def __init__(self, exposure: Exposure | None = None, history: History | None = None) -> None:
-        is_valid = isinstance(exposure, Exposure | None) and isinstance(history, History | None)
-        if not is_valid or (exposure is None and history is None):
+    def __init__(self, exposure: Exposure | History | None = None, history: History | None = None) -> None:
+        if isinstance(exposure, History) and history is None:
+            exposure, history = None, exposure
+        if not (isinstance(exposure, Exposure | None) and isinstance(history, History | None)) or (
+            exposure is None and history is None
+        ):
             raise InvalidArgument(
                 "Give an exposure, a history, or both: Dashboard(exposure, history), Dashboard(history=history)"
             )
@@ -185,8 +188,7 @@ class Dashboard(Panel):
         >>> dashboard = ek.widgets.Dashboard(exposure, history)
         >>> dashboard.ask("relistings")
         """
-        if question not in self._available:
-            raise InvalidArgument(f"question is one of: {', '.join(self._available)}")
+        InvalidArgument.check("question", question, self._available)
         previous, self.question = self.question, question
         try:
             self._drawn[-1] = self._third_chart()

@@ -1,9 +1,11 @@
 """Explorer: a table to filter, sort, search and page through; the browser receives one page of it."""
 
 import os
+import sys
 from collections.abc import Collection, Iterator, Sequence
 from keyword import iskeyword
 from pathlib import Path
+from types import FrameType
 from typing import Any, cast
 
 import numpy as np
@@ -11,7 +13,9 @@ import pandas as pd
 from ipywidgets import Dropdown, HBox, Layout, Textarea
 
 from exposurekit.errors import InvalidArgument
+from exposurekit.exposure import Exposure
 from exposurekit.frames.arrow import ArrowTable, from_arrow
+from exposurekit.history import History
 from exposurekit.system.atomic_files import write_output
 from exposurekit.text.formatting import as_csv, is_missing
 from exposurekit.text.sanitize import escaped, plain
@@ -26,6 +30,8 @@ from exposurekit.widgets.textbox import TextBox
 
 CELL_MAX = 200
 COPY_MAX = 50_000  # rows that a clipboard is given
+_NAME = "frame"  # of a table that no variable holds
+_NO_FILTER = "# no filter yet\n"
 _COUNTING = "counting the rows …"
 
 
@@ -39,7 +45,7 @@ class Explorer(Panel):
         table: A table of any size; it is not changed. A path of a Parquet file, or of a directory of them, and a DuckDB
             relation are queried with SQL: only the rows that are displayed are in memory. A table of another library,
             such as Polars or PyArrow, is read through ``__arrow_c_stream__``.
-        name: The name of the table in the code.
+        name: The name of the table in the code. None: that of the variable that holds it, or else ``frame``.
 
     Attributes:
         filter: The current filter.
@@ -64,11 +70,16 @@ class Explorer(Panel):
     """
 
     def __init__(
-        self, table: pd.DataFrame | ArrowTable | str | os.PathLike[str], *, name: str = "frame"
+        self, table: pd.DataFrame | ArrowTable | str | os.PathLike[str], *, name: str | None = None
     ) -> None:
+        if name is None:
+            name = _variable_of(table, sys._getframe(1))  # noqa: SLF001  documented
+        is_named = name is not None
+        name = _NAME if name is None else name
         if not name.isidentifier() or iskeyword(name):
             raise InvalidArgument("name is the name of the table in your notebook, such as records")
         self._table = _opened(table, name)
+        self._code_head = "" if is_named or isinstance(self._table, SqlTable) else f"# {name}: your table\n"
         self.filter = Filter()
         self.columns: tuple[Any, ...] = ()
         self._selected: set[int] = set()
@@ -133,6 +144,11 @@ class Explorer(Panel):
     def code(self) -> str:
         """Code that returns the same rows in the notebook; it may need ``pd``, ``ek`` or ``duckdb``."""
         return self._table.code(self.filter, self._visible())
+
+    def _displayed_code(self) -> str:
+        """The code; above it what its table is if that is not a variable, and that there is no filter."""
+        is_whole = self.filter == Filter() and not self.columns
+        return f"{self._code_head}{_NO_FILTER if is_whole else ''}{self.code}"
 
     def to_csv(self, path: str | os.PathLike[str]) -> Path:
         """Write the filtered rows with the picked columns to a CSV file, with formulas escaped.
@@ -243,7 +259,8 @@ class Explorer(Panel):
         """
         first = self._table.frame(self.filter, self._visible(), limit=static_html.ROWS)
         table = static_html.table(first, caption=self._counts(), total=self._total)
-        return static_html.section(table, f'<p class="calls"><code>{escaped(self.code)}</code></p>')
+        code = "<br>".join(map(escaped, self._displayed_code().splitlines()))
+        return static_html.section(table, f'<p class="calls"><code>{code}</code></p>')
 
     def _set_filter(self, new: Filter) -> None:
         self.filter, self._pager.page = new, 0
@@ -310,13 +327,25 @@ class Explorer(Panel):
             self._grid.sort = [*((None, True) if by is None else (str(by), ascending))]
             self._grid.selected = sorted(self._selected & {number for number, _ in rows})
             self._grid.caption = _COUNTING
-        self._code.value = self.code
+        self._code.value = self._displayed_code()
         self._total = self._table.count(self.filter)
         self._pager.show(self._total)
         self._grid.caption = self._counts()
 
 
+def _variable_of(table: object, caller: FrameType) -> str | None:
+    """The variable of the caller that holds a table; None: there is none."""
+    names = {**caller.f_globals, **caller.f_locals}
+    return next(
+        (name for name, value in names.items() if value is table and name.isidentifier() and name[0] != "_"),
+        None,
+    )
+
+
 def _opened(table: object, name: str) -> FrameTable | SqlTable:
+    if isinstance(table, Exposure | History):
+        kind = "Exposure" if isinstance(table, Exposure) else "History"  # also of a demo
+        raise InvalidArgument(f"Pass one of its tables, not the {kind} itself: {kind.lower()}.records()")
     if isinstance(table, str | os.PathLike):
         return SqlTable.open(Path(table))
     if is_relation(table):

@@ -124,8 +124,20 @@ def test_the_answer_of_a_question_can_be_drawn(exposure, history):
 
 @pytest.mark.parametrize("question", ["redact", "__init__", "chart", "describe", "by-site", ""])
 def test_an_unknown_chart_raises_an_error_naming_all(exposure, question):
-    with pytest.raises(InvalidArgument, match="takes one of: by_site, by_user"):
+    with pytest.raises(InvalidArgument, match="question is one of: by_site, by_user"):
         exposure.records().exposure.chart(question)
+
+
+def test_an_error_names_the_nearest_question(exposure):
+    with pytest.raises(InvalidArgument, match=r", not 'by_sit'; did you mean by_site\?"):
+        exposure.records().exposure.chart("by_sit")
+
+
+def test_its_repr_lists_its_methods(exposure):
+    text = repr(exposure.records().exposure)
+    assert {"by_site", "steps", "chart", "redact"} <= {*text.replace(",", "").split()}
+    assert "\n" not in text
+    assert " at 0x" not in text
 
 
 def text_of(table):

@@ -61,8 +61,15 @@ def test_values_are_completed(notebook, demo):
     spaced = next(site for site in sites if " " in site)
     line = "%exposure records --site"
     assert f"{line} '{spaced}'" in notebook.completed(f"{line} '{spaced[:4]}")
-    ids = demo.exposure.users()["user_id"].astype("str").tolist()
-    assert ends(notebook.completed("%exposure records --user ")) == ids
+    users = demo.exposure.users()
+    ids = users["user_id"].astype("str").tolist()
+    assert ends(notebook.completed("%exposure records --user "))[: len(ids)] == ids
+    first, last = users.loc[0, ["first_name", "last_name"]]
+    line = "%exposure records --user"
+    [completed] = notebook.completed(f"{line} {first}")
+    assert completed == f"{line} '{first} {last}'"
+    assert notebook.table(completed.removeprefix("%exposure "))["user_id"].unique().tolist() == [1]
+    assert ends(notebook.completed("%exposure records --status o")) == ["open"]
 
 
 def test_variables_are_completed_after_use(notebook, demo):

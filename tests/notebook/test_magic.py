@@ -38,7 +38,8 @@ def test_a_question_uses_the_exposure_or_the_history(notebook, demo):
                 tables["steps"] = demo.history.with_ticks(tables["steps"])
             same(table, question.answer(tables.__getitem__))
         else:
-            same(table, question.ask(demo.history, **since))
+            names = {"exposure": demo.exposure} if question.takes_exposure else {}
+            same(table, question.ask(demo.history, **since, **names))
         if "chart" in VERBS[verb].options:
             drawn = notebook.table(f"{line} --chart")
             assert isinstance(drawn, charts.Chart)
@@ -156,9 +157,18 @@ def test_a_variable_of_another_name_is_used_when_named(demo, working_directory):
         notebook("%exposure users")
 
 
-def test_without_an_exposure_a_history_answers(demo, working_directory):
+def test_without_an_exposure_a_history_answers(demo, working_directory, capsys):
     notebook = Notebook(history=demo.history)
     same(notebook.table("records"), demo.history.records())
+    assert capsys.readouterr().err == f"Source: {demo.history.provenance}\n"
+    notebook.table("records --as-of today")  # which asks for a history
+    assert capsys.readouterr().err == ""
+
+
+def test_a_plan_has_the_names_of_a_loaded_exposure(notebook, demo):
+    demo.exposure.users()
+    same(notebook.table("plan --minutes 20"), demo.history.plan(20, exposure=demo.exposure))
+    same(notebook.table("failed_removals"), demo.history.failed_removals())
 
 
 def test_without_variables_settings_are_used(demo, working_directory, monkeypatch):

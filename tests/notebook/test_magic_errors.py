@@ -7,14 +7,17 @@ from support.ipython import NAMES, Notebook
 # --- what goes wrong ----------------------------------------------------------------------------------
 
 WRONG = {
-    "recrods": "unknown verb: %exposure lists them all; did you mean records?",
+    "recrods": "unknown verb: 'recrods'. %exposure lists them all; did you mean records?",
+    "diff 7d": "diff takes --since, .*; did you mean --since 7d?",
+    "records 2026-11-13": "did you mean --as-of 2026-11-13?",
+    "plan --minutes soon": "--minutes is a number, such as 30",
     "records --sight Seekfolk": "records takes --user, --site, .*; did you mean --site?",
     "records Seekfolk": "records takes --user",
     "records --site": "--site needs a value: NAME",
     "records --site --status removed": "--site needs a value",
-    "records --user twelve": "No person here has this id or name",
+    "records --user twelve": "Nobody has this id or name: %exposure users lists everyone",
     "records --user 99999999999999999999": "--user must be a user id or a name",
-    "records --user 999": r"Not among the people loaded: \[999\]",
+    "records --user 999": r"Not among the people loaded: \[999\]; %exposure failures names .*, %exposure refresh looks",
     "records --history nowhere": "there is no history in that directory: %exposure collect --history DIR",
     "records --site 'Seek": "a quotation mark is not closed",
     "records --as-of soon": "A time is 14d, 2w or 36h",

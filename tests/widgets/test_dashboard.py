@@ -388,12 +388,14 @@ def test_wrong_selections_raise_errors_and_change_nothing(dated, dashboards):
         with pytest.raises(error):
             dated.pick(**picked)
         assert (dated.day, dated.sites, dated.statuses, dated.users) == (None, (), (), ())
-    with pytest.raises(NotFound, match="No person here has this id or name"):
+    with pytest.raises(NotFound, match="Nobody has this id or name"):
         dated.pick(user=999)
     assert len(dated.records) == len(kit.grid(dated).rows) == 11
     for question in ("by_moon", "blockers"):
         with pytest.raises(InvalidArgument, match="question is one of: by_user"):
             dated.ask(question)
+    with pytest.raises(InvalidArgument, match=r", not 'relisting'; did you mean relistings\?"):
+        dated.ask("relisting")
     assert dated.question == "by_user"
     with pytest.raises(InvalidArgument, match="a day needs a history"):
         dashboards["exposure"].pick(day="2026-03-01", sites=["PeepFinder"])
@@ -637,8 +639,9 @@ def test_missing_wrong_and_empty_sources_raise_errors(tmp_path):
     for wrong in ({}, {"exposure": pd.DataFrame()}, {"exposure": "history"}, {"history": 7}):
         with pytest.raises(InvalidArgument, match="Give an exposure"):
             Dashboard(**wrong)
-    with pytest.raises(NotFound):
-        Dashboard(history=History(tmp_path / "nothing"))
+    for empty in ({"exposure": History(tmp_path / "nothing")}, {"history": History(tmp_path / "nothing")}):
+        with pytest.raises(NotFound):
+            Dashboard(**empty)
 
 
 def metrics_of(dashboard):

@@ -54,6 +54,23 @@ def mixed(size):
 MIXED = mixed(60)
 
 
+def test_the_code_names_the_variable_of_the_table():
+    people = MIXED.copy()
+    explorer = Explorer(people)
+    assert explorer.code == "people"
+    assert kit.the(explorer, ipywidgets.Textarea, "Code").value == "# no filter yet\npeople"
+    explorer.choose("n", 1)
+    assert kit.the(explorer, ipywidgets.Textarea, "Code").value == explorer.code == 'people[people["n"] == 1]'
+    nameless = Explorer(MIXED.copy())
+    nameless.choose("n", 1)
+    assert "# frame: your table<br>frame[frame[&quot;n&quot;] == 1]" in nameless.to_html()
+
+
+def test_an_exposure_or_history_is_no_table(tmp_path):
+    with pytest.raises(InvalidArgument, match=r"not the History itself: history\.records\(\)"):
+        Explorer(ek.History(tmp_path / "history"))
+
+
 def assert_same(explorer, table):
     """The code of an explorer gives the rows that it displays."""
     evaluated = eval(explorer.code, {"ek": ek, "pd": pd, "table": table})  # noqa: S307  what a notebook would run
@@ -176,7 +193,7 @@ def test_another_size_or_search_returns_to_the_first_page():
     kit.the(explorer, TextBox, "Search").value = " PEEPfinder.example/p/9 "
     assert explorer.frame["record_id"].tolist() == [10, *range(91, 101)]
     assert kit.statuses(explorer) == ["Rows 1 to 11 of 11"]
-    assert kit.the(explorer, ipywidgets.Textarea, "Code").value == explorer.code
+    assert kit.the(explorer, ipywidgets.Textarea, "Code").value == f"# frame: your table\n{explorer.code}"
 
 
 def test_selected_rows_survive_filters():

@@ -24,9 +24,8 @@ from pydantic import (
     model_validator,
 )
 
-from exposurekit.errors import ConfigurationError
+from exposurekit.errors import ConfigurationError, suggestion
 from exposurekit.text import plain_yaml
-from exposurekit.text.words import suggestion
 
 CONDITIONS = {
     "new": "new listings",

@@ -9,13 +9,12 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from exposurekit.errors import ConfigurationError
+from exposurekit.errors import ConfigurationError, suggestion
 from exposurekit.service.sites.definition import Definition
 from exposurekit.service.sites.loader import keys_at
 from exposurekit.text import plain_yaml
 from exposurekit.text.plain_yaml import InvalidYaml
 from exposurekit.text.sanitize import plain
-from exposurekit.text.words import suggestion
 
 PASSWORD_VARIABLE = "EXPOSUREKIT_MAIL_PASSWORD"  # noqa: S105  the variable's name
 INVALID_CERTIFICATE = "the server's certificate or its TLS is not valid: if an authority of your own issued it, name its file with ca_file"

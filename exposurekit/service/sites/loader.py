@@ -8,13 +8,12 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from exposurekit.errors import ConfigurationError
+from exposurekit.errors import ConfigurationError, suggestion
 from exposurekit.service.sites.definition import Definition, Extractors
 from exposurekit.service.sites.selectors import compiles, selector_parts
 from exposurekit.text import plain_yaml
 from exposurekit.text.plain_yaml import Document, InvalidYaml, Position
 from exposurekit.text.sanitize import plain
-from exposurekit.text.words import suggestion
 
 SIZE_MAX, PROBLEMS_MAX, KEY_MAX = 100_000, 50, 60
 _REQUIRED = {"item", "name", "reference_id"}  # a listing cannot be read without these
