@@ -89,7 +89,8 @@ def forecast(
         (open now), ``of_gone`` (removed or vanished now), ``of_new`` (not listed yet, including those of people who
         will register), ``open`` (their sum), ``low``, ``high`` (its interval; all float64, missing without a
         forecast), ``beyond`` (open now, and by then older than any that was observed; int64), ``reason`` (text: why
-        there is no forecast, or a caution; missing: neither).
+        there is no forecast, or a caution; missing: neither). pandas cuts long texts:
+        ``print(*forecast["reason"].dropna(), sep="; ")`` prints them whole.
 
     Raises:
         MissingColumns: A table lacks a column.

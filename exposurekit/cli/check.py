@@ -65,9 +65,9 @@ class Conditions(click.ParamType[tuple[Any, ...]]):
 )
 @json_option
 def check(*, history: str, conditions: tuple[Any, ...], since: str | None, as_json: bool) -> None:
-    """Exit with 3 if a condition matched, else 0.
+    """Exit with code 3 if a condition matched, else 0.
 
-    For CI or cron jobs, after a collect. The output holds no personal data.
+    For CI or cron jobs, after a collect: a line for each condition begins with "matched:" or "ok:". The output holds no personal data.
 
     Example: exposurekit check --fail-on relisted,stuck:30
     """
@@ -83,7 +83,9 @@ def check(*, history: str, conditions: tuple[Any, ...], since: str | None, as_js
         for rule, result in zip(conditions, results, strict=True):
             where = f" ({', '.join(result['where'])})" if result["where"] else ""
             count = result["n"]
-            click.echo(f"{counted_title(rule.title, count)}{where}" if count else f"ok: no {rule.title}")
+            click.echo(
+                f"matched: {counted_title(rule.title, count)}{where}" if count else f"ok: no {rule.title}"
+            )
     if any(result["n"] for result in results):
         sys.exit(EXIT_MATCHED)
 

@@ -18,7 +18,7 @@ import click
 from exposurekit.cli.history import DEMO_MARKER
 from exposurekit.cli.options import check_writable
 from exposurekit.cli.output import label_of, print_json
-from exposurekit.errors import ConfigurationError
+from exposurekit.errors import ConfigurationError, ExposureError
 from exposurekit.system.paths import HISTORY_VARIABLE
 from exposurekit.system.stop_signal import StopSignal
 from exposurekit.text.sanitize import plain
@@ -34,6 +34,12 @@ TABLES = {  # with their most useful columns
     "alerts": ("user_id", "site", "status", "text"),
     "steps": ("user_id", "site", "step_number", "step"),
 }
+_LEGEND = (
+    "listed  open records that are still on their site",
+    "gone    removed records that are gone from their site",
+    "late    records that matched their site in the two weeks before that day",
+    "wrong   records that did not match their site in those two weeks",
+)
 LONG_DAYS = 30  # announce the duration of a longer demo
 _CELL_MAX, _CELL_MIN = 48, 8
 
@@ -55,7 +61,8 @@ _CELL_MAX, _CELL_MIN = 48, 8
     metavar="DIR",
     default="demo-history",
     type=click.Path(path_type=Path, file_okay=False),
-    help="The directory to save the history in; an earlier demo's history there is replaced.",
+    help="The directory to save the history in. An earlier demo's history there is replaced, unless it has labels, ticks "
+    "or notes.",
 )
 @click.option(
     "--out",
@@ -167,8 +174,23 @@ def _check_history(directory: Path) -> None:
             raise ConfigurationError(
                 f"--history: cannot create {plain(directory)}: {plain(parent)} is not a writable directory"
             )
+        if (directory / DEMO_MARKER).is_file() and _has_annotations(directory):
+            raise ConfigurationError(
+                f"--history: {plain(directory)} has labels, ticks or notes, which a new demo would replace: name another "
+                "directory, or delete this one"
+            )
     except OSError as error:
         raise ConfigurationError(f"--history: {error.strerror}") from None
+
+
+def _has_annotations(directory: Path) -> bool:
+    from exposurekit.history import History
+
+    try:
+        with History(directory) as history:
+            return any(len(table) for table in (history.labels(), history.ticks(), history.notes()))
+    except ExposureError:  # it has none that can be read
+        return False
 
 
 def _save_history(source: Path, directory: Path) -> Path:
@@ -214,7 +236,7 @@ def _print_next(sandbox: Any, saved: Path, *, serve: bool) -> None:
         f"export queue --personal{live} --out queue.xlsx",  # few people share steps, so nothing is left without it
         *(["collect"] if serve else []),
     ]
-    _print_text("Commands to try (check exits with 3 if a condition matched):", before=1)
+    _print_text("Commands to try (`check` exits with code 3 if a condition matched):", before=1)
     _print_block(f"{command} {line}" for line in commands)
     if serve:
         _print_text("Connect from a notebook while the demo runs:", before=1)
@@ -293,6 +315,8 @@ def _lines_within(cells: "pd.DataFrame", width: int) -> list[str]:
 
 
 def _print_agreement(sandbox: Any) -> None:
+    from exposurekit.text.formatting import pluralize
+
     evaluation, received = sandbox.agreement(), sandbox.integrator.items
     precision, recall = (
         "unknown" if value is None else f"{value:.2f}" for value in (evaluation.precision, evaluation.recall)
@@ -300,13 +324,15 @@ def _print_agreement(sandbox: Any) -> None:
     groups = ", ".join(f"{count} {group}" for group, count in sorted(received.items()))
     later = ""
     if pending := sandbox.pending_events():
-        later = f"; {pending} more events are waiting: a delivery contains the events of ten minutes"
+        later = (
+            f". {pluralize(pending, 'event is', 'events are')} waiting: deliveries are sent every ten minutes"
+        )
     lines = (
         f"{evaluation.records} records, {evaluation.correct} of them correct (precision {precision})",
         f"{evaluation.nonexistent} records of people whom no site ever listed",
         f"{evaluation.matched} of the {evaluation.reachable} listings that can be found were found (recall {recall})",
         f"{evaluation.unreachable} more listings cannot be found: their sites forbid or block scans, or list invented names",
-        f"{evaluation.removed} records removed, {evaluation.verified_removed} of them no longer on their sites",
+        f"{evaluation.verified_removed} of the {evaluation.removed} removed records are gone from their sites",
         f"{sandbox.integrator.deliveries} webhooks: {groups}{later}",
     )
     click.echo("\nThe service's findings, compared with the invented sites:")
@@ -331,6 +357,7 @@ def _print_history(sandbox: Any) -> None:
     import pandas as pd
 
     from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
+    from exposurekit.text.formatting import pluralize
 
     days = sandbox.agreement_by_day()
     counts = sandbox.history.status_over_time(every="run")
@@ -339,19 +366,23 @@ def _print_history(sandbox: Any) -> None:
     )
     table = pd.concat([statuses, days[["listed", "gone", "late", "wrong"]]], axis=1)
     table.insert(0, "day", counts["at"].dt.strftime("%Y-%m-%d"))
+    table = table.iloc[1:]  # the first run is before anyone was registered
     every = -(-len(table) // DAYS_MAX)
     click.echo()
     _print_text(
-        "history.status_over_time(), one run a day. The columns on the right compare it with the invented sites: open "
-        "records still listed there, removed records gone from there, late ones and wrong ones:"
+        "history.status_over_time(), one run a day. The columns on the right compare it with the invented sites:"
     )
+    _print_block(_LEGEND)
+    click.echo()
     _print_table(pd.concat([table.iloc[:-1:every], table.iloc[-1:]]))
     sums_agree = bool((counts["total"].to_numpy() == (days["open"] + days["removed"]).to_numpy()).all())
     wrong = int(days["wrong"].sum())
-    _print_text(
-        f"{len(days)} days; {wrong} records do not match the state of their site within two weeks"
-        f"{'' if sums_agree else '; the sums do not agree with the records'}."
+    matched = (
+        f"{pluralize(wrong, 'record')} did not match their site within two weeks"
+        if wrong
+        else "Every record matched its site within two weeks"
     )
+    _print_text(f"{matched}{'' if sums_agree else '; the sums do not agree with the records'}.")
 
 
 def _arguments(connection: dict[str, str]) -> str:

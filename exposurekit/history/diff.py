@@ -5,7 +5,7 @@ from datetime import datetime
 
 import pandas as pd
 
-from exposurekit.analysis.diff import STILL_OPEN
+from exposurekit.analysis.diff import OPEN_AFTER, OPEN_BEFORE, STILL_OPEN
 from exposurekit.text.html_cards import NAME_MAX, html_card, rows, truncate
 from exposurekit.text.times import format_time
 
@@ -52,8 +52,15 @@ class Diff:
     def _repr_html_(self) -> str:
         counts = [(what, f"{n:,}") for what, n in zip(self.counts["what"], self.counts["n"], strict=True)]
         causes = self.why[["cause", "n", "open"]].itertuples(index=False)
-        why = [(cause, f"{n:+,}" if n else "0", f"{total:,}") for cause, n, total in causes]
+        why = [
+            (cause, "" if cause in (OPEN_BEFORE, OPEN_AFTER) else _signed(n), f"{total:,}")
+            for cause, n, total in causes
+        ]
         each = rows("what happened", ("what", "n"), counts)
         span = {"since": format_time(self.since), "until": format_time(self.until)}
         span |= {"note": self.note} if self.note else {}
         return html_card("Diff", span, each, rows("how many are open, and why", ("cause", "n", "open"), why))
+
+
+def _signed(n: int) -> str:
+    return f"{n:+,}".replace("-", "\N{MINUS SIGN}") if n else "0"

@@ -40,6 +40,7 @@ _NO_HISTORY = "No history was given: ticks are lost when the kernel stops."
 _NO_STEPS = "This alert has no steps; its guide or its page may explain the removal."
 _BLOCKED = "cannot start yet"
 _PAGE = "A web page"  # in place of a site
+_PAGES = "Web pages"  # in the heading of all of them
 _LOCKED = "The boxes are off, because a required value is not on file."
 _WAITING, _ALL = "waiting", "all"
 _COLOURED = (DISCOVERED, PENDING_REMOVAL, REMOVED)
@@ -118,6 +119,7 @@ class OptOutChecklist(Panel):
         self._tasks: dict[int, Task] = {}
         self._as_of = _as_of(exposure, history)
         self._static: dict[int, str] = {}  # static HTML of each alert, until one of its steps changes
+        self._notes: dict[int, list[str]] = {}  # what to know about each alert
         self._before: dict[int, pd.DataFrame] = {}  # ticks of each listing before its box was ticked
         self._waiting, rest = self._ordered()
         self._order = self._waiting + rest
@@ -185,7 +187,7 @@ class OptOutChecklist(Panel):
             if n_omitted > 0
             else ""
         )
-        return static_html.section(self._counter_html(), f"<p>{escaped(self.line())}</p>", *parts, more)
+        return static_html.section(self._counter_html(), *parts, more)
 
     def step(self, ahead: int) -> None:
         """Go forward by some alerts of those in the list, or back; stop at either end.
@@ -326,17 +328,28 @@ class OptOutChecklist(Panel):
 
     def _static_site(self, site: str, positions: Sequence[int], *, is_open: bool) -> str:
         n_done = sum(self._progress_of(position).state == DONE for position in positions)
-        head = f"{site}: {n_done:,} of {len(positions):,} finished"
-        body = "".join(self._static_alert(position) for position in positions)
+        head = f"{_PAGES if site == _PAGE else site}: {n_done:,} of {len(positions):,} finished"
+        lines = [self._lines(position) for position in positions]
+        common = [line for line in lines[0] if len(lines) > 1 and all(line in one for one in lines)]
+        alerts = (self._static_alert(position, common) for position in positions)
+        body = f"{static_html.paragraphs(common)}{''.join(alerts)}"
         return f"<details{' open' if is_open else ''}><summary>{escaped(head)}</summary>{body}</details>"
 
-    def _static_alert(self, position: int) -> str:
+    def _lines(self, position: int) -> list[str]:
+        """What to know about an alert before starting, and about its steps."""
+        if position not in self._notes:
+            notes = static_html.note_lines(self._task(position))
+            self._notes[position] = [*notes, *self._guide_lines(position)]
+        return self._notes[position]
+
+    def _static_alert(self, position: int, common: Sequence[str]) -> str:
         if position not in self._static:
             steps = self._steps_of([position])
             ticks = steps["tick"].fillna(TO_DO).tolist(), steps["tick_note"].fillna("").tolist()
             body = static_html.steps(steps["step"].tolist(), *ticks) if len(steps) else f"<p>{_NO_STEPS}</p>"
-            details = static_html.task(self._task(position))
-            parts = f"{self._head(position)}{details}{self._guide_of(position)}{body}"
+            details = static_html.task(self._task(position), without=common)
+            guide = [line for line in self._guide_lines(position) if line not in common]
+            parts = f"{self._head(position)}{details}{static_html.paragraphs(guide)}{body}"
             self._static[position] = f'<article class="card">{parts}</article>'
         return self._static[position]
 
@@ -362,13 +375,12 @@ class OptOutChecklist(Panel):
         is_closed = bool(status) and not is_open(pd.Series([status], dtype="str"))[0]
         return "Nothing to do: no longer listed." if is_closed else ""
 
-    def _guide_of(self, position: int) -> str:
+    def _guide_lines(self, position: int) -> list[str]:
         """What the service says about the removal, and what its steps need from the person."""
         alert = self._alerts.iloc[position]
         guide = [escaped(alert["guide"])] if isinstance(alert["guide"], str) else []
         needs = preparations(self._steps_of([position])["step"].tolist())
-        texts = [*guide, *(f"<strong>{escaped(text)}</strong>" for text in needs)]
-        return "".join(f"<p>{text}</p>" for text in texts)
+        return [*guide, *(f"<strong>{escaped(text)}</strong>" for text in needs)]
 
     def _finished(self) -> str:
         n_done = sum(self._progress_of(position).state == DONE for position in self._waiting)
@@ -392,7 +404,7 @@ class OptOutChecklist(Panel):
         if not n:
             return '<p class="headline">Nothing needs manual work</p>'
         return (
-            f'<p class="headline">{n_done:,} of {n:,} done <span class="label">· {left}</span></p>'
+            f'<p class="headline">{self._finished()} <span class="label">· {left}</span></p>'
             f'<progress max="{n}" value="{n_done}" aria-label="alerts done"></progress>'
         )
 
@@ -512,9 +524,10 @@ class OptOutChecklist(Panel):
     def _show(self) -> None:
         position = self._order[self._index]
         task = self._task(position)
-        self._about.value = self._head(position) + static_html.person(task) + static_html.notes(task)
+        notes = static_html.paragraphs(static_html.note_lines(task))
+        self._about.value = f"{self._head(position)}{static_html.person(task)}{notes}"
         self._values.show(task_captions.sections(task))
-        self._guide.value = self._guide_of(position)
+        self._guide.value = static_html.paragraphs(self._guide_lines(position))
         self._group_size = GROUP_MAX
         self._show_group(position)
         self._show_steps(position)

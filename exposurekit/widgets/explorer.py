@@ -31,7 +31,7 @@ from exposurekit.widgets.textbox import TextBox
 CELL_MAX = 200
 COPY_MAX = 50_000  # rows that a clipboard is given
 _NAME = "frame"  # of a table that no variable holds
-_NO_FILTER = "# no filter yet\n"
+_NO_FILTER = "# no filter yet"
 _COUNTING = "counting the rows …"
 
 
@@ -79,7 +79,7 @@ class Explorer(Panel):
         if not name.isidentifier() or iskeyword(name):
             raise InvalidArgument("name is the name of the table in your notebook, such as records")
         self._table = _opened(table, name)
-        self._code_head = "" if is_named or isinstance(self._table, SqlTable) else f"# {name}: your table\n"
+        self._code_head = [] if is_named or isinstance(self._table, SqlTable) else [f"# {name}: your table"]
         self.filter = Filter()
         self.columns: tuple[Any, ...] = ()
         self._selected: set[int] = set()
@@ -145,10 +145,10 @@ class Explorer(Panel):
         """Code that returns the same rows in the notebook; it may need ``pd``, ``ek`` or ``duckdb``."""
         return self._table.code(self.filter, self._visible())
 
-    def _displayed_code(self) -> str:
-        """The code; above it what its table is if that is not a variable, and that there is no filter."""
+    def _code_notes(self) -> list[str]:
+        """What to say above the code: what its table is if that is no variable, and that there is no filter."""
         is_whole = self.filter == Filter() and not self.columns
-        return f"{self._code_head}{_NO_FILTER if is_whole else ''}{self.code}"
+        return [*self._code_head, *([_NO_FILTER] if is_whole else [])]
 
     def to_csv(self, path: str | os.PathLike[str]) -> Path:
         """Write the filtered rows with the picked columns to a CSV file, with formulas escaped.
@@ -259,8 +259,10 @@ class Explorer(Panel):
         """
         first = self._table.frame(self.filter, self._visible(), limit=static_html.ROWS)
         table = static_html.table(first, caption=self._counts(), total=self._total)
-        code = "<br>".join(map(escaped, self._displayed_code().splitlines()))
-        return static_html.section(table, f'<p class="calls"><code>{code}</code></p>')
+        lines = (
+            f'<p class="calls"><code>{escaped(text)}</code></p>' for text in (*self._code_notes(), self.code)
+        )
+        return static_html.section(table, *lines)
 
     def _set_filter(self, new: Filter) -> None:
         self.filter, self._pager.page = new, 0
@@ -327,7 +329,7 @@ class Explorer(Panel):
             self._grid.sort = [*((None, True) if by is None else (str(by), ascending))]
             self._grid.selected = sorted(self._selected & {number for number, _ in rows})
             self._grid.caption = _COUNTING
-        self._code.value = self._displayed_code()
+        self._code.value = "\n".join([*self._code_notes(), self.code])
         self._total = self._table.count(self.filter)
         self._pager.show(self._total)
         self._grid.caption = self._counts()

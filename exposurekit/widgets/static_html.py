@@ -1,7 +1,8 @@
 """Static HTML of what widgets show: tables, lists of steps, tasks."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
 
 import pandas as pd
 
@@ -40,12 +41,15 @@ def table(frame: pd.DataFrame, *, caption: str, links: Iterable[str] = (), total
     """
     first, link_columns = frame.head(ROWS), set(links)
     total = len(frame) if total is None else total
-    head = "".join(f'<th scope="col">{escaped(name)}</th>' for name in first.columns)
+    kinds = [_kind(first.dtypes.iloc[at]) for at in range(len(first.columns))]
+    head = "".join(
+        f'<th scope="col"{kind}>{escaped(name)}</th>' for name, kind in zip(first.columns, kinds, strict=True)
+    )
     rows = "".join(
         "<tr>"
         + "".join(
-            f"<td>{link(value) if name in link_columns and not is_missing(value) else escaped(format_value(value))}</td>"
-            for name, value in zip(first.columns, row, strict=True)
+            f"<td{kind}>{link(value) if name in link_columns and not is_missing(value) else escaped(format_value(value))}</td>"
+            for name, value, kind in zip(first.columns, row, kinds, strict=True)
         )
         + "</tr>"
         for row in first.itertuples(index=False)
@@ -56,6 +60,12 @@ def table(frame: pd.DataFrame, *, caption: str, links: Iterable[str] = (), total
         f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
     )
     return scrolling(content, caption)
+
+
+def _kind(dtype: Any) -> str:
+    """The class of a column's cells: numbers are aligned to the right."""
+    is_number = pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_bool_dtype(dtype)
+    return ' class="number"' if is_number else ""
 
 
 def steps(texts: Sequence[str], ticks: Sequence[str], notes: Sequence[str]) -> str:
@@ -72,8 +82,8 @@ def steps(texts: Sequence[str], ticks: Sequence[str], notes: Sequence[str]) -> s
     return f'<ol class="steps">{"".join(items)}</ol>'
 
 
-def task(removal: Task) -> str:
-    """The facts of a listing, its links, and the values to enter.
+def task(removal: Task, *, without: Collection[str] = ()) -> str:
+    """The facts of a listing, its links, the values to enter, and its `note_lines`, without some of them.
 
     >>> from exposurekit.analysis.manual_tasks import Task
     >>> from exposurekit.widgets import static_html
@@ -88,7 +98,8 @@ def task(removal: Task) -> str:
         elif heading:
             body = f"<p><strong>{escaped(heading)}</strong></p>{body}"
         parts.append(body)
-    return f"{person(removal)}{''.join(parts)}{notes(removal)}"
+    lines = [line for line in note_lines(removal) if line not in without]
+    return f"{person(removal)}{''.join(parts)}{paragraphs(lines)}"
 
 
 def person(removal: Task) -> str:
@@ -96,7 +107,12 @@ def person(removal: Task) -> str:
     return f"<p>Person: <strong>{escaped(removal.person)}</strong></p>"
 
 
-def notes(removal: Task) -> str:
+def paragraphs(lines: Iterable[str]) -> str:
+    """Lines of markup, a paragraph each."""
+    return "".join(f"<p>{line}</p>" for line in lines)
+
+
+def note_lines(removal: Task) -> list[str]:
     """What to know before starting: what is missing, which name to use, and whether links lead nowhere."""
     lines = [f"<strong>{escaped(warning)}</strong>" for warning in removal.warnings]
     if removal.site and removal.facts:
@@ -107,7 +123,7 @@ def notes(removal: Task) -> str:
         lines.append("Hosts that end in .example are invented: their links lead nowhere.")
     if removal.note:
         lines.append(f"<em>{escaped(removal.note)}</em>")
-    return "".join(f"<p>{line}</p>" for line in lines)
+    return lines
 
 
 def _is_invented(url: str | None) -> bool:

@@ -5,6 +5,7 @@ import logging
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from support.shell import COMMAND, Shell, ended, error_of, line_with, listening,
 
 import exposurekit as ek
 from exposurekit.cli.demo import _print_table, _retries_in_words
+from exposurekit.cli.history import DEMO_MARKER
 
 ATTESTED = ("--attested-by", "Jo Doe")
 
@@ -38,6 +40,14 @@ def test_the_demo_prints_tables_and_writes_page_and_history(demo_run):
     for table in ("users(): 3 rows", "records()", "links()", "alerts()", "steps()", "by_site"):
         assert table in output
     assert max(map(len, output.partition("\nWrote ")[0].splitlines())) <= 80
+    assert "\nEvery record matched its site within two weeks.\n" in output
+    days = re.findall(
+        r"^ *20\d\d-\d\d-\d\d .*", output.partition("history.status_over_time()")[2], re.MULTILINE
+    )
+    assert "after 2 simulated days" in " ".join(output.split())
+    assert len(days) == 2  # without the run before anyone was registered
+    legend = [line.split()[0] for line in printed(output, r"history\.status_over_time\(\)")]
+    assert legend == ["listed", "gone", "late", "wrong"]
     connection = json.loads(output.splitlines()[-1])
     assert set(connection) >= {
         *("base_url", "integration_name", "api_key", "api_secret"),
@@ -49,6 +59,19 @@ def test_the_demo_prints_tables_and_writes_page_and_history(demo_run):
     with ek.History(shell.directory / connection["history"]) as history:
         assert history.verify() == {}
         assert len(history.people()) == 3
+
+
+def test_a_demo_preserves_a_history_with_ticks(shell, tmp_path):
+    with ek.demo(people=1, days=0, progress=False) as demo:
+        copied = Path(shutil.copytree(demo.history.path, shell.directory / "demo-history"))
+    (copied / DEMO_MARKER).touch()
+    with ek.History(copied) as history:
+        history.note(history.records().iloc[0], "requested by post")
+    run = shell.here("demo", "--people", "0", "--days", "0")
+    assert run.returncode == 1
+    assert "has labels, ticks or notes, which a new demo would replace" in run.stderr
+    with ek.History(copied) as history:
+        assert len(history.notes()) == 1
 
 
 @pytest.mark.long

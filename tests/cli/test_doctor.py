@@ -192,7 +192,7 @@ def test_an_old_history_warns_and_a_damaged_one_fails(shell, history_copy):
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (("relisted",), 3, "1 relisted listing (PeepFinder)"),
+        (("relisted",), 3, "matched: 1 relisted listing (PeepFinder)\n"),
         (
             ("relisted", "--json"),
             3,

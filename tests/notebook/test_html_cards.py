@@ -331,3 +331,11 @@ def test_an_unknown_name_raises_an_error_naming_all(hostile, name):
 def test_an_exposure_is_no_sequence(hostile):
     with pytest.raises(TypeError, match="not iterable"):
         list(hostile[0])
+
+
+def test_a_diffs_card_signs_changes_alone():
+    counts = pd.DataFrame({"what": ["removed", "still open"], "n": [1, 1_234]})
+    why = pd.DataFrame({"cause": ["open before", "removed", "open after"], "n": [1_235, -1, 0]})
+    why = why.assign(open=[1_235, 1_234, 1_234])
+    text = words(Diff(counts, counts, counts, why, AT, AT))
+    assert "open before 1,235 removed \N{MINUS SIGN}1 1,234 open after 1,234" in text

@@ -11,6 +11,7 @@ from support.histories import DAWN, Clock, Person, Service, a_link, a_record, an
 
 import exposurekit as ek
 from exposurekit import analysis
+from exposurekit.analysis.manual_tasks import WHICH_NAME
 from exposurekit.analysis.step_requirements import DOCUMENT, MAILBOX
 from exposurekit.errors import ExposureError, InvalidArgument, NotFound
 from exposurekit.history import History
@@ -194,7 +195,7 @@ def test_finished_alert_comes_last_of_its_group(alerts, history):
 def test_progress_and_remaining_work_are_displayed(alerts):
     checklist = OptOutChecklist(alerts)
     assert "No history was given" in kit.statuses(checklist)[0]
-    assert "0 of 3 done · about 21 minutes to do" in kit.Read(kit.html_of(checklist)).words
+    assert "0 of 3 alerts finished · about 21 minutes to do" in kit.Read(kit.html_of(checklist)).words
     assert listed(checklist)[0].split(" | ")[3] == "7 min"  # a check of two minutes, a step, and a visit
     rows(checklist)[0][0].value = True
     assert '<progress max="2" value="1" aria-label="steps done">' in kit.html_of(checklist)
@@ -202,11 +203,11 @@ def test_progress_and_remaining_work_are_displayed(alerts):
     assert kit.statuses(checklist)[0].startswith("1 of 2 steps done, 1 marked unable; 0 of 3 alerts")
     assert listed(checklist)[0].endswith("1 of 2 steps done, 1 marked unable")
     checklist.tick_all(checklist.order[1:2])
-    assert "1 of 3 done · about " in kit.Read(kit.html_of(checklist)).words
+    assert "1 of 3 alerts finished · about " in kit.Read(kit.html_of(checklist)).words
     assert '<progress max="3" value="1" aria-label="alerts done">' in kit.html_of(checklist)
     checklist = OptOutChecklist(alerts)
     checklist.tick_all(checklist.order[:3])
-    assert "3 of 3 done · nothing left to do" in kit.Read(checklist.to_html()).words
+    assert "3 of 3 alerts finished · nothing left to do" in kit.Read(checklist.to_html()).words
 
 
 def test_alert_without_steps_has_a_message(alerts):
@@ -506,6 +507,24 @@ def test_static_html_has_every_alert_with_work():
     assert "<details open>" not in html
     checklist.tick_all([checklist.order[3]])
     assert checklist.to_html().count("☑") == 2
+
+
+def test_static_html_says_once_per_site_what_all_need():
+    with of_one_person(*map(listing, range(1, 4))) as exposure:
+        checklist = OptOutChecklist(exposure.alerts(), exposure=exposure)
+    html = checklist.to_html()
+    assert html.count("<article") == 3
+    assert html.count(escaped(WHICH_NAME)) == 1
+    assert html.index(escaped(WHICH_NAME)) < html.index("<article")
+    assert html.count("alerts finished") == 1
+    assert kit.html_of(checklist).count(escaped(WHICH_NAME)) == 1
+
+
+def test_static_html_counts_web_pages_in_the_plural():
+    link = a_link("https://pages.example/odalys")
+    with seen_through(Service({7: Person(links=[link], alerts=[an_alert("Seen", link)])})) as exposure:
+        html = OptOutChecklist(exposure.alerts()).to_html()
+    assert "<summary>Web pages: 0 of 1 finished</summary>" in html
 
 
 def test_alert_about_a_page_lists_what_the_page_contains(tmp_path):

@@ -254,3 +254,10 @@ def test_panel_without_a_source_or_server_raises_error():
         pass
     with pytest.raises(ConnectionFailed):
         ConnectionPanel(exposure)
+
+
+def test_static_tables_align_numbers_to_the_right():
+    table = pd.DataFrame({"site": ["Seekfolk"], "open": [1_234], "is_open": [True], "share": [0.5]})
+    markup = static_html.table(table, caption="records")
+    assert '<td class="number">1,234</td>' in markup
+    assert markup.count('class="number"') == 4  # two heads and two cells
