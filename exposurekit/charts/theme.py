@@ -171,7 +171,8 @@ def describe(figure: go.Figure) -> str:
     True
     """
     meta = _meta(figure)
-    return f"{meta['finding']}. {meta['summary']}" if meta["finding"] else ""
+    sentences = dict.fromkeys((f"{meta['finding']}.", meta["summary"]))  # an empty chart's are the same
+    return " ".join(sentences) if meta["finding"] else ""
 
 
 def embed(figure: Chart, fallback: str) -> str:

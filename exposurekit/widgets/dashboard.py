@@ -222,8 +222,10 @@ class Dashboard(Panel):
         return self._static_html(map(_described, self._drawn))
 
     def to_output_html(self) -> str:
-        """The same with the charts drawn, whose alternative text the words become."""
-        return self._static_html(embed(figure, _described(figure)) for figure in self._drawn)
+        """The same with the charts drawn, whose alternative text the words become; one without data stays a sentence."""
+        return self._static_html(
+            embed(figure, _described(figure)) if figure.data else _described(figure) for figure in self._drawn
+        )
 
     def _static_html(self, figures: Iterable[str]) -> str:
         table = static_html.table(self._scope.by_site, caption="Listings by site")

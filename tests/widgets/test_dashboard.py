@@ -644,6 +644,13 @@ def test_missing_wrong_and_empty_sources_raise_errors(tmp_path):
             Dashboard(**empty)
 
 
+def test_static_html_says_once_that_there_is_nothing(tmp_path):
+    with seen_through(kit.three_people()) as exposure:
+        dashboard = Dashboard(kit.a_history(tmp_path, exposure, Clock()))
+    dashboard.ask("relistings")
+    assert kit.Read(dashboard.to_output_html()).words.count("No relistings") == 1
+
+
 def metrics_of(dashboard):
     """The figures above the charts."""
     texts = [one.value for one in kit.within(dashboard) if isinstance(one, ipywidgets.HTML)]
