@@ -6,6 +6,7 @@ import tempfile
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -256,7 +257,7 @@ def demo(
 
 
 def _check(people: int, duration: timedelta, web: str) -> None:
-    if not isinstance(people, int):
+    if not isinstance(people, Integral):
         raise InvalidArgument("people is a whole number, such as 25")
     if people < 0 or duration < timedelta():
         raise InvalidArgument("people or days is negative. Pass zero or more.")

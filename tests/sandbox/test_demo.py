@@ -182,6 +182,11 @@ def test_its_repr_contains_no_credentials(small):
     assert small.connection["api_key"] not in repr(small)
 
 
+def test_people_that_are_no_number_raise_error():
+    with pytest.raises(ek.InvalidArgument, match="whole number"):
+        ek.demo(people="3")
+
+
 def test_a_negative_number_of_people_raises_error():
     with pytest.raises(ek.InvalidArgument, match="zero or more"), ek.demo(people=-1):
         pass
