@@ -218,9 +218,7 @@ def safe_reason(error: Exception) -> str:
     return str(error) if isinstance(error, ExposureError) else type(error).__name__
 
 
-def warn(
-    message: str, category: type[Warning] = UserWarning, *, warned: set[str] | None = None
-) -> None:
+def warn(message: str, category: type[Warning] = UserWarning, *, warned: set[str] | None = None) -> None:
     """Warn, and attribute the warning to the line outside the package that led to it.
 
     Args:
