@@ -71,7 +71,7 @@ class Exposure(Keyed):
     def _repr_html_(self) -> str:
         snapshot = self._snapshot
         if snapshot is None:
-            facts = {"service": self.origin, "people": "none yet: a table loads them"}
+            facts = {"service": self.origin, "people": "not loaded yet; the first table loads everyone"}
             calls = {"exposure.records()": "load everyone, and list their listings"}
             return html_card("Exposure", facts, note="not loaded yet", calls=calls | _CALLS)
         n_rows = {
@@ -100,6 +100,24 @@ class Exposure(Keyed):
         True
         """
         return self._loaded().at
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether the load was stopped before its end, so that people are missing from the tables.
+
+        >>> exposure.is_stopped
+        False
+        """
+        return not self._loaded().is_complete
+
+    @property
+    def listed(self) -> int:
+        """How many people the service lists: more than in `users` if some could not be loaded, or the load was stopped.
+
+        >>> exposure.listed == len(exposure.users()) + len(exposure.failures())
+        True
+        """
+        return self._loaded().listed
 
     @property
     def provenance(self) -> str:
@@ -263,9 +281,10 @@ class Exposure(Keyed):
         return self._table("service_history", user)
 
     def failures(self) -> pd.DataFrame:
-        """Users who could not be loaded: ``user_id``, ``operation``, ``error``, ``status`` (NA: no response), ``reason``.
+        """Users who were not loaded: ``user_id``, ``operation``, ``error``, ``status`` (NA: no response), ``reason``.
 
-        They are in no other table: unknown is not empty. Users whom List users shows without a secret are among them.
+        They are in no other table: unknown is not empty. Users whom List users shows without a secret are among them, and
+        those who were still to be loaded when a load was stopped, as far as they were listed by then; `listed` counts all.
 
         >>> exposure.failures().columns.tolist()
         ['user_id', 'operation', 'error', 'status', 'reason']

@@ -22,6 +22,7 @@ class Snapshot:
     is_complete: bool = False
     loaded: frozenset[int] = frozenset()
     failed: int = 0
+    not_requested: Sequence[bulk.Failure] = field(default=(), repr=False)
     secrets: dict[int, int | str] = field(default_factory=dict, repr=False)
     deviations: Deviations = field(default_factory=Deviations, repr=False)
     warned: set[str] = field(
@@ -35,13 +36,19 @@ class Snapshot:
         failed = f", {self.failed:,} more not loaded" if self.failed else ""
         if self.is_complete:
             return f"{len(self.loaded):,} people{failed}"
-        return f"{self.progress}{failed}: stopped before the end"
+        return f"{self.progress}{failed}: {bulk.STOPPED}"
 
     @property
     def progress(self) -> str:
         """How many people are loaded, of how many."""
         total = "?" if self.total is None else f"{self.total:,}"
         return f"{len(self.loaded):,} of {total} people"
+
+    @property
+    def listed(self) -> int:
+        """How many people the service lists, as far as the load came to know them."""
+        n_ids = len(self.loaded) + self.failed + len(self.not_requested)
+        return n_ids if self.is_complete else max(n_ids, self.total or 0)
 
     def add(self, batch: bulk.Batch) -> None:
         """Add a batch, packed; some are unpacked together."""
@@ -50,6 +57,7 @@ class Snapshot:
         self.deviations.update(batch.counted_deviations())
         if batch.listing:
             self.failed += batch.listing.unidentified  # without an id, so not in failures()
+        self.not_requested = [*self.not_requested, *batch.not_requested]
         self._packed.append(
             (frames.pack_users(batch.users), frames.pack_alerts(batch.alerts), batch.failures)
         )
@@ -71,4 +79,5 @@ class Snapshot:
             user_id for part in self.parts["users"] for user_id in part["user_id"].to_pylist()
         )
         self.failed += sum(map(len, self.parts["failures"]))
+        self.parts["failures"].append(frames.of_rows("failures", [*map(asdict, self.not_requested)]))
         self._flushed = []

@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from support import deviating_server, faults
-from support.clients import AT_ONCE, json_response, many, respond, rows, with_fields
+from support.clients import AT_ONCE, json_response, many, respond, rows, stopped, with_fields
 from support.deviating_server import PEOPLE
 from support.deviations import ALL_VARIANTS, Meaning, format_of
 from support.faults import Answer, Cut
@@ -460,6 +460,18 @@ def test_ctrl_c_stops_the_load_without_further_calls():
     assert result["frames"] < 8
     assert result["threads"] == ["MainThread"]
     assert result["repr"].endswith("stopped before the end)")
+
+
+@pytest.mark.filterwarnings("ignore:16 of 25 people")
+def test_stopped_load_lists_the_people_still_to_load():
+    with stopped(16, 25) as exposure:
+        failures = exposure.failures()
+        assert exposure.users()["user_id"].tolist() == [*range(1, 17)]
+        assert failures["user_id"].tolist() == [*range(17, 26)]
+        assert {*failures["reason"]} == {"stopped before the end"}
+        assert {*failures["error"]} == {"KeyboardInterrupt"}
+        assert (exposure.listed, exposure.is_stopped) == (25, True)
+        assert exposure.provenance.endswith("16 of 25 people: stopped before the end")
 
 
 def test_ctrl_c_in_a_refresh_preserves_the_tables():

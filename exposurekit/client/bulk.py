@@ -19,12 +19,13 @@ from exposurekit.client.progress import progress_bar
 from exposurekit.client.retry import Result, TransportFailure
 from exposurekit.contract.deviations import REPEATED, Deviation
 from exposurekit.contract.models import UserKey
-from exposurekit.contract.operations import LIST_USERS
+from exposurekit.contract.operations import GET_USER, LIST_USERS
 from exposurekit.errors import APIStatusError, ExposureError
 
 CONCURRENCY = 8
 PREFETCH = 200  # users whose responses are held as bytes
 PARSE_CHUNK = 25  # users who are parsed together
+STOPPED = "stopped before the end"
 WITHOUT_KEY = "its item in List users has no secret, or none that can be read"
 _FINDINGS = ("records", "links", "alerts")
 
@@ -63,12 +64,14 @@ class Batch:
     """Some users: user objects and alerts as plain dicts, and a failure for each user who could not be loaded.
 
     ``deviations`` are by user id. Only the last batch of a complete load has the ``listing``: what List users returned.
+    Only the last batch of a stopped load has those ``not_requested``: users who were listed, and were still to be loaded.
     """
 
     keys: Sequence[UserKey] = field(default=(), repr=False)
     users: Sequence[dict[str, Any]] = field(default=(), repr=False)
     alerts: Sequence[dict[str, Any]] = field(default=(), repr=False)
     failures: Sequence[Failure] = ()
+    not_requested: Sequence[Failure] = field(default=(), repr=False)
     deviations: Mapping[int, Sequence[Deviation]] = field(default_factory=dict, repr=False)
     total: int | None = field(default=None, repr=False)
     listing: UserListing | None = field(default=None, repr=False)
@@ -140,8 +143,9 @@ def iter_batches(
                 yield from load.parse()
     except GeneratorExit:
         raise
-    except BaseException:
+    except BaseException as error:
         yield from load.parse()
+        yield Batch(not_requested=load.not_requested(error), total=load.total)
         raise
     yield Batch(failures=load.without_secret, total=load.total, listing=load.listing)
 
@@ -159,6 +163,7 @@ class _Load:
     listing: UserListing | None = None
     without_secret: list[Failure] = field(default_factory=list)
     received: "list[_UserResponses]" = field(default_factory=list)
+    pending: dict[int, None] = field(default_factory=dict)  # listed, and not parsed yet
 
     async def windows(self) -> AsyncIterator[None]:
         """Fetch users into `received`; pause whenever as many are received as may wait to be parsed.
@@ -179,6 +184,7 @@ class _Load:
                 selected = [key for key in page.users if self.only is None or self.only(key.id)]
                 self.done += len(page.users) - len(selected)
                 queued += selected
+                self.pending |= dict.fromkeys(key.id for key in selected)
                 while len(queued) >= self.prefetch:
                     await self._fetch(queued[: self.prefetch])
                     yield
@@ -223,7 +229,14 @@ class _Load:
                 if is_collecting:
                     gc.enable()
             del self.received[:PARSE_CHUNK]  # after parsing: Ctrl-C must not lose it
+            for key in batch.keys:
+                self.pending.pop(key.id, None)
             yield batch
+
+    def not_requested(self, error: BaseException) -> list[Failure]:
+        """The users who were still to be loaded when this error stopped the load."""
+        kind = type(error).__name__
+        return [Failure(user_id, GET_USER.title, kind, None, STOPPED) for user_id in self.pending]
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +265,7 @@ def _parse(client: AsyncClient, responses: Sequence[_UserResponses], total: int 
     failures = [failure for failure in parsed if isinstance(failure, Failure)]
     keys = [response.key for response in responses]
     users, alerts = [user for user, _ in loaded], [alerts for _, alerts in loaded]
-    return Batch(keys, users, alerts, failures, deviations, total)
+    return Batch(keys, users, alerts, failures, deviations=deviations, total=total)
 
 
 def _parse_user(

@@ -29,7 +29,7 @@ from exposurekit.questions import QUESTIONS, Question
 from exposurekit.reports.manual_steps import open_items, whole_minutes
 from exposurekit.reports.model import ROWS_MAX
 from exposurekit.reports.share_safe import FEW, HIDDEN_REASON, Sharing, sharing
-from exposurekit.text.formatting import is_missing
+from exposurekit.text.formatting import is_missing, pluralize
 
 AHEAD_DAYS = 30  # of the forecast
 NEARER_HISTORY_DAYS = (
@@ -63,6 +63,7 @@ class ReportData:
         people: How many people the report is about.
         incomplete: How many of them the newest run did not observe completely.
         unchecked: The open listings of these people.
+        is_stopped: Whether the load of an exposure was stopped, so that `incomplete` people were not loaded.
         server: The service that was loaded last.
         names: Names by user id; empty for a share-safe report.
         has_profiles: Whether the names are those on file; without an exposure they are read from the listings.
@@ -85,6 +86,7 @@ class ReportData:
     run_gap: int | None = None
     first_run: date | None = None
     unchecked: int = 0
+    is_stopped: bool = False
 
     def __getitem__(self, name: str) -> pd.DataFrame:
         """Return a declared table that the source has."""
@@ -256,6 +258,24 @@ class ReportData:
         return f"fewer than {FEW}" if is_hidden else f"{self.incomplete:,}"
 
     @property
+    def loaded_people(self) -> str:
+        """How many people the report counts, of all if the load was stopped, in words."""
+        if not self.is_stopped:
+            return pluralize(self.people, "person", "people")
+        is_hidden = self.sharing is not None and self.incomplete < FEW
+        loaded = "not all" if is_hidden else f"{self.people - self.incomplete:,}"
+        return f"{loaded} of {self.people:,} people"
+
+    @property
+    def stopped(self) -> str:
+        """That the load was stopped, as a sentence; empty if it was not."""
+        if not self.is_stopped:
+            return ""
+        loaded = self.loaded_people
+        subject = loaded.capitalize() if loaded.startswith("not") else f"Only {loaded}"
+        return f"{subject} were loaded: the load was stopped."
+
+    @property
     def observed(self) -> str:
         """How many of the people the newest run observed completely, in words."""
         if self.user is not None:
@@ -301,7 +321,11 @@ class ReportData:
         if self.runs is not None:
             provenance["runs"] = f"{self.runs:,}{self.run_dates}"
         incomplete = f", {self.incomplete_text} not observed completely" if self.incomplete else ""
-        provenance["people"] = f"{self.people:,}{incomplete}"
+        provenance["people"] = (
+            f"{self.loaded_people}: the load was stopped"
+            if self.is_stopped
+            else f"{self.people:,}{incomplete}"
+        )
         provenance["observed"] = self.observed
         if self.names and not self.has_profiles:
             provenance["names"] = LISTED_NAMES
@@ -434,7 +458,8 @@ class ReportSource:
             first_run_at=None if runs is None else _first_observation(runs),
             runs=None if history is None else history.last_run().seq,
             people=self._people() if self.user is None else 1,
-            incomplete=len(self._incomplete),
+            incomplete=self._n_incomplete,
+            is_stopped=history is None and self.user is None and self._exposure.is_stopped,
             unchecked=self._unchecked(),
             server=_server(runs) if self.exposure is None and runs is not None else self._exposure.origin,
             names=self._names,
@@ -630,7 +655,7 @@ class ReportSource:
     def _people(self) -> int:
         """Count the people that the newest full run listed; without one, all people in the history."""
         if self.history is None:
-            return len(self._exposure.users())
+            return self._exposure.listed
         listed = self.history.collection_runs()["listed"]
         return int(listed.iloc[-1]) if len(listed) else len(self.history.people())
 
@@ -640,6 +665,13 @@ class ReportSource:
         if self.history is not None:
             return {*self._required("stale")["user_id"].tolist()}
         return set() if self.user is not None else {*self._exposure.failures()["user_id"].dropna().tolist()}
+
+    @property
+    def _n_incomplete(self) -> int:
+        """Count them; of an exposure also those whose ids are not known."""
+        if self.history is not None or self.user is not None:
+            return len(self._incomplete)
+        return self._exposure.listed - len(self._exposure.users())
 
     def _unchecked(self) -> int:
         """Count the open listings of people whom the newest run did not observe completely."""

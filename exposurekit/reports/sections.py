@@ -265,13 +265,13 @@ def build_report(
     return Report(
         kind,
         title or form.title(data),
-        form.finding(data),
+        " ".join(filter(None, (data.stopped, form.finding(data)))),
         tuple(_with_trends(form.facts(data), data)),
         parts,
         data.provenance() | since,
         actions=tuple(_actions(data, parts, kind)),
         half_hour=_half_hour(data) if any(section.key == "work_queue" for section in parts) else "",
-        caveat=_caveat(data),
+        caveat=" ".join(filter(None, (data.stopped, _caveat(data)))),
         code=_code(data),
     )
 
@@ -381,7 +381,7 @@ def own_section(section: Section, keys: AbstractSet[str] = frozenset()) -> Secti
 
 
 def _fleet_title(data: ReportData) -> str:
-    return f"Exposure of {pluralize(data.people, 'person', 'people')}{_dates(data)}"
+    return f"Exposure of {data.loaded_people}{_dates(data)}"
 
 
 def _dates(data: ReportData) -> str:
@@ -464,7 +464,7 @@ def _facts(data: ReportData) -> Iterator[Fact]:
     open_now, records = data.open_records, data["records"]
     of_all = f"of {len(records):,} found{_missed_text(data)}"
     complete = f"all {data.people:,} people were" if data.people != 1 else "the person was"
-    missed = f"{data.incomplete_text} of {data.people:,} people were not observed completely in the last run"
+    missed = f"{data.incomplete_text} of {data.people:,} people {_missing_from(data)}"
     observed = "" if data.incomplete else f"{complete} observed in the last run"
     yield Fact("open listings", f"{len(open_now):,}", missed if data.incomplete else of_all, detail=observed)
     removed = int((records["status"] == REMOVED).sum())
@@ -1765,7 +1765,7 @@ def _coverage(data: ReportData) -> Section | None:
     issues = data["failures"]
     section = _section(data, "failures", issues)
     missing = f"{pluralize(len(issues), 'request')} failed; these people are missing or incomplete above."
-    words = "All people were loaded." if issues.empty else missing
+    words = data.stopped or ("All people were loaded." if issues.empty else missing)
     return section and replace(section, text=words, points=tuple(_unknowns(data)))
 
 
@@ -1825,8 +1825,15 @@ def _names_unobserved(data: ReportData) -> bool:
 
 def _unobserved(data: ReportData) -> str:
     listings = f"{pluralize(data.unchecked, 'open listing keeps its', 'open listings keep their')} last observed status"
-    people = pluralize(data.incomplete, "person was", "people were")
-    return f"{people} not observed completely in the last run: {listings}"
+    people = pluralize(data.incomplete, "person", "people")
+    consequence = "what is listed of them is not known" if data.runs is None else listings
+    return f"{people} {_missing_from(data)}: {consequence}"
+
+
+def _missing_from(data: ReportData) -> str:
+    """What the newest run, or the load of an exposure, lacks of `ReportData.incomplete` people."""
+    were = "was" if data.incomplete == 1 else "were"
+    return f"{were} not {'loaded' if data.runs is None else 'observed completely in the last run'}"
 
 
 def _section(data: ReportData, name: str, table: pd.DataFrame | None = None) -> Section | None:

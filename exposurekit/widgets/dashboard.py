@@ -346,7 +346,8 @@ class Dashboard(Panel):
         finally:
             self._is_updating = False
         n_people = len(self.users) or self._scope.all_records["user_id"].nunique()
-        self._title.value = f'<h2 class="headline">Exposure of {pluralize(n_people, "person", "people")}</h2>'
+        people = self._scope.stopped or pluralize(n_people, "person", "people")
+        self._title.value = f'<h2 class="headline">Exposure of {people}</h2>'
         self._summary.value = f'<p class="label" role="status">{escaped(self._in_short())}</p>'
         is_drawn = self._over_time is not None and not self.statuses  # it counts all statuses
         over_time = self._counts if is_drawn else None

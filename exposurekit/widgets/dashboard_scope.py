@@ -97,6 +97,13 @@ class Scope:
         return " · ".join(filter(None, [self.source, *self.filters]))
 
     @property
+    def stopped(self) -> str:
+        """How many of the people were loaded, if the load was stopped; else empty, as if one person is picked."""
+        if self.exposure is None or self.day or self.users or not self.exposure.is_stopped:
+            return ""
+        return f"{len(self.exposure.users()):,} of {self.exposure.listed:,} people: the load was stopped"
+
+    @property
     def source(self) -> str:
         """The source of the figures, and as of when."""
         if self.day is None and self.exposure is not None:

@@ -16,6 +16,7 @@ import plotly.graph_objects as go
 import pytest
 from support import hostile_demo
 from support import widget_controls as kit
+from support.clients import stopped
 from support.histories import DAWN, Clock, Person, Service, a_record, an_alert, seen_through
 from support.hostile_texts import PAYLOADS
 from support.report_sections import section_alone
@@ -246,6 +247,26 @@ def test_incomplete_people_are_counted_beside_the_figure(tmp_path):
         report = ek.report(history, sections=["by_site"])
         assert report.facts[0].qualifier == "1 of 3 people were not observed completely in the last run"
         assert "1 not observed completely" in report.provenance["people"]
+
+
+@pytest.mark.filterwarnings("ignore:16 of 25 people")
+@pytest.mark.parametrize("share_safe", [False, True])
+def test_report_of_a_stopped_load_counts_everyone_listed(share_safe):
+    only = "Only 16 of 25 people were loaded: the load was stopped."
+    with stopped(16, 25) as exposure:
+        report = ek.report(exposure, share_safe=share_safe)
+        coverage = section_of(report, "failures")
+        assert report.title.startswith("Exposure of 16 of 25 people")
+        assert report.finding.startswith(only)
+        assert report.caveat.startswith(only)
+        assert report.provenance["people"] == "16 of 25 people: the load was stopped"
+        assert "all 16" not in report.provenance["observed"]
+        assert report.facts[0].qualifier == "9 of 25 people were not loaded"
+        assert coverage.text == only
+        drawn = section_of(report, "by_site").figure
+        assert drawn is None or "people 16 of 25 people" in drawn.layout.meta["provenance"]
+        if not share_safe:
+            assert not ek.report(exposure, user=3).caveat.startswith(only)
 
 
 @pytest.fixture(scope="module")

@@ -1,10 +1,13 @@
 """Helpers for tests of the toolkit: both clients behind one face, a big service, and tables as plain rows."""
 
 import asyncio
+import contextlib
 import inspect
 import json
 import os
 import re
+import signal
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +17,7 @@ import httpx
 import pandas as pd
 from support import deviating_server, faults
 
+import exposurekit as ek
 from exposurekit.client import AsyncClient, Client, RetryPolicy
 
 # No test needs certificate authorities, and each client would take 30 ms to load them: this folder has none.
@@ -94,6 +98,36 @@ def many(
         return None
 
     return script
+
+
+@contextmanager
+def stopped(n_loaded: int, n_people: int) -> Iterator[ek.Exposure]:
+    """An exposure whose load was stopped by Ctrl-C when this many of its people were fetched."""
+    waiting, over = threading.Event(), threading.Event()
+
+    def blocked(_request: faults.Request, number: int | None) -> None:
+        if number is not None and number > n_loaded:
+            waiting.set()
+            over.wait(60)
+
+    def stop() -> None:
+        waiting.wait(60)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    interrupter = threading.Thread(target=stop)
+    with faults.running(many(range(1, n_people + 1), blocked)) as server:
+        client = create_client("blocking", server.base_url)
+        exposure = ek.connect(client=client, concurrency=1, progress=False)
+        interrupter.start()
+        try:
+            with contextlib.suppress(KeyboardInterrupt):
+                exposure.refresh()
+            over.set()
+            yield exposure
+        finally:
+            over.set()
+            interrupter.join()
+            client.close()
 
 
 def with_fields(

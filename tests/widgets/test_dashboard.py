@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from support import widget_controls as kit
 from support.chart_tables import title
+from support.clients import stopped
 from support.histories import DAWN, Clock, Person, a_record, seen_through
 
 from exposurekit import analysis, charts
@@ -693,3 +694,11 @@ def test_chart_without_data_displays_a_message(both):
     assert "Nothing matches the filters and the day." in kit.html_of(both)
     both.clear()
     assert "Nothing to draw" not in kit.html_of(both)
+
+
+@pytest.mark.filterwarnings("ignore:16 of 25 people")
+def test_headline_says_that_the_load_was_stopped():
+    with stopped(16, 25) as exposure:
+        board = Dashboard(exposure)
+        assert "Exposure of 16 of 25 people: the load was stopped" in board._title.value
+        assert replace(board._scope, users=(3,)).stopped == ""
