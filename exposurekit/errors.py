@@ -151,25 +151,45 @@ class Leak(ExposureError):
     """A file to be shared contains personal data and was not written; the message names the kind, never the value."""
 
 
+_USER_ID = "user_id"
+
+
 class MissingColumns(ExposureError):
     """A table lacks columns that a question needs."""
 
-    def __init__(self, question: str, missing: Iterable[str], *, advice: str = "") -> None:
+    def __init__(
+        self, question: str, missing: Iterable[str], *, advice: str = "", columns: Iterable[object] = ()
+    ) -> None:
+        """Create the error; of the table's own `columns`, those are named that differ in case alone."""
         self.missing = tuple(missing)
-        problem = f"{question} needs the columns {', '.join(self.missing)}, and the table lacks them"
+        noun, pronoun = ("column", "it") if len(self.missing) == 1 else ("columns", "them")
+        folded = {name.casefold() for name in self.missing}
+        similar = [repr(str(column)) for column in columns if str(column).casefold() in folded]
+        similarly = f" (it has {', '.join(similar)})" if similar else ""
+        problem = (
+            f"{question} needs the {noun} {', '.join(self.missing)}, and the table lacks {pronoun}{similarly}"
+        )
         super().__init__(f"{problem}: {advice}" if advice else problem)
 
     @classmethod
     def check(cls, question: str, table: object, needed: Iterable[str]) -> None:
-        """Raise if a table, or a list of columns, lacks some that a question needs; `InvalidArgument` if it is neither."""
+        """Raise if a table, or a list of columns, lacks some that a question needs; `InvalidArgument` if it is neither.
+
+        Ids of users that are text or fractions would match no others, and count as nothing: they are refused, too.
+        """
         columns = getattr(table, "columns", table)
         if not isinstance(columns, Iterable):
             kind = type(table).__name__
             advice = "one of its tables, such as records()" if hasattr(table, "records") else "a DataFrame"
             raise InvalidArgument(f"{question} needs a table, not {kind}: pass {advice}")
-        there = set(columns)
-        if missing := [column for column in needed if column not in there]:
-            raise cls(question, missing)
+        there, wanted = set(columns), [*needed]
+        if missing := [column for column in wanted if column not in there]:
+            raise cls(question, missing, columns=there)
+        ids = getattr(table, "dtypes", {}).get(_USER_ID) if _USER_ID in wanted else None
+        if ids is not None and getattr(ids, "kind", "i") not in "iu" and len(table):  # type: ignore[arg-type]
+            raise InvalidArgument(
+                f"{question}: user_id must be whole numbers: table.astype({{'user_id': 'int64'}})"
+            )
 
 
 def _caller(trace: TracebackType | None) -> str:

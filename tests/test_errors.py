@@ -33,6 +33,8 @@ def test_missing_columns_are_named():
     errors.MissingColumns.check("by_site", ["site", "status"], ["site"])
     with pytest.raises(errors.MissingColumns, match="by_site needs the columns status, age"):
         errors.MissingColumns.check("by_site", ["site"], ["site", "status", "age"])
+    with pytest.raises(errors.MissingColumns, match=r"needs the column site, .* lacks it \(it has 'Site'\)$"):
+        errors.MissingColumns.check("by_site", ["Site", "Jane Quill"], ["site"])
 
 
 UNREACHABLE = """import exposurekit as ek

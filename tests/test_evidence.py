@@ -68,7 +68,7 @@ def test_each_removed_record_has_its_last_pair():
     assert joined["evidence_before"].tolist() == [days[2], *[pd.NaT] * 4]
     assert joined["evidence_after"].tolist() == [days[3], pd.NaT, days[5], pd.NaT, pd.NaT]
     assert "evidence_before" not in records
-    with pytest.raises(MissingColumns, match="evidence needs the columns kind"):
+    with pytest.raises(MissingColumns, match="evidence needs the column kind"):
         with_evidence(records, evidence.drop(columns="kind"))
     assert with_evidence(records, evidence.head(0))["evidence_after"].isna().all()
 

@@ -47,9 +47,9 @@ def by_state(records: pd.DataFrame) -> pd.DataFrame:
 
     Returns:
         One row per state, most listings first, then by name: ``state`` (two letters), ``listings``, ``people`` (int64).
-        A listing with several states counts once in each. A state is recognised behind a comma, by its code or its
-        name ("Oakmere, CA 01234", "Oakmere, California, USA"); the last row, ``not stated``, counts the listings
-        without one.
+        A listing with several states counts once in each. A state is recognised at the end, by its code or its name
+        ("Oakmere, CA 01234", "Oakmere, California, USA", "OAKMERE CA"); the last row, ``not stated``, counts the
+        listings without one.
 
     Raises:
         MissingColumns: ``records`` lacks a column.

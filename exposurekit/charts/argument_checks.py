@@ -35,7 +35,7 @@ def check_input(chart: str, table: pd.DataFrame, columns: Iterable[str]) -> None
     if not isinstance(table, pd.DataFrame):
         raise InvalidArgument(f"charts.{chart} needs a DataFrame: {advice(chart)}")
     if missing := [column for column in columns if column not in table]:
-        raise MissingColumns(f"charts.{chart}", missing, advice=advice(chart))
+        raise MissingColumns(f"charts.{chart}", missing, advice=advice(chart), columns=table.columns)
 
 
 def advice(chart: str) -> str:

@@ -43,7 +43,7 @@ _TEXT_ROOM = 1.22  # for "12 of 37 open" behind the longest bar
 
 
 class _Wording(NamedTuple):
-    """The wording of a simple bar chart: ``empty`` is the title without rows, ``not_stated`` follows a number of items."""
+    """The wording of a simple bar chart: ``empty`` is the title without rows, ``not_stated`` counts items without a value."""
 
     empty: str
     not_stated: tuple[str, str]
@@ -52,9 +52,12 @@ class _Wording(NamedTuple):
     values: str
 
 
-_NO_KIND = ("link does not state its contents", "links do not state their contents")
+_NO_KIND = ("1 link does not state its contents", "{n} links do not state their contents")
 _KINDS = _Wording("No links", _NO_KIND, "Pages", "show", "kinds")
-_NO_STATE = ("open listing names no state", "open listings name no state")
+_NO_STATE = (
+    "The state of 1 open listing is not recognised",
+    "The state of {n} open listings is not recognised",
+)
 _STATES = _Wording("No open listings", _NO_STATE, "Open listings", "name", "states")
 
 
@@ -261,7 +264,7 @@ def _simple_bars(table: pd.DataFrame, by: str, n_column: str, wording: _Wording,
 def _most_frequent(table: pd.DataFrame, by: str, n_column: str, wording: _Wording) -> str:
     is_stated = table[by] != NOT_STATED
     n, stated = int(table.loc[~is_stated, n_column].sum()), table[is_stated]
-    not_stated = pluralize(n, *wording.not_stated)
+    not_stated = wording.not_stated[n != 1].format(n=f"{n:,}")
     if stated.empty:
         return not_stated
     top = stated.loc[stated[n_column] == stated[n_column].max()]

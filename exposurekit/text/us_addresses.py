@@ -32,8 +32,9 @@ STATES = {
 }  # fmt: skip
 
 _CODES = {name.upper(): code for code, name in STATES.items()} | {code: code for code in STATES}
-_COUNTRIES = (" USA", " US", " UNITED STATES OF AMERICA", " UNITED STATES")
+_COUNTRY = re.compile(r"[ ,]+(USA|US|United States( of America)?)$", re.IGNORECASE)
 _ZIP = re.compile(r" [0-9]{5}(-[0-9]{4})?$")
+_NAME_WORDS = 3  # of the longest names of states
 
 
 def state_code(state: str) -> str:
@@ -47,10 +48,22 @@ def state_code(state: str) -> str:
 
 
 def state_of(location: str) -> str | None:
-    """Return the two-letter code of the state after the last comma of a location, ignoring ZIP code and country."""
-    text = " ".join(["", *location.upper().replace(".", "").replace(",", " , ").split()])
-    for country in _COUNTRIES:
-        text = text.removesuffix(country)
-    text = _ZIP.sub("", text.rstrip(" ,")).rstrip(" ,")
-    _, comma, state = text.rpartition(" , ")
-    return _CODES.get(state) if comma else None
+    """Return the two-letter code of the state at the end of a location, ignoring ZIP code and country.
+
+    Behind the last comma, it may be a code or a name in any case. Without a comma, it follows at least one other word, and
+    a code is in capitals: "in", "me" and "or" are words, too.
+
+    >>> state_of("Oakmere, ca 01234, USA"), state_of("Oakmere CA"), state_of("Oakmere New York"), state_of("come in")
+    ('CA', 'CA', 'NY', None)
+    """
+    text = " ".join(location.replace(".", "").replace(",", " , ").split())
+    text = _ZIP.sub("", _COUNTRY.sub("", text).rstrip(" ,")).rstrip(" ,")
+    _, comma, end = text.rpartition(" , ")
+    if comma and end.upper() in _CODES:
+        return _CODES[end.upper()]
+    words = end.split()
+    for n in range(min(_NAME_WORDS, len(words)), 0, -1):  # the longest first: West Virginia
+        last = " ".join(words[-n:])
+        if last in STATES or (len(last) > 2 and last.upper() in _CODES):  # noqa: PLR2004  no code
+            return _CODES[last.upper()] if len(words) > n else None
+    return None

@@ -119,12 +119,12 @@ def test_the_table_has_field_names_and_no_values(texts):
 @pytest.mark.parametrize(
     ("table", "column", "expected"),
     [
-        ("users", "birth_date", "on_file needs the columns birth_date,"),
-        ("users", "identification_on_file", "on_file needs the columns identification_on_file,"),
-        ("addresses", "zip", "on_file, field zip, needs the columns zip,"),
-        ("emails", "address", "on_file, field email, needs the columns address,"),
-        ("phone_numbers", "user_id", "on_file, field phone_number, needs the columns user_id,"),
-        ("aliases", "last_name", "on_file, field alias, needs the columns last_name,"),
+        ("users", "birth_date", "on_file needs the column birth_date,"),
+        ("users", "identification_on_file", "on_file needs the column identification_on_file,"),
+        ("addresses", "zip", "on_file, field zip, needs the column zip,"),
+        ("emails", "address", "on_file, field email, needs the column address,"),
+        ("phone_numbers", "user_id", "on_file, field phone_number, needs the column user_id,"),
+        ("aliases", "last_name", "on_file, field alias, needs the column last_name,"),
     ],
 )
 def test_a_people_table_that_lacks_a_column_names_it(table, column, expected):

@@ -108,6 +108,18 @@ def test_kinds_are_counted_as_by_hand(pages):
         ("Oakmere", NOT_STATED),
         ("CA", NOT_STATED),  # may be a country
         ("New York", NOT_STATED),  # a town
+        ("Saguaro Spindle AZ", "AZ"),
+        ("SAGUARO SPINDLE AZ", "AZ"),
+        ("Saguaro Spindle AZ 01234-5678", "AZ"),
+        ("12 Elm St, Saguaro Spindle AZ", "AZ"),
+        ("Oakmere New York", "NY"),
+        ("Oakmere West Virginia, USA", "WV"),
+        ("West Virginia", NOT_STATED),
+        ("Come in", NOT_STATED),
+        ("Oakmere or", NOT_STATED),
+        ("Oakmere Me", NOT_STATED),
+        ("AZ", NOT_STATED),
+        ("Oakmere AZ old", NOT_STATED),
         ("Oakmere, Calif", NOT_STATED),
         ("Oakmere, XX", NOT_STATED),
         ("Toronto, ON, Canada", NOT_STATED),
@@ -123,7 +135,7 @@ def test_kinds_are_counted_as_by_hand(pages):
         ("nan", NOT_STATED),
     ],
 )
-def test_a_state_is_read_after_a_comma(location, state):
+def test_a_state_is_read_at_the_end(location, state):
     assert rows(by_state(records((1, [location])))) == [(state, 1, 1)]
 
 

@@ -23,7 +23,7 @@ from support.chart_tables import (
 from support.tables import shape
 
 from exposurekit import analysis, frames
-from exposurekit.errors import ExposureError, MissingColumns
+from exposurekit.errors import ExposureError, InvalidArgument, MissingColumns
 
 INSTANT = "datetime64[us, UTC]"
 RUNS = pd.DataFrame({"at": transitions()["at"], "people": 3, "unseen": [0, 1, 0]})
@@ -151,8 +151,21 @@ def test_missing_columns_are_named(name):
                 question(*lacking)
             assert isinstance(refusal.value, ExposureError)
             assert refusal.value.missing == tuple(missing)
-            message = f" needs the columns {', '.join(missing)}, and the table lacks them"
+            noun, pronoun = ("column", "it") if len(missing) == 1 else ("columns", "them")
+            message = f" needs the {noun} {', '.join(missing)}, and the table lacks {pronoun}"
             assert re.fullmatch(rf"{name}(, table \w+,)?{message}", str(refusal.value))
+
+
+@pytest.mark.parametrize("kind", ["str", "float64"])
+@each
+def test_user_ids_of_another_type_are_refused(name, kind):
+    question, tables, required = QUESTIONS[name]
+    for index, columns in enumerate(required):
+        if "user_id" in columns.split():
+            other = [*tables]
+            other[index] = tables[index].assign(user_id=tables[index]["user_id"].astype(kind))
+            with pytest.raises(InvalidArgument, match=r"astype\({'user_id': 'int64'}\)"):
+                question(*other)
 
 
 @each

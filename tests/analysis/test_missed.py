@@ -140,5 +140,5 @@ def test_arguments_are_checked():
         missed(first, second, level=95)
     with pytest.raises(InvalidArgument, match="at most 6 ways"):
         missed(first, second, others={str(number): second for number in range(5)})
-    with pytest.raises(MissingColumns, match="missed, table by hand, needs the columns user_id"):
+    with pytest.raises(MissingColumns, match="missed, table by hand, needs the column user_id"):
         missed(first, second, others={"by hand": second.drop(columns="user_id")})

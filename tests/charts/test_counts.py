@@ -122,8 +122,11 @@ def by_state(*places):
         (["A, CA", "B, CA", "C, TX"], "Open listings name CA most often (2)"),
         (["A, CA", "B, TX"], "Open listings name CA and TX most often (1 each)"),
         (["A, CA", "B, TX", "C, NY"], "Open listings name 3 states most often (1 each)"),
-        (["A, CA", "Paris", "Rome"], "2 open listings name no state; the others name CA most often (1)"),
-        (["Paris"], "1 open listing names no state"),
+        (
+            ["A, CA", "Paris", "Rome"],
+            "The state of 2 open listings is not recognised; the others name CA most often (1)",
+        ),
+        (["Paris"], "The state of 1 open listing is not recognised"),
         ([], "No open listings"),
     ],
 )
