@@ -23,7 +23,7 @@ from exposurekit.exposure import Exposure
 from exposurekit.frames import TABLES
 from exposurekit.history import History
 from exposurekit.privacy import pseudonyms
-from exposurekit.privacy.redaction import redacted, with_index
+from exposurekit.privacy.redaction import PERSONAL, redacted, with_index
 from exposurekit.questions import QUESTIONS
 from exposurekit.reports import leak_check
 from exposurekit.reports.data import ReportData, ReportSource
@@ -44,15 +44,16 @@ _PRIORITY_LAST = 9
 _ITEM_COLUMNS = ("user_id", "record_id", "minutes")  # of the work queue
 _PRODUCER = "exposurekit"
 _TABLE_NAMES = {*TABLES, *QUESTIONS}
-_COLUMNS = {column.name for columns in TABLES.values() for column in columns}
+_COLUMNS = {column.name for columns in TABLES.values() for column in columns} | PERSONAL  # of our tables
 
 
 def export(
     what: pd.DataFrame | Exposure | History,
     path: str | os.PathLike[str],
     *,
-    user: int | None = None,
+    user: int | str | None = None,
     include_personal: bool = False,
+    exposure: Exposure | None = None,
     source: Exposure | History | None = None,
 ) -> Path:
     """Write a table, or the manual work, to a file that only its owner can read. A failed export writes nothing.
@@ -63,7 +64,8 @@ def export(
             that identify each listing and the values to enter. The rows of the last two have the ``user_id``, ``record_id``
             and ``minutes`` of the work queue (whole ones, as in a report), so that they can be joined to other tables.
         path: The file; its ending selects the format.
-        user: Only the manual work of this person.
+        user: Only the manual work of this person: an id, or with an exposure a name.
+        exposure: For the manual work of a history: adds the names and values on file.
         include_personal: Whether to include personal data. By default a table keeps only harmless columns
             (`redaction.redacted`); the manual work keeps only texts that at least five people share, with each listing
             by site and pseudonym; a warning says so if nothing is left. The result is then searched for personal
@@ -71,8 +73,7 @@ def export(
             person, and the manual work, are pseudonymised and not anonymous: a reader who knows a person's listings can
             find that person's rows, and by the pseudonym or id the others.
         source: The origin of a table: its provenance is noted in Excel, and a redacted table is searched for the personal
-            values of everyone there; None: for the values in the table itself. For the manual work of a history: an
-            `Exposure`, for the people and the values to enter.
+            values of everyone there; None: for the values in the table itself.
 
     Returns:
         The path.
@@ -98,19 +99,27 @@ def export(
     if isinstance(what, pd.DataFrame):
         if user is not None:
             raise InvalidArgument("user goes with the manual work; filter the rows of a table yourself")
+        if exposure is not None:
+            raise InvalidArgument(
+                "exposure goes with the manual work of a history; the origin of a table is source"
+            )
         # Not any name of a file: it may be a person's, and a renamed file would keep it inside.
         name = file.stem if file.stem in _TABLE_NAMES else "table"
         table = write_table(what, file, name=name, include_personal=include_personal, source=source)
         if omitted := [str(column) for column in what.columns if column not in table.columns]:
-            named = ", ".join(
-                column for column in omitted if column in _COLUMNS
-            )  # others may be names of people
-            count = f"{len(omitted)} of {len(what.columns)} columns are left out"
-            warn(f"{count}{named and f' ({named})'}: include_personal=True writes what may be personal, too.")
+            named = ", ".join(name for name in omitted if name in _COLUMNS)  # others may be names of people
+            are = "is" if len(omitted) == 1 else "are"
+            count = f"{len(omitted)} of {formatting.pluralize(len(what.columns), 'column')} {are} left out"
+            advice = "include_personal=True also writes columns that may be personal"
+            warn(f"{count}{named and f' ({named})'}: {advice}.")
         return file
     if not isinstance(what, Exposure | History):
         raise InvalidArgument("Pass a table; or an Exposure or a History, for its manual work")
-    written = write_queue(what, file, user=user, include_personal=include_personal, source=source)
+    if source is not None:
+        raise InvalidArgument(
+            "source is the origin of a table; with the manual work of a history goes exposure"
+        )
+    written = write_queue(what, file, user=user, include_personal=include_personal, exposure=exposure)
     if omission := written.omission("pass include_personal=True"):
         warn(omission)
     return file
@@ -150,15 +159,15 @@ def write_queue(
     what: Exposure | History,
     file: Path,
     *,
-    user: int | None,
+    user: int | str | None,
     include_personal: bool,
-    source: Exposure | History | None,
+    exposure: Exposure | None,
 ) -> WrittenQueue:
     """Write the manual work to a file, as `export` does."""
     encode_queue = _encoder(file, _QUEUES, "the manual work")
     origin = ReportSource(
         what,
-        exposure=source if isinstance(source, Exposure) and isinstance(what, History) else None,
+        exposure=exposure,
         user=user,
         pseudonyms=None if include_personal else pseudonyms.load_pseudonyms(),
     )
@@ -187,7 +196,12 @@ def _harmless(table: pd.DataFrame, source: Exposure | History | None) -> pd.Data
 
 
 def _encoder(file: Path, encoders: Mapping[str, Callable[..., bytes]], subject: str) -> Callable[..., bytes]:
-    if (encoder := encoders.get(file.suffix.lower())) is None:
+    suffix = file.suffix.lower()
+    if (encoder := encoders.get(suffix)) is None and suffix in _QUEUES:
+        raise InvalidArgument(
+            f"{suffix} is for the manual work: pass an Exposure or a History; a table can be {', '.join(_TABLES)}"
+        )
+    if encoder is None:
         raise InvalidArgument(
             f"The ending of the file selects the format of {subject}: {', '.join(encoders)}"
         )

@@ -401,7 +401,7 @@ class Exposure(Keyed):
         if unknown := [one for one in ids if one not in snapshot.loaded]:
             why = "failures() names those who could not be loaded, refresh() looks again"
             raise NotFound(
-                f"Not among the people loaded: {unknown}; {why if snapshot.is_complete else 'refresh() loads everyone'}."
+                f"Not among the people loaded: {', '.join(map(str, unknown))}; {why if snapshot.is_complete else 'refresh() loads everyone'}."
             )
         return table[table["user_id"].isin(ids)].reset_index(drop=True)
 

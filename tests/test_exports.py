@@ -2,10 +2,12 @@
 
 import csv
 import html
+import inspect
 import io
 import re
 import stat
 import sys
+import warnings
 import zipfile
 from datetime import UTC, date, datetime
 
@@ -107,10 +109,68 @@ def test_lists_in_csv_can_be_split_again(exposure, personal):
         assert [cell.split("; ") if cell else [] for cell in again[name]] == lists
 
 
+def tables_of(source):
+    """The tables that the methods of an exposure or a history return without an argument."""
+    for name, method in inspect.getmembers(type(source), inspect.isfunction):
+        signature = inspect.signature(method)
+        parameters = [*signature.parameters.values()][1:]
+        is_bare = all(one.default is not one.empty or one.kind is one.VAR_KEYWORD for one in parameters)
+        if (
+            is_bare
+            and not name.startswith("_")
+            and signature.return_annotation in (pd.DataFrame, "pd.DataFrame")
+        ):
+            yield name, getattr(source, name)()
+
+
+def test_columns_left_out_are_always_named(three, history, tmp_path):
+    written = {}
+    for name, table in [*tables_of(three), *tables_of(history)]:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            header = ek.export(table, tmp_path / "t.csv").read_text().partition("\n")[0].split(",")
+        left_out = [one for one in table.columns if one not in header]
+        if left_out:
+            [message] = [str(one.message) for one in caught if "left out" in str(one.message)]
+            assert f"{len(left_out)} of {len(table.columns)} columns" in message, name
+            assert f" left out ({', '.join(left_out)}): " in message, name
+            assert ("column is" in message or "columns is" in message) == (len(left_out) == 1), name
+        written[name] = left_out
+
+    assert {"site_outcomes", "relistings", "runs", "records", "stale"} <= {*written}
+    assert written["site_outcomes"] == []
+    assert {*written["runs"]} <= {"run", "source", "inbox", "inbox_until"}
+    assert written["relistings"] == ["key"]
+
+
+def test_exposure_and_source_are_not_confused(exposure, history, tmp_path):
+    with pytest.raises(InvalidArgument, match="the origin of a table is source"):
+        ek.export(exposure.records(), tmp_path / "t.csv", exposure=exposure)
+    with pytest.raises(InvalidArgument, match="with the manual work of a history goes exposure"):
+        ek.export(history, tmp_path / "t.md", source=exposure)
+    with pytest.raises(InvalidArgument, match=r"^\.md is for the manual work: .* \.csv, \.xlsx, \.parquet$"):
+        ek.export(exposure.records(), tmp_path / "t.md")
+
+
+def test_lists_from_csv_are_counted_as_lists(exposure, personal):
+    records, links, on_file = exposure.records(), exposure.links(), exposure.on_file()
+    text = {
+        name: pd.read_csv(personal(table, f"{name}.csv")) for name, table in (("r", records), ("l", links))
+    }
+    for question, table, again, more in (
+        (ek.analysis.blockers, records, text["r"], (on_file,)),
+        (ek.analysis.by_state, records, text["r"], ()),
+        (ek.analysis.by_kind, links, text["l"], ()),
+    ):
+        pd.testing.assert_frame_equal(question(again, *more), question(table, *more))
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_export_without_personal_data_is_the_default(exposure, world, tmp_path, form):
     for name in ("records", "users", "links", "alerts", "steps", "addresses"):
-        with pytest.warns(UserWarning, match=r"columns are left out \(.*\): include_personal=True writes"):
+        with pytest.warns(
+            UserWarning, match=r"columns are left out \(.*\): include_personal=True also writes"
+        ):
             file = ek.export(exposure[name], tmp_path / f"{name}{form}")
         if form == ".xlsx":
             text = str(sheet(file))
@@ -309,7 +369,7 @@ def test_shared_work_queue_in_csv_has_pseudonyms_and_no_ids(exposure, world, tmp
 
 def test_history_queue_with_an_exposure_has_values_to_enter(three, history, personal):
     alone = personal(history, "alone.md").read_text()
-    both = personal(history, "both.md", source=three).read_text()
+    both = personal(history, "both.md", exposure=three).read_text()
     assert "only if the form asks: email" not in alone
     assert (alone.count(NO_VALUES), both.count(NO_VALUES)) == (1, 0)
     assert "only if the form asks: email" in both

@@ -14,6 +14,7 @@ from exposurekit.analysis.statuses import is_open
 from exposurekit.contract.inputs import ADDRESS_FIELDS
 from exposurekit.contract.types import PENDING_REMOVAL
 from exposurekit.errors import InvalidArgument, MissingColumns
+from exposurekit.text.formatting import exploded
 
 # spec does not list the names a site may use; these are the fields of a user and their common aliases
 FIELD_ALIASES = {
@@ -217,10 +218,10 @@ def _missing_fields(question: str, records: pd.DataFrame, on_file: pd.DataFrame)
             "user_id": blocked["user_id"].to_numpy("int64"),
             "site": blocked["site"].astype("str").to_numpy(),
             "record": range(len(blocked)),
-            "field": blocked[_REQUIRED].to_numpy(),
         }
     )
-    required = required.explode("field").dropna(subset="field")
+    fields = exploded(blocked[_REQUIRED].reset_index(drop=True)).rename("field")
+    required = required.join(fields).dropna(subset="field")
     required["field"] = required["field"].astype("str").replace(FIELD_ALIASES)
     available = on_file[["user_id", "field"]].astype({"user_id": "int64", "field": "str"}).drop_duplicates()
     joined = required.drop_duplicates().merge(

@@ -6,6 +6,7 @@ import pandas as pd
 
 from exposurekit.analysis.statuses import is_open
 from exposurekit.errors import MissingColumns
+from exposurekit.text.formatting import exploded
 from exposurekit.text.us_addresses import state_of
 
 NOT_STATED = "not stated"
@@ -33,7 +34,7 @@ def by_kind(links: pd.DataFrame) -> pd.DataFrame:
     """
     MissingColumns.check("by_kind", links, ("contains", "user_id"))
     listed = links[is_open(links["presence"])] if "presence" in links else links
-    kinds = listed["contains"].reset_index(drop=True).explode().astype("str")
+    kinds = exploded(listed["contains"].reset_index(drop=True)).astype("str")
     stated = kinds.where(kinds.str.strip() != "").fillna(NOT_STATED)
     return _count("kind", stated, listed, "links")
 
@@ -61,7 +62,7 @@ def by_state(records: pd.DataFrame) -> pd.DataFrame:
     """
     MissingColumns.check("by_state", records, ("locations", "status", "user_id"))
     listed = records[is_open(records["status"])]
-    locations = listed["locations"].reset_index(drop=True).explode().astype("str")
+    locations = exploded(listed["locations"].reset_index(drop=True)).astype("str")
     states = locations.map({location: state_of(location) for location in locations.dropna().unique()})
     return _count("state", states.astype("str").fillna(NOT_STATED), listed, "listings")
 

@@ -9,6 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from exposurekit.analysis.statuses import OTHER
+from exposurekit.errors import InvalidArgument
 
 Ints = NDArray[np.int64]
 Instants = NDArray[np.datetime64]
@@ -17,7 +18,11 @@ UTC_INSTANT = pd.DatetimeTZDtype("us", "UTC")
 
 def instants(at: "pd.Series[Any]") -> Instants:
     """Convert a column of instants to UTC microseconds without a zone; naive instants are UTC."""
-    return pd.to_datetime(at, utc=True).dt.tz_localize(None).to_numpy("datetime64[us]")
+    try:
+        converted = pd.to_datetime(at, utc=True)
+    except ValueError:
+        raise InvalidArgument(f"{at.name} must be dates: pd.to_datetime(table['{at.name}'])") from None
+    return converted.dt.tz_localize(None).to_numpy("datetime64[us]")
 
 
 def instant(at: datetime) -> np.datetime64:

@@ -28,7 +28,7 @@ LISTED_NAME, PAGE_TITLE = "Name as listed", "Title of the page"
 NO_VALUE_TEXTS = ("not shown", "none")  # for a fact that the listing does not show; for a missing reference
 NO_VALUES = (
     "Names on file and form values are missing, because a history does not store the profiles of users. "
-    "Pass exposure= (in ek.export: source=) in Python, or --live on the command line."
+    "Pass exposure= in Python, or --live on the command line."
 )
 _REQUIRED = "user_fields_required_for_removal"
 _PAGE_FIELDS = ("name", "email", "phone_number", "address")  # what a page may show

@@ -74,8 +74,13 @@ def _no_match(column: str, absent: Iterable[str], present: Iterable[object]) -> 
         hint = (
             f" The values are: {', '.join(by_folded.values())}." if 0 < len(by_folded) <= _LISTED_MAX else ""
         )
-    missing = ", ".join(sorted(truncate(plain(word), NAME_MAX) for word in absent))
-    return f"No row has this {column}: {missing}.{hint}"
+    missing = " or ".join(sorted(repr(truncate(plain(word), NAME_MAX)) for word in absent))
+    sentence = (
+        f"No listing is on a site named {missing}"
+        if column == "site"
+        else f"No row has the {column} {missing}"
+    )
+    return f"{sentence}.{hint}"
 
 
 def user_ids(user: Any) -> list[int]:

@@ -1,7 +1,8 @@
 """Statuses of a listing: the specification's, and those that only a history can infer.
 
 A status outside the specification counts as *open*, like discovered and pending removal. So does a listing without a
-status: it is listed, and unknown is not zero.
+status: it is listed, and unknown is not zero. Statuses are compared exactly, as the specification spells them: the client
+passes on what a service sends, and a status in capitals is one that the specification does not have.
 """
 
 from typing import Any

@@ -1,9 +1,10 @@
 """Argument checks of the charts, with advice on the table to pass."""
 
 import inspect
-from collections.abc import Iterable
+from collections.abc import Collection
 
 import pandas as pd
+from pandas.api.types import is_datetime64_any_dtype
 
 from exposurekit import analysis
 from exposurekit.errors import InvalidArgument, MissingColumns
@@ -21,12 +22,12 @@ _HISTORY_CALLS = {  # calls that differ from the chart's name
 }
 
 
-def check_input(chart: str, table: pd.DataFrame, columns: Iterable[str]) -> None:
+def check_input(chart: str, table: pd.DataFrame, columns: Collection[str]) -> None:
     """Check that a table has the columns that a chart needs.
 
     Raises:
         MissingColumns: A column is missing; the message says which table to pass.
-        InvalidArgument: The argument is not a DataFrame.
+        InvalidArgument: The argument is not a DataFrame, or has instants as text.
 
     >>> charts.by_site(exposure.records())
     Traceback (most recent call last):
@@ -36,6 +37,12 @@ def check_input(chart: str, table: pd.DataFrame, columns: Iterable[str]) -> None
         raise InvalidArgument(f"charts.{chart} needs a DataFrame: {advice(chart)}")
     if missing := [column for column in columns if column not in table]:
         raise MissingColumns(f"charts.{chart}", missing, advice=advice(chart), columns=table.columns)
+    for column in columns:
+        is_instant = column == "period" or column.endswith("_at")
+        if is_instant and len(table) and not is_datetime64_any_dtype(table[column].dtype):
+            raise InvalidArgument(
+                f"charts.{chart}: {column} must be dates: pd.to_datetime(table['{column}'], utc=True)"
+            )
 
 
 def advice(chart: str) -> str:

@@ -1,6 +1,8 @@
 """Waterfall charts: the causes of a change in open items, or in a score."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import chain, repeat
 from typing import Any
 
 import numpy as np
@@ -69,10 +71,21 @@ class _Scale:
     change: str
     ends: tuple[str, str]
     predicate: str
+    items: Mapping[str, str] = field(default_factory=dict)  # the words for the causes of points
 
 
+_ITEMS = {
+    NEW: "new items",
+    ENTERED_SCOPE: "items that entered the scope",
+    AGAIN: "items listed again",
+    FAILED: "failed removals",
+    CHANGED: "changed statuses",
+    REMOVED: "removed items",
+    VANISHED: "vanished items",
+    LEFT_SCOPE: "items that left the scope",
+}
 _OPEN = _Scale("open", "n", (OPEN_BEFORE, OPEN_AFTER), "are open")
-_SCORE = _Scale("score", "points", (SCORE_BEFORE, SCORE_AFTER), "points in total")
+_SCORE = _Scale("score", "points", (SCORE_BEFORE, SCORE_AFTER), "points in total", _ITEMS)
 
 
 def changes(table: pd.DataFrame, *, provenance: str = "") -> Chart:
@@ -238,8 +251,11 @@ def _main_causes(table: pd.DataFrame, scale: _Scale) -> str:
     largest = causes.reindex(
         causes[scale.change].abs().sort_values(ascending=False, kind="stable").index
     ).head(3)
+    units = chain([" points"], repeat(""))
     texts = [
-        f"{amount(abs(n))} {short(cause)}"
+        f"{amount(abs(n))}{next(units)} for {scale.items[cause]}"
+        if cause in scale.items
+        else f"{amount(abs(n))} {short(cause)}"
         for n, cause in zip(largest[scale.change], largest["cause"], strict=True)
     ]
     return f": {', '.join(texts)}" if texts else ""

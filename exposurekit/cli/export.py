@@ -131,10 +131,10 @@ def export(
         lacks_names = False
     else:
         with existing_history(history) as opened:
-            source: Any = exposurekit.connect() if live else opened
+            source: Any = exposurekit.connect() if live else None
             if table == QUEUE:
                 written = exports.write_queue(
-                    opened, out, user=user, include_personal=include_personal, source=source
+                    opened, out, user=user, include_personal=include_personal, exposure=source
                 )
                 omission = written.omission("add --personal")
             else:

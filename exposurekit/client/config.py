@@ -121,6 +121,10 @@ def _check_base_url(base_url: str, api_key: str) -> None:
         is_usable &= api_key not in parts.path.split("/")
     except ValueError:
         is_usable = False
+    if not base_url.lower().startswith(("http://", "https://")):
+        raise ConfigurationError("base_url must begin with http:// or https://")
+    if is_usable and f"{parts.path.rstrip('/')}/".endswith("/api/"):
+        raise ConfigurationError("base_url is the part before /api/: leave out /api/ and what follows")
     if not is_usable or parts.username or parts.password or parts.query or parts.fragment:
         raise ConfigurationError(
             "base_url is the part before /api/, such as https://service.example, without credentials, query or fragment"

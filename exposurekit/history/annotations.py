@@ -13,7 +13,8 @@ from pydantic import BaseModel
 
 from exposurekit import frames
 from exposurekit.analysis import step_minutes
-from exposurekit.errors import InvalidArgument, MissingColumns, NotFound
+from exposurekit.analysis.selection import select
+from exposurekit.errors import InvalidArgument, MissingColumns, NotFound, warn
 from exposurekit.frames.arrow import from_arrow
 from exposurekit.history import record_keys, sql
 from exposurekit.history.reader import HistoryReader
@@ -120,7 +121,8 @@ class Annotations:
     def rename_site(self, old: str, new: str) -> None:
         """Call a site by another name in every answer, at any time: both names count as one site from now on.
 
-        What was observed stays as it is: ``rename_site(old, old)`` takes a name back. The newest name counts.
+        What was observed stays as it is: ``rename_site(old, old)`` takes a name back. The newest name counts. A warning says
+        so if no listing was ever on the old site.
 
         Args:
             old: A name as `records` or `changes` gives it.
@@ -129,9 +131,10 @@ class Annotations:
         Raises:
             InvalidArgument: A name is no text, or blank; or sites identify records here (``records_by="reference"``).
 
-        >>> history.rename_site("Peoplepile", "People Pile")
+        >>> history.rename_site("Seekfolk", "Seek Folk")
         >>> history.site_names().to_numpy().tolist()
-        [['Peoplepile', 'People Pile']]
+        [['Seekfolk', 'Seek Folk']]
+        >>> history.rename_site("Seekfolk", "Seekfolk")  # takes the name back
         """
         if not all(_text(name, "site's name").strip() for name in (old, new)):
             raise InvalidArgument("A site's name must not be blank")
@@ -142,6 +145,7 @@ class Annotations:
             times = store.rows("site_names")["renamed_at"].to_pylist()
             at = max([self._reader.clock(), *(time + _MICROSECOND for time in times)])
             rows = [{"renamed_at": at, "site": old, "name": new}]
+            self._warn_of_unlisted([old])
             store.append("site_names", pa.Table.from_pylist(rows, TABLES["site_names"].schema))
 
     def declare_days(self, days: Mapping[str, float | None] | pd.DataFrame, *, source: str = "") -> int:
@@ -152,7 +156,8 @@ class Annotations:
 
         Args:
             days: The days by site, as `records` names it, or a table with the columns ``site`` and ``declared_days``. In a
-                mapping, None takes a site's days back; missing days in a table are skipped. Case does not matter.
+                mapping, None takes a site's days back, and a warning names sites that no listing was ever on; missing days in
+                a table are skipped. Case does not matter.
             source: Where they are declared.
 
         Returns:
@@ -162,10 +167,12 @@ class Annotations:
             InvalidArgument: A name is blank, or days are not between 0 and 3,650.
             MissingColumns: The table lacks a column.
 
-        >>> history.declare_days({"Seekfolk": 7, "Gatekeep": 30}, source="the sites' terms, March 2026")
+        >>> history.declare_days({"Seekfolk": 7, "Nosy Heron": 30}, source="the sites' terms, March 2026")
         2
         """
         declared = _declared(days)
+        if isinstance(days, Mapping):  # a table is a registry, and may have sites where nobody is listed
+            self._warn_of_unlisted(site for site, value in declared.items() if value is not None)
         store = self._reader.store
         with resolve(), store.changing("declared_days"):
             times = store.rows("declared_days")["declared_at"].to_pylist()
@@ -175,6 +182,18 @@ class Annotations:
             if rows:
                 store.append("declared_days", pa.Table.from_pylist(rows, TABLES["declared_days"].schema))
         return len(declared)
+
+    def _warn_of_unlisted(self, sites: Iterable[str]) -> None:
+        """Warn of sites that no listing was ever on, with the closest name."""
+        try:
+            changes = self._reader.changes()  # a site's earlier names are in no newest record
+        except NotFound:  # an empty history
+            return
+        renamed = self._reader.store.rows("site_names")["site"].to_pylist()
+        listed = changes.loc[changes["kind"] == "record", "site"].dropna().unique()
+        names = pd.DataFrame({"site": [*listed, *renamed]}, dtype="str")
+        for doubt in select(names, {"site": [*sites]})[1]:
+            warn(doubt)
 
     def labels(self) -> pd.DataFrame:
         """List the newest label of each item: ``user_id``, ``site``, ``record_id``, ``reference_id``, ``value``, ``note``, ...

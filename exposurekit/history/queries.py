@@ -130,14 +130,14 @@ class HistoryQueries:
         statuses = STATUSES if kind == "record" else (analysis.LISTED,)
         return analysis.counts(counts, by="site", statuses=statuses)
 
-    def diff(self, a: When, b: When = None, *, kind: str = "record") -> Diff:
+    def diff(self, since: When, until: When = None, *, kind: str = "record") -> Diff:
         """Compare two instants: what changed, and why the number of open items differs.
 
         Args:
-            a: From: an instant, or a day (from its end). What was observed at this very instant does not count. Every
+            since: From: an instant, or a day (from its end). What was observed at this very instant does not count. Every
                 time here may also be ``"14d"``, ``"14 days"``, ``14``, ``"2w"``, ``"36h"``, ``"yesterday"`` or
                 ``"today"``, back from now; a ``date``, a ``datetime`` or a ``Timestamp``. Without a zone it is UTC.
-            b: Until, inclusive: an instant, or a day (until its end); None: the end of the last observed day. A later
+            until: Until, inclusive: an instant, or a day (until its end); None: the end of the last observed day. A later
                 time gives the state as last observed.
             kind: ``record``, ``link`` or ``alert``.
 
@@ -146,25 +146,25 @@ class HistoryQueries:
             their ``record_id``, as in `relistings`.
 
         Raises:
-            NotFound: Nothing was observed by ``a``, or by ``b``; or ``a`` is after the last observed day.
-            InvalidArgument: ``b`` is before ``a``.
+            NotFound: Nothing was observed by ``since``, or by ``until``; or ``since`` is after the last observed day.
+            InvalidArgument: ``until`` is before ``since``.
 
         >>> history.diff(history.runs()["finished_at"].iloc[0]).counts.columns.tolist()
         ['what', 'n']
         """
         InvalidArgument.check("kind", kind, KINDS)
         reader, latest = self.reader, self.reader.latest()
-        after, until = reader.span(a, b, latest)
-        changes = self._changes(kind, after, until, latest.upto)
+        after, end = reader.span(since, until, latest)
+        changes = self._changes(kind, after, end, latest.upto)
         before = self._by_site(kind, after, latest.upto)
-        moves = reader.transitions(kind, (), "", latest.upto, after=after, until=until)
+        moves = reader.transitions(kind, (), "", latest.upto, after=after, until=end)
         why = analysis.changes(
-            moves.assign(at=pd.Timestamp(until)), after, until, open_before=int(before["open"].sum())
+            moves.assign(at=pd.Timestamp(end)), after, end, open_before=int(before["open"].sum())
         )
         counts = analysis.diff_counts(changes, int(why["open"].iloc[-1]))
         by_site = analysis.diff_by_site(changes, before)
         is_first = not before[["total", analysis.VANISHED, analysis.UNKNOWN]].to_numpy().any()
-        return Diff(changes, counts, by_site, why, after, until, is_first=is_first)
+        return Diff(changes, counts, by_site, why, after, end, is_first=is_first)
 
     @cached_answer
     def _changes(self, kind: str, after: datetime, until: datetime, upto: int) -> pd.DataFrame:
@@ -437,7 +437,8 @@ class HistoryQueries:
 
         Args:
             as_of: An instant, or a day (until its end, UTC); None: now.
-            others: What was found in other ways, by their names: tables with ``user_id`` and ``url``.
+            others: What was found in other ways, by their names: tables with ``user_id`` and ``url`` or
+                ``href``.
             level: Confidence level of the interval.
 
         Raises:

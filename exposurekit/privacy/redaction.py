@@ -13,11 +13,11 @@ from exposurekit.privacy.personal_data_search import PersonalDataSearch
 WORDS = frozenset((
     "site", "status", "prev_status", "before", "after", "what", "previous_status", "cause", "presence", "source_type", "kind",
     "contains", "user_fields_required_for_removal", "field", "fields", "event", "alias_type", "operation", "error",
-    "outcome", "origin", "scope", "label", "tick", "last_complete_load", "end", "ways", "assumption",
+    "outcome", "origin", "scope", "label", "tick", "last_complete_load", "end", "ways", "assumption", "flow",
 ))  # fmt: skip
 INSTANTS = frozenset((
     "occurred_at", "first_seen_at", "changed_at", "not_before", "removed_at", "listed_again_at", "last_complete_at",
-    "observed_until", "first_registered_after", "requested_after", "requested_at", "ended_after", "ended_at",
+    "observed_until", "waiting_since", "first_registered_after", "requested_after", "requested_at", "ended_after", "ended_at",
     "declared_at", "seen_at", "marked_at", "ticked_at", "labelled_at", "started_at", "finished_at",
     "newest_at", "episode_at", "at", "period",
 ))  # fmt: skip
@@ -37,11 +37,23 @@ NUMBERS = frozenset((
     "identification_on_file", "is_profile_field", "is_doubtful", "status", "pages", "of_listings", "of_pages", "score",
     "points", "open_before", "open_after", "change", "requested", "without_effect", "relistings", "came_back", "entered scope", "listed again", "left scope", "removal failed", "status changed",
     "declared_days", "due", "overdue", "p_value", "q_value", "takes_longer",
+    "waiting", "refused", "ignored", "never_back", "overdue_days", "users", "gap_days", "ticks", "minutes_until", "success_rate",
+))  # fmt: skip
+# Columns that only some tables have, and that are left out: names somebody gave, notes, addresses, and keys of listings.
+PERSONAL = frozenset((
+    "run", "source", "inbox", "inbox_until", "webhook_id", "events", "others", "key", "note", "tick_note", "label_reason", "reason", "person", "form_values", "step", "group", "name", "href",
+    "link_url", "link_title", "locations", "reference_id", "age", "state",
 ))  # fmt: skip
 
 # Columns that hold fixed texts beside one of these columns, and possibly personal values in other tables: `state` is a count
 # by state or the progress of work, or part of an address; `reason` is about an estimate, or a note on an item of work.
-_FIXED_TEXTS: dict[Any, tuple[str, ...]] = {"state": ("listings", "items"), "reason": ("open_now", "ways")}
+_FIXED_TEXTS: dict[Any, tuple[str, ...]] = {
+    "state": ("listings", "items"),
+    "reason": ("open_now", "ways"),
+    "verdict": ("never_back",),
+    "value": ("marked_at",),  # a label or a tick
+    "example": ("operation",),  # the type and size of a value
+}
 
 _LISTING_KINDS = ("record", "listing")  # beside them `site` is a people-search site, and else a host
 

@@ -52,7 +52,7 @@ def report(
     path: str | os.PathLike[str] | None = None,
     *,
     kind: str | None = None,
-    user: int | None = None,
+    user: int | str | None = None,
     since: str | date | datetime | None = None,
     exposure: Exposure | None = None,
     share_safe: bool = False,
@@ -71,7 +71,8 @@ def report(
             prints. None to write none.
         kind: ``fleet``, ``person`` (with ``user``), ``changes`` (with ``since``) or ``sites``; None: as the other
             arguments imply.
-        user: The id of one person, for a report on that person alone.
+        user: The id of one person, for a report on that person alone; with an exposure also the name, as in
+            `Exposure.users`.
         since: The start of a report on changes: any time that `History.diff` takes, such as ``"14d"``,
             ``"yesterday"`` or a date.
         exposure: The current tables, next to a history: adds the names and values on file that manual steps need.
@@ -166,7 +167,7 @@ def _check_path(path: str | os.PathLike[str] | None) -> None:
         )
 
 
-def _kind(kind: str | None, user: int | None, since: str | date | datetime | None) -> str:
+def _kind(kind: str | None, user: int | str | None, since: str | date | datetime | None) -> str:
     implied = "person" if user is not None else "changes" if since is not None else "fleet"
     kind = kind or implied
     InvalidArgument.check("kind", kind, KINDS)

@@ -352,7 +352,7 @@ class ReportSource:
         source: Any,
         *,
         exposure: Exposure | None = None,
-        user: int | None = None,
+        user: int | str | None = None,
         since: str | date | datetime | None = None,
         pseudonyms: Pseudonyms | None = None,
         has_rows: bool = True,
@@ -363,7 +363,7 @@ class ReportSource:
         Args:
             source: An `Exposure` or a `History`.
             exposure: The current tables, next to a history: adds what people have on file.
-            user: The id of one person; None for everyone.
+            user: The id of one person, or with an exposure the name, as in `Exposure.users`; None for everyone.
             since: The start of a report on changes.
             pseudonyms: Pseudonyms for a share-safe report; None for a confidential one.
             has_rows: Whether a share-safe report has tables with one row per listing or person.
@@ -389,7 +389,7 @@ class ReportSource:
             raise InvalidArgument(
                 "An exposure has no past. Report changes of a history: ek.report(history, since=...)"
             )
-        self.user = user
+        self.user = self._user_id(user)
         self._since = since
         self._pseudonyms = pseudonyms
         self._has_rows = has_rows
@@ -438,6 +438,17 @@ class ReportSource:
             "removal_of_all": lambda: None if self.history is None else self.history.time_to_removal(by=None),
             "next_forecast": self._next_forecast,
         }
+
+    def _user_id(self, user: int | str | None) -> int | None:
+        """The id of a person, by id or by name."""
+        if not isinstance(user, str):
+            return user
+        if self.exposure is None:
+            raise InvalidArgument(
+                "A history holds no names on file: give the id of the person, or pass exposure="
+            )
+        [user_id] = self.exposure.users(user)["user_id"].tolist()
+        return int(user_id)
 
     def load(self, names: Iterable[str]) -> ReportData:
         """Load tables.

@@ -78,6 +78,19 @@ def join_list(value: Any, separator: str = LIST_SEPARATOR) -> Any:
     return separator.join(map(str, value)) if _is_list(value) else value
 
 
+def exploded(column: "pd.Series[Any]") -> "pd.Series[Any]":
+    """The items of a column of lists, a row each, under the index of their list; lists that a file holds as text, too.
+
+    >>> from exposurekit.text.formatting import exploded
+    >>> exploded(pd.Series(["email; address", "phone"])).tolist()
+    ['email', 'address', 'phone']
+    """
+    if not (isinstance(column.dtype, pd.StringDtype) or column.dtype == "object"):
+        return column.explode()
+    lists = [cell.split(LIST_SEPARATOR) if isinstance(cell, str) else cell for cell in column]
+    return pd.Series(lists, column.index, dtype="object", name=column.name).explode()
+
+
 def _is_list(value: object) -> bool:
     # pandas returns the lists of an Arrow column as arrays, too.
     return isinstance(value, Sequence | np.ndarray) and not isinstance(value, str)

@@ -49,10 +49,12 @@ def parse_time(when: str | int | date | datetime, *, now: datetime) -> datetime:
             at = _instant(when, now)
             if str(at) != "NaT" and at + DAY:  # pandas' NaT is a datetime
                 return at
-    if isinstance(when, str | date | Number):
+    if isinstance(when, date | Number):
         raise InvalidArgument(ACCEPTED)
     kind = type(when).__name__
-    raise InvalidArgument(f"{ACCEPTED}. This is {kind!r}: pass it by its name, such as {kind.lower()}=...")
+    if type(when).__module__ == "builtins":  # without a text, which may be secret
+        raise InvalidArgument(ACCEPTED)
+    raise InvalidArgument(f"{kind} is no time: pass it by name: {kind.lower()}=...")
 
 
 def parse_duration(duration: float | str) -> timedelta:

@@ -88,10 +88,14 @@ def test_what_is_no_text_is_refused(exposure, wrong):
 @pytest.mark.parametrize(
     ("column", "typed", "warning"),
     [
-        ("site", "Nosy Herron", "No row has this site: Nosy Herron. Did you mean 'Nosy Heron'?"),
-        ("site", "Elsewhere", "No row has this site: Elsewhere. The values are: Nosy Heron, Seekfolk."),
-        ("status", "opne", "No row has this status: opne. Did you mean 'open'?"),
-        ("status", "gone", "No row has this status: gone. The values are: discovered."),
+        ("site", "Nosy Herron", "No listing is on a site named 'Nosy Herron'. Did you mean 'Nosy Heron'?"),
+        (
+            "site",
+            "Elsewhere",
+            "No listing is on a site named 'Elsewhere'. The values are: Nosy Heron, Seekfolk.",
+        ),
+        ("status", "opne", "No row has the status 'opne'. Did you mean 'open'?"),
+        ("status", "gone", "No row has the status 'gone'. The values are: discovered."),
     ],
 )
 def test_a_warning_repeats_what_was_typed_and_lists_values(column, typed, warning):

@@ -1,5 +1,6 @@
 """Charts over time: gaps without runs, causes that add up, and forecasts with their interval."""
 
+import io
 from datetime import timedelta
 from itertools import pairwise
 
@@ -10,6 +11,7 @@ from support.chart_tables import title
 from support.histories import DAWN, Clock, Person, Service, a_record, seen_through
 
 from exposurekit import analysis, charts
+from exposurekit.errors import InvalidArgument
 from exposurekit.history import History
 
 DAY = np.timedelta64(1, "D")
@@ -249,6 +251,19 @@ def test_vanished_is_not_removed():
     assert title(same) == "4 are open, as many as before"
     assert "no changes" in charts.describe(same)
     assert title(none) == "0 are open, as many as before"
+
+
+def test_causes_of_a_score_are_in_points():
+    causes = ["score before", "new", "removed", "score after"]
+    table = pd.DataFrame({"cause": causes, "points": [228, 9, -80, 0], "score": [228, 237, 157, 157]})
+    finding = "157 points in total, 71 fewer than before: 80 points for removed items, 9 for new items"
+    assert title(charts.score_changes(table)) == finding
+
+
+def test_periods_as_text_are_refused_with_the_conversion():
+    table = pd.read_csv(io.StringIO(counted(days(1, 2)).to_csv(index=False)))
+    with pytest.raises(InvalidArgument, match=r"period must be dates: pd.to_datetime\(table\['period'\]"):
+        charts.status_over_time(table)
 
 
 def test_totals_far_above_zero_are_lines_and_no_bars():

@@ -174,14 +174,14 @@ def test_open_listings_are_exported_with_the_names_on_file(shell, tmp_path):
 def test_an_exported_site_that_does_not_occur_is_reported(shell, tmp_path):
     run = shell.here("export", "records", "--site", "PeepFindr", "--out", "t.csv")
     assert run.returncode == 0
-    assert "No row has this site" in run.stderr
+    assert "No listing is on a site" in run.stderr
     assert "Did you mean 'PeepFinder'?" in run.stderr
     words = ("export", "status_over_time", "--out", "t.csv", "--site")
     assert shell.here(*words, "peepfinder").returncode == 0
     of_site = History(tmp_path / "history").status_over_time(site="PeepFinder")
     assert pd.read_csv(tmp_path / "t.csv")["total"].tolist() == of_site["total"].tolist()
     unknown = shell.here(*words, "PeepFindr")
-    assert unknown.stderr.startswith("No row has this site: PeepFindr.")
+    assert unknown.stderr.startswith("No listing is on a site named 'PeepFindr'.")
 
 
 def test_a_report_as_json_has_its_content(shell, tmp_path):

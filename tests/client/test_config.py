@@ -112,7 +112,7 @@ def test_unknown_style_is_refused_with_the_valid_ones(settings, message):
 @pytest.mark.parametrize(
     "base_url",
     [
-        *("service.example", "ftp://service.example", "https://", "https:///api", "https://[::1"),
+        *("https://", "https:///api", "https://[::1"),
         *("https://user:pass@service.example", "https://user@service.example"),
         *("https://service.example?x=1", "https://service.example#there", "https://service.example:0"),
         *("https://service.example:port", "https://service.example:99999"),
@@ -123,6 +123,21 @@ def test_invalid_base_url_is_refused_without_repeating_it(base_url):
     with pytest.raises(ConfigurationError, match=r"^base_url is the part before /api/, such as") as caught:
         ClientConfig(**SETTINGS | {"base_url": base_url})
     assert not {"user", "pass", "acme", "key-1"} & set(re.findall(r"[\w-]+", str(caught.value)))
+
+
+@pytest.mark.parametrize(
+    ("base_url", "message"),
+    [
+        ("localhost:99", "base_url must begin with http:// or https://"),
+        ("service.example", "base_url must begin with http:// or https://"),
+        ("ftp://service.example", "base_url must begin with http:// or https://"),
+        ("https://service.example/api", "leave out /api/ and what follows"),
+        ("https://service.example/api/", "leave out /api/ and what follows"),
+    ],
+)
+def test_invalid_base_url_says_what_to_change(base_url, message):
+    with pytest.raises(ConfigurationError, match=re.escape(message)):
+        ClientConfig(**SETTINGS | {"base_url": base_url})
 
 
 @pytest.mark.parametrize(

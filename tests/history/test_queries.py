@@ -11,7 +11,7 @@ import pytest
 from support.histories import Clock, Person, a_delivery, a_link, a_record, an_alert
 
 from exposurekit import analysis, charts
-from exposurekit.errors import InvalidArgument, NotFound
+from exposurekit.errors import InvalidArgument, MissingColumns, NotFound
 from exposurekit.history import History, ReceivedDelivery
 from exposurekit.history.engines.duckdb import DuckDB
 from exposurekit.history.storage.schema import TABLES
@@ -114,7 +114,9 @@ def test_tables_are_selected_as_those_of_an_exposure(one_run):
     assert one_run.records(status="vanished").empty
     assert one_run.links(user=1).empty
     assert len(one_run.alerts(user=[1, 2], source_type=None)) == len(one_run.alerts())
-    with pytest.warns(UserWarning, match="No row has this site: peepfindr. Did you mean 'PeepFinder'"):
+    with pytest.warns(
+        UserWarning, match="No listing is on a site named 'peepfindr'. Did you mean 'PeepFinder'"
+    ):
         assert one_run.records(site="peepfindr").empty
     with pytest.raises(NotFound, match=r"Nothing was ever collected of these people: \[9\]"):
         one_run.records(user=9)
@@ -497,7 +499,9 @@ def test_changes_of_records_join_to_the_records(collection, by_reference, by):
 
 
 def test_an_unknown_site_has_no_counts_and_a_warning(one_run):
-    with pytest.warns(UserWarning, match=r"No row has this site: PeepFindr\. Did you mean 'PeepFinder'\?"):
+    with pytest.warns(
+        UserWarning, match=r"No listing is on a site named 'PeepFindr'\. Did you mean 'PeepFinder'\?"
+    ):
         table = one_run.status_over_time(site="PeepFindr")
     assert table.empty
 
@@ -847,7 +851,8 @@ def test_declared_days_are_compared_with_requests(collection):
     quick = [one | {"status": "removed" if one["site"] == "Quick" else "pending removal"} for one in listings]
     collection.collect(4, one=quick)
     collection.collect(20, one=quick)
-    assert history.declare_days({"slow": 7, "Quick": 5.5, "Other": 3}, source="their terms") == 3
+    with pytest.warns(UserWarning, match="No listing is on a site named 'Other'"):
+        assert history.declare_days({"slow": 7, "Quick": 5.5, "Other": 3}, source="their terms") == 3
     assert history.declare_days({"Other": None}) == 1
     table = pd.DataFrame({"site": ["Quick", "Slow"], "declared_days": [4, None], "removal": "form"})
     assert history.declare_days(table, source="definitions") == 1
@@ -874,3 +879,18 @@ def test_declared_days_are_numbers_by_site(one_run, days):
     with pytest.raises(InvalidArgument):
         one_run.declare_days(days)
     assert one_run.declared_days().empty
+
+
+def test_an_unlisted_site_is_declared_and_renamed_with_a_warning(renamed):
+    listed = str(renamed.records()["site"].dropna().iloc[0])
+    with pytest.warns(
+        UserWarning, match=f"No listing is on a site named '{listed}x'. Did you mean '{listed}'"
+    ):
+        renamed.declare_days({f"{listed}x": 7})
+    with pytest.warns(UserWarning, match=f"Did you mean '{listed}'"):
+        renamed.rename_site(f"{listed}x", listed)
+
+
+def test_records_are_no_life_table(one_run):
+    with pytest.raises(MissingColumns, match=r"call history\.time_to_removal\(\)"):
+        analysis.time_to_removal(one_run.records())

@@ -17,7 +17,7 @@ WRONG = {
     "records --site --status removed": "--site needs a value",
     "records --user twelve": "Nobody has this id or name: %exposure users lists everyone",
     "records --user 99999999999999999999": "--user must be a user id or a name",
-    "records --user 999": r"Not among the people loaded: \[999\]; %exposure failures names .*, %exposure refresh looks",
+    "records --user 999": r"Not among the people loaded: 999; %exposure failures names .*, %exposure refresh looks",
     "records --history nowhere": "there is no history in that directory: %exposure collect --history DIR",
     "records --site 'Seek": "a quotation mark is not closed",
     "records --as-of soon": "A time is 14d, 2w or 36h",

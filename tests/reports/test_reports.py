@@ -249,6 +249,17 @@ def test_incomplete_people_are_counted_beside_the_figure(tmp_path):
         assert "1 not observed completely" in report.provenance["people"]
 
 
+def test_a_history_with_an_exposure_takes_a_name(tmp_path):
+    service = kit.three_people()
+    service.people[2].profile["first_name"] = "Thaddeus"
+    for exposure, history in collected_history(tmp_path, service, days=(0,)):
+        report = ek.report(history, exposure=exposure, user="thaddeus")
+        assert report.title == ek.report(history, exposure=exposure, user=2).title
+        assert "Thaddeus" in report.title
+        with pytest.raises(InvalidArgument, match="pass exposure="):
+            ek.report(history, user="thaddeus")
+
+
 @pytest.mark.filterwarnings("ignore:16 of 25 people")
 @pytest.mark.parametrize("share_safe", [False, True])
 def test_report_of_a_stopped_load_counts_everyone_listed(share_safe):

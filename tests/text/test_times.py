@@ -42,7 +42,7 @@ def test_every_form_of_a_time_is_parsed(value, expected):
 
 
 def test_value_for_another_argument_gets_a_hint():
-    message = r"This is 'DataFrame': pass it by its name, such as dataframe="
+    message = r"DataFrame is no time: pass it by name: dataframe="
     with pytest.raises(InvalidArgument, match=message):
         parse_time(pd.DataFrame(), now=NOW)
 
