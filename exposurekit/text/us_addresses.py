@@ -34,7 +34,6 @@ STATES = {
 _CODES = {name.upper(): code for code, name in STATES.items()} | {code: code for code in STATES}
 _COUNTRY = re.compile(r"[ ,]+(USA|US|United States( of America)?)$", re.IGNORECASE)
 _ZIP = re.compile(r" [0-9]{5}(-[0-9]{4})?$")
-_NAME_WORDS = 3  # of the longest names of states
 
 
 def state_code(state: str) -> str:
@@ -50,20 +49,16 @@ def state_code(state: str) -> str:
 def state_of(location: str) -> str | None:
     """Return the two-letter code of the state at the end of a location, ignoring ZIP code and country.
 
-    Behind the last comma, it may be a code or a name in any case. Without a comma, it follows at least one other word, and
-    a code is in capitals: "in", "me" and "or" are words, too.
+    Behind the last comma, it may be a code or a name in any case. Without a comma, it is a code in capitals behind another
+    word: "in" is a word, and Port Washington is a town.
 
-    >>> state_of("Oakmere, ca 01234, USA"), state_of("Oakmere CA"), state_of("Oakmere New York"), state_of("come in")
-    ('CA', 'CA', 'NY', None)
+    >>> state_of("Oakmere, ca 01234, USA"), state_of("Oakmere CA"), state_of("Port Washington"), state_of("come in")
+    ('CA', 'CA', None, None)
     """
     text = " ".join(location.replace(".", "").replace(",", " , ").split())
     text = _ZIP.sub("", _COUNTRY.sub("", text).rstrip(" ,")).rstrip(" ,")
     _, comma, end = text.rpartition(" , ")
     if comma and end.upper() in _CODES:
         return _CODES[end.upper()]
-    words = end.split()
-    for n in range(min(_NAME_WORDS, len(words)), 0, -1):  # the longest first: West Virginia
-        last = " ".join(words[-n:])
-        if last in STATES or (len(last) > 2 and last.upper() in _CODES):  # noqa: PLR2004  no code
-            return _CODES[last.upper()] if len(words) > n else None
-    return None
+    start, _, code = end.rpartition(" ")
+    return code if start.strip(" ,") and code in STATES else None

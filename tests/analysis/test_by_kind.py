@@ -112,8 +112,8 @@ def test_kinds_are_counted_as_by_hand(pages):
         ("SAGUARO SPINDLE AZ", "AZ"),
         ("Saguaro Spindle AZ 01234-5678", "AZ"),
         ("12 Elm St, Saguaro Spindle AZ", "AZ"),
-        ("Oakmere New York", "NY"),
-        ("Oakmere West Virginia, USA", "WV"),
+        ("Port Washington", NOT_STATED),  # a town, too
+        ("Oakmere West Virginia, USA", NOT_STATED),
         ("West Virginia", NOT_STATED),
         ("Come in", NOT_STATED),
         ("Oakmere or", NOT_STATED),
