@@ -25,7 +25,7 @@ People = int | str | Iterable[int | str] | None
 _FIGURES = ("users", "records", "links", "alerts")  # of the card; all other tables are counted below them
 _CALLS = {
     "ek.widgets.Dashboard(exposure)": "explore them in charts that filter one another",
-    "ek.widgets.OptOutChecklist(exposure)": "work off the manual removals",
+    "ek.widgets.OptOutChecklist(exposure)": "work through the manual removals",
 }
 ON_FILE = ("users", "aliases", "emails", "phone_numbers", "addresses")
 

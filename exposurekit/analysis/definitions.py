@@ -18,7 +18,7 @@ from exposurekit.analysis.stalled_sites import STALLED_DAYS
 from exposurekit.analysis.statuses import OPEN, OTHER, UNKNOWN, VANISHED
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
 
-_OPEN = "listings that are still online: discovered, pending removal, or with a status that is not one of the three usual ones"
+_OPEN = "listings whose removal is not verified: discovered, pending removal, or with a status that is not one of the three usual ones"
 _POINTS = (
     f"points: {WEIGHTS[DISCOVERED]:g} per discovered listing, {WEIGHTS[PENDING_REMOVAL]:g} per pending removal, "
     f"{WEIGHTS[OTHER]:g} per listing in another open status, {WEIGHTS[PAGE]:g} per web page; removed listings have none"
@@ -44,10 +44,10 @@ DEFINITIONS: Mapping[str, str] = {
     AGAIN: "open again after it was removed or had vanished",
     FAILED: "the request was refused or had no effect: a pending removal has the status discovered again",
     "requested": "removals seen pending; the table of sites also counts requests made and answered between two runs",
-    "without_effect": "pending for longer than 95% of the site's removals took; on sites with fewer than five removals, "
+    "without_effect": "still pending after the time in which 95% of the site's removals were done; on sites with fewer than five removals, "
     f"for {STALLED_DAYS} days or more",
     "refused": "of requests: answered without a removal, sooner than a request counts as ignored",
-    "ignored": "of requests: without effect for longer than 95% of the site's removals took; on sites with fewer than five "
+    "ignored": "of requests: still pending after the time in which 95% of the site's removals were done; on sites with fewer than five "
     f"removals, for {STALLED_DAYS} days or more",
     "expected removals": "listings times the success rate of their site: (requests that succeeded + 1) / (decided + 2)",
     "came_back": _CAME_BACK,
@@ -66,9 +66,8 @@ DEFINITIONS: Mapping[str, str] = {
     "median_days": _MEDIAN.format("the first observation of a listing"),
     "request_median": _MEDIAN.format("the request"),
     "verdict": "what came of the removal requests to the site, as far as observed",
-    "waiting_since": "since when the oldest open listing without a pending request has waited: since it was "
-    "first observed, "
-    "was refused or came back",
+    "waiting_since": "the date from which the oldest open listing with no pending request has been waiting: first seen, "
+    "refused or came back",
     "ways": "which ways of finding found a listing: site scans, web search, or others",
     "declared_days": "days within which the site or its owner says it removes a listing",
     "due": "requests observed for longer than the declared days plus the days allowed for verification",
@@ -78,8 +77,8 @@ DEFINITIONS: Mapping[str, str] = {
     "q_value": "the smallest false discovery rate at which the site would count as taking longer (Benjamini and Hochberg)",
     "open in 30 days": "expected number of open listings if new listings, relistings and removals continue as "
     "they have so far, with a 95% interval",
-    "never": "estimated share of listings that are not removed by the longest age observed, with or without a request; listings found "
-    "recently count only up to today, so it may be 0% while some are open",
+    "never": "estimated share of listings that are not removed by the longest age observed, with or without a request; a listing "
+    "found recently has been followed for only a few days, so it may be 0% while some are open",
 }
 TERMS: Mapping[str, str] = {  # words of sentences; a report defines those that it uses
     **{

@@ -53,7 +53,7 @@ def work_queue(
         steps: A table as returned by `Exposure.steps()` or `History.steps()`. A history adds ``tick`` (``done``,
             ``unable``, ``open``; without it every step is open), ``tick_note`` and ``first_seen_at``. Steps for listings that are
             removed, pending removal or no longer listed, and for listings and pages labelled ``not mine`` (column ``label``), are
-            ignored. Where that column is missing, it is not known what was checked, and no checks are counted.
+            ignored. Where that column is missing, nobody has checked anything yet.
         visit_minutes: Assumed minutes per group before its first step; an estimate, not measured.
         step_minutes: Minutes per step: assumed ones; or those of some sites, or hosts of pages, such as were learned, while
             the others have `STEP_MINUTES`. A step that begins with "wait" takes none.
@@ -135,7 +135,7 @@ def _alerts(steps: pd.DataFrame) -> pd.DataFrame:
             "record_id": first["record_id"].astype("Int64"),
             "page": first["url"].astype("str"),
             "first_seen_at": utc_index(_first_seen_at(first)),
-            "is_unchecked": first["label"].isna() if "label" in first else False,
+            "is_unchecked": first["label"].isna() if "label" in first else True,
             "url": first["url"].astype("str"),
             **{name: first[name] for name in DETAILS if name in first},
         }

@@ -30,6 +30,7 @@ from exposurekit.charts.theme import (
 )
 from exposurekit.text.formatting import pluralize
 
+_IN_WORDS = {"email": "email address"}
 _BLOCKERS = ("user_id", "field", "records", "unlocks", "is_profile_field")
 _REQUESTS = ("rank", "user_id", "fields", "removals", "together")
 
@@ -133,8 +134,10 @@ def _blockers_finding(fields: pd.DataFrame) -> str:
     if len(tied) > 1:
         names = names_or_count([short(field) for field in tied.index], "fields")
         return f"{names} each unlock {pluralize(n, 'removal')}"
-    whom = pluralize(people, "person", "people")
-    return f"Adding {name} unlocks {pluralize(n, 'removal')} for {whom}"
+    whose = f" of {people:,} people" if people > 1 else ""
+    words = _IN_WORDS.get(name, name.replace("_", " "))
+    article = "An" if words[:1].lower() in "aeiou" else "A"
+    return f"{article} {words} would let {pluralize(n, 'removal')}{whose} start"
 
 
 def _blockers_summary(fields: pd.DataFrame, people: int) -> str:

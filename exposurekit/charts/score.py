@@ -50,7 +50,7 @@ def score(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     drawn = table.head(whole_ties(table["score"].tolist()))
     people = row_labels(drawn, "user_id")
     labels = [label_text(person) for person in people]
-    texts = [f"{person} {amount(n)}" for person, n in zip(people, drawn["score"], strict=True)]
+    texts = [f"{person}: {amount(n)}" for person, n in zip(people, drawn["score"], strict=True)]
     return row_chart(
         [*(_bar(part, drawn, labels) for part in _PARTS), _totals(drawn)],
         labels,

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from functools import cached_property
+from pathlib import PurePosixPath
 from typing import Any
 
 import numpy as np
@@ -66,6 +67,7 @@ class ReportData:
         is_stopped: Whether the load of an exposure was stopped, so that `incomplete` people were not loaded.
         server: The service that was loaded last.
         names: Names by user id; empty for a share-safe report.
+        history_name: The name of the history's directory; empty for a share-safe report.
         has_profiles: Whether the names are those on file; without an exposure they are read from the listings.
         sharing: What a share-safe report may contain; None for a confidential one.
     """
@@ -87,6 +89,7 @@ class ReportData:
     first_run: date | None = None
     unchecked: int = 0
     is_stopped: bool = False
+    history_name: str = ""
 
     def __getitem__(self, name: str) -> pd.DataFrame:
         """Return a declared table that the source has."""
@@ -340,7 +343,7 @@ class ReportSource:
     and ``steps`` (only what is listed), ``evidence``, ``counts`` and ``diff_by_site`` (of a `Diff`), ``week`` and ``week_by_site`` (``why``
     and ``by_site`` since `ReportData.week_start`), ``week_before`` (``by_site`` of the same number of days before it),
     ``week_score`` (`History.score_changes` since then), ``removal_of_all`` (`History.time_to_removal` without groups), ``stalled``
-    (`History.stalled_sites`), ``site_outcomes`` and ``removal_requests`` (of a history), ``plan`` (`analysis.plan`), ``timed_steps`` and ``step_minutes`` (of a history), ``failed_removals`` and ``next_forecast`` (`AHEAD_DAYS` ahead).
+    (`History.stalled_sites`), ``site_outcomes`` and ``removal_requests`` (of a history), ``plan`` (`analysis.plan`), ``labels`` (of the records), ``timed_steps`` and ``step_minutes`` (of a history), ``failed_removals`` and ``next_forecast`` (`AHEAD_DAYS` ahead).
 
     >>> from exposurekit.reports.data import ReportSource
     >>> {*ReportSource(history).load(["by_site", "survival"]).tables}
@@ -422,6 +425,7 @@ class ReportSource:
                 None if self.history is None else self._of_user(self._everyone("relistings"))
             ),
             "plan": lambda: analysis.plan(self._queue),
+            "labels": self._labels,
             "coverage": lambda: (
                 None if self.history is None else analysis.coverage(self.history.people(), at=self._as_of)
             ),
@@ -472,6 +476,7 @@ class ReportSource:
             incomplete=self._n_incomplete,
             is_stopped=history is None and self.user is None and self._exposure.is_stopped,
             unchecked=self._unchecked(),
+            history_name=PurePosixPath(history.path).name if history and self._pseudonyms is None else "",
             server=_server(runs) if self.exposure is None and runs is not None else self._exposure.origin,
             names=self._names,
             sharing=self.sharing,
@@ -614,6 +619,13 @@ class ReportSource:
         steps = frames.steps_from_alerts(self._required("alerts"), beside=("first_seen_at",))
         return self.history.with_ticks(steps)
 
+    def _labels(self) -> pd.DataFrame:
+        """Return the label of each listing; labels are in a history, so without one all are missing."""
+        records = self._required("records")
+        if self.history is None:
+            return pd.DataFrame({"label": pd.Series(pd.NA, records.index, dtype="str")})
+        return self.history.with_labels(records)[["label"]]
+
     def _work_queue(self) -> pd.DataFrame:
         """Return the work queue, in whole minutes, with the label and first observation of each listing and page."""
         queue = self._queue.assign(minutes=whole_minutes(self._queue))
@@ -621,6 +633,8 @@ class ReportSource:
         if "label" in steps:
             alert = ["user_id", "alert_number"]
             queue = queue.merge(steps[[*alert, "label"]].drop_duplicates(alert), on=alert, how="left")
+        else:  # labels are in a history
+            queue = queue.assign(label=pd.Series(pd.NA, queue.index, dtype="str"))
         links = self._required("links")
         return with_pages(_with_first_observation(queue, self._required("records"), links), links)
 

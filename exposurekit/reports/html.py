@@ -64,7 +64,7 @@ _HEADINGS = {
     "together": "removals so far",
     "open_after": "open now",
     "open_before": "open before",
-    "unlocks": "removals it allows on its own",
+    "unlocks": "removals it unlocks alone",
     "unseen": "people not observed",
     "url": "page address",
     "without_effect": "without effect",
@@ -454,7 +454,7 @@ def _heading(name: str, key: str, more: str = "", *, is_text: bool = False) -> s
     text, words = _defined_heading(name, key)
     title = f' title="{escaped(words)}"' if words else ""
     kind = _LEFT if is_text else _ESTIMATE if more else ""
-    pick = " data-pick" if name in _PICKED else ""
+    pick = " data-pick" if is_text and name in _PICKED else ""
     return f'<th scope="col"{kind}{title}{pick}>{escaped(text)}{more}</th>'
 
 

@@ -60,8 +60,8 @@ class Fact:
     def definition(self) -> str:
         """The definition in `analysis.DEFINITIONS`; empty if the name needs none.
 
-        >>> report.facts[0].definition[:31]
-        'listings that are still online:'
+        >>> report.facts[0].definition[:38]
+        'listings whose removal is not verified'
         """
         return definition(self.name)
 
@@ -333,7 +333,7 @@ class Report:
         facts = {
             fact.name: " \u00b7 ".join(filter(None, (fact.value, fact.qualifier))) for fact in self.facts
         }
-        return html_card(self.title, {"finding": self.finding} | facts | {"who may see it": self.notice})
+        return html_card(self.title, {"finding": self.finding} | facts | {"who may see this": self.notice})
 
 
 def _plain(section: Section) -> dict[str, Any]:

@@ -74,17 +74,21 @@ _UNSEARCHED = (
     "been searched."
 )
 _TO_CONFIRM = (
-    "Only the service's matching says that these listings show the right people. To check one, follow its link and compare "
-    "name, age and places with the person's; record the answer as a label, with the code under For analysts (on screen only)."
+    "That these are the right people is so far only the service's judgement. To check a listing, follow its link and compare "
+    "name, age and places with the person's"
 )
+_RECORD_LABEL = "; record the answer as a label, with the code under For analysts (on screen only)"
 MANY_SITES = 5  # more are counted, not named
 _WORST_NAMED = 3  # sites
-_CENSORING_NOTE = "Listings found recently count only up to today, so the estimated share still listed may be 0% while some are open."
+_HALF_MIN = 5  # of so many listings, it is said what holds for half
+_ONE_REMOVAL = 0.75  # with less expected, it is said how many requests make one
+_CENSORING_NOTE = "A listing found recently has been followed for only a few days, so the estimated share still listed may be 0% while some are open."
 _FROM_FIRST = "Days count from the first observation of a listing"
 _LISTED_KINDS = {"age": "age", "locations": "places", "aliases": "other names", "relations": "relatives"}
 _SITES_NAMED = 5  # of each kind of change; others are counted
 _KINDS_NAMED = 3  # kinds of data
 _REFERENCE = "reference_id"
+_ADDRESSES = {"email": "email address"}
 _CAME_BACK = "came back"  # of a listing, however often; each time is a relisting
 _BACK_LATER = "listed again later"  # instead of the status of a listing that has a later row
 _IN_ORDER = (*OPENED, *ENDED, FAILED, CHANGED)  # what adds up to the open listings first
@@ -101,7 +105,7 @@ _NO_SUMS = {"people", "sites", "user_id", "declared_days"}
 _NOT_DECLARED = "No declared days are recorded in this history, so no site is judged by its promise."
 _DECLARED = "The declared days are in the table of sites; which sites take longer has its own section: {}."
 _HOW_SURE = (
-    "The 95% interval beside an estimate assumes that sites go on as before and that the matches are right."
+    "The 95% interval beside an estimate assumes that sites behave as before and the matches are correct."
 )
 _CODE = {  # what analysts can do, and how
     "Begin with": ("import exposurekit as ek; {begin}",),
@@ -127,7 +131,9 @@ _CODE = {  # what analysts can do, and how
 _NOT_DISPLAYED = ("waiting", "never_back", "overdue_days")
 _WITH_PENDING = ("by_site", "records", "changes")  # sections that tell of pending removals
 _PER_PERSON = "as a page counts once for each person on it"
-_ORDER = "what has the most expected removals per minute comes first"
+_ORDER = "the work with the most expected removals per minute comes first"
+_ORDER_BY_MINUTES = "the work with the fewest minutes per item comes first"
+_NEED_HISTORY = "success rates need a history"
 _CHECK_FIRST = (
     "A check removes nothing by itself, but spares a namesake: it comes right before each removal or message."
 )
@@ -278,11 +284,13 @@ def build_report(
 
 def _caveat(data: ReportData) -> str:
     """What nobody has checked about the matches; empty if all were, or the tables do not tell."""
-    n, unlabelled = len(data["records"]), _unlabelled(data)
+    unlabelled = _unlabelled(data)
     if not unlabelled:
         return ""
-    checked = "No person has checked the matches yet" if unlabelled == n else _unconfirmed(data)
-    return f"{checked}, so some may show a namesake: check each listing and page first{_check_time(data)}."
+    is_all = unlabelled == len(data["records"])
+    checked = "Nobody has checked the matches yet" if is_all else _unconfirmed(data)
+    each = "each listing and page" if _checks(data)[1] else "each one"
+    return f"{checked}. Some listings may be of a namesake, so check {each} first.{_check_time(data)}"
 
 
 def _check_time(data: ReportData) -> str:
@@ -290,18 +298,15 @@ def _check_time(data: ReportData) -> str:
     n = sum(_checks(data))
     if not n:
         return ""
-    each = f"{format_duration(CHECK_MINUTES)} each, " if n > 1 else ""
-    return (
-        f" (about {each}{format_duration(n * CHECK_MINUTES)} for the {_checked_items(data)} to do by hand; "
-        "the times below include it)"
-    )
+    total = n * CHECK_MINUTES
+    in_all = f"{total:g}" if total < 60 else format_duration(total)  # noqa: PLR2004  minutes of an hour
+    times = f" each, {in_all} in all" if n > 1 else ""
+    return f" The times below include this: {format_duration(CHECK_MINUTES)}{times}."
 
 
 def _checks(data: ReportData) -> tuple[int, int]:
-    """How many listings and how many web pages of the manual work take a check first; none if the tables do not tell."""
+    """How many listings and how many web pages of the manual work take a check first."""
     queue = data["work_queue"]
-    if "label" not in queue:
-        return 0, 0
     unchecked = queue[queue["label"].isna() & (queue["state"] == TO_DO)]
     pages = int(unchecked["site"].isna().sum())
     return len(unchecked) - pages, pages
@@ -325,10 +330,10 @@ def _code(data: ReportData) -> dict[str, tuple[str, ...]]:
         return {}
     outcomes = data.tables["site_outcomes"]
     is_undeclared = outcomes is not None and bool(outcomes["declared_days"].isna().all())
-    applies = (True, True, _unlabelled(data) > 0, not data.has_profiles, is_undeclared)
-    source, begin = (
-        ("exposure", "ek.connect()") if data.runs is None else ("history", 'ek.History("exposure-history")')
-    )
+    has_history = data.runs is not None
+    applies = (True, True, has_history and _unlabelled(data) > 0, not data.has_profiles, is_undeclared)
+    history = json.dumps(data.history_name, ensure_ascii=False)
+    source, begin = ("history", f"ek.History({history})") if has_history else ("exposure", "ek.connect()")
     site = json.dumps(next(iter(data["records"]["site"].astype("str")), "a site"), ensure_ascii=False)
     values = {"{begin}": f"{source} = {begin}", "{source}": source, "{site}": site}
 
@@ -411,7 +416,7 @@ def _finding(data: ReportData) -> str:
     parts = [
         f"{n:,} {one if n == 1 else many}"
         for n, one, many in (
-            (by_hand, f"waits for a person{since}", f"wait for a person{since}"),
+            (by_hand, f"needs manual work{since}", f"need manual work{since}"),
             (waits, "waits for the service", "wait for the service"),
             (being_removed, "is being removed", "are being removed"),
             (no_effect, "request has had no effect", "requests have had no effect"),
@@ -428,7 +433,7 @@ def _worst_sites(data: ReportData) -> str:
     if not worst or len(worst) > _WORST_NAMED:
         return ""
     each = " each" if len(worst) > 1 else ""
-    return f" Worst{_of_named(data)} by open listings: {enumerate_words([*map(short, worst)])}, {max(worst.values()):,}{each}."
+    return f" Most open listings{_of_named(data)}: {enumerate_words([*map(short, worst)])} ({max(worst.values()):,}{each})."
 
 
 def _most_open(data: ReportData) -> dict[str, int]:
@@ -444,20 +449,19 @@ def _most_open(data: ReportData) -> dict[str, int]:
 
 def _of_named(data: ReportData) -> str:
     """What a ranking of sites has to add in a share-safe report that names not all of them."""
-    return "" if all(map(data.can_name, data.record_sites)) else " named site"
+    return "" if all(map(data.can_name, data.record_sites)) else " of the named sites"
 
 
 def _waiting_since(data: ReportData) -> str:
-    """For how long half of the manual work has waited, in brackets; empty if that is not known."""
+    """For how long half of the manual work has waited, or the oldest of little, in brackets; empty if that is not known."""
     days = data.waiting_days
     if days.empty or (data.sharing is not None and data.user is None and len(days) < FEW):
         return ""
-    half = math.floor(days.median())
-    return (
-        f" ({'half of them ' if len(days) > 1 else ''}for {pluralize(half, 'day')}{' or more' if len(days) > 1 else ''})"
-        if half
-        else ""
-    )
+    if len(days) >= _HALF_MIN:
+        half = math.floor(days.median())
+        return f" (half for at least {pluralize(half, 'day')})" if half else ""
+    longest = int(days.max())
+    return f" ({'the oldest ' if len(days) > 1 else ''}for {pluralize(longest, 'day')})" if longest else ""
 
 
 def _facts(data: ReportData) -> Iterator[Fact]:
@@ -634,8 +638,8 @@ def _median_fact(data: ReportData, removal: Mapping[Hashable, Any], requests: pd
     days, band = _median_words(removal)
     still_listed = _still_listed(removal) or "nothing was requested or removed yet"
     detail = (
-        f"estimated over {removal['n']:,} listings followed, {followed}, recent ones included "
-        f"({removal['n'] - removal['first_removed']:,} seen open, {removal['first_removed']:,} first seen removed): "
+        f"estimated from {followed}, recent ones included "
+        f"({removal['n'] - removal['first_removed']:,} seen open, {removal['first_removed']:,} first seen removed); "
         f"{still_listed}"
     )
     request = _request_times(requests)
@@ -772,10 +776,21 @@ def _followed(data: ReportData, n: int) -> str:
     Listings that were open at the first load are not followed, but their relistings are.
     """
     total, relisted = len(data["records"]), len(data["relistings"])
-    relistings = f", and {pluralize(relisted, 'relisting')}" if relisted else ""
+    relistings = f" and {pluralize(relisted, 'relisting')}" if relisted else ""
     first = n - relisted
-    share = f"all {total:,}" if first == total > 1 else f"{first:,} of {total:,}"
-    return f"{share} found{relistings}"
+    share = (
+        f"all {total:,} listings"
+        if first == total > 1
+        else f"{first:,} of {pluralize(total, 'listing')} found"
+    )
+    return f"{share}{relistings}"
+
+
+def _base(data: ReportData, n: int) -> str:
+    """A sentence on the listings that were followed."""
+    followed = _followed(data, n)
+    subject = f"{followed[:1].upper()}{followed[1:]}"
+    return f"{subject} {'is' if n == 1 else 'are'} followed (n = {n:,})."
 
 
 def _with_trends(facts: Iterable[Fact], data: ReportData) -> Iterator[Fact]:
@@ -805,12 +820,12 @@ def _with_trends(facts: Iterable[Fact], data: ReportData) -> Iterator[Fact]:
 
 
 def _removals_and_relistings(data: ReportData) -> str:
-    """The removals since the start of the week, and the relistings that undid some; empty without either."""
+    """The removals since the start of the week, and the relistings that undid some; empty without both."""
     by_site = data.tables.get("week_by_site")
     if by_site is None:
-        return ", net of relistings"
+        return ""
     removed, again = (int(by_site[what].sum()) for what in (REMOVED, AGAIN))
-    return f": {removed:,} {REMOVED}, {again:,} {AGAIN}" if removed or again else ""
+    return f": {removed:,} {REMOVED}, {again:,} {AGAIN}" if removed and again else ""
 
 
 def _change(more: int, data: ReportData) -> str:
@@ -853,9 +868,9 @@ def _actions(data: ReportData, sections: Sequence[Section], kind: str) -> list[A
     others = [action for action in (_pages_action(data, work), request) if action is not None]
     actions = [*now[: max(_ACTIONS - len(others), 2)], *others][:_ACTIONS]
     if request is not None and request not in actions:
-        ask = f"{request.text[:1].lower()}{request.text[1:]}"
         later = [
-            replace(one, effect=f"{one.effect}; {ask}") if "on file" in one.text else one for one in later
+            replace(one, effect=f"{one.effect} {request.text}.") if "on file" in one.text else one
+            for one in later
         ]
     return _first([*actions, *later], pending)
 
@@ -878,10 +893,10 @@ def _pages_action(data: ReportData, work: Sequence[tuple[int, Removal]]) -> Acti
     one_each = f", {PER_PAGE}" if n > 1 else ""
     about = f"; check first that {'each' if n > 1 else 'it'} is about the person"
     check = about if _checks(data)[1] else ""
-    effect = f"about {duration}{one_each}{check}; there is no opt-out form, and owners may refuse"
+    effect = f"about {duration}{one_each}{check}"
     return Action(
         f"Write to the owners of {pluralize(n, 'web page')}{where}",
-        "; ".join(filter(None, (links, effect))),
+        _sentences([links, effect, "there is no opt-out form, and owners may refuse"]),
         f"work_queue-{min(pages)}",
         OPERATOR,
     )
@@ -893,7 +908,8 @@ def _half_hour(data: ReportData) -> str:
     if plan is None or plan.empty or data.sharing is not None:
         return ""
     remove = "check and remove" if any(_checks(data)) else "remove"
-    return f"If {OPERATOR} have {PLAN_MINUTES:g} minutes, {remove} {_plan_words(data, plan)}."
+    order = f" In order of minutes only: {_NEED_HISTORY}." if data.runs is None else ""
+    return f"If {OPERATOR} have {PLAN_MINUTES:g} minutes, {remove} {_plan_words(data, plan)}.{order}"
 
 
 def _plan_words(data: ReportData, plan: pd.DataFrame) -> str:
@@ -920,7 +936,7 @@ def _whose(data: ReportData, listings: pd.DataFrame, total: int) -> str:
     for user, n in zip(of_person.index.tolist(), of_person.tolist(), strict=True):
         name = data.names.get(user, "")
         who = f"{short(name)} (user {user})" if n_named[name] > 1 else short(name) or f"user {user}"
-        people.append(f"{who} {n}" if n > 1 else who)
+        people.append(f"{who} ({pluralize(n, 'listing')})" if n > 1 else who)
     return f" ({', '.join(people)})"
 
 
@@ -928,8 +944,11 @@ def _expected_removals(data: ReportData, listings: pd.DataFrame) -> str:
     """How many removals to expect of some rows of the work queue; empty without a history, which has the success rates."""
     if data.runs is None or listings.empty:
         return ""
-    n = round(float(listings["success_rate"].sum()), 1)
-    return f"{n:,g} {'removal' if n == 1 else 'removals'} expected"
+    n = float(listings["success_rate"].sum())
+    if n < _ONE_REMOVAL:
+        return f"about one removal for {len(listings) / n:,.0f} requests expected"
+    whole = max(round(n), 1)
+    return f"{'' if n == whole else 'about '}{pluralize(whole, 'removal')} expected"
 
 
 def _first(actions: Sequence[Action], pending: Action | None) -> list[Action]:
@@ -962,7 +981,7 @@ def _pending_action(data: ReportData, keys: AbstractSet[str]) -> Action | None:
         what += f" from {day}"
     return Action(
         f"{what} (later)",
-        "nothing to do before then: only after that day does a request count as ignored",
+        _sentences(["nothing to do until then: a request counts as ignored only after that day"]),
         key,
         OPERATOR,
         is_later=True,
@@ -990,19 +1009,20 @@ def _removal_action(removal: Removal, data: ReportData, at: int, *, is_first: bo
     notes += [_not_counted(data, removal, of_site - n)] if of_site > n else []
     queue = open_items(data["work_queue"])
     rates = queue.loc[queue["site"] == removal.site, "success_rate"]
-    expected = _expected_removals(data, pd.DataFrame({"success_rate": [n * rates.mean()]}))
+    expected = _expected_removals(data, pd.DataFrame({"success_rate": [rates.mean()] * n}))
     most = f"{share} of what is open{' if all succeed' if n > 1 else ''}"
     effect = ", ".join(filter(None, (most, expected, f"in about {format_duration(removal.minutes)}")))
     is_worst = [*_most_open(data)] == [removal.site]
-    ranks = ["most expected removals per minute"] if is_first else []
-    ranks += [f"worst{_of_named(data) or ' site'} by open listings"] if is_worst else []
+    first = "fewest minutes per listing" if data.runs is None else "most expected removals per minute"
+    ranks = [first] if is_first else []
+    ranks += [f"most open listings{_of_named(data)}"] if is_worst else []
     effect = f"{enumerate_words(ranks)}: {effect}" if ranks else effect
     is_blocked = bool(removal.tasks) and all(task.missing_values for task in removal.tasks)
     condition = "once you have the documents" if removal.waits_for_document else "after the others"
     when = "" if is_ready else f" (later: {'once it is on file' if is_blocked else condition})"
     return Action(
         f"Remove {listings} on {short(removal.site)} by hand{when}",
-        "; ".join([effect, *notes]),
+        _sentences([effect, *notes]),
         f"work_queue-{at}",
         removal.who,
         is_later=not is_ready,
@@ -1017,15 +1037,28 @@ def _not_counted(data: ReportData, removal: Removal, others: int) -> str:
     apart = len(left) - (removal.listings or 0)
     blocked = sum(map(bool, missing_values(left[left["reason"].fillna("") != (removal.reason or "")])))
     is_pending = (records["site"] == removal.site) & (records["status"] == PENDING_REMOVAL)
+    pending = int(is_pending.sum())
     parts = {
-        "with a pending removal": int(is_pending.sum()),
+        "pending removal" if pending == 1 else "pending removals": pending,
         "marked unable": int(states.get(UNABLE, 0)),
         "done and not verified yet": int(states.get(DONE, 0)),
         "that cannot start": blocked,
         "with other steps or reasons": apart - blocked,
     }
     parts["waiting for the service"] = others - sum(parts.values())
-    return f"not counted: {', '.join(f'{n:,} {why}' for why, n in parts.items() if n > 0)}"
+    words = enumerate_words([f"{n:,} {why}" for why, n in parts.items() if n > 0])
+    return f"the {words} {'is' if others == 1 else 'are'} not counted"
+
+
+def _sentences(parts: Iterable[str]) -> str:
+    """Some statements as sentences; empty ones are left out."""
+    return " ".join(f"{part[:1].upper()}{part[1:]}." for part in parts if part)
+
+
+def _value_words(fields: Sequence[str]) -> str:
+    """Values to ask a person for, such as ``an email address and a phone``."""
+    names = [_ADDRESSES.get(one, one) for one in fields]
+    return enumerate_words([f"{'an' if one[0] in 'aeiou' else 'a'} {one}" for one in names])
 
 
 def _person_title(data: ReportData) -> str:
@@ -1044,9 +1077,9 @@ def _request(data: ReportData) -> Action | None:
         return None
     request = requests.iloc[0]
     person = data.names.get(int(request["user_id"]), f"user {request['user_id']}")
-    fields = str(request["fields"]).replace("_", " ").replace(", ", " and ")
-    effect = f"this unlocks {pluralize(int(request['removals']), 'removal')}"
-    return Action(f"Ask {short(person)} for the {fields}", effect, "blockers", OPERATOR_AND_PERSON)
+    fields = [one.replace("_", " ") for one in str(request["fields"]).split(", ")]
+    effect = _sentences([f"this unlocks {pluralize(int(request['removals']), 'removal')}"])
+    return Action(f"Ask {short(person)} for {_value_words(fields)}", effect, "blockers", OPERATOR_AND_PERSON)
 
 
 def _change_finding(data: ReportData) -> str:
@@ -1183,7 +1216,7 @@ def _worst_first(data: ReportData, worst: pd.DataFrame) -> str:
     are = "listing is" if n_open == 1 else "listings are"
     rows = zip(worst["site"].astype("str"), worst["open"], worst["verdict"], strict=True)
     sites = "; ".join(f"{short(site)} {n:,} ({verdict})" for site, n, verdict in rows)
-    return f"{n_open:,} {are} open. Worst{_of_named(data)} by open listings: {sites}."
+    return f"{n_open:,} {are} open. Most open listings{_of_named(data)}: {sites}."
 
 
 def _other_measures(table: pd.DataFrame, worst: pd.DataFrame) -> Iterator[str]:
@@ -1396,7 +1429,7 @@ def _time_to_removal(data: ReportData) -> Section | None:
         return section
     n = int(data["time_to_removal"]["n"].sum())
     # The estimate is for everyone; the other tables of a report on a person are not.
-    base = f"The n = {n:,} listings followed are {_followed(data, n)}." if data.user is None else ""
+    base = _base(data, n) if data.user is None else ""
     speeds = _speeds(data)
     section = replace(section, finding=_time_finding(data) or speeds or section.finding)
     speeds = speeds if section.finding != speeds else ""
@@ -1405,11 +1438,7 @@ def _time_to_removal(data: ReportData) -> Section | None:
         table = without_estimates(section.table).sort_values("unrequested", kind="stable", ignore_index=True)
         table = table.drop(columns="unrequested")
         with_requests = _with_request_medians(data, table)
-        clocks += (
-            ". Counted from the request, the median of each site is the same"
-            if with_requests is table
-            else ""
-        )
+        clocks += ". Each site's median is the same either way" if with_requests is table else ""
         section = replace(section, table=table if with_requests is None else with_requests)
     notes = (f"{_FROM_FIRST}{clocks}.", base, _CENSORING_NOTE, _resolution(data))
     return replace(
@@ -1464,8 +1493,8 @@ def _both_clocks(data: ReportData) -> str:
     if any(map(pd.isna, medians)):
         return ""
     first, request = map(format_days, medians)
-    all_listings = "; the first also counts listings without a request" if first != request else ""
-    return f": half were removed within {first}, and within {request} of the request{all_listings}"
+    also = "; the time from the first observation also counts listings without a request"
+    return f": half were removed within {first}, and within {request} of the request{also if first != request else ''}"
 
 
 def _declared_vs_observed(data: ReportData) -> Section | None:
@@ -1496,11 +1525,24 @@ def _speeds(data: ReportData) -> str:
     nothing += (
         f"; {pluralize(unrequested, 'site has', 'sites have')} had no request yet" if unrequested else ""
     )
-    fastest, slowest = _speed(medians.iloc[0]), _speed(medians.iloc[-1])
-    return (
-        f"By median time to removal, {names[0]} is fastest ({fastest}) and {names[-1]} slowest ({slowest})"
-        f"{nothing}."
+    days = medians["median_days"].map(format_days).tolist()
+    if days[0] == days[-1]:
+        return f"The median time to removal is {days[0]} on all {len(days):,} sites with removals{nothing}."
+    tied = [[at for at, one in enumerate(days) if one == days[end]] for end in (0, -1)]
+    (fast, fastest), (slow, slowest) = (
+        (
+            _tied_names([names[at] for at in rows]),
+            _speed(medians.iloc[rows[0]]) if len(rows) == 1 else days[rows[0]],
+        )
+        for rows in tied
     )
+    are = "is" if len(tied[0]) == 1 else "are"
+    return f"By median time to removal, {fast} {are} fastest ({fastest}) and {slow} slowest ({slowest}){nothing}."
+
+
+def _tied_names(names: Sequence[str]) -> str:
+    """The sites of a tie, or how many they are."""
+    return enumerate_words(names) if len(names) <= _WORST_NAMED else f"{len(names):,} sites"
 
 
 def _speed(row: "pd.Series[Any]") -> str:
@@ -1675,7 +1717,7 @@ def _blockers(data: ReportData) -> Section | None:
         return Section(QUESTIONS["blockers"].title, key="blockers", text=words)
     section = _section(data, "blockers", _of_many(data, table))
     request = _request(data)
-    return section if request is None else _add_words(section, f"{request.text} first: {request.effect}.")
+    return section if request is None else _add_words(section, f"{request.text} first. {request.effect}")
 
 
 def _best_next_fields(data: ReportData) -> Section | None:
@@ -1737,7 +1779,7 @@ def _amount(data: ReportData) -> str:
         f"{pluralize(waiting, 'item')} in all: {pluralize(waiting - pages, 'listing')} on people-search "
         f"sites and {pluralize(pages, 'web page')}; about {duration}{_check_part(data)}. Listings come before web pages, "
         f"since sites have an opt-out procedure and page owners need not comply; in each group, "
-        f"{_ORDER}{_EXCEPT if data.has_later_work else ''}."
+        f"{_order(data)}{_EXCEPT if data.has_later_work else ''}."
     )
     words += f" {_CHECK_FIRST}" if any(_checks(data)) else ""
     words += _minutes_spent(data)
@@ -1749,6 +1791,11 @@ def _amount(data: ReportData) -> str:
     if data.sharing is not None:
         words += f" {_OTHERS_OPEN}"
     return words
+
+
+def _order(data: ReportData) -> str:
+    """What comes first in the work queue."""
+    return f"{_ORDER_BY_MINUTES} ({_NEED_HISTORY})" if data.runs is None else _ORDER
 
 
 def _coverage(data: ReportData) -> Section | None:
@@ -1770,26 +1817,25 @@ def _coverage(data: ReportData) -> Section | None:
 
 
 def _unlabelled(data: ReportData) -> int:
-    """How many listings nobody has labelled as the person's or not; 0 if the tables do not tell."""
-    labels = data.tables.get("precision")
-    return 0 if labels is None else int(labels["unlabelled"].sum())
+    """How many listings nobody has labelled as the person's or not."""
+    return int(data["labels"]["label"].isna().sum())
 
 
 def _unconfirmed(data: ReportData) -> str:
     """How many listings nobody has labelled, in words; empty if there are none."""
     n, unlabelled = len(data["records"]), _unlabelled(data)
+    if not unlabelled:
+        return ""
+    if unlabelled == n > 1:
+        return f"None of the {n:,} listings has been checked"
     have = "has" if unlabelled == 1 else "have"
-    return (
-        f"{unlabelled:,} of {pluralize(n, 'listing')} {have} not been checked by a person"
-        if unlabelled
-        else ""
-    )
+    return f"{unlabelled:,} of {pluralize(n, 'listing')} {have} not been checked"
 
 
 def _unknowns(data: ReportData) -> Iterator[str]:
     """What nobody can tell from the data, a sentence each."""
     if data.sharing is None and _unconfirmed(data):
-        yield _TO_CONFIRM
+        yield f"{_TO_CONFIRM}{'' if data.runs is None else _RECORD_LABEL}."
         unlabelled = int(data.manual_pages["label"].isna().sum())
         if unlabelled:
             yield (
@@ -1913,12 +1959,12 @@ def _hidden_note(name: str, safe: pd.DataFrame, full: pd.DataFrame) -> str:
 
 
 def _with_people(table: pd.DataFrame, names: Mapping[int, str]) -> pd.DataFrame:
-    """Add the name of each person beside the id."""
+    """Add the name of each person before the id, so that it heads a row that is shown as a card."""
     if not names or "user_id" not in table:
         return table
     person = table["user_id"].map(names).astype("str")
     named = table.drop(columns="person", errors="ignore")
-    named.insert([*named.columns].index("user_id") + 1, "person", person)
+    named.insert([*named.columns].index("user_id"), "person", person)
     return named
 
 
@@ -1947,7 +1993,7 @@ def _with_names(chart: charts.Chart, names: Mapping[int, str]) -> charts.Chart:
     return chart
 
 
-_WORK_NEEDS = ("work_queue", "step_minutes")
+_WORK_NEEDS = ("work_queue", "step_minutes", "labels")
 _FACT_NEEDS = (
     "records",
     "links",
@@ -1960,6 +2006,7 @@ _FACT_NEEDS = (
 _FLEET_NEEDS = (
     *_FACT_NEEDS,
     "week_score",
+    "week_by_site",
     "removal_of_all",
     "removal_requests",
     "relistings",
@@ -1989,7 +2036,7 @@ _SPECIAL: dict[
     "blockers": (_blockers, "best_next_fields"),
     "best_next_fields": (_best_next_fields, "blockers"),
     "work_queue": (_work_queue, "step_minutes", "timed_steps", "plan"),
-    "coverage": (_coverage, "failures", "records", "precision", "missed", "site_outcomes", *_WORK_NEEDS),
+    "coverage": (_coverage, "failures", "records", "missed", "site_outcomes", *_WORK_NEEDS),
 }
 KINDS = {
     "fleet": Kind(

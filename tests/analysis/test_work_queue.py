@@ -45,13 +45,13 @@ def alert(
 
 
 def steps(*alerts, **more):
-    """The steps of some alerts, with the columns of `History.steps`."""
+    """The steps of some alerts, with the columns of `History.steps`; all are labelled."""
     table = pd.DataFrame(alerts, columns=COLUMNS, dtype="object").explode("ticks", ignore_index=True)
     table = table.rename(columns={"ticks": "tick"})
     table["step_number"] = table.groupby(["user_id", "alert_number"]).cumcount() + 1
     kinds = dict.fromkeys(["user_id", "alert_number", "step_number"], "int64") | {"record_id": "Int64"}
     texts = dict.fromkeys(["site", "status"], "category") | dict.fromkeys(["url", "tick", "step"], "str")
-    typed = table.astype(kinds | texts).assign(**more)
+    typed = table.astype(kinds | texts).assign(**({"label": "mine"} | more))
     return typed if typed["step"].notna().any() else typed.drop(columns="step")
 
 
@@ -356,7 +356,8 @@ def test_items_without_a_label_take_a_check():
     ]  # what was started was checked
     fast = work_queue(steps(*alerts, label=pd.Series(labels, dtype="str")), check_minutes=0)
     assert cells(fast, "minutes") == [(3,)] * 3
-    assert cells(work_queue(steps(*alerts)), "minutes") == [(3,)] * 3  # nothing is known about checks
+    nowhere = steps(*alerts).drop(columns="label")  # so nobody has labelled anything
+    assert sorted(cells(work_queue(nowhere), "user_id", "minutes")) == [(1, 5), (2, 5), (3, 3)]
     pages = [alert(user, 0, site=None, url=f"https://a.example/{user}") for user in (1, 2)]
     of_pages = steps(*pages, label=pd.Series([None, "mine"], dtype="str"))
     assert cells(work_queue(of_pages), "user_id", "minutes") == [(1, 5.5), (2, 3.5)]  # one visit for both

@@ -35,7 +35,7 @@ def test_cells_hold_the_removals_that_a_field_alone_lets_start():
     assert figure.layout.xaxis.ticktext == ("birth_date", "email", "zip")
     assert figure.layout.yaxis.ticktext == ("user 1", "user 2")
     assert [[*row] for row in figure.data[0].z] == [[2, 0, 0], [1, None, None]]
-    assert title(figure) == "Adding birth_date unlocks 3 removals for 2 people"
+    assert title(figure) == "A birth date would let 3 removals of 2 people start"
 
 
 def test_fields_outside_the_profile_are_separate_and_grey():
@@ -47,7 +47,7 @@ def test_fields_outside_the_profile_are_separate_and_grey():
     assert listed.colorscale != other.colorscale
     assert "pet: alone unlocks 2 removals" in charts.describe(figure)
     assert "may be on file" in charts.describe(figure)
-    assert title(figure).startswith("Adding birth_date unlocks")
+    assert title(figure).startswith("A birth date would let 1 removal start")
 
 
 def test_without_a_helpful_single_field_the_title_says_so():

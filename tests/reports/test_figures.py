@@ -230,7 +230,7 @@ def test_web_pages_and_relistings_have_one_count_and_name(relisted):
     assert " and 4 web pages; about " in relisted.sections[-2].text
     [action] = [one for one in relisted.actions if one.text.startswith("Write to")]
     assert action.text == "Write to the owners of 4 web pages on 1 host"
-    assert action.effect.startswith("1 different link (a page counts for each person on it); about ")
+    assert action.effect.startswith("1 different link (a page counts for each person on it). About ")
     assert tables(relisted)["score"]["pages"].sum() == 4
     assert "4 web pages \u00d7 1" in cards["score"].detail
     table = tables(relisted)["relistings"]
@@ -254,8 +254,11 @@ def test_queue_plan_checklist_and_report_take_the_same_time(demo, pages):
     queue = demo.history.work_queue(exposure=demo.exposure)
     of_pages = queue[queue["kind"] == "page"]
     steps = demo.history.steps()
-    without_labels = ek.analysis.work_queue(steps.drop(columns="label"), **demo.history.site_experience())
-    checks = queue["minutes"].sum() - without_labels["minutes"].sum()
+    experience = demo.history.site_experience()
+    labelled = ek.analysis.work_queue(steps.assign(label="mine"), **experience)
+    checks = queue["minutes"].sum() - labelled["minutes"].sum()
+    without_labels = ek.analysis.work_queue(steps.drop(columns="label"), **experience)
+    assert without_labels["minutes"].sum() == queue["minutes"].sum()
     assert checks == CHECK_MINUTES * len(queue)
     assert len(of_pages) > 2
     total = f"about {format_duration(queue['minutes'].sum())}"
@@ -269,10 +272,16 @@ def test_queue_plan_checklist_and_report_take_the_same_time(demo, pages):
     part = f"{format_duration(checks)} to check {n_listings} listings and {len(of_pages)} web pages"
     assert f"{total}, including {part}" in card.qualifier
     assert f"{total}, including {part}. " in section.text
-    assert (
-        f"{format_duration(checks)} for the {n_listings} listings and {len(of_pages)} web pages"
-        in report.caveat
-    )
+    caveat = f"The times below include this: 2 minutes each, {checks:g} in all."
+    assert report.caveat.endswith(caveat)
+    live = pages["now"]  # labels are in a history, so nobody has checked anything
+    for other in (live, pages["changes"], pages["person"]):
+        assert other.caveat.startswith("Nobody has checked the matches yet. ")
+    for other in (live, pages["changes"]):
+        [by_hand] = [one for one in other.facts if one.name == "to do by hand"]
+        assert f"{total}, including {part}" in by_hand.qualifier
+    assert live.half_hour.endswith(" In order of minutes only: success rates need a history.")
+    assert "check and remove" in live.half_hour
     plan = demo.history.plan(30, exposure=demo.exposure)
     assert report.half_hour.endswith(f"about {format_duration(plan['minutes'].sum())}.")
     assert all(f" on {site}" in report.half_hour for site in plan["site"])
@@ -300,16 +309,16 @@ def test_worst_site_is_the_first_of_each_ranking(pages, stalled):
     for report in (pages["fleet"], pages["sites"], stalled["live"], stalled["history"]):
         by_site = tables(report)["by_site"]
         worst = by_site.loc[by_site["open"] == by_site["open"].max(), "site"].tolist()
-        named = re.search(r" Worst by open listings: (.*), (\d+)(?: each)?\.$", report.finding)
+        named = re.search(r" Most open listings: (.*) \((\d+)(?: each)?\)\.$", report.finding)
         assert re.split(", | and ", named[1]) == worst
         assert int(named[2]) == by_site["open"].iloc[0] > 0
         [section] = [one for one in report.sections if one.title == "Sites, worst first"]
-        assert f"open. Worst by open listings: {worst[0]} {named[2]} (" in section.finding
-        of_worst = {one.text for one in report.actions if "worst site by open listings" in one.effect}
+        assert f"open. Most open listings: {worst[0]} {named[2]} (" in section.finding
+        of_worst = {one.text for one in report.actions if "ost open listings: " in one.effect}
         if of_worst:
             [text] = of_worst
             assert [f" on {one} by hand" in text for one in worst] == [True]
-    assert any("worst site by open listings: " in one.effect for one in stalled["live"].actions)
+    assert any("ost open listings: " in one.effect for one in stalled["live"].actions)
 
 
 def test_first_action_says_what_decides_the_order(pages, stalled):
@@ -382,7 +391,10 @@ def test_two_clocks_are_named_wherever_one_stands(fleet_data):
     clocks = section.points[0]
     assert f"half were removed within {first} day" in clocks
     assert f", and within {request} day" in clocks
-    assert "of the request; the first also counts listings without a request." in clocks
+    assert (
+        "of the request; the time from the first observation also counts listings without a request."
+        in clocks
+    )
 
 
 def test_medians_of_a_site_stand_in_one_table(fleet_data):
@@ -397,9 +409,9 @@ def test_medians_of_a_site_stand_in_one_table(fleet_data):
         by_key[name] = with_tables(fleet_data, ["by_site", "time_to_removal"], **parts).sections
     assert not [name for name in by_key["equal"][0].table if "median" in name]
     equal, later = by_key["equal"][1], by_key["later"][1]
-    assert "Counted from the request, the median of each site is the same." in equal.points[0]
+    assert "Each site's median is the same either way." in equal.points[0]
     assert "request_median" not in equal.table
-    assert "is the same" not in later.points[0]
+    assert "the same either way" not in later.points[0]
     assert later.table["request_median"].tolist() == [3, 10]
     assert heading_of("time_to_removal", "request_median") == "median days from request"
 
@@ -417,7 +429,7 @@ def test_missing_median_equals_no_other(fleet_data, lacking):
     }
     parts[lacking] = parts[lacking].assign(median_days=pd.array([3, None], "Float64"))
     [section] = with_tables(fleet_data, ["time_to_removal"], **parts).sections
-    assert "is the same" not in section.points[0]
+    assert "the same either way" not in section.points[0]
     assert section.table["request_median"].notna().tolist() == [True, lacking != "site_outcomes"]
 
 
@@ -427,7 +439,7 @@ def test_sites_without_any_median_are_not_compared(fleet_data):
     outcomes = fleet_data["site_outcomes"].head(1).assign(site="B", median_days=3.0)
     parts = {"time_to_removal": times, "site_outcomes": outcomes}
     [section] = with_tables(fleet_data, ["time_to_removal"], **parts).sections
-    assert "is the same" not in section.points[0]
+    assert "the same either way" not in section.points[0]
     assert "request_median" not in section.table
 
 
@@ -455,7 +467,7 @@ def test_time_to_removal_states_its_interval_and_listings(demo, pages):
     low, high = (percent(row[name]) for name in ("never_low", "never_high"))
     share, after = percent(row["never"]), f"are still listed after {row['followed_days']} days"
     band = f"(95% interval: {low.removesuffix('%')}\N{EN DASH}{high})"
-    assert card.detail.endswith(f": an estimated {share} {band} {after}")
+    assert card.detail.endswith(f"; an estimated {share} {band} {after}")
     assert f"; an estimated {share} {after}; " in card.qualifier
     [section] = [one for one in pages["fleet"].sections if one.key == "time_to_removal"]
     median = f"within {row['median_days']:g} days of the first observation (95% interval: "
@@ -577,8 +589,8 @@ def test_actions_on_one_history_agree(stalled):
     assert texts["history"][0] == texts["shared"][0] == "Remove 7 listings on Quick by hand"
     not_shown = "; whether required values are on file is not shown"
     checks = {
-        "history": "; before you begin, check that the required values are on file",
-        "shared": not_shown,
+        "history": ". Before you begin, check that the required values are on file.",
+        "shared": ". Whether required values are on file is not shown.",
     }
     for kind, note in (checks | {"changes": checks["history"]}).items():
         assert stalled[kind].actions[0].effect.endswith(note)
@@ -598,23 +610,24 @@ def test_actions_on_one_history_agree(stalled):
 def test_actions_say_which_site_ignored_requests(stalled):
     """It may ignore a person's, too, so fewer listings may go."""
     notes = {
-        action.text.split(" on ")[1].split()[0]: "it ignored 10 of 10 requests so far" in action.effect
+        action.text.split(" on ")[1].split()[0]: ". It ignored 10 of 10 requests so far, and may do so again."
+        in action.effect
         for action in stalled["live"].actions
         if action.text.startswith("Remove ")
     }
     assert notes == {"Quick": False, "Slow": True}
     [slow] = [action for action in stalled["live"].actions if " on Slow " in action.text]
     assert slow.text.startswith("Remove 7 of 10 open listings")
-    assert " if all succeed, 0.6 removals expected, in about " in slow.effect
+    assert " if all succeed, about one removal for 12 requests expected, in about " in slow.effect
 
 
 def test_actions_account_for_open_listings_that_they_leave_out(stalled):
     effects = {action.text: action.effect for action in stalled["live"].actions}
     [quick, _], [slow] = ([text for text in effects if f" on {site} " in text] for site in ("Quick", "Slow"))
     assert " 6 of 7 " in quick
-    assert effects[quick].endswith("; not counted: 1 that cannot start")
+    assert effects[quick].endswith(". The 1 that cannot start is not counted.")
     assert " 7 of 10 " in slow
-    assert effects[slow].endswith("; not counted: 3 with a pending removal")
+    assert effects[slow].endswith(". The 3 pending removals are not counted.")
     [queue] = [section for section in stalled["shared"].sections if section.key == "work_queue"]
     assert "Open listings that are pending removal, " in queue.text
 
@@ -622,7 +635,10 @@ def test_actions_account_for_open_listings_that_they_leave_out(stalled):
 @pytest.mark.parametrize(
     ("sites", "plan"),
     [
-        (("Slow", "Slow"), "2 listings on Slow ({0} (user 1), {0} (user 2)): 0.5 removals"),
+        (
+            ("Slow", "Slow"),
+            "2 listings on Slow ({0} (user 1), {0} (user 2)): about one removal for 4 requests",
+        ),
         (
             ("Slow", "Slow", "Next"),
             "1 listing on Next ({0} (user 3)) and 2 listings on Slow ({0} (user 1), {0} (user 2)): 1 removal",
@@ -652,7 +668,7 @@ def test_action_on_a_site_to_do_later_has_the_reason(stalled):
     for kind, report in stalled.items():
         later = [action for action in report.actions if "Slow" in action.text]
         assert all(
-            "(later: after the others)" in one.text and f"reason to wait: {LATER}" in one.effect
+            "(later: after the others)" in one.text and f"Reason to wait: {LATER}" in one.effect
             for one in later
         ), kind
         assert len(later) == 1
@@ -752,7 +768,7 @@ def test_rows_of_the_last_days_add_up_to_the_heading(tmp_path):
     assert week.text == "Change in open listings: 0, after +1 in the 7 days before."
     assert week.points[0].startswith("2026-03-15 to 2026-03-22: from 5 to 5 open; 1 new (PeepFinder 1); ")
     changes = {fact.name: fact.change for fact in report.facts}
-    assert changes["removed"] == "+1 in 7 days: 1 removed, 0 listed again"
+    assert changes["removed"] == "+1 in 7 days"
     assert changes["score"] == "unchanged in 7 days"
     assert "<tfoot>" in report.to_html()
 
@@ -810,9 +826,9 @@ def test_unobserved_people_and_their_listings_are_not_known(tmp_path):
     [section] = [section for section in report.sections if section.key == "coverage"]
     assert section.title == "What is not known"
     assert f"{words}." in section.points
-    assert section.finding.startswith("3 of 3 listings have not been checked by a person; ")
+    assert section.finding.startswith("None of the 3 listings has been checked; ")
     first, *_, last = section.points
-    assert first.startswith("Only the service's matching says that these listings show the right people. ")
+    assert first.startswith("That these are the right people is so far only the service's judgement. ")
     assert first.endswith("record the answer as a label, with the code under For analysts (on screen only).")
     assert "Whether required values are on file is not known" in last
 
@@ -989,8 +1005,24 @@ def test_times_name_the_fastest_and_slowest_site(source):
     [section_unasked] = [one for one in unasked.sections if one.key == "time_to_removal"]
     assert "; 1 site has had no request yet. No requests have been seen on C yet, " in section_unasked.text
     assert section_unasked.table["never"].isna().tolist() == [False, False, True]
-    assert "count only up to today" in section.points[-2]
+    assert "has been followed for only a few days" in section.points[-2]
     assert "Runs are a day apart" in section.points[-1]
+
+
+def test_sites_with_the_same_median_are_named_together(source):
+    flows = {"flow": ["entered", "removed"] * 3, "n": 9, "gap_days": 1.0}
+    sites = {"site": [*"AABBCC"], "left_censored": False}
+    data = source.load(needed_tables("sites"))
+    texts = []
+    for days in (2, 2, 9), (2, 9, 9), (2, 2, 2):
+        life_table = pd.DataFrame(sites | {"days": [one for end in days for one in (0, end)]} | flows)
+        tables = data.tables | {"time_to_removal": ek.analysis.time_to_removal(life_table)}
+        report = build_report("sites", replace(data, tables=tables))
+        texts += [section.text for section in report.sections if section.key == "time_to_removal"]
+    assert "A and B are fastest (2 days) and C slowest (9 days, " in texts[0]
+    assert "A is fastest (2 days, " in texts[1]
+    assert ") and B and C slowest (9 days)" in texts[1]
+    assert "The median time to removal is 2 days on all 3 sites with removals." in texts[2]
 
 
 @pytest.fixture(scope="module")
@@ -1018,7 +1050,9 @@ def test_sites_that_take_longer_than_declared_are_named(fleet_data):
 
 
 def test_assumptions_of_estimates_are_stated(pages):
-    words = "The 95% interval beside an estimate assumes that sites go on as before and that the matches are right."
+    words = (
+        "The 95% interval beside an estimate assumes that sites behave as before and the matches are correct."
+    )
     [section] = [section for section in pages["fleet"].sections if section.key == "coverage"]
     assert words in section.points
 

@@ -313,7 +313,7 @@ def test_last_days_have_their_causes_and_sites(nine_days):
     assert bars == ["new, or listed again", "removed"]
     again = "of 4 listings that were gone at some time (25%); 1 of them is open now"
     assert (cards["came back"].value, cards["came back"].qualifier) == ("1", again)
-    assert cards["removed"].change == f"{MINUS}1 in 7 days: 0 removed, 1 listed again"
+    assert cards["removed"].change == f"{MINUS}1 in 7 days"
     assert report.provenance["observed"] == "all 3 people in the last run"
 
 
@@ -355,9 +355,9 @@ def test_history_of_one_day_has_no_section_on_changes(tmp_path):
 @pytest.mark.parametrize(
     ("n_first", "relisted_ids", "n", "words"),
     [
-        (6, (1, 7), 7, "5 of 11 found, and 2 relistings"),
-        (6, (), 5, "5 of 11 found"),
-        (0, (7,), 6, "all 5 found, and 1 relisting"),
+        (6, (1, 7), 7, "5 of 11 listings found and 2 relistings"),
+        (6, (), 5, "5 of 11 listings found"),
+        (0, (7,), 6, "all 5 listings and 1 relisting"),
     ],
 )
 def test_followed_listings_are_those_found_later_and_relistings(tmp_path, n_first, relisted_ids, n, words):
@@ -380,9 +380,12 @@ def test_followed_listings_are_those_found_later_and_relistings(tmp_path, n_firs
     cards = {fact.name: fact for fact in report.facts}
     assert cards["came back"].value == str(len(relisted_ids))
     assert cards["half removed within"].qualifier.endswith(f"based on {words}")
-    assert f"The n = {n} listings followed are {words}." in section_of(report, "time_to_removal").points
+    assert (
+        f"{words[0].upper()}{words[1:]} are followed (n = {n})."
+        in section_of(report, "time_to_removal").points
+    )
     person = section_alone("time_to_removal", history, user=1)
-    assert "listings followed are" not in " ".join(person.points)
+    assert "followed (n = " not in " ".join(person.points)
 
 
 def test_columns_of_zeros_or_nothing_are_named_below_their_table():
@@ -437,6 +440,20 @@ def test_next_actions_are_the_first_manual_work(full):
     assert all(f'id="{action.section}"' in html for action in full.actions)
 
 
+def test_rows_of_people_are_headed_by_the_name(full):
+    table = section_of(full, "score").table
+    assert [*table][:2] == ["person", "user_id"]
+
+
+def test_columns_of_numbers_are_no_lists_to_pick_from(history):
+    """Filtering by one of a few numbers, such as a change of -1, answers no question."""
+    rows = pd.DataFrame({"site": [*"AAAABBBB"], "change": [0, 1] * 4, "state": [*"xxyyxxyy"]})
+    html = ek.report(history, sections=[ek.Section("Own", table=rows)]).to_html()
+    heads = re.findall(r"<th scope=\"col\"([^>]*)>([^<]+)</th>", html)
+    picked = {name: "data-pick" in attributes for attributes, name in heads}
+    assert picked == {"site": True, "change": False, "state": True}
+
+
 def test_half_an_hour_is_spent_as_the_plan_says(history, full, fleet):
     plan = history.plan(30)
     sites = plan["site"].value_counts()
@@ -460,22 +477,23 @@ def test_head_says_how_many_matches_nobody_has_checked(tmp_path):
             html = report.to_html()
             assert bool(report.caveat) == ('<p class="caveat">' in html)
         now = ek.report(exposure)
-    rest = "so some may show a namesake: check each listing and page first"
+    rest = "Some listings may be of a namesake, so check each one first."
+    times = "The times below include this: 2 minutes"
     n = len(records)
     assert caveats == [
-        f"No person has checked the matches yet, {rest} (about 2 minutes each, 4 minutes for the 2 listings to do by hand; the times below include it).",
-        f"{n - 1} of {n} listings have not been checked by a person, {rest} (about 2 minutes for the 1 listing to do by hand; the times below include it).",
-        f"1 of {n} listings has not been checked by a person, {rest} (about 2 minutes for the 1 listing to do by hand; the times below include it).",
+        f"Nobody has checked the matches yet. {rest} {times} each, 4 in all.",
+        f"{n - 1} of {n} listings have not been checked. {rest} {times}.",
+        f"1 of {n} listings has not been checked. {rest} {times}.",
         "",
     ]
-    assert now.caveat == ""  # without a history, there are no labels
+    assert now.caveat == caveats[0]  # labels are in a history, so nobody has checked anything
 
 
 def test_labels_of_manual_work_leave_no_time_to_check(tmp_path):
     for _, history in collected_history(tmp_path, kit.three_people(), days=(0,)):
         work = history.work_queue().dropna(subset="site")
         history.label(history.records().merge(work[["user_id", "record_id"]]), "mine")
-        assert ek.report(history).caveat.endswith("check each listing and page first.")
+        assert ek.report(history).caveat.endswith(" so check each one first.")
 
 
 def test_manual_work_is_as_old_as_its_listings(history, fleet, fleet_data):
@@ -485,7 +503,7 @@ def test_manual_work_is_as_old_as_its_listings(history, fleet, fleet_data):
     keys = [*zip(work["user_id"], work["record_id"], strict=True)]
     assert work["first_seen_at"].tolist() == [first[key] for key in keys]
     days = sorted((DAWN.date() + timedelta(days=3) - first[key].date()).days for key in keys)
-    assert f"(half of them for {days[len(days) // 2]} days or more)" in fleet.finding
+    assert f"(the oldest for {days[-1]} days)" in fleet.finding
 
 
 def test_own_section_is_drawn_and_escaped(exposure):

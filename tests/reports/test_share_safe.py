@@ -358,7 +358,7 @@ def test_verdicts_on_sites_of_few_people_are_hidden(history):
     assert pd.isna(verdicts[-1])
     assert "waiting_since" not in section.table
     # A ranking of the named ones says so, and tells nothing about the others.
-    assert "open. Worst named site by open listings: " in section.finding
+    assert "open. Most open listings of the named sites: " in section.finding
     assert not any(site in section.finding for site in outcomes.index.difference(named))
     without_relisting = (outcomes["never_back"] > 0) & (outcomes["came_back"] == 0)
     assert f"On {without_relisting[named].sum()} of {len(named)} sites" in section.text
@@ -379,7 +379,7 @@ def test_shared_report_has_as_much_work_as_the_confidential_one(confidential, sh
         total.search(section_of(report, "work_queue").text)[0] for report in (confidential, shared)
     )
     assert whole == shared_total
-    assert confidential.half_hour.startswith("If you have 30 minutes, remove ")
+    assert confidential.half_hour.startswith("If you have 30 minutes, check and remove ")
     assert shared.half_hour == ""  # it has no list to work through
 
 
@@ -429,8 +429,8 @@ def test_shared_work_has_the_order_of_the_confidential_one(blocked):
     assert actions == [("Gate", False), ("Wall", True)]
     assert drawn == ["Gate", "Wall (later)"]
     [wall] = [action for action in own.actions if " on Wall " in action.text]
-    assert "could not be done: the form wants a fax; " in wall.effect
-    assert wall.effect.endswith("; not counted: 2 marked unable")
+    assert "could not be done: the form wants a fax. " in wall.effect
+    assert wall.effect.endswith(" The 2 marked unable are not counted.")
     for rows in (False, True):
         shared = ek.report(history, exposure=exposure, share_safe=True, rows=rows)
         assert order_of_work(shared) == (actions, drawn if rows else [], listed)
@@ -739,7 +739,7 @@ def test_times_to_removal_state_omissions_and_confidence_level(removals_history,
     times, survival = (section_of(report, name) for name in ("time_to_removal", "survival"))
     assert f"They have {hidden} of {n} listings followed." in times.text
     [median] = [fact for fact in report.facts if fact.name == "half removed within"]
-    assert f"over {n} listings followed" in median.detail
+    assert f"of {n} listings found" in median.detail
     for section in (times, survival):
         assert "95% interval" in section.figure.layout.meta["summary"]
 

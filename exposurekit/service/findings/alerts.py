@@ -43,7 +43,7 @@ _SENTENCES = {
 # Unlike a site, a page has no opt-out of its own.
 _PAGE_GUIDE = (
     "A web page outside the people-search sites: whoever runs it can take the data down. Write which page it is, "
-    "whose data it shows and what to remove. If nobody answers within two weeks, write once more, and then give up."
+    "whose data it shows and what to remove. If nobody answers within two weeks, write once more. If there is still no answer, stop."
 )
 _PAGE_STEP = "Write to whoever runs the page (look for Contact, About or Imprint there), and ask them to take the data down."
 # No steps where nobody has to act: the removal is under way, done, or about to be sent by the service.
