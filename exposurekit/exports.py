@@ -41,6 +41,10 @@ _EXCEL_EPOCH = datetime(1900, 3, 1)  # noqa: DTZ001  its calendar is wrong befor
 _WIDTH_MIN, _WIDTH_MAX, _WIDTH_SAMPLE = 6, 60, 1_000
 _LINK_COLUMNS = ("href", "url", "link_url", "link", "begin at")
 _PRIORITY_LAST = 9
+_BEGIN = "Begin at"
+_CONFIDENTIAL = (
+    "Confidential: this file contains personal data. Show it only to people who need it for these removals."
+)
 _ITEM_COLUMNS = ("user_id", "record_id", "minutes")  # of the work queue
 _PRODUCER = "exposurekit"
 _TABLE_NAMES = {*TABLES, *QUESTIONS}
@@ -335,8 +339,9 @@ def _queue(data: ReportData) -> tuple[tuple[Removal, ...], int]:
 
 
 def _markdown(data: ReportData, queue: tuple[Removal, ...], omitted_kinds: int) -> bytes:
-    lines = ["# Manual work", "", data.source_line, ""]
+    lines = ["# Manual work", "", *_notice(data), data.source_line, ""]
     lines += [line for note in _notes(queue) for line in (note, "")]
+    on_file: dict[int | None, set[tuple[str, str]]] = {}  # of each person, what is listed already
     if not queue and not omitted_kinds:
         lines += ["Nothing.", ""]
     for position, one in enumerate(queue, 1):
@@ -345,14 +350,34 @@ def _markdown(data: ReportData, queue: tuple[Removal, ...], omitted_kinds: int) 
         lines += [line for text in one.preparations for line in (text, "")]
         lines += [f"{number}. {marked_down(step)}" for number, step in enumerate(one.steps, 1)]
         lines += [""] if one.steps else []
+        lines += [f"Begin at {pointed_at(one.begin)}", ""] if one.begin else []
         if one.tasks:
-            lines += [f"{one.heading}:", "", *(line for task in one.tasks for line in _checkbox(task)), ""]
+            lines += [f"{one.heading}:", ""]
+            for task in one.tasks:
+                lines += _checkbox(task, on_file.setdefault(task.user_id, set()), begins=not one.begin)
+            lines += [""]
     return "\n".join([*lines, *_omitted_note(omitted_kinds)]).encode()
 
 
-def _checkbox(task: Task) -> Iterator[str]:
+def _notice(data: ReportData) -> list[str]:
+    """Who may see a file with personal data, and an empty line; nothing for one without."""
+    return [_CONFIDENTIAL, ""] if data.sharing is None else []
+
+
+def _checkbox(task: Task, on_file: set[tuple[str, str]], *, begins: bool) -> Iterator[str]:
+    """An item with its lines, without an address where all begin, and other values that its person's items have already."""
     yield f"- [ ] **{marked_down(task.person)}**"
+    others = {*_other_lines(task)} if task.site else set()
+    listed, has_pointer = on_file & others, False
+    on_file |= others
     for label, text in _lines(task):
+        if (label, text) in listed:
+            if not has_pointer:
+                yield f"    - {task.value_headings[1]}: see above"
+            has_pointer = True
+            continue
+        if label == _BEGIN and not begins:
+            continue
         is_copied = (label.startswith(task.values_label) and text != NOT_ON_FILE) or label == "Reference"
         if text in (task.address, task.begin):
             markup = pointed_at(text)
@@ -367,12 +392,16 @@ def _lines(task: Task) -> Iterator[tuple[str, str]]:
     if task.address:
         yield "Link", task.address
     if task.begin:
-        yield "Begin at", task.begin
+        yield _BEGIN, task.begin
     yield from _values(task)
 
 
 def _values(task: Task) -> Iterator[tuple[str, str]]:
     yield from ((f"{task.values_label} {label}", text) for label, text in _first_values(task))
+    yield from _other_lines(task)
+
+
+def _other_lines(task: Task) -> Iterator[tuple[str, str]]:
     label = f"{task.value_headings[1]}:" if task.site else task.values_label
     yield from ((f"{label} {name}", text) for name, text in _other_values(task))
 
@@ -395,6 +424,8 @@ def _calendar(data: ReportData, queue: tuple[Removal, ...], omitted_kinds: int) 
     calendar = icalendar.Calendar()
     calendar.add("prodid", f"-//{_PRODUCER}//manual removals//EN")
     calendar.add("version", "2.0")
+    if data.sharing is None:
+        calendar.add("x-wr-calname", "Manual removals (confidential: personal data)")
     for position, one in enumerate(queue, 1):
         for number, task in enumerate(one.tasks or [None], 1):
             calendar.add_component(_todo(one, task, position, number, data))
@@ -436,7 +467,7 @@ def _queue_table(data: ReportData, queue: tuple[Removal, ...]) -> pd.DataFrame:
         {
             "done": "",
             "site": one.site or host(task.address) or _title(one),
-            "person": task.person,
+            "person": task.person.removesuffix(f" (user {task.user_id})"),
             **_item_columns(items.get((task.user_id, task.alert_number))),
             **{label.lower(): text for label, text in task.facts},
             "link": task.address,

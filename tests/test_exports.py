@@ -9,6 +9,7 @@ import stat
 import sys
 import warnings
 import zipfile
+from collections import Counter
 from datetime import UTC, date, datetime
 
 import icalendar
@@ -325,6 +326,38 @@ def test_work_queue_in_markdown_is_a_checklist(exposure, personal):
     assert not any(f"Enter {label}: " in plain_text for label in labels)  # the sites do not require them
 
 
+def test_personal_queue_is_marked_as_confidential(exposure, personal, tmp_path):
+    notices = {
+        "queue.md": "Confidential: this file contains personal data.",
+        "queue.ics": "X-WR-CALNAME:Manual removals (confidential: personal data)",
+    }
+    for name, notice in notices.items():
+        assert personal(exposure, name).read_text().count(notice) == 1
+        shared = ek.export(exposure, tmp_path / f"shared-{name}").read_text()
+        assert "onfidential" not in shared
+
+
+def test_markdown_lists_what_is_on_file_once_per_person(exposure, personal):
+    """An item of a person whose values stand above says so."""
+    text = markdown(personal(exposure, "queue.md"))
+    queue = ek.analysis.work_queue(exposure.steps()).dropna(subset="site")
+    said = Counter(re.findall(r"only if the form asks: full address: (.+)", text))
+    assert 1 in said.values()
+    assert sum(said.values()) < len(queue)
+    assert (
+        text.count("Also on file, only if the form asks: see above")
+        >= len(queue) - queue["user_id"].nunique()
+    )
+
+
+def test_markdown_names_a_shared_address_to_begin_once_per_site(exposure, personal):
+    text = markdown(personal(exposure, "queue.md"))
+    removals = [part.partition("- [ ]") for part in text.split("\n## ")[1:]]
+    starts = [(head.count("Begin at "), rest.count("Begin at: ")) for head, _, rest in removals]
+    assert (1, 0) in starts
+    assert all(not of_site or not of_items for of_site, of_items in starts)
+
+
 def test_work_queue_in_excel_has_numbered_steps_and_values(exposure, personal, tmp_path):
     queue = ek.analysis.work_queue(exposure.steps())
     _, texts = sheet(personal(exposure, "queue.xlsx"))
@@ -349,6 +382,7 @@ def test_work_queue_in_csv_joins_to_its_table(exposure, personal):
     assert len(queue) > len(listings) == queue["record_id"].notna().sum() > 1  # there are pages, too
     assert pd.read_csv(file, dtype="str")["record_id"].dropna().str.isdecimal().all()
     assert (listings["site_x"] == listings["site_y"]).all()
+    assert (listings["person_x"] == listings["person_y"]).all()
     assert (listings["minutes_x"] - listings["minutes_y"]).abs().max() < 1  # whole ones, which add up:
     assert written["minutes"].sum() == round(queue["minutes"].sum())
     assert (written["steps"].str.startswith("1. ")).all()
