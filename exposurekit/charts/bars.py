@@ -1,7 +1,7 @@
 """Horizontal charts with one labelled row per group, and a note on the groups that are not drawn."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -22,6 +22,29 @@ _ROW_PX, _FRAME_PX = 30, 190
 _SINGLE_GAP = 0.6  # a single bar is as thick as one of several
 
 
+class Omitted(NamedTuple):
+    """How many groups are not drawn, and their names: one, and many."""
+
+    n: int
+    one: str
+    many: str
+
+    @property
+    def label(self) -> str:
+        """What is not drawn: ``3 more people``; empty if that is nothing."""
+        return pluralize(self.n, f"more {self.one}", f"more {self.many}") if self.n > 0 else ""
+
+    def note(self, n_drawn: int) -> str:
+        """A sentence on what is drawn, and what the table has; empty if all groups are drawn.
+
+        >>> from exposurekit.charts.bars import Omitted
+        >>> Omitted(14, "person", "people").note(11)
+        ' The chart shows 11 people; the table all 25.'
+        """
+        drawn = pluralize(n_drawn, self.one, self.many)
+        return f" The chart shows {drawn}; the table all {n_drawn + self.n:,}." if self.n > 0 else ""
+
+
 def row_chart(
     traces: Iterable[Any],
     labels: Sequence[str],
@@ -29,7 +52,7 @@ def row_chart(
     *,
     right: dict[str, Any] | None = None,
     summary: str,
-    rest: str = "",
+    rest: Omitted | None = None,
     **words: str,
 ) -> Chart:
     """Create a chart with one labelled row per group, top to bottom.
@@ -40,13 +63,13 @@ def row_chart(
         axis: The x axis.
         right: The x axis of a second panel beside the first.
         summary: As in `chart`.
-        rest: What has no row, such as ``3 more people``: the last row says so, and the summary; empty: nothing.
+        rest: What has no row: the last row says so, and the summary; None: nothing.
         words: The finding and the provenance, as in `chart`.
     """
-    words["summary"] = summary + omitted_note(rest)
-    if rest:
+    words["summary"] = summary + (rest.note(len(labels)) if rest else "")
+    if rest and rest.label:
         traces = [*traces, annotations([*[""] * len(labels), "not drawn"])]
-        labels = [*labels, rest]
+        labels = [*labels, rest.label]
     layout: dict[str, Any] = {"yaxis": _labelled(labels), "xaxis": axis}
     if len(labels) == 1:
         layout["bargap"] = _SINGLE_GAP
@@ -95,16 +118,6 @@ def rest_label(n: int, groups: str) -> str:
     return f"{n:,} more {groups}"
 
 
-def omitted(n: int, one: str, many: str) -> str:
-    """What is not drawn: ``3 more people``; empty if `n` is 0 or less."""
-    return pluralize(n, f"more {one}", f"more {many}") if n > 0 else ""
-
-
-def omitted_note(rest: str) -> str:
-    """A sentence on what is not drawn; empty if that is nothing."""
-    return f" Not drawn: {rest}." if rest else ""
-
-
 def row_labels(table: pd.DataFrame, by: str | None) -> list[str]:
     """The label of each row: its group, ``user 7`` for a user, or ``all listings`` without a group."""
     if by is None:
@@ -118,8 +131,8 @@ def group_column(table: pd.DataFrame, columns: tuple[str, ...]) -> str | None:
 
 
 def join_rows(rows: Sequence[str]) -> str:
-    """Join the first rows of a summary, and count the others."""
-    rest = f"; and {len(rows) - MAX_SUMMARY_ROWS:,} more in the table" if len(rows) > MAX_SUMMARY_ROWS else ""
+    """Join the first rows of a summary, and say where the others are."""
+    rest = "; others are in the table" if len(rows) > MAX_SUMMARY_ROWS else ""
     return f"{'; '.join(rows[:MAX_SUMMARY_ROWS])}{rest}."
 
 

@@ -9,11 +9,10 @@ from exposurekit.charts.argument_checks import check_input
 from exposurekit.charts.bars import (
     MAX_ROWS,
     TEXT_OUTSIDE,
+    Omitted,
     bars,
     join_rows,
     names_or_count,
-    omitted,
-    omitted_note,
     rest_label,
     row_chart,
 )
@@ -154,7 +153,7 @@ def _blockers_summary(fields: pd.DataFrame, people: int) -> str:
         + ("" if is_profile_field else " (may be on file)")
         for name, unlocks, records, n, is_profile_field in rows
     ]
-    rest = omitted_note(omitted(len(fields) - MAX_ROWS, "field", "fields"))
+    rest = Omitted(len(fields) - MAX_ROWS, "field", "fields").note(MAX_ROWS)
     return f"{pluralize(people, 'person lacks', 'people lack')} a field. {join_rows(texts)}{rest}"
 
 
@@ -183,7 +182,7 @@ def best_next_fields(table: pd.DataFrame, *, provenance: str = "") -> Chart:
         count_axis("removals unlocked", int(drawn["together"].max())),
         finding=_request_finding(table),
         summary=_request_summary(table),
-        rest=omitted(len(table) - MAX_ROWS, "request", "requests"),
+        rest=Omitted(len(table) - MAX_ROWS, "request", "requests"),
         provenance=provenance,
     )
 

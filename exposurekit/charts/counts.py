@@ -11,12 +11,12 @@ from exposurekit.analysis.statuses import OPEN
 from exposurekit.charts.argument_checks import advice, check_input
 from exposurekit.charts.bars import (
     MAX_ROWS,
+    Omitted,
     annotations,
     bars,
     group_rest,
     leaders,
     names_or_count,
-    omitted,
     row_chart,
     row_labels,
 )
@@ -256,7 +256,7 @@ def _simple_bars(table: pd.DataFrame, by: str, n_column: str, wording: _Wording,
         count_axis(n_column, int(drawn[n_column].max()), room=_TEXT_ROOM),
         finding=_most_frequent(table, by, n_column, wording),
         summary=f"{n_column.capitalize()} by {by}: {texts}.",
-        rest=omitted(len(table) - MAX_ROWS, by, f"{by}s"),
+        rest=Omitted(len(table) - MAX_ROWS, by, f"{by}s"),
         provenance=provenance,
     )
 

@@ -10,11 +10,11 @@ from exposurekit.analysis.data_quality import NEVER, OUTCOMES
 from exposurekit.charts.argument_checks import check_input
 from exposurekit.charts.bars import (
     MAX_ROWS,
+    Omitted,
     annotations,
     bars,
     join_rows,
     names_or_count,
-    omitted,
     points,
     row_chart,
     row_labels,
@@ -82,7 +82,7 @@ def precision(table: pd.DataFrame, *, provenance: str = "") -> Chart:
         {"title": {"text": f"precision, with {label}"}, "range": [-0.02, 1.02], "tickformat": ".0%"},
         finding=_precision_finding(table),
         summary=_precision_summary(table, label),
-        rest=omitted(len(table) - MAX_ROWS, "site", "sites"),
+        rest=Omitted(len(table) - MAX_ROWS, "site", "sites"),
         provenance=provenance,
     )
 
@@ -225,7 +225,7 @@ def site_health(table: pd.DataFrame, *, provenance: str = "") -> Chart:
         count_axis("listings", int(max(ends)), room=_HEALTH_ROOM),
         finding=_health_finding(ranked),
         summary=_health_summary(ranked),
-        rest=omitted(len(ranked) - MAX_ROWS, "site", "sites"),
+        rest=Omitted(len(ranked) - MAX_ROWS, "site", "sites"),
         provenance=provenance,
     )
 

@@ -9,9 +9,9 @@ from exposurekit.analysis import MIN_N
 from exposurekit.charts.argument_checks import check_input
 from exposurekit.charts.bars import (
     MAX_ROWS,
+    Omitted,
     join_rows,
     names_or_count,
-    omitted,
     points,
     row_chart,
     row_labels,
@@ -76,7 +76,7 @@ def declared_vs_observed(table: pd.DataFrame, *, provenance: str = "") -> Chart:
         median_axis("days from request to removal", drawn, most),
         finding=_finding(table),
         summary=_summary(table, label),
-        rest=omitted(len(table) - MAX_ROWS, "site", "sites"),
+        rest=Omitted(len(table) - MAX_ROWS, "site", "sites"),
         provenance=provenance,
     )
     line = {"size": 16, "line": {"width": 3, "color": VERMILION}}

@@ -5,11 +5,11 @@ import plotly.graph_objects as go
 
 from exposurekit.charts.argument_checks import check_input
 from exposurekit.charts.bars import (
+    Omitted,
     annotations,
     bars,
     join_rows,
     leaders,
-    omitted,
     row_chart,
     row_labels,
     whole_ties,
@@ -58,7 +58,7 @@ def score(table: pd.DataFrame, *, provenance: str = "") -> Chart:
         finding=f"{amount(table['score'].sum())} points in total; "
         + leaders(row_labels(table, "user_id"), table["score"].tolist(), "people", "points"),
         summary=f"Points of {pluralize(len(table), 'person', 'people')}: {join_rows(texts)}",
-        rest=omitted(len(table) - len(drawn), "person", "people"),
+        rest=Omitted(len(table) - len(drawn), "person", "people"),
         provenance=provenance,
     )
 

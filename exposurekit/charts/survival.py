@@ -7,7 +7,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from exposurekit.charts.argument_checks import check_input
-from exposurekit.charts.bars import group_column, join_rows, names_or_count, omitted, omitted_note, row_labels
+from exposurekit.charts.bars import Omitted, group_column, join_rows, names_or_count, row_labels
 from exposurekit.charts.theme import (
     DASHES,
     HOVER,
@@ -56,7 +56,7 @@ def _curves(table: pd.DataFrame, by: str | None, provenance: str) -> Chart:
     figure = chart(
         _traces([label_text(name) for name in names], groups, label),
         finding=_finding(names, groups),
-        summary=join_rows(texts) + omitted_note(omitted(n - MAX_GROUPS, "group", "groups")),
+        summary=join_rows(texts) + Omitted(n - MAX_GROUPS, "group", "groups").note(MAX_GROUPS),
         provenance=provenance,
     )
     ticks = age_ticks(max(int(rows["days"].iloc[-1]) for rows in groups))

@@ -12,10 +12,10 @@ from exposurekit.analysis.survival import UNREQUESTED, is_unrequested
 from exposurekit.charts.argument_checks import check_input
 from exposurekit.charts.bars import (
     MAX_ROWS,
+    Omitted,
     annotations,
     group_column,
     join_rows,
-    omitted,
     points,
     row_chart,
     row_labels,
@@ -95,7 +95,7 @@ def _medians(table: pd.DataFrame, by: str | None, provenance: str) -> Chart:
         right=shares | {"title": {"text": _SHARE}},
         finding=_finding(table, groups),
         summary=_summary(drawn, by),
-        rest=omitted(len(table) - MAX_ROWS, group, groups),
+        rest=Omitted(len(table) - MAX_ROWS, group, groups),
         provenance=provenance,
     )
     return with_band(figure, drawn, most)

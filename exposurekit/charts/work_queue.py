@@ -13,10 +13,10 @@ from exposurekit.charts.bars import (
     MAX_ROWS,
     TEXT_OUTSIDE,
     UNTICKED,
+    Omitted,
     annotations,
     bars,
     join_rows,
-    omitted,
     row_chart,
     row_labels,
 )
@@ -88,7 +88,7 @@ def work_queue(table: pd.DataFrame, *, provenance: str = "") -> Chart:
         },
         finding=_queue_finding(groups),
         summary=_queue_summary(groups, table),
-        rest=omitted(len(groups) - MAX_ROWS, "group", "groups"),
+        rest=Omitted(len(groups) - MAX_ROWS, "group", "groups"),
         provenance=provenance,
     )
 
