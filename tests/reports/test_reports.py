@@ -10,6 +10,7 @@ import sys
 from dataclasses import replace
 from datetime import timedelta
 from html import unescape
+from pathlib import Path
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -438,6 +439,14 @@ def test_next_actions_are_the_first_manual_work(full):
     assert full.actions[0].section == f"work_queue-{work.removals.index(first) + 1}"
     html = full.to_html()
     assert all(f'id="{action.section}"' in html for action in full.actions)
+
+
+def test_code_for_analysts_opens_the_history_by_its_name(history, exposure):
+    begin = {
+        name: ek.report(source).code["Begin with"] for name, source in (("past", history), ("now", exposure))
+    }
+    assert begin["past"] == (f'import exposurekit as ek; history = ek.History("{Path(history.path).name}")',)
+    assert begin["now"] == ("import exposurekit as ek; exposure = ek.connect()",)
 
 
 def test_rows_of_people_are_headed_by_the_name(full):
