@@ -32,7 +32,7 @@ STATES = {
 }  # fmt: skip
 
 _CODES = {name.upper(): code for code, name in STATES.items()} | {code: code for code in STATES}
-_COUNTRY = re.compile(r"[ ,]+(USA|US|United States( of America)?)$", re.IGNORECASE)
+_COUNTRIES = (" USA", " US", " UNITED STATES OF AMERICA", " UNITED STATES")
 _ZIP = re.compile(r" [0-9]{5}(-[0-9]{4})?$")
 
 
@@ -55,10 +55,13 @@ def state_of(location: str) -> str | None:
     >>> state_of("Oakmere, ca 01234, USA"), state_of("Oakmere CA"), state_of("Port Washington"), state_of("come in")
     ('CA', 'CA', None, None)
     """
-    text = " ".join(location.replace(".", "").replace(",", " , ").split())
-    text = _ZIP.sub("", _COUNTRY.sub("", text).rstrip(" ,")).rstrip(" ,")
+    text = " ".join(["", *location.replace(".", "").replace(",", " , ").split()])
+    for country in _COUNTRIES:
+        if text[-len(country) :].upper() == country:
+            text = text[: -len(country)]
+    text = _ZIP.sub("", text.rstrip(" ,")).rstrip(" ,")
     _, comma, end = text.rpartition(" , ")
     if comma and end.upper() in _CODES:
         return _CODES[end.upper()]
     start, _, code = end.rpartition(" ")
-    return code if start.strip(" ,") and code in STATES else None
+    return code if start.strip() and code in STATES else None
