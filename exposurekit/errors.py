@@ -22,7 +22,6 @@
 """
 
 import difflib
-import re
 import sys
 import traceback
 import warnings
@@ -31,8 +30,6 @@ from types import FrameType, TracebackType
 from typing import Any
 
 _SUGGESTED_MAX = 100  # characters: a longer word is no misspelling
-_NAME = re.compile(r"[a-z]+(?:[_ -][a-z]+)*")  # of a question or a choice, and hardly a secret
-_NAME_MAX = 24
 NEEDS_SERVICE = "This needs the service: pip install 'exposurekit[service]'"
 
 
@@ -60,11 +57,10 @@ class InvalidArgument(ExposureError, ValueError):
 
     @classmethod
     def check(cls, name: str, value: object, allowed: Collection[object]) -> None:
-        """Raise if an argument is none of the allowed values."""
+        """Raise if an argument is none of the allowed values; the value may be personal and is not repeated."""
         if value not in allowed:
             choices = [*map(str, allowed)]
-            passed = f", not {quoted}{suggestion(str(value), choices)}" if (quoted := quotable(value)) else ""
-            raise cls(f"{name} is one of: {', '.join(choices)}{passed}")
+            raise cls(f"{name} is one of: {', '.join(choices)}{suggestion(str(value), choices)}")
 
 
 class APIStatusError(ExposureError):
@@ -188,7 +184,7 @@ class MissingColumns(ExposureError):
         ids = getattr(table, "dtypes", {}).get(_USER_ID) if _USER_ID in wanted else None
         if ids is not None and getattr(ids, "kind", "i") not in "iu" and len(table):  # type: ignore[arg-type]
             raise InvalidArgument(
-                f"{question}: user_id must be whole numbers: table.astype({{'user_id': 'int64'}})"
+                f"{question}: user_id must have an integer type: table.astype({{'user_id': 'int64'}})"
             )
 
 
@@ -215,12 +211,6 @@ def _again(kind: type[ExposureError], args: tuple[Any, ...]) -> ExposureError:
     error = kind.__new__(kind)
     error.args = args
     return error
-
-
-def quotable(word: object) -> str:
-    """Return a word that an error may repeat, in quotation marks; empty if it may be a secret or personal."""
-    is_name = isinstance(word, str) and len(word) <= _NAME_MAX and _NAME.fullmatch(word)
-    return repr(word) if is_name else ""
 
 
 def suggestion(word: str, accepted: Iterable[str]) -> str:

@@ -5,6 +5,7 @@ import pickle
 import warnings
 
 import pytest
+from support.clients import stopping
 from support.ipython import Notebook
 
 import exposurekit as ek
@@ -64,28 +65,12 @@ def test_a_notebook_displays_an_error_in_one_line(cell, capsys):
     assert "Traceback (most recent call last)" in capsys.readouterr().err
 
 
-STOPPED = """
-from exposurekit.client import bulk
-from exposurekit.contract.models import UserKey
-
-def stopped(*_, **__):
-    yield bulk.Batch([UserKey(id=1, secret="s3cr3t")], [{"id": 1}], [{"user_id": 1, "alerts": []}], [], {}, 25)
-    raise KeyboardInterrupt
-
-bulk.iter_batches = stopped
-exposure = ek.connect("http://127.0.0.1:9", integration_name="acme", api_key="key", api_secret="s3cr3t")
-exposure.records()
-"""
-
-
-def test_a_stopped_load_is_one_line_and_one_warning(capsys, monkeypatch):
+def test_a_stopped_load_is_one_line_and_one_warning(capsys):
     """Ctrl-C stays a `KeyboardInterrupt`; each cell warns once, at its line."""
-    from exposurekit.client import bulk
-
-    monkeypatch.setattr(bulk, "iter_batches", bulk.iter_batches)
-    notebook = Notebook(ek=ek)
-    with pytest.raises(KeyboardInterrupt):
-        notebook(STOPPED)
+    with stopping(1, 25) as exposure:
+        notebook = Notebook(ek=ek, exposure=exposure)
+        with pytest.raises(KeyboardInterrupt):
+            notebook("exposure.records()")
     message = "Stopped: 1 of 25 people were loaded and kept; exposure.refresh() loads everyone"
     assert capsys.readouterr().out.splitlines() == [message]
     for cell in ("exposure.users()\nlen(exposure.steps()), exposure.provenance", "\n%exposure records"):

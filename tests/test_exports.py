@@ -23,6 +23,7 @@ from support.hostile_texts import PAYLOADS
 from support.shared_worlds import a_world, leaked_values
 
 import exposurekit as ek
+from exposurekit import frames
 from exposurekit.analysis.manual_tasks import NO_VALUES
 from exposurekit.analysis.step_requirements import MAILBOX
 from exposurekit.errors import ConfigurationError, DiskFull, InvalidArgument, Leak
@@ -155,15 +156,19 @@ def test_exposure_and_source_are_not_confused(exposure, history, tmp_path):
 
 def test_lists_from_csv_are_counted_as_lists(exposure, personal):
     records, links, on_file = exposure.records(), exposure.links(), exposure.on_file()
-    text = {
-        name: pd.read_csv(personal(table, f"{name}.csv")) for name, table in (("r", records), ("l", links))
-    }
+    tables = {"r": records, "l": links, "a": exposure.alerts()}
+    text = {name: pd.read_csv(personal(table, f"{name}.csv")) for name, table in tables.items()}
     for question, table, again, more in (
         (ek.analysis.blockers, records, text["r"], (on_file,)),
         (ek.analysis.by_state, records, text["r"], ()),
         (ek.analysis.by_kind, links, text["l"], ()),
     ):
         pd.testing.assert_frame_equal(question(again, *more), question(table, *more))
+    numbered = ["alert_number", "step_number", "step"]
+    steps = frames.steps_from_alerts(text["a"])[numbered]
+    pd.testing.assert_frame_equal(steps, exposure.steps()[numbered], check_dtype=False)
+    unknown = text["a"].assign(opt_out_procedure=float("nan"))
+    assert frames.steps_from_alerts(unknown).empty
 
 
 @pytest.mark.parametrize("form", FORMS)

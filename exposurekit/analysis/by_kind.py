@@ -49,8 +49,8 @@ def by_state(records: pd.DataFrame) -> pd.DataFrame:
     Returns:
         One row per state, most listings first, then by name: ``state`` (two letters), ``listings``, ``people`` (int64).
         A listing with several states counts once in each. A state is recognised at the end, by its code or its name
-        ("Oakmere, CA 01234", "Oakmere, California, USA", "OAKMERE CA"); the last row, ``not stated``, counts the
-        listings without one.
+        ("Oakmere, CA 01234", "Oakmere, California, USA", "OAKMERE CA"), also if the code may be a country's; the last
+        row, ``not stated``, counts the listings without one.
 
     Raises:
         MissingColumns: ``records`` lacks a column.

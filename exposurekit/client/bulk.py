@@ -71,10 +71,10 @@ class Batch:
     users: Sequence[dict[str, Any]] = field(default=(), repr=False)
     alerts: Sequence[dict[str, Any]] = field(default=(), repr=False)
     failures: Sequence[Failure] = ()
-    not_requested: Sequence[Failure] = field(default=(), repr=False)
     deviations: Mapping[int, Sequence[Deviation]] = field(default_factory=dict, repr=False)
     total: int | None = field(default=None, repr=False)
     listing: UserListing | None = field(default=None, repr=False)
+    not_requested: Sequence[Failure] = field(default=(), repr=False)
 
     @property
     def incomplete(self) -> set[int]:
@@ -145,7 +145,8 @@ def iter_batches(
         raise
     except BaseException as error:
         yield from load.parse()
-        yield Batch(not_requested=load.not_requested(error), total=load.total)
+        if not_requested := load.not_requested(error):
+            yield Batch(not_requested=not_requested, total=load.total)
         raise
     yield Batch(failures=load.without_secret, total=load.total, listing=load.listing)
 

@@ -21,6 +21,7 @@ from exposurekit.frames.schema import (
     UTC,
     Column,
 )
+from exposurekit.text.formatting import as_lists
 
 # For many short-lived small arrays, Arrow's own pool is slower and retains 25 MB more.
 _POOL = pa.system_memory_pool()
@@ -131,8 +132,9 @@ def steps_from_alerts(alerts: pd.DataFrame, *, beside: Sequence[str] = ()) -> pd
     needed = [name for name in included if name not in ("step", "step_number")]
     beside = [name for name in beside if name not in needed]
     MissingColumns.check("steps_from_alerts", alerts, ("opt_out_procedure", *needed, *beside))
-    lists = pa.table([pa.array(alerts["opt_out_procedure"].astype(LISTS_DTYPE).array)], names=["lists"])
-    procedures = lists["lists"].combine_chunks()
+    lists = as_lists(alerts["opt_out_procedure"])
+    column = pa.array(lists, LISTS_DTYPE.pyarrow_dtype, from_pandas=True)  # chunked, if the lists are
+    procedures = pa.table([column], names=["lists"])["lists"].combine_chunks()
     texts = procedures.flatten()
     of_alert = pc.list_parent_indices(procedures).filter(texts.is_valid()).to_numpy()
     steps = alerts[[*needed, *beside]].take(of_alert).reset_index(drop=True)

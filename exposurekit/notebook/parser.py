@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from exposurekit.contract.types import INT64_MAX
-from exposurekit.errors import InvalidArgument, quotable, suggestion
+from exposurekit.errors import InvalidArgument, suggestion
 from exposurekit.text.times import DAY, EPOCH, parse_time
 
 _SECRET = re.compile(r"secret|key|token|passw|credential", re.IGNORECASE)
@@ -85,8 +85,7 @@ def parse_line(line: str, verbs: Mapping[str, Iterable[str]], *, with_name: Iter
         return ParsedLine(options={"help": True})
     verb, rest = words[0].replace("_", "-"), words[1:]
     if verb not in verbs:
-        named = f": {quoted}" if (quoted := quotable(verb)) else ""
-        raise InvalidArgument(f"unknown verb{named}. %exposure lists them all{suggestion(verb, verbs)}")
+        raise InvalidArgument(f"unknown verb: %exposure lists them all{suggestion(verb, verbs)}")
     name = rest.pop(0) if verb in with_name and rest and not rest[0].startswith("-") else ""
     options: dict[str, Any] = {}
     while rest:
@@ -99,7 +98,7 @@ def _meant(word: str, flags: list[str]) -> str:
     option = next((one for one in ("--since", "--as-of") if one in flags), None)
     with suppress(InvalidArgument):
         if option is not None and parse_time(word, now=EPOCH + 400 * 365 * DAY):
-            return f"; did you mean {option} {word}?"
+            return f"; did you mean {option} TIME?"
     return suggestion(word, flags)
 
 

@@ -85,10 +85,15 @@ def exploded(column: "pd.Series[Any]") -> "pd.Series[Any]":
     >>> exploded(pd.Series(["email; address", "phone"])).tolist()
     ['email', 'address', 'phone']
     """
-    if not (isinstance(column.dtype, pd.StringDtype) or column.dtype == "object"):
-        return column.explode()
+    return as_lists(column).explode()
+
+
+def as_lists(column: "pd.Series[Any]") -> "pd.Series[Any]":
+    """A column of lists; a cell that a file holds as text is split."""
+    if isinstance(column.dtype, pd.ArrowDtype):
+        return column
     lists = [cell.split(LIST_SEPARATOR) if isinstance(cell, str) else cell for cell in column]
-    return pd.Series(lists, column.index, dtype="object", name=column.name).explode()
+    return pd.Series(lists, column.index, dtype="object", name=column.name)
 
 
 def _is_list(value: object) -> bool:

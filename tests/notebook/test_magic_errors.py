@@ -7,9 +7,9 @@ from support.ipython import NAMES, Notebook
 # --- what goes wrong ----------------------------------------------------------------------------------
 
 WRONG = {
-    "recrods": "unknown verb: 'recrods'. %exposure lists them all; did you mean records?",
-    "diff 7d": "diff takes --since, .*; did you mean --since 7d?",
-    "records 2026-11-13": "did you mean --as-of 2026-11-13?",
+    "recrods": "unknown verb: %exposure lists them all; did you mean records?",
+    "diff 7d": "diff takes --since, .*; did you mean --since TIME?",
+    "records 2026-11-13": "did you mean --as-of TIME?",
     "plan --minutes soon": "--minutes is a number, such as 30",
     "records --sight Seekfolk": "records takes --user, --site, .*; did you mean --site?",
     "records Seekfolk": "records takes --user",

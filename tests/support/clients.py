@@ -101,8 +101,8 @@ def many(
 
 
 @contextmanager
-def stopped(n_loaded: int, n_people: int) -> Iterator[ek.Exposure]:
-    """An exposure whose load was stopped by Ctrl-C when this many of its people were fetched."""
+def stopping(n_loaded: int, n_people: int) -> Iterator[ek.Exposure]:
+    """An exposure whose first load is stopped by Ctrl-C when this many of its people were fetched."""
     waiting, over = threading.Event(), threading.Event()
 
     def blocked(_request: faults.Request, number: int | None) -> None:
@@ -117,17 +117,21 @@ def stopped(n_loaded: int, n_people: int) -> Iterator[ek.Exposure]:
     interrupter = threading.Thread(target=stop)
     with faults.running(many(range(1, n_people + 1), blocked)) as server:
         client = create_client("blocking", server.base_url)
-        exposure = ek.connect(client=client, concurrency=1, progress=False)
         interrupter.start()
         try:
-            with contextlib.suppress(KeyboardInterrupt):
-                exposure.refresh()
-            over.set()
-            yield exposure
+            yield ek.connect(client=client, concurrency=1, progress=False)
         finally:
             over.set()
             interrupter.join()
-            client.close()
+
+
+@contextmanager
+def stopped(n_loaded: int, n_people: int) -> Iterator[ek.Exposure]:
+    """An exposure whose load was stopped by Ctrl-C when this many of its people were fetched."""
+    with stopping(n_loaded, n_people) as exposure:
+        with contextlib.suppress(KeyboardInterrupt):
+            exposure.refresh()
+        yield exposure
 
 
 def with_fields(

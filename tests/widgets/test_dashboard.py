@@ -395,7 +395,7 @@ def test_wrong_selections_raise_errors_and_change_nothing(dated, dashboards):
     for question in ("by_moon", "blockers"):
         with pytest.raises(InvalidArgument, match="question is one of: by_user"):
             dated.ask(question)
-    with pytest.raises(InvalidArgument, match=r", not 'relisting'; did you mean relistings\?"):
+    with pytest.raises(InvalidArgument, match=r"; did you mean relistings\?"):
         dated.ask("relisting")
     assert dated.question == "by_user"
     with pytest.raises(InvalidArgument, match="a day needs a history"):
