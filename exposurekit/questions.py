@@ -90,9 +90,7 @@ _QUEUE_COLUMNS = (
     "first_seen_at",
     "reason",
 )
-_RELISTING_COLUMNS = (
-    *("user_id", "site", "reference_id", "removed_at", "listed_again_at", "gone_days", "episode", "status"),
-)
+_RELISTING_COLUMNS = ("user_id", "site", "removed_at", "listed_again_at", "gone_days", "episode", "status")
 _DECLARED_COLUMNS = (
     *("site", "declared_days", "median_days", "median_low", "median_high", "n", "removed", "due", "overdue"),
     *("q_value", "takes_longer"),

@@ -1416,7 +1416,8 @@ def _relistings(data: ReportData) -> Section | None:
     if data.sharing is None:
         rows = with_listings(rows, data["records"], columns=[_REFERENCE])
         rows = rows.sort_values(["listed_again_at", "user_id", "site", _REFERENCE, "key"], ignore_index=True)
-    section = _section(data, "relistings", rows)
+    site, *times = (one for one in QUESTIONS["relistings"].columns if one != "user_id")
+    section = _section(data, "relistings", rows, columns=("user_id", site, _REFERENCE, *times))
     if section is None or table.empty:
         return section
     came_back = _relisted(data, counts_times=False)
@@ -1882,19 +1883,22 @@ def _missing_from(data: ReportData) -> str:
     return f"{were} not {'loaded' if data.runs is None else 'observed completely in the last run'}"
 
 
-def _section(data: ReportData, name: str, table: pd.DataFrame | None = None) -> Section | None:
+def _section(
+    data: ReportData, name: str, table: pd.DataFrame | None = None, *, columns: Sequence[str] = ()
+) -> Section | None:
     """Build a section from a table: its chart and the columns to show; redacted in a share-safe report.
 
     Args:
         data: The data of the report.
         name: The name of the section.
         table: Its table; None: the declared one of that name, without which there is no section.
+        columns: The columns to show, if the table has them; empty: those of the question.
     """
     full = data.tables[name] if table is None else table
     if full is None:
         return None
     question = QUESTIONS.get(name)
-    columns = question.columns if question else _TABLES[name][1]
+    columns = columns or (question.columns if question else _TABLES[name][1])
     visible = full[[one for one in _QUEUE_COLUMNS if one in full]] if name == "work_queue" else full
     safe = visible if data.sharing is None else data.sharing.table(visible, is_alone=data.user is not None)
     since = f" · since {_since(data)}" if name in _SINCE and data.since is not None else ""

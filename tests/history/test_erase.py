@@ -78,6 +78,7 @@ def test_integers_of_any_type_are_user_ids(erasable):
     assert history.erase(np.int32(0)) == history.erase(0) == 0
 
 
+@pytest.mark.filterwarnings("ignore:No listing is on a site named")
 def test_what_is_written_during_an_erasure_stays(erasable):
     """The erasure has read the tables before another process labels a record and renames a site."""
     history, _, clock, _ = erasable
@@ -100,7 +101,9 @@ def test_what_is_written_during_an_erasure_stays(erasable):
 
 ANNOTATES = """
 import sys
+import warnings
 from exposurekit.history import History
+warnings.filterwarnings("ignore", "No listing is on a site named")
 history = History(sys.argv[1])
 records = history.records().query("user_id == 1")
 print(flush=True)

@@ -285,7 +285,7 @@ def test_cards_of_containers_escape_a_hostile_service(hostile):
 
 def test_the_card_of_an_exposure_loads_nobody(service):
     exposure = type(service)(service.client)
-    assert "none yet" in words(exposure)
+    assert "people not loaded yet" in words(exposure)
     assert not exposure.is_loaded
     exposure.records()
     assert exposure.is_loaded
