@@ -18,7 +18,7 @@ import click
 from exposurekit.cli.history import DEMO_MARKER
 from exposurekit.cli.options import check_writable
 from exposurekit.cli.output import label_of, print_json
-from exposurekit.errors import ConfigurationError, ExposureError
+from exposurekit.errors import ConfigurationError, ExposureError, NotFound
 from exposurekit.system.paths import HISTORY_VARIABLE
 from exposurekit.system.stop_signal import StopSignal
 from exposurekit.text.sanitize import plain
@@ -61,8 +61,8 @@ _CELL_MAX, _CELL_MIN = 48, 8
     metavar="DIR",
     default="demo-history",
     type=click.Path(path_type=Path, file_okay=False),
-    help="The directory to save the history in. An earlier demo's history there is replaced, unless it has labels, ticks "
-    "or notes.",
+    help="The directory to save the history in. An earlier demo's history there is replaced, unless it has labels, ticks, "
+    "notes, renamed sites or declared days.",
 )
 @click.option(
     "--out",
@@ -176,8 +176,8 @@ def _check_history(directory: Path) -> None:
             )
         if (directory / DEMO_MARKER).is_file() and _has_annotations(directory):
             raise ConfigurationError(
-                f"--history: {plain(directory)} has labels, ticks or notes, which a new demo would replace: name another "
-                "directory, or delete this one"
+                f"--history: {plain(directory)} has labels, ticks, notes, renamed sites or declared days, which a new demo "
+                "would replace: name another directory, or delete this one"
             )
     except OSError as error:
         raise ConfigurationError(f"--history: {error.strerror}") from None
@@ -188,9 +188,21 @@ def _has_annotations(directory: Path) -> bool:
 
     try:
         with History(directory) as history:
-            return any(len(table) for table in (history.labels(), history.ticks(), history.notes()))
-    except ExposureError:  # it has none that can be read
+            tables = (
+                history.labels,
+                history.ticks,
+                history.notes,
+                history.site_names,
+                history.declared_days,
+            )
+            return any(len(table()) for table in tables)
+    except NotFound:
         return False
+    except ExposureError as error:
+        raise ConfigurationError(
+            f"--history: {plain(directory)} may have labels, ticks or notes, and cannot be read ({error}): name another "
+            "directory, or delete this one"
+        ) from None
 
 
 def _save_history(source: Path, directory: Path) -> Path:
@@ -366,7 +378,8 @@ def _print_history(sandbox: Any) -> None:
     )
     table = pd.concat([statuses, days[["listed", "gone", "late", "wrong"]]], axis=1)
     table.insert(0, "day", counts["at"].dt.strftime("%Y-%m-%d"))
-    table = table.iloc[1:]  # the first run is before anyone was registered
+    if len(table) > 1:  # without a simulated day, both runs are at one instant
+        table = table.iloc[1:]  # the first run is before anyone was registered
     every = -(-len(table) // DAYS_MAX)
     click.echo()
     _print_text(

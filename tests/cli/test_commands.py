@@ -61,17 +61,50 @@ def test_the_demo_prints_tables_and_writes_page_and_history(demo_run):
         assert len(history.people()) == 3
 
 
-def test_a_demo_preserves_a_history_with_ticks(shell, tmp_path):
+@pytest.fixture
+def earlier_demo(shell):
+    """The history of an earlier demo, where the next one would save its own."""
     with ek.demo(people=1, days=0, progress=False) as demo:
         copied = Path(shutil.copytree(demo.history.path, shell.directory / "demo-history"))
     (copied / DEMO_MARKER).touch()
-    with ek.History(copied) as history:
-        history.note(history.records().iloc[0], "requested by post")
+    return copied
+
+
+ANNOTATE = {
+    "notes": lambda history: history.note(history.records().iloc[0], "requested by post"),
+    "site_names": lambda history: history.rename_site(history.records()["site"].iloc[0], "Nosy Heron"),
+    "declared_days": lambda history: history.declare_days({history.records()["site"].iloc[0]: 7}),
+}
+
+
+@pytest.mark.parametrize("kind", ANNOTATE)
+def test_a_demo_preserves_what_a_user_wrote(shell, earlier_demo, kind):
+    with ek.History(earlier_demo) as history:
+        ANNOTATE[kind](history)
     run = shell.here("demo", "--people", "0", "--days", "0")
     assert run.returncode == 1
-    assert "has labels, ticks or notes, which a new demo would replace" in run.stderr
-    with ek.History(copied) as history:
-        assert len(history.notes()) == 1
+    assert "declared days, which a new demo would replace: name another directory" in run.stderr
+    with ek.History(earlier_demo) as history:
+        assert len(getattr(history, kind)()) == 1
+
+
+def test_a_demo_preserves_a_history_it_cannot_read(shell, earlier_demo):
+    about = earlier_demo / "history.json"
+    newer = json.dumps(json.loads(about.read_text()) | {"format": 99})
+    about.write_text(newer)
+    run = shell.here("demo", "--people", "0", "--days", "0")
+    assert run.returncode == 1
+    assert "cannot be read" in run.stderr
+    assert "name another directory, or delete this one" in run.stderr
+    assert about.read_text() == newer
+
+
+@pytest.mark.parametrize("people", ["0", "1"])
+def test_a_demo_without_a_day_prints_its_only_state(shell, people):
+    run = shell.here("demo", "--people", people, "--days", "0")
+    assert run.returncode == 0, run.stderr
+    over_time = run.stdout.partition("history.status_over_time()")[2]
+    assert len(re.findall(r"^ *20\d\d-\d\d-\d\d .*", over_time, re.MULTILINE)) == 1
 
 
 @pytest.mark.long
