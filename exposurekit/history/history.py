@@ -67,6 +67,7 @@ class History(Keyed):
         *("runs", "collection_runs", "load_issues", "changes", "deliveries"),
         *("labels", "ticks", "notes"),
     )
+    _open_store: type[Store] = Store
 
     def __init__(
         self,
@@ -106,7 +107,7 @@ class History(Keyed):
             raise ConfigurationError(
                 f'Pass the path of the history, such as ek.History("exposure-history"), or set {paths.HISTORY_VARIABLE}'
             )
-        self._store = Store(chosen, storage_options)
+        self._store = self._open_store(chosen, storage_options)
         self._engine = engine_of(engine)
         self._clock = clock
         self._records_by = self._store.settings(records_by=records_by, otherwise="id")

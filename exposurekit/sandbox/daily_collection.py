@@ -17,9 +17,9 @@ from exposurekit.client.bulk import Batch, UserFilter
 from exposurekit.errors import NotFound
 from exposurekit.exposure import Exposure
 from exposurekit.history import History
+from exposurekit.history.storage.delta import Store
 from exposurekit.text.html_cards import html_card
 
-_READERS = ("_reader", "_queries", "_annotations")  # the parts of a history that answer
 MAX_QUEUED_USERS = 200  # users in loads that wait in memory to be written
 
 
@@ -51,28 +51,40 @@ class DailySource:
         return max(1, MAX_QUEUED_USERS // max(1, sum(len(batch.keys) for batch in self.batches)))
 
 
-class DemoHistory(History):
-    """A demo's history, whose questions fail with the reason after the demo has ended and its files are deleted."""
+class DemoStore(Store):
+    """The tables of a demo's history, which nobody reads or writes after the demo has ended and they are deleted."""
+
+    end_reason: str | None = None
 
     def end(self, reason: str) -> None:
-        """Close it; from now on everything that reads it raises `NotFound` with this reason."""
-        self.close()
-        for part in _READERS:
-            self.__dict__.pop(part, None)
-        self._end_reason = reason
+        """Forget the location: from now on whatever needs it raises `NotFound` with this reason."""
+        self.__dict__.clear()
+        self.end_reason = reason
 
     def __getattr__(self, name: str) -> NoReturn:
-        if name in _READERS and "_end_reason" in self.__dict__:
-            raise NotFound(self._end_reason)
+        if self.end_reason is not None:
+            raise NotFound(self.end_reason)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
 
+
+class DemoHistory(History):
+    """A demo's history; it fails with the reason after the demo has ended."""
+
+    _open_store = DemoStore
+    _store: DemoStore
+
+    def end(self, reason: str) -> None:
+        """Close it; from now on whatever reads or writes its files raises `NotFound` with this reason."""
+        self.close()
+        self._store.end(reason)
+
     def __repr__(self) -> str:
-        return f"History({self._end_reason})" if "_end_reason" in self.__dict__ else super().__repr__()
+        reason = self._store.end_reason
+        return super().__repr__() if reason is None else f"History({reason})"
 
     def _repr_html_(self) -> str:
-        if "_end_reason" in self.__dict__:
-            return html_card("History", {}, note=self._end_reason)
-        return super()._repr_html_()
+        reason = self._store.end_reason
+        return super()._repr_html_() if reason is None else html_card("History", {}, note=reason)
 
 
 class DailyCollector:

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from datetime import timedelta
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -146,14 +147,45 @@ def test_a_closed_demo_says_how_to_start_another():
         demo.exposure.refresh,
         demo.client.list_users,
         demo.pending_events,
-        history.records,
-        lambda: history.diff("7d"),
-        history.ticks,
     ):
-        with pytest.raises(ek.ExposureError, match=r"^This demo has ended: ek\.demo\(\) starts another$"):
+        with pytest.raises(ek.ExposureError, match=ENDED):
             use()
     assert "demo has ended" in repr(history)
     assert "demo has ended" in history._repr_html_()
+
+
+ENDED = r"^This demo has ended: ek\.demo\(\) starts another$"
+USES = (
+    lambda history: history.records(),
+    lambda history: history.ticks(),
+    lambda history: history.diff("7d"),
+    lambda history: history.label({"user_id": 1, "kind": "record", "key": 1}, "mine"),
+    lambda history: history.rename_site("Seekfolk", "Seek Folk"),
+    lambda history: history.declare_days({"Seekfolk": 7}),
+    lambda history: history.ingest_deliveries([], "inbox"),
+    lambda history: history.last_delivery("inbox"),
+    lambda history: history.last_run(),
+    lambda history: history.last_collected_at(),
+    lambda history: history.pending_runs(),
+    lambda history: history.finalize("monday"),
+    lambda history: history.erase(1),
+    lambda history: history.compact(),
+    lambda history: history.verify(),
+    lambda history: history.sync(),
+    lambda history: history.lock("watch").__enter__(),
+)
+
+
+def test_a_closed_demo_neither_reads_nor_recreates_its_history():
+    demo = ek.demo(people=1, days=0, progress=False)
+    path, pinned = Path(demo.history.path), demo.history.pinned()
+    demo.close()
+    for history in (demo.history, pinned):
+        for use in (*USES, lambda history: history.collect(demo.exposure, progress=False)):
+            with pytest.raises(ek.NotFound, match=ENDED):
+                use(history)
+        assert "demo has ended" in repr(history)
+    assert not path.exists()
 
 
 COUNT_DIRECTORIES = """
