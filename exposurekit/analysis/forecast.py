@@ -126,7 +126,8 @@ def forecast(
     closed = _groups(_closed_listings(listed, relistings, at, sites, gap), rng, is_open=False)
     enough_days = arrivals_days if gap == 1 else max(arrivals_days, MIN_BURSTS * gap)
     new = arrivals(listed, people, at, max_days=enough_days, span=gap, sites=sites)
-    population = _population(opened, closed, new, max(days), rng)
+    possible = [ahead for ahead in days if _missing_days(new, ahead) is None]
+    population = _population(opened, closed, new, max(possible, default=0), rng)
     table = pd.DataFrame([_row(population, new, ahead, level) for ahead in days])
     numbers = dict.fromkeys(("of_open", "of_gone", "of_new", "open", "low", "high"), "float64")
     table = table.astype(
@@ -543,11 +544,18 @@ def _row(population: _Population, new: Arrivals, ahead: int, level: float) -> di
     return row | {"beyond": population.beyond(ahead), "reason": obstacle or "; ".join(cautions) or None}
 
 
+def _missing_days(new: Arrivals, ahead: int) -> str | None:
+    """How the history is too short for a horizon; None if it is not."""
+    needed = max(MIN_RATIO * ahead, MIN_HISTORY_DAYS)
+    if new.days >= needed:
+        return None
+    return f"{ahead} days ahead require {needed} days of history, and listings were observed for {math.floor(new.days)}"
+
+
 def _obstacle(population: _Population, new: Arrivals, ahead: int) -> str | None:
     """Why the history does not support a forecast; None if it does."""
-    needed = max(MIN_RATIO * ahead, MIN_HISTORY_DAYS)
-    if new.days < needed:
-        return f"{ahead} days ahead require {needed} days of history, and listings were observed for {math.floor(new.days)}"
+    if missing := _missing_days(new, ahead):
+        return missing
     if population.open_now and population.beyond(ahead) == population.open_now:
         return f"in {ahead} days every open listing will be older than any observed so far"
     if new.span > 1 and len(new.counts) < MIN_BURSTS:

@@ -1,5 +1,6 @@
 """Survival and the forecast, compared with lifelines, with a chain that can be solved, and with simulated worlds."""
 
+import tracemalloc
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import accumulate, product
@@ -217,6 +218,23 @@ def test_a_forecast_counts_the_listings_removed_at_first():
     [both] = forecast(gone, STAY, back(), at=NOW, days=[40])["reason"]
     assert both == f"rough: 40 days are more than a third of the history; {why}"
     assert forecast(gone[:1], STAY, back(), at=NOW, days=[30])["reason"].isna().all()
+
+
+def peak_bytes(days):
+    gone = records((1, "removed", 90, 60))
+    tracemalloc.start()
+    try:
+        table = forecast(gone, STAY, back(), at=NOW, days=days)
+        return tracemalloc.get_traced_memory()[1], table["reason"].iloc[-1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_horizon_beyond_the_history_costs_no_memory():
+    peak_bytes([30])  # what is imported on first use
+    (possible, _), (both, reason) = peak_bytes([30]), peak_bytes([30, 1_200])
+    assert reason.startswith("1200 days ahead require 2400 days of history")
+    assert both < 1.5 * possible
 
 
 def sites(*rows):
