@@ -13,8 +13,8 @@ from pydantic import BaseModel
 
 from exposurekit import frames
 from exposurekit.analysis import step_minutes
-from exposurekit.analysis.selection import select
-from exposurekit.errors import InvalidArgument, MissingColumns, NotFound, warn
+from exposurekit.analysis.selection import select_or_warn
+from exposurekit.errors import InvalidArgument, MissingColumns, NotFound
 from exposurekit.frames.arrow import from_arrow
 from exposurekit.history import record_keys, sql
 from exposurekit.history.reader import HistoryReader
@@ -140,12 +140,12 @@ class Annotations:
             raise InvalidArgument("A site's name must not be blank")
         if self._reader.records_by != "id":
             raise InvalidArgument("Sites identify the records of this history, so it cannot rename one")
+        self._warn_of_unlisted([old])
         store = self._reader.store
         with resolve(), store.changing("site_names"):
             times = store.rows("site_names")["renamed_at"].to_pylist()
             at = max([self._reader.clock(), *(time + _MICROSECOND for time in times)])
             rows = [{"renamed_at": at, "site": old, "name": new}]
-            self._warn_of_unlisted([old])
             store.append("site_names", pa.Table.from_pylist(rows, TABLES["site_names"].schema))
 
     def declare_days(self, days: Mapping[str, float | None] | pd.DataFrame, *, source: str = "") -> int:
@@ -186,14 +186,14 @@ class Annotations:
     def _warn_of_unlisted(self, sites: Iterable[str]) -> None:
         """Warn of sites that no listing was ever on, with the closest name."""
         try:
-            changes = self._reader.changes()  # a site's earlier names are in no newest record
-        except NotFound:  # an empty history
+            upto = self._reader.latest().upto
+            # A site's earlier names are in no newest record.
+            listed = self._reader.transitions("record", ("site",), "", upto)["site"].dropna()
+        except NotFound:  # nothing was begun there yet
             return
         renamed = self._reader.store.rows("site_names")["site"].to_pylist()
-        listed = changes.loc[changes["kind"] == "record", "site"].dropna().unique()
         names = pd.DataFrame({"site": [*listed, *renamed]}, dtype="str")
-        for doubt in select(names, {"site": [*sites]})[1]:
-            warn(doubt)
+        select_or_warn(names, {"site": [*sites]})
 
     def labels(self) -> pd.DataFrame:
         """List the newest label of each item: ``user_id``, ``site``, ``record_id``, ``reference_id``, ``value``, ``note``, ...

@@ -1,6 +1,7 @@
 """Queries in unusual cases: ids that change, people who could not be loaded, and the limits of periods."""
 
 import shutil
+import warnings
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 
@@ -11,6 +12,7 @@ import pytest
 from support.histories import Clock, Person, a_delivery, a_link, a_record, an_alert
 
 from exposurekit import analysis, charts
+from exposurekit.analysis.selection import NoMatch
 from exposurekit.errors import InvalidArgument, MissingColumns, NotFound
 from exposurekit.history import History, ReceivedDelivery
 from exposurekit.history.engines.duckdb import DuckDB
@@ -851,7 +853,7 @@ def test_declared_days_are_compared_with_requests(collection):
     quick = [one | {"status": "removed" if one["site"] == "Quick" else "pending removal"} for one in listings]
     collection.collect(4, one=quick)
     collection.collect(20, one=quick)
-    with pytest.warns(UserWarning, match="No listing is on a site named 'Other'"):
+    with pytest.warns(NoMatch, match="No listing is on a site named 'Other'"):
         assert history.declare_days({"slow": 7, "Quick": 5.5, "Other": 3}, source="their terms") == 3
     assert history.declare_days({"Other": None}) == 1
     table = pd.DataFrame({"site": ["Quick", "Slow"], "declared_days": [4, None], "removal": "form"})
@@ -883,12 +885,19 @@ def test_declared_days_are_numbers_by_site(one_run, days):
 
 def test_an_unlisted_site_is_declared_and_renamed_with_a_warning(renamed):
     listed = str(renamed.records()["site"].dropna().iloc[0])
-    with pytest.warns(
-        UserWarning, match=f"No listing is on a site named '{listed}x'. Did you mean '{listed}'"
-    ):
+    with pytest.warns(NoMatch, match=f"No listing is on a site named '{listed}x'. Did you mean '{listed}'"):
         renamed.declare_days({f"{listed}x": 7})
-    with pytest.warns(UserWarning, match=f"Did you mean '{listed}'"):
+    with pytest.warns(NoMatch, match=f"Did you mean '{listed}'"):
         renamed.rename_site(f"{listed}x", listed)
+
+
+def test_an_unlisted_site_warns_before_the_lock(renamed, monkeypatch):
+    locks = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        monkeypatch.setattr(warnings, "showwarning", lambda *_: locks.append({*renamed._store._locks}))
+        renamed.rename_site("Seekfolk", "Seek Folk")
+    assert locks == [set()]
 
 
 def test_records_are_no_life_table(one_run):
