@@ -25,11 +25,13 @@ import difflib
 import sys
 import traceback
 import warnings
+import weakref
 from collections.abc import Collection, Iterable
 from types import FrameType, TracebackType
 from typing import Any
 
 _SUGGESTED_MAX = 100  # characters: a longer word is no misspelling
+_PROMPTS = ("<stdin>", "<console>")  # the file of every statement there
 NEEDS_SERVICE = "This needs the service: pip install 'exposurekit[service]'"
 
 
@@ -228,13 +230,13 @@ def safe_reason(error: Exception) -> str:
     return str(error) if isinstance(error, ExposureError) else type(error).__name__
 
 
-def warn(message: str, category: type[Warning] = UserWarning, *, warned: set[str] | None = None) -> None:
+def warn(message: str, category: type[Warning] = UserWarning, *, warned: set[object] | None = None) -> None:
     """Warn, and attribute the warning to the line outside the package that led to it.
 
     Args:
         message: The warning.
         category: Its class.
-        warned: The files and cells that were warned before: they are not warned again.
+        warned: The files, cells and statements at a prompt that were warned before: they are not warned again.
     """
     frames: list[FrameType] = []
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001  documented
@@ -246,8 +248,18 @@ def warn(message: str, category: type[Warning] = UserWarning, *, warned: set[str
     position = len(roots) - roots[::-1].index(own) if own in roots else 0  # functools may call some of ours
     while roots[position : position + 1] == ["IPython"]:  # it calls the magic
         position += 1
-    file = frames[position].f_code.co_filename if position < len(frames) else ""
-    if warned is None or file not in warned:
+    if warned is None:
         warnings.warn(message, category, stacklevel=position + 2)
-        if warned is not None:
-            warned.add(file)
+    elif (calling := _calling_code(callers := frames[position:] or frames[-1:])) not in warned:
+        # Python itself would warn of all statements at a prompt once: each is on line 1 of one file.
+        warnings.warn_explicit(message, category, callers[0].f_code.co_filename, callers[0].f_lineno)
+        warned.add(calling)
+
+
+def _calling_code(callers: list[FrameType]) -> object:
+    """The file or cell that called; at a prompt, where all have one name, the statement, as long as it runs."""
+    codes = [frame.f_code for frame in callers]
+    file = codes[0].co_filename
+    if file not in _PROMPTS:
+        return file
+    return weakref.ref([code for code in codes if code.co_filename == file][-1])

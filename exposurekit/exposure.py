@@ -103,7 +103,7 @@ class Exposure(Keyed):
 
     @property
     def is_stopped(self) -> bool:
-        """Whether the load was stopped before its end, so that people are missing from the tables.
+        """Whether the load was stopped before its end, so that people are missing from the tables; loads first if needed.
 
         >>> exposure.is_stopped
         False
@@ -113,6 +113,8 @@ class Exposure(Keyed):
     @property
     def listed(self) -> int:
         """How many people the service lists: more than in `users` if some could not be loaded, or the load was stopped.
+
+        Like a table, it loads everyone first if needed.
 
         >>> exposure.listed == len(exposure.users()) + len(exposure.failures())
         True
@@ -320,7 +322,8 @@ class Exposure(Keyed):
     def refresh(self) -> "Exposure":
         """Reload all users. If the load fails or is interrupted, the previous tables remain.
 
-        If the first load is stopped (Ctrl-C), what it loaded remains, and the tables warn that they are incomplete.
+        If the first load is stopped (Ctrl-C), what it loaded remains, and the tables warn that they are incomplete: once in each
+        cell, file, or statement at a prompt.
 
         Raises:
             LoadStopped: Ctrl-C stopped the load; a `KeyboardInterrupt` that says what was kept.

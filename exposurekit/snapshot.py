@@ -25,9 +25,7 @@ class Snapshot:
     not_requested: Sequence[bulk.Failure] = field(default=(), repr=False)
     secrets: dict[int, int | str] = field(default_factory=dict, repr=False)
     deviations: Deviations = field(default_factory=Deviations, repr=False)
-    warned: set[str] = field(
-        default_factory=set, repr=False
-    )  # the cells and files warned that it is incomplete
+    warned: set[object] = field(default_factory=set, repr=False)  # where `warn` said that it is incomplete
     parts: dict[str, list[pa.Table]] = field(default_factory=dict, repr=False)
     _packed: list[tuple[pa.Array, pa.Array, Sequence[bulk.Failure]]] = field(default_factory=list, repr=False)
     _flushed: list[dict[str, pa.Table]] = field(default_factory=list, repr=False)

@@ -1,5 +1,6 @@
 """Errors are copied and pickled completely, and a notebook displays them in one line."""
 
+import code
 import copy
 import pickle
 import warnings
@@ -80,6 +81,18 @@ def test_a_stopped_load_is_one_line_and_one_warning(capsys):
         [warning] = caught
         assert str(warning.message).startswith("1 of 25 people: stopped before the end")
         assert "ipython-input" in warning.filename
+
+
+@pytest.mark.parametrize("file", ["<stdin>", "<console>"])
+def test_each_statement_at_a_prompt_warns_once(file, capsys):
+    prompt = code.InteractiveConsole({"warn": errors.warn, "warned": set()}, file)
+    asks = "warn('incomplete', warned=warned)"
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        for statement in (asks, asks, f"[{asks} for _ in range(3)]"):
+            prompt.push(statement)
+    assert capsys.readouterr().err == ""
+    assert [(warning.filename, warning.lineno) for warning in caught] == [(file, 1)] * 3
 
 
 def test_a_notebook_displays_the_notes_of_an_error(capsys):

@@ -128,6 +128,14 @@ def test_one_load_serves_all_tables():
         assert exposure.provenance.endswith("5 people")
 
 
+@pytest.mark.parametrize(("name", "value"), [("is_stopped", False), ("listed", len(PEOPLE))])
+def test_what_describes_a_load_loads_first(name, value):
+    with deviating_server.running() as service:
+        exposure = connect(service)
+        assert getattr(exposure, name) == value
+        assert exposure.is_loaded
+
+
 @pytest.mark.parametrize("record_id", [99, None])
 def test_alert_row_contains_a_record_that_its_user_lacks(record_id):
     own = faults.BODIES["get_record"]["record"] | {"name": "OWN NAME", "age": 44, "id": record_id}
