@@ -121,7 +121,11 @@ def export(
         raise InvalidArgument("Pass a table; or an Exposure or a History, for its manual work")
     if source is not None:
         raise InvalidArgument(
-            "source is the origin of a table; with the manual work of a history goes exposure"
+            "source is the origin of a table; for the manual work of a history, pass exposure="
+        )
+    if exposure is not None and not (isinstance(what, History) and isinstance(exposure, Exposure)):
+        raise InvalidArgument(
+            "exposure must be an Exposure, beside a History: ek.export(history, 'queue.xlsx', exposure=exposure)"
         )
     written = write_queue(what, file, user=user, include_personal=include_personal, exposure=exposure)
     if omission := written.omission("pass include_personal=True"):

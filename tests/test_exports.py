@@ -148,8 +148,13 @@ def test_columns_left_out_are_always_named(three, history, tmp_path):
 def test_exposure_and_source_are_not_confused(exposure, history, tmp_path):
     with pytest.raises(InvalidArgument, match="the origin of a table is source"):
         ek.export(exposure.records(), tmp_path / "t.csv", exposure=exposure)
-    with pytest.raises(InvalidArgument, match="with the manual work of a history goes exposure"):
+    with pytest.raises(InvalidArgument, match="for the manual work of a history, pass exposure="):
         ek.export(history, tmp_path / "t.md", source=exposure)
+    for what, beside in ((exposure, exposure), (history, history)):
+        with pytest.raises(
+            InvalidArgument, match=r"ek\.export\(history, 'queue\.xlsx', exposure=exposure\)$"
+        ):
+            ek.export(what, tmp_path / "t.md", exposure=beside)
     with pytest.raises(InvalidArgument, match=r"^\.md is for the manual work: .* \.csv, \.xlsx, \.parquet$"):
         ek.export(exposure.records(), tmp_path / "t.md")
 

@@ -66,6 +66,16 @@ _LABELS = {
 }
 
 
+def field_label(name: str) -> str:
+    """Return a field's name for people.
+
+    >>> from exposurekit.analysis.manual_tasks import field_label
+    >>> field_label("birth_date"), field_label("address1")
+    ('birth date', 'street')
+    """
+    return _LABELS.get(name, name.replace("_", " "))
+
+
 @dataclass(frozen=True, slots=True)
 class FormValue:
     """One value that a form may ask for."""
@@ -79,7 +89,7 @@ class FormValue:
     @property
     def label(self) -> str:
         """The field's name for people."""
-        return _LABELS.get(self.name, self.name.replace("_", " "))
+        return field_label(self.name)
 
     @property
     def choice_label(self) -> str:

@@ -39,10 +39,10 @@ class Omitted(NamedTuple):
 
         >>> from exposurekit.charts.bars import Omitted
         >>> Omitted(14, "person", "people").note(11)
-        ' The chart shows 11 people; the table all 25.'
+        ' The chart shows 11 people; the table has all 25.'
         """
         drawn = pluralize(n_drawn, self.one, self.many)
-        return f" The chart shows {drawn}; the table all {n_drawn + self.n:,}." if self.n > 0 else ""
+        return f" The chart shows {drawn}; the table has all {n_drawn + self.n:,}." if self.n > 0 else ""
 
 
 def row_chart(

@@ -5,6 +5,7 @@ import pandas as pd
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
+from exposurekit.analysis.manual_tasks import field_label
 from exposurekit.charts.argument_checks import check_input
 from exposurekit.charts.bars import (
     MAX_ROWS,
@@ -29,7 +30,6 @@ from exposurekit.charts.theme import (
 )
 from exposurekit.text.formatting import pluralize
 
-_IN_WORDS = {"email": "email address"}
 _BLOCKERS = ("user_id", "field", "records", "unlocks", "is_profile_field")
 _REQUESTS = ("rank", "user_id", "fields", "removals", "together")
 
@@ -133,10 +133,10 @@ def _blockers_finding(fields: pd.DataFrame) -> str:
     if len(tied) > 1:
         names = names_or_count([short(field) for field in tied.index], "fields")
         return f"{names} each unlock {pluralize(n, 'removal')}"
-    whose = f" of {people:,} people" if people > 1 else ""
-    words = _IN_WORDS.get(name, name.replace("_", " "))
-    article = "An" if words[:1].lower() in "aeiou" else "A"
-    return f"{article} {words} would let {pluralize(n, 'removal')}{whose} start"
+    whose = f", for {people:,} people" if people > 1 else ""
+    return (
+        f"Adding {short(field_label(str(fields.index[0])))} would let {pluralize(n, 'removal')} start{whose}"
+    )
 
 
 def _blockers_summary(fields: pd.DataFrame, people: int) -> str:

@@ -20,7 +20,7 @@ from exposurekit.analysis.declared_vs_observed import request_life_table
 from exposurekit.analysis.definitions import definition
 from exposurekit.analysis.diff import AGAIN, CHANGED, ENDED, FAILED, NEW, OPENED, STILL_OPEN, WHAT
 from exposurekit.analysis.failed_removals import IGNORED, REFUSED
-from exposurekit.analysis.manual_tasks import missing_values, with_listings
+from exposurekit.analysis.manual_tasks import field_label, missing_values, with_listings
 from exposurekit.analysis.plan import PLAN_MINUTES
 from exposurekit.analysis.score import PAGE
 from exposurekit.analysis.site_outcomes import in_vain, is_refusing
@@ -88,7 +88,6 @@ _LISTED_KINDS = {"age": "age", "locations": "places", "aliases": "other names", 
 _SITES_NAMED = 5  # of each kind of change; others are counted
 _KINDS_NAMED = 3  # kinds of data
 _REFERENCE = "reference_id"
-_ADDRESSES = {"email": "email address"}
 _CAME_BACK = "came back"  # of a listing, however often; each time is a relisting
 _BACK_LATER = "listed again later"  # instead of the status of a listing that has a later row
 _IN_ORDER = (*OPENED, *ENDED, FAILED, CHANGED)  # what adds up to the open listings first
@@ -1056,9 +1055,8 @@ def _sentences(parts: Iterable[str]) -> str:
 
 
 def _value_words(fields: Sequence[str]) -> str:
-    """Values to ask a person for, such as ``an email address and a phone``."""
-    names = [_ADDRESSES.get(one, one) for one in fields]
-    return enumerate_words([f"{'an' if one[0] in 'aeiou' else 'a'} {one}" for one in names])
+    """Values to ask a person for, such as ``birth date and phone``."""
+    return enumerate_words([field_label(one.replace(" ", "_")) for one in fields])
 
 
 def _person_title(data: ReportData) -> str:

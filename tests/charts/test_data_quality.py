@@ -119,4 +119,4 @@ def test_of_many_sites_the_first_are_drawn_and_three_named():
     assert title(figure).endswith("site_000, site_001, site_002 and 57 more")
     for drawn, rest in ((many, 488), (figure, 48)):
         assert drawn.layout.yaxis.ticktext[charts.MAX_ROWS :] == (f"{rest} more sites",)
-        assert f"The chart shows 12 sites; the table all {12 + rest}." in charts.describe(drawn)
+        assert f"The chart shows 12 sites; the table has all {12 + rest}." in charts.describe(drawn)

@@ -155,7 +155,7 @@ def test_of_500_sites_the_first_are_drawn():
     figure = charts.time_to_removal(table)
     assert figure.layout.yaxis.ticktext[charts.MAX_ROWS :] == ("488 more sites",)
     assert figure.data[-1].text == ("  not drawn",)
-    assert "The chart shows 12 sites; the table all 500." in charts.describe(figure)
+    assert "The chart shows 12 sites; the table has all 500." in charts.describe(figure)
     assert "on 500 of 500 sites" in charts.describe(figure)
     assert len(charts.describe(figure)) < 2000
 
@@ -193,7 +193,7 @@ def test_of_many_curves_the_six_largest_are_drawn():
     lines = [trace for trace in figure.data if trace.name]
     assert [line.name for line in lines] == [f"Site {number}" for number in (8, 7, 6, 5, 4, 3)]
     assert len({line.line.dash for line in lines}) == len({line.line.color for line in lines}) == 6
-    assert "The chart shows 6 groups; the table all 9." in charts.describe(figure)
+    assert "The chart shows 6 groups; the table has all 9." in charts.describe(figure)
 
 
 def test_curves_are_compared_where_they_end():

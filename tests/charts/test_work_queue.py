@@ -35,7 +35,7 @@ def test_cells_hold_the_removals_that_a_field_alone_lets_start():
     assert figure.layout.xaxis.ticktext == ("birth_date", "email", "zip")
     assert figure.layout.yaxis.ticktext == ("user 1", "user 2")
     assert [[*row] for row in figure.data[0].z] == [[2, 0, 0], [1, None, None]]
-    assert title(figure) == "A birth date would let 3 removals of 2 people start"
+    assert title(figure) == "Adding birth date would let 3 removals start, for 2 people"
 
 
 def test_fields_outside_the_profile_are_separate_and_grey():
@@ -47,7 +47,15 @@ def test_fields_outside_the_profile_are_separate_and_grey():
     assert listed.colorscale != other.colorscale
     assert "pet: alone unlocks 2 removals" in charts.describe(figure)
     assert "may be on file" in charts.describe(figure)
-    assert title(figure).startswith("A birth date would let 1 removal start")
+    assert title(figure) == "Adding birth date would let 1 removal start"
+
+
+@pytest.mark.parametrize(
+    ("field", "words"),
+    [("address1", "street"), ("usa_state", "usa state"), ("identification", "identification")],
+)
+def test_the_title_names_a_field_by_its_label(field, words):
+    assert title(blocked((1, [field]))) == f"Adding {words} would let 1 removal start"
 
 
 def test_without_a_helpful_single_field_the_title_says_so():
@@ -68,11 +76,11 @@ def test_of_100_people_the_first_have_rows_of_their_own():
     [
         (
             asks_chart(*((user, ["zip"]) for user in range(100)), asks=100),
-            "12 requests; the table all 100",
+            "12 requests; the table has all 100",
         ),
         (
             charts.work_queue(queue(*((f"{number:03}.example", "open", 1, 1, 0.2) for number in range(500)))),
-            "12 groups; the table all 500",
+            "12 groups; the table has all 500",
         ),
     ],
     ids=["requests", "groups"],
@@ -86,7 +94,7 @@ def test_of_many_requests_and_groups_the_first_are_drawn(figure, rest):
 def test_of_a_hundred_fields_the_most_helpful_are_drawn():
     figure = blocked(*((1, [f"field_{number:03}"]) for number in range(100)))
     assert len(figure.layout.xaxis.ticktext) == charts.MAX_ROWS
-    assert "The chart shows 12 fields; the table all 100." in charts.describe(figure)
+    assert "The chart shows 12 fields; the table has all 100." in charts.describe(figure)
 
 
 def test_asks_add_up():
