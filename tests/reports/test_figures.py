@@ -607,6 +607,12 @@ def test_actions_on_one_history_agree(stalled):
         assert cards[kind].detail.endswith(detail)
 
 
+def test_a_request_for_a_field_names_it_by_its_label(stalled):
+    asks = [action.text for action in stalled["live"].actions if action.text.startswith("Ask ")]
+    assert len(asks) == 1
+    assert asks[0].endswith(" for email")
+
+
 def test_actions_say_which_site_ignored_requests(stalled):
     """It may ignore a person's, too, so fewer listings may go."""
     notes = {
