@@ -6,6 +6,7 @@ import json
 import shlex
 import signal
 import sys
+import warnings
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -156,8 +157,11 @@ def declare(*, history: str, file: Path, source: str) -> None:
 
     Example: exposurekit history declare days.csv --source "the sites' terms"
     """
+    from exposurekit.analysis.selection import NoMatch
+
     days = _declared_days(file)
-    with existing_history(history) as opened:
+    with existing_history(history) as opened, warnings.catch_warnings():
+        warnings.simplefilter("ignore", NoMatch)  # a file may be a whole registry
         count = opened.declare_days(days, source=source)
         observed = {site.casefold() for site in opened.removal_requests()["site"]}
     unobserved = [site for site in days if site.casefold() not in observed]
