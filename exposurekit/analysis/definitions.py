@@ -42,13 +42,13 @@ DEFINITIONS: Mapping[str, str] = {
     NEW: "first observed in this period, for a user who was already monitored or has registered since monitoring began",
     ENTERED_SCOPE: "already listed when monitoring of its user began or resumed; not a new listing",
     AGAIN: "open again after it was removed or had vanished",
-    FAILED: "the request was refused or had no effect: a pending removal has the status discovered again",
+    FAILED: "the request was refused or ignored: a pending removal has the status discovered again",
     "requested": "removals seen pending; the table of sites also counts requests made and answered between two runs",
     "without_effect": "still pending after the time in which 95% of the site's removals were done; on sites with fewer than five removals, "
     f"for {STALLED_DAYS} days or more",
     "refused": "of requests: answered without a removal, sooner than a request counts as ignored",
-    "ignored": "of requests: still pending after the time in which 95% of the site's removals were done; on sites with fewer than five "
-    f"removals, for {STALLED_DAYS} days or more",
+    "ignored": "of requests: was pending longer than 95% of the site's removals took, even if the listing is marked discovered again "
+    f"since; on sites with fewer than five removals, was pending for {STALLED_DAYS} days or more",
     "expected removals": "listings times the success rate of their site: (requests that succeeded + 1) / (decided + 2)",
     "came_back": _CAME_BACK,
     "came back": _CAME_BACK,
@@ -96,7 +96,6 @@ TERMS: Mapping[str, str] = {  # words of sentences; a report defines those that 
         )
     },
     "95% interval": "a range that contains the true value in 95 of 100 such estimates; the wider, the less certain",
-    "at least": "a lower bound: listings that stay open unless somebody acts, without new listings or expected removals",
     "by hand": _MANUAL,
     "estimated share still listed": DEFINITIONS["never"],
     "followed": "of listings: first observed after their person was first loaded, as are those that the first scan finds; days "
@@ -107,7 +106,7 @@ TERMS: Mapping[str, str] = {  # words of sentences; a report defines those that 
     "refused": DEFINITIONS["refused"],
     "match": "a listing that the service judged to be about a person",
     "median": "the middle value: of times to removal, the age by which half of the listings were removed",
-    "n": "the number of listings behind an estimate; with few, it is rough",
+    "n": "the number of listings behind an estimate, with each relisting counted anew; with few, it is rough",
     "no effect": f"of a request: {DEFINITIONS['without_effect']}",
     "point": _POINTS,
     "relisting": DEFINITIONS[AGAIN],

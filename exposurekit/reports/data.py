@@ -133,10 +133,10 @@ class ReportData:
         return waiting[waiting["site"].isna()]
 
     @property
-    def has_later_work(self) -> bool:
-        """Whether some manual work should wait."""
+    def later_work(self) -> int:
+        """How many items of the manual work that waits should come later."""
         queue = open_items(self["work_queue"])
-        return bool("reason" in queue and queue["reason"].notna().any())
+        return int(queue["reason"].notna().sum()) if "reason" in queue else 0
 
     @cached_property
     def open_parts(self) -> tuple[int, int, int, int]:

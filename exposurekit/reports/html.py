@@ -146,10 +146,13 @@ _CSS_SPACE = re.compile(r"(?<=[{;]) +| +(?=[{}])")
 _CSS_COLON = re.compile(r"(?<=[{;\n])([\w-]+): +")  # of a declaration, and of no text
 _INDENT = re.compile(r"^ +|(?<=\n)\n+", re.MULTILINE)
 _META = re.compile(r'<meta name="(generator|description|report-rule)" content="([^"]*)">')
-_BEFORE = {"n": r"(?= = )", "at least": r"(?= [\d,]+)"}  # what follows a term, where the word alone is none
+_BEFORE = {"n": r"(?= = )"}  # what follows a term, where the word alone is none
+_AFTER = {
+    "removed": r"(?<!\bbe )(?<!\bbeing )"
+}  # what does not come before a term: there it means something else
 _TERM = re.compile(
     "|".join(
-        rf"\b{re.escape(term)}{_BEFORE.get(term, r's?')}(?![\w-])"
+        rf"{_AFTER.get(term, '')}\b{re.escape(term)}{_BEFORE.get(term, r's?')}(?![\w-])"
         for term in sorted(TERMS, key=len, reverse=True)
     )
 )

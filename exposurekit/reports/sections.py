@@ -20,6 +20,7 @@ from exposurekit.analysis.declared_vs_observed import request_life_table
 from exposurekit.analysis.definitions import definition
 from exposurekit.analysis.diff import AGAIN, CHANGED, ENDED, FAILED, NEW, OPENED, STILL_OPEN, WHAT
 from exposurekit.analysis.failed_removals import IGNORED, REFUSED
+from exposurekit.analysis.failed_removals import outcomes as request_outcomes
 from exposurekit.analysis.manual_tasks import field_label, missing_values, with_listings
 from exposurekit.analysis.plan import PLAN_MINUTES
 from exposurekit.analysis.score import PAGE
@@ -417,13 +418,14 @@ def _finding(data: ReportData) -> str:
         for n, one, many in (
             (by_hand, f"needs manual work{since}", f"need manual work{since}"),
             (waits, "waits for the service", "wait for the service"),
-            (being_removed, "is being removed", "are being removed"),
+            (being_removed, "removal is under way", "removals are under way"),
             (no_effect, "request has had no effect", "requests have had no effect"),
         )
         if n
     ]
     counts = f"{len(open_now):,} of {pluralize(total, 'listing')} found {are} still open"
-    return f"{counts}: {', '.join(parts)}.{_worst_sites(data)}"
+    separator = "; " if since.startswith(";") else ", "
+    return f"{counts}: {separator.join(parts)}.{_worst_sites(data)}"
 
 
 def _worst_sites(data: ReportData) -> str:
@@ -452,13 +454,13 @@ def _of_named(data: ReportData) -> str:
 
 
 def _waiting_since(data: ReportData) -> str:
-    """For how long half of the manual work has waited, or the oldest of little, in brackets; empty if that is not known."""
+    """For how long half of the manual work has waited, or the oldest of little in brackets; empty if that is not known."""
     days = data.waiting_days
     if days.empty or (data.sharing is not None and data.user is None and len(days) < FEW):
         return ""
     if len(days) >= _HALF_MIN:
         half = math.floor(days.median())
-        return f" (half for at least {pluralize(half, 'day')})" if half else ""
+        return f"; half of them have waited {pluralize(half, 'day')} or more" if half else ""
     longest = int(days.max())
     return f" ({'the oldest ' if len(days) > 1 else ''}for {pluralize(longest, 'day')})" if longest else ""
 
@@ -585,10 +587,12 @@ def _manual_fact(data: ReportData) -> Fact:
         reason = f"; {_UNCHECKED if data.sharing is None else _LEFT_OUT}"
         short_reason = f"; {_MAY_LACK}" if data.sharing is None else reason
     items = f"{pluralize(waiting - pages, 'listing')}, {pluralize(pages, 'web page')}"
+    later = data.later_work
+    when = f": {waiting - later:,} to do now, {later:,} later" if later and data.sharing is None else ""
     return Fact(
         "to do by hand",
         f"{waiting:,}",
-        f"{items}; about {duration}{checks}{short_reason}",
+        f"{items}{when}; about {duration}{checks}{short_reason}",
         detail=f"about {duration} for {items}{checks}, {_minutes_basis(data)}{reason}",
     )
 
@@ -647,12 +651,12 @@ def _median_fact(data: ReportData, removal: Mapping[Hashable, Any], requests: pd
         words = "; ".join(filter(None, ("from the first observation", band, stay, f"based on {followed}")))
         return Fact("half removed within", days, words, detail=detail)
     days_from_request, band_from_request = _median_words(request)
-    succeeded = _request_counts(data, requests)
+    of_all = f"of all listings, requested or not, {stay}" if stay else ""
     clocks = f"from the request{f' ({band_from_request})' if band_from_request else ''}, {days} from first observation"
     return Fact(
         "half removed within",
         days_from_request,
-        "; ".join(filter(None, (clocks, stay, succeeded))),
+        f"{clocks}. {_sentences([_request_counts(data, requests), of_all])}".removesuffix("."),
         detail=f"from the first observation of a listing: {', '.join(filter(None, (days, band)))}, {detail}",
     )
 
@@ -669,13 +673,14 @@ def _still_listed(removal: Mapping[Hashable, Any], *, band: bool = True) -> str:
 
 
 def _request_counts(data: ReportData, requests: pd.DataFrame) -> str:
-    """How many requests succeeded, and how many were refused or ignored; a relisted listing has one each time."""
+    """How many requests succeeded, were refused or ignored, or are pending; a relisted listing has one each time."""
     n, n_removed = len(requests), int((requests["end"].astype("str") == REMOVED).sum())
-    outcomes = data.tables["site_outcomes"]
-    parts = {} if outcomes is None else {did: int(outcomes[did].sum()) for did in (REFUSED, IGNORED)}
+    outcome = request_outcomes(requests, at=data.as_of)
+    parts = {did: int((outcome == did).sum()) for did in (REFUSED, IGNORED)}
     others = [f"{count:,} {'was' if count == 1 else 'were'} {did}" for did, count in parts.items() if count]
-    again = ", including those for relistings" if len(data["relistings"]) else ""
-    return ", ".join([f"of {pluralize(n, 'request')}{again}, {n_removed:,} succeeded", *others])
+    pending = int((outcome.isna() & requests["end"].isna()).sum())
+    others += [f"{pending:,} {'is' if pending == 1 else 'are'} pending"] if pending else []
+    return ", ".join([f"of {pluralize(n, 'request')} {n_removed:,} succeeded", *others])
 
 
 def _request_times(requests: pd.DataFrame) -> dict[Hashable, Any]:
@@ -714,18 +719,18 @@ def _forecast_fact(data: ReportData) -> Fact:
     by_hand, _, _, no_effect = data.open_parts
     stay = f"{pluralize(by_hand, 'listing stays', 'listings stay')} open until done by hand"
     if not pd.isna(forecast["open"]):
-        interval = f"expected (95% interval: {forecast['low']:,.0f}\N{EN DASH}{forecast['high']:,.0f})"
+        interval = f"(95% interval: {forecast['low']:,.0f}\N{EN DASH}{forecast['high']:,.0f})"
+        change = round(forecast["open"]) - len(data.open_records)
+        than_now = f"{_more(change)} than now" if change else "as many as now"
         staying, back, new = _forecast_parts(forecast)
         parts = f"{staying:,} of the {len(data.open_records):,} open now, {back:,} listed again by then and {new:,} new"
-        # What is done by hand may come back, too, so this is the least.
-        least = staying + back + new - min(by_hand, staying)
-        if_done = (
-            f"; {least:,} or more if all manual work is done now and succeeds" if by_hand and staying else ""
-        )
-        words = f"{interval}: {parts}{if_done}"
-        return Fact(
-            name, f"{forecast['open']:,.0f}", f"{words}{reason}", detail=_forecast_basis(data, forecast)
-        )
+        rest = staying + back + new - min(by_hand, staying)
+        if_done = f"about {rest:,} if all manual work succeeds" if by_hand and staying else ""
+        expected = f"expected if nothing is done by hand {interval}, {than_now}: {parts}"
+        caution = "" if pd.isna(forecast["reason"]) else str(forecast["reason"])
+        notes = _sentences([if_done, caution]).removesuffix(".")
+        words = f"{expected}. {notes}" if notes else expected
+        return Fact(name, f"{forecast['open']:,.0f}", words, detail=_forecast_basis(data, forecast))
     old = f"; not counted: {pluralize(no_effect, 'request')} without effect so far" if no_effect else ""
     if not by_hand:
         return Fact(name, "\N{EM DASH}", f"no forecast yet{reason}{old}")
@@ -745,6 +750,8 @@ def _forecast_basis(data: ReportData, forecast: Mapping[Hashable, Any]) -> str:
     by_hand, *_ = data.open_parts
     stay, *_ = _forecast_parts(forecast)
     words = ["it assumes that nothing is done by hand, and that each site continues at its past rates"]
+    if by_hand and stay:
+        words.append("if all manual work succeeds, what was done is assumed not to come back by then")
     if stay < by_hand:
         words.append("so some that wait go without a request")
     start, change = data.as_of.date() - timedelta(days=days), total - len(data.open_records)
@@ -756,7 +763,7 @@ def _forecast_basis(data: ReportData, forecast: Mapping[Hashable, Any]) -> str:
     if total > peak:
         words.append(f"more than on any of the last {days:,} days ({peak:,} at most)")
     if before != change:
-        words.append(f"that is {_more(change)} than now; the last {days:,} days brought {_more(before)}")
+        words.append(f"the last {days:,} days brought {_more(before)}")
     return "; ".join(words)
 
 
@@ -778,9 +785,7 @@ def _followed(data: ReportData, n: int) -> str:
     relistings = f" and {pluralize(relisted, 'relisting')}" if relisted else ""
     first = n - relisted
     share = (
-        f"all {total:,} listings"
-        if first == total > 1
-        else f"{first:,} of {pluralize(total, 'listing')} found"
+        pluralize(total, "listing") if first == total else f"{first:,} of {pluralize(total, 'listing')} found"
     )
     return f"{share}{relistings}"
 
@@ -1159,7 +1164,8 @@ def _change_words(by_site: pd.DataFrame, what: str) -> str:
     rest = int((n > 0).sum()) - len(named)
     others = f" and {n.iloc[len(named) :].sum():,} on {pluralize(rest, 'other site')}" if rest else ""
     sites = f" ({', '.join(named)}{others})" if named else ""
-    return f"{n.sum():,} {what}{sites}"
+    why = ": refused or ignored" if what == FAILED else ""
+    return f"{n.sum():,} {what}{why}{sites}"
 
 
 def _sums(table: pd.DataFrame) -> dict[str, int]:
@@ -1430,7 +1436,9 @@ def _time_to_removal(data: ReportData) -> Section | None:
     # The estimate is for everyone; the other tables of a report on a person are not.
     base = _base(data, n) if data.user is None else ""
     speeds = _speeds(data)
-    section = replace(section, finding=_time_finding(data) or speeds or section.finding)
+    in_all = _time_finding(data)
+    base = "" if in_all and n == len(data["records"]) + len(data["relistings"]) else base
+    section = replace(section, finding=in_all or speeds or section.finding)
     speeds = speeds if section.finding != speeds else ""
     clocks = _both_clocks(data)
     if section.table is not None:
@@ -1456,11 +1464,13 @@ def _time_finding(data: ReportData) -> str:
         or not (stay := _still_listed(row := times.to_dict("records")[0]))
     ):
         return ""
-    followed = f"the {pluralize(int(row['n']), 'listing')} followed"
     days, band = _median_words(row)
+    n = int(row["n"])
+    followed = f"n = {n:,}: {_followed(data, n)}"
     if pd.isna(row["median_days"]):
-        return f"Fewer than half of {followed} were removed; {stay}."
-    return f"Half of {followed} were removed within {days} of the first observation{f' ({band})' if band else ''}; {stay}."
+        return f"Fewer than half of the listings were removed ({followed}); {stay}."
+    of = "; ".join(filter(None, (band, followed)))
+    return f"Half of the listings were removed within {days} of the first observation ({of}); {stay}."
 
 
 def _with_request_medians(data: ReportData, times: pd.DataFrame) -> pd.DataFrame | None:
@@ -1778,7 +1788,7 @@ def _amount(data: ReportData) -> str:
         f"{pluralize(waiting, 'item')} in all: {pluralize(waiting - pages, 'listing')} on people-search "
         f"sites and {pluralize(pages, 'web page')}; about {duration}{_check_part(data)}. Listings come before web pages, "
         f"since sites have an opt-out procedure and page owners need not comply; in each group, "
-        f"{_order(data)}{_EXCEPT if data.has_later_work else ''}."
+        f"{_order(data)}{_EXCEPT if data.later_work else ''}."
     )
     words += f" {_CHECK_FIRST}" if any(_checks(data)) else ""
     words += _minutes_spent(data)

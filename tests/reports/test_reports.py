@@ -195,13 +195,22 @@ def test_card_of_a_forecast_has_its_interval_and_caution(fleet_data):
     card = card_of(forecast)
     # Not even a forecast of none is an end by itself: of 35, 3 are listings that stay open until done by hand.
     parts = "30 of the 6 open now, 4 listed again by then and 1 new"  # add up to 35
-    done = "32 or more if all manual work is done now and succeeds"
-    assert card.qualifier == f"expected (95% interval: 24\N{EN DASH}48): {parts}; {done}; {caution}"
+    expected = "expected if nothing is done by hand (95% interval: 24\N{EN DASH}48), 29 more than now"
+    done = "About 32 if all manual work succeeds"
+    assert card.qualifier == f"{expected}: {parts}. {done}. {caution.capitalize()}"
     basis = "it assumes that nothing is done by hand, and that each site continues at its past rates"
-    assert card.detail == basis
+    assert card.detail == (
+        f"{basis}; if all manual work succeeds, what was done is assumed not to come back by then"
+    )
     card = card_of(forecast.assign(open=6.9, of_open=2.1))
-    done = "5 or more if all manual work is done now and succeeds"  # without the 2, though 3 wait
-    assert f"): 2 of the 6 open now, 4 listed again by then and 1 new; {done}; " in card.qualifier
+    done = "About 5 if all manual work succeeds"  # without the 2, though 3 wait
+    assert (
+        f", 1 more than now: 2 of the 6 open now, 4 listed again by then and 1 new. {done}. "
+        in card.qualifier
+    )
+    card = card_of(forecast.assign(open=6.2, of_open=2.1, of_gone=3.4, of_new=0.7))
+    assert ", as many as now: " in card.qualifier
+    card = card_of(forecast.assign(open=6.9, of_open=2.1))
     assert card.detail.endswith("; so some that wait go without a request")
     course = data["status_over_time"]
     month_ago = course.head(1).assign(period=course["period"].iloc[0] - pd.Timedelta(days=40), open=4)
@@ -209,7 +218,7 @@ def test_card_of_a_forecast_has_its_interval_and_caution(fleet_data):
     report = build_report("fleet", replace(data, tables=tables | {"next_forecast": forecast}))
     [card] = [fact for fact in report.facts if fact.name == "open in 30 days"]
     assert "; more than on any of the last 30 days (6 at most); " in card.detail
-    assert card.detail.endswith("; that is 29 more than now; the last 30 days brought 2 more")
+    assert card.detail.endswith("; the last 30 days brought 2 more")
 
 
 def test_shorter_forecast_is_compared_with_as_many_days(fleet_data):
@@ -224,7 +233,7 @@ def test_shorter_forecast_is_compared_with_as_many_days(fleet_data):
     tables = data.tables | {"status_over_time": pd.concat([before, course], ignore_index=True)}
     report = build_report("fleet", replace(data, tables=tables | {"next_forecast": forecast}))
     [card] = [fact for fact in report.facts if fact.name == "open in 20 days"]
-    assert card.detail.endswith("; that is 29 more than now; the last 20 days brought 1 more")
+    assert card.detail.endswith("; the last 20 days brought 1 more")
 
 
 def test_facts_count_the_records(history, fleet):
@@ -358,7 +367,7 @@ def test_history_of_one_day_has_no_section_on_changes(tmp_path):
     [
         (6, (1, 7), 7, "5 of 11 listings found and 2 relistings"),
         (6, (), 5, "5 of 11 listings found"),
-        (0, (7,), 6, "all 5 listings and 1 relisting"),
+        (0, (7,), 6, "5 listings and 1 relisting"),
     ],
 )
 def test_followed_listings_are_those_found_later_and_relistings(tmp_path, n_first, relisted_ids, n, words):
@@ -381,10 +390,10 @@ def test_followed_listings_are_those_found_later_and_relistings(tmp_path, n_firs
     cards = {fact.name: fact for fact in report.facts}
     assert cards["came back"].value == str(len(relisted_ids))
     assert cards["half removed within"].qualifier.endswith(f"based on {words}")
-    assert (
-        f"{words[0].upper()}{words[1:]} are followed (n = {n})."
-        in section_of(report, "time_to_removal").points
-    )
+    section = section_of(report, "time_to_removal")
+    assert (f"n = {n}: {words})" in section.finding) == bool(relisted_ids)  # which makes an estimate
+    # The finding says it already if all are followed.
+    assert (f"{words} are followed (n = {n})." in section.points) == ("found" in words)
     person = section_alone("time_to_removal", history, user=1)
     assert "followed (n = " not in " ".join(person.points)
 
