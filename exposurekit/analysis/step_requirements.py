@@ -13,6 +13,7 @@ _FIRST = {  # what to do about each with these people, before the first step
     MAILBOX: "tell {} to expect an email and click the link in it",
     DOCUMENT: "ask {} for a copy of a bill or another document",
 }
+NAME_DIFFERS = "differs: name"  # begins the warning of `name_warning`
 _CHECK = "; check that this is the right person first"
 _CODE = re.compile(r"(?i)<\s*[/!?]?\s*[a-z]|javascript:|&#")
 _MAILED = re.compile(  # a message to open, or a link or code in it; not an address to enter
@@ -33,6 +34,11 @@ def preparations(steps: Sequence[str]) -> tuple[str, ...]:
     """
     needs = {MAILBOX: _MAILED, DOCUMENT: _COPIED}
     return tuple(text for text, pattern in needs.items() if any(map(pattern.search, steps)))
+
+
+def document_request(people: str) -> str:
+    """Say what to ask of people whose removal needs a document."""
+    return _FIRST[DOCUMENT].format(people)
 
 
 def requests_to_people(steps: Sequence[str], people: str) -> tuple[str, ...]:
@@ -70,7 +76,7 @@ def name_warning(listed: str | None, names: Sequence[tuple[str, str]]) -> Iterat
         return
     parts = {*words(listed)}
     if not any(_has(parts, words(first)[:1]) and _has(parts, words(last)) for first, last in names):
-        yield f"differs: name {listed}, on file {' '.join(filter(None, names[0]))}{_CHECK}"
+        yield f"{NAME_DIFFERS} {listed}, on file {' '.join(filter(None, names[0]))}{_CHECK}"
 
 
 def _has(parts: set[str], name: Sequence[str]) -> bool:

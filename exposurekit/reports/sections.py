@@ -21,13 +21,13 @@ from exposurekit.analysis.definitions import definition
 from exposurekit.analysis.diff import AGAIN, CHANGED, ENDED, FAILED, NEW, OPENED, STILL_OPEN, WHAT
 from exposurekit.analysis.failed_removals import IGNORED, REFUSED
 from exposurekit.analysis.failed_removals import outcomes as request_outcomes
-from exposurekit.analysis.manual_tasks import field_label, missing_values, with_listings
+from exposurekit.analysis.manual_tasks import field_label, missing_values, tasks, with_listings
 from exposurekit.analysis.plan import PLAN_MINUTES
 from exposurekit.analysis.score import PAGE
 from exposurekit.analysis.site_outcomes import in_vain, is_refusing
 from exposurekit.analysis.statuses import OPEN, OTHER, UNKNOWN, VANISHED
 from exposurekit.analysis.step_minutes import STEP_MINUTES
-from exposurekit.analysis.step_requirements import requests_to_people
+from exposurekit.analysis.step_requirements import NAME_DIFFERS, document_request, requests_to_people
 from exposurekit.analysis.survival import MIN_N, is_unrequested
 from exposurekit.analysis.work_queue import CHECK_MINUTES, DONE, TO_DO, UNABLE, VISIT_MINUTES
 from exposurekit.charts.theme import (
@@ -86,6 +86,7 @@ _ONE_REMOVAL = 0.75  # with less expected, it is said how many requests make one
 _CENSORING_NOTE = "A listing found recently has been followed for only a few days, so the estimated share still listed may be 0% while some are open."
 _FROM_FIRST = "Days count from the first observation of a listing"
 _LISTED_KINDS = {"age": "age", "locations": "places", "aliases": "other names", "relations": "relatives"}
+_RELISTING_SITES = 2  # named in the finding
 _SITES_NAMED = 5  # of each kind of change; others are counted
 _KINDS_NAMED = 3  # kinds of data
 _REFERENCE = "reference_id"
@@ -103,6 +104,7 @@ _MEDIAN = ("median_days", "median_low", "median_high")
 _REQUEST_MEDIAN = ("request_median", "request_low", "request_high")
 _NO_SUMS = {"people", "sites", "user_id", "declared_days"}
 _NOT_DECLARED = "No declared days are recorded in this history, so no site is judged by its promise."
+_RECORD_DAYS = "How to record them stands under For analysts."
 _DECLARED = "The declared days are in the table of sites; which sites take longer has its own section: {}."
 _HOW_SURE = (
     "The 95% interval beside an estimate assumes that sites behave as before and the matches are correct."
@@ -856,7 +858,12 @@ def _actions(data: ReportData, sections: Sequence[Section], kind: str) -> list[A
     if kind == "sites" and "work_queue" not in by_key and "by_site" in by_key:
         sites = [one for one in _removals(data) if one.site is not None]
         sites.sort(key=lambda one: bool(one.reason))
-        by_hand = [action for one in sites if (action := _removal_action(one, data, 0)) is not None]
+        tops = _first_of_site(sites)
+        by_hand = [
+            action
+            for one, is_top in zip(sites, tops, strict=True)
+            if (action := _removal_action(one, data, 0, is_top=is_top)) is not None
+        ]
         on_site = [replace(action, section="by_site") for action in by_hand]
         return _first(on_site, pending)
     work = [*enumerate(by_key["work_queue"].removals if "work_queue" in by_key else (), 1)]
@@ -864,9 +871,11 @@ def _actions(data: ReportData, sections: Sequence[Section], kind: str) -> list[A
     now: list[Action] = []
     later: list[Action] = []
     ready = [one for _, one in work if one.site is not None and not one.reason]
-    for at, one in work:
+    for (at, one), is_top in zip(work, _first_of_site([one for _, one in work]), strict=True):
         is_first = len(ready) > 1 and one is ready[0]
-        action = None if one.site is None else _removal_action(one, data, at, is_first=is_first)
+        action = (
+            None if one.site is None else _removal_action(one, data, at, is_first=is_first, is_top=is_top)
+        )
         if action is not None:
             (later if one.reason else now).append(action)
     others = [action for action in (_pages_action(data, work), request) if action is not None]
@@ -877,6 +886,11 @@ def _actions(data: ReportData, sections: Sequence[Section], kind: str) -> list[A
             for one in later
         ]
     return _first([*actions, *later], pending)
+
+
+def _first_of_site(work: Sequence[Removal]) -> list[bool]:
+    """Which groups of manual work are the first of their site."""
+    return (~pd.Series([one.site for one in work], dtype="str").duplicated()).tolist()
 
 
 def _pages_action(data: ReportData, work: Sequence[tuple[int, Removal]]) -> Action | None:
@@ -962,7 +976,7 @@ def _first(actions: Sequence[Action], pending: Action | None) -> list[Action]:
 
 
 def _pending_action(data: ReportData, keys: AbstractSet[str]) -> Action | None:
-    """From when on pending removals have to be checked: the day on which the first has had no effect for too long."""
+    """From when on pending removals have to be checked: the day after which the first request counts as ignored."""
     key = next((one for one in _WITH_PENDING if one in keys), None)
     n, records = data.open_parts[2], data["records"]
     if not n or key is None or "changed_at" not in records:
@@ -975,25 +989,35 @@ def _pending_action(data: ReportData, keys: AbstractSet[str]) -> Action | None:
     due = due[due > pd.Timestamp(data.as_of).floor("D")]
     first = due.groupby(texts(requests["site"])).agg(["min", "size"]).sort_values("min", kind="stable")
     is_named = all(map(data.can_name, first.index))
-    what, day = f"Check {pluralize(n, 'pending removal')}", f"{first['min'].min():%Y-%m-%d}"
+    when = f"{first['min'].min():%Y-%m-%d}"
     if is_named and len(first) == 1:
-        what += f" on {short(first.index[0])} from {day}"
+        when += f" ({short(first.index[0])})"
     elif is_named and len(first) <= _WORST_NAMED:
         rows = first.itertuples(name=None)
-        what += f": {enumerate_words([f'{of_site:,} on {short(site)} from {due:%Y-%m-%d}' for site, due, of_site in rows])}"
-    else:
-        what += f" from {day}"
+        when = enumerate_words(
+            [f"{due:%Y-%m-%d} ({short(site)}, {of_site:,})" for site, due, of_site in rows]
+        )
     return Action(
-        f"{what} (later)",
-        _sentences(["nothing to do until then: a request counts as ignored only after that day"]),
+        "1 removal is pending" if n == 1 else f"{n:,} removals are pending",
+        f"Nothing to do before {when}.",
         key,
         OPERATOR,
         is_later=True,
     )
 
 
-def _removal_action(removal: Removal, data: ReportData, at: int, *, is_first: bool = False) -> Action | None:
-    """The action that clears a group of manual work, which has this number in the work queue."""
+def _removal_action(
+    removal: Removal, data: ReportData, at: int, *, is_first: bool = False, is_top: bool
+) -> Action | None:
+    """The action that clears a group of manual work, which has this number in the work queue.
+
+    Args:
+        removal: The group.
+        data: The data of the report.
+        at: The number of the group in the work queue.
+        is_first: Whether it is the first work of all.
+        is_top: Whether it is the first of its site.
+    """
     n = removal.listings
     if n is None or removal.minutes is None:
         return None
@@ -1005,12 +1029,19 @@ def _removal_action(removal: Removal, data: ReportData, at: int, *, is_first: bo
     people = pluralize(removal.people or 0, "person", "people") if data.user is None else "the person"
     is_ready = removal.reason is None
     before = [_TO_CHECK] if is_unchecked and data.sharing is None else []
-    before += [*(requests_to_people(removal.steps, people) if is_ready or removal.waits_for_document else ())]
+    document = document_request(people)
+    before += [
+        one
+        for one in (
+            requests_to_people(removal.steps, people) if is_ready or removal.waits_for_document else ()
+        )
+        if is_ready or one != document
+    ]
     notes = [chances] if (chances := _chances(data, removal.site)) else []
     notes += [f"before you begin, {enumerate_words(before)}"] if before else []
     notes += [] if is_ready or removal.waits_for_document else [f"reason to wait: {removal.reason}"]
     notes += [_LEFT_OUT] if is_unchecked and data.sharing is not None else []
-    notes += [_not_counted(data, removal, of_site - n)] if of_site > n else []
+    notes += _not_counted(data, removal, of_site - n) if of_site > n else []
     queue = open_items(data["work_queue"])
     rates = queue.loc[queue["site"] == removal.site, "success_rate"]
     expected = _expected_removals(data, pd.DataFrame({"success_rate": [rates.mean()] * n}))
@@ -1019,13 +1050,17 @@ def _removal_action(removal: Removal, data: ReportData, at: int, *, is_first: bo
     is_worst = [*_most_open(data)] == [removal.site]
     first = "fewest minutes per listing" if data.runs is None else "most expected removals per minute"
     ranks = [first] if is_first else []
-    ranks += [f"most open listings{_of_named(data)}"] if is_worst else []
+    ranks += [f"most open listings{_of_named(data)}"] if is_worst and is_top else []
     effect = f"{enumerate_words(ranks)}: {effect}" if ranks else effect
     is_blocked = bool(removal.tasks) and all(task.missing_values for task in removal.tasks)
-    condition = "once you have the documents" if removal.waits_for_document else "after the others"
-    when = "" if is_ready else f" (later: {'once it is on file' if is_blocked else condition})"
+    condition = _once_on_file(removal) if is_blocked else "after the others"
+    what = f"emove {listings} on {short(removal.site)} by hand"
+    if removal.waits_for_document:
+        what = f"{document[:1].upper()}{document[1:]} now; then r{what}"
+    else:
+        what = f"R{what}" if is_ready else f"R{what} (later: {condition})"
     return Action(
-        f"Remove {listings} on {short(removal.site)} by hand{when}",
+        what,
         _sentences([effect, *notes]),
         f"work_queue-{at}",
         removal.who,
@@ -1033,25 +1068,38 @@ def _removal_action(removal: Removal, data: ReportData, at: int, *, is_first: bo
     )
 
 
-def _not_counted(data: ReportData, removal: Removal, others: int) -> str:
+def _once_on_file(removal: Removal) -> str:
+    """When removals that lack a value can start."""
+    labels = dict.fromkeys(label for task in removal.tasks for label in task.missing_values)
+    names = enumerate_words([_ADDRESSES.get(label, label) for label in labels])
+    return f"once the {names} {'is' if len(labels) == 1 else 'are'} on file"
+
+
+def _not_counted(data: ReportData, removal: Removal, others: int) -> list[str]:
     """Why so many other open listings of a site are not among those of its manual work."""
     queue, records = data["work_queue"], data.open_records
     of_site = queue[queue["site"] == removal.site]
     states, left = of_site["state"].value_counts(), open_items(of_site)
     apart = len(left) - (removal.listings or 0)
-    blocked = sum(map(bool, missing_values(left[left["reason"].fillna("") != (removal.reason or "")])))
+    lacking = [
+        one for one in missing_values(left[left["reason"].fillna("") != (removal.reason or "")]) if one
+    ]
+    blocked = len(lacking)
     is_pending = (records["site"] == removal.site) & (records["status"] == PENDING_REMOVAL)
     pending = int(is_pending.sum())
     parts = {
         "pending removal" if pending == 1 else "pending removals": pending,
         "marked unable": int(states.get(UNABLE, 0)),
         "done and not verified yet": int(states.get(DONE, 0)),
-        "that cannot start": blocked,
         "with other steps or reasons": apart - blocked,
     }
-    parts["waiting for the service"] = others - sum(parts.values())
-    words = enumerate_words([f"{n:,} {why}" for why, n in parts.items() if n > 0])
-    return f"the {words} {'is' if others == 1 else 'are'} not counted"
+    parts["waiting for the service"] = others - blocked - sum(parts.values())
+    words = [f"{n:,} {why}" for why, n in parts.items() if n > 0]
+    are = "is" if others - blocked == 1 else "are"
+    notes = [f"the {enumerate_words(words)} {are} not counted"] if words else []
+    value = _value_words(lacking[0]) if len({*lacking}) == 1 else "values that are not on file"
+    more = "one more needs" if blocked == 1 else f"{blocked:,} more need"
+    return [*notes, f"{more} {value} first (below)"] if blocked else notes
 
 
 def _sentences(parts: Iterable[str]) -> str:
@@ -1201,10 +1249,14 @@ def _by_site(data: ReportData) -> Section | None:
     named = outcomes[[data.can_name(str(site)) for site in outcomes["site"]]]
     worst = named[named["open"] > 0].head(_WORST_NAMED)
     others = "; ".join(_other_measures(named, worst))
-    words = [f"By other measures: {others}." if others else "", _without_relisting(named)]
+    words = [
+        f"By other measures: {others}." if others else "",
+        _without_relisting(named),
+        _promises(data, outcomes),
+    ]
     section = replace(
         section,
-        title="Sites, worst first",
+        title="Sites, most open listings first",
         table=table.head(ROWS_MAX),
         rows=len(table),
         finding=_worst_first(data, worst) or section.finding,
@@ -1246,6 +1298,22 @@ def _without_relisting(outcomes: pd.DataFrame) -> str:
     )
 
 
+def _promises(data: ReportData, outcomes: pd.DataFrame) -> str:
+    """Whether sites take longer than they declare, as far as that may be said; or that no declared days are recorded."""
+    if outcomes["declared_days"].isna().all():
+        return _NOT_DECLARED if data.sharing is not None else f"{_NOT_DECLARED} {_RECORD_DAYS}"
+    times = data.tables.get("declared_vs_observed")
+    if times is None or data.sharing is not None:
+        return ""
+    slow = times.loc[times["takes_longer"].fillna(False).astype("bool"), "site"].astype("str")
+    if slow.empty:
+        return "No site takes significantly longer than it declares."
+    if len(slow) > MANY_SITES:
+        return f"{len(slow):,} sites take longer than they declare."
+    takes = "takes longer than it declares" if len(slow) == 1 else "take longer than they declare"
+    return f"{enumerate_words([*map(short, slow)])} {takes}."
+
+
 def _without_idle_causes(why: pd.DataFrame) -> pd.DataFrame:
     """The causes of a change without those that did not occur; the usual ones remain."""
     usual = why["cause"].isin([NEW, AGAIN, REMOVED]) | why.index.isin([why.index[0], why.index[-1]])
@@ -1266,7 +1334,7 @@ def _score(data: ReportData) -> Section | None:
     section = replace(
         section, finding=_most_exposed(data, section.finding), table=_with_people(safe, data.names)
     )
-    return _add_words(_with_totals(section), f"{points.capitalize()}.{names}")
+    return _add_words(_with_totals(section), f"{points.capitalize()}.{names}{_other_namesakes(data)}")
 
 
 def _most_exposed(data: ReportData, finding: str) -> str:
@@ -1288,8 +1356,31 @@ def _most_exposed(data: ReportData, finding: str) -> str:
     of_person = data["records"][data["records"]["user_id"] == first["user_id"]]
     on_listings = _listing_kinds(of_person[analysis.is_open(of_person["status"])])
     on += f", which show {enumerate_words(['a name', *on_listings])}" if on_listings else ""
+    doubtful = _namesakes(data)[int(first["user_id"])]
+    on += f"; {doubtful:,} of them may be of a namesake" if doubtful else ""
     has = f"{pluralize(int(first['listings']), 'open listing')}{on}; {pluralize(int(first['pages']), 'web page')}{shows}"
     return f"{finding.removesuffix('.')} ({has})."
+
+
+def _namesakes(data: ReportData) -> Counter[int]:
+    """How many listings of the manual work have another name than those on file, by user."""
+    queue = open_items(data["work_queue"]).dropna(subset="site").head(TASKS_MAX)
+    return Counter(
+        user
+        for user, task in zip(queue["user_id"].tolist(), tasks(queue), strict=True)
+        if any(caution.startswith(NAME_DIFFERS) for caution in task.cautions)
+    )
+
+
+def _other_namesakes(data: ReportData) -> str:
+    """Whose listings have another name than those on file, as a sentence; empty if there are none."""
+    doubtful = Counter() if data.sharing is not None else _namesakes(data)
+    if not doubtful:
+        return ""
+    listings = f"{pluralize(doubtful.total(), 'listing has', 'listings have')} another name than on file"
+    people = [short(data.names.get(user, f"user {user}")) for user in sorted(doubtful)]
+    of = f" ({', '.join(people)})" if len(people) <= _SITES_NAMED else ""
+    return f" {listings} and may be of a namesake{of}."
 
 
 def _listing_kinds(listings: pd.DataFrame) -> list[str]:
@@ -1397,8 +1488,8 @@ def _where(data: ReportData, table: pd.DataFrame, column: str) -> str:
     return f" on {first}" if len(n) == 1 else f", most on {first} ({n.iloc[0]:,})"
 
 
-def _relisted(data: ReportData, *, counts_times: bool = True) -> str:
-    """How many listings came back, of how many that were ever gone, how often, and how many of them are open."""
+def _relisted(data: ReportData, *, counts_times: bool = True, where: str = "") -> str:
+    """How many listings came back, of how many that were ever gone, how often or where, and how many of them are open."""
     table, outcomes = data["relistings"], _outcomes(data)
     listings = table.drop_duplicates(["user_id", "key"], keep="last")
     n, n_open = len(listings), int(analysis.is_open(listings["status"]).sum())
@@ -1407,7 +1498,7 @@ def _relisted(data: ReportData, *, counts_times: bool = True) -> str:
         ever = int((outcomes["came_back"] + outcomes["never_back"]).sum())
         came_back = f"{n:,} of {_were_gone(ever)} {_CAME_BACK} ({percent(n / ever)})"
     often = f", {len(table):,} times in all" if counts_times and len(table) > n else ""
-    return f"{came_back}{often}; {n_open:,} of them {'is' if n_open == 1 else 'are'} open now"
+    return f"{came_back}{often}{where}; {n_open:,} of them {'is' if n_open == 1 else 'are'} open now"
 
 
 def _relistings(data: ReportData) -> Section | None:
@@ -1424,8 +1515,28 @@ def _relistings(data: ReportData) -> Section | None:
     section = _section(data, "relistings", rows, columns=("user_id", site, _REFERENCE, *times))
     if section is None or table.empty:
         return section
-    came_back = _relisted(data, counts_times=False)
+    came_back = _relisted(data, counts_times=False, where=_where_relisted(data))
     return replace(section, finding=f"{pluralize(len(table), 'relisting')}: {came_back}.")
+
+
+def _where_relisted(data: ReportData) -> str:
+    """On which sites most listings came back, of how many that were gone, and after how many days; empty without names."""
+    outcomes = _outcomes(data)
+    if outcomes is None:
+        return ""
+    back = outcomes[outcomes["came_back"] > 0].sort_values("came_back", ascending=False, kind="stable")
+    named = back.head(_RELISTING_SITES)
+    if named.empty or not all(map(data.can_name, named["site"].astype("str"))):
+        return ""
+    rows = zip(named["site"].astype("str"), named["came_back"], named["never_back"], strict=True)
+    sites = enumerate_words([f"{short(site)} ({n:,} of {n + never:,})" for site, n, never in rows])
+    most = "most on" if len(back) > len(named) else "on"
+    days = data["relistings"]["gone_days"].dropna().round().astype("int64")
+    if days.empty or data.sharing is not None:
+        return f", {most} {sites}"
+    low, high = int(days.min()), int(days.max())
+    after = pluralize(high, "day") if low == high else f"{low:,}\N{EN DASH}{high:,} days"
+    return f", {most} {sites}, after {after}"
 
 
 def _time_to_removal(data: ReportData) -> Section | None:
@@ -1859,11 +1970,7 @@ def _unknowns(data: ReportData) -> Iterator[str]:
         yield f"The number of missed listings cannot be estimated: {reason}."
     outcomes = _outcomes(data)
     if outcomes is not None:
-        if outcomes["declared_days"].isna().all():
-            yield _NOT_DECLARED
-        # Both sections are in the report: no other needs their tables.
-        elif data.sharing is None and {"by_site", "declared_vs_observed"} <= {*data.tables}:
-            yield _DECLARED.format(QUESTIONS["declared_vs_observed"].title)
+        yield from _where_declared(data, outcomes)
         yield _HOW_SURE
     gone = int((records["status"] == UNKNOWN).sum())
     if gone:
@@ -1871,6 +1978,17 @@ def _unknowns(data: ReportData) -> Iterator[str]:
         yield f"{gone:,} {are} of people whom the service no longer lists."
     if not data.has_profiles:
         yield f"Whether required values are on file is not known: {_NO_PROFILES}"
+
+
+def _where_declared(data: ReportData, outcomes: pd.DataFrame) -> Iterator[str]:
+    """Where the declared days stand, or that there are none, unless the section on sites says it."""
+    sections = {"by_site", "declared_vs_observed"} & {
+        *data.tables
+    }  # in the report: no other needs their tables
+    if outcomes["declared_days"].isna().all():
+        yield from () if "by_site" in sections else [_NOT_DECLARED]
+    elif data.sharing is None and len(sections) > 1:
+        yield _DECLARED.format(QUESTIONS["declared_vs_observed"].title)
 
 
 def _names_unobserved(data: ReportData) -> bool:

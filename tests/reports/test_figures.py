@@ -27,7 +27,8 @@ from exposurekit.privacy.pseudonyms import load_pseudonyms
 from exposurekit.reports.data import ReportSource
 from exposurekit.reports.html import Glossary, _body, _card_labels, _displayed, _heading
 from exposurekit.reports.manual_steps import open_items
-from exposurekit.reports.sections import build_report, needed_tables
+from exposurekit.reports.model import Removal
+from exposurekit.reports.sections import _first_of_site, build_report, needed_tables
 from exposurekit.text.formatting import percent
 from exposurekit.text.sanitize import escaped
 
@@ -236,8 +237,15 @@ def test_web_pages_and_relistings_have_one_count_and_name(relisted):
     table = tables(relisted)["relistings"]
     assert cards["came back"].value == str(len(table.drop_duplicates(["user_id", "reference_id"]))) == "3"
     assert finding(relisted, "relistings").startswith(
-        "4 relistings: 3 of 6 listings that were gone at some time"
+        "4 relistings: 3 of 6 listings that were gone at some time came back (50%), on "
     )
+    back = tables(relisted)["by_site"].set_index("site")["came_back"]
+    days = table["gone_days"]
+    named = re.search(r", on (.*), after (\d+)\D(\d+) days; ", finding(relisted, "relistings"))
+    assert re.findall(r"(Site \d) \((\d) of \d\)", named[1]) == [
+        (site, str(n)) for site, n in back.items() if n
+    ]
+    assert (int(named[2]), int(named[3])) == (days.min(), days.max())
     assert tables(relisted)["by_site"]["came_back"].sum() == 3
 
 
@@ -312,7 +320,7 @@ def test_worst_site_is_the_first_of_each_ranking(pages, stalled):
         named = re.search(r" Most open listings: (.*) \((\d+)(?: each)?\)\.$", report.finding)
         assert re.split(", | and ", named[1]) == worst
         assert int(named[2]) == by_site["open"].iloc[0] > 0
-        [section] = [one for one in report.sections if one.title == "Sites, worst first"]
+        [section] = [one for one in report.sections if one.title == "Sites, most open listings first"]
         assert f"open. Most open listings: {worst[0]} {named[2]} (" in section.finding
         of_worst = {one.text for one in report.actions if "ost open listings: " in one.effect}
         if of_worst:
@@ -632,11 +640,22 @@ def test_actions_account_for_open_listings_that_they_leave_out(stalled):
     effects = {action.text: action.effect for action in stalled["live"].actions}
     [quick, _], [slow] = ([text for text in effects if f" on {site} " in text] for site in ("Quick", "Slow"))
     assert " 6 of 7 " in quick
-    assert effects[quick].endswith(". The 1 that cannot start is not counted.")
+    assert effects[quick].endswith(". One more needs an email address first (below).")
     assert " 7 of 10 " in slow
     assert effects[slow].endswith(". The 3 pending removals are not counted.")
+    [later] = [action for action in stalled["live"].actions if "Quick" in action.text and action.is_later]
+    assert later.text.endswith(" by hand (later: once the email address is on file)")
     [queue] = [section for section in stalled["shared"].sections if section.key == "work_queue"]
     assert "Open listings that are pending removal, " in queue.text
+
+
+def test_only_the_first_work_of_a_site_is_ranked_by_it():
+    def work(site):
+        return Removal(site, None, (), (), 1, 1, 1.0)
+
+    groups = [work(site) for site in ("Slow", "Quick", "Slow", None)]
+    assert _first_of_site(groups) == [True, True, False, True]
+    assert _first_of_site([]) == []
 
 
 @pytest.mark.parametrize(
@@ -715,7 +734,8 @@ def test_failed_and_undone_removals_agree_everywhere(tmp_path):
         + again
         + "."
     )
-    assert finding(report, "relistings") == f"2 relistings: {again.replace(', 2 times in all', '')}."
+    where = ", on PeepFinder (1 of 1), after 1\N{EN DASH}12 days"
+    assert finding(report, "relistings") == f"2 relistings: {again.replace(', 2 times in all', where)}."
     card = next(fact for fact in report.facts if fact.name == "came back")
     assert f"{card.value} {card.qualifier}" == again.replace(" came back", "")
     status = tables(report)["relistings"]["status"]
@@ -754,8 +774,9 @@ def test_removals_without_effect_are_a_part_of_the_open_ones(tmp_path):
     # The newest request is of the last day, and has had no effect 14 days later.
     [pending] = [action for action in report.actions if action.is_later]
     later = DAWN + timedelta(days=28)
-    assert pending.text == f"Check 1 pending removal on PeepFinder from {later:%Y-%m-%d} (later)"
-    assert f'<a href="#{pending.section}">Check 1 pending removal' in report.to_html()
+    assert pending.text == "1 removal is pending"
+    assert pending.effect == f"Nothing to do before {later:%Y-%m-%d} (PeepFinder)."
+    assert f'<a href="#{pending.section}">1 removal is pending' in report.to_html()
     assert pending.section in {section.key for section in report.sections}
 
 
@@ -1065,7 +1086,19 @@ def test_assumptions_of_estimates_are_stated(pages):
     assert words in section.points
 
 
-def test_declared_days_are_pointed_to_where_they_stand(demo):
+def test_people_whose_listings_may_be_of_a_namesake_are_named(fleet_data):
+    queue = fleet_data["work_queue"]
+    is_first = (queue["user_id"] == queue["user_id"].iloc[0]) & queue["site"].notna()
+    on_file = [["name: Ann Bow", "first_name: Ann", "last_name: Bow"]] * len(queue)
+    named = queue.assign(form_values=pd.Series(on_file, queue.index))
+    for other, n in (("Zed Nobody", is_first.sum()), ("Ann Bow", 0)):
+        names = pd.Series("Ann Bow", queue.index).mask(is_first, other)
+        [section] = with_tables(fleet_data, ["score"], work_queue=named.assign(name=names)).sections
+        assert ("another name than on file and may be of a namesake (" in section.text) == (n > 0)
+        assert (f" {n} listing" in section.text) == (n > 0)
+
+
+def test_declared_days_are_pointed_to_where_they_stand(demo, fleet_data):
     declared_days = {
         "site_outcomes": lambda table: table.assign(declared_days=10.0),
         "declared_vs_observed": lambda _: ek.analysis.declared_vs_observed(requests(), declared()),
@@ -1080,6 +1113,17 @@ def test_declared_days_are_pointed_to_where_they_stand(demo):
         [*_, section] = build_report("fleet", replace(data, tables=tables), sections).sections
         return " ".join(section.points)
 
+    def text(**tables):
+        report = with_tables(fleet_data, ["by_site"], **tables)
+        return report.sections[0].text
+
+    late = ek.analysis.declared_vs_observed(requests(), declared())
+    outcomes = fleet_data["site_outcomes"].assign(declared_days=10.0)
+    assert "so no site is judged by its promise. How to record them" in text()
+    with_days = {"site_outcomes": outcomes, "declared_vs_observed": late}
+    for is_slow, words in ((True, "it declares"), (False, "No site takes significantly longer")):
+        slow = late.head(1).assign(takes_longer=is_slow)
+        assert words in text(**with_days | {"declared_vs_observed": slow})
     both, sentence = ("by_site", "declared_vs_observed"), "The declared days are"
     assert f"{sentence} in the table of sites" in points(*both)
     for others in ((), *zip(both)):

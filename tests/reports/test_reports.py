@@ -1052,7 +1052,7 @@ def test_every_question_is_a_section(exposure, history, since):
     report = ek.report(history, exposure=exposure, since=since, sections=names)
     assert [section.key for section in report.sections] == names
     titles = {name: QUESTIONS[name].title for name in QUESTIONS}
-    titles |= {"coverage": "What is not known", "by_site": "Sites, worst first"}
+    titles |= {"coverage": "What is not known", "by_site": "Sites, most open listings first"}
     assert [section.title for section in report.sections] == [titles[name] for name in names]
     page = report.to_html()
     assert all(f'id="{name}"' in page for name in names)
