@@ -561,6 +561,7 @@ def _cell(kind: str, is_text: bool, text: str, interval: str) -> str:  # noqa: F
     is_short = is_short and _BREAK.search(text) is not None
     names = [*(["unbroken"] if is_short else []), *(["left"] if is_text else [])]
     names += ["words"] if kind == "words" else []
+    names += ["none"] if text == formatting.MISSING else []
     classes = f' class="{" ".join(names)}"' if names else ""
     return f"<td{classes}>{content}{more}</td>"
 

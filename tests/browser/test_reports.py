@@ -414,6 +414,11 @@ CARDS = """() => [...document.querySelectorAll('#by_site tbody tr:not([hidden]) 
 def test_rows_on_a_phone_are_cards_to_sort_and_filter(fleet):
     """A list of cards scrolls in a box, so that opening a table does not bury what follows."""
     with opened(fleet, width=390) as (page, observed):
+        assert page.locator(".numbers[open]").count() == 0
+        page.locator("#by_site .numbers > summary").click()
+        idle = page.locator("#by_site td:is(.zero, .none)")
+        assert idle.count() > 0
+        assert not any(cell.is_visible() for cell in idle.all())
         cells = page.evaluate(CARDS)
         headings = [text.strip() for text in page.locator("#by_site thead th").all_text_contents()]
         n = len(headings) - 1

@@ -649,7 +649,7 @@ def test_actions_account_for_open_listings_that_they_leave_out(stalled):
     assert "Open listings that are pending removal, " in queue.text
 
 
-def test_only_the_first_work_of_a_site_is_ranked_by_it():
+def test_first_work_of_a_site_is_marked():
     def work(site):
         return Removal(site, None, (), (), 1, 1, 1.0)
 

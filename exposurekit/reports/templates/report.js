@@ -99,7 +99,11 @@
     numbers.querySelector(".wide").before(row);
     if (rows > 1) sorting(table);
   }
-  for (const numbers of document.querySelectorAll(".numbers")) tools(numbers);
+  const isPhone = matchMedia("(max-width: 30rem)").matches; // where a row is a card of several lines
+  for (const numbers of document.querySelectorAll(".numbers")) {
+    tools(numbers);
+    if (isPhone) numbers.open = false;
+  }
 
   // Each value has a button that copies it.
   function button(words, label) {
