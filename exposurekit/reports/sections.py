@@ -93,6 +93,7 @@ _REFERENCE = "reference_id"
 _CAME_BACK = "came back"  # of a listing, however often; each time is a relisting
 _BACK_LATER = "listed again later"  # instead of the status of a listing that has a later row
 _IN_ORDER = (*OPENED, *ENDED, FAILED, CHANGED)  # what adds up to the open listings first
+_ADDRESSES = {"email": "email address"}
 _ALWAYS_COUNTED = (NEW, AGAIN, REMOVED)  # kinds of change, also if there was none
 _NO_SINGLE_BAR = {"blockers", "best_next_fields"}  # a sentence says it
 _TREND_COLUMNS = {"open listings": OPEN, "removed": REMOVED}  # of `status_over_time`, by the name of a figure
@@ -1070,9 +1071,8 @@ def _removal_action(
 
 def _once_on_file(removal: Removal) -> str:
     """When removals that lack a value can start."""
-    labels = dict.fromkeys(label for task in removal.tasks for label in task.missing_values)
-    names = enumerate_words([_ADDRESSES.get(label, label) for label in labels])
-    return f"once the {names} {'is' if len(labels) == 1 else 'are'} on file"
+    labels = [*dict.fromkeys(label for task in removal.tasks for label in task.missing_values)]
+    return f"once {_value_words(labels)} {'is' if len(labels) == 1 else 'are'} on file"
 
 
 def _not_counted(data: ReportData, removal: Removal, others: int) -> list[str]:
@@ -1107,9 +1107,9 @@ def _sentences(parts: Iterable[str]) -> str:
     return " ".join(f"{part[:1].upper()}{part[1:]}." for part in parts if part)
 
 
-def _value_words(fields: Sequence[str]) -> str:
-    """Values to ask a person for, such as ``birth date and phone``."""
-    return enumerate_words([field_label(one.replace(" ", "_")) for one in fields])
+def _value_words(labels: Sequence[str]) -> str:
+    """Values to ask a person for, such as ``the birth date and the email address``."""
+    return enumerate_words([f"the {_ADDRESSES.get(label, label)}" for label in labels])
 
 
 def _person_title(data: ReportData) -> str:
@@ -1128,9 +1128,9 @@ def _request(data: ReportData) -> Action | None:
         return None
     request = requests.iloc[0]
     person = data.names.get(int(request["user_id"]), f"user {request['user_id']}")
-    fields = [one.replace("_", " ") for one in str(request["fields"]).split(", ")]
+    labels = [*map(field_label, str(request["fields"]).split(", "))]
     effect = _sentences([f"this unlocks {pluralize(int(request['removals']), 'removal')}"])
-    return Action(f"Ask {short(person)} for {_value_words(fields)}", effect, "blockers", OPERATOR_AND_PERSON)
+    return Action(f"Ask {short(person)} for {_value_words(labels)}", effect, "blockers", OPERATOR_AND_PERSON)
 
 
 def _change_finding(data: ReportData) -> str:

@@ -619,7 +619,7 @@ def test_actions_on_one_history_agree(stalled):
 def test_a_request_for_a_field_names_it_by_its_label(stalled):
     asks = [action.text for action in stalled["live"].actions if action.text.startswith("Ask ")]
     assert len(asks) == 1
-    assert asks[0].endswith(" for email")
+    assert asks[0].endswith(" for the email address")
 
 
 def test_actions_say_which_site_ignored_requests(stalled):
@@ -640,7 +640,7 @@ def test_actions_account_for_open_listings_that_they_leave_out(stalled):
     effects = {action.text: action.effect for action in stalled["live"].actions}
     [quick, _], [slow] = ([text for text in effects if f" on {site} " in text] for site in ("Quick", "Slow"))
     assert " 6 of 7 " in quick
-    assert effects[quick].endswith(". One more needs an email address first (below).")
+    assert effects[quick].endswith(". One more needs the email address first (below).")
     assert " 7 of 10 " in slow
     assert effects[slow].endswith(". The 3 pending removals are not counted.")
     [later] = [action for action in stalled["live"].actions if "Quick" in action.text and action.is_later]
