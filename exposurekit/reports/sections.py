@@ -1567,7 +1567,7 @@ def _time_to_removal(data: ReportData) -> Section | None:
 
 
 def _time_finding(data: ReportData) -> str:
-    """Within how many days half of all listings were removed, and the share that stays; empty without an estimate."""
+    """The estimated median time to removal of all listings, and the share that stays; empty without an estimate."""
     times = data.tables["removal_of_all"]
     if (
         data.user is not None
@@ -1579,9 +1579,9 @@ def _time_finding(data: ReportData) -> str:
     n = int(row["n"])
     followed = f"n = {n:,}: {_followed(data, n)}"
     if pd.isna(row["median_days"]):
-        return f"Fewer than half of the listings were removed ({followed}); {stay}."
+        return f"The median time to removal is not reached yet ({followed}); {stay}."
     of = "; ".join(filter(None, (band, followed)))
-    return f"Half of the listings were removed within {days} of the first observation ({of}); {stay}."
+    return f"Estimated median time to removal: {days} from the first observation ({of}); {stay}."
 
 
 def _with_request_medians(data: ReportData, times: pd.DataFrame) -> pd.DataFrame | None:
@@ -1605,7 +1605,7 @@ def _with_request_medians(data: ReportData, times: pd.DataFrame) -> pd.DataFrame
 
 
 def _both_clocks(data: ReportData) -> str:
-    """In how many days half were removed, from the first observation and from the request; empty without both."""
+    """The median days to removal from the first observation and from the request; empty without both."""
     if data.user is not None or not {"removal_of_all", "removal_requests"} <= {*data.tables}:
         return ""
     removal, requests = data["removal_of_all"], data["removal_requests"]
@@ -1614,7 +1614,7 @@ def _both_clocks(data: ReportData) -> str:
         return ""
     first, request = map(format_days, medians)
     also = "; the time from the first observation also counts listings without a request"
-    return f": half were removed within {first}, and within {request} of the request{also if first != request else ''}"
+    return f": the median is {first}, and {request} from the request{also if first != request else ''}"
 
 
 def _declared_vs_observed(data: ReportData) -> Section | None:

@@ -397,10 +397,10 @@ def test_two_clocks_are_named_wherever_one_stands(fleet_data):
         f"{card.value} {card.qualifier}",
     ).groups()
     clocks = section.points[0]
-    assert f"half were removed within {first} day" in clocks
-    assert f", and within {request} day" in clocks
+    assert f"the median is {first} day" in clocks
+    assert f", and {request} day" in clocks
     assert (
-        "of the request; the time from the first observation also counts listings without a request."
+        " from the request; the time from the first observation also counts listings without a request."
         in clocks
     )
 
@@ -478,8 +478,8 @@ def test_time_to_removal_states_its_interval_and_listings(demo, pages):
     assert card.detail.endswith(f"; an estimated {share} {band} {after}")
     assert card.qualifier.endswith(f". Of all listings, requested or not, an estimated {share} {after}")
     [section] = [one for one in pages["fleet"].sections if one.key == "time_to_removal"]
-    median = f"within {row['median_days']:g} days of the first observation (95% interval: "
-    assert section.finding.startswith(f"Half of the listings were removed {median}")
+    median = f"{row['median_days']:g} days from the first observation (95% interval: "
+    assert section.finding.startswith(f"Estimated median time to removal: {median}")
     assert f"; n = {row['n']}: " in section.finding
     assert section.finding.endswith(f"; an estimated {share} {band} {after}.")
 
