@@ -8,6 +8,7 @@ import re
 import plotly.offline
 import pytest
 from ipykernel.zmqshell import ZMQInteractiveShell
+from IPython.core.interactiveshell import InteractiveShell
 from support.chart_tables import HOSTILE, TABLES, draw, hostile
 
 from exposurekit import charts
@@ -19,6 +20,7 @@ LIBRARY = 'class="exposurekit-drawing"'
 @pytest.fixture
 def run():
     """Returns a function that runs a cell in a kernel's shell and returns the HTML of its charts."""
+    InteractiveShell.clear_instance()  # publishing without a shell makes one, of another class
     shell = ZMQInteractiveShell.instance()
     html = []
     shell.user_ns["show"] = lambda chart: html.append(shell.display_formatter.format(chart)[0]["text/html"])
