@@ -255,7 +255,7 @@ def test_incomplete_people_are_counted_beside_the_figure(tmp_path):
     service = kit.three_people()
     for _, history in collected_history(tmp_path, service, days=(0, 1), broken={2: "no user"}):
         report = ek.report(history, sections=["by_site"])
-        assert report.facts[0].qualifier == "1 of 3 people were not observed completely in the last run"
+        assert report.facts[0].qualifier == "1 of 3 people was not observed completely in the last run"
         assert "1 not observed completely" in report.provenance["people"]
 
 

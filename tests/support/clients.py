@@ -116,10 +116,10 @@ def stopping(n_loaded: int, n_people: int) -> Iterator[ek.Exposure]:
 
     interrupter = threading.Thread(target=stop)
     with faults.running(many(range(1, n_people + 1), blocked)) as server:
-        client = create_client("blocking", server.base_url)
         interrupter.start()
         try:
-            yield ek.connect(client=client, concurrency=1, progress=False)
+            with create_client("blocking", server.base_url) as client:
+                yield ek.connect(client=client, concurrency=1, progress=False)
         finally:
             over.set()
             interrupter.join()

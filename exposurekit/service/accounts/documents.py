@@ -14,6 +14,7 @@ from typing import Any
 
 import sqlalchemy as sql
 from sqlalchemy import and_, bindparam
+from sqlalchemy.exc import DBAPIError
 
 from exposurekit.contract import codec
 from exposurekit.service.accounts import user_items
@@ -98,7 +99,9 @@ async def write(session: Session, user_id: int) -> dict[str, Any] | None:
         user = await _without_flags(session, account, with_removal_fields=True)
     except DecryptionError:
         return None  # `service check` names the row
-    except Exception as fault:  # noqa: BLE001  the change counts; Get user builds its response from the rows
+    except Exception as fault:  # the change counts; Get user builds its response from the rows
+        if isinstance(fault, DBAPIError) and fault.connection_invalidated:
+            raise  # the change is lost, too
         _log.error("document=unwritten user=%d fault=%s", user_id, type(fault).__name__)
         return None
     document = {
