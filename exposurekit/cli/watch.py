@@ -115,6 +115,7 @@ def watch_run(settings: _Settings) -> None:
 
     with ExitStack() as stack:
         exposure = connect(progress=False)
+        stack.enter_context(exposure.client)  # its connections are closed, however the watch ends
         opened = stack.enter_context(
             open_history(settings.history, settings.record_key, settings.auto_compact)
         )
