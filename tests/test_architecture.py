@@ -38,6 +38,7 @@ LAYERS = {
     "sandbox": 9,
     "exports": 9,
     "cli": 10,
+    "__main__": 11,
 }
 USES_TOOLKIT_AND_SERVICE = {"sandbox", "cli"}
 SERVICE_IMPORTS = {"errors", "text", "system", "contract", "service"}

@@ -123,7 +123,7 @@ def integrator_list(*, database: ServiceDatabase, as_json: bool) -> None:
     for one in registered:
         attested = f"attested by {plain(one.attested_by)}" if one.attested_by else "no attestation"
         callback = "has a callback" if one.has_callback else "no callback"
-        users = f"{one.users} users" if one.quota is None else f"{one.users} of at most {one.quota} users"
+        users = f"users {one.users}" if one.quota is None else f"users {one.users} of at most {one.quota}"
         click.echo(
             f"{one.name}  id {one.id}  {users}  since {one.created_at:%Y-%m-%d}  {attested}  {callback}"
         )
@@ -199,7 +199,7 @@ def integrator_remove(*, name: str, with_users: bool, database: ServiceDatabase)
         lambda db: integrators.remove(db, name, with_users=with_users),
         details=lambda users: {"users": users},
     )
-    click.echo(f"Removed {name} and {removed} users.")
+    click.echo(f"Removed {name} and {removed} {'user' if removed == 1 else 'users'}.")
 
 
 @integrator.command("set-callback")

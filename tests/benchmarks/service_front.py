@@ -305,7 +305,7 @@ def command(database, key, processes, directory):
     environment = os.environ | {"EXPOSUREKIT_SERVICE_KEY": base64.urlsafe_b64encode(key).decode()}
     with log.open("wb") as stderr:
         process = subprocess.Popen(
-            [sys.executable, "-m", "exposurekit.cli", *words, "--processes", str(processes)],
+            [sys.executable, "-m", "exposurekit", *words, "--processes", str(processes)],
             env=environment,
             stderr=stderr,
         )

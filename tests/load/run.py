@@ -142,7 +142,7 @@ async def prepare(url: str, people: int) -> list[Integrator]:
 def served(url: str, directory: Path):
     """The command in a process of its own; yields its address, its process and scrapes of its metrics."""
     environment = os.environ | {"EXPOSUREKIT_SERVICE_KEY": "A" * 43 + "="}
-    command = [sys.executable, "-m", "exposurekit.cli", "serve", "--database", url, "--port", "0"]
+    command = [sys.executable, "-m", "exposurekit", "serve", "--database", url, "--port", "0"]
     command += ["--trusted-proxy", "127.0.0.1", "--metrics-port", "0"]
     with (directory / "log").open("wb") as log:
         process = subprocess.Popen(command, stderr=log, env=environment)

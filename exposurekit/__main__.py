@@ -1,4 +1,4 @@
-"""Run the command as ``python -m exposurekit.cli``."""
+"""Run the command as ``python -m exposurekit``."""
 
 from exposurekit.cli import run
 
