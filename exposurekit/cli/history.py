@@ -23,7 +23,7 @@ from exposurekit.cli.options import (
     local_option,
     record_key_option,
 )
-from exposurekit.errors import ConfigurationError, NotFound
+from exposurekit.errors import ConfigurationError, LoadStopped, NotFound
 from exposurekit.text.sanitize import plain
 
 DEMO_MARKER = ".exposurekit-demo"  # another demo may replace a history that has this file
@@ -72,8 +72,8 @@ def collect(
     with open_history(history, record_key, auto_compact) as opened:
         try:
             collected = opened.collect(exposure, run=run, shard=shard, only=users or None)
-        except KeyboardInterrupt:
-            click.echo("What was loaded is stored; the next collect continues from there.", err=True)
+        except LoadStopped as stopped:
+            click.echo(f"{str(stopped).capitalize()}.", err=True)
             raise
         unknown = _unknown_users(opened, collected, users)
     if as_json:

@@ -269,6 +269,7 @@ class History(Keyed):
             InvalidArgument: ``exposure`` is not an `Exposure`, or another argument is invalid.
             ConfigurationError: The directory cannot be created.
             DiskFull: No space is left. What was loaded stays staged.
+            LoadStopped: Ctrl-C stopped the load; a `KeyboardInterrupt` that says whether anything was kept.
             ExposureError: The list of users could not be loaded. What was loaded stays staged.
 
         >>> history.collect(exposure, run="monday").new, history.collect(exposure, run="monday").run

@@ -9,6 +9,7 @@ from functools import partial
 from itertools import chain
 
 from exposurekit.client.bulk import Batch
+from exposurekit.errors import LoadStopped
 from exposurekit.history import ingest, maintenance, record_keys, staging
 from exposurekit.history.collector import USERS_PER_PART, Collector, Source, stage_deliveries
 from exposurekit.history.deliveries import ReceivedDelivery
@@ -17,6 +18,8 @@ from exposurekit.history.staging import RunSpec, ShardResult, StagedRun
 from exposurekit.history.storage.delta import HistoryLocked, Store
 
 RESUME_PERIOD = timedelta(hours=6)
+
+_AFTER_STOP = "what was loaded is kept, and the next collect continues from there"
 
 Load = Callable[..., Iterator[Batch]]
 
@@ -41,8 +44,23 @@ class RunManager:
         progress: bool | None,
     ) -> Run:
         """Collect a run, as `History.collect`; ``part`` is the number of the shard and the number of shards."""
-        number, shards = part
         load = partial(exposure.iter_batches, progress=progress)
+        try:
+            return self._collect(exposure, load, run, part, only)
+        except KeyboardInterrupt:
+            pass  # raised below, without the frames of the interrupted request
+        has_people = self.store.exists() and any(one.people() for one in staging.all_staged(self.store))
+        raise LoadStopped(_AFTER_STOP if has_people else "nobody was loaded")
+
+    def _collect(
+        self,
+        exposure: Source,
+        load: Load,
+        run: str | None,
+        part: tuple[int, int],
+        only: tuple[int, ...] | None,
+    ) -> Run:
+        number, shards = part
         plan, batches = None, None
         with contextlib.ExitStack() as stack:
             if not self.store.exists():

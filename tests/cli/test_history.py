@@ -183,7 +183,7 @@ def test_a_stopped_collection_is_resumed_by_the_next(shell, fleet, number):
         process.send_signal(number)
         out, err = process.communicate(timeout=TIMEOUT_S)
     assert process.returncode == 130
-    messages = ["What was loaded is stored; the next collect continues from there.", "Stopped."]
+    messages = ["What was loaded is kept, and the next collect continues from there.", "Stopped."]
     assert (out, err.split("\n\n")) == ("", [messages[0], f"{messages[1]}\n"])
     [line] = shell.here("history", "runs", "--history", "history").stderr.splitlines()[1:]
     assert line.endswith(": interrupted; the next collect resumes it")
