@@ -502,7 +502,6 @@ SHARED_NAMES = {
     "evidence": "bundles as tables; the entries of the service",
     "errors": "the toolkit's; the API's",
     "ingest": "of runs into tables; of deliveries into a history",
-    "metrics": "figures on a page; of the service, for Prometheus",
     "models": "of the contract; of the service",
     "outbox": "of notifications; of webhooks",
     "schema": "of frames; of the history's tables; of the API",

@@ -21,7 +21,7 @@ from exposurekit.questions import QUESTIONS
 from exposurekit.text.formatting import pluralize
 from exposurekit.text.sanitize import escaped, plain
 from exposurekit.text.times import When, parse_time
-from exposurekit.widgets import metrics, static_html
+from exposurekit.widgets import dashboard_metrics, static_html
 from exposurekit.widgets.dashboard_scope import CHANGES_DAYS, NOW, Scope, available, draw
 from exposurekit.widgets.explorer import Explorer
 from exposurekit.widgets.figure_widget import ChartCard, align, mark
@@ -351,8 +351,8 @@ class Dashboard(Panel):
         self._summary.value = f'<p class="label" role="status">{escaped(self._in_short())}</p>'
         is_drawn = self._over_time is not None and not self.statuses  # it counts all statuses
         over_time = self._counts if is_drawn else None
-        self._metrics.value = metrics.to_html(
-            metrics.measure(self._scope.records, self._scope.links, over_time)
+        self._metrics.value = dashboard_metrics.to_html(
+            dashboard_metrics.measure(self._scope.records, self._scope.links, over_time)
         )
         self._person_note.value = self._person_message()
         self.update_fallback()

@@ -40,7 +40,7 @@ class Metric:
     def to_html(self) -> str:
         """A card.
 
-        >>> from exposurekit.widgets.metrics import Metric
+        >>> from exposurekit.widgets.dashboard_metrics import Metric
         >>> Metric("Open", "62", "of 189 listings").to_html()
         '<li class="metric"><span class="label">Open</span><strong>62</strong><span class="label">of 189 listings</span></li>'
         """
@@ -68,7 +68,7 @@ def measure(
         links: The pages of the picked people that are still there, one a row.
         over_time: The counts of the picked people and sites over time, for the course; None: none is drawn.
 
-    >>> from exposurekit.widgets.metrics import measure
+    >>> from exposurekit.widgets.dashboard_metrics import measure
     >>> [metric.label for metric in measure(exposure.records(), exposure.links())]
     ['Open', 'Removed', 'Pending removal', 'People exposed', 'Web pages', 'Score']
     """
