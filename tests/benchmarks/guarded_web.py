@@ -64,7 +64,8 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=60, help="A day, of the person, for everybody.")
     parser.add_argument("--seed", type=int, default=7)
     options = parser.parse_args()
-    logging.getLogger("exposurekit.service").setLevel(logging.CRITICAL)
+    for noisy in ("exposurekit.service", "mail.log"):  # the second: the mail server for the sites
+        logging.getLogger(noisy).setLevel(logging.CRITICAL)
     began = time.perf_counter(), time.process_time()
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="exposurekit-guarded-")))
