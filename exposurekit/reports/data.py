@@ -166,10 +166,10 @@ class ReportData:
         """The people of `analysis.score`, at most `ROWS_MAX`, in its order, with more of what is known of each.
 
         Returns:
-            ``user_id``, ``listings``, ``pages``, ``score`` as in `analysis.score`; ``open_sites`` (text: the sites with open
-            listings; in a share-safe report their number, ``sites``), ``pending removal`` (of the open listings), ``first_seen_at``
-            (of the oldest open listing; only with a history), ``contains`` (lists: kinds of data on the person's web pages),
-            and ``minutes`` (of manual work; not in a share-safe report, as they would tell who shares a visit).
+            ``user_id``, ``score``, ``listings`` and ``pages`` as in `analysis.score`; ``minutes`` (of manual work; not in a
+            share-safe report, as they would tell who shares a visit); ``open_sites`` (text: the sites with open listings; in a
+            share-safe report their number, ``sites``), ``contains`` (lists: kinds of data on the person's web pages),
+            ``first_seen_at`` (of the oldest open listing; only with a history), and ``pending removal`` (of the open listings).
         """
         table = self["score"].head(ROWS_MAX)
         ids = table["user_id"]
@@ -179,21 +179,21 @@ class ReportData:
         ]
         by_person = listings.groupby("user_id")
         is_pending = listings["status"] == PENDING_REMOVAL
-        columns: dict[str, pd.Series[Any]] = {"user_id": ids, "listings": table["listings"]}
-        if self.sharing is None:
-            columns["open_sites"] = ids.map(_site_names(listings)).astype("str")
-        else:
-            columns["sites"] = ids.map(by_person["site"].nunique()).fillna(0).astype("int64")
-        columns[PENDING_REMOVAL] = (
-            ids.map(is_pending.groupby(listings["user_id"]).sum()).fillna(0).astype("int64")
-        )
-        if "first_seen_at" in listings:
-            columns["first_seen_at"] = ids.map(by_person["first_seen_at"].min()).dt.floor("D")
-        columns |= {"pages": table["pages"], "contains": _page_kinds(self["links"], ids)}
+        columns: dict[str, pd.Series[Any]] = {"user_id": ids}
+        columns |= {name: table[name] for name in ("score", "listings", "pages")}
         if self.sharing is None:
             minutes = open_items(self["work_queue"]).groupby("user_id")["minutes"].sum()
             columns["minutes"] = ids.map(minutes).fillna(0).round().astype("int64")
-        return pd.DataFrame(columns | {"score": table["score"]})
+            columns["open_sites"] = ids.map(_site_names(listings)).astype("str")
+        else:
+            columns["sites"] = ids.map(by_person["site"].nunique()).fillna(0).astype("int64")
+        columns["contains"] = _page_kinds(self["links"], ids)
+        if "first_seen_at" in listings:
+            columns["first_seen_at"] = ids.map(by_person["first_seen_at"].min()).dt.floor("D")
+        columns[PENDING_REMOVAL] = (
+            ids.map(is_pending.groupby(listings["user_id"]).sum()).fillna(0).astype("int64")
+        )
+        return pd.DataFrame(columns)
 
     @cached_property
     def waiting_days(self) -> "pd.Series[int]":

@@ -90,8 +90,8 @@ _SECTION_HEADINGS = {
     ("score", "listings"): "open",
     ("score", "open_sites"): "on",
     ("score", "first_seen_at"): "oldest",
-    ("score", "pages"): "web pages",
-    ("score", "contains"): "data there",
+    ("score", "pages"): "pages",
+    ("score", "contains"): "data on pages",
     ("score", "minutes"): "minutes",
     ("score", "pending removal"): "pending",
     ("declared_vs_observed", "n"): "requests",
@@ -133,6 +133,7 @@ _CELL_KINDS = {
     "url": "link",
     "verdict": "words",
     "open_sites": "words",
+    "contains": "words",
 }
 _PICKED = {"change", "field", "kind", "person", "site", "state", "status"}  # a page filters by their values
 _NEWEST_FIRST = {"status_over_time"}
@@ -141,8 +142,8 @@ _NO_COUNTS = {"user_id", "record_id", "rank", "episode"}
 _BREAK = re.compile(r"[\s-]")  # where a line may end
 # Comments, indentation and spaces between rules are not for readers of a page.
 _CSS_COMMENT = re.compile(r" */\*.*?\*/", re.DOTALL)
-_JS_COMMENT = re.compile(r"^ *//.*\n", re.MULTILINE)
-_CSS_SPACE = re.compile(r"(?<=[{;]) +| +(?=[{}])")
+_JS_COMMENT = re.compile(r"^ *//.*\n| // .*$", re.MULTILINE)
+_CSS_SPACE = re.compile(r"(?<=[{;]) +|;? +(?=})| +(?={)|(?<=[{};,])\n|(?<=[^\"],) ")  # none of a text
 _CSS_COLON = re.compile(r"(?<=[{;\n])([\w-]+): +")  # of a declaration, and of no text
 _INDENT = re.compile(r"^ +|(?<=\n)\n+", re.MULTILINE)
 _META = re.compile(r'<meta name="(generator|description|report-rule)" content="([^"]*)">')
@@ -360,6 +361,8 @@ def _displayed(table: pd.DataFrame, key: str) -> dict[str, Any]:
     ``intervals`` has the texts of the intervals by the column of their estimate, and ``label`` what they are. A table
     of the caller's own stays whole.
     """
+    if {"person", "user_id"} <= {*table} and table["person"].nunique() == table["user_id"].nunique():
+        table = table.drop(columns="user_id")  # a name says more; the CSV has both
     numbers = table.select_dtypes("number")
     counts = [name for name in table.select_dtypes("integer") if name not in _NO_COUNTS]
     zeros = [name for name in counts if len(table) and (table[name].fillna(1) == 0).all()]
@@ -547,7 +550,7 @@ def _cell(kind: str, is_text: bool, text: str, interval: str) -> str:  # noqa: F
     if kind == "share":
         bar = content.rpartition(" ")[2]  # of "under 1%"
         return f'<td class="share" style="--share:{bar}">{content}{more}</td>'
-    if kind.startswith("bar"):
+    if kind.startswith("bar") and text != "0":
         share = float(text.replace(",", "")) / float(kind.split()[1])
         return f'<td class="share" style="--share:{share:.0%}">{content}{more}</td>'
     if text == "0" and not interval:

@@ -1,5 +1,6 @@
 """A report as typed values: a finding, figures, and sections with text, charts, tables and manual steps."""
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -32,6 +33,7 @@ PER_PAGE = "less if one message names all pages of a host"  # what estimated min
 OPERATOR = "you"
 OPERATOR_AND_PERSON = f"{OPERATOR} and the person listed"
 TASKS_MAX = 800  # items of manual work on a page: more make it slow to open
+_CLAUSE_END = re.compile(r"[;.] ")
 ROWS_MAX = 1_000  # rows of a table on a page: more make it large, and are for an export
 
 
@@ -42,7 +44,7 @@ class Fact:
     Attributes:
         name: What is counted.
         value: The figure as text.
-        qualifier: Its interval, base or date, in a few words.
+        qualifier: Its interval, base or date: in a few words, up to a semicolon or the end of a sentence, and then more.
         detail: How it is counted or estimated, if that takes more words; empty: the qualifier says it all.
         change: How it differs from a week before, such as ``-8 in 7 days``, or ``-8 since 2026-11-11`` if it was not
             observed then; empty if that is unknown.
@@ -64,6 +66,29 @@ class Fact:
         'listings whose removal is not verified'
         """
         return definition(self.name)
+
+    @property
+    def line(self) -> str:
+        """The few words that stand below the figure.
+
+        >>> report.facts[0].line[:3]
+        'of '
+        """
+        return self._lines[0]
+
+    @property
+    def more(self) -> str:
+        """The rest of the qualifier and the detail, as sentences; empty if there is no more.
+
+        >>> report.facts[0].more
+        'All 25 people were loaded'
+        """
+        rest = self._lines[1] if len(self._lines) > 1 else ""
+        return ". ".join(f"{part[:1].upper()}{part[1:]}" for part in (rest, self.detail) if part)
+
+    @property
+    def _lines(self) -> list[str]:
+        return _CLAUSE_END.split(self.qualifier, maxsplit=1)
 
 
 @dataclass(frozen=True, slots=True)

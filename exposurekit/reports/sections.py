@@ -142,7 +142,6 @@ _CHECK_FIRST = (
 )
 _EXCEPT = ", except what should wait: it is marked (later), with the reason"
 _UNCHECKED = "whether required values, such as an email address, are on file was not checked"
-_MAY_LACK = "some may lack a required value"
 _TO_CHECK = "check that the required values are on file"
 _OTHERS_OPEN = (  # of a share-safe report, which does not say how many of each
     "Open listings that are pending removal, wait for the service, or were ticked as done or unable are not among them."
@@ -584,19 +583,17 @@ def _manual_fact(data: ReportData) -> Fact:
     """The number of pending manual removals, for listings and web pages."""
     waiting, pages, blocked, duration = data.manual_work
     reason = f"; {blocked:,} of them cannot start: a required value is not on file" if blocked else ""
-    short_reason = f"; {blocked:,} of them cannot start" if blocked else ""
     checks = _check_part(data)
     if data.unchecked_sites:
         reason = f"; {_UNCHECKED if data.sharing is None else _LEFT_OUT}"
-        short_reason = f"; {_MAY_LACK}" if data.sharing is None else reason
     items = f"{pluralize(waiting - pages, 'listing')}, {pluralize(pages, 'web page')}"
     later = data.later_work
-    when = f": {waiting - later:,} to do now, {later:,} later" if later and data.sharing is None else ""
+    when = f"; {waiting - later:,} to do now, {later:,} later" if later and data.sharing is None else ""
     return Fact(
         "to do by hand",
         f"{waiting:,}",
-        f"{items}{when}; about {duration}{checks}{short_reason}",
-        detail=f"about {duration} for {items}{checks}, {_minutes_basis(data)}{reason}",
+        f"{items}, about {duration}{'; ' if checks else ''}{checks.removeprefix(', ')}{when}{reason}",
+        detail=_minutes_basis(data),
     )
 
 
@@ -634,7 +631,8 @@ def _history_facts(data: ReportData) -> Iterator[Fact]:
     relistings = data["relistings"]
     listings = relistings.drop_duplicates(["user_id", "key"], keep="last")
     again = _relisted(data).partition(" ")[2] if len(relistings) else "no removed listing was listed again"
-    yield Fact(_CAME_BACK, f"{len(listings):,}", again.replace(f" {_CAME_BACK}", ""), detail=_gone(data))
+    again = again.replace(f" {_CAME_BACK}", "").replace("), ", "); ")
+    yield Fact(_CAME_BACK, f"{len(listings):,}", again, detail=_gone(data))
     yield _forecast_fact(data)
 
 
@@ -651,11 +649,12 @@ def _median_fact(data: ReportData, removal: Mapping[Hashable, Any], requests: pd
     request = _request_times(requests)
     stay = _still_listed(removal, band=False)
     if pd.isna(request["median_days"]):
-        words = "; ".join(filter(None, ("from the first observation", band, stay, f"based on {followed}")))
+        start = f"from the first observation{f' ({band})' if band else ''}"
+        words = "; ".join(filter(None, (start, stay, f"based on {followed}")))
         return Fact("half removed within", days, words, detail=detail)
     days_from_request, band_from_request = _median_words(request)
     of_all = f"of all listings, requested or not, {stay}" if stay else ""
-    clocks = f"from the request{f' ({band_from_request})' if band_from_request else ''}, {days} from first observation"
+    clocks = f"from the request{f' ({band_from_request})' if band_from_request else ''}; {days} from first observation"
     return Fact(
         "half removed within",
         days_from_request,
@@ -729,7 +728,7 @@ def _forecast_fact(data: ReportData) -> Fact:
         parts = f"{staying:,} of the {len(data.open_records):,} open now, {back:,} listed again by then and {new:,} new"
         rest = staying + back + new - min(by_hand, staying)
         if_done = f"about {rest:,} if all manual work succeeds" if by_hand and staying else ""
-        expected = f"expected if nothing is done by hand {interval}, {than_now}: {parts}"
+        expected = f"expected if nothing is done by hand {interval}; {than_now}: {parts}"
         caution = "" if pd.isna(forecast["reason"]) else str(forecast["reason"])
         notes = _sentences([if_done, caution]).removesuffix(".")
         words = f"{expected}. {notes}" if notes else expected
@@ -819,9 +818,10 @@ def _with_trends(facts: Iterable[Fact], data: ReportData) -> Iterator[Fact]:
             continue
         change = _change(int(n.iloc[-1] - before.iloc[-1]), data)
         month = _change_in(data, column, data.as_of.date() - timedelta(days=MONTH_DAYS))
-        if fact.name == REMOVED:
-            change += _removals_and_relistings(data)
-        elif data.is_whole_week and month is not None:
+        if fact.name == REMOVED and (both := _removals_and_relistings(data)):
+            yield replace(fact, trend=trend, change=change, qualifier=f"{fact.qualifier}; {change}{both}")
+            continue
+        if fact.name != REMOVED and data.is_whole_week and month is not None:
             change += f", {_signed(month)} in {MONTH_DAYS}"
         yield replace(fact, trend=trend, change=change)
 
@@ -1250,6 +1250,7 @@ def _by_site(data: ReportData) -> Section | None:
     worst = named[named["open"] > 0].head(_WORST_NAMED)
     others = "; ".join(_other_measures(named, worst))
     words = [
+        _verdicts(worst),
         f"By other measures: {others}." if others else "",
         _without_relisting(named),
         _promises(data, outcomes),
@@ -1270,9 +1271,16 @@ def _worst_first(data: ReportData, worst: pd.DataFrame) -> str:
         return ""
     n_open = len(data.open_records)
     are = "listing is" if n_open == 1 else "listings are"
-    rows = zip(worst["site"].astype("str"), worst["open"], worst["verdict"], strict=True)
-    sites = "; ".join(f"{short(site)} {n:,} ({verdict})" for site, n, verdict in rows)
+    rows = zip(worst["site"].astype("str"), worst["open"], strict=True)
+    sites = enumerate_words([f"{short(site)} {n:,}" for site, n in rows])
     return f"{n_open:,} {are} open. Most open listings{_of_named(data)}: {sites}."
+
+
+def _verdicts(worst: pd.DataFrame) -> str:
+    """What came of the requests to some sites, as a sentence; empty if there are none."""
+    rows = zip(worst["site"].astype("str"), worst["verdict"], strict=True)
+    words = "; ".join(f"{short(site)}: {verdict}" for site, verdict in rows)
+    return f"{words}." if words else ""
 
 
 def _other_measures(table: pd.DataFrame, worst: pd.DataFrame) -> Iterator[str]:
@@ -1331,17 +1339,17 @@ def _score(data: ReportData) -> Section | None:
     if section is None or section.figure is None:
         return section
     safe = data.person_rows if data.sharing is None else data.sharing.table(data.person_rows)
-    section = replace(
-        section, finding=_most_exposed(data, section.finding), table=_with_people(safe, data.names)
-    )
-    return _add_words(_with_totals(section), f"{points.capitalize()}.{names}{_other_namesakes(data)}")
+    total, _, most = section.finding.partition("; ")
+    section = replace(section, finding=f"{most[:1].upper()}{most[1:]}", table=_with_people(safe, data.names))
+    words = f"{total}. {points.capitalize()}. {_most_exposed(data)}{names}{_other_namesakes(data)}"
+    return _add_words(_with_totals(section), words)
 
 
-def _most_exposed(data: ReportData, finding: str) -> str:
-    """The finding on the score, with what the person with the most points has."""
+def _most_exposed(data: ReportData) -> str:
+    """What the person with the most points has, as a sentence; empty in a share-safe report, and of a tie."""
     table = data["score"]
     if data.sharing is not None or len(table) < 2 or table["score"].iloc[0] == table["score"].iloc[1]:  # noqa: PLR2004
-        return finding
+        return ""
     first = table.iloc[0]
     records = data.open_records
     n = records.loc[records["user_id"] == first["user_id"], "site"].value_counts()
@@ -1358,8 +1366,11 @@ def _most_exposed(data: ReportData, finding: str) -> str:
     on += f", which show {enumerate_words(['a name', *on_listings])}" if on_listings else ""
     doubtful = _namesakes(data)[int(first["user_id"])]
     on += f"; {doubtful:,} of them may be of a namesake" if doubtful else ""
-    has = f"{pluralize(int(first['listings']), 'open listing')}{on}; {pluralize(int(first['pages']), 'web page')}{shows}"
-    return f"{finding.removesuffix('.')} ({has})."
+    name = short(data.names.get(int(first["user_id"]), f"user {first['user_id']}"))
+    pages = f"{pluralize(int(first['pages']), 'web page')}{shows}"
+    return (
+        f"{name[:1].upper()}{name[1:]} has {pluralize(int(first['listings']), 'open listing')}{on}; {pages}."
+    )
 
 
 def _namesakes(data: ReportData) -> Counter[int]:
@@ -1488,8 +1499,8 @@ def _where(data: ReportData, table: pd.DataFrame, column: str) -> str:
     return f" on {first}" if len(n) == 1 else f", most on {first} ({n.iloc[0]:,})"
 
 
-def _relisted(data: ReportData, *, counts_times: bool = True, where: str = "") -> str:
-    """How many listings came back, of how many that were ever gone, how often or where, and how many of them are open."""
+def _relisted(data: ReportData, *, counts_times: bool = True) -> str:
+    """How many listings came back, of how many that were ever gone, how often, and how many of them are open."""
     table, outcomes = data["relistings"], _outcomes(data)
     listings = table.drop_duplicates(["user_id", "key"], keep="last")
     n, n_open = len(listings), int(analysis.is_open(listings["status"]).sum())
@@ -1498,7 +1509,7 @@ def _relisted(data: ReportData, *, counts_times: bool = True, where: str = "") -
         ever = int((outcomes["came_back"] + outcomes["never_back"]).sum())
         came_back = f"{n:,} of {_were_gone(ever)} {_CAME_BACK} ({percent(n / ever)})"
     often = f", {len(table):,} times in all" if counts_times and len(table) > n else ""
-    return f"{came_back}{often}{where}; {n_open:,} of them {'is' if n_open == 1 else 'are'} open now"
+    return f"{came_back}{often}; {n_open:,} of them {'is' if n_open == 1 else 'are'} open now"
 
 
 def _relistings(data: ReportData) -> Section | None:
@@ -1515,8 +1526,8 @@ def _relistings(data: ReportData) -> Section | None:
     section = _section(data, "relistings", rows, columns=("user_id", site, _REFERENCE, *times))
     if section is None or table.empty:
         return section
-    came_back = _relisted(data, counts_times=False, where=_where_relisted(data))
-    return replace(section, finding=f"{pluralize(len(table), 'relisting')}: {came_back}.")
+    words = f"{pluralize(len(table), 'relisting')}{_where_relisted(data)}."
+    return _add_words(replace(section, finding=f"{_relisted(data, counts_times=False)}."), words)
 
 
 def _where_relisted(data: ReportData) -> str:
@@ -1548,9 +1559,9 @@ def _time_to_removal(data: ReportData) -> Section | None:
     base = _base(data, n) if data.user is None else ""
     speeds = _speeds(data)
     in_all = _time_finding(data)
-    base = "" if in_all and n == len(data["records"]) + len(data["relistings"]) else base
     section = replace(section, finding=in_all or speeds or section.finding)
     speeds = speeds if section.finding != speeds else ""
+    how_sure = _time_intervals(data) if in_all else ""
     clocks = _both_clocks(data)
     if section.table is not None:
         table = without_estimates(section.table).sort_values("unrequested", kind="stable", ignore_index=True)
@@ -1558,7 +1569,7 @@ def _time_to_removal(data: ReportData) -> Section | None:
         with_requests = _with_request_medians(data, table)
         clocks += ". Each site's median is the same either way" if with_requests is table else ""
         section = replace(section, table=table if with_requests is None else with_requests)
-    notes = (f"{_FROM_FIRST}{clocks}.", base, _CENSORING_NOTE, _resolution(data))
+    notes = (f"{_FROM_FIRST}{clocks}.", f"{how_sure} {base}".strip(), _CENSORING_NOTE, _resolution(data))
     return replace(
         section,
         text=" ".join(filter(None, (section.text, speeds, _without_removals(data)))),
@@ -1572,16 +1583,21 @@ def _time_finding(data: ReportData) -> str:
     if (
         data.user is not None
         or times is None
-        or not (stay := _still_listed(row := times.to_dict("records")[0]))
+        or not (stay := _still_listed(row := times.to_dict("records")[0], band=False))
     ):
         return ""
-    days, band = _median_words(row)
-    n = int(row["n"])
-    followed = f"n = {n:,}: {_followed(data, n)}"
     if pd.isna(row["median_days"]):
-        return f"The median time to removal is not reached yet ({followed}); {stay}."
-    of = "; ".join(filter(None, (band, followed)))
-    return f"Estimated median time to removal: {days} from the first observation ({of}); {stay}."
+        return f"The median time to removal is not reached yet; {stay}."
+    days, _ = _median_words(row)
+    return f"Estimated median time to removal: {days} from the first observation; {stay}."
+
+
+def _time_intervals(data: ReportData) -> str:
+    """How sure the median time to removal and the share that stays are, as a sentence; empty without a median."""
+    row = data["removal_of_all"].to_dict("records")[0]
+    _, band = _median_words(row)
+    share = format_interval(row["never_low"], row["never_high"], percent, "").strip(" (:)")
+    return f"{band} days, and {share} of listings." if band else ""
 
 
 def _with_request_medians(data: ReportData, times: pd.DataFrame) -> pd.DataFrame | None:

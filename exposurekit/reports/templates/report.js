@@ -95,9 +95,28 @@
     });
     const rows = table.tBodies[0].rows.length;
     if (rows > FEW) row.append(label, ...picks.map(({ select }) => select), count);
+    if (rows > 1) {
+      sorting(table);
+      row.append(sortList(table));
+    }
     row.append(save);
     numbers.querySelector(".wide").before(row);
-    if (rows > 1) sorting(table);
+  }
+  // On a phone the cards have no heads to press: a list sorts them, numbers from the largest.
+  function sortList(table) {
+    const select = document.createElement("select");
+    select.className = "sort";
+    select.setAttribute("aria-label", `Sort ${table.caption.textContent}`);
+    select.append(new Option("Sort by …", ""));
+    const heads = [...table.tHead.rows[0].cells];
+    heads.forEach((head, at) => select.append(new Option(head.textContent, at)));
+    select.addEventListener("change", () => {
+      if (!select.value) return;
+      const head = heads[select.value], press = head.querySelector("button");
+      const wanted = head.classList.contains("left") ? "ascending" : "descending";
+      do press.click(); while (head.getAttribute("aria-sort") !== wanted);
+    });
+    return select;
   }
   const isPhone = matchMedia("(max-width: 30rem)").matches; // where a row is a card of several lines
   for (const numbers of document.querySelectorAll(".numbers")) {
