@@ -5,7 +5,7 @@
     counts            listings by site, user, state     status_over_time      counts per period
     time_to_removal   median times, with intervals      survival              shares not removed, by age
     relistings        listings that came back           forecast              expected open listings, with interval
-    waterfall         causes of a change                score                 points per person
+    changes           causes of a change                score                 points per person
     blockers          missing fields, by person         work_queue            manual work
     data_quality      precision, coverage, site health  declared_vs_observed  days that sites declare, and take
     missed            estimated missed listings
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from exposurekit.charts.bars import MAX_ROWS
 from exposurekit.charts.blockers import best_next_fields, blockers
+from exposurekit.charts.changes import changes, score_changes
 from exposurekit.charts.counts import by_kind, by_site, by_state, by_user, user_by_site
 from exposurekit.charts.data_quality import coverage, precision, site_health
 from exposurekit.charts.declared_vs_observed import declared_vs_observed
@@ -31,7 +32,6 @@ from exposurekit.charts.status_over_time import status_over_time
 from exposurekit.charts.survival import survival
 from exposurekit.charts.theme import COLOURS, CONFIG, LABEL_MAX, PATTERNS, Chart, describe
 from exposurekit.charts.time_to_removal import time_to_removal
-from exposurekit.charts.waterfall import changes, score_changes
 from exposurekit.charts.work_queue import work_queue
 
 __all__ = [

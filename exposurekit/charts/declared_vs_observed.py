@@ -29,7 +29,6 @@ from exposurekit.charts.time_to_removal import (
     median_axis,
     median_text,
     median_traces,
-    with_band,
 )
 from exposurekit.text.formatting import pluralize
 
@@ -73,7 +72,7 @@ def declared_vs_observed(table: pd.DataFrame, *, provenance: str = "") -> Chart:
             points(declared.tolist(), hover, symbol="line-ns", colour=VERMILION, name="declared"),
         ],
         [f"{name} (n = {row['n']:,}{_mark(row)})" for name, row in zip(names, rows, strict=True)],
-        median_axis("days from request to removal", drawn, most),
+        median_axis("days from request to removal", most),
         finding=_finding(table),
         summary=_summary(table, label),
         rest=Omitted(len(table) - MAX_ROWS, "site", "sites"),
@@ -81,7 +80,7 @@ def declared_vs_observed(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     )
     line = {"size": 16, "line": {"width": 3, "color": VERMILION}}
     figure.update_traces(marker=line, selector={"name": "declared"})
-    return with_band(figure, drawn, most)
+    return figure
 
 
 def _mark(row: dict[Any, Any]) -> str:

@@ -14,6 +14,7 @@ from exposurekit.charts.bars import (
     row_labels,
     whole_ties,
 )
+from exposurekit.charts.changes import amount
 from exposurekit.charts.theme import (
     BLUE,
     GREY,
@@ -23,7 +24,6 @@ from exposurekit.charts.theme import (
     empty_chart,
     label_text,
 )
-from exposurekit.charts.waterfall import amount
 from exposurekit.text.formatting import pluralize
 
 _PARTS = {"listings": ("of_listings", (BLUE, "")), "web pages": ("of_pages", (GREY, "/"))}

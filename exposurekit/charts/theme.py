@@ -23,6 +23,7 @@ from exposurekit.text.sanitize import escaped, label, plain
 # visible only on paper and in `Chart.with_patterns`.
 BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
 BLUE, VERMILION, PURPLE = "#0072B2", "#D55E00", "#CC79A7"
+PALE_VERMILION = "#F0B99B"  # the same, but later
 GREY = "#7F7F7F"  # of lines and markers: visible on white and on black
 # Text needs a background of its own: no colour has a contrast of 4.5:1 on both white and JupyterLab's dark #111111.
 INK, PAPER = "#1B2430", "#FFFFFF"
@@ -57,7 +58,7 @@ CONFIG = {
     "plotlyServerURL": "",
     "displaylogo": False,
     "typesetMath": False,
-    "modeBarButtonsToRemove": ["select2d", "lasso2d", "autoScale2d"],
+    "modeBarButtonsToRemove": ["select2d", "lasso2d", "autoScale2d", "zoomIn2d", "zoomOut2d"],
 }
 HOVER = "%{customdata}<extra></extra>"
 MIME = "application/vnd.plotly.v1+json"

@@ -37,14 +37,9 @@ from exposurekit.contract.types import REMOVED
 from exposurekit.text.formatting import NO_VALUE, percent, pluralize
 
 _SHARE = "estimated share still listed"
-_CUT_AT = 2  # times the longest median: intervals beyond it end in the band at the right
-_BAND_AT, _BAND_ROOM = (
-    1.05,
-    1.75,
-)  # where the band of what is beyond the axis begins and ends, as multiples of its last day
-_BAND_FILL, _BAND_LABEL = "rgba(127,127,127,0.12)", "not reached"
+_CUT_AT = 2  # times the longest median: an interval beyond it ends in an arrow, and its text says where
+_ARROW_AT = 1.06  # times the last day, where nobody reads it as that day
 _TICKS_MAX = 4  # they stand side by side on a phone, too
-_ARROW_AT = 1.03  # times the begin of the band: where its arrows are
 _ESTIMATES = ("median_days", "median_low", "median_high", "never", "never_low", "never_high")
 _TIMES = ("n", "left_out", "median_days", "median_low", "median_high")
 _NEVER = ("never", "never_low", "never_high", "followed_days")
@@ -55,8 +50,8 @@ _GROUPS = {"site": ("site", "sites"), "user_id": ("person", "people")}
 def time_to_removal(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     """Draw the median time to removal and the share not removed, per group, with intervals.
 
-    A median that was not reached, and an interval that is longer than the axis, end in a band right of it. Sites without a
-    request come last, and have no estimate.
+    Beside each median stands its number; without one, the reason does. An interval that is longer than the axis ends in an
+    arrow. Sites without a request come last, and have no estimate: beside them stands how many listings are open.
 
     Args:
         table: A table as returned by `analysis.time_to_removal` or `History.time_to_removal`, with any ``by``.
@@ -75,11 +70,7 @@ def time_to_removal(table: pd.DataFrame, *, provenance: str = "") -> Chart:
 
 
 def _medians(table: pd.DataFrame, by: str | None, provenance: str) -> Chart:
-    """Draw the chart of `charts.time_to_removal` for a non-empty table.
-
-    Medians that were not reached, and intervals beyond the last day, end in a band of their own right of the axis. Groups
-    without a request come last, without an estimate.
-    """
+    """Draw the chart of `charts.time_to_removal` for a non-empty table."""
     table = without_estimates(table)
     drawn = table.head(MAX_ROWS).sort_values(
         ["unrequested", "median_days"], kind="stable", na_position="last"
@@ -87,18 +78,17 @@ def _medians(table: pd.DataFrame, by: str | None, provenance: str) -> Chart:
     names = [label_text(name) for name in row_labels(drawn, by)]
     group, groups = _GROUPS.get(by or "", ("group", "groups"))
     most = longest_days(drawn)
-    shares = {"range": [-0.02, 1.45], "tickvals": [0, 0.5, 1], "tickformat": ".0%"}
-    figure = row_chart(
+    shares = {"range": [-0.02, 1.45], "tickvals": [0, 1], "tickformat": ".0%"}
+    return row_chart(
         [*median_traces(drawn, names, most), *_shares(drawn, names)],
         [f"{name} (n = {n:,})" for name, n in zip(names, drawn["n"], strict=True)],
-        median_axis("median time to removal (days)", drawn, most),
+        median_axis("median time to removal (days)", most),
         right=shares | {"title": {"text": _SHARE}},
         finding=_finding(table, groups),
         summary=_summary(drawn, by),
         rest=Omitted(len(table) - MAX_ROWS, group, groups),
         provenance=provenance,
     )
-    return with_band(figure, drawn, most)
 
 
 def without_estimates(table: pd.DataFrame) -> pd.DataFrame:
@@ -108,31 +98,9 @@ def without_estimates(table: pd.DataFrame) -> pd.DataFrame:
     return table.assign(unrequested=unrequested, **estimates)
 
 
-def _is_beyond(table: pd.DataFrame, most: float) -> "pd.Series[bool]":
-    """Which rows have an estimate that is not reached, or an interval that goes beyond the last day."""
-    high = table["median_high"].astype("Float64").fillna(np.inf)
-    return table["never"].notna() & (high > most)
-
-
-def median_axis(title: str, table: pd.DataFrame, most: float) -> dict[str, Any]:
-    """The axis of medians, with room for the band, or for the text behind missing ones."""
-    has_room = _is_beyond(table, most).any() or table["median_days"].isna().any()
-    axis = count_axis(title, (_BAND_ROOM if has_room else 1) * most)
-    return axis | {"tickvals": age_ticks(int(most), _TICKS_MAX)}
-
-
-def with_band(figure: Chart, table: pd.DataFrame, most: float) -> Chart:
-    """Add a band right of the axis' end, and its label in half a row above the rows, if an interval ends there."""
-    if not _is_beyond(table, most).any():
-        return figure
-    begin, last = _BAND_AT * most, figure.layout.yaxis.range[0]
-    figure.add_shape(
-        type="rect", x0=begin, x1=3 * most, y0=-1, y1=last, fillcolor=_BAND_FILL, line_width=0, layer="below"
-    )  # to the edge, also where a narrow page makes the axis longer
-    label = {"text": _BAND_LABEL, "showarrow": False, "xanchor": "left", "font": {"size": 11}}
-    figure.add_annotation(x=begin, y=-0.75, **label)
-    figure.update_yaxes(range=[last, -1])
-    return figure
+def median_axis(title: str, most: float) -> dict[str, Any]:
+    """The axis of medians, with some room for the texts behind them."""
+    return count_axis(title, most, room=1.2) | {"tickvals": age_ticks(int(most), _TICKS_MAX)}
 
 
 def longest_days(table: pd.DataFrame) -> float:
@@ -143,29 +111,39 @@ def longest_days(table: pd.DataFrame) -> float:
 
 
 def median_traces(table: pd.DataFrame, names: list[str], most: float) -> list[go.Scatter]:
-    """The medians with their intervals; an arrow in the band where an interval has no upper limit, or goes beyond it."""
+    """The medians with their intervals and numbers; an arrow where an interval has no upper limit, or goes beyond the axis."""
     median, low, high = (
         table[name].astype("Float64").to_numpy("float64", na_value=np.nan).tolist()
         for name in ("median_days", "median_low", "median_high")
     )
-    is_beyond = _is_beyond(table, most).tolist()
-    whisker_low = [middle if pd.isna(limit) else limit for middle, limit in zip(median, low, strict=True)]
-    begin = _BAND_AT * most
-    whisker_high = [begin if beyond else limit for limit, beyond in zip(high, is_beyond, strict=True)]
-    arrows = [_ARROW_AT * begin if beyond else None for beyond in is_beyond]
     rows, label = table.to_dict("records"), interval_label(table)
-    beside = [
-        _no_median_reason(row).replace(f"{_BAND_LABEL} in", "not within")
-        or (f"to {limit:,g}" if limit > most else "")
-        for row, limit in zip(rows, high, strict=True)
+    arrow = _ARROW_AT * most
+    arrows = [
+        arrow if pd.notna(middle) and not limit <= most else None
+        for middle, limit in zip(median, high, strict=True)
     ]
+    ends = [limit if end is None else end for limit, end in zip(high, arrows, strict=True)]
     hover = [f"{name}<br>{median_text(row, label)}" for name, row in zip(names, rows, strict=True)]
+    starts = [limit if pd.notna(limit) else middle for limit, middle in zip(low, median, strict=True)]
+    has_median = [pd.notna(middle) for middle in median]
     return [
-        whiskers(whisker_low, whisker_high, name=label),
-        points(arrows, hover, symbol="triangle-right", colour=GREY, name="not reached, or beyond the axis"),
+        whiskers(
+            [low if has else None for low, has in zip(starts, has_median, strict=True)], ends, name=label
+        ),
+        points(arrows, hover, symbol="triangle-right", colour=GREY, name="beyond the axis"),
         points(median, hover, symbol="circle", colour=BLUE, name="median"),
-        annotations(beside, [0 if pd.isna(arrow) else arrow for arrow in arrows]),
+        annotations(
+            [_beside(row, limit, most) for row, limit in zip(rows, high, strict=True)],
+            [end if has else 0 for end, has in zip(ends, has_median, strict=True)],
+        ),
     ]
+
+
+def _beside(row: dict[Any, Any], high: float, most: float) -> str:
+    """What stands beside a row: the median, with the end of its interval if that is not drawn; or why there is none."""
+    if pd.isna(row["median_days"]):
+        return _no_median_reason(row).replace("not reached in", "not within")
+    return f"{format_days(row['median_days'])}{f' (to {high:,g})' if high > most else ''}"
 
 
 def _no_median_reason(row: dict[Any, Any]) -> str:
@@ -184,7 +162,8 @@ def _no_median_reason(row: dict[Any, Any]) -> str:
 def median_text(row: dict[Any, Any], label: str) -> str:
     """The median with its interval, or why there is none."""
     if pd.isna(row["median_days"]):
-        return f"median {_no_median_reason(row)}" if pd.notna(row["never"]) else _no_median_reason(row)
+        reason = _no_median_reason(row)
+        return f"median {reason}" if pd.notna(row["never"]) else reason
     band = format_interval(row["median_low"], row["median_high"], "{:,g}".format, label)
     return f"median {format_days(row['median_days'])}{band}"
 
@@ -194,7 +173,12 @@ def _shares(table: pd.DataFrame, names: list[str]) -> list[go.Scatter]:
     hover = [f"{name}<br>{_share_text(row, label)}" for name, row in zip(names, rows, strict=True)]
     axes = {"xaxis": "x2", "yaxis": "y"}
     never, low, high = (table[name].tolist() for name in ("never", "never_low", "never_high"))
-    shares = [percent(share) for share in never]
+    shares = [
+        f"{row['open']:,} of {row['n']:,} open"
+        if row["unrequested"] and "open" in row
+        else percent(row["never"])
+        for row in rows
+    ]
     return [
         whiskers(low, high, **axes),
         points(never, hover, symbol="diamond", colour=VERMILION, name=_SHARE, **axes),

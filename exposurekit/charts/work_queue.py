@@ -1,5 +1,6 @@
 """The work queue: manual removals by group, with their minutes."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,6 @@ from exposurekit.charts.argument_checks import check_input
 from exposurekit.charts.bars import (
     MAX_ROWS,
     TEXT_OUTSIDE,
-    UNTICKED,
     Omitted,
     annotations,
     bars,
@@ -25,7 +25,7 @@ from exposurekit.charts.theme import (
     GREEN,
     GREY,
     ORANGE,
-    PURPLE,
+    PALE_VERMILION,
     VERMILION,
     Chart,
     count_axis,
@@ -41,13 +41,15 @@ LATER = "later"  # open, with a reason to wait
 _STATES = {
     STARTED: (ORANGE, "/"),
     NOT_STARTED: (VERMILION, ""),
-    LATER: (PURPLE, "\\"),
+    LATER: (PALE_VERMILION, "\\"),
     UNABLE: (GREY, "x"),
     DONE: (GREEN, "."),
 }
 _OPEN_STATES = (STARTED, NOT_STARTED, LATER)
 _PAGES = "Web pages"
 _TEXT_ROOM = 1.45  # length of the axis as a multiple of the longest bar: room for its text
+_STEPS = (5, 10, 15, 30, 60, 120, 240, 480)  # minutes between ticks
+_TICKS_MAX = 3  # they stand side by side on a phone, too
 _QUEUE = ("rank", "group", "kind", "site", "state", "user_id", "minutes")
 
 
@@ -80,17 +82,25 @@ def work_queue(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     return row_chart(
         [*(_state_bars(state, drawn, names) for state in _STATES), _items(drawn), _minutes(drawn, names)],
         names,
-        count_axis("listings or pages", int(drawn[[*_STATES]].sum(axis=1).max())) | UNTICKED,
-        right={
-            "title": {"text": "estimated time"},
-            "range": [0, max(_TEXT_ROOM * float(drawn["minutes"].max()), 1)],
-            **UNTICKED,
-        },
+        count_axis("listings or pages", int(drawn[[*_STATES]].sum(axis=1).max())),
+        right=_time_axis(float(drawn["minutes"].max())),
         finding=_queue_finding(groups),
         summary=_queue_summary(groups, table),
         rest=Omitted(len(groups) - MAX_ROWS, "group", "groups"),
         provenance=provenance,
     )
+
+
+def _time_axis(most: float) -> dict[str, Any]:
+    """The axis of estimated times, with at most `_TICKS_MAX` ticks at round ones."""
+    step = next((one for one in _STEPS if most <= _TICKS_MAX * one), math.ceil(most / _TICKS_MAX / 60) * 60)
+    ticks = [*range(0, math.ceil(most) + 1, step)]
+    return {
+        "title": {"text": "estimated time"},
+        "range": [0, max(_TEXT_ROOM * most, 1)],
+        "tickvals": ticks,
+        "ticktext": ["0", *map(format_duration, ticks[1:])],
+    }
 
 
 def _merge_pages(table: pd.DataFrame) -> pd.DataFrame:

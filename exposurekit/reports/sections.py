@@ -555,7 +555,7 @@ def _site_facts(data: ReportData) -> Iterator[Fact]:
 
 
 def _change_facts(data: ReportData) -> Iterator[Fact]:
-    """The causes of the change in open listings as figures, as in the waterfall chart."""
+    """The causes of the change in open listings as figures, as in the chart of changes."""
     why, points, since_text = data["changes"], data["score_changes"], _since(data)
     n = dict(zip(why["cause"], why["n"], strict=True))
     before, now = int(why["open"].iloc[0]), int(why["open"].iloc[-1])
@@ -1175,7 +1175,7 @@ def _week(data: ReportData) -> Section | None:
         table = pd.concat([changed, rest.astype(changed.dtypes[rest.columns])])
     assert data.week_start is not None  # noqa: S101  there would be no changes since then
     start = f"since {data.week_start}"
-    drawn = charts.changes(_without_idle_causes(why), provenance=f"{data.source_line} · {start}")
+    drawn = charts.changes(why, provenance=f"{data.source_line} · {start}")
     words, points = "", [_period(data, (data.week_start, data.as_of.date()), by_site)]
     if (earlier := data.tables["week_before"]) is not None:
         now, then = (int((one["open_after"] - one["open_before"]).sum()) for one in (by_site, earlier))
@@ -1726,6 +1726,8 @@ def _without_removals(data: ReportData) -> str:
     )
     sentences = [f"No removals were observed on {idle}, {although}."] if idle else []
     unasked = "so it is not known whether, or how fast, listings are removed there"
+    n_unasked = int(table.loc[is_unasked, "n"].sum())
+    unasked += f"; the share of all listings counts the {n_unasked:,} there as still listed"
     sentences += [f"No requests have been seen on {unrequested} yet, {unasked}."] if unrequested else []
     return " ".join(sentences)
 

@@ -218,17 +218,34 @@ def test_a_thousand_days_have_as_few_traces_as_one():
     assert len(one.data) == len(many.data)
 
 
-def test_the_bars_of_a_waterfall_lead_from_before_to_after():
-    figure = charts.changes(why(10, 3, 2, 1, -5, -2, -1))
-    ends = {
-        bar: (base, base + height)
+def lengths(figure):
+    """From where to where the bar of each row goes, by the label of the row."""
+    labels = figure.layout.yaxis.ticktext
+    return {
+        labels[row]: (trace.base or 0, n)
         for trace in figure.data
-        if trace.type == "bar"
-        for bar, base, height in zip(trace.x, trace.base, trace.y, strict=True)
+        for row, n in zip(trace.y, trace.x, strict=True)
     }
-    assert [ends[bar] for bar in range(8)] == [
-        (0, 10), (10, 13), (13, 15), (15, 16), (11, 16), (9, 11), (8, 9), (0, 8),
-    ]  # fmt: skip
+
+
+def test_bars_of_causes_begin_at_zero_and_add_up():
+    """A removal of 6 of 44 is as long as 6, and not down to the edge of the chart; what did not occur has no bar."""
+    figure = charts.changes(why(44, 3, 0, 3, -5, -1, 0))
+    total = "in all: 44 to 44"
+    bars = lengths(figure)
+    assert [*figure.layout.yaxis.ticktext] == ["new", "listed again", "removed", "vanished", total]
+    assert bars == {
+        "new": (0, 3),
+        "listed again": (0, 3),
+        "removed": (0, -5),
+        "vanished": (0, -1),
+        total: (0, 0),
+    }
+    start, end = figure.layout.xaxis.range
+    assert start < -5
+    assert end > 3
+    assert lengths(charts.changes(why(44, 0, 0, 0, 0, 0, 0))) == {total: (0, 0)}
+    assert charts.changes(why(4, 2, 0, 0, 0, 0, 0)).layout.xaxis.range[0] == 0
 
 
 def test_changes_of_scope_are_separate():
@@ -264,22 +281,6 @@ def test_periods_as_text_are_refused_with_the_conversion():
     table = pd.read_csv(io.StringIO(counted(days(1, 2)).to_csv(index=False)))
     with pytest.raises(InvalidArgument, match=r"period must be dates: pd.to_datetime\(table\['period'\]"):
         charts.status_over_time(table)
-
-
-def test_totals_far_above_zero_are_lines_and_no_bars():
-    """A bar begins at zero: cut off, it would not be as long as what it stands for."""
-    large, small = charts.changes(why(1000, 3, 0, 0, -5, 0, 0)), charts.changes(why(10, 3, 0, 0, -5, 0, 0))
-    lines = [trace for trace in named(large, "open") if trace.type == "scatter"]
-    assert [(trace.y[1], trace.text[1]) for trace in lines] == [(1000, "1,000"), (998, "998")]
-    assert [trace for trace in named(large, "open") if trace.type == "bar"] == []
-    start, end = large.layout.yaxis.range
-    assert 990 < start < 998
-    assert 1003 < end < 1010
-    [new] = named(large, "new, or listed again")
-    assert (new.base[0], new.y[0]) == (1000, 3)
-    assert small.layout.yaxis.range[0] == 0
-    [totals] = named(small, "open")
-    assert [*totals.base] == [0, 0]
 
 
 def test_a_forecast_is_a_fan_that_opens_from_now():

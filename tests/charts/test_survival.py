@@ -59,31 +59,28 @@ def test_a_median_has_its_interval():
     assert title(figure) == "Median time to removal: 5 days (95% interval: 2\N{EN DASH}5; n = 40)"
 
 
-def test_an_unreached_median_is_an_arrow_without_a_number():
-    """The axis ends at twice the longest median, so that a site without one does not squeeze the others.
-
-    The arrow is in a band of its own: at the end of the axis, it would be read as that day.
-    """
+def test_an_unreached_median_is_a_reason_without_a_number():
+    """The axis ends at twice the longest median, so that a site without one does not squeeze the others."""
     figure = charts.time_to_removal(timed(quick(), slow()))
     assert dots(figure, "circle") == {0: 5}
-    [band], axis = figure.layout.shapes, figure.layout.xaxis
-    assert max(axis.tickvals) == 10 < band.x0 < dots(figure, "triangle-right")[1] < axis.range[1] <= band.x1
-    assert [note.text for note in figure.layout.annotations] == ["not reached"]
-    assert charts.time_to_removal(timed(quick())).layout.shapes == ()
-    assert "not within 20 days" in words(figure)  # below the label of the band
+    assert max(figure.layout.xaxis.tickvals) == 10 < figure.layout.xaxis.range[1] < 15
+    assert {*segments(figure.data[0])} == {0}
+    assert words(figure)[:2] == ["5 days", "not within 20 days"]
     assert "Far: median not reached in 20 days" in charts.describe(figure)
     assert title(figure) == ("Median time to removal: 5 days on 1 of 2 sites; not reached on 1 (n = 50)")
 
 
 def test_an_interval_beyond_the_axis_names_its_limit():
+    """The arrow is beyond the last day: at the end of the axis, it would be read as that day."""
     table = timed(quick()).assign(median_high=45.0, followed_days=60)
     figure = charts.time_to_removal(table)
-    [band], arrows = figure.layout.shapes, dots(figure, "triangle-right")
-    assert segments(figure.data[0]) == {0: (table["median_low"][0], band.x0)}
-    assert arrows.keys() == {0}
-    assert arrows[0] > band.x0 > 10
-    assert "to 45" in words(figure)
-    assert figure.layout.xaxis.range[1] > 10
+    arrows = dots(figure, "triangle-right")
+    assert segments(figure.data[0]) == {0: (table["median_low"][0], arrows[0])}
+    assert max(figure.layout.xaxis.tickvals) == 10 < arrows[0] < figure.layout.xaxis.range[1]
+    assert "5 days (to 45)" in words(figure)
+    endless = charts.time_to_removal(table.assign(median_high=np.nan))
+    assert dots(endless, "triangle-right") == arrows
+    assert "5 days" in words(endless)
 
 
 def test_sites_without_a_request_are_apart_from_those_that_refuse():
@@ -93,7 +90,8 @@ def test_sites_without_a_request_are_apart_from_those_that_refuse():
     figure = charts.time_to_removal(table)
     assert figure.layout.yaxis.ticktext == ("Near (n = 40)", "Far (n = 10)", "Mute (n = 10)")
     drawn = [dots(figure, symbol).keys() for symbol in ("circle", "triangle-right", "diamond")]
-    assert drawn == [{0}, {1}, {0, 1}]
+    assert drawn == [{0}, set(), {0, 1}]
+    assert words(figure)[3:] == ["25%", "90%", "9 of 10 open"]
     assert [text for text in words(figure) if "request" in text] == ["no request seen yet"]
     assert "not reached on 1; no request seen yet on 1" in title(figure)
     alone = charts.time_to_removal(table[table["site"] == "Mute"])
@@ -142,12 +140,11 @@ def test_the_quickest_site_is_first_and_marks_are_explained():
     legend = [trace.name for trace in figure.data if trace.showlegend]
     assert legend == [
         "95% interval",
-        "not reached, or beyond the axis",
         "median",
         "estimated share still listed",
     ]
     unreached = charts.time_to_removal(timed(slow("Far")))
-    assert [trace.name for trace in unreached.data if trace.showlegend] == legend[:2] + legend[3:]
+    assert [trace.name for trace in unreached.data if trace.showlegend] == legend[2:]
 
 
 def test_of_500_sites_the_first_are_drawn():

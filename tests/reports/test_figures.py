@@ -943,7 +943,10 @@ def test_each_figure_has_its_definition_on_hover(pages):
 def test_charts_have_the_same_definitions_on_hover(pages):
     sections = [*pages["fleet"].sections, *pages["changes"].sections]
     charts = {section.key: section.figure for section in sections}
-    defined = {"by_site": ("discovered", "removed"), "changes": ("new", "removed"), "score": ("score",)}
+    causes = tables(pages["changes"])["changes"].query("n != 0")["cause"]
+    occurred = [cause for cause in causes if cause in DEFINITIONS and "open" not in cause]
+    assert "removed" in occurred
+    defined = {"by_site": ("discovered", "removed"), "changes": occurred, "score": ("score",)}
     for key, figures in defined.items():
         hover = " ".join(str(text) for trace in charts[key].data for text in trace.customdata or ())
         assert all(DEFINITIONS[figure] in hover.replace("<br>", " ") for figure in figures)

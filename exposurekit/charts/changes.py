@@ -1,11 +1,9 @@
-"""Waterfall charts: the causes of a change in open items, or in a score."""
+"""Charts of the causes of a change in open items, or in a score: bars from zero for what was added and what ended."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import chain, repeat
-from typing import Any
 
-import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
@@ -22,7 +20,7 @@ from exposurekit.analysis.diff import (
 )
 from exposurekit.analysis.score import SCORE_AFTER, SCORE_BEFORE
 from exposurekit.charts.argument_checks import check_input
-from exposurekit.charts.bars import TEXT_OUTSIDE
+from exposurekit.charts.bars import TEXT_OUTSIDE, row_chart
 from exposurekit.charts.theme import (
     BLUE,
     COLOURS,
@@ -32,7 +30,6 @@ from exposurekit.charts.theme import (
     VERMILION,
     Chart,
     bar_marker,
-    chart,
     count_ticks,
     definition_lines,
     empty_chart,
@@ -42,7 +39,7 @@ from exposurekit.charts.theme import (
 from exposurekit.contract.types import PENDING_REMOVAL, REMOVED
 
 _SCOPE = "change of scope"
-# Colour, pattern and causes of each legend entry. Scope changes say nothing about the sites.
+# Colour, pattern and causes of each kind of change. Scope changes say nothing about the sites.
 _KINDS = {
     "new, or listed again": (VERMILION, "/", (NEW, AGAIN)),
     CHANGED: (COLOURS[PENDING_REMOVAL], "-", (FAILED, CHANGED)),
@@ -51,27 +48,30 @@ _KINDS = {
     _SCOPE: (GREY, "x", (ENTERED_SCOPE, LEFT_SCOPE)),
 }
 _KIND = {cause: kind for kind, (_, _, causes) in _KINDS.items() for cause in causes}
-_STYLES = {kind: style for kind, (*style, _) in _KINDS.items()} | dict.fromkeys(("open", "score"), (BLUE, ""))
-_HALF_BAR = 0.375  # of the distance of two bars
-_HIGH = 0.7  # of the highest level: if all are above, totals are lines, as bars would dwarf the changes
+_TOTAL = "in all"
+_STYLES = {kind: style for kind, (*style, _) in _KINDS.items()} | {_TOTAL: (BLUE, "")}
+_TEXT_SHARE = 0.12  # of the length of the axis, for the text beyond the end of a bar
 
 
 @dataclass(frozen=True, slots=True)
 class _Scale:
-    """The quantity of a waterfall.
+    """The quantity that changed.
 
     Attributes:
         column: The column with its running total.
         change: The column with its changes.
         ends: The first and the last cause: the totals before and after.
         predicate: What follows the total in a title.
+        axis: The title of the axis.
+        items: The words for the causes of points.
     """
 
     column: str
     change: str
     ends: tuple[str, str]
     predicate: str
-    items: Mapping[str, str] = field(default_factory=dict)  # the words for the causes of points
+    axis: str
+    items: Mapping[str, str] = field(default_factory=dict)
 
 
 _ITEMS = {
@@ -84,14 +84,17 @@ _ITEMS = {
     VANISHED: "vanished items",
     LEFT_SCOPE: "items that left the scope",
 }
-_OPEN = _Scale("open", "n", (OPEN_BEFORE, OPEN_AFTER), "are open")
-_SCORE = _Scale("score", "points", (SCORE_BEFORE, SCORE_AFTER), "points in total", _ITEMS)
+_OPEN = _Scale("open", "n", (OPEN_BEFORE, OPEN_AFTER), "are open", "more or fewer open")
+_SCORE = _Scale(
+    "score", "points", (SCORE_BEFORE, SCORE_AFTER), "points in total", "more or fewer points", _ITEMS
+)
 
 
 def changes(table: pd.DataFrame, *, provenance: str = "") -> Chart:
-    """Draw the causes of a change in the number of open items as a waterfall.
+    """Draw the causes of a change in the number of open items: a bar for each, and one for all together.
 
-    Items that entered scope or left it have a colour of their own, as the exposure itself did not change.
+    Items that entered scope or left it have a colour of their own, as the exposure itself did not change. Causes that
+    did not occur have no bar.
 
     Args:
         table: A table as returned by `analysis.changes`: ``why`` of `History.diff`.
@@ -107,11 +110,11 @@ def changes(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     check_input("changes", table, ("cause", "n", "open"))
     if table.empty:
         return empty_chart("No changes", provenance=provenance)
-    return _waterfall(table, provenance, _OPEN)
+    return _causes(table, provenance, _OPEN)
 
 
 def score_changes(table: pd.DataFrame, *, provenance: str = "") -> Chart:
-    """Draw the causes of a change of the score as a waterfall.
+    """Draw the causes of a change of the score: a bar for each, and one for all together.
 
     Args:
         table: A table as returned by `analysis.score_changes` or `History.score_changes`.
@@ -126,52 +129,46 @@ def score_changes(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     check_input("score_changes", table, ("cause", "points", "score"))
     if table.empty:
         return empty_chart("No changes", provenance=provenance)
-    return _waterfall(table, provenance, _SCORE)
+    return _causes(table, provenance, _SCORE)
 
 
-def _waterfall(table: pd.DataFrame, provenance: str, scale: _Scale) -> Chart:
+def _causes(table: pd.DataFrame, provenance: str, scale: _Scale) -> Chart:
     """Draw the chart of `charts.changes` or `charts.score_changes` for a non-empty table."""
-    level = table[scale.column].to_numpy("float64")
-    least, most = float(level.min()), float(level.max())
-    is_high = least > _HIGH * most
     bars = _bars(table, scale)
-    is_line = bars["is_total"] & is_high
-    traces = [_bar(str(kind), rows) for kind, rows in bars[~is_line].groupby("kind", sort=False)]
-    figure = chart(
-        [*_connectors(level), *(_line(row) for row in bars[is_line].itertuples()), *traces],
+    low, high = min(float(bars["n"].min()), 0), max(float(bars["n"].max()), 0)
+    room = _TEXT_SHARE * max(high - low, 1)
+    axis = {
+        "title": {"text": scale.axis},
+        "range": [low - room if low else 0, high + room],
+        "zeroline": True,
+        "zerolinecolor": GREY,
+        **count_ticks(high - low),
+    }
+    return row_chart(
+        [_bar(str(kind), rows) for kind, rows in bars.groupby("kind", sort=False)],
+        bars["label"].tolist(),
+        axis,
         finding=_finding(table, scale),
         summary=_summary(table, scale),
         provenance=provenance,
-        barmode="overlay",
     )
-    extent = [-0.6, len(bars) - 0.4]
-    figure.update_xaxes(
-        range=extent, tickvals=[*bars.index], ticktext=[*map(_two_lines, bars["cause"])], showgrid=False
-    )
-    span = most - least if is_high else most
-    start = least - 0.15 * max(span, 1) if is_high else 0
-    figure.update_yaxes(
-        title_text=scale.column, range=[start, most + 0.15 * max(span, 1)], **count_ticks(span)
-    )
-    return figure
 
 
 def _bars(table: pd.DataFrame, scale: _Scale) -> pd.DataFrame:
-    """The kind, position, label and definition of each cause's bar."""
-    n, level = table[scale.change].to_numpy("float64"), table[scale.column].to_numpy("float64")
-    kinds = [scale.column if cause in scale.ends else _KIND.get(cause, OTHER) for cause in table["cause"]]
-    is_total = table["cause"].isin(scale.ends).to_numpy()
-    rows = zip(n.tolist(), level.tolist(), is_total.tolist(), strict=True)
-    texts = [amount(total) if as_total else signed(change) for change, total, as_total in rows]
-    labels = [label_text(cause) for cause in table["cause"]]
-    definitions = map(definition_lines, table["cause"])
+    """The kind, label, length and text of the bar of each cause that occurred, and of all together."""
+    before, after = float(table[scale.column].iloc[0]), float(table[scale.column].iloc[-1])
+    occurred = table[(table[scale.change] != 0) & ~table["cause"].isin(scale.ends)]
+    n = [*occurred[scale.change].astype("float64").tolist(), after - before]
+    causes = occurred["cause"].tolist()
+    total = f"{_TOTAL}: {amount(before)} to {amount(after)}"
+    labels = [*map(label_text, causes), total]
+    texts = [signed(one) for one in n]
+    definitions = [*map(definition_lines, causes), ""]
     return pd.DataFrame(
         {
-            "kind": kinds,
-            "cause": labels,
-            "is_total": is_total,
-            "low": np.where(is_total, 0, np.minimum(level, level - n)),
-            "high": np.where(is_total, level, np.maximum(level, level - n)),
+            "kind": [*(_KIND.get(cause, OTHER) for cause in causes), _TOTAL],
+            "label": labels,
+            "n": n,
             "text": texts,
             "hover": [
                 f"{label}: {text}{lines}"
@@ -179,11 +176,6 @@ def _bars(table: pd.DataFrame, scale: _Scale) -> pd.DataFrame:
             ],
         }
     )
-
-
-def _two_lines(cause: str) -> str:
-    """A cause with its last word on a second line."""
-    return "<br>".join(cause.rsplit(" ", 1))
 
 
 def amount(n: float) -> str:
@@ -196,47 +188,20 @@ def signed(n: float) -> str:
     return f"{'+' if n > 0 else chr(0x2212)}{amount(abs(n))}" if n else "0"
 
 
-def _line(total: Any) -> go.Scatter:
-    """A total far above zero, as a line at its height."""
-    colour, _ = _STYLES[total.kind]
-    return go.Scatter(
-        name=total.kind,
-        x=[total.Index - _HALF_BAR, total.Index, total.Index + _HALF_BAR],
-        y=[total.high] * 3,
-        mode="lines+markers+text",
-        marker={"size": 10, "opacity": 0},  # sets the text off from the line
-        text=["", total.text, ""],
-        textposition="top center",
-        cliponaxis=False,
-        line={"color": colour, "width": 5},
-        customdata=[total.hover] * 3,
-        hovertemplate=HOVER,
-        showlegend=False,
-    )
-
-
 def _bar(kind: str, rows: pd.DataFrame) -> go.Bar:
     colour, shape = _STYLES.get(kind, (COLOURS[OTHER], PATTERNS[OTHER]))
     return go.Bar(
         name=kind,
-        x=rows.index.tolist(),
-        width=2 * _HALF_BAR,
-        base=rows["low"].tolist(),
-        y=(rows["high"] - rows["low"]).tolist(),
+        y=rows.index.tolist(),
+        x=rows["n"].tolist(),
+        orientation="h",
         text=rows["text"].tolist(),
         **TEXT_OUTSIDE,
-        textangle=0,
+        showlegend=False,
         customdata=rows["hover"].tolist(),
         hovertemplate=HOVER,
         marker=bar_marker(colour, shape),
     )
-
-
-def _connectors(level: Any) -> list[go.Scatter]:
-    x = [position for bar in range(len(level) - 1) for position in (bar, bar + 1, None)]
-    y = [position for height in level[:-1].tolist() for position in (height, height, None)]
-    line = {"color": GREY, "width": 1, "dash": "dot"}
-    return [go.Scatter(x=x, y=y, mode="lines", line=line, hoverinfo="skip", showlegend=False)]
 
 
 def _finding(table: pd.DataFrame, scale: _Scale) -> str:
