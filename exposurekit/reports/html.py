@@ -386,6 +386,9 @@ def _displayed(table: pd.DataFrame, key: str) -> dict[str, Any]:
         table = table[::-1]
     if key == "work_queue" and "site" in table:
         table = table.assign(site=table["site"].astype("str").fillna("web page"))
+        table = table.drop(
+            columns="record_id", errors="ignore"
+        )  # of the API: nothing else on the page has it
     empty_columns = [] if is_own else [name for name in table if len(table) and table[name].isna().all()]
     table = table.drop(columns=empty_columns)
     notes = [

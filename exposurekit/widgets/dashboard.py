@@ -116,6 +116,10 @@ class Dashboard(Panel):
         """The displayed day; None: now."""
         return self._scope.day
 
+    @property
+    def _is_filtered(self) -> bool:
+        return bool(self.sites or self.statuses or self.users or self.day)
+
     def pick(
         self,
         *,
@@ -195,7 +199,7 @@ class Dashboard(Panel):
         except Exception:
             self.question = previous
             raise
-        self._cards[-1].show(self._drawn[-1])
+        self._cards[-1].show(self._drawn[-1], is_filtered=self._is_filtered)
         self._connect_clicks()
         self._update_controls()
 
@@ -222,9 +226,9 @@ class Dashboard(Panel):
         return self._static_html(map(_described, self._drawn))
 
     def to_output_html(self) -> str:
-        """The same with the charts drawn, whose alternative text the words become; one without data stays a sentence."""
+        """The same with the charts drawn, whose alternative text the words become; one without data is a note."""
         return self._static_html(
-            embed(figure, _described(figure)) if figure.data else _described(figure) for figure in self._drawn
+            embed(figure, _described(figure)) if figure.data else _nothing(figure) for figure in self._drawn
         )
 
     def _static_html(self, figures: Iterable[str]) -> str:
@@ -327,7 +331,7 @@ class Dashboard(Panel):
     def _show(self) -> None:
         self._drawn = self._draw()
         for card, figure in zip(self._cards, self._drawn, strict=True):
-            card.show(figure)
+            card.show(figure, is_filtered=self._is_filtered)
         self._connect_clicks()
         self._table.show(self._scope.records)
         self._update_controls()
@@ -433,6 +437,15 @@ def _records(exposure: Exposure | None, history: History | None, day: date | Non
 def _described(figure: charts.Chart) -> str:
     words, provenance = charts.describe(figure), figure.layout.meta["provenance"]
     return f"<p>{escaped(words)}</p><p><em>{escaped(provenance)}</em></p>"
+
+
+def _nothing(figure: charts.Chart) -> str:
+    """What stands for a chart without data: its finding, and what was looked at."""
+    meta = figure.layout.meta
+    return (
+        f'<div class="empty"><strong>{escaped(meta["finding"])}</strong>'
+        f"<span>{escaped(meta['provenance'])}</span></div>"
+    )
 
 
 def _name_people(figure: charts.Chart, names: Mapping[int, str]) -> None:

@@ -15,10 +15,9 @@ from exposurekit.charts.theme import CLEAR, figure_json
 from exposurekit.text.sanitize import escaped, with_unbroken_dates
 
 _HEIGHT_PX = 420  # of a chart that states none
-_EMPTY = (
-    '<div class="empty"><strong>Nothing to draw</strong>'
-    "<span>Nothing matches the filters and the day. Clear them, or pick others.</span></div>"
-)
+_EMPTY = '<div class="empty"><strong>Nothing to draw</strong><span>{}</span></div>'
+_NOT_OBSERVED = "Nothing of the kind was observed so far."
+_NO_MATCH = "Nothing matches the filters and the day. Clear them, or pick others."
 _DIM = 0.25  # of a bar that is not marked, where others are
 _TOP_PX = 12  # above a chart, whose title is not within it
 # plotly.js, and what draws with it, is sent once for all charts of a page. A widget of one column is narrow on a phone alone:
@@ -178,14 +177,15 @@ class ChartCard(VBox):  # type: ignore[misc]  # ipywidgets has no types
     def __init__(self, figure: charts.Chart, *controls: Widget) -> None:
         self.view, self._head, self._controls = FigureView(figure), HTML(), controls
         self._parts: tuple[Widget, ...] = ()
-        self._empty = HTML(_EMPTY)
+        self._empty = HTML(_EMPTY.format(_NOT_OBSERVED))
         super().__init__()
         self._dom_classes = ("exposurekit-chart-card",)
         self._show(figure)
 
-    def show(self, figure: charts.Chart) -> None:
-        """Display another chart, and remove the click handlers."""
+    def show(self, figure: charts.Chart, *, is_filtered: bool = False) -> None:
+        """Display another chart, and remove the click handlers; without data, it says whether filters may be why."""
         self.view.redraw(figure)
+        self._empty.value = _EMPTY.format(_NO_MATCH if is_filtered else _NOT_OBSERVED)
         self._show(figure)
 
     def show_error(self, message: str) -> None:

@@ -694,6 +694,8 @@ def test_chart_without_data_displays_a_message(both):
     assert "Nothing matches the filters and the day." in kit.html_of(both)
     both.clear()
     assert "Nothing to draw" not in kit.html_of(both)
+    both.ask("relistings")
+    assert "Nothing of the kind was observed so far." in kit.html_of(both)
 
 
 @pytest.mark.filterwarnings("ignore:16 of 25 people")
