@@ -18,7 +18,7 @@ from exposurekit.analysis.stalled_sites import STALLED_DAYS
 from exposurekit.analysis.statuses import OPEN, OTHER, UNKNOWN, VANISHED
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
 
-_OPEN = "listings whose removal is not verified: discovered, pending removal, or with a status that is not one of the three usual ones"
+_OPEN = "listings whose removal is not verified: discovered, pending removal, or with another status"
 _POINTS = (
     f"points: {WEIGHTS[DISCOVERED]:g} per discovered listing, {WEIGHTS[PENDING_REMOVAL]:g} per pending removal, "
     f"{WEIGHTS[OTHER]:g} per listing in another open status, {WEIGHTS[PAGE]:g} per web page; removed listings have none"
@@ -35,7 +35,7 @@ DEFINITIONS: Mapping[str, str] = {
     PENDING_REMOVAL: "a removal was requested and is not yet verified",
     REMOVED: "the service verified that the listing is gone",
     "times removed": "verified removals: a listing that came back and was removed again counts twice",
-    OTHER: "with a status that is not one of the three usual ones, or without one; counts as open",
+    OTHER: "with another status than discovered, pending removal or removed, or without one; counts as open",
     VANISHED: "no longer listed, without a verified removal",
     UNKNOWN: "the service no longer lists the user, so the current status is not known",
     "total": "open and removed listings; vanished and unknown ones are not counted",
@@ -43,7 +43,8 @@ DEFINITIONS: Mapping[str, str] = {
     ENTERED_SCOPE: "already listed when monitoring of its user began or resumed; not a new listing",
     AGAIN: "open again after it was removed or had vanished",
     FAILED: "the request was refused or ignored: a pending removal has the status discovered again",
-    "requested": "removals seen pending; the table of sites also counts requests made and answered between two runs",
+    "requested": "how often the site was seen to be asked for a removal; the table of sites also counts what it answered between "
+    "two runs",
     "without_effect": "still pending after the time in which 95% of the site's removals were done; on sites with fewer than five removals, "
     f"for {STALLED_DAYS} days or more",
     "refused": "of requests: answered without a removal, sooner than a request counts as ignored",
@@ -77,6 +78,8 @@ DEFINITIONS: Mapping[str, str] = {
     "q_value": "the smallest false discovery rate at which the site would count as taking longer (Benjamini and Hochberg)",
     "open in 30 days": "expected number of open listings if new listings, relistings and removals continue as "
     "they have so far, with a 95% interval",
+    "if_done": "expected number of open listings if all manual work is done now and succeeds at the success rates of the sites, as in "
+    "expected removals",
     "never": "estimated share of listings that are not removed by the longest age observed, with or without a request; a listing "
     "found recently has been followed for only a few days, so it may be 0% while some are open",
 }
@@ -98,8 +101,8 @@ TERMS: Mapping[str, str] = {  # words of sentences; a report defines those that 
     "95% interval": "a range that contains the true value in 95 of 100 such estimates; the wider, the less certain",
     "by hand": _MANUAL,
     "estimated share still listed": DEFINITIONS["never"],
-    "followed": "of listings: first observed after their person was first loaded, as are those that the first scan finds; days "
-    "count from that observation, not from when the site first listed the person; each relisting starts anew",
+    "followed": "of listings: watched since they were first seen, unless they were there before their person's data was first "
+    "loaded; how long the site had listed them by then is not known; one that comes back is followed anew",
     "listing": "what a people-search site shows about a person",
     "expected removals": DEFINITIONS["expected removals"],
     "ignored": DEFINITIONS["ignored"],

@@ -149,7 +149,7 @@ def _why_not(ways: Sequence[str], cells: Ints) -> str:
     if not ways:
         return "no listing has an address"
     if len(ways) == 1:
-        return f"it takes two ways of finding listings, and on these sites only {ways[0]} found any"
+        return f"an estimate needs a second, independent search, and only {ways[0]} found any listings"
     several = [cell for cell in range(len(cells)) if cell.bit_count() > 1]
     overlap = int(cells[several].sum())
     if overlap < MIN_OVERLAP:

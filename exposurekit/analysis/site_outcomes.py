@@ -120,7 +120,7 @@ def _verdict(row: Mapping[Hashable, Any]) -> str:
         "slower than it declares" if slow else "",
     ]
     flaws = [flaw for flaw in flaws if flaw]
-    return f"removes, but {enumerate_words(flaws)}" if flaws else "removes, none came back"
+    return f"removes, but {enumerate_words(flaws)}" if flaws else "removes, none came back so far"
 
 
 def in_vain(outcomes: Mapping[Hashable, Any]) -> str:

@@ -15,6 +15,7 @@ _FIRST = {  # what to do about each with these people, before the first step
 }
 NAME_DIFFERS = "differs: name"  # begins the warning of `name_warning`
 _CHECK = "; check that this is the right person first"
+_TITLES = {"dr", "miss", "mr", "mrs", "ms", "prof"}
 _CODE = re.compile(r"(?i)<\s*[/!?]?\s*[a-z]|javascript:|&#")
 _MAILED = re.compile(  # a message to open, or a link or code in it; not an address to enter
     r"(?i)\b(?:open|confirm|await|wait for|answer|reply to)\s+(?:\w+\s+){0,3}e-?mail\b(?!\s+address)"
@@ -34,6 +35,16 @@ def preparations(steps: Sequence[str]) -> tuple[str, ...]:
     """
     needs = {MAILBOX: _MAILED, DOCUMENT: _COPIED}
     return tuple(text for text, pattern in needs.items() if any(map(pattern.search, steps)))
+
+
+def worded_steps(steps: Sequence[str]) -> tuple[str, ...]:
+    """The steps, with the person named before those that only the person can do: to read a message.
+
+    >>> from exposurekit.analysis.step_requirements import worded_steps
+    >>> worded_steps(["Send the form.", "Open the email and click the link in it."])
+    ('Send the form.', 'The person: Open the email and click the link in it.')
+    """
+    return tuple(f"The person: {step}" if _MAILED.search(step) else step for step in steps)
 
 
 def document_request(people: str) -> str:
@@ -70,15 +81,29 @@ def age_warning(age: int | None, birth_date: str | None, as_of: date | None) -> 
 def name_warning(listed: str | None, names: Sequence[tuple[str, str]]) -> Iterator[str]:
     """Warn if a listed name differs from all names on file: the full name, then the aliases, each as first and last name.
 
-    Order, case, accents, initials, middle names and titles make no difference.
+    Order, case, accents, middle names and titles make no difference. An initial stands for a first name only where it comes
+    first: in ``FENNIMOOR ODA O`` it is that of a middle name.
     """
     if listed is None or not names:
         return
-    parts = {*words(listed)}
-    if not any(_has(parts, words(first)[:1]) and _has(parts, words(last)) for first, last in names):
+    parts = words(listed)
+    if not any(_names(parts, *_split(first, last)) for first, last in names):
         yield f"{NAME_DIFFERS} {listed}, on file {' '.join(filter(None, names[0]))}{_CHECK}"
 
 
-def _has(parts: set[str], name: Sequence[str]) -> bool:
-    """Whether a listed name has all words of a name, or their initials."""
-    return all(word in parts or word[0] in parts for word in name)
+def _split(first: str, last: str) -> tuple[Sequence[str], Sequence[str]]:
+    """The words of a first and a last name; a whole name, such as an alias, begins with the first."""
+    first_words, last_words = words(first)[:1], words(last)
+    is_whole = not first_words and len(last_words) > 1
+    return (last_words[:1], last_words[1:]) if is_whole else (first_words, last_words)
+
+
+def _names(parts: Sequence[str], first: Sequence[str], last: Sequence[str]) -> bool:
+    """Whether the parts of a listed name contain a last name, and a first name, or their initials."""
+    rest = [part for part in parts if part not in _TITLES]
+    for word in last:
+        part = word if word in rest else word[0]
+        if part not in rest:
+            return False
+        rest.remove(part)
+    return all(word in parts or rest[:1] == [word[0]] for word in first)

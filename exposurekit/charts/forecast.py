@@ -8,6 +8,7 @@ import plotly.graph_objects as go
 from exposurekit.charts.argument_checks import check_input
 from exposurekit.charts.theme import (
     BLUE,
+    GREEN,
     GREY,
     HOVER,
     Chart,
@@ -22,6 +23,7 @@ from exposurekit.text.formatting import pluralize
 
 # Column and name of each part of the expected number.
 PARTS = (("of_open", "open now, still open"), ("of_gone", "gone now, relisted"), ("of_new", "new"))
+_DONE, _IF_DONE = "if_done", "if all manual work is done"
 _BEYOND = "older than any observed"  # their curves are extrapolated
 _MAX_TICKS, _MAX_LABELS = 12, 4
 _FAN = "rgba(0,114,178,0.18)"  # BLUE
@@ -33,7 +35,8 @@ def forecast(table: pd.DataFrame, *, provenance: str = "") -> Chart:
 
     Args:
         table: A table as returned by `History.forecast`, or by `analysis.forecast`, which has no past. For a horizon
-            without a forecast the chart gives the reason.
+            without a forecast the chart gives the reason. With ``if_done``, it also has the number to expect if all manual
+            work is done.
         provenance: As in `by_site`.
 
     Raises:
@@ -55,7 +58,7 @@ def _horizons(table: pd.DataFrame, provenance: str) -> Chart:
     now, days = int(table["open_now"].iloc[0]), table["days"].tolist()
     past = _past(table, days[-1])
     figure = chart(
-        [*_so_far(past, now), *_fan(table, now, label)],
+        [*_so_far(past, now), *_fan(table, now, label), *_if_done(table, now)],
         finding=_finding(table, now, label),
         summary=_summary(table, now, label),
         provenance=provenance,
@@ -143,6 +146,32 @@ def _fan(table: pd.DataFrame, now: int, label: str) -> list[go.Scatter]:
     ]
 
 
+def _if_done(table: pd.DataFrame, now: int) -> list[go.Scatter]:
+    """The number to expect if all manual work is done, if the table has it."""
+    if _DONE not in table or table[_DONE].isna().all():
+        return []
+    rows = table.dropna(subset=_DONE).to_dict("records")
+    n = [f"{row[_DONE]:,.0f}" for row in rows]
+    hover = [
+        f"in {pluralize(row['days'], 'day')}: {text} {_IF_DONE}" for row, text in zip(rows, n, strict=True)
+    ]
+    return [
+        go.Scatter(
+            name=_IF_DONE,
+            x=[0, *(row["days"] for row in rows)],
+            y=[now, *(row[_DONE] for row in rows)],
+            customdata=[f"now: {now:,} open", *hover],
+            text=["", *(n if len(rows) <= _MAX_LABELS else [""] * len(rows))],
+            textposition="bottom center",
+            cliponaxis=False,
+            mode="lines+markers+text",
+            line={"color": GREEN, "width": 2, "dash": "dot"},
+            marker={"color": GREEN, "size": 8, "symbol": "diamond"},
+            hovertemplate=HOVER,
+        )
+    ]
+
+
 def _hover(row: dict[Any, Any], label: str) -> str:
     parts = "<br>".join(f"{row[column]:,.0f} {name}" for column, name in PARTS)
     beyond = f"<br>{row['beyond']:,} {_BEYOND}" if row["beyond"] else ""
@@ -182,7 +211,8 @@ def _horizon(row: dict[Any, Any], label: str) -> str:
         return f"In {pluralize(row['days'], 'day')}: no forecast{reason}."
     parts = ", ".join(f"{name} {row[column]:,.0f}" for column, name in PARTS)
     beyond = f"; {row['beyond']:,} {_BEYOND}" if row["beyond"] else ""
-    return f"In {pluralize(row['days'], 'day')}: {_expected(row, label)}; {parts}{beyond}{reason}."
+    done = "" if pd.isna(row.get(_DONE)) else f"; {row[_DONE]:,.0f} {_IF_DONE}"
+    return f"In {pluralize(row['days'], 'day')}: {_expected(row, label)}; {parts}{done}{beyond}{reason}."
 
 
 def _expected(row: dict[Any, Any], label: str) -> str:

@@ -19,7 +19,7 @@ from exposurekit.text.formatting import pluralize
 _OTHER_COLUMNS = ("period", "at", "site", "user_id", OPEN, "total", "people", "unseen", VANISHED, UNKNOWN)
 _REQUIRED = ("period", "at", OPEN, "total", VANISHED, UNKNOWN)
 _CHARACTER_PX = 8
-AGO_DAYS = 30  # the title compares with so long before
+AGO_DAYS = 28  # the title compares with so long before: whole weeks, as services that scan once a week find on one weekday
 _GROUPS = {"site": ("site", "sites"), "user_id": ("person", "people")}
 
 
@@ -88,7 +88,19 @@ def _finding(rows: pd.DataFrame) -> str:
     current += _since_then(rows) if is_records else ""
     if most == now:
         return f"{current}, the highest number so far" if (open_ < now).any() else current
-    return f"{current}; peak of {most:,} on {_day(rows['period'].iloc[int(open_.argmax())])}"
+    peak = int(open_.argmax())
+    day = _day(rows["period"].iloc[peak])
+    if is_records and peak == _first_observed(rows):
+        return f"{current}; down from {most:,} when monitoring began on {day}"
+    return f"{current}; peak of {most:,} on {day}"
+
+
+def _first_observed(rows: pd.DataFrame) -> int:
+    """The first row with a person or a listing."""
+    is_observed = rows["total"] > 0
+    if "people" in rows:
+        is_observed |= rows["people"] > 0
+    return int(is_observed.to_numpy().argmax())
 
 
 def _since_then(rows: pd.DataFrame) -> str:

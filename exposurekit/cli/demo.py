@@ -185,16 +185,14 @@ def _check_history(directory: Path) -> None:
 
 def _has_annotations(directory: Path) -> bool:
     from exposurekit.history import History
+    from exposurekit.sandbox.demo import DECLARED_SOURCE
 
     try:
         with History(directory) as history:
-            tables = (
-                history.labels,
-                history.ticks,
-                history.notes,
-                history.site_names,
-                history.declared_days,
-            )
+            declared = history.declared_days()
+            if bool((declared["source"] != DECLARED_SOURCE).any()):
+                return True
+            tables = (history.labels, history.ticks, history.notes, history.site_names)
             return any(len(table()) for table in tables)
     except NotFound:
         return False

@@ -32,7 +32,7 @@ NUMBERS = frozenset((
     "registered", "complete", "deliveries", "new", "entered_scope", "relisted", "changed", "left_scope",
     "links_new", "links_vanished", "alerts_new", "alerts_vanished", "left_censored", "open_s", "gone_days", "days",
     "quiet_days", "vanished_at_once", "mine", "not mine", "unsure", "unlabelled", "precision", "low", "high", "open_now",
-    "of_open", "of_gone", "of_new", "beyond", "left_out", "first_removed", "median_days", "median_low", "median_high", "never",
+    "of_open", "of_gone", "of_new", "if_done", "beyond", "left_out", "first_removed", "median_days", "median_low", "median_high", "never",
     "never_low", "never_high", "followed_days", "at_risk", "censored", "survival", "is_scanning",
     "identification_on_file", "is_profile_field", "is_doubtful", "status", "pages", "of_listings", "of_pages", "score",
     "points", "open_before", "open_after", "change", "requested", "without_effect", "relistings", "came_back", "entered scope", "listed again", "left scope", "removal failed", "status changed",

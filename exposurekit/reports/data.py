@@ -18,7 +18,7 @@ from exposurekit.analysis.manual_tasks import missing_values, with_pages
 from exposurekit.analysis.stalled_sites import STALLED_DAYS
 from exposurekit.analysis.step_requirements import NEEDS_DOCUMENT
 from exposurekit.charts.theme import format_duration
-from exposurekit.contract.types import PENDING_REMOVAL
+from exposurekit.contract.types import PENDING_REMOVAL, REMOVED
 from exposurekit.errors import InvalidArgument
 from exposurekit.exposure import Exposure
 from exposurekit.frames.arrow import texts
@@ -132,6 +132,13 @@ class ReportData:
         waiting = open_items(self["work_queue"])
         return waiting[waiting["site"].isna()]
 
+    @cached_property
+    def manual_listings(self) -> pd.DataFrame:
+        """The listings among the manual work that waits, each once."""
+        listings = open_items(self["work_queue"]).dropna(subset="site")
+        is_identified = listings["record_id"].notna().all()
+        return listings.drop_duplicates(["user_id", "record_id"]) if is_identified else listings
+
     @property
     def later_work(self) -> int:
         """How many items of the manual work that waits should come later."""
@@ -147,13 +154,7 @@ class ReportData:
         columns = [name for name in ("site", "status", "changed_at") if name in self["records"]]
         records = self["records"].loc[analysis.is_open(self["records"]["status"]), columns]
         is_pending = (records["status"] == PENDING_REMOVAL).to_numpy("bool")
-        listings = open_items(self["work_queue"]).dropna(subset="site")
-        listings = (
-            listings.drop_duplicates(["user_id", "record_id"])
-            if listings["record_id"].notna().all()
-            else listings
-        )
-        by_hand = min(len(listings), int((~is_pending).sum()))
+        by_hand = min(len(self.manual_listings), int((~is_pending).sum()))
         is_old = np.zeros(len(records), "bool")
         if "changed_at" in records:
             days = self._days_since(records["changed_at"])
@@ -204,6 +205,18 @@ class ReportData:
         listings = open_items(self["work_queue"])[["user_id", "record_id"]].dropna().drop_duplicates()
         waiting = listings.merge(records, on=["user_id", "record_id"])
         return self._days_since(waiting["changed_at"])
+
+    @cached_property
+    def longest_gone(self) -> int | None:
+        """The days for which the first listing that is removed has been so, or had been when it came back; None without any."""
+        records, relistings = self["records"], self.tables.get("relistings")
+        days = []
+        if "changed_at" in records:
+            days.append(self._days_since(records.loc[records["status"] == REMOVED, "changed_at"]))
+        if relistings is not None:
+            days.append(relistings["gone_days"].dropna().round())
+        longest = max((int(one.max()) for one in days if len(one)), default=0)
+        return longest or None
 
     def overdue_days(self, sites: "pd.Series[Any]") -> "pd.Series[Any]":
         """After how many days a pending request to each of these sites is overdue."""

@@ -47,6 +47,7 @@ _HEADINGS = {
     "is_profile_field": "part of a profile",
     "left_out": "not counted",
     "href": "link",
+    "if_done": "if all manual work is done",
     "items_per_minute": "items per minute",
     "median_days": "median days",
     "never_back": "gone, not come back so far",

@@ -11,7 +11,7 @@ from pydantic_core import to_json, to_jsonable_python
 
 from exposurekit.analysis.definitions import definition
 from exposurekit.analysis.manual_tasks import Task
-from exposurekit.analysis.step_requirements import NEEDS_DOCUMENT, preparations
+from exposurekit.analysis.step_requirements import NEEDS_DOCUMENT, preparations, worded_steps
 from exposurekit.charts import describe
 from exposurekit.charts.theme import Figure, format_duration
 from exposurekit.errors import NotFound
@@ -142,6 +142,11 @@ class Removal:
     def preparations(self) -> tuple[str, ...]:
         """What the steps need from the person."""
         return preparations(self.steps)
+
+    @property
+    def worded_steps(self) -> tuple[str, ...]:
+        """The steps in words that say which of them only the person can do."""
+        return worded_steps(self.steps)
 
     @property
     def waits_for_document(self) -> bool:

@@ -29,7 +29,7 @@ from exposurekit.analysis.statuses import OPEN, OTHER, UNKNOWN, VANISHED
 from exposurekit.analysis.step_minutes import STEP_MINUTES
 from exposurekit.analysis.step_requirements import NAME_DIFFERS, document_request, requests_to_people
 from exposurekit.analysis.survival import MIN_N, is_unrequested
-from exposurekit.analysis.work_queue import CHECK_MINUTES, DONE, TO_DO, UNABLE, VISIT_MINUTES
+from exposurekit.analysis.work_queue import CHECK_MINUTES, DONE, TO_DO, UNABLE, UNKNOWN_RATE, VISIT_MINUTES
 from exposurekit.charts.theme import (
     MINUS,
     adopt_figure,
@@ -63,6 +63,7 @@ from exposurekit.reports.share_safe import FEW
 from exposurekit.text.formatting import enumerate_words, is_missing, percent, pluralize
 from exposurekit.text.times import format_time
 
+_BY_COUNT = "Points go by count, not by how sensitive the data is."
 ASKS = 2  # rows of `best_next_fields`
 _ASSUMED = (
     f"estimated at {VISIT_MINUTES:g} minutes per site or host, {STEP_MINUTES:g} per step, and {CHECK_MINUTES:g} to check a "
@@ -75,10 +76,13 @@ _UNSEARCHED = (
     "been searched."
 )
 _TO_CONFIRM = (
-    "That these are the right people is so far only the service's judgement. To check a listing, follow its link and compare "
-    "name, age and places with the person's"
+    "So far we have only the service's word that these are the right people. To check a listing, follow its link and compare "
+    "name, age (it may be a year off) and places with the person's"
 )
-_RECORD_LABEL = "; record the answer as a label, with the code under For analysts (on screen only)"
+_RECORD_LABEL = (
+    "Send your analyst the references of those that are the person's and of those that are not: the code to record them stands "
+    "under For analysts (on screen only)"
+)
 MANY_SITES = 5  # more are counted, not named
 _WORST_NAMED = 3  # sites
 _HALF_MIN = 5  # of so many listings, it is said what holds for half
@@ -98,14 +102,14 @@ _ALWAYS_COUNTED = (NEW, AGAIN, REMOVED)  # kinds of change, also if there was no
 _NO_SINGLE_BAR = {"blockers", "best_next_fields"}  # a sentence says it
 _TREND_COLUMNS = {"open listings": OPEN, "removed": REMOVED}  # of `status_over_time`, by the name of a figure
 _TREND_POINTS = 60
-MONTH_DAYS = 30
+MONTH_DAYS = 28  # whole weeks: what a service finds once a week is found on one weekday
 _PLAN_NAMED = 10  # listings of the half hour whose people are named, if they are no more
 _ACTIONS = 3  # to do now, and as many that have to wait
 _MEDIAN = ("median_days", "median_low", "median_high")
 _REQUEST_MEDIAN = ("request_median", "request_low", "request_high")
 _NO_SUMS = {"people", "sites", "user_id", "declared_days"}
-_NOT_DECLARED = "No declared days are recorded in this history, so no site is judged by its promise."
-_RECORD_DAYS = "How to record them stands under For analysts."
+_NOT_DECLARED = "Nobody has entered how fast sites promise to remove listings, so promises cannot be judged."
+_RECORD_DAYS = "Send the days that sites state to your analyst: how to enter them stands under For analysts."
 _DECLARED = "The declared days are in the table of sites; which sites take longer has its own section: {}."
 _HOW_SURE = (
     "The 95% interval beside an estimate assumes that sites behave as before and the matches are correct."
@@ -462,6 +466,11 @@ def _waiting_since(data: ReportData) -> str:
         return ""
     if len(days) >= _HALF_MIN:
         half = math.floor(days.median())
+        first = data.first_run_at
+        if (
+            half and first is not None and (data.as_of.date() - first.date()).days == half
+        ):  # no wait can be longer
+            return f"; most of them have waited since monitoring began, {pluralize(half, 'day')} ago"
         return f"; half of them have waited {pluralize(half, 'day')} or more" if half else ""
     longest = int(days.max())
     return f" ({'the oldest ' if len(days) > 1 else ''}for {pluralize(longest, 'day')})" if longest else ""
@@ -479,7 +488,12 @@ def _facts(data: ReportData) -> Iterator[Fact]:
     absent = int(records["status"].isin(analysis.NOT_LISTED).sum())
     besides = f"; {absent:,} vanished or are unknown" if absent else ""
     outcomes = _outcomes(data)
-    for_good = "" if outcomes is None else f"; {int(outcomes['never_back'].sum()):,} never came back"
+    never_back = 0 if outcomes is None else int(outcomes["never_back"].sum())
+    for_good = (
+        f"; {never_back:,} {'has' if never_back == 1 else 'have'} not come back so far{_gone_for(data)}"
+        if never_back
+        else ""
+    )
     yield Fact("removed", f"{removed:,}", f"{percent(share)} of {len(records):,} found{besides}{for_good}")
     yield _manual_fact(data)
     yield Fact("web pages", f"{len(data['links']):,}", _pages_text(data))
@@ -487,6 +501,12 @@ def _facts(data: ReportData) -> Iterator[Fact]:
     yield Fact("score", f"{score:,.0f}", "points for what is open", detail=_score_sum(data))
     if data.incomplete and data.user is None and _names_unobserved(data):
         yield Fact("not known", f"{data.unchecked:,}", _unobserved(data))
+
+
+def _gone_for(data: ReportData) -> str:
+    """For how many days at most listings have been gone, in brackets; empty if that is not known."""
+    days = data.longest_gone
+    return f" (gone for up to {pluralize(days, 'day')})" if days else ""
 
 
 def _pages_text(data: ReportData) -> str:
@@ -631,8 +651,9 @@ def _history_facts(data: ReportData) -> Iterator[Fact]:
     relistings = data["relistings"]
     listings = relistings.drop_duplicates(["user_id", "key"], keep="last")
     again = _relisted(data).partition(" ")[2] if len(relistings) else "no removed listing was listed again"
-    again = again.replace(f" {_CAME_BACK}", "").replace("), ", "); ")
-    yield Fact(_CAME_BACK, f"{len(listings):,}", again, detail=_gone(data))
+    where = f"{_all_relisted(data)}; " if len(relistings) else ""
+    again = f"{where.removeprefix(', ')}{again.replace(f' {_CAME_BACK}', '')}"
+    yield Fact(_CAME_BACK, f"{len(listings):,}", again.removeprefix("; "), detail=_gone(data))
     yield _forecast_fact(data)
 
 
@@ -726,9 +747,9 @@ def _forecast_fact(data: ReportData) -> Fact:
         than_now = f"{_more(change)} than now" if change else "as many as now"
         staying, back, new = _forecast_parts(forecast)
         parts = f"{staying:,} of the {len(data.open_records):,} open now, {back:,} listed again by then and {new:,} new"
-        rest = staying + back + new - min(by_hand, staying)
-        if_done = f"about {rest:,} if all manual work succeeds" if by_hand and staying else ""
-        expected = f"expected if nothing is done by hand {interval}; {than_now}: {parts}"
+        if_done = _if_done(data, forecast)
+        done = f", about {_open_if_done(data, forecast)[0]:,} if all is" if if_done else ""
+        expected = f"expected if nothing is done by hand {interval}{done}; {than_now}: {parts}"
         caution = "" if pd.isna(forecast["reason"]) else str(forecast["reason"])
         notes = _sentences([if_done, caution]).removesuffix(".")
         words = f"{expected}. {notes}" if notes else expected
@@ -737,6 +758,27 @@ def _forecast_fact(data: ReportData) -> Fact:
     if not by_hand:
         return Fact(name, "\N{EM DASH}", f"no forecast yet{reason}{old}")
     return Fact(name, f"at least {by_hand:,}", f"{stay}{old}; no forecast yet{reason}")
+
+
+def _manual_removals(data: ReportData, stay: int) -> int:
+    """How many of the open listings that stay are removed if all manual work is done, as `_expected_removals` expects."""
+    by_hand, *_ = data.open_parts
+    return round(data.manual_listings["success_rate"].mean() * min(by_hand, stay)) if by_hand else 0
+
+
+def _open_if_done(data: ReportData, forecast: Mapping[Hashable, Any]) -> tuple[int, int]:
+    """How many open listings to expect if all manual work is done, and how many if all of it succeeds."""
+    by_hand, *_ = data.open_parts
+    parts = _forecast_parts(forecast)
+    return sum(parts) - _manual_removals(data, parts[0]), sum(parts) - min(by_hand, parts[0])
+
+
+def _if_done(data: ReportData, forecast: Mapping[Hashable, Any]) -> str:
+    """The same in words; empty if there is no manual work."""
+    expected, least = _open_if_done(data, forecast)
+    if least == sum(_forecast_parts(forecast)):
+        return ""
+    return f"about {expected:,} if all manual work is done, {least:,} if all of it succeeds"
 
 
 def _forecast_parts(forecast: Mapping[Hashable, Any]) -> list[int]:
@@ -753,19 +795,24 @@ def _forecast_basis(data: ReportData, forecast: Mapping[Hashable, Any]) -> str:
     stay, *_ = _forecast_parts(forecast)
     words = ["it assumes that nothing is done by hand, and that each site continues at its past rates"]
     if by_hand and stay:
-        words.append("if all manual work succeeds, what was done is assumed not to come back by then")
+        done = pluralize(min(by_hand, stay), "listing")
+        words.append(
+            f"if all manual work is done, {_manual_removals(data, stay):,} of {done} are removed by then, as the expected "
+            "removals of the sites add up, and do not come back"
+        )
     if stay < by_hand:
         words.append("so some that wait go without a request")
     start, change = data.as_of.date() - timedelta(days=days), total - len(data.open_records)
-    before = _change_in(data, OPEN, start)
-    if before is None:
+    if _change_in(data, OPEN, start) is None:
         return "; ".join(words)
     course = data["status_over_time"]
     peak = int(course.loc[course["period"].dt.date >= start, OPEN].max())
     if total > peak:
         words.append(f"more than on any of the last {days:,} days ({peak:,} at most)")
-    if before != change:
-        words.append(f"the last {days:,} days brought {_more(before)}")
+    past = max(days // WEEK_DAYS, 1) * WEEK_DAYS  # the same weekday, as in the comparisons with a month ago
+    before = _change_in(data, OPEN, data.as_of.date() - timedelta(days=past))
+    if before is not None and before != change:
+        words.append(f"the last {past:,} days brought {_more(before) if before else 'no change'}")
     return "; ".join(words)
 
 
@@ -857,36 +904,73 @@ def _actions(data: ReportData, sections: Sequence[Section], kind: str) -> list[A
     by_key = {section.key: section for section in sections}
     pending = _pending_action(data, by_key.keys())
     if kind == "sites" and "work_queue" not in by_key and "by_site" in by_key:
-        sites = [one for one in _removals(data) if one.site is not None]
-        sites.sort(key=lambda one: bool(one.reason))
-        tops = _first_of_site(sites)
-        by_hand = [
-            action
-            for one, is_top in zip(sites, tops, strict=True)
-            if (action := _removal_action(one, data, 0, is_top=is_top)) is not None
-        ]
-        on_site = [replace(action, section="by_site") for action in by_hand]
-        return _first(on_site, pending)
+        work = [(0, one) for one in _removals(data)]
+        begin, wait = _to_begin(data, work), _to_wait(work)
+        by_hand = _removal_actions(data, [*begin, *wait], {}, is_ranked=False)
+        return _first([replace(action, section="by_site") for action in by_hand], pending)
     work = [*enumerate(by_key["work_queue"].removals if "work_queue" in by_key else (), 1)]
     request = _request(data) if "blockers" in by_key else None
-    now: list[Action] = []
-    later: list[Action] = []
-    ready = [one for _, one in work if one.site is not None and not one.reason]
-    for (at, one), is_top in zip(work, _first_of_site([one for _, one in work]), strict=True):
-        is_first = len(ready) > 1 and one is ready[0]
-        action = (
-            None if one.site is None else _removal_action(one, data, at, is_first=is_first, is_top=is_top)
-        )
-        if action is not None:
-            (later if one.reason else now).append(action)
     others = [action for action in (_pages_action(data, work), request) if action is not None]
-    actions = [*now[: max(_ACTIONS - len(others), 2)], *others][:_ACTIONS]
-    if request is not None and request not in actions:
-        later = [
-            replace(one, effect=f"{one.effect} {request.text}.") if "on file" in one.text else one
-            for one in later
-        ]
-    return _first([*actions, *later], pending)
+    begin = _to_begin(data, work)[: max(_ACTIONS - len(others), 2)]
+    steps = {str(one.site): (step, one) for step, (_, one) in reversed([*enumerate(begin, 1)])}
+    actions = [*_removal_actions(data, begin, steps), *others][:_ACTIONS]
+    asks = request if request not in actions else None
+    return _first([*actions, *_removal_actions(data, _to_wait(work), steps, asks)], pending)
+
+
+def _is_counted(removal: Removal) -> bool:
+    """Whether a group is of listings, and the report says how many and how long they take."""
+    return removal.site is not None and removal.listings is not None and removal.minutes is not None
+
+
+def _can_begin(removal: Removal) -> bool:
+    """Whether something can be done about a group now: the work itself, or asking for a document."""
+    return removal.reason is None or removal.waits_for_document
+
+
+def _to_begin(data: ReportData, work: Sequence[tuple[int, Removal]]) -> list[tuple[int, Removal]]:
+    """The groups that can begin, most expected removals per minute first; without a history, those without a document."""
+    groups = [(at, one) for at, one in work if _is_counted(one) and _can_begin(one)]
+    if data.runs is None:
+        return sorted(groups, key=lambda group: bool(group[1].reason))
+    return sorted(groups, key=lambda group: -_expected(data, group[1]) / max(group[1].minutes or 0, 1))
+
+
+def _to_wait(work: Sequence[tuple[int, Removal]]) -> list[tuple[int, Removal]]:
+    """The groups that have to wait."""
+    return [(at, one) for at, one in work if _is_counted(one) and not _can_begin(one)]
+
+
+def _expected(data: ReportData, removal: Removal) -> float:
+    """How many removals to expect of a group of manual work."""
+    queue = open_items(data["work_queue"])
+    rate = queue.loc[queue["site"] == removal.site, "success_rate"].mean()
+    return float(rate) * (removal.listings or 0)
+
+
+def _removal_actions(
+    data: ReportData,
+    groups: Sequence[tuple[int, Removal]],
+    steps: Mapping[str, tuple[int, Removal]],
+    request: Action | None = None,
+    *,
+    is_ranked: bool = True,
+) -> list[Action]:
+    """The actions that clear groups of manual work; `request` is for data that no other action asks for."""
+    tops = _first_of_site([one for _, one in groups])
+    can_begin = sum(_can_begin(one) for _, one in groups)
+    return [
+        _removal_action(
+            one,
+            data,
+            at,
+            is_first=is_ranked and number == 0 and can_begin > 1,
+            is_top=is_top and (str(one.site) not in steps or steps[str(one.site)][1] is one),
+            steps=steps,
+            request=request,
+        )
+        for number, ((at, one), is_top) in enumerate(zip(groups, tops, strict=True))
+    ]
 
 
 def _first_of_site(work: Sequence[Removal]) -> list[bool]:
@@ -941,8 +1025,22 @@ def _plan_words(data: ReportData, plan: pd.DataFrame) -> str:
     pages = len(plan) - len(listings)
     parts += [f"the data on {pluralize(pages, 'web page')}"] if pages else []
     expected = _expected_removals(data, listings)
-    time = f"about {format_duration(plan['minutes'].sum())}"
+    time = f"about {format_duration(plan['minutes'].sum())}{_minutes_of_parts(plan)}"
     return f"{enumerate_words(parts)}: {', in '.join(filter(None, (expected, time)))}"
+
+
+def _minutes_of_parts(plan: pd.DataFrame) -> str:
+    """The minutes of each row without its visit, and those of the visits, in brackets; only the latter if they are many."""
+    groups = plan.groupby(["kind", "group"], dropna=False)["minutes"]
+    visits = len(groups)
+    own = (plan["minutes"] - VISIT_MINUTES / groups.transform("size")).round()
+    each = "on each site" if plan["site"].notna().all() else "on each site or host"
+    where = each if visits > 1 else "there"
+    begin = f"{VISIT_MINUTES:g} to start {where}"
+    is_sum = round(own.sum() + visits * VISIT_MINUTES) == round(plan["minutes"].sum())
+    if len(own) > _PLAN_NAMED or not is_sum:
+        return f" ({begin} included)"
+    return f" ({' + '.join(f'{minutes:g}' for minutes in own)} minutes, and {begin})"
 
 
 def _whose(data: ReportData, listings: pd.DataFrame, total: int) -> str:
@@ -963,9 +1061,17 @@ def _expected_removals(data: ReportData, listings: pd.DataFrame) -> str:
     """How many removals to expect of some rows of the work queue; empty without a history, which has the success rates."""
     if data.runs is None or listings.empty:
         return ""
-    n = float(listings["success_rate"].sum())
+    return _expected_words(data, float(listings["success_rate"].sum()), len(listings))
+
+
+def _expected_words(data: ReportData, n: float, requests: int) -> str:
+    """How many removals to expect of some requests; empty without a history, which has the success rates."""
+    if data.runs is None or not requests:
+        return ""
+    if requests == 1:
+        return f"{'an even' if n == UNKNOWN_RATE else f'a {percent(n)}'} chance of success"
     if n < _ONE_REMOVAL:
-        return f"about one removal for {len(listings) / n:,.0f} requests expected"
+        return f"about one removal for {requests / n:,.0f} requests expected"
     whole = max(round(n), 1)
     return f"{'' if n == whole else 'about '}{pluralize(whole, 'removal')} expected"
 
@@ -1008,8 +1114,15 @@ def _pending_action(data: ReportData, keys: AbstractSet[str]) -> Action | None:
 
 
 def _removal_action(
-    removal: Removal, data: ReportData, at: int, *, is_first: bool = False, is_top: bool
-) -> Action | None:
+    removal: Removal,
+    data: ReportData,
+    at: int,
+    *,
+    is_first: bool = False,
+    is_top: bool,
+    steps: Mapping[str, tuple[int, Removal]],
+    request: Action | None = None,
+) -> Action:
     """The action that clears a group of manual work, which has this number in the work queue.
 
     Args:
@@ -1018,10 +1131,10 @@ def _removal_action(
         at: The number of the group in the work queue.
         is_first: Whether it is the first work of all.
         is_top: Whether it is the first of its site.
+        steps: The numbers of the actions that can begin, and their groups, by site.
+        request: A request for data that is part of this action if the group waits for it.
     """
-    n = removal.listings
-    if n is None or removal.minutes is None:
-        return None
+    n, minutes = removal.listings or 0, removal.minutes or 0
     share = percent(n / max(len(data.open_records), 1))
     # The others may lack a value, which a shared report does not mention.
     of_site = n if data.sharing is not None else data.open_by_site.get(removal.site or "", 0)
@@ -1040,32 +1153,38 @@ def _removal_action(
     ]
     notes = [chances] if (chances := _chances(data, removal.site)) else []
     notes += [f"before you begin, {enumerate_words(before)}"] if before else []
-    notes += [] if is_ready or removal.waits_for_document else [f"reason to wait: {removal.reason}"]
+    is_blocked = bool(removal.tasks) and all(task.missing_values for task in removal.tasks)
+    notes += [] if _can_begin(removal) or is_blocked else [f"reason to wait: {removal.reason}"]
     notes += [_LEFT_OUT] if is_unchecked and data.sharing is not None else []
-    notes += _not_counted(data, removal, of_site - n) if of_site > n else []
-    queue = open_items(data["work_queue"])
-    rates = queue.loc[queue["site"] == removal.site, "success_rate"]
-    expected = _expected_removals(data, pd.DataFrame({"success_rate": [rates.mean()] * n}))
+    notes += _not_counted(data, removal, of_site - n, steps) if of_site > n else []
+    expected = _expected_words(data, _expected(data, removal), n)
     most = f"{share} of what is open{' if all succeed' if n > 1 else ''}"
-    effect = ", ".join(filter(None, (most, expected, f"in about {format_duration(removal.minutes)}")))
+    effect = ", ".join(filter(None, (most, expected, f"in about {format_duration(minutes)}")))
     is_worst = [*_most_open(data)] == [removal.site]
     first = "fewest minutes per listing" if data.runs is None else "most expected removals per minute"
     ranks = [first] if is_first else []
     ranks += [f"most open listings{_of_named(data)}"] if is_worst and is_top else []
     effect = f"{enumerate_words(ranks)}: {effect}" if ranks else effect
-    is_blocked = bool(removal.tasks) and all(task.missing_values for task in removal.tasks)
-    condition = _once_on_file(removal) if is_blocked else "after the others"
-    what = f"emove {listings} on {short(removal.site)} by hand"
+    what, who = f"emove {listings} on {short(removal.site)} by hand", removal.who
     if removal.waits_for_document:
         what = f"{document[:1].upper()}{document[1:]} now; then r{what}"
+    elif is_ready:
+        what = f"R{what}"
+    elif (
+        is_blocked
+        and request is not None
+        and {task.user_id for task in removal.tasks} == {_requested_user(data)}
+    ):
+        what, who = f"{request.text}; then r{what}", request.who
     else:
-        what = f"R{what}" if is_ready else f"R{what} (later: {condition})"
+        what = f"R{what} (later: {_once_on_file(removal) if is_blocked else 'after the others'})"
+        notes += [request.text] if is_blocked and request is not None else []
     return Action(
         what,
         _sentences([effect, *notes]),
         f"work_queue-{at}",
-        removal.who,
-        is_later=not is_ready,
+        who,
+        is_later=not _can_begin(removal),
     )
 
 
@@ -1075,7 +1194,9 @@ def _once_on_file(removal: Removal) -> str:
     return f"once {_value_words(labels)} {'is' if len(labels) == 1 else 'are'} on file"
 
 
-def _not_counted(data: ReportData, removal: Removal, others: int) -> list[str]:
+def _not_counted(
+    data: ReportData, removal: Removal, others: int, steps: Mapping[str, tuple[int, Removal]]
+) -> list[str]:
     """Why so many other open listings of a site are not among those of its manual work."""
     queue, records = data["work_queue"], data.open_records
     of_site = queue[queue["site"] == removal.site]
@@ -1096,10 +1217,12 @@ def _not_counted(data: ReportData, removal: Removal, others: int) -> list[str]:
     parts["waiting for the service"] = others - blocked - sum(parts.values())
     words = [f"{n:,} {why}" for why, n in parts.items() if n > 0]
     are = "is" if others - blocked == 1 else "are"
+    step, first = steps.get(removal.site or "", (0, removal))
+    if first is not removal and first.listings == others:
+        return [f"the other {'one is' if others == 1 else f'{others:,} are'} in step {step}"]
     notes = [f"the {enumerate_words(words)} {are} not counted"] if words else []
-    value = _value_words(lacking[0]) if len({*lacking}) == 1 else "values that are not on file"
-    more = "one more needs" if blocked == 1 else f"{blocked:,} more need"
-    return [*notes, f"{more} {value} first (below)"] if blocked else notes
+    more = "one more has" if blocked == 1 else f"{blocked:,} more have"
+    return [*notes, f"{more} to wait (below)"] if blocked else notes
 
 
 def _sentences(parts: Iterable[str]) -> str:
@@ -1131,6 +1254,11 @@ def _request(data: ReportData) -> Action | None:
     labels = [*map(field_label, str(request["fields"]).split(", "))]
     effect = _sentences([f"this unlocks {pluralize(int(request['removals']), 'removal')}"])
     return Action(f"Ask {short(person)} for {_value_words(labels)}", effect, "blockers", OPERATOR_AND_PERSON)
+
+
+def _requested_user(data: ReportData) -> int:
+    """The id of the person whom `_request` is to."""
+    return int(data["best_next_fields"]["user_id"].iloc[0])
 
 
 def _change_finding(data: ReportData) -> str:
@@ -1187,14 +1315,42 @@ def _week(data: ReportData) -> Section | None:
     return Section(
         section_type("week").title if data.is_whole_week else start.capitalize(),
         key="week",
-        finding=f"{drawn.layout.meta['finding']}.",
-        text=words,
+        finding=f"{drawn.layout.meta['finding']}.{_without_request(data)}",
+        text=" ".join(filter(None, (words, _removed_again(data, by_site)))),
         points=tuple(points),
         figure=drawn,
         table=table.reset_index(drop=True) if len(table) else None,
         rows=len(table),
         totals=_sums(table),
     )
+
+
+def _without_request(data: ReportData) -> str:
+    """How many open listings have no pending removal, and how many more they are than at the start of the week.
+
+    If fewer removals are pending, the open listings may become fewer while those that somebody has to act on become more.
+    Empty if as many are pending as before.
+    """
+    start = data.week_start
+    changes = [_change_in(data, column, start) for column in (OPEN, PENDING_REMOVAL) if start is not None]
+    if len(changes) < 2 or None in changes or not changes[1]:  # noqa: PLR2004  one for each column
+        return ""
+    more = (changes[0] or 0) - (changes[1] or 0)
+    n = int((data.open_records["status"] != PENDING_REMOVAL).sum())
+    return f" Without a pending removal: {n:,}, {_more(more) if more else 'as many as before'}."
+
+
+def _removed_again(data: ReportData, by_site: pd.DataFrame) -> str:
+    """How many of the listings removed since the start of the week had come back before; empty if none had, or it is not known."""
+    records, start = data.tables.get("records"), data.week_start
+    if records is None or "episode" not in records or start is None:
+        return ""
+    is_recent = (records["status"] == REMOVED) & (records["changed_at"].dt.date > start)
+    again, removed = int((is_recent & (records["episode"] > 1)).sum()), int(by_site[REMOVED].sum())
+    if not again or int(is_recent.sum()) != removed:  # some came back within the week
+        return ""
+    of = "All" if again == removed else f"{again:,} of the"
+    return f"{of} {pluralize(removed, 'removed listing')} had come back before."
 
 
 def _period(data: ReportData, dates: tuple[date, date], by_site: pd.DataFrame) -> str:
@@ -1300,7 +1456,7 @@ def _without_relisting(outcomes: pd.DataFrame) -> str:
     """On how many sites no listing that is gone came back."""
     n = int(((outcomes["never_back"] > 0) & (outcomes["came_back"] == 0)).sum())
     return (
-        f"On {n:,} of {pluralize(len(outcomes), 'site')}, listings were removed and none came back."
+        f"On {n:,} of {pluralize(len(outcomes), 'site')}, listings were removed and none came back so far."
         if n
         else ""
     )
@@ -1335,13 +1491,14 @@ def _score(data: ReportData) -> Section | None:
     if data.open_records["status"].isin([DISCOVERED, PENDING_REMOVAL]).all():
         points = ", ".join(part for part in points.split(", ") if "another open status" not in part)
     if section is not None and data.omits_rows(data["score"]):
-        return _add_words(_total_score(section, data), f"{points.capitalize()}.")
+        return _add_words(_total_score(section, data), f"{points.capitalize()}. {_BY_COUNT}")
     if section is None or section.figure is None:
         return section
     safe = data.person_rows if data.sharing is None else data.sharing.table(data.person_rows)
     total, _, most = section.finding.partition("; ")
     section = replace(section, finding=f"{most[:1].upper()}{most[1:]}", table=_with_people(safe, data.names))
-    words = f"{total}. {points.capitalize()}. {_most_exposed(data)}{names}{_other_namesakes(data)}"
+    points = f"{total}. {points.capitalize()}. {_BY_COUNT}"
+    words = f"{points}{_most_exposed(data)}{names}{_other_namesakes(data)}"
     return _add_words(_with_totals(section), words)
 
 
@@ -1365,11 +1522,27 @@ def _most_exposed(data: ReportData) -> str:
     on_listings = _listing_kinds(of_person[analysis.is_open(of_person["status"])])
     on += f", which show {enumerate_words(['a name', *on_listings])}" if on_listings else ""
     doubtful = _namesakes(data)[int(first["user_id"])]
-    on += f"; {doubtful:,} of them may be of a namesake" if doubtful else ""
+    on += f"; {doubtful:,} of them may be of a namesake{_without_namesakes(data)}" if doubtful else ""
     name = short(data.names.get(int(first["user_id"]), f"user {first['user_id']}"))
     pages = f"{pluralize(int(first['pages']), 'web page')}{shows}"
+    has = f"{pluralize(int(first['listings']), 'open listing')}{on}"
+    return f" {name[:1].upper()}{name[1:]} has {has}; {pages}."
+
+
+def _without_namesakes(data: ReportData) -> str:
+    """Who would be first in the score without the listings that may be of a namesake; empty if it is the same person."""
+    table, doubtful = data["score"], _namesakes(data)
+    less = (
+        table["user_id"].map(doubtful).fillna(0) * analysis.WEIGHTS[DISCOVERED]
+    )  # none of them has a pending removal
+    score = table["score"] - less
+    first = table.loc[score == score.max(), "user_id"].tolist()
+    if first[0] == table["user_id"].iloc[0]:
+        return ""
+    names = [short(data.names.get(user, f"user {user}")) for user in first]
+    who = enumerate_words(names) if len(names) <= _WORST_NAMED else pluralize(len(names), "person", "people")
     return (
-        f"{name[:1].upper()}{name[1:]} has {pluralize(int(first['listings']), 'open listing')}{on}; {pages}."
+        f", and without {'it' if doubtful.total() == 1 else 'such listings'} {who} would have the most points"
     )
 
 
@@ -1455,6 +1628,22 @@ def _missed(data: ReportData) -> Section | None:
     return _add_words(section, words)
 
 
+def _forecast(data: ReportData) -> Section | None:
+    """The forecast, and what to expect if all manual work is done; the work queue of a person is not everyone's."""
+    table = data.tables["forecast"]
+    if table is None or data.user is not None or not data.open_parts[0]:
+        return _section(data, "forecast")
+    rows = table.to_dict("records")
+    done = [math.nan if pd.isna(row["open"]) else float(_open_if_done(data, row)[0]) for row in rows]
+    section = _section(data, "forecast", table.assign(if_done=done))
+    words = [
+        f"in {pluralize(row['days'], 'day')}: {_if_done(data, row)}"
+        for row in rows
+        if not pd.isna(row["open"])
+    ]
+    return _add_words(section, _sentences(words))
+
+
 def _failed_removals(data: ReportData) -> Section | None:
     """Removals that failed, had no effect or were undone, by site; and the sites that remove nothing."""
     table, stalled = data.tables["failed_removals"], data.tables["stalled"]
@@ -1526,7 +1715,13 @@ def _relistings(data: ReportData) -> Section | None:
     section = _section(data, "relistings", rows, columns=("user_id", site, _REFERENCE, *times))
     if section is None or table.empty:
         return section
-    words = f"{pluralize(len(table), 'relisting')}{_where_relisted(data)}."
+    days = data.longest_gone
+    limit = (
+        f" No listing has been gone for more than {pluralize(days, 'day')} yet, so more may come back later."
+        if days
+        else ""
+    )
+    words = f"{pluralize(len(table), 'relisting')}{_where_relisted(data)}.{limit}"
     return _add_words(replace(section, finding=f"{_relisted(data, counts_times=False)}."), words)
 
 
@@ -1548,6 +1743,15 @@ def _where_relisted(data: ReportData) -> str:
     low, high = int(days.min()), int(days.max())
     after = pluralize(high, "day") if low == high else f"{low:,}\N{EN DASH}{high:,} days"
     return f", {most} {sites}, after {after}"
+
+
+def _all_relisted(data: ReportData) -> str:
+    """The sites on which all listings came back; empty if they are many, or may not be named."""
+    outcomes = _outcomes(data)
+    back = () if outcomes is None else outcomes.loc[outcomes["came_back"] > 0, "site"].astype("str")
+    if not 0 < len(back) <= _RELISTING_SITES or not all(map(data.can_name, back)):
+        return ""
+    return f", all on {enumerate_words([*map(short, back)])}"
 
 
 def _time_to_removal(data: ReportData) -> Section | None:
@@ -1629,8 +1833,12 @@ def _both_clocks(data: ReportData) -> str:
     if any(map(pd.isna, medians)):
         return ""
     first, request = map(format_days, medians)
-    also = "; the time from the first observation also counts listings without a request"
-    return f": the median is {first}, and {request} from the request{also if first != request else ''}"
+    also = (
+        "; the time from the first observation also counts listings without a request"
+        if first != request
+        else ""
+    )
+    return f": the median is {first}, and {request} from the request{also}; refused and ignored requests count as not removed"
 
 
 def _declared_vs_observed(data: ReportData) -> Section | None:
@@ -1638,7 +1846,7 @@ def _declared_vs_observed(data: ReportData) -> Section | None:
     table = data.tables["declared_vs_observed"]
     if table is None:
         title = QUESTIONS["declared_vs_observed"].title
-        words = "No declared days are recorded; an analyst can record them."
+        words = f"{_NOT_DECLARED} An analyst can enter them."
         return Section(title, key="declared_vs_observed", text=words)
     declared = table[table["declared_days"].notna()].reset_index(drop=True)
     section = _section(data, "declared_vs_observed", declared)
@@ -1689,13 +1897,13 @@ def _speed(row: "pd.Series[Any]") -> str:
 
 
 def _resolution(data: ReportData) -> str:
-    """How exact the times are: an end of an interval may lie after the longest age observed."""
+    """How exact the times are."""
     if data.run_gap is None:
         return ""
     gap = "a day" if data.run_gap == 1 else pluralize(data.run_gap, "day")
     return (
-        f"Runs are {gap} apart, so a listing is up to {gap} older than its first observation, and an interval may end up "
-        f"to {gap} after the longest time observed."
+        f"Runs are {gap} apart. A listing may be older than its first observation: the service does not say how often it "
+        "searches a site."
     )
 
 
@@ -1973,7 +2181,8 @@ def _unconfirmed(data: ReportData) -> str:
 def _unknowns(data: ReportData) -> Iterator[str]:
     """What nobody can tell from the data, a sentence each."""
     if data.sharing is None and _unconfirmed(data):
-        yield f"{_TO_CONFIRM}{'' if data.runs is None else _RECORD_LABEL}."
+        yield f"{_TO_CONFIRM}."
+        yield from () if data.runs is None else [f"{_RECORD_LABEL}."]
         unlabelled = int(data.manual_pages["label"].isna().sum())
         if unlabelled:
             yield (
@@ -2175,8 +2384,9 @@ _SPECIAL: dict[
     "changes": (_changes,),
     "precision": (_precision,),
     "site_health": (_site_health,),
-    "week": (_week, "week_by_site", "week_before"),
+    "week": (_week, "week_by_site", "week_before", "status_over_time", "records"),
     "score": (_score, "records", "links", "work_queue"),
+    "forecast": (_forecast, "records", "work_queue", "site_outcomes"),
     "missed": (_missed,),
     "failed_removals": (_failed_removals, "stalled", "relistings"),
     "relistings": (_relistings, "records"),

@@ -34,6 +34,7 @@ PEOPLE, SEED = 25, 7
 DAYS = 15  # so that everyone was registered two weeks ago, for `History.diff("14d")`
 WEBS = ("open", "guarded")
 HISTORY_DIRECTORY = "history"
+DECLARED_SOURCE = "the sites' own pages"  # of the declared days of a demo
 _DAY = timedelta(days=1)
 
 
@@ -45,7 +46,8 @@ class Demo:
 
     Attributes:
         exposure: Everyone registered there, as tables; loaded on first use, and again after time has passed.
-        history: One run before anyone was registered, and one at the end of each day.
+        history: One run before anyone was registered, and one at the end of each day; and the days within which sites say
+            that they remove a listing.
         client: The client, with the eight operations.
         connection: The arguments of `connect` and `Client` that open another connection.
         world: The invented web: its people, its sites, and the true state of every listing.
@@ -194,8 +196,11 @@ class Demo:
                     break
 
     def _run_first_days(self, duration: timedelta, progress: bool | None) -> None:  # noqa: FBT001
-        """Collect once before anyone is registered, register everyone, and simulate the days."""
+        """Collect once before anyone is registered, note what sites declare, register everyone, and simulate the days."""
         self.history.collect(self.exposure, progress=False)
+        # A table, as in a registry: no listing was seen on any site yet.
+        declared = pd.DataFrame(self.world.declared_days.items(), columns=["site", "declared_days"])
+        self.history.declare_days(declared, source=DECLARED_SOURCE)
         self._backend.register(self.client, progress)
         self._simulate(duration, progress)
 

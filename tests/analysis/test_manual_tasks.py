@@ -250,6 +250,9 @@ def test_an_age_that_differs_from_the_birth_date_is_noted(as_of, age):
         ("Ody Fennimoor", False),  # an alias
         ("Odalys Fenimoor", True),
         ("Oda Fennimoor", True),
+        ("FENNIMOOR ODA O", True),  # the initial is that of a middle name
+        ("Dr. O. Maria Fennimoor", False),
+        ("F., O.", False),
     ],
 )
 def test_a_listed_name_unlike_those_on_file_is_noted(name, differs):

@@ -62,7 +62,7 @@ def test_pages_on_other_sites_are_out_of_scope():
     assert counts(table) == {"site scans alone": 10}
     assert (
         table["reason"].iloc[-1]
-        == "it takes two ways of finding listings, and on these sites only site scans found any"
+        == "an estimate needs a second, independent search, and only site scans found any listings"
     )
     assert pd.isna(estimate(table)).all()
 

@@ -61,7 +61,7 @@ GONE = [(0, 2, "removed")] * 6
             [(20, None, None)],
             {},
         ),
-        ("removes, none came back", ["removed"] * 6, GONE, {}),
+        ("removes, none came back so far", ["removed"] * 6, GONE, {}),
         ("removes, but 2 of 6 came back", ["removed"] * 6, GONE, {"came_back": 2}),
         ("removes, but refused 1 of 7 requests", ["removed"] * 6, [*GONE, (0, 2, "discovered")], {}),
         (

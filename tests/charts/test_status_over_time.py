@@ -122,20 +122,25 @@ def test_absent_records_are_drawn_where_there_are_any():
 
 
 def test_the_finding_states_the_peak():
-    figure = charts.status_over_time(counted(days(2, 3), [9, 4]))
+    figure = charts.status_over_time(counted(days(1, 2, 3), [8, 9, 4]))
     assert title(figure) == "4 of 5 listings are open; peak of 9 on 2026-03-02"
+    began = "4 of 5 listings are open; down from 9 when monitoring began on 2026-03-02"
+    assert title(charts.status_over_time(counted(days(2, 3), [9, 4]))) == began
+    before_anyone = counted(days(1, 2, 3), [0, 9, 4], people=[0, 3, 3]).assign(total=[0, 9, 9])
+    assert title(charts.status_over_time(before_anyone)) == began.replace("of 5", "of 9")
     links = counted(days(2, 3)).drop(columns="removed").rename(columns={"discovered": "listed"})
     assert title(charts.status_over_time(links.assign(total=links["listed"]))) == "4 listed"
 
 
 @pytest.mark.parametrize(("before", "words"), [(9, "5 fewer than"), (3, "1 more than"), (4, "as many as")])
-def test_the_finding_compares_with_thirty_days_before(before, words):
-    figure = charts.status_over_time(counted(days(1, 2, 31), [before, 11, 4]))
-    assert title(figure) == f"4 of 5 listings are open, {words} 30 days before; peak of 11 on 2026-03-02"
+def test_the_finding_compares_with_four_weeks_before(before, words):
+    """Whole weeks: where a service finds once a week, other days before are of another weekday."""
+    figure = charts.status_over_time(counted(days(1, 2, 29), [before, 11, 4]))
+    assert title(figure) == f"4 of 5 listings are open, {words} 28 days before; peak of 11 on 2026-03-02"
 
 
 def test_the_finding_does_not_compare_with_a_time_without_people():
-    figure = charts.status_over_time(counted(days(1, 2, 31), [0, 11, 4], people=[0, 3, 3]))
+    figure = charts.status_over_time(counted(days(1, 2, 29), [0, 11, 4], people=[0, 3, 3]))
     assert title(figure) == "4 of 5 listings are open; peak of 11 on 2026-03-02"
 
 
@@ -357,5 +362,5 @@ def test_counts_of_the_analysis_are_drawn():
     moved["status"] = ["discovered", "removed"]
     runs = pd.DataFrame({"at": days(2, 5), "people": 3, "unseen": 0})
     figure = charts.status_over_time(analysis.status_over_time(moved, runs))
-    assert title(figure) == "3 of 5 listings are open; peak of 5 on 2026-03-02"
+    assert title(figure) == "3 of 5 listings are open; down from 5 when monitoring began on 2026-03-02"
     assert {day.day for day in covered(named(figure, "no observations")[0])} == {3, 4}

@@ -195,15 +195,19 @@ def test_card_of_a_forecast_has_its_interval_and_caution(fleet_data):
     card = card_of(forecast)
     # Not even a forecast of none is an end by itself: of 35, 3 are listings that stay open until done by hand.
     parts = "30 of the 6 open now, 4 listed again by then and 1 new"  # add up to 35
-    expected = "expected if nothing is done by hand (95% interval: 24\N{EN DASH}48); 29 more than now"
-    done = "About 32 if all manual work succeeds"
-    assert card.qualifier == f"{expected}: {parts}. {done}. {caution.capitalize()}"
+    expected = (
+        "expected if nothing is done by hand (95% interval: 24\N{EN DASH}48), about {} if all is; 29 more"
+    )
+    # Of the 3, half are expected to be removed: no request was seen on these sites.
+    done = "About 33 if all manual work is done, 32 if all of it succeeds"
+    assert card.qualifier == f"{expected.format(33)} than now: {parts}. {done}. {caution.capitalize()}"
     basis = "it assumes that nothing is done by hand, and that each site continues at its past rates"
     assert card.detail == (
-        f"{basis}; if all manual work succeeds, what was done is assumed not to come back by then"
+        f"{basis}; if all manual work is done, 2 of 3 listings are removed by then, as the expected removals of the "
+        "sites add up, and do not come back"
     )
     card = card_of(forecast.assign(open=6.9, of_open=2.1))
-    done = "About 5 if all manual work succeeds"  # without the 2, though 3 wait
+    done = "About 6 if all manual work is done, 5 if all of it succeeds"  # of the 2, though 3 wait
     assert (
         f"; 1 more than now: 2 of the 6 open now, 4 listed again by then and 1 new. {done}. "
         in card.qualifier
@@ -218,7 +222,34 @@ def test_card_of_a_forecast_has_its_interval_and_caution(fleet_data):
     report = build_report("fleet", replace(data, tables=tables | {"next_forecast": forecast}))
     [card] = [fact for fact in report.facts if fact.name == "open in 30 days"]
     assert "; more than on any of the last 30 days (6 at most); " in card.detail
-    assert card.detail.endswith("; the last 30 days brought 2 more")
+    assert card.detail.endswith("; the last 28 days brought 2 more")
+
+
+def test_forecast_also_assumes_that_all_manual_work_is_done(fleet_data):
+    """The card, the section, its table and its chart have one number."""
+    data = fleet_data
+    rates = {site: rate for rate, site in enumerate(data.manual_listings["site"].unique(), 1)}
+    queue = data["work_queue"].assign(success_rate=data["work_queue"]["site"].map(rates) / 4)
+    numbers = {"open": 35.2, "low": 24.0, "high": 48.0, "of_open": 30.4, "of_gone": 3.4, "of_new": 1.4}
+    forecast = data["next_forecast"].assign(**numbers)
+    later = forecast.assign(days=90, reason="too short", **dict.fromkeys(numbers, float("nan")))
+    parts = {
+        "next_forecast": forecast,
+        "forecast": pd.concat([forecast, later], ignore_index=True),
+        "work_queue": queue,
+    }
+    expected = 35 - round(float(queue.loc[data.manual_listings.index, "success_rate"].sum()))
+    report = build_report("fleet", replace(data, tables=data.tables | parts), ["forecast"])
+    [section] = report.sections
+    [card] = [fact for fact in report.facts if fact.name == "open in 30 days"]
+    words = f"bout {expected} if all manual work is done, 32 if all of it succeeds."
+    assert f". A{words}" in card.qualifier
+    assert section.text == f"In 30 days: a{words}"
+    assert section.table["if_done"].tolist()[0] == expected
+    assert section.table["if_done"].isna().tolist() == [False, True]
+    assert f"; {expected} if all manual work is done" in describe(section.figure)
+    [line] = [trace for trace in section.figure.data if trace.name == "if all manual work is done"]
+    assert [*line.y] == [6, expected]
 
 
 def test_shorter_forecast_is_compared_with_as_many_days(fleet_data):
@@ -233,7 +264,7 @@ def test_shorter_forecast_is_compared_with_as_many_days(fleet_data):
     tables = data.tables | {"status_over_time": pd.concat([before, course], ignore_index=True)}
     report = build_report("fleet", replace(data, tables=tables | {"next_forecast": forecast}))
     [card] = [fact for fact in report.facts if fact.name == "open in 20 days"]
-    assert card.detail.endswith("; the last 20 days brought 1 more")
+    assert card.detail.endswith("; the last 14 days brought 1 more")  # whole weeks
 
 
 def test_facts_count_the_records(history, fleet):
@@ -321,10 +352,57 @@ def test_last_days_have_their_causes_and_sites(nine_days):
     assert week.table[["site", "listed again"]].to_numpy().tolist() == rows
     bars = [trace.name for trace in week.figure.data if trace.type == "bar"]
     assert bars == ["new, or listed again", "in all"]
-    again = "of 4 listings that were gone at some time (25%); 1 of them is open now"
+    again = f"all on {site}; of 4 listings that were gone at some time (25%); 1 of them is open now"
     assert (cards["came back"].value, cards["came back"].qualifier) == ("1", again)
     assert cards["removed"].change == f"{MINUS}1 in 7 days"
     assert report.provenance["observed"] == "all 3 people in the last run"
+
+
+@pytest.mark.parametrize(("pending", "words"), [((4, 2), "4, 1 more"), ((2, 2), ""), ((0, 2), "4, 3 fewer")])
+def test_fewer_pending_removals_do_not_hide_more_to_do(nine_days, pending, words):
+    history, _ = nine_days
+    data = ReportSource(history).load(needed_tables("fleet", ["week"]))
+    records = data["records"]
+    is_open = analysis.is_open(records["status"])
+    status = (
+        records["status"]
+        .astype("str")
+        .mask(records.index.isin(records.index[is_open][:2]), "pending removal")
+    )
+    course = data["status_over_time"].assign(open=[7, 7, 6])
+    course["pending removal"] = [pending[0], pending[0], pending[1]]
+    tables = data.tables | {"records": records.assign(status=status), "status_over_time": course}
+    [week] = build_report("fleet", replace(data, tables=tables), ["week"]).sections
+    assert week.finding.endswith(f". Without a pending removal: {words}." if words else ": 1 listed again.")
+
+
+def test_removals_of_the_week_that_undo_relistings_are_counted(nine_days):
+    history, _ = nine_days
+    data = ReportSource(history).load(needed_tables("fleet", ["week"]))
+    [site, *_] = data["week_by_site"]["site"]
+    removed = data["week_by_site"].assign(removed=(data["week_by_site"]["site"] == site) * 2)
+    records = data["records"].assign(status="discovered", episode=1)
+    records.loc[records.index[:2], ["status", "changed_at"]] = "removed", records["changed_at"].max()
+    for again, words in ((2, " All 2 removed listings"), (1, " 1 of the 2 removed listings"), (0, "")):
+        records.loc[records.index[:again], "episode"] = 2
+        tables = data.tables | {"records": records, "week_by_site": removed}
+        [week] = build_report("fleet", replace(data, tables=tables), ["week"]).sections
+        assert ("had come back before" in week.text) == bool(words)
+        assert words in f" {week.text}"
+        records["episode"] = 1
+
+
+def test_waiting_since_the_first_run_is_said_as_that(fleet_data):
+    data = fleet_data
+    days = (data.as_of.date() - data.first_run_at.date()).days
+    many = pd.Series([days] * 5, dtype="int64")
+    for waiting, words in (
+        (many, f"; most of them have waited since monitoring began, {days} days ago; "),
+        (many - 1, f"; half of them have waited {days - 1} days or more; "),
+    ):
+        shown = replace(data)
+        shown.__dict__["waiting_days"] = waiting
+        assert words in build_report("fleet", shown, ["by_site"]).finding
 
 
 def growing_history(directory, *hours):

@@ -27,13 +27,15 @@ class WorldSite:
     `name_format` and `location_format` are templates of `str.format`. Sites of one `sister_group` share their
     opt-out: one request removes the person's listings on all of them; on its own site, with `one_request_per` ``listing``,
     only the one that it names. `name_parameters` are the search parameters that make up the
-    name; city and state have one each. `page_size` limits the listings per page.
+    name; city and state have one each. `page_size` limits the listings per page. `declared_days` are those within which it
+    says that it removes a listing, as its guide or its steps have it.
     """
 
     file: str
     removal: Removal
     listing_probability: float
     name_parameters: tuple[str, ...]
+    declared_days: int | None = None
     city_parameter: str | None = None
     state_parameter: str | None = None
     page_size: int | None = None

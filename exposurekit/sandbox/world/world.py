@@ -61,6 +61,7 @@ class World:
         strangers: People who are not registered, namesakes first.
         requests: Number of requests to each host.
         reachable: Names of the sites that a polite scanner can read and trust.
+        declared_days: The days within which sites say that they remove a listing, by name.
         definitions: The site definitions, by name.
         guards: The bot checks, puzzles and messages of the guarded web; None in the open web.
         opt_outs: Every opt-out request that reached a site, in order.
@@ -89,6 +90,9 @@ class World:
         self.requests: Counter[str] = Counter()
         self.reachable = frozenset(site.name for site in sites if site.reachable)
         self.definitions: dict[str, Definition] = {site.name: site.definition for site in sites}
+        self.declared_days = {
+            site.name: site.declared_days for site in sites if site.declared_days is not None
+        }
         # In the guarded web a common name is listed often, as on any site: an operator's example of a page.
         others = [*self.strangers, *(invent_bearers(BEARERS, seed) if guarded else ())]
         listings = build_listings(self.people, others, sites, seed=seed, start=clock.now())

@@ -37,6 +37,21 @@ def test_every_site_lists_its_control_and_no_invented_person(reader):
         assert reader.search(site, **NOBODY)[0] == [], name
 
 
+IN_WORDS = {2: "two days", 7: "a week", 10: "ten days", 30: "thirty days"}
+
+
+def test_sites_say_within_how_many_days_they_remove(reader):
+    """So that a user finds the declared days where a demo has them from."""
+    declared = reader.world.declared_days
+    for name, days in declared.items():
+        definition = reader.world.definitions[name]
+        assert IN_WORDS[days] in " ".join([definition.guide, *definition.opt_out_procedure])
+    later = {
+        name for name, days in declared.items() if days < reader.world.definitions[name].removal.declared_days
+    }
+    assert later == {"Doorbell Almanac"}
+
+
 def test_one_site_lists_anyone(reader):
     site = reader.world.definitions["Everyname Index"]
     [row], _ = reader.search(site, **NOBODY)
