@@ -797,8 +797,8 @@ def _forecast_basis(data: ReportData, forecast: Mapping[Hashable, Any]) -> str:
     if by_hand and stay:
         done = pluralize(min(by_hand, stay), "listing")
         words.append(
-            f"if all manual work is done, {_manual_removals(data, stay):,} of {done} are removed by then, as the expected "
-            "removals of the sites add up, and do not come back"
+            f"if all manual work is done, {_manual_removals(data, stay):,} of {done} are taken to be removed by then (the "
+            "expected removals of all sites together), and not to come back"
         )
     if stay < by_hand:
         words.append("so some that wait go without a request")
@@ -1522,7 +1522,7 @@ def _most_exposed(data: ReportData) -> str:
     on_listings = _listing_kinds(of_person[analysis.is_open(of_person["status"])])
     on += f", which show {enumerate_words(['a name', *on_listings])}" if on_listings else ""
     doubtful = _namesakes(data)[int(first["user_id"])]
-    on += f"; {doubtful:,} of them may be of a namesake{_without_namesakes(data)}" if doubtful else ""
+    on += f"; {doubtful:,} of them may be of a namesake" if doubtful else ""
     name = short(data.names.get(int(first["user_id"]), f"user {first['user_id']}"))
     pages = f"{pluralize(int(first['pages']), 'web page')}{shows}"
     has = f"{pluralize(int(first['listings']), 'open listing')}{on}"
@@ -1530,20 +1530,17 @@ def _most_exposed(data: ReportData) -> str:
 
 
 def _without_namesakes(data: ReportData) -> str:
-    """Who would be first in the score without the listings that may be of a namesake; empty if it is the same person."""
+    """Who would be first in the score without the listings that may be of a namesake; empty if nobody else."""
     table, doubtful = data["score"], _namesakes(data)
-    less = (
-        table["user_id"].map(doubtful).fillna(0) * analysis.WEIGHTS[DISCOVERED]
-    )  # none of them has a pending removal
+    # None of them has a pending removal.
+    less = table["user_id"].map(doubtful).fillna(0) * analysis.WEIGHTS[DISCOVERED]
     score = table["score"] - less
     first = table.loc[score == score.max(), "user_id"].tolist()
     if first[0] == table["user_id"].iloc[0]:
         return ""
     names = [short(data.names.get(user, f"user {user}")) for user in first]
     who = enumerate_words(names) if len(names) <= _WORST_NAMED else pluralize(len(names), "person", "people")
-    return (
-        f", and without {'it' if doubtful.total() == 1 else 'such listings'} {who} would have the most points"
-    )
+    return f" Without {'it' if doubtful.total() == 1 else 'them'}, {who} would have the most points."
 
 
 def _namesakes(data: ReportData) -> Counter[int]:
@@ -1564,7 +1561,7 @@ def _other_namesakes(data: ReportData) -> str:
     listings = f"{pluralize(doubtful.total(), 'listing has', 'listings have')} another name than on file"
     people = [short(data.names.get(user, f"user {user}")) for user in sorted(doubtful)]
     of = f" ({', '.join(people)})" if len(people) <= _SITES_NAMED else ""
-    return f" {listings} and may be of a namesake{of}."
+    return f" {listings} and may be of a namesake{of}.{_without_namesakes(data)}"
 
 
 def _listing_kinds(listings: pd.DataFrame) -> list[str]:
@@ -2098,6 +2095,12 @@ def _work_queue(data: ReportData) -> Section | None:
         words += f" {_amount(data)}"
     if section.table is not None:
         words += _finished_rows(queue)
+        if (
+            data.sharing is None and _REFERENCE in queue
+        ):  # listings have a reference in the rest of the page, and no number
+            references = queue[_REFERENCE].head(len(section.table)).reset_index(drop=True)
+            table = section.table.rename(columns={"record_id": _REFERENCE}).assign(**{_REFERENCE: references})
+            section = replace(section, table=table)
     if data.sharing is None and any(task.note for one in work for task in one.tasks):
         words += (
             " Names on file and the values to enter are missing, so first check that the person has what a form requires, "

@@ -1185,15 +1185,22 @@ def test_first_place_that_rests_on_a_namesake_is_said(fleet_data):
         assert f"; {n} of them may be of a namesake" in section.text
         assert (" would have the most points" in section.text) == is_said
         assert "Points go by count, not by how sensitive the data is." in section.text
-    name = fleet_data.names[int(others[0])]
-    assert (
-        f" {name} would have the most points"
-        in with_tables(
-            fleet_data, ["score"], work_queue=named, score=score.assign(score=[50, 50 - 3 * n + 1, 1])
-        )
-        .sections[0]
-        .text
-    )
+    close = score.assign(score=[50, 50 - 3 * n + 1, 1])
+    [section] = with_tables(fleet_data, ["score"], work_queue=named, score=close).sections
+    assert f", {fleet_data.names[int(others[0])]} would have the most points." in section.text
+
+
+def test_manual_work_has_the_references_of_its_cards(demo, pages):
+    [section] = [one for one in pages["fleet"].sections if one.key == "work_queue"]
+    of_sites = section.table.dropna(subset="reference_id")
+    on_cards = {
+        (task.user_id, dict(task.facts).get("Reference"))
+        for one in section.removals
+        if one.site
+        for task in one.tasks
+    }
+    assert {*zip(of_sites["user_id"], of_sites["reference_id"], strict=True)} == on_cards
+    assert "record_id" not in section.table
 
 
 def test_absences_are_limited_by_the_time_observed(relisted):

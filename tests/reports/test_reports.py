@@ -203,8 +203,8 @@ def test_card_of_a_forecast_has_its_interval_and_caution(fleet_data):
     assert card.qualifier == f"{expected.format(33)} than now: {parts}. {done}. {caution.capitalize()}"
     basis = "it assumes that nothing is done by hand, and that each site continues at its past rates"
     assert card.detail == (
-        f"{basis}; if all manual work is done, 2 of 3 listings are removed by then, as the expected removals of the "
-        "sites add up, and do not come back"
+        f"{basis}; if all manual work is done, 2 of 3 listings are taken to be removed by then (the expected removals of "
+        "all sites together), and not to come back"
     )
     card = card_of(forecast.assign(open=6.9, of_open=2.1))
     done = "About 6 if all manual work is done, 5 if all of it succeeds"  # of the 2, though 3 wait
