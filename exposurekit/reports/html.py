@@ -144,6 +144,7 @@ _BREAK = re.compile(r"[\s-]")  # where a line may end
 # Comments, indentation and spaces between rules are not for readers of a page.
 _CSS_COMMENT = re.compile(r" */\*.*?\*/", re.DOTALL)
 _JS_COMMENT = re.compile(r"^ *//.*\n| // .*$", re.MULTILINE)
+_JS_BREAK = re.compile(r"(?<=[;{,])\n")
 _CSS_SPACE = re.compile(r"(?<=[{;]) +|;? +(?=})| +(?={)|(?<=[{};,])\n|(?<=[^\"],) ")  # none of a text
 _CSS_COLON = re.compile(r"(?<=[{;\n])([\w-]+): +")  # of a declaration, and of no text
 _INDENT = re.compile(r"^ +|(?<=\n)\n+", re.MULTILINE)
@@ -180,7 +181,8 @@ def page(report: Any, *, rule_key: str = "") -> str:
     first = next((section.key for section in report.sections if section.figure is not None), None)
     tables = [section.table for section in report.sections if section.table is not None]
     drawing = [plotly_js(), _charts_js()] if first else []
-    page_script = _INDENT.sub("", _JS_COMMENT.sub("", copy_script() + _file("templates/report.js")))
+    own = _JS_COMMENT.sub("", copy_script() + _file("templates/report.js"))
+    page_script = _JS_BREAK.sub("", _INDENT.sub("", own))
     hashes = " ".join(f"'sha256-{_digest(script)}'" for script in (*drawing, page_script))
     policy = (
         f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:; "
@@ -385,11 +387,9 @@ def _displayed(table: pd.DataFrame, key: str) -> dict[str, Any]:
             table = table.drop(columns=[low, high])
     if key in _NEWEST_FIRST:
         table = table[::-1]
-    if key == "work_queue" and "site" in table:
-        table = table.assign(site=table["site"].astype("str").fillna("web page"))
-        table = table.drop(
-            columns="record_id", errors="ignore"
-        )  # of the API: nothing else on the page has it
+    if key == "work_queue" and {"site", "group"} <= {*table}:
+        site = table["site"].astype("str").fillna(table["group"].astype("str"))  # or the host of a page
+        table = table.assign(site=site).drop(columns=["group", "record_id"], errors="ignore")
     empty_columns = [] if is_own else [name for name in table if len(table) and table[name].isna().all()]
     table = table.drop(columns=empty_columns)
     notes = [
@@ -567,6 +567,7 @@ def _cell(kind: str, is_text: bool, text: str, interval: str) -> str:  # noqa: F
     is_short = len(text) <= _UNBROKEN_MAX and (kind == "name" or text[:1].isdigit())
     is_short = is_short and _BREAK.search(text) is not None
     names = [*(["unbroken"] if is_short else []), *(["left"] if is_text else [])]
+    names += ["name"] if is_short and kind == "name" else []
     names += ["words"] if kind == "words" else []
     names += ["none"] if text == formatting.MISSING else []
     classes = f' class="{" ".join(names)}"' if names else ""

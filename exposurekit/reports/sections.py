@@ -749,7 +749,7 @@ def _forecast_fact(data: ReportData) -> Fact:
         parts = f"{staying:,} of the {len(data.open_records):,} open now, {back:,} listed again by then and {new:,} new"
         if_done = _if_done(data, forecast)
         done = f", about {_open_if_done(data, forecast)[0]:,} if all is" if if_done else ""
-        expected = f"expected if nothing is done by hand {interval}{done}; {than_now}: {parts}"
+        expected = f"if nothing is done by hand {interval}{done}; {than_now}: {parts}"
         caution = "" if pd.isna(forecast["reason"]) else str(forecast["reason"])
         notes = _sentences([if_done, caution]).removesuffix(".")
         words = f"{expected}. {notes}" if notes else expected

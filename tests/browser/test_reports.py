@@ -440,6 +440,30 @@ def test_rows_on_a_phone_are_cards_to_sort_and_filter(fleet):
         assert observed.errors == []
 
 
+def test_tables_fit_a_desk_and_a_tablet(fleet):
+    """A ranking with its number cut in half is none."""
+    wider = """() => [...document.querySelectorAll(".wide")].filter((box) => box.scrollWidth > box.clientWidth + 1)
+        .map((box) => box.closest("section").id)"""
+    for width in (1280, 800):
+        with opened(fleet, width=width) as (page, _):
+            page.evaluate("() => document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+            assert page.evaluate(wider) == [], width
+
+
+def test_buttons_of_a_chart_come_when_it_is_used(fleet):
+    with opened(fleet) as (page, _):
+        drawn(page)
+        buttons = page.locator("#by_site .modebar")
+        opacity = "(one) => getComputedStyle(one).opacity"
+        assert buttons.evaluate(opacity) == "0"
+        buttons.locator("button").first.focus()
+        assert buttons.evaluate(opacity) == "1"
+        page.locator("h1").click()
+        assert buttons.evaluate(opacity) == "0"
+        page.locator("#by_site .chart").hover()
+        assert buttons.evaluate(opacity) == "1"
+
+
 def test_definitions_are_read_by_keyboard_and_followed(fleet):
     with opened(fleet) as (page, observed):
         word = page.locator("#time_to_removal .term").first

@@ -1317,7 +1317,13 @@ def test_queue_and_its_chart_have_the_same_states(pages, stalled):
 
 
 def test_web_pages_are_no_unnamed_site_in_the_queue(pages):
+    """Their host stands for it."""
     html = pages["fleet"].to_html()
-    queue = html[html.index('data-name="work_queue"') :]
-    pages_listed = int(tables(pages["fleet"])["work_queue"]["site"].isna().sum())
-    assert queue[: queue.index("</table>")].count(">web page<") == pages_listed > 0
+    queue = html[html.index('data-name="work_queue"') :].partition("</table>")[0]
+    table = tables(pages["fleet"])["work_queue"]
+    hosts = table.loc[table["site"].isna(), "group"].value_counts()
+    assert len(hosts) > 1
+    assert [queue.count(f">{host}<") for host in hosts.index] == hosts.tolist()
+    assert table["site"].notna().sum() == sum(
+        queue.count(f">{site}<") for site in table["site"].dropna().unique()
+    )

@@ -195,9 +195,7 @@ def test_card_of_a_forecast_has_its_interval_and_caution(fleet_data):
     card = card_of(forecast)
     # Not even a forecast of none is an end by itself: of 35, 3 are listings that stay open until done by hand.
     parts = "30 of the 6 open now, 4 listed again by then and 1 new"  # add up to 35
-    expected = (
-        "expected if nothing is done by hand (95% interval: 24\N{EN DASH}48), about {} if all is; 29 more"
-    )
+    expected = "if nothing is done by hand (95% interval: 24\N{EN DASH}48), about {} if all is; 29 more"
     # Of the 3, half are expected to be removed: no request was seen on these sites.
     done = "About 33 if all manual work is done, 32 if all of it succeeds"
     assert card.qualifier == f"{expected.format(33)} than now: {parts}. {done}. {caution.capitalize()}"
@@ -1082,7 +1080,7 @@ def test_texts_are_left_aligned_and_flags_are_words(fleet, now):
     html = replace(fleet, sections=(section,)).to_html()
     assert '<td class="left">A</td><td class="left">yes</td><td>7</td>' in html
     assert re.search(r'<th scope="col" class="left"[^>]*>site</th>', html)
-    assert re.search(r'<td class="unbroken left">[A-Z][a-z]+', now.to_html())
+    assert re.search(r'<td class="unbroken left name">[A-Z][a-z]+', now.to_html())
 
 
 class ReadTables(dict):
