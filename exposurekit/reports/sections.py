@@ -120,6 +120,7 @@ _CODE = {  # what analysts can do, and how
         'ek.report({source}, "shared.html", share_safe=True)',
         "exposurekit report --share-safe --out shared.html",
     ),
+    "Record what was done by hand": ("history.tick(history.work_queue().iloc[0])",),
     "Label listings as right or wrong: one after another, or one of them; or a web page": (
         "ek.widgets.RecordLabels(history.records(), history)",
         'history.label(history.records().iloc[0], "not mine")',
@@ -337,7 +338,15 @@ def _code(data: ReportData) -> dict[str, tuple[str, ...]]:
     outcomes = data.tables["site_outcomes"]
     is_undeclared = outcomes is not None and bool(outcomes["declared_days"].isna().all())
     has_history = data.runs is not None
-    applies = (True, True, has_history and _unlabelled(data) > 0, not data.has_profiles, is_undeclared)
+    is_waiting = has_history and data.manual_work[0] > 0
+    applies = (
+        True,
+        True,
+        is_waiting,
+        has_history and _unlabelled(data) > 0,
+        not data.has_profiles,
+        is_undeclared,
+    )
     history = json.dumps(data.history_name, ensure_ascii=False)
     source, begin = ("history", f"ek.History({history})") if has_history else ("exposure", "ek.connect()")
     site = json.dumps(next(iter(data["records"]["site"].astype("str")), "a site"), ensure_ascii=False)
@@ -515,7 +524,7 @@ def _pages_text(data: ReportData) -> str:
     is_shared = distinct < int(data["links"]["url"].notna().sum())
     links = f"{pluralize(distinct, 'different link')}, {_PER_PERSON}" if is_shared else ""
     on_hosts = f"on {pluralize(hosts, 'host')}" if hosts else "" if is_shared else "with personal data"
-    return "; ".join(filter(None, (on_hosts, links, "they have no opt-out form")))
+    return "; ".join(filter(None, (on_hosts, links)))
 
 
 def _outcomes(data: ReportData) -> pd.DataFrame | None:
@@ -650,10 +659,12 @@ def _history_facts(data: ReportData) -> Iterator[Fact]:
         yield _median_fact(data, removal, requests)
     relistings = data["relistings"]
     listings = relistings.drop_duplicates(["user_id", "key"], keep="last")
-    again = _relisted(data).partition(" ")[2] if len(relistings) else "no removed listing was listed again"
-    where = f"{_all_relisted(data)}; " if len(relistings) else ""
-    again = f"{where.removeprefix(', ')}{again.replace(f' {_CAME_BACK}', '')}"
-    yield Fact(_CAME_BACK, f"{len(listings):,}", again.removeprefix("; "), detail=_gone(data))
+    again = _relisted(data).replace(f" {_CAME_BACK}", "") if len(relistings) else ""
+    if where := _all_relisted(data):
+        again = f"{where}; {again}"
+    else:
+        again = again.partition(" ")[2] or "no removed listing was listed again"
+    yield Fact(_CAME_BACK, f"{len(listings):,}", again, detail=_gone(data))
     yield _forecast_fact(data)
 
 
@@ -720,13 +731,11 @@ def _median_words(row: Mapping[Hashable, Any]) -> tuple[str, str]:
 
 
 def _gone(data: ReportData) -> str:
-    """What the number of listings that were gone at some time is made of; empty if none came back, or that is not known."""
-    outcomes = _outcomes(data)
-    if outcomes is None or not len(data["relistings"]):
+    """How many of the listings that were gone at some time are so now; empty if none came back, or that is not known."""
+    if _outcomes(data) is None or not len(data["relistings"]):
         return ""
-    ever = int((outcomes["came_back"] + outcomes["never_back"]).sum())
     now = int(data["records"]["status"].isin(analysis.CLOSED).sum())
-    return f"{_were_gone(ever)}: {now:,} gone now, and {ever - now:,} listed again and still open"
+    return f"{now:,} {'is' if now == 1 else 'are'} gone now"
 
 
 def _were_gone(n: int) -> str:
@@ -1743,12 +1752,15 @@ def _where_relisted(data: ReportData) -> str:
 
 
 def _all_relisted(data: ReportData) -> str:
-    """The sites on which all listings came back; empty if they are many, or may not be named."""
+    """The share of listings that came back, and their sites; empty if these are many, or may not be named."""
     outcomes = _outcomes(data)
-    back = () if outcomes is None else outcomes.loc[outcomes["came_back"] > 0, "site"].astype("str")
+    if outcomes is None:
+        return ""
+    back = outcomes.loc[outcomes["came_back"] > 0, "site"].astype("str")
     if not 0 < len(back) <= _RELISTING_SITES or not all(map(data.can_name, back)):
         return ""
-    return f", all on {enumerate_words([*map(short, back)])}"
+    share = outcomes["came_back"].sum() / (outcomes["came_back"] + outcomes["never_back"]).sum()
+    return f"{percent(share)}: all on {enumerate_words([*map(short, back)])}"
 
 
 def _time_to_removal(data: ReportData) -> Section | None:

@@ -120,7 +120,8 @@ def test_card_of_pages_counts_those_with_an_address(fleet_data, urls, words):
         one for one in with_tables(fleet_data, ["by_site"], links=links).facts if one.name == "web pages"
     ]
     assert card.value == str(len(urls))
-    assert card.qualifier == f"{words}; they have no opt-out form"
+    assert card.qualifier == words
+    assert "they have no opt-out form" in DEFINITIONS["web pages"]
 
 
 def test_minutes_of_the_parts_add_up_to_the_total(pages):
@@ -223,10 +224,7 @@ def test_web_pages_and_relistings_have_one_count_and_name(relisted):
     """A page counts once for each person on it; a listing that came back twice is one, and has two relistings."""
     cards = {fact.name: fact for fact in relisted.facts}
     assert cards["web pages"].value == "4"
-    assert (
-        cards["web pages"].qualifier
-        == f"on 1 host; 1 different link, {PER_PERSON}; they have no opt-out form"
-    )
+    assert cards["web pages"].qualifier == f"on 1 host; 1 different link, {PER_PERSON}"
     assert " listings, 4 web pages, about " in cards["to do by hand"].qualifier
     assert " and 4 web pages; about " in relisted.sections[-2].text
     [action] = [one for one in relisted.actions if one.text.startswith("Write to")]
@@ -798,8 +796,8 @@ def test_failed_and_undone_removals_agree_everywhere(tmp_path):
     words = "2 relistings, on PeepFinder (1 of 1), after 1\N{EN DASH}12 days."
     assert report.sections[1].text.startswith(words)
     card = next(fact for fact in report.facts if fact.name == "came back")
-    assert (card.value, card.line) == ("1", "all on PeepFinder")
-    assert f"{card.value} {card.qualifier.partition('; ')[2]}" == again.replace(" came back", "")
+    assert (card.value, card.line) == ("1", "100%: all on PeepFinder")
+    assert card.qualifier.partition("; ")[2] == again.replace(" came back", "")
     status = tables(report)["relistings"]["status"]
     assert status.tolist() == ["listed again later", found]
 

@@ -350,7 +350,7 @@ def test_last_days_have_their_causes_and_sites(nine_days):
     assert week.table[["site", "listed again"]].to_numpy().tolist() == rows
     bars = [trace.name for trace in week.figure.data if trace.type == "bar"]
     assert bars == ["new, or listed again", "in all"]
-    again = f"all on {site}; of 4 listings that were gone at some time (25%); 1 of them is open now"
+    again = f"25%: all on {site}; 1 of 4 listings that were gone at some time (25%); 1 of them is open now"
     assert (cards["came back"].value, cards["came back"].qualifier) == ("1", again)
     assert cards["removed"].change == f"{MINUS}1 in 7 days"
     assert report.provenance["observed"] == "all 3 people in the last run"
