@@ -111,3 +111,11 @@ def _last_run(runs: pd.DataFrame, run_period: Ints, periods: int) -> dict[str, A
         column: pd.arrays.IntegerArray(np.append(runs[column].to_numpy("int64"), 0)[row], is_missing)
         for column in ("people", "unseen")
     }
+
+
+def since_observed(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table over time without its first rows, if they are from runs that observed nobody."""
+    observed = table["total"] > 0
+    if "people" in table:
+        observed |= (table["people"] > 0).fillna(value=False)
+    return table.loc[observed.idxmax() :].reset_index(drop=True) if observed.any() else table

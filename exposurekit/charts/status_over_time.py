@@ -7,6 +7,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from exposurekit.analysis import OTHER, UNKNOWN, VANISHED
+from exposurekit.analysis.status_over_time import since_observed
 from exposurekit.analysis.statuses import OPEN
 from exposurekit.charts.area import MAX_GROUPS, areas, strip_scales, strips, strips_px
 from exposurekit.charts.argument_checks import check_input
@@ -48,7 +49,7 @@ def status_over_time(table: pd.DataFrame, *, provenance: str = "") -> Chart:
 
 
 def _by_status(table: pd.DataFrame, provenance: str) -> Chart:
-    rows = table.sort_values("period", ignore_index=True)
+    rows = since_observed(table.sort_values("period", ignore_index=True))
     spans, statuses = observed_spans(rows["period"]), _statuses(rows)
     figure = chart(
         areas(rows, statuses, spans),
@@ -90,17 +91,9 @@ def _finding(rows: pd.DataFrame) -> str:
         return f"{current}, the highest number so far" if (open_ < now).any() else current
     peak = int(open_.argmax())
     day = _day(rows["period"].iloc[peak])
-    if is_records and peak == _first_observed(rows):
+    if is_records and not peak:
         return f"{current}; down from {most:,} when monitoring began on {day}"
     return f"{current}; peak of {most:,} on {day}"
-
-
-def _first_observed(rows: pd.DataFrame) -> int:
-    """The first row with a person or a listing."""
-    is_observed = rows["total"] > 0
-    if "people" in rows:
-        is_observed |= rows["people"] > 0
-    return int(is_observed.to_numpy().argmax())
 
 
 def _since_then(rows: pd.DataFrame) -> str:

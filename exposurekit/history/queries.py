@@ -18,7 +18,7 @@ from exposurekit.analysis.plan import PLAN_MINUTES
 from exposurekit.analysis.score import total_score
 from exposurekit.analysis.selection import Choice, UserIds, select_or_warn
 from exposurekit.analysis.stalled_sites import stalled_sites
-from exposurekit.analysis.status_over_time import Every
+from exposurekit.analysis.status_over_time import Every, since_observed
 from exposurekit.analysis.survival import NEVER, is_unrequested
 from exposurekit.contract.types import REMOVED, STATUSES
 from exposurekit.errors import InvalidArgument
@@ -517,7 +517,7 @@ class HistoryQueries:
 
         Returns:
             The table of `analysis.forecast`. Its ``attrs["past"]`` has the number of open records so far, for the chart:
-            pairs of days (negative, before ``as_of``) and records, oldest first.
+            pairs of days (negative, before ``as_of``) and records, oldest first, from the first run that observed anybody.
 
         Raises:
             NotFound: Nothing was observed by then.
@@ -539,7 +539,7 @@ class HistoryQueries:
             arrivals_days=arrivals_days,
             level=level,
         )
-        over_time = self.status_over_time(every="run", until=as_of)
+        over_time = since_observed(self.status_over_time(every="run", until=as_of))
         before = (over_time["period"] - at).dt.total_seconds() / 86_400
         table.attrs["past"] = [*zip(before.round(3).tolist(), over_time["open"].tolist(), strict=True)]
         return table

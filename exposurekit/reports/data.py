@@ -16,6 +16,7 @@ from exposurekit.analysis.failed_removals import success_rates
 from exposurekit.analysis.forecast import MIN_RATIO
 from exposurekit.analysis.manual_tasks import missing_values, with_pages
 from exposurekit.analysis.stalled_sites import STALLED_DAYS
+from exposurekit.analysis.status_over_time import since_observed
 from exposurekit.analysis.step_requirements import NEEDS_DOCUMENT
 from exposurekit.charts.theme import format_duration
 from exposurekit.contract.types import PENDING_REMOVAL, REMOVED
@@ -208,7 +209,12 @@ class ReportData:
 
     @cached_property
     def longest_gone(self) -> int | None:
-        """The days for which the first listing that is removed has been so, or had been when it came back; None without any."""
+        """The most days for which a listing has been removed, or had been when it came back; None without any.
+
+        They are those of one listing, so a share-safe report does not have them.
+        """
+        if self.sharing is not None:
+            return None
         records, relistings = self["records"], self.tables.get("relistings")
         days = []
         if "changed_at" in records:
@@ -615,7 +621,7 @@ class ReportSource:
         if "user" in question.options and self.user is not None:
             options["user"] = self.user
         table = self._of_user(question.ask(self.history, **options))
-        return _since_observed(table) if question.name == "status_over_time" else table
+        return since_observed(table) if question.name == "status_over_time" else table
 
     def _alerts(self) -> pd.DataFrame:
         alerts = _listed(self._of_user(self._everyone("alerts")))
@@ -783,12 +789,6 @@ def _observations(runs: pd.DataFrame) -> pd.Series:
     """The ends of the runs that listed anybody or read a delivery; of all runs if none did."""
     has_people = (runs["listed"].fillna(0) > 0) | (runs["deliveries"].fillna(0) > 0)
     return (runs[has_people] if has_people.any() else runs)["finished_at"]
-
-
-def _since_observed(course: pd.DataFrame) -> pd.DataFrame:
-    """A table over time without its first rows, if they are from runs that observed nobody."""
-    observed = (course["people"] > 0) | (course["total"] > 0)
-    return course.loc[observed.idxmax() :].reset_index(drop=True) if observed.any() else course
 
 
 def _server(runs: pd.DataFrame) -> str:

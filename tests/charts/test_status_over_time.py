@@ -127,7 +127,9 @@ def test_the_finding_states_the_peak():
     began = "4 of 5 listings are open; down from 9 when monitoring began on 2026-03-02"
     assert title(charts.status_over_time(counted(days(2, 3), [9, 4]))) == began
     before_anyone = counted(days(1, 2, 3), [0, 9, 4], people=[0, 3, 3]).assign(total=[0, 9, 9])
-    assert title(charts.status_over_time(before_anyone)) == began.replace("of 5", "of 9")
+    figure = charts.status_over_time(before_anyone)
+    assert title(figure) == began.replace("of 5", "of 9")
+    assert min(pd.Timestamp(at) for trace in figure.data for at in trace.x) >= days(2)[0].tz_localize(None)
     links = counted(days(2, 3)).drop(columns="removed").rename(columns={"discovered": "listed"})
     assert title(charts.status_over_time(links.assign(total=links["listed"]))) == "4 listed"
 
@@ -316,8 +318,12 @@ def test_a_forecast_begins_with_the_past():
 
 
 def test_the_past_of_a_history_ends_at_the_forecast(tmp_path):
-    service, clock = Service({1: Person([a_record(11)])}), Clock()
+    """And begins when somebody is first observed."""
+    service, clock = Service({}), Clock()
     with seen_through(service) as exposure, History(tmp_path / "history", clock=clock) as history:
+        clock.set(DAWN - timedelta(days=1))
+        history.collect(exposure, progress=False)
+        service.people = {1: Person([a_record(11)])}
         for day in range(3):
             clock.set(DAWN + timedelta(days=day))
             service.people[1].records += [a_record(20 + day)]

@@ -1214,6 +1214,15 @@ def test_absences_are_limited_by_the_time_observed(relisted):
     assert longest >= days
 
 
+def test_shared_reports_do_not_say_how_long_one_is_gone(demo):
+    words = {
+        shared: " ".join(str(fact) for fact in ek.report(demo.history, share_safe=shared).facts)
+        for shared in (False, True)
+    }
+    assert "not come back so far (gone for up to " in words[False]
+    assert re.search(r"\d+ have not come back so far(?! \()", words[True])
+
+
 def test_steps_of_the_person_are_told_apart(unequal):
     [clicks, *_] = [one for section in unequal.sections for one in section.removals if one.site == "Clicks"]
     mailed = replace(clicks, steps=("Send the form.", "Open the email and click the link in it."))
