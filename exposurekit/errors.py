@@ -22,6 +22,7 @@
 """
 
 import difflib
+import re
 import sys
 import traceback
 import warnings
@@ -223,6 +224,18 @@ def suggestion(word: str, accepted: Iterable[str]) -> str:
     """
     close = difflib.get_close_matches(word[:_SUGGESTED_MAX], [*accepted], 1)
     return f"; did you mean {close[0]}?" if close else ""
+
+
+def argument_hint(error: TypeError, accepted: Iterable[str]) -> str:
+    """Return what helps after arguments that a function does not take, as the end of the error; empty if nothing does.
+
+    >>> argument_hint(TypeError("f() got an unexpected keyword argument 'apikey'"), ["api_key"])
+    '; did you mean api_key?'
+    """
+    if "positional argument" in str(error):
+        return f"; pass them by name: {', '.join(f'{name}=' for name in accepted)}"
+    unknown = re.search(r"unexpected keyword argument '(\w+)'", str(error))
+    return suggestion(unknown[1], accepted) if unknown else ""
 
 
 def safe_reason(error: Exception) -> str:

@@ -14,7 +14,7 @@ from exposurekit.client import Client, bulk
 from exposurekit.client.base import Settings
 from exposurekit.contract.deviations import Deviations
 from exposurekit.contract.models import UserKey
-from exposurekit.errors import InvalidArgument, LoadStopped, NotFound, warn
+from exposurekit.errors import InvalidArgument, LoadStopped, NotFound, argument_hint, warn
 from exposurekit.frames import person_names
 from exposurekit.frames.key_access import Keyed
 from exposurekit.snapshot import Snapshot
@@ -473,4 +473,7 @@ def connect(
     """
     if client is not None and (base_url or settings):
         raise InvalidArgument("connect() takes a client or connection settings, not both")
+    for name in settings.keys() - Settings.__annotations__.keys():
+        error = TypeError(f"connect() got an unexpected keyword argument {name!r}")
+        raise TypeError(f"{error}{argument_hint(error, Settings.__annotations__)}")
     return Exposure(client or Client(base_url, **settings), concurrency=concurrency, progress=progress)

@@ -31,9 +31,11 @@ class Snapshot:
     _flushed: list[dict[str, pa.Table]] = field(default_factory=list, repr=False)
 
     def __repr__(self) -> str:
-        failed = f", {self.failed:,} more not loaded" if self.failed else ""
         if self.is_complete:
+            failed = f", {self.failed:,} more not loaded" if self.failed else ""
             return f"{len(self.loaded):,} people{failed}"
+        n_left = self.listed - len(self.loaded) - self.failed
+        failed = f", {self.failed:,} failed, {n_left:,} still to load" if self.failed else ""
         return f"{self.progress}{failed}: {bulk.STOPPED}"
 
     @property

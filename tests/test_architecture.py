@@ -340,7 +340,6 @@ IDEAS = {
     "cli.webhooks": "a command",
     "client.background": "a coroutine that runs beside a notebook's event loop",
     "client.log_filter": "removes secrets from the logs of other packages",
-    "client.payloads": "the input models of Create user and Update user",
     "analysis.relistings": "a question",
     "contract.opt_out_steps": "the steps of an alert",
     "history.content_hash": "what makes an item the same, or changed",

@@ -14,6 +14,7 @@ import threading
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 
 import httpx
 import numpy as np
@@ -27,8 +28,10 @@ from support.faults import Answer, Cut
 
 import exposurekit as ek
 from exposurekit import frames
+from exposurekit.client import bulk
 from exposurekit.contract.models import UserKey
 from exposurekit.errors import APIStatusError, ConnectionFailed, InvalidArgument, NotFound
+from exposurekit.snapshot import Snapshot
 
 TABLES = tuple(name for name in frames.TABLES if name not in {"failures", "deviations"})
 ID_NAMES = {"records": "record_id", "aliases": "alias_id", "emails": "email_id"}
@@ -156,7 +159,9 @@ def test_alert_row_contains_a_record_that_its_user_lacks(record_id):
 @pytest.fixture(scope="module")
 def exposure():
     with deviating_server.running() as service:
-        yield connect(service).refresh()
+        loaded = connect(service).refresh()
+        yield loaded
+        loaded.client.close()
 
 
 def test_returned_tables_are_independent_copies(exposure):
@@ -261,7 +266,6 @@ def test_key_returns_id_and_secret_for_single_calls(exposure):
     assert exposure.client.get_user(exposure.key(np.int64(104))).first_name == "Żofia"
     with pytest.raises(NotFound, match=r"The service lists no user 105; refresh\(\) loads again\."):
         exposure.key(105)
-    exposure.client.close()
 
 
 FAULTS = {  # by user id: the fault, its error, and the status
@@ -480,6 +484,19 @@ def test_stopped_load_lists_the_people_still_to_load():
         assert {*failures["error"]} == {"KeyboardInterrupt"}
         assert (exposure.listed, exposure.is_stopped) == (25, True)
         assert exposure.provenance.endswith("16 of 25 people: stopped before the end")
+
+
+def test_stopped_load_counts_each_person_once():
+    snapshot = Snapshot(datetime.now(UTC))
+    failures = [bulk.Failure(user_id, "Get user", "ConnectionFailed", None, "refused") for user_id in (1, 2)]
+    snapshot.add(bulk.Batch(failures=failures, total=9))
+    snapshot.finish()
+    assert repr(snapshot) == "0 of 9 people, 2 failed, 7 still to load: stopped before the end"
+
+
+def test_connect_suggests_the_right_argument():
+    with pytest.raises(TypeError, match=r"'apikey'; did you mean api_key\?"):
+        ek.connect("https://service.example", apikey="x")
 
 
 def test_ctrl_c_in_a_refresh_preserves_the_tables():

@@ -205,7 +205,7 @@ def _deviations(client: Any) -> Iterator[CheckResult]:
         yield _warn(
             "responses",
             f"they deviate from the specification: {'; '.join(deviations[:DEVIATIONS_MAX])}{more}",
-            "nothing: they are read anyway; `exposure.deviations()` counts them",
+            "no action needed: they are read all the same; `exposure.deviations()` counts them",
         )
     else:
         yield _ok("responses", "match the specification")

@@ -4,7 +4,7 @@ import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar
 
-from exposurekit.client import log_filter
+from exposurekit.client import log_filter, protocol
 from exposurekit.client.calls import Call
 from exposurekit.client.config import (
     BodyEncoding,
@@ -17,7 +17,7 @@ from exposurekit.client.config import (
 )
 from exposurekit.client.retry import Result, RetryPolicy
 from exposurekit.contract.models import Reply
-from exposurekit.errors import ConfigurationError
+from exposurekit.errors import ConfigurationError, ConnectionFailed
 
 if TYPE_CHECKING:
     import httpx  # loaded with the first call
@@ -110,6 +110,7 @@ class BaseClient:
         self.timeout = timeout
         self.retry_policy = retries if isinstance(retries, RetryPolicy) else RetryPolicy(retries)
         self.transport = transport
+        self.is_closed = False
 
     def with_config(self, **changes: Any) -> Self:
         """Return this client with other values in its `config`; both use the same connections."""
@@ -120,6 +121,15 @@ class BaseClient:
     def __repr__(self) -> str:
         config = self.config
         return f"{type(self).__name__}({config.service!r}, integration_name={config.integration_name!r})"
+
+    def request(self, call: Call[R, T]) -> protocol.Request:
+        """Build the request of a call; a closed client has none."""
+        request = protocol.request(call, self.config)
+        if self.is_closed:
+            title = call.operation.title
+            message = f"{title} failed: this client is closed. Create another one."
+            raise ConnectionFailed(message, operation=title, maybe_received=False)
+        return request
 
     def timeout_s(self, call: Call[R, T]) -> float:
         """Return the timeout of one try of this call."""

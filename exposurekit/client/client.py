@@ -5,7 +5,7 @@ import functools
 import inspect
 import itertools
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
 
 from exposurekit.client import calls, protocol
@@ -13,7 +13,7 @@ from exposurekit.client.base import BaseClient, Settings
 from exposurekit.client.calls import Call, Key, Paging
 from exposurekit.client.retry import Result
 from exposurekit.contract.models import Reply, User, UserKey, UserPage
-from exposurekit.errors import InvalidArgument, ScanTimeout
+from exposurekit.errors import InvalidArgument, ScanTimeout, argument_hint
 from exposurekit.text.html_cards import html_card
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def _blocking(build: Callable[P, Call[R, T]]) -> Callable[Concatenate["Client", 
     return method
 
 
-def _async(build: Callable[P, Call[R, T]]) -> Callable[Concatenate["AsyncClient", P], Awaitable[T]]:
+def _async(build: Callable[P, Call[R, T]]) -> Callable[Concatenate["AsyncClient", P], Coroutine[Any, Any, T]]:
     async def method(self: "AsyncClient", /, *args: P.args, **kwargs: P.kwargs) -> T:
         call = _build_call(build, args, kwargs)
         del args, kwargs
@@ -62,8 +62,10 @@ def _build_call(build: Callable[..., Call[R, T]], args: Any, kwargs: Any) -> Cal
     """Return the call, or the exception for invalid arguments, without a traceback that would show personal data."""
     try:
         return build(*args, **kwargs)
-    except (InvalidArgument, TypeError) as error:
+    except InvalidArgument as error:
         return error.with_traceback(None)
+    except TypeError as error:
+        return TypeError(f"{error}{argument_hint(error, inspect.signature(build).parameters)}")
 
 
 def _describe(method: Any, build: Callable[..., Call[Any, Any]]) -> None:
@@ -146,7 +148,7 @@ class Client(BaseClient):
         Response(200, ... bytes)
         """
         for tries in itertools.count(1):
-            result: Result = self._sender.send(protocol.request(call, self.config), self.timeout_s(call))
+            result: Result = self._sender.send(self.request(call), self.timeout_s(call))
             if (pause := self.wait_s(call, result, tries)) is None:
                 break
             time.sleep(pause)
@@ -175,7 +177,8 @@ class Client(BaseClient):
         return _card(self)
 
     def close(self) -> None:
-        """Close all connections."""
+        """Close all connections. A call on a closed client is an error: create another client."""
+        self.is_closed = True
         if "_sender" in self.__dict__:
             self.__dict__.pop("_sender").close()
 
@@ -273,8 +276,7 @@ class AsyncClient(BaseClient):
         Response(200, ... bytes)
         """
         for tries in itertools.count(1):
-            request = protocol.request(call, self.config)
-            result: Result = await self._sender.send(request, self.timeout_s(call))
+            result: Result = await self._sender.send(self.request(call), self.timeout_s(call))
             if (pause := self.wait_s(call, result, tries)) is None:
                 break
             await asyncio.sleep(pause)
@@ -295,7 +297,8 @@ class AsyncClient(BaseClient):
         return _card(self)
 
     async def aclose(self) -> None:
-        """Close all connections."""
+        """Close all connections. A call on a closed client is an error: create another client."""
+        self.is_closed = True
         if "_sender" in self.__dict__:
             await self._sender.aclose()
             del self._sender

@@ -21,7 +21,7 @@ _VOCABULARY = {
     *(name for operation in OPERATIONS for name in operation.names),
     *(name for item in (AliasItem, EmailItem, PhoneNumberItem, AddressItem) for name in item.model_fields),
     *("is", "are", "was", "the", "not", "and", "nor", "with", "must", "have", "has", "does", "user"),
-    *("valid", "value", "missing", "invalid", "empty", "blank", "accepted"),
+    *("valid", "value", "missing", "invalid", "empty", "blank", "accepted", "nickname", "maiden"),
 }
 _COMMON_TEXT = """
     a access account action activated active again alert alerts alias allowed already an any api application
@@ -29,8 +29,8 @@ _COMMON_TEXT = """
     boolean both brackets busy but by bytes call can cannot changed character characters clear client code
     complete connection contain contains content could count country create created credentials data database
     date deactivated declares deep deeper default deleted denied did different digits disabled do document down
-    duplicate each either element elements email encoding end endpoint entity error errors exceeded exceeds
-    exist exists expired failed field field's fields first for forbidden form format found from full gateway
+    duplicate each either element elements email encoding end endpoint entity epoch error errors exceeded exceeds
+    exist exists expired failed false field field's fields first for forbidden form format found from full future gateway
     given had header headers html http id ids if in integer integration internal into it item items its json key
     keys larger last later length less limit link links list long lower maintenance malformed many match matches
     maximum may media message method minimum more most moved multipart name names need needs neither nests new
@@ -39,7 +39,7 @@ _COMMON_TEXT = """
     please present processed processing provided query rate reached read record records refused registered
     rejected removed request requests required resource response retry route same scan scanning seconds see
     server service session shapes short signature site slow so status string such suspended taken temporarily
-    text than that their them then there these this time timed timeout to token too try two type unable
+    text than that their them then there these this time timed timeout to token too true try two type unable
     unauthorized unavailable under unexpected unique unknown unprocessable unsupported up updated upper url use
     users utf-8 validation values version wait web were when where which while within without wrong xml year yet
     you your
@@ -49,7 +49,7 @@ _COMMON = frozenset(_COMMON_TEXT.split())
 _SURNAMES = "call clear down field fields key keys long may new old page place read see short wait"
 _ALSO_NAMES = frozenset(_SURNAMES.split())
 _PART = re.compile(
-    r"(?P<count>\[\d+\]|\b\d+(?= (?:bytes|characters|digits|items|seconds)\b))|[^\s\[\]().,:;!?=<>{}|/*]+"
+    r"(?P<count>\[\d+\]|\b\d+(?= (?:bytes|characters|digits|items|seconds)\b)|\b\d{1,4} to \d{1,4}\b)|[^\s\[\]().,:;!?=<>{}|/*]+"
 )
 
 

@@ -1,15 +1,20 @@
 """Convert a user's fields from arguments to request values; reject what a service would silently drop."""
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
 from numbers import Integral
 from typing import Any
 
 from pydantic import ValidationError
 
-from exposurekit.contract.inputs import AddressItem, AliasItem, EmailItem, Item, PhoneNumberItem
+from exposurekit.contract.inputs import AddressItem, AliasItem, EmailItem, Item, PhoneNumberItem, reason_of
 from exposurekit.contract.models import Resource
 from exposurekit.contract.types import epoch_seconds
 from exposurekit.errors import InvalidArgument
+from exposurekit.system.clock import utc_now
+
+_DAY_LENGTH = len("1980-02-29")
+_AHEAD_MAX = timedelta(days=1)  # somewhere it is tomorrow already
 
 Items = Iterable[Mapping[str, Any] | Item]
 
@@ -28,9 +33,15 @@ def user_payload(
 
 
 def _birth_date(value: Any) -> int | None:
+    if isinstance(value, datetime):
+        value = value.date()  # the day as written: in UTC it may be another one
     try:
         seconds = epoch_seconds(value)
-        return None if seconds is None else int(seconds)
+        if isinstance(value, str) and isinstance(seconds, int):
+            seconds = epoch_seconds(value.strip()[:_DAY_LENGTH])
+        if seconds is None or int(seconds) < (utc_now() + _AHEAD_MAX).timestamp():
+            return None if seconds is None else int(seconds)
+        problem = "birth_date is in the future"
     except (ValueError, TypeError, OverflowError):
         problem = "birth_date must be epoch seconds, a date, or a string such as 1980-02-29"
     raise InvalidArgument(problem)
@@ -47,10 +58,12 @@ def _items(name: str, model: type[Item], items: Any, text: str | None = None) ->
         return ""  # clears the list
     if isinstance(items, str | Mapping) or not isinstance(items, Iterable):
         raise InvalidArgument(f"{name} must be a list")
-    return [_item(name, model, {text: item} if text and isinstance(item, str) else item) for item in items]
+    return [_item(name, model, item, text) for item in items]
 
 
-def _item(name: str, model: type[Item], item: Any) -> dict[str, Any]:
+def _item(name: str, model: type[Item], item: Any, text: str | None) -> dict[str, Any]:
+    if text and isinstance(item, str):
+        item = {text: item}
     if isinstance(item, Resource):  # from a response
         item = item.model_dump(include=set(model.model_fields), exclude_none=True)
     try:
@@ -58,8 +71,11 @@ def _item(name: str, model: type[Item], item: Any) -> dict[str, Any]:
         unknown = ", ".join(map(repr, checked.model_extra or ()))
         problem = f"has an unknown field {unknown}" if unknown else None
     except ValidationError as error:
-        where = error.errors(include_input=False)[0]["loc"]
-        problem = f"has an invalid {where[0]}" if where else "is not an object"
+        first = error.errors(include_input=False)[0]
+        if first["type"] == "literal_error":
+            raise InvalidArgument(f"{first['loc'][0]} must be {reason_of(first)}") from None
+        kinds = "neither text nor an object" if text else "not an object"
+        problem = f"has an invalid {first['loc'][0]}" if first["loc"] else f"is {kinds}"
     if problem:
         allowed = ", ".join(field.alias or key for key, field in model.model_fields.items())
         raise InvalidArgument(f"an item of {name} {problem}; allowed: {allowed}")

@@ -16,10 +16,10 @@ from exposurekit.client.created_user import created_account
 from exposurekit.client.error_masking import reason_of
 from exposurekit.client.retry import Response, Result, TransportFailure
 from exposurekit.contract import codec, forms, lenient
-from exposurekit.contract.deviations import MISSING, NULL, Deviation, problem_of
+from exposurekit.contract.deviations import MISSING, NULL, Deviation, problem_in_words, problem_of
 from exposurekit.contract.lenient import Reading
 from exposurekit.contract.models import Reply, UserKey, UserPage
-from exposurekit.contract.operations import CREATE_USER, CREDENTIAL_HEADERS, USER_AGENT
+from exposurekit.contract.operations import CREATE_USER, CREDENTIAL_HEADERS, GET_RECORD, USER_AGENT
 from exposurekit.contract.schema import row_adapter, shape_of_model
 from exposurekit.errors import (
     APIStatusError,
@@ -187,7 +187,8 @@ def row(call: Call[R, T], config: ClientConfig, result: Result, notes: Notes | N
 def _note(call: Call[R, T], config: ClientConfig, values: Any, reading: Reading, notes: Notes | None) -> None:
     if config.strict and reading.deviations:
         call.reply.model_validate(values, strict=config.format == "json")  # its error has the position
-        raise InvalidResponse(f"{next(iter(reading.deviations)).field} is not as described")
+        first = next(iter(reading.deviations))
+        raise InvalidResponse(f"{first.field} {problem_in_words(first.kind)}")
     if notes is not None:
         notes.update(reading.deviations)
     lost = [one.field for one in reading.deviations if one.costs_item and one.kind not in {NULL, MISSING}]
@@ -271,6 +272,8 @@ def _raise_status_error(call: Call[R, T], config: ClientConfig, response: Respon
         )
     else:
         advice = _ADVICE.get(status, "The service failed: try again later." if status >= 500 else "")  # noqa: PLR2004
+    if call.operation is GET_RECORD and status == BAD_REQUEST:
+        advice = "Check the record's id: list_user_records() lists those of this user."
     if reason and status == UNAUTHORIZED:
         advice = "Check the credentials, and that base_url is the service they belong to."
     if wait is not None:

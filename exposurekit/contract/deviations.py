@@ -103,14 +103,24 @@ def problem_of(error: ValidationError) -> str:
 
     A record may be bare or wrapped: only problems of the actual form are reported.
     """
-    errors = error.errors(include_url=False, include_input=False, include_context=False)
+    errors = error.errors(include_url=False, include_context=False)
     bare = {one["loc"][:-2] for one in errors if one["loc"][-2:] == (models.WRAPPED, "record")}
     apart = [one for one in errors if not _is_of_other_form(one["loc"], bare)]
     first = (apart or errors)[0]
     parts = [part for part in first["loc"] if part not in {models.BARE, models.WRAPPED}]
     fields = [str(part) for part in parts if isinstance(part, int) or str(part).isidentifier()]
-    how = "is missing" if first["type"] == "missing" else "is not as described"
-    return f"{'.'.join(fields) or 'the whole'} {how}"
+    kind = MISSING if first["type"] == "missing" else json_type(first["input"])
+    return f"{'.'.join(fields) or 'the whole'} {problem_in_words(kind)}"
+
+
+def problem_in_words(kind: str) -> str:
+    """Say what is wrong with a field, by the kind of its deviation.
+
+    >>> problem_in_words("null for object")
+    'is null'
+    """
+    kind = kind.partition(" ")[0]
+    return f"is {kind}" if kind in {MISSING, NULL} else "is not as described"
 
 
 def _is_of_other_form(loc: tuple[int | str, ...], bare: set[tuple[int | str, ...]]) -> bool:

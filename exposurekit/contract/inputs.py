@@ -5,7 +5,7 @@ spec does not say: length limits and the format of fields. The client does not k
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 from typing import Annotated, Any, Literal, Self
 
@@ -30,10 +30,25 @@ TEXT_MAX, ITEMS_MAX = 255, 100  # characters of a text; items of a list, in a re
 _FORBIDDEN = r"\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff"
 _LINE_END = re.compile(r"\r\n?")  # stored as a line feed: XML would read it as one
 _FORBIDDEN_CHARACTERS = re.compile(f"[{_FORBIDDEN}]")
+_QUOTED = re.compile("'([^']*)'")
 _INTEGER = re.compile(r"[+-]?\d{1,19}", re.ASCII)
 # Accepted between the digits. spec does not say: the format in a request; responses have digits only
 _PHONE_MARKS = re.compile(r"[\s()+./-]+")
 _PHONE_NUMBER = re.compile(r"[\s()+./-]*(?:[0-9][\s()+./-]*)+")
+
+
+def reason_of(problem: Mapping[str, Any]) -> str:
+    """Return why a value is invalid, in words that contain none of it; empty if the type says it all.
+
+    Args:
+        problem: One of the errors of a `ValidationError`.
+    """
+    match problem["type"]:
+        case "value_error":
+            return str(problem["msg"]).removeprefix("Value error, ")
+        case "literal_error":
+            return " or ".join(name for name in _QUOTED.findall(problem["msg"]) if name)
+    return ""
 
 
 def is_blank(value: Any) -> bool:
@@ -48,7 +63,7 @@ def read_integer(value: Any, low: int = 0, high: int = INT64_MAX) -> int | None:
     if isinstance(value, str) and _INTEGER.fullmatch(value):
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise ValueError("not an integer within bounds")
+        raise ValueError(f"an integer from {low} to {high}")
     return value
 
 
@@ -63,8 +78,10 @@ def integer(low: int, high: int) -> Any:
 def _checked_text(value: str, info: ValidationInfo) -> str:
     if not info.context:
         return value
-    if len(value) > TEXT_MAX or _FORBIDDEN_CHARACTERS.search(value):
-        raise ValueError("too long, or has forbidden characters")
+    if len(value) > TEXT_MAX:
+        raise ValueError(f"at most {TEXT_MAX} characters")
+    if _FORBIDDEN_CHARACTERS.search(value):
+        raise ValueError("it has forbidden characters")
     return "" if is_blank(value) else _LINE_END.sub("\n", value)
 
 
@@ -76,19 +93,19 @@ def _checked_id(value: str, info: ValidationInfo) -> str:
 
 def _digits(value: str, info: ValidationInfo) -> str:
     if info.context and value and not _PHONE_NUMBER.fullmatch(value):
-        raise ValueError("not a phone number")
+        raise ValueError("only digits and ()+./- between them")
     return _PHONE_MARKS.sub("", value) if info.context else value
 
 
 def _boolean(value: Any) -> Any:
     if isinstance(value, float):
-        raise ValueError("not a boolean")  # noqa: TRY004  pydantic takes only ValueError
+        raise ValueError("true or false")  # noqa: TRY004  pydantic takes only ValueError
     return (value.strip() or None) if isinstance(value, str) else value
 
 
 def _not_boolean_or_float(value: Any) -> Any:
     if isinstance(value, bool | float):  # pydantic would read True as 1 and 2.0 as 2
-        raise ValueError("not a birth date")  # noqa: TRY004  as above
+        raise ValueError("epoch seconds or a date")  # noqa: TRY004  as above
     return value
 
 
@@ -180,6 +197,13 @@ def _full_name(text: str) -> dict[str, str]:
     )
 
 
+def _from_json(text: str, *, is_request: bool) -> Any:
+    try:
+        return codec.decode(text.encode("utf-8", "surrogatepass"), "json", is_request=is_request)
+    except InvalidResponse:
+        raise ValueError("not JSON") from None
+
+
 def _list_of(item: type[Item], parse: Callable[[str], dict[str, str]] | None = None) -> Any:
     """Return the type of a list: objects, the JSON text of them or, with ``parse``, a comma-separated text.
 
@@ -190,17 +214,14 @@ def _list_of(item: type[Item], parse: Callable[[str], dict[str, str]] | None = N
         if is_blank(value):
             return None
         if isinstance(value, str) and value.lstrip().startswith("["):
-            try:
-                value = codec.decode(
-                    value.encode("utf-8", "surrogatepass"), "json", is_request=bool(info.context)
-                )
-            except InvalidResponse:
-                raise ValueError("not JSON") from None
+            value = _from_json(value, is_request=bool(info.context))
         elif isinstance(value, str) and parse:
             value = value.split(",")
         items = [one for one in value if not is_blank(one)] if isinstance(value, list) else None
-        if items is None or (info.context and len(items) > ITEMS_MAX):
-            raise ValueError("not a list, or too long")
+        if items is None:
+            raise ValueError("not a list")
+        if info.context and len(items) > ITEMS_MAX:
+            raise ValueError(f"at most {ITEMS_MAX} items")
         return [read_item(one) for one in items]
 
     def read_item(value: Any) -> Any:

@@ -30,6 +30,7 @@ from exposurekit.contract.deviations import (
     example,
     is_number,
     json_type,
+    problem_in_words,
 )
 from exposurekit.contract.models import (
     Alert,
@@ -190,14 +191,13 @@ class _Reader:
     def read(self, model: type[Resource], values: Any) -> Reading:
         """Read the outermost object of a response."""
         if not isinstance(values, dict):
-            raise InvalidResponse("the whole is not as described")
+            raise InvalidResponse(f"the whole {problem_in_words(json_type(values))}")
         if not values.keys() & _field_names(model):
             values = self._wrapped(model, values)
         try:
             value = self.object(model, values, "")
         except _Lost as lost:
-            how = "is missing" if lost.kind == MISSING else "is not as described"
-            problem = f"{lost.where} {how}"
+            problem = f"{lost.where} {problem_in_words(lost.kind)}"
         else:
             times = {one: self.times[key] for key, one in self.notes.items()}
             return Reading(value, times, self.lost_items)

@@ -1,6 +1,6 @@
 """The eight operations as values: which may be repeated, what is refused before it is sent, and paging."""
 
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta, timezone
 from functools import reduce
 
 import numpy as np
@@ -14,6 +14,8 @@ from exposurekit.client.calls import Paging
 from exposurekit.contract.inputs import EmailItem
 from exposurekit.contract.models import Email, UserKey, UserPage
 from exposurekit.errors import InvalidArgument, InvalidResponse
+
+TOKYO = timezone(timedelta(hours=9))
 
 KEY = UserKey(id=12, secret="ab12")
 PERSON = {
@@ -95,6 +97,8 @@ def test_blank_field_is_sent_to_clear_it(name):
         (date(1980, 2, 29), 320_630_400),
         (datetime(1980, 2, 29), 320_630_400),  # noqa: DTZ001  one without a zone is UTC
         (datetime(1980, 2, 29, tzinfo=UTC), 320_630_400),
+        *((f"1980-02-29T00:00:00{zone}", 320_630_400) for zone in ("+09:00", "-09:00", "Z")),
+        *((datetime(1980, 2, 29, hour, tzinfo=TOKYO), 320_630_400) for hour in (0, 12, 23)),
         (320_630_400.0, 320_630_400),
     ],
 )
@@ -111,6 +115,12 @@ def test_invalid_birth_date_is_refused_without_its_value(birth_date):
     with pytest.raises(InvalidArgument) as caught:
         calls.update_user(KEY, birth_date=birth_date)
     assert str(caught.value) == "birth_date must be epoch seconds, a date, or a string such as 1980-02-29"
+
+
+@pytest.mark.parametrize("birth_date", ["2061-04-12", date(2100, 1, 1), 4_102_444_800])
+def test_birth_date_in_the_future_is_refused(birth_date):
+    with pytest.raises(InvalidArgument, match=r"^birth_date is in the future$"):
+        calls.update_user(KEY, birth_date=birth_date)
 
 
 def test_items_may_be_texts_dicts_or_models():
@@ -138,7 +148,7 @@ ALLOWED = {
         ("emails", {"adress": "x"}, "an unknown field 'adress'"),
         ("phone_numbers", {"phone": "1"}, "an unknown field 'phone'"),
         ("addresses", {"city": "A", "zipcode": "1", "street": "2"}, "an unknown field 'zipcode', 'street'"),
-        ("aliases", {"alias_type": "pseudonym"}, "an invalid alias_type"),
+        ("emails", {"address": ["x"]}, "an invalid address"),
     ],
 )
 def test_invalid_item_is_refused_with_a_hint(name, item, problem):
@@ -147,12 +157,23 @@ def test_invalid_item_is_refused_with_a_hint(name, item, problem):
     assert str(caught.value) == f"an item of {name} has {problem}; allowed: {ALLOWED[name]}"
 
 
+def test_wrong_alias_type_names_the_right_ones():
+    """Specification, "Alias": one of nickname, maiden."""
+    with pytest.raises(InvalidArgument, match=r"^alias_type must be nickname or maiden$"):
+        calls.update_user(KEY, aliases=[{"alias_type": "pseudonym"}])
+
+
 @pytest.mark.parametrize(
     ("name", "items", "problem"),
     [
+        (
+            "phone_numbers",
+            [5555550123],
+            "an item of phone_numbers is neither text nor an object; allowed: id, ",
+        ),
         ("aliases", [7], "an item of aliases is not an object; allowed: id, "),
         ("addresses", ["1 Fir Way"], "an item of addresses is not an object; allowed: id, "),
-        ("emails", [None], "an item of emails is not an object; allowed: id, "),
+        ("emails", [None], "an item of emails is neither text nor an object; allowed: id, "),
         ("emails", "a@x.example", "emails must be a list"),
         ("addresses", {"city": "Oakmere"}, "addresses must be a list"),
     ],

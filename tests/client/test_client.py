@@ -17,7 +17,14 @@ from support.deviations import ALL_VARIANTS, Meaning, format_of
 
 from exposurekit.client import AsyncClient, Client, calls
 from exposurekit.contract.operations import OPERATIONS
-from exposurekit.errors import BadRequest, ConfigurationError, InvalidResponse, ScanTimeout, Unauthorized
+from exposurekit.errors import (
+    BadRequest,
+    ConfigurationError,
+    ConnectionFailed,
+    InvalidResponse,
+    ScanTimeout,
+    Unauthorized,
+)
 
 MIRABEL, AURELIO, TAMSIN, *_ = PEOPLE
 IDS = [person["id"] for person in PEOPLE]
@@ -208,11 +215,14 @@ def test_lists_as_csv_create_the_same_person(face, service):
     assert [(alias.first_name, alias.last_name) for alias in user.aliases] == [("Oda", "Moor")]
 
 
-def test_closed_client_opens_again(face, service):
+def test_closed_client_refuses_further_calls(face, service):
+    """Opened again, its connections would be closed by nobody."""
     with connected(face, service) as client:
         assert client.list_users().count == 5
         client.close() if face == "blocking" else client.aclose()
-        assert client.list_users().count == 5
+        with pytest.raises(ConnectionFailed, match=r"^List users failed: this client is closed") as caught:
+            client.list_users()
+    assert not caught.value.maybe_received
 
 
 @pytest.mark.parametrize("kind", [Client, AsyncClient])
@@ -225,9 +235,19 @@ def test_operation_methods_have_documentation_and_full_signature(kind, operation
     assert parameters[1:] == list(inspect.signature(build).parameters.values())
 
 
-def test_unknown_argument_raises_type_error(face):
-    with offline(face) as client, pytest.raises(TypeError, match="firstname"):
-        client.update_user((101, "x"), firstname="Mira")
+@pytest.mark.parametrize(
+    ("call", "hint"),
+    [
+        (lambda client: client.update_user((101, "x"), firstname="Mira"), "did you mean first_name?"),
+        (
+            lambda client: client.create_user("Mira", "Doe"),
+            "pass them by name: first_name=, last_name=, addresses=,",
+        ),
+    ],
+)
+def test_wrong_arguments_get_a_hint(face, call, hint):
+    with offline(face) as client, pytest.raises(TypeError, match=re.escape(hint)):
+        call(client)
 
 
 class Scanning:

@@ -354,16 +354,19 @@ def changed(**fields):
 
 NOT_DESCRIBED = {  # by the place of the problem: the changed fields
     "user.id": [{"id": "12 "}, {"id": "x"}, {"id": 2**63}],
-    "user.secret.int": [{"secret": None}],
-    "user.first_name": [{"first_name": 7}, {"first_name": "\ud83d"}, {"first_name": None}],
+    "user.first_name": [{"first_name": 7}, {"first_name": "\ud83d"}],
     "user.is_scanning": [{"is_scanning": "true"}],
     "user.emails": [{"emails": BODY["user"]["emails"][0]}],
     "records": [{"records": [RECORD, RECORD]}],
     "service_history": [{"service_history": [{"x": 1}]}],
     "user.birth_date": [{"birth_date": int("9" * 4_300)}, {"birth_date": "soon"}],
+    "user.addresses": [{"addresses": {"0": {}}}],
+}
+IS_NULL = {
+    "user.secret.int": [{"secret": None}],
+    "user.first_name": [{"first_name": None}],
     "user.records.0.site": [{"records": [RECORD | {"site": None}]}],
     "user.records.0.record.site": [{"records": [{"record": RECORD | {"site": None}}]}],
-    "user.addresses": [{"addresses": {"0": {}}}],
 }
 MISSING = {
     "user.records.0.name": [{"records": [{"id": 1}]}],
@@ -373,9 +376,10 @@ MISSING = {
 }
 PROBLEMS = [
     *((body, "it is not JSON") for body in (b"", b"{", b"\x00\xff", b"\x1f\x8b\x08\x00")),
-    *((body, "the whole is not as described") for body in (b"null", b"[]")),
+    (b"null", "the whole is null"),
+    (b"[]", "the whole is not as described"),
     (b"{}", "user is missing"),
-    (b'{"user": null}', "user is not as described"),
+    (b'{"user": null}', "user is null"),
     (b"<html><body>Juniper</body></html>", "it is an HTML page; check base_url"),
     (b"\n <!doctype html><HTML>Juniper", "it is an HTML page; check base_url"),
     *(
@@ -383,6 +387,7 @@ PROBLEMS = [
         for name in NOT_DESCRIBED
         for one in NOT_DESCRIBED[name]
     ),
+    *((changed(**one), f"{name} is null") for name in IS_NULL for one in IS_NULL[name]),
     *((changed(**one), f"{name} is missing") for name in MISSING for one in MISSING[name]),
 ]
 

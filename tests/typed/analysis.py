@@ -83,6 +83,15 @@ except ek.Unauthorized as error:
     reveal_type(error.status)  # int
 
 
+async def tasks(key: ek.UserKey) -> int:
+    client = ek.AsyncClient()
+    task = asyncio.create_task(client.get_user(key))
+    async with asyncio.TaskGroup() as group:
+        page = group.create_task(client.list_users())
+    reveal_type(await task)  # User
+    return len(page.result().users)
+
+
 async def names() -> list[str]:
     async with ek.AsyncClient(format="xml", connections=4) as client:
         page = await client.list_users(limit=10)

@@ -152,7 +152,7 @@ def _plan_changes(kind: str, stored: Mapping[int, Fields], items: Sequence[Item]
             if not item.destroy:
                 plan.appended.append({**blank, **item.fields})
         elif item_id not in remaining:
-            plan.problems.append(f"{kind}[{index}][id] is invalid")
+            plan.problems.append(f"{kind}[{index}][id] is invalid: the user has no such item")
         elif item.destroy:
             plan.deleted.append(item_id)
             del remaining[item_id]

@@ -4,6 +4,7 @@ import asyncio
 import secrets
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import sqlalchemy as sql
@@ -28,9 +29,10 @@ _users = tables.users.c
 async def create(session: Session, integrator_id: int, values: Mapping[str, Any]) -> Account:
     """Create a user and activate the service; if consent is attested, schedule a scan.
 
-    Raises `ApiError`: 400 if a list item has an id, or the integrator has as many users as it may have, 401 if the
+    Raises `ApiError`: 400 if a birth date is in the future, a list item has an id, or the integrator has as many users as it may have, 401 if the
     integrator was removed meanwhile.
     """
+    _check_birth_date(session, values)
     secret = str(secrets.randbelow(SECRET_HIGH - SECRET_LOW) + SECRET_LOW)
     person = {**{name: values.get(name, "") for name in NAMES}, "birth_date": values.get("birth_date")}
     now = session.clock.now()
@@ -50,6 +52,13 @@ async def create(session: Session, integrator_id: int, values: Mapping[str, Any]
         await consent.consent(session, user_id, granted_by=integrator.attested_by)
     is_scanning = integrator.attested_by is not None
     return Account(user_id, secret, ciphertext, is_scanning=is_scanning, identification_on_file=False)
+
+
+def _check_birth_date(session: Session, values: Mapping[str, Any]) -> None:
+    """Refuse a day that is in the future everywhere."""
+    tomorrow = session.clock.now() + timedelta(days=1)
+    if (values.get("birth_date") or 0) > tomorrow.timestamp():
+        raise ApiError(400, "birth_date is invalid: it is in the future")
 
 
 async def check_may_create(session: Session, integrator_id: int) -> bool:
@@ -75,9 +84,10 @@ async def _check_quota(session: Session, integrator_id: int, quota: int | None) 
 async def update(session: Session, account: Account, values: Mapping[str, Any]) -> tuple[Account, bool]:
     """Update a user: fields that are not in ``values`` are unchanged, blank ones are cleared.
 
-    Return the account, and whether anything changed. Raises `ApiError`: 400 if a list item's id is not one of this
-    user's, 401 if the user was erased meanwhile.
+    Return the account, and whether anything changed. Raises `ApiError`: 400 if a birth date is in the future or a list
+    item's id is not one of this user's, 401 if the user was erased meanwhile.
     """
+    _check_birth_date(session, values)
     try:
         await consent.lock_user(session, account.id)
     except consent.NoSuchUser:

@@ -109,7 +109,7 @@ def _list_findings(name: str, load: Callable[[Session, int], Awaitable[list[Payl
 async def _get_record(session: Session, principal: Principal, values: Mapping[str, Any]) -> Payload:
     record = await findings.get_record(session, _account(principal).id, values["id"])
     if record is None:
-        raise ApiError(400, "id is invalid")
+        raise ApiError(400, "id is invalid: the user has no such record")
     return {"record": record}
 
 

@@ -1,6 +1,6 @@
 """Request parameters: parsed and validated against the operations table.
 
-Messages follow the Grape framework: ``limit is invalid``, ``addresses[0][city] is missing``.
+Messages follow the Grape framework: ``limit is invalid: an integer from 1 to 1000``, ``addresses[0][city] is missing``.
 """
 
 import asyncio
@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from exposurekit.contract.inputs import SERVICE, Item
+from exposurekit.contract.inputs import SERVICE, Item, reason_of
 from exposurekit.contract.operations import CREATE_USER, CREDENTIAL_HEADERS, OPERATIONS, Operation
 from exposurekit.service.errors import ApiError
 
@@ -35,7 +35,9 @@ async def validated(operation: Operation, values: Mapping[str, Any]) -> dict[str
             )
         except ValidationError as error:
             for one in error.errors(include_url=False, include_context=False, include_input=False):
-                problems.append(f"{name}{''.join(f'[{step}]' for step in one['loc'])} is invalid")
+                reason = reason_of(one)
+                path = name + "".join(f"[{step}]" for step in one["loc"])
+                problems.append(f"{path} is invalid{reason and f': {reason}'}")
         if isinstance(parsed.get(name), list):
             await asyncio.sleep(0)  # a long list takes milliseconds
     if operation is CREATE_USER:

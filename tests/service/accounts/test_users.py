@@ -75,7 +75,11 @@ def test_async_starts_no_scan_without_consent(service, async_value):
     ("fields", "error"),
     [
         ({"async": "perhaps"}, "async is invalid"),
-        ({"emails": [{"id": 1, "address": "a"}]}, "emails[0][id] is invalid"),  # a new user has no items
+        ({"birth_date": 4_102_444_800}, "birth_date is invalid: it is in the future"),
+        (
+            {"emails": [{"id": 1, "address": "a"}]},
+            "emails[0][id] is invalid: the user has no such item",
+        ),  # a new user has no items
     ],
 )
 def test_creating_a_user_with_an_invalid_field_is_a_400(service, fields, error):
@@ -156,7 +160,7 @@ def test_an_update_with_an_unknown_item_changes_nothing(service, whose):
         items.insert(0, {"id": unknown, "_destroy": True})
     response = service.call("PUT", f"/users/{user['id']}", user, json={"first_name": "Mary", "emails": items})
     assert response.status_code == 400
-    assert response.json() == {"error": f"emails[{len(items) - 1}][id] is invalid"}
+    assert response.json() == {"error": f"emails[{len(items) - 1}][id] is invalid: the user has no such item"}
     assert service.get(user)["user"] == user
     assert service.get(other)["user"] == other
 
@@ -292,7 +296,7 @@ def test_a_name_with_two_values_in_json_text_is_refused(service):
             "addresses": '[{"city": "Oak", "state": "CA"}]',
         },
     )
-    assert (response.status_code, response.text) == (400, '{"error":"emails is invalid"}')
+    assert (response.status_code, response.text) == (400, '{"error":"emails is invalid: not JSON"}')
 
 
 def test_destroy_without_its_underscore_deletes_nothing(service):

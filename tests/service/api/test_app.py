@@ -106,11 +106,19 @@ def test_an_invalid_id_is_a_400(service, jane, operation, wrong):
     assert status_and_error(service.call(operation.method, path, jane)) == (400, f"{name} is invalid")
 
 
-@pytest.mark.parametrize("wrong", ["x", "0", str(2**63), "%20"])
-def test_an_invalid_record_id_is_a_400(service, jane, wrong):
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        ("x", f"an integer from 0 to {2**63 - 1}"),
+        ("0", "the user has no such record"),
+        (str(2**63), f"an integer from 0 to {2**63 - 1}"),
+        ("%20", "the user has no such record"),
+    ],
+)
+def test_an_invalid_record_id_is_a_400(service, jane, wrong, reason):
     """Not in the specification: record id unknown -> 400."""
     response = service.call("GET", f"/users/{jane['id']}/records/{wrong}", jane)
-    assert status_and_error(response) == (400, "id is invalid")
+    assert status_and_error(response) == (400, f"id is invalid: {reason}")
 
 
 @pytest.mark.parametrize("wrong", [[], {}, True, 1.5])

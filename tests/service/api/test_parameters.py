@@ -43,10 +43,10 @@ def test_all_missing_parameters_are_named():
         ([{"city": "Oakmere"}], "addresses[0][state] is missing"),
         ([{"city": " ", "state": "CA"}], "addresses[0][city] is missing"),
         ([{"zip": "01234"}], "addresses[0][city] is missing, addresses[0][state] is missing"),
-        ([{}], "addresses[0] is invalid"),
+        ([{}], "addresses[0] is invalid: no known field"),
         ([{"city": "Oakmere", "state": "CA", "_destroy": True}], "addresses is missing"),
-        ("Oakmere, CA", "addresses is invalid"),
-        ({"city": "Oakmere"}, "addresses is invalid"),
+        ("Oakmere, CA", "addresses is invalid: not a list"),
+        ({"city": "Oakmere"}, "addresses is invalid: not a list"),
     ],
 )
 def test_a_user_requires_an_address_with_city_and_state(addresses, problem):
@@ -99,7 +99,8 @@ def test_every_format_of_a_value_is_accepted(name, value, stored):
 
 @pytest.mark.parametrize("value", ["555-CALL", "\N{ARABIC-INDIC DIGIT FIVE}", "+", "1;2"])
 def test_an_invalid_phone_number_is_rejected(value):
-    assert refusal_of(UPDATE_USER, phone_numbers=[{"number": value}]) == "phone_numbers[0][number] is invalid"
+    refusal = refusal_of(UPDATE_USER, phone_numbers=[{"number": value}])
+    assert refusal == "phone_numbers[0][number] is invalid: only digits and ()+./- between them"
 
 
 @pytest.mark.parametrize(
@@ -142,41 +143,56 @@ def test_a_blank_id_or_destroy_flag_is_none(value):
     assert (entry.id, entry.destroy, entry.fields) == (None, None, {"address": "a"})
 
 
-INVALID = {
-    "birth_date": (
-        *(True, 1.5, 2.0, "soon", "1_000", "0001-01-01T00:00:00+23:59", 10**30, "9" * 5000, [], {}),
-        "\N{FULLWIDTH DIGIT ONE}",
+AN_ID = f"an integer from 0 to {2**63 - 1}"
+INVALID = {  # by the parameter and the reason
+    ("birth_date", ""): (10**30, "9" * 5000, [], {}, "\N{FULLWIDTH DIGIT ONE}"),
+    ("birth_date", "epoch seconds or a date"): (True, 1.5, 2.0),
+    ("birth_date", "not an instant"): ("soon", "1_000"),
+    ("birth_date", "not an instant between the years 1 and 9999"): ("0001-01-01T00:00:00+23:59",),
+    ("async", ""): ("maybe", 2, []),
+    ("async", "true or false"): (1.0,),
+    ("limit", "an integer from 1 to 1000"): (
+        *(0, -1, 1001, "1001", "ten", 1.0, True, "1_0", "0x1", [1], str(2**63)),
     ),
-    "async": ("maybe", 2, [], 1.0),
-    "limit": (0, -1, 1001, "1001", "ten", 1.0, True, "1_0", "0x1", [1], str(2**63)),
-    "offset": (-1, 2**63, "x"),
-    "first_name": (
-        *("a\x00b", "a\x1bb", "a\x7fb", "a\x85b", "\ud800", "a\ufffeb", "x" * 256, 5, ["a"], {"a": 1}),
+    ("offset", f"an integer from 0 to {2**63 - 1}"): (-1, 2**63, "x"),
+    ("first_name", ""): (5, ["a"], {"a": 1}),
+    ("first_name", "it has forbidden characters"): (
+        "a\x00b",
+        "a\x1bb",
+        "a\x7fb",
+        "a\x85b",
+        "\ud800",
+        "a\ufffeb",
     ),
+    ("first_name", "at most 255 characters"): ("x" * 256,),
 }
 
 
-@pytest.mark.parametrize(("name", "value"), [(name, value) for name in INVALID for value in INVALID[name]])
-def test_an_invalid_value_is_rejected(name, value):
+@pytest.mark.parametrize(
+    ("name", "reason", "value"),
+    [(*parameter, value) for parameter in INVALID for value in INVALID[parameter]],
+)
+def test_an_invalid_value_is_rejected_with_the_reason(name, reason, value):
     """Not in the specification, "List users": limit 1..1000."""
     operation = LIST_USERS if name in LIST_USERS.names else CREATE_USER
     others = {} if operation is LIST_USERS else JANE
-    assert refusal_of(operation, **others | {name: value}) == f"{name} is invalid"
+    problem = f"{name} is invalid: {reason}" if reason else f"{name} is invalid"
+    assert refusal_of(operation, **others | {name: value}) == problem
 
 
 @pytest.mark.parametrize(
     ("value", "problem"),
     [
-        ([{"address": "a\x00"}], "emails[0][address] is invalid"),
+        ([{"address": "a\x00"}], "emails[0][address] is invalid: it has forbidden characters"),
         ([{"address": "a"}, {"address": []}], "emails[1][address] is invalid"),
-        ([{"id": "seven"}], "emails[0][id] is invalid"),
-        ([{"id": str(2**63)}], "emails[0][id] is invalid"),
-        ([{"id": "1" * 5000}], "emails[0][id] is invalid"),
+        ([{"id": "seven"}], f"emails[0][id] is invalid: {AN_ID}"),
+        ([{"id": str(2**63)}], f"emails[0][id] is invalid: {AN_ID}"),
+        ([{"id": "1" * 5000}], "emails[0][id] is invalid: at most 255 characters"),
         ([{"_destroy": "perhaps"}], "emails[0][_destroy] is invalid"),
         ([5], "emails[0] is invalid"),
-        ([{"address": "a"}] * 101, "emails is invalid"),
-        ("[{]", "emails is invalid"),
-        (7, "emails is invalid"),
+        ([{"address": "a"}] * 101, "emails is invalid: at most 100 items"),
+        ("[{]", "emails is invalid: not JSON"),
+        (7, "emails is invalid: not a list"),
     ],
 )
 def test_an_invalid_item_is_named_by_its_index(value, problem):
@@ -186,7 +202,7 @@ def test_an_invalid_item_is_named_by_its_index(value, problem):
 def test_an_alias_is_a_nickname_a_maiden_name_or_nothing():
     """Specification, "Alias": one of nickname, maiden."""
     refusal = refusal_of(UPDATE_USER, aliases=[{"alias_type": "pen name"}])
-    assert refusal == "aliases[0][alias_type] is invalid"
+    assert refusal == "aliases[0][alias_type] is invalid: nickname or maiden"
     aliases = [{"alias_type": "maiden"}, {"alias_type": ""}]
     assert fields_of("aliases", aliases) == aliases
 
@@ -205,7 +221,7 @@ ANYTHING = st.recursive(
 )
 
 
-PROBLEM = re.compile(r"(\w+)((\[(\d+|[a-z0-9_]+)\])*) is (missing|invalid)")
+PROBLEM = re.compile(r"(\w+)((\[(\d+|[a-z0-9_]+)\])*) is (missing|invalid)(: [a-zA-Z0-9()+./\- ]+)?")
 
 
 # The first draw builds tables of all characters.

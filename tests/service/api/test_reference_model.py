@@ -39,7 +39,7 @@ CHANGES = st.fixed_dictionaries(
     {},
     optional={
         **dict.fromkeys(("first_name", "middle_name", "last_name"), TEXT | BLANK),
-        "birth_date": st.integers(-(10**10), 10**10) | BLANK,
+        "birth_date": st.integers(-(10**10), 10**9) | BLANK,
         **{kind: st.lists(items(kind), max_size=3) | BLANK for kind in FIELDS},
     },
 )

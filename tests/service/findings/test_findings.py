@@ -258,7 +258,10 @@ def test_a_record_of_another_user_is_invalid(service, jane):
     """Not in the specification: record id unknown or another user's -> 400."""
     record_id = discover(service, service.create())
     refused = service.call("GET", f"/users/{jane['id']}/records/{record_id}", jane)
-    assert (refused.status_code, refused.json()) == (400, {"error": "id is invalid"})
+    assert (refused.status_code, refused.json()) == (
+        400,
+        {"error": "id is invalid: the user has no such record"},
+    )
 
 
 def test_the_repr_of_findings_is_impersonal():
