@@ -59,6 +59,7 @@ if TYPE_CHECKING:  # for type checkers and editors; `_MODULES` is what runs, and
     from exposurekit.contract.models import Record as Record
     from exposurekit.contract.models import User as User
     from exposurekit.contract.models import UserKey as UserKey
+    from exposurekit.contract.webhooks import Delivery as Delivery
     from exposurekit.errors import APIStatusError as APIStatusError
     from exposurekit.errors import BadRequest as BadRequest
     from exposurekit.errors import ConfigurationError as ConfigurationError
@@ -68,6 +69,7 @@ if TYPE_CHECKING:  # for type checkers and editors; `_MODULES` is what runs, and
     from exposurekit.errors import InvalidArgument as InvalidArgument
     from exposurekit.errors import InvalidEvidence as InvalidEvidence
     from exposurekit.errors import InvalidResponse as InvalidResponse
+    from exposurekit.errors import InvalidSignature as InvalidSignature
     from exposurekit.errors import MissingColumns as MissingColumns
     from exposurekit.errors import NotFound as NotFound
     from exposurekit.errors import ScanTimeout as ScanTimeout
@@ -81,6 +83,7 @@ if TYPE_CHECKING:  # for type checkers and editors; `_MODULES` is what runs, and
     from exposurekit.history import HistoryLocked as HistoryLocked
     from exposurekit.history import ReceivedDelivery as ReceivedDelivery
     from exposurekit.history import Run as Run
+    from exposurekit.monitor.webhooks.signatures import verify_webhook as verify_webhook
     from exposurekit.reports import Report as Report
     from exposurekit.reports import Section as Section
     from exposurekit.reports import report as report
@@ -98,8 +101,11 @@ _NAMES = {
     "reports": "report Report Section",
     "history": "History Run Diff ReceivedDelivery HistoryLocked",
     "contract.models": "User UserKey Record Link Alert",
+    "contract.webhooks": "Delivery",
+    "monitor.webhooks.signatures": "verify_webhook",
     "errors": "ExposureError ConfigurationError EmptyHistory InvalidArgument MissingColumns NotFound ScanTimeout "
-    "APIStatusError BadRequest Unauthorized ConnectionFailed InvalidResponse InvalidEvidence",
+    "APIStatusError BadRequest Unauthorized ConnectionFailed InvalidResponse InvalidEvidence "
+    "InvalidSignature",
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 _SUBPACKAGES = {

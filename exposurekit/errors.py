@@ -10,6 +10,7 @@
     │   └── Unauthorized     401: key, secret or user secret not accepted
     ├── ConnectionFailed     no complete response
     ├── InvalidResponse      a body that does not match the specification
+    ├── InvalidSignature     a webhook that is not signed with this secret, or not now
     ├── InvalidEvidence      a bundle of evidence that was changed, or is none
     ├── ScanTimeout          a scan did not finish in time
     ├── NotFound             a user who is not loaded, a run that does not exist
@@ -117,6 +118,10 @@ class InvalidResponse(ExposureError):
     def __init__(self, message: str = "", *, user_key: Any = None) -> None:
         super().__init__(message)
         self.user_key = user_key
+
+
+class InvalidSignature(ExposureError):
+    """A webhook is not signed, not with this secret, or not within five minutes; the message says which."""
 
 
 class InvalidEvidence(ExposureError):

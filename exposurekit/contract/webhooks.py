@@ -49,7 +49,11 @@ def shape_of(items: Any) -> Shape:
 
 
 class Delivery(Resource):
-    """One webhook body. ``others`` has the groups that the specification does not name."""
+    """One webhook body. ``others`` has the groups that the specification does not name.
+
+    >>> ek.Delivery(user_id=12, events=["removed_records"]).removed_records
+    []
+    """
 
     repr_fields: ClassVar[tuple[str, ...]] = ("user_id", "events")
 

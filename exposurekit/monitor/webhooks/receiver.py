@@ -23,9 +23,9 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from exposurekit.errors import ConfigurationError, ExposureError
+from exposurekit.errors import ConfigurationError, ExposureError, InvalidSignature
 from exposurekit.monitor.sqlite import DatabaseUnavailable
-from exposurekit.monitor.webhooks.signatures import SignatureHeaders, decode_secrets, is_signed
+from exposurekit.monitor.webhooks.signatures import SignatureHeaders, decode_secrets
 from exposurekit.monitor.webhooks.store import InboxStore
 from exposurekit.monitor.webhooks.writer import Writer
 from exposurekit.system.asgi_server import App, Receive, Scope, Send
@@ -102,19 +102,17 @@ class _RequestAuth:
         if not self.keys:
             return None
         try:
-            signature = SignatureHeaders(
-                *(headers[b"webhook-" + name] for name in (b"id", b"timestamp", b"signature"))
-            )
-        except KeyError:
-            raise _RequestRejected(401, "not signed", body_unread=True) from None
-        if not signature.is_fresh(self.clock()):
-            raise _RequestRejected(401, "stale timestamp", body_unread=True)
-        return signature
+            return SignatureHeaders.read(headers, self.clock())
+        except InvalidSignature as error:
+            raise _RequestRejected(401, str(error), body_unread=True) from None
 
     def check_signature(self, signature: SignatureHeaders | None, body: bytes) -> None:
         """Check that the body is the one that was signed."""
-        if signature is not None and not is_signed(signature, body, self.keys):
-            raise _RequestRejected(401, "signature")
+        try:
+            if signature is not None:
+                signature.check(body, self.keys)
+        except InvalidSignature as error:
+            raise _RequestRejected(401, str(error)) from None
 
 
 @dataclass(frozen=True, slots=True)

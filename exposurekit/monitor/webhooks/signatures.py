@@ -1,16 +1,19 @@
-"""Verify Standard Webhooks signatures, in constant time."""
+"""Verify Standard Webhooks signatures, in constant time; `verify_webhook` is for receivers of one's own."""
 
 import hmac
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from exposurekit.contract.webhooks import SECRET_PREFIX, decode_secret, sign
-from exposurekit.errors import ConfigurationError
+from exposurekit.contract.webhooks import SECRET_PREFIX, Delivery, decode_secret, sign
+from exposurekit.errors import ConfigurationError, InvalidArgument, InvalidSignature
+from exposurekit.monitor.webhooks.parsing import parse_delivery
+from exposurekit.system.clock import utc_now
 
 TOLERANCE = timedelta(minutes=5)  # senders sign each attempt anew, so a retry is as fresh as a first attempt
 SECRET_BYTES_MIN = 16
+_NAMES = (b"webhook-id", b"webhook-timestamp", b"webhook-signature")
 _SECONDS = re.compile(rb"\d{1,12}")
 
 
@@ -22,11 +25,63 @@ class SignatureHeaders:
     timestamp: bytes
     signatures: bytes = field(repr=False)
 
+    @classmethod
+    def read(cls, headers: Mapping[bytes, bytes], now: datetime) -> "SignatureHeaders":
+        """Read them from all headers, whose names are in lower case; raises `InvalidSignature` if they are not current."""
+        if missing := [name.decode() for name in _NAMES if name not in headers]:
+            raise InvalidSignature(f"the webhook is not signed: {', '.join(missing)} is missing")
+        signature = cls(*(headers[name] for name in _NAMES))
+        if not signature.is_fresh(now):
+            raise InvalidSignature("the webhook was not signed within the last five minutes")
+        return signature
+
+    def check(self, body: bytes, keys: Iterable[bytes]) -> None:
+        """Raise `InvalidSignature` if none of the keys has signed the body."""
+        if not is_signed(self, body, keys):
+            raise InvalidSignature("the webhook is signed with another secret, or its body was changed")
+
     def is_fresh(self, now: datetime) -> bool:
         """Whether the timestamp is within `TOLERANCE` of `now`."""
         if not _SECONDS.fullmatch(self.timestamp):
             return False
         return abs(now.timestamp() - int(self.timestamp)) <= TOLERANCE.total_seconds()
+
+
+def verify_webhook(
+    body: bytes, headers: Mapping[str, str], secret: str | Iterable[str], *, now: datetime | None = None
+) -> Delivery:
+    """Check the signature of a webhook that your own program received, and parse its body.
+
+    A delivery may come twice: its header ``webhook-id`` is the same then.
+
+    Args:
+        body: The bytes of the request, as they came.
+        headers: The headers of the request, in any case.
+        secret: The signing secret, or during a rotation several.
+        now: The time to compare the signature's with; None: the current time.
+
+    Returns:
+        The delivery: ``user_id``, ``events``, and a list for each event.
+
+    Raises:
+        InvalidSignature: It is not signed, not with this secret, or not within five minutes: respond with 401.
+        InvalidResponse: The body is not a delivery.
+        ConfigurationError: The secret is not one.
+
+    >>> import time
+    >>> from exposurekit.contract.webhooks import sign
+    >>> body, timestamp = b'{"user_id": 12, "events": []}', str(int(time.time()))
+    >>> signature = sign(b"twenty-four bytes of key", b"msg_1", timestamp.encode(), body).decode()
+    >>> headers = {"webhook-id": "msg_1", "webhook-timestamp": timestamp, "webhook-signature": signature}
+    >>> ek.verify_webhook(body, headers, "whsec_dHdlbnR5LWZvdXIgYnl0ZXMgb2Yga2V5").user_id
+    12
+    """
+    if not isinstance(body, bytes | bytearray):
+        raise InvalidArgument("body must be the bytes of the request, as they came")
+    received = {name.lower().encode(): value.encode("utf-8", "replace") for name, value in headers.items()}
+    signature = SignatureHeaders.read(received, now or utc_now())
+    signature.check(bytes(body), decode_secrets([secret] if isinstance(secret, str) else secret))
+    return parse_delivery(bytes(body))
 
 
 def decode_secrets(secrets: Iterable[str]) -> tuple[bytes, ...]:

@@ -8,7 +8,7 @@ from exposurekit import __version__
 from exposurekit.contract.codec import MEDIA_TYPES
 from exposurekit.contract.operations import CREDENTIAL_HEADERS, OPERATIONS, PREFIX, Operation, Parameter
 from exposurekit.service.api import requests
-from exposurekit.service.api.schemas import RESOURCES, RESPONSES, TEXT, Schema, named
+from exposurekit.service.api.schemas import DELIVERY, RESOURCES, RESPONSES, TEXT, Schema, named
 
 _BODIES = (requests.JSON, requests.FORM, requests.MULTIPART, requests.XML[0])
 _REFUSALS = {
@@ -45,7 +45,30 @@ def document() -> dict[str, Any]:
             "description": _ABOUT,
         },
         "paths": paths,
+        "webhooks": {"delivery": {"post": _webhook()}},
         "components": {"schemas": components},
+    }
+
+
+def _webhook() -> dict[str, Any]:
+    headers = {
+        "webhook-id": "The delivery's id, the same in every attempt.",
+        "webhook-timestamp": "When the attempt was signed, in unix epoch seconds.",
+        "webhook-signature": "Standard Webhooks signatures of id, timestamp and body, separated by spaces.",
+    }
+    return {
+        "operationId": "delivery",
+        "summary": "Webhook delivery",
+        "description": (
+            "Sent to the integrator's callback URL with what happened to one user within ten minutes. `events` names "
+            "the lists that are present. A callback with a signing secret has signed deliveries."
+        ),
+        "parameters": [
+            _parameter("header", name, about, TEXT, required=name != "webhook-signature")
+            for name, about in headers.items()
+        ],
+        "requestBody": {"required": True, "content": {MEDIA_TYPES["json"]: {"schema": DELIVERY}}},
+        "responses": {"2XX": {"description": "Delivered. Any other response is retried three times."}},
     }
 
 

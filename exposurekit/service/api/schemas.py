@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from exposurekit.contract import operations
+from exposurekit.contract import operations, webhooks
 from exposurekit.contract.types import INT64_MAX, STATUSES
 from exposurekit.service.accounts.consent import ACTIVATED, DEACTIVATED
 from exposurekit.service.accounts.user_items import KINDS
@@ -73,22 +73,40 @@ _RECORD = {
     "locations": _many(TEXT),
     "reference_id": TEXT,
 }
-_ALERT = {"text": TEXT, "html": TEXT, "url": TEXT, "guide": TEXT, "opt_out_procedure": _many(TEXT)}
+_WEBHOOK_ALERT = {"text": TEXT, "html": TEXT, "guide": TEXT, "opt_out_procedure": _many(TEXT)}
+_ALERT = _WEBHOOK_ALERT | {"url": TEXT}
+
+
+def _alert(fields: Schema, kind: str) -> Schema:
+    return _object(**fields, source_type={"const": kind}, source=_object(**{kind: named(kind.capitalize())}))
+
 
 RESOURCES: Mapping[str, Schema] = {
     **{listed.response.__name__: _item(kind) for kind, listed in KINDS.items()},
     "Record": _object(**_RECORD),
     "RecordInUser": _object(**_RECORD, user_fields_required_for_removal=_many(TEXT)),
     "Link": _object(url=TEXT, title=TEXT, contains=_many(TEXT)),
-    "AlertOnRecord": _object(
-        **_ALERT, source_type={"const": "record"}, source=_object(record=named("Record"))
-    ),
-    "AlertOnLink": _object(**_ALERT, source_type={"const": "link"}, source=_object(link=named("Link"))),
+    "AlertOnRecord": _alert(_ALERT, "record"),
+    "AlertOnLink": _alert(_ALERT, "link"),
     "Alert": {"oneOf": [named("AlertOnRecord"), named("AlertOnLink")]},
     "User": _user(named("Record")),
     "UserInFull": _user(named("RecordInUser")),
     "UserKey": _object(id=ID, secret=SECRET),
     "Error": _object(error=TEXT),
+}
+_ITEMS: Mapping[str, Schema] = {  # of the groups of a webhook
+    webhooks.DISCOVERED_RECORDS: _object(record=named("Record")),
+    webhooks.REMOVED_RECORDS: _object(record=named("Record")),
+    webhooks.DISCOVERED_LINKS: _object(url=TEXT, title=TEXT),
+    webhooks.NEW_ALERTS: {"oneOf": [_alert(_WEBHOOK_ALERT, "record"), _alert(_WEBHOOK_ALERT, "link")]},
+}
+DELIVERY: Schema = {
+    **_object(
+        user_id=ID,
+        events=_many({"type": "string", "enum": list(webhooks.GROUPS)}),
+        **{name: _many(_ITEMS[name]) for name in webhooks.GROUPS},
+    ),
+    "required": ["user_id", "events"],
 }
 RESPONSES: Mapping[str, Schema] = {
     operations.CREATE_USER.name: _object(user=named("User")),

@@ -5,7 +5,8 @@ from datetime import timedelta
 import pytest
 from support.inbox import BODY, NOW, PATH, SECRET, listening, signed_headers
 
-from exposurekit.errors import ConfigurationError
+import exposurekit as ek
+from exposurekit.errors import ConfigurationError, InvalidArgument, InvalidResponse, InvalidSignature
 from exposurekit.monitor.webhooks.receiver import create_app
 from exposurekit.service.webhooks.delivery import build_headers
 from exposurekit.service.webhooks.endpoints import Callback, new_secret
@@ -80,6 +81,34 @@ def test_a_delivery_without_a_valid_signature_is_rejected(signed, inbox, name):
     answer = signed.post("/", content=BODY, headers=WRONG[name])
     assert (answer.status_code, answer.content) == (401, b"")
     assert inbox.counts().waiting == 0
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_verify_webhook_refuses_what_the_inbox_refuses(name):
+    headers = {
+        name: value if isinstance(value, str) else value.decode("latin-1")
+        for name, value in WRONG[name].items()
+    }
+    with pytest.raises(InvalidSignature, match=r"^the webhook "):
+        ek.verify_webhook(BODY.encode(), headers, [OLD_SECRET, SECRET], now=NOW)
+
+
+@pytest.mark.parametrize(
+    "secret", [SECRET, SECRET.removeprefix("whsec_"), [OLD_SECRET, SECRET]], ids=["whole", "bare", "two"]
+)
+def test_verify_webhook_returns_the_delivery(secret):
+    headers = {name.title(): value for name, value in signed_headers().items()}
+    delivery = ek.verify_webhook(BODY.encode(), headers, secret, now=NOW)
+    assert (delivery.user_id, delivery.events) == (12, [])
+
+
+def test_verify_webhook_refuses_other_bodies():
+    with pytest.raises(InvalidResponse, match=r"^not a delivery: user_id is missing"):
+        ek.verify_webhook(b"{}", signed_headers(body="{}"), SECRET, now=NOW)
+    with pytest.raises(InvalidArgument, match=r"^body must be the bytes"):
+        ek.verify_webhook(BODY, signed_headers(), SECRET, now=NOW)
+    with pytest.raises(ConfigurationError, match=r"^a signing secret must be base64"):
+        ek.verify_webhook(BODY.encode(), signed_headers(), "whsec_s3cret", now=NOW)
 
 
 def test_with_both_secrets_both_are_required(inbox):

@@ -12,6 +12,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+import jsonschema
 import pytest
 from sqlalchemy import func, select, text
 from standardwebhooks import Webhook, WebhookVerificationError
@@ -21,6 +22,7 @@ from support.small_web import LOOPBACK, raw_site
 from exposurekit.contract.webhooks import GROUPING_WINDOW, Delivery
 from exposurekit.errors import ConfigurationError
 from exposurekit.service.accounts import consent, integrators, users
+from exposurekit.service.api import openapi
 from exposurekit.service.clock import FrozenClock
 from exposurekit.service.findings.findings import discover_link, discover_record
 from exposurekit.service.findings.removals import submit_removal, verify_removal
@@ -623,6 +625,14 @@ def test_a_body_has_every_group_of_the_specification(post, jane):
     ]
     assert "user_fields_required_for_removal" not in got.body.decode()
     Delivery.model_validate_json(got.body)
+    described = openapi.document()
+    [webhook] = described["webhooks"].values()
+    schema = webhook["post"]["requestBody"]["content"]["application/json"]["schema"]
+    jsonschema.validate(payload, schema | {"components": described["components"]})
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(
+            payload | {"new_alerts": [{"text": ""}]}, schema | {"components": described["components"]}
+        )
 
 
 def find_again(post, user_id, record_id):
