@@ -186,6 +186,8 @@ class MissingColumns(ExposureError):
             kind = type(table).__name__
             advice = "one of its tables, such as records()" if hasattr(table, "records") else "a DataFrame"
             raise InvalidArgument(f"{question} needs a table, not {kind}: pass {advice}")
+        if hasattr(table, "__arrow_c_stream__") and not hasattr(table, "iloc"):  # of Polars or DuckDB
+            raise InvalidArgument(f"{question} needs a pandas DataFrame: pass ek.frames.from_arrow(table)")
         there, wanted = set(columns), [*needed]
         if missing := [column for column in wanted if column not in there]:
             raise cls(question, missing, columns=there)

@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import io
+import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -20,7 +21,8 @@ import exposurekit
 from exposurekit.analysis.manual_tasks import LISTED_NAME, NOT_ON_FILE, PAGE_TITLE, Task
 from exposurekit.errors import InvalidArgument, NotFound, warn
 from exposurekit.exposure import Exposure
-from exposurekit.frames import TABLES
+from exposurekit.frames import TABLES, from_arrow
+from exposurekit.frames.arrow import ArrowTable
 from exposurekit.history import History
 from exposurekit.privacy import pseudonyms
 from exposurekit.privacy.redaction import PERSONAL, redacted, with_index
@@ -52,7 +54,7 @@ _COLUMNS = {column.name for columns in TABLES.values() for column in columns} | 
 
 
 def export(
-    what: pd.DataFrame | Exposure | History,
+    what: pd.DataFrame | ArrowTable | Exposure | History,
     path: str | os.PathLike[str],
     *,
     user: int | str | None = None,
@@ -63,7 +65,8 @@ def export(
     """Write a table, or the manual work, to a file that only its owner can read. A failed export writes nothing.
 
     Args:
-        what: A table of `Exposure`, `History` or `analysis`, as ``.csv``, ``.xlsx`` or ``.parquet``; or an `Exposure` or a
+        what: A table of `Exposure`, `History` or `analysis`, also one of Polars or DuckDB, as ``.csv``, ``.xlsx`` or
+            ``.parquet``; or an `Exposure` or a
             `History`, for its manual work as ``.md`` (a checklist), ``.ics`` (tasks), ``.xlsx`` or ``.csv``, with the facts
             that identify each listing and the values to enter. The rows of the last two have the ``user_id``, ``record_id``
             and ``minutes`` of the work queue (whole ones, as in a report), so that they can be joined to other tables.
@@ -100,6 +103,8 @@ def export(
     # Manual work
     """
     file = output_path(path)
+    if isinstance(what, ArrowTable) and not isinstance(what, pd.DataFrame):
+        what = from_arrow(what)
     if isinstance(what, pd.DataFrame):
         if user is not None:
             raise InvalidArgument("user goes with the manual work; filter the rows of a table yourself")
@@ -118,7 +123,7 @@ def export(
             warn(f"{count}{named and f' ({named})'}: {advice}.")
         return file
     if not isinstance(what, Exposure | History):
-        raise InvalidArgument("Pass a table; or an Exposure or a History, for its manual work")
+        raise InvalidArgument("Pass a DataFrame; or an Exposure or a History, for its manual work")
     if source is not None:
         raise InvalidArgument(
             "source is the origin of a table; for the manual work of a history, pass exposure="
@@ -278,15 +283,27 @@ def _write_links(sheet: Any, flat: pd.DataFrame) -> None:
 
 def _parquet(table: pd.DataFrame, _about: Mapping[str, str], _name: str) -> bytes:
     file = io.BytesIO()
-    # Without the metadata of pandas: it could not read all of its own types again.
     try:
         arrow = pa.Table.from_pandas(with_index(table), preserve_index=False)
     except pa.ArrowException:  # its message contains the value
         raise InvalidArgument(
             "A column holds values of several kinds, which Parquet cannot: make them one, or write a .csv"
         ) from None
-    pq.write_table(arrow.replace_schema_metadata(None), file)
+    # The items of lists have Arrow's name, so that the type of a list is the same again.
+    described = arrow.replace_schema_metadata(_pandas_metadata(arrow))
+    pq.write_table(described, file, use_compliant_nested_type=False)
     return file.getvalue()
+
+
+def _pandas_metadata(arrow: pa.Table) -> dict[str, str]:
+    """The dtypes by which pandas reads a table again; it cannot parse its own names of some, such as lists of texts."""
+    metadata = json.loads(arrow.schema.metadata[b"pandas"])
+    for column in metadata["columns"]:
+        try:
+            pd.api.types.pandas_dtype(column["numpy_type"])
+        except TypeError:
+            column["numpy_type"] = "object"
+    return {"pandas": json.dumps(metadata)}
 
 
 def _in_lines(column: "pd.Series[Any]") -> "pd.Series[Any]":

@@ -35,7 +35,8 @@ class Exposure(Keyed):
 
     Each table has one row per item and the key columns ``user_id`` and, where the item has its own id,
     ``record_id``, ``alias_id``, ... Columns have the specification's names. No table contains a secret. You may change a
-    table; only its raw ``.array`` is shared with the next one. ``exposure["records"]`` works, too.
+    table; only its raw ``.array`` is shared with the next one. ``exposure["records"]`` works, too. Lists are Arrow's:
+    ``drop_duplicates`` cannot compare them, so pass ``subset=["user_id", "record_id"]``.
 
     >>> exposure.records(user=key.id)["user_id"].unique().tolist() == [key.id]
     True

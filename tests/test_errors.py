@@ -5,6 +5,7 @@ import copy
 import pickle
 import warnings
 
+import polars as pl
 import pytest
 from support.clients import stopping
 from support.ipython import Notebook
@@ -37,6 +38,13 @@ def test_missing_columns_are_named():
         errors.MissingColumns.check("by_site", ["site"], ["site", "status", "age"])
     with pytest.raises(errors.MissingColumns, match=r"needs the column site, .* lacks it \(it has 'Site'\)$"):
         errors.MissingColumns.check("by_site", ["Site", "Jane Quill"], ["site"])
+
+
+def test_tables_of_other_libraries_name_the_conversion():
+    counts = pl.DataFrame({"site": ["A"], "status": ["discovered"], "user_id": [1]})
+    with pytest.raises(errors.InvalidArgument, match=r"by_site needs a pandas DataFrame: pass .*from_arrow"):
+        ek.analysis.by_site(counts)
+    assert ek.analysis.by_site(ek.frames.from_arrow(counts))["total"].tolist() == [1]
 
 
 UNREACHABLE = """import exposurekit as ek

@@ -12,8 +12,11 @@ import zipfile
 from collections import Counter
 from datetime import UTC, date, datetime
 
+import duckdb
 import icalendar
 import pandas as pd
+import polars as pl
+import pyarrow.parquet as pq
 import pytest
 from support import hostile_demo
 from support import widget_controls as kit
@@ -98,6 +101,25 @@ def test_every_table_is_exported_in_every_form(exposure, personal, name, form):
     again = pd.read_parquet(file) if form == ".parquet" else pd.read_csv(file)
     assert [*again.columns] == [*table.columns]
     assert again["user_id"].tolist() == table["user_id"].tolist()
+
+
+@pytest.mark.parametrize("name", ["records", "users", "alerts", "steps", "service_history", "on_file"])
+def test_parquet_is_read_again_as_it_was(exposure, personal, name):
+    table = exposure[name]
+    file = personal(table, "table.parquet")
+    lists = {frames.LISTS_DTYPE.pyarrow_dtype: frames.LISTS_DTYPE}
+    again = pq.read_table(file).to_pandas(types_mapper=lists.get)
+    pd.testing.assert_frame_equal(again, table)
+    alone = pd.read_parquet(file)
+    is_list = table.dtypes == frames.LISTS_DTYPE
+    assert (alone.dtypes == table.dtypes)[~is_list].all()
+
+
+def test_tables_of_polars_and_duckdb_are_exported(exposure, personal):
+    counts = exposure.records().groupby("site", observed=True).size().rename("n").reset_index()
+    counts = counts.astype({"site": "str"})
+    for table in (pl.from_pandas(counts), duckdb.sql("SELECT * FROM counts ORDER BY site")):
+        assert pd.read_csv(personal(table, "counts.csv")).to_dict("records") == counts.to_dict("records")
 
 
 def test_lists_in_csv_can_be_split_again(exposure, personal):
@@ -293,7 +315,7 @@ def test_days_before_the_calendar_of_excel_are_text(tmp_path, days):
     [
         ("table", "t.pdf", {}, ".csv, .xlsx, .parquet"),
         ("exposure", "t.parquet", {}, ".md, .ics, .xlsx, .csv"),
-        ("nothing", "t.csv", {}, "Pass a table; or an Exposure or a History"),
+        ("nothing", "t.csv", {}, "Pass a DataFrame; or an Exposure or a History"),
         ("table", "nowhere/t.csv", {}, "cannot be written"),
         ("table", "t.csv", {"user": 1}, "user goes with the manual work"),
         ("mixed", "t.parquet", {"include_personal": True}, "values of several kinds"),

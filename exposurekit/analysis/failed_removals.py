@@ -45,7 +45,7 @@ def failed_removals(
         One row per site with a request or a relisting, most bad news first, then by name: ``site`` (text), ``requested``
         (removals, pending when first observed included), ``failed`` (pending, then discovered again), ``without_effect``
         (listings that have been pending removal for at least these days), ``relistings``, ``came_back`` (distinct
-        listings that were listed again), ``open_now`` (of these, the open ones; all int64).
+        listings that were listed again), ``open_again`` (of these, the open ones; all int64).
 
     Raises:
         MissingColumns: A table lacks a column.
@@ -75,7 +75,7 @@ def failed_removals(
         "without_effect": texts(records["site"])[is_old].value_counts(),
         "relistings": texts(relistings["site"]).value_counts(),
         "came_back": texts(listings["site"]).value_counts(),
-        "open_now": texts(listings["site"])[is_open(listings["status"])].value_counts(),
+        "open_again": texts(listings["site"])[is_open(listings["status"])].value_counts(),
     }
     table = pd.DataFrame(by_site).fillna(0).astype("int64").rename_axis("site")
     table = table[table[["requested", "failed", "relistings"]].any(axis=1)].reset_index()

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import pandas as pd
 import plotly.graph_objects as go
 import plotly.io as pio
+from plotly.basedatatypes import BaseFigure
 
 from exposurekit.analysis import NOT_STATED, OTHER, UNKNOWN, VANISHED
 from exposurekit.analysis.definitions import definition
@@ -165,7 +166,7 @@ def chart(
 
 
 def describe(figure: go.Figure) -> str:
-    """Return the alternative text of a chart: its finding, then its numbers.
+    """Return the alternative text of a chart: its finding, then its numbers; of another figure, its title and its kind.
 
     >>> table = analysis.by_site(exposure.records())
     >>> f"{table['total'].sum()} listings on " in charts.describe(charts.by_site(table))
@@ -173,7 +174,15 @@ def describe(figure: go.Figure) -> str:
     """
     meta = _meta(figure)
     sentences = dict.fromkeys((f"{meta['finding']}.", meta["summary"]))  # an empty chart's are the same
-    return " ".join(sentences) if meta["finding"] else ""
+    return " ".join(sentences).strip() if meta["finding"] else _without_finding(figure)
+
+
+def _without_finding(figure: go.Figure) -> str:
+    """The alternative text of a figure that is none of this package."""
+    title = plain(figure.layout.title.text or "").strip()
+    kinds = [f"{trace.type} ({plain(trace.name)})" if trace.name else trace.type for trace in figure.data]
+    kind = f"A chart of {', '.join(kinds)}." if kinds else "An empty chart."
+    return f"{title}. {kind}" if title else kind
 
 
 def embed(figure: Chart, fallback: str) -> str:
@@ -307,10 +316,12 @@ def adopt_figure(figure: Figure, title: str) -> Chart:
         title: Its title, if it has none.
 
     Raises:
-        InvalidArgument: A trace is of a kind that the bundled plotly.js cannot draw.
+        InvalidArgument: It is no figure, or a trace is of a kind that the bundled plotly.js cannot draw.
     """
     if isinstance(figure, Chart):
         return figure
+    if not isinstance(figure, BaseFigure):
+        raise InvalidArgument(f"A figure must be a Plotly figure, not {type(figure).__name__}")
     if unknown := {trace.type for trace in figure.data} - _DRAWABLE:
         raise InvalidArgument(
             f"A report cannot draw {', '.join(sorted(unknown))}; it draws {', '.join(sorted(_DRAWABLE))}"

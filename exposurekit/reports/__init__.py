@@ -107,6 +107,8 @@ def report(
     ('fleet', ['by_site', 'score'])
     """
     kind = _kind(kind, user, since)
+    if isinstance(sections, str | Section):
+        raise InvalidArgument("sections must be a list: sections=['by_site', 'survival']")
     _check_path(path)
     if accent and not _COLOUR.fullmatch(accent):
         raise InvalidArgument("accent is a colour of six hexadecimal digits, such as '#7a1f5c'")

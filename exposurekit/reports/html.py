@@ -75,7 +75,7 @@ _SECTION_HEADINGS = {
     ("coverage", "last_complete_load"): "last complete observation",
     ("coverage", "never"): "never",
     ("coverage", "whole"): "complete",
-    ("failed_removals", "open_now"): "of these open now",
+    ("failed_removals", "open_again"): "of these open again",
     ("failed_removals", "relistings"): "relistings",
     ("relistings", "episode"): "times",
     ("relistings", "listed_again_at"): "listed again",

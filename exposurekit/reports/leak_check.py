@@ -19,6 +19,7 @@ from exposurekit.history import History
 from exposurekit.privacy.personal_data_search import MIN_DIGITS, PersonalDataSearch
 from exposurekit.privacy.redaction import find_values
 from exposurekit.reports.model import Report, Section
+from exposurekit.reports.sections import SECTION_NAMES
 from exposurekit.reports.share_safe import FEW, Sharing
 
 _TABLES = ("users", "aliases", "emails", "phone_numbers", "addresses", "records", "links", "alerts")
@@ -47,6 +48,17 @@ def assert_shareable(
     if not search.kinds:
         return
     keys = [key for key, texts in sections.items() if key and texts & search.matching_texts]
+    own = [key for key in keys if key not in SECTION_NAMES]
+    if own:
+        titles = {section.key: section.title for section in report.sections}
+        named = [
+            repr(titles[key]) for key in own if titles[key] not in search.matching_texts
+        ]  # else it is personal
+        where = f"your section {', '.join(named)}" if len(named) == len(own) else "a section of your own"
+        raise Leak(
+            f"The report contains personal data in {where}: {_summary(search.kinds)}. It was not written. "
+            "Leave it out of the section, or make the report without share_safe."
+        )
     where = f" in {', '.join(keys)}" if keys else ""
     raise Leak(
         f"The report contains personal data{where}: {_summary(search.kinds)}. It was not written. "

@@ -193,7 +193,7 @@ class Action:
         text: What to do.
         effect: How much it removes, and how long it takes.
         section: The part of the page that has the details: the key of a section; for a group of manual work, with its
-            number, such as ``work_queue-1``.
+            number, such as ``work_queue-1``; empty if the page has no such part.
         who: Who does it, such as ``you``.
         is_later: Whether it has to wait; the text says until when, or the effect why.
     """

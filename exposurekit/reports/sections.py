@@ -179,6 +179,11 @@ _TABLES = {  # that are no questions: the heading, and the columns to display
     "diff_by_site": ("Changes by site", ()),
     "week": (f"The last {WEEK_DAYS} days", ()),
 }
+SECTION_NAMES = (*dict.fromkeys((*QUESTIONS, *_TABLES)),)
+_OF_ACTIONS = (
+    "work_queue",
+    "blockers",
+)  # sections with the actions of a kind, also if they are not on the page
 _HIDDEN = {  # rows that a share-safe section leaves out, and what is counted in them
     "by_state": ("states", "people per state"),
     "by_kind": ("kinds", "people per kind"),
@@ -240,7 +245,7 @@ def section_type(name: str) -> SectionType:
     >>> section_type("by_state").needs
     ('by_state',)
     """
-    InvalidArgument.check("a section", name, (*QUESTIONS, *_TABLES))
+    InvalidArgument.check("a section", name, SECTION_NAMES)
     title = _TABLES[name][0] if name in _TABLES else QUESTIONS[name].title
     make, *needs = _SPECIAL.get(name, (lambda data: _section(data, name),))
     return SectionType(title, (name, *needs), make)
@@ -249,6 +254,7 @@ def section_type(name: str) -> SectionType:
 def needed_tables(kind: str, sections: Sequence[str | Section] = ()) -> list[str]:
     """Return the names of the tables that a report needs."""
     names = [one for one in sections or KINDS[kind].sections if not isinstance(one, Section)]
+    names += [one for one in _OF_ACTIONS if one in KINDS[kind].sections]
     return [
         *dict.fromkeys((*KINDS[kind].needs, *(need for name in names for need in section_type(name).needs)))
     ]
@@ -266,7 +272,7 @@ def build_report(
         title: Another title; empty: that of its kind.
     """
     form = KINDS[kind]
-    keys = {*QUESTIONS, *_TABLES}
+    keys = {*SECTION_NAMES}
     built = []
     for one in sections or form.sections:
         section = own_section(one, keys) if isinstance(one, Section) else section_type(one).make(data)
@@ -275,6 +281,12 @@ def build_report(
             built.append(section)
     since = {} if data.since is None else {"since": _since(data)}
     parts = tuple(built)
+    on_page = {section.key for section in parts}
+    off_page = [Section("", key=one) for one in _OF_ACTIONS if one in form.sections and one not in on_page]
+    off_page = [
+        replace(one, removals=_removals(data)) if one.key == "work_queue" else one for one in off_page
+    ]
+    actions = _actions(data, (*parts, *off_page), kind)
     return Report(
         kind,
         title or form.title(data),
@@ -282,8 +294,10 @@ def build_report(
         tuple(_with_trends(form.facts(data), data)),
         parts,
         data.provenance() | since,
-        actions=tuple(_actions(data, parts, kind)),
-        half_hour=_half_hour(data) if any(section.key == "work_queue" for section in parts) else "",
+        actions=tuple(
+            one if one.section.partition("-")[0] in on_page else replace(one, section="") for one in actions
+        ),
+        half_hour=_half_hour(data) if "work_queue" in on_page | {one.key for one in off_page} else "",
         caveat=" ".join(filter(None, (data.stopped, _caveat(data)))),
         code=_code(data),
     )
@@ -381,8 +395,9 @@ def own_section(section: Section, keys: AbstractSet[str] = frozenset()) -> Secti
     Raises:
         InvalidArgument: It has no title, no content, or a kind of trace that a report cannot draw.
     """
-    if not section.title.strip():
+    if not isinstance(section.title, str) or not section.title.strip():
         raise InvalidArgument("A section needs a title: ek.Section('Our targets', text='...')")
+    _check_content(section)
     if section.figure is None and section.table is None and not (section.text or section.points):
         raise InvalidArgument(
             "A section needs a figure, a table, a text or points: ek.Section('Our targets', text='...')"
@@ -395,6 +410,20 @@ def own_section(section: Section, keys: AbstractSet[str] = frozenset()) -> Secti
         return replace(section, key=key, figure=figure)
     table = section.table.head(ROWS_MAX).reset_index(drop=isinstance(section.table.index, pd.RangeIndex))
     return replace(section, key=key, figure=figure, table=table, rows=len(section.table))
+
+
+def _check_content(section: Section) -> None:
+    """Refuse what the parts of a section cannot be: the caller's own section is not checked by types."""
+    wanted = {
+        "table": (pd.DataFrame, "a pandas DataFrame"),
+        "text": (str, "one text"),
+        "points": (list | tuple, "a list of sentences"),
+        "finding": (str, "one sentence"),
+    }
+    for name, (kind, words) in wanted.items():
+        value = getattr(section, name)
+        if value is not None and not isinstance(value, kind):
+            raise InvalidArgument(f"The {name} of a section must be {words}, not {type(value).__name__}")
 
 
 # --- headings and figures ---------------------------------------------------------------------------------

@@ -218,10 +218,10 @@ def test_requests_that_failed_or_had_no_effect_are_counted():
         "without_effect": 1,
         "relistings": 0,
         "came_back": 0,
-        "open_now": 0,
+        "open_again": 0,
     }
 
 
 def test_listing_that_came_back_twice_counts_once():
     door = a_failed_removals_table().loc["Door"]
-    assert (door["relistings"], door["came_back"], door["open_now"]) == (3, 2, 1)
+    assert (door["relistings"], door["came_back"], door["open_again"]) == (3, 2, 1)

@@ -119,6 +119,12 @@ def test_the_check_for_markup_finds_markup():
     ]
 
 
+def test_another_figure_is_described_by_title_and_kind():
+    bars = go.Figure([go.Bar(x=[1], name="2026"), go.Scatter(x=[1])], {"title": "Targets"})
+    assert charts.describe(bars) == "Targets. A chart of bar (2026), scatter."
+    assert charts.describe(go.Figure()) == "An empty chart."
+
+
 @each
 def test_an_empty_table_gives_a_chart_without_traces(name):
     figure = draw(name, TABLES[name]().iloc[:0])

@@ -781,7 +781,7 @@ def test_failed_and_undone_removals_agree_everywhere(tmp_path):
         "without_effect": 1,
         "relistings": 2,
         "came_back": 1,
-        "open_now": 1,
+        "open_again": 1,
     }
     assert row == {"site": "PeepFinder"} | counts
     again = (

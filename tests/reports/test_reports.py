@@ -632,6 +632,9 @@ def test_sections_with_the_same_title_have_different_keys(exposure):
     [
         (ek.Section(" "), "needs a title"),
         (ek.Section("Empty"), "needs a figure, a table, a text or points"),
+        (ek.Section("Wrong", figure="nofig"), "A figure must be a Plotly figure, not str"),
+        (ek.Section("Wrong", table=[[1]]), "table of a section must be a pandas DataFrame, not list"),
+        (ek.Section("Wrong", points="abc"), "points of a section must be a list of sentences, not str"),
         (ek.Section("Globe", figure=go.Figure(go.Scattergeo())), "cannot draw scattergeo"),
         ("by_moon", "a section is one of: by_site, .*"),
         ("changes", "needs a history and since"),
@@ -640,6 +643,30 @@ def test_sections_with_the_same_title_have_different_keys(exposure):
 def test_section_that_cannot_be_drawn_raises_error(exposure, section, problem):
     with pytest.raises(InvalidArgument, match=problem):
         ek.report(exposure, sections=[section])
+
+
+def test_sections_must_be_a_list(exposure):
+    with pytest.raises(InvalidArgument, match=r"sections must be a list: sections=\["):
+        ek.report(exposure, sections="by_site")
+
+
+def test_error_names_each_section_once(exposure):
+    with pytest.raises(InvalidArgument) as caught:
+        ek.report(exposure, sections=["by_moon"])
+    assert len(names := re.findall(r"\w+", str(caught.value).partition(": ")[2])) == len({*names})
+
+
+def test_actions_do_not_depend_on_chosen_sections(exposure):
+    whole = ek.report(exposure)
+    own = ek.report(exposure, sections=["by_site", ek.Section("Ours", text="Half by June.")])
+    assert [(one.text, one.effect) for one in own.actions] == [
+        (one.text, one.effect) for one in whole.actions
+    ]
+    assert own.half_hour == whole.half_hour
+    assert {one.section for one in own.actions} <= {"", "by_site"}
+    html, _, _ = page_of(own)
+    assert 'href="#work_queue' not in html
+    assert 'href="#"' not in html
 
 
 def test_logo_and_accent_are_inside_the_page(exposure, tmp_path):

@@ -225,6 +225,16 @@ def test_report_with_a_leak_is_not_written(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("title", ["Our targets", "{name}"])
+def test_personal_data_in_an_own_section_names_the_section(exposure, shared, assert_shareable, title):
+    name = values(exposure)["name"]
+    own = ek.Section(title.format(name=name), text=f"Ask {name}.", key="ours")
+    with pytest.raises(Leak, match="contains personal data in ") as refused:
+        assert_shareable(replace(shared, sections=(*shared.sections, own)))
+    assert name not in str(refused.value)
+    assert ("your section 'Our targets'" in str(refused.value)) == (title == "Our targets")
+
+
 def test_phone_number_in_the_array_of_a_chart_is_detected(exposure, shared, assert_shareable):
     digits = int(exposure.phone_numbers()["number"].iloc[0])
     section = next(section for section in shared.sections if section.figure is not None)
