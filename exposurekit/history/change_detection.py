@@ -201,15 +201,32 @@ _MOVES = {
 }
 
 
-_VERIFIED_LATER = f"""count(*) FILTER (
-    kind = 'record' AND prev_status = '{VANISHED}' AND status = '{REMOVED}')"""
+def _of_records(condition: str) -> str:
+    return f"count(*) FILTER (kind = 'record' AND {condition})"
 
 
-def count_changes(*, as_before: bool = False) -> dict[str, str]:
-    """Return what counts each sort of change, as aggregates over ``changes``.
+_VERIFIED_LATER = _of_records(f"prev_status = '{VANISHED}' AND status = '{REMOVED}'")
+_FIRST_REMOVED, _FIRST_VANISHED = (
+    _of_records(f"prev_status IS NULL AND NOT left_censored AND status = '{status}'")
+    for status in (REMOVED, VANISHED)
+)
+_COUNTED_SINCE = {  # by version
+    2: {"removed": f" + {_VERIFIED_LATER}", "vanished": f" - {_VERIFIED_LATER}"},
+    3: {
+        "new": f" + {_FIRST_REMOVED} + {_FIRST_VANISHED}",
+        "removed": f" + {_FIRST_REMOVED}",
+        "vanished": f" + {_FIRST_VANISHED}",
+    },
+}
+COUNT_VERSIONS = (1, *_COUNTED_SINCE)
 
-    A record that had vanished, and whose removal a run verifies, counts there as removed, and as one vanished less;
-    ``as_before``, as earlier versions counted: not at all.
+
+def count_changes(version: int = COUNT_VERSIONS[-1]) -> dict[str, str]:
+    """Return what counts each sort of change, as aggregates over ``changes``; they agree with `analysis.diff`.
+
+    A record that had ended when it was first observed is new, and removed or vanished. One that had vanished, and whose
+    removal a run verifies, counts there as removed, and as one vanished less. Earlier versions did neither, then only
+    the second; what they counted stays in ``runs``.
     """
     conditions = {
         "now": is_open("status"),
@@ -224,8 +241,10 @@ def count_changes(*, as_before: bool = False) -> dict[str, str]:
         name: f"count(*) FILTER (kind = '{kind}' AND {_MOVES[move].format(**conditions)})"
         for name, (kind, move) in moves.items()
     }
-    signs = {} if as_before else {"removed": "+", "vanished": "-"}
-    return counts | {name: f"{counts[name]} {sign} {_VERIFIED_LATER}" for name, sign in signs.items()}
+    for since, more in _COUNTED_SINCE.items():
+        if since <= version:
+            counts |= {name: f"{counts[name]}{text}" for name, text in more.items()}
+    return counts
 
 
 def count_people() -> str:

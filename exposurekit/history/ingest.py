@@ -29,8 +29,9 @@ class Run:
         finished_at: When the last one ended.
         origin: ``collect`` or ``webhook``.
         people: The number of listed people, and by how they were loaded: ``whole``, ``partial``, ``failed``, ...
-        counts: The number of records ``new``, ``removed``, ``vanished``, ``relisted``, ..., of new links and alerts. A
-            record that vanished in an earlier run, and is verified as removed now, is removed, and one vanished less.
+        counts: The number of records ``new``, ``removed``, ``vanished``, ``relisted``, ..., of new links and alerts, as
+            `History.diff` counts them: a record that was removed when it was first observed is new and removed; one that
+            vanished in an earlier run, and is verified as removed now, is removed, and one vanished less.
         complete: Whether the list of users was complete.
         waits_for: The shards that have not ended.
         shards: The number of collectors that share it, while it is not ingested.
@@ -60,7 +61,7 @@ class Run:
 
     @property
     def new(self) -> int:
-        """Records that were not listed in the previous load of their person."""
+        """Records that were observed for the first time, also if they had been removed by then."""
         return self.counts.get("new", 0)
 
     @property

@@ -404,7 +404,7 @@ INVARIANTS = {
         for kind, table in CONTENT_OF.items()
     },
     "each run has the changes that it counted": _counted(
-        "changes", change_detection.count_changes(), change_detection.count_changes(as_before=True)
+        "changes", *map(change_detection.count_changes, change_detection.COUNT_VERSIONS)
     ),
     "each run has the load issues that it counted": _counted(
         "load_issues",

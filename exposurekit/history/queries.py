@@ -28,7 +28,7 @@ from exposurekit.history.annotations import Annotations, PersonalData
 from exposurekit.history.diff import Diff
 from exposurekit.history.reader import MAX_TIME, AsOf, HistoryReader, cached_answer
 from exposurekit.history.storage.schema import KINDS
-from exposurekit.text.times import DAY, EPOCH, When, is_day, parse_time
+from exposurekit.text.times import DAY, EPOCH, When, is_day, parse_start, parse_time
 
 _DIFF_TEXTS = ("kind", "site", "before", "after")
 _FORECAST_COLUMNS = ("user_id", "site", "status", "first_seen_at", "changed_at", "episode", "left_censored")
@@ -134,7 +134,7 @@ class HistoryQueries:
         """Compare two instants: what changed, and why the number of open items differs.
 
         Args:
-            since: From: an instant, or a day (from its end). What was observed at this very instant does not count. Every
+            since: From: an instant, or a day (from its end; today from its beginning). What was observed at this very instant does not count. Every
                 time here may also be ``"14d"``, ``"14 days"``, ``14``, ``"2w"``, ``"36h"``, ``"yesterday"`` or
                 ``"today"``, back from now; a ``date``, a ``datetime`` or a ``Timestamp``. Without a zone it is UTC.
             until: Until, inclusive: an instant, or a day (until its end); None: the end of the last observed day. A later
@@ -403,7 +403,7 @@ class HistoryQueries:
         """
         now = self.reader.clock()
         started = self.reader.collection_runs()["started_at"]
-        begin = _newest(started, now) if since is None else parse_time(since, now=now)
+        begin = _newest(started, now) if since is None else parse_start(since, now=now)
         return analysis.stale(self.reader.people(), since=begin, until=now)
 
     def coverage(self) -> pd.DataFrame:
@@ -489,7 +489,7 @@ class HistoryQueries:
         ['cause', 'points', 'score']
         """
         kinds, latest = ("record", "link"), self.reader.latest()
-        after, until = self.reader.span(a, b, latest)
+        after, until = self.reader.span(a, b, latest, ("a", "b"))
         parameters = {"after": after, "until": until, "upto": latest.upto}
         records, links = (
             analysis.diff(self.reader.frame(sql.NET_DIFF, ("changes",), kind=kind, **parameters))

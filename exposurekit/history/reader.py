@@ -22,7 +22,7 @@ from exposurekit.history.engines.duckdb import CorruptHistory, Engine, StaleSnap
 from exposurekit.history.ingest import Run, run_from_row
 from exposurekit.history.storage.delta import Store
 from exposurekit.history.storage.schema import BUCKETS, CONTENT_OF, TABLES, bucket_of, in_parts
-from exposurekit.text.times import DAY, EPOCH, When, end_of_day, format_time, parse_time
+from exposurekit.text.times import DAY, EPOCH, When, end_of_day, format_time, parse_start, parse_time
 
 MAX_TRIES = 5
 MAX_JOIN_ROWS = 1_000_000  # joined at a time
@@ -107,9 +107,9 @@ class HistoryReader:
             One row per run: ``seq``, ``run``, ``origin`` (collect or webhook), ``scope``, ``source``, ``started_at``,
             ``finished_at`` (UTC), ``complete`` (the list of users was complete), ``listed`` and, by how they were
             loaded, ``whole``, ``partial``, ``failed``, ``missed``, ``unlisted``, ``late``, ``registered`` (people,
-            int64), and the changes: ``new``, ``entered_scope``, ``relisted``, ``changed``, ``removed``, ``vanished``
-            (less those that are verified as removed in this run), ``left_scope`` (records), ``links_new``, ... (int64),
-            ``deliveries``.
+            int64), and the changes, as `diff` counts them: ``new``, ``entered_scope``, ``relisted``, ``changed``
+            (also ``removal failed``), ``removed``, ``vanished`` (less those that are verified as removed in this run),
+            ``left_scope`` (records), ``links_new``, ... (int64), ``deliveries``.
 
         >>> history.runs()["origin"].unique().tolist()
         ['collect']
@@ -398,21 +398,26 @@ class HistoryReader:
             )
         return at
 
-    def _resolve(self, when: When, period: AsOf) -> datetime:
+    def _resolve(self, when: When, period: AsOf, parse: Callable[..., datetime] = parse_time) -> datetime:
         if period.first_at is None or period.last_at is None:
             raise EmptyHistory("This history is empty: call collect() first")
-        at = end_of_day(period.last_at.date()) if when is None else parse_time(when, now=self.clock())
+        at = end_of_day(period.last_at.date()) if when is None else parse(when, now=self.clock())
         if at < period.first_at:
             first = f"{period.first_at:%Y-%m-%d %H:%M} UTC"
             raise NotFound(f"Nothing was observed by then: the first run ended at {first}")
         return at
 
-    def span(self, a: When, b: When, latest: AsOf) -> tuple[datetime, datetime]:
-        """Resolve two times to the instants between which changes were observed."""
-        after, end = self._resolve(a, latest), self._resolve(None, latest)
+    def span(
+        self, a: When, b: When, latest: AsOf, names: tuple[str, str] = ("since", "until")
+    ) -> tuple[datetime, datetime]:
+        """Resolve two times to the instants between which changes were observed; ``names`` are those of the arguments."""
+        after, end = self._resolve(a, latest, parse_start), self._resolve(None, latest)
         until = end if b is None else self._resolve(b, latest)
         if b is not None and until < after:
-            raise InvalidArgument("diff(a, b): b must not be before a")
+            first, second = names
+            raise InvalidArgument(
+                f"{first} ({format_time(after)}) is after {second} ({format_time(until)}): pass the earlier time first"
+            )
         if after > end:
             raise NotFound(
                 f"Nothing was observed after {latest.last_at:%Y-%m-%d %H:%M} UTC, the end of the last run"

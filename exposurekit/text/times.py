@@ -57,6 +57,19 @@ def parse_time(when: str | int | date | datetime, *, now: datetime) -> datetime:
     raise InvalidArgument(f"{kind} is no time: pass it by name: {kind.lower()}=...")
 
 
+def parse_start(when: str | int | date | datetime, *, now: datetime) -> datetime:
+    """Parse the time since which changes count: as `parse_time`, but today counts from its beginning.
+
+    Its end is still to come, and nothing changes after that.
+
+    >>> now = datetime(2026, 11, 22, 15, tzinfo=UTC)
+    >>> {parse_start(start, now=now).isoformat() for start in ("today", "0d", "2026-11-22", "yesterday")}
+    {'2026-11-21T23:59:59.999999+00:00'}
+    """
+    at = parse_time(when, now=now)
+    return at - DAY if is_day(when) and at == end_of_day(now.astimezone(UTC).date()) else at
+
+
 def parse_duration(duration: float | str) -> timedelta:
     """Parse a duration: a number of days, or a text such as ``7d``, ``2 weeks`` or ``36h``.
 

@@ -608,8 +608,13 @@ def test_a_diff_after_the_last_run_raises_an_error(collection):
     for a, b in ((at(5), None), ("2026-03-05", "2026-03-07")):
         with pytest.raises(NotFound, match="Nothing was observed after 2026-03-02 02:00 UTC"):
             history.diff(a, b)
-    with pytest.raises(InvalidArgument, match="b must not be before a"):
+    collection.clock.set(at(2))
+    with pytest.raises(
+        InvalidArgument, match=r"^since \(2026-03-02\) is after until \(2026-03-01\): pass the"
+    ):
         history.diff("2026-03-02", "2026-03-01")
+    with pytest.raises(InvalidArgument, match=r"^a \(2026-03-02\) is after b \(2026-03-01\): pass the"):
+        history.score_changes("2026-03-02", "2026-03-01")
 
 
 def test_a_diff_from_before_any_observation_has_a_note(collection):
@@ -634,6 +639,8 @@ def test_a_diff_excludes_its_start_and_includes_its_end(collection):
     assert repr(history.diff(at(0, 2), just_before)) == "Diff(1 still open)"
     assert repr(history.diff(just_before)) == "Diff(1 removed, 0 still open)"
     assert repr(history.diff(moved)) == "Diff(0 still open)"
+    assert repr(history.diff("2026-03-02")) == "Diff(1 removed, 0 still open)"  # today: since its beginning
+    collection.clock.set(at(2))
     assert repr(history.diff("2026-03-02")) == "Diff(0 still open)"
     assert repr(history.diff("2026-03-01", "2030-01-01")) == "Diff(1 removed, 0 still open)"
 
@@ -690,12 +697,21 @@ def test_a_run_counted_by_an_earlier_version_is_no_damage(verified_later):
     assert verified_later.verify() == {"each run has the changes that it counted": 1}
 
 
+def test_what_changed_today_counts_since_its_beginning(collection):
+    collection.collect(0, one=[a_record(11)])
+    collection.collect(1, one=[a_record(11), a_record(12)])
+    for today in ("today", "0d", "2026-03-02"):
+        assert repr(collection.history.diff(today)) == "Diff(1 new, 2 still open)"
+
+
 def test_a_diff_counts_new_removed_records_as_both(collection):
     collection.collect(0, one=[a_record(11)])
     collection.collect(1, one=[a_record(11), a_record(12)])
     collection.collect(2, one=[a_record(11), a_record(12, "removed"), a_record(13, "removed")])
     diff = collection.history.diff(at(0, 2))
     assert repr(diff) == "Diff(2 new, 2 removed, 1 still open)"
+    assert collection.history.runs()[["new", "removed"]].to_numpy().tolist() == [[0, 0], [1, 0], [1, 2]]
+    assert collection.history.verify() == {}
     assert diff.by_site[["open_before", "new", "removed", "open_after"]].to_numpy().tolist() == [[1, 2, 2, 1]]
     assert diff.why.query("n != 0")[["cause", "n"]].to_numpy().tolist()[1:] == [["new", 2], ["removed", -2]]
     assert diff.changes["what"].tolist() == ["new", "removed", "new", "removed"]

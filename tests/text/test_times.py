@@ -12,7 +12,7 @@ from support.histories import Clock, Person, Service, a_record, seen_through
 from exposurekit.errors import InvalidArgument, NotFound
 from exposurekit.history import History
 from exposurekit.reports import report
-from exposurekit.text.times import end_of_day, format_time, is_day, parse_time
+from exposurekit.text.times import end_of_day, format_time, is_day, parse_start, parse_time
 
 NOW = datetime(2026, 11, 22, 15, 30, tzinfo=UTC)
 
@@ -39,6 +39,14 @@ TIMES = {
 )
 def test_every_form_of_a_time_is_parsed(value, expected):
     assert parse_time(value, now=NOW) == expected
+
+
+def test_changes_since_today_count_from_its_beginning():
+    """Nothing changes after the end of today; an instant and any other day are as everywhere."""
+    for today in ("today", "0d", "2026-11-22", date(2026, 11, 22)):
+        assert parse_start(today, now=NOW) == parse_time("yesterday", now=NOW)
+    for start in ("yesterday", "2w", "36h", "2026-11-23", end_of_day(date(2026, 11, 22))):
+        assert parse_start(start, now=NOW) == parse_time(start, now=NOW)
 
 
 def test_value_for_another_argument_gets_a_hint():
