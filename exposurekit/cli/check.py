@@ -10,7 +10,8 @@ import click
 from exposurekit.cli import output
 from exposurekit.cli.history import existing_history
 from exposurekit.cli.options import history_option, json_option, since_option
-from exposurekit.errors import ConfigurationError
+from exposurekit.errors import ConfigurationError, suggestion
+from exposurekit.text.sanitize import plain
 
 EXIT_MATCHED = 3
 _WATCH_ONLY = "collection_failed"  # a history does not record failed collections
@@ -39,7 +40,10 @@ class Conditions(click.ParamType[tuple[Any, ...]]):
             names = (
                 f"{name}:N" if name in THRESHOLDS else name for name in CONDITIONS if name != _WATCH_ONLY
             )
-            self.fail(f"a condition is one of: {', '.join(names)}", param, ctx)
+            close = suggestion(word, [name for name in CONDITIONS if name != _WATCH_ONLY])
+            self.fail(
+                f"there is no {plain(word)!r}: a condition is one of: {', '.join(names)}{close}", param, ctx
+            )
         if word not in THRESHOLDS and colon:
             self.fail(f"{word} takes no number", param, ctx)
         try:
@@ -60,7 +64,7 @@ class Conditions(click.ParamType[tuple[Any, ...]]):
     "score:POINTS (an increase).",
 )
 @since_option(
-    "Count changes since then: 14d, 36h, yesterday, the end of a day such as 2026-11-13, or an instant. Default: the "
+    "Count changes since then: 14d, 36h, yesterday, today (from its beginning), the end of a day such as 2026-11-13, or an instant. Default: the "
     "run before the last one."
 )
 @json_option
@@ -98,11 +102,11 @@ def _result(rule: Any, triggers: Sequence[Any]) -> dict[str, Any]:
 def _since(history: Any, text: str | None) -> datetime:
     """Parse `--since`; default: the end of the complete run before the last one."""
     from exposurekit.monitor.notifications.evaluate import last_run_at
-    from exposurekit.text.times import end_of_day, parse_time
+    from exposurekit.text.times import end_of_day, parse_start
 
     if text is not None:
         now = datetime.now(UTC)
-        if (since := parse_time(text, now=now)) > max(end_of_day(last_run_at(history).date()), now):
+        if (since := parse_start(text, now=now)) > max(end_of_day(last_run_at(history).date()), now):
             raise ConfigurationError(
                 f"--since: {text} is in the future; the last run was at {last_run_at(history):%Y-%m-%d %H:%M} UTC"
             )

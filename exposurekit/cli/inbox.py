@@ -21,6 +21,7 @@ from exposurekit.text.sanitize import plain
 _IN_CLEAR = "Other users of this machine can see a command line: prefer the variable or a .env file."
 
 
+INBOX_FILE = "inbox.db"  # in a history's directory
 _inbox_option = click.option(
     "--inbox",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -109,22 +110,41 @@ def inbox_list(*, history: str, inbox: Path | None, as_json: bool) -> None:
 
 @inbox.command("quarantine")
 @click.argument("number", required=False, type=click.IntRange(1, 2**63 - 1))
+@click.option("--discard", is_flag=True, help="Delete the body of delivery NUMBER.")
+@click.option(
+    "--retry", is_flag=True, help="Process delivery NUMBER again, such as after an upgrade of exposurekit."
+)
 @history_option
 @_inbox_option
 @json_option
-def inbox_quarantine(*, number: int | None, history: str, inbox: Path | None, as_json: bool) -> None:
-    """List deliveries that could not be parsed, or print one.
+def inbox_quarantine(
+    *, number: int | None, discard: bool, retry: bool, history: str, inbox: Path | None, as_json: bool
+) -> None:
+    """List, print, discard or retry unreadable deliveries.
 
     With NUMBER it prints the body of that delivery, with control characters escaped. It may hold personal data.
 
     Example: exposurekit inbox quarantine 3 --history ./exposure-history
     """
+    if (discard or retry) and (number is None or (discard and retry)):
+        raise click.UsageError("use --discard or --retry, with the NUMBER of one delivery")
     with closing(_existing_inbox(history, inbox)) as messages:
         if number is None:
             rows = [asdict(delivery) for delivery in messages.quarantined()]
             print_rows(rows, as_json=as_json, none="Nothing is quarantined.")
+        elif number not in {delivery.number for delivery in messages.quarantined()}:
+            raise ConfigurationError(
+                "no such delivery in quarantine: exposurekit inbox quarantine lists those there are, exposurekit inbox list "
+                "those that wait"
+            )
+        elif discard:
+            messages.discard_quarantined(number)
+            click.echo(f"Discarded delivery {number}.")
+        elif retry:
+            messages.retry_quarantined(number)
+            click.echo(f"Delivery {number} waits to be processed again, after those that wait already.")
         else:
-            _print_body(messages.body(number))
+            _print_body(messages.body(number) or b"")
 
 
 @dataclass(slots=True)
@@ -235,7 +255,7 @@ def _file(history: str, inbox: Path | None) -> Path:
     directory = local_option(history)
     if directory is None:
         raise ConfigurationError("an inbox must be on a disk of this machine: name its file with --inbox")
-    return directory / "inbox.db"
+    return directory / INBOX_FILE
 
 
 def _stored_path(file: Path) -> tuple[str, bool]:
@@ -266,11 +286,7 @@ def _existing_inbox(history: str, inbox: Path | None) -> Any:
     return InboxStore(file)
 
 
-def _print_body(body: bytes | None) -> None:
-    if body is None:
-        raise ConfigurationError(
-            "no such delivery: it was processed or erased, or never came; exposurekit inbox quarantine lists those there are"
-        )
+def _print_body(body: bytes) -> None:
     text = body.decode("utf-8", "backslashreplace")
     escaped = "".join(
         one if one.isprintable() or one in "\n\t" else one.encode("unicode_escape").decode("ascii")

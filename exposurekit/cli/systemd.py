@@ -9,7 +9,6 @@ from pathlib import Path
 
 from exposurekit.text.times import interval
 
-_HOURS = (1, 2, 3, 4, 6, 8, 12, 24)
 _SYSTEMD = """# 1. systemd: /etc/systemd/system/exposurekit-watch.service
 [Unit]
 Description=exposurekit watch: collects exposure data at intervals
@@ -39,34 +38,46 @@ WantedBy=multi-user.target
 # then: systemctl daemon-reload && systemctl enable --now exposurekit-watch
 # and:  {command} watch status --history {history}
 
-# 2. or cron, without webhooks: crontab -e
+"""
+_CRON = """# 2. or cron, which only collects: no webhooks, notifications or reports: crontab -e
 SHELL=/bin/sh
-17 {hours} * * * cd {directory} && set -a && . {environment} && {command} collect --history {history} >>collect.log 2>&1
+{schedule} cd {directory} && set -a && . {environment} && {command} collect --history {history}{collect} >>collect.log 2>&1
+"""
+_NO_CRON = """# 2. Cron cannot collect every {every}: it can at intervals that divide an hour or a day, such as 30m, 6h or 1d.
 """
 
 
 def install_instructions(
-    history: str, every: timedelta = timedelta(hours=6), options: Sequence[str] = ()
+    history: str,
+    every: timedelta = timedelta(hours=6),
+    collect_options: Sequence[str] = (),
+    watch_options: Sequence[str] = (),
 ) -> str:
-    """Return a unit file and a cron line with the paths of this installation.
-
-    Cron uses the nearest interval that divides a day.
-    """
+    """Return a unit file and, if cron has such an interval, a cron line with the paths of this installation."""
     directory = Path(history).resolve() if "://" not in history else None
     environment = next(
         (name for name in (".env", "exposurekit.env") if Path(name).is_file()), "exposurekit.env"
     )
-    hours = max(one for one in _HOURS if one == 1 or timedelta(hours=one) <= every)
-    return _SYSTEMD.format(
+    schedule = _cron_schedule(every)
+    return (_SYSTEMD + (_CRON if schedule else _NO_CRON)).format(
         user=getpass.getuser(),
         directory=shlex.quote(str(Path.cwd())),
         command=shlex.quote(str(program())),
         history=shlex.quote(str(directory or history)),
         environment=shlex.quote(str(Path.cwd() / environment)),
-        options=shlex.join(["--every", interval(every), *options]),
-        hours="*" if hours == 1 else f"*/{hours}" if hours < _HOURS[-1] else "3",
+        options=shlex.join(["--every", interval(every), *collect_options, *watch_options]),
+        collect="".join(f" {shlex.quote(word)}" for word in collect_options),
+        schedule=schedule,
+        every=interval(every),
         writable=shlex.quote(str(directory.parent if directory else Path.cwd())),
     )
+
+
+def _cron_schedule(every: timedelta) -> str | None:
+    """Return the times of a cron line; None: cron has no such interval."""
+    minutes = {timedelta(minutes=n): f"*/{n} * * * *" for n in range(1, 60) if 60 % n == 0}
+    hours = {timedelta(hours=n): f"17 */{n} * * *" for n in range(1, 24) if 24 % n == 0}
+    return (minutes | hours | {timedelta(days=1): "17 3 * * *"}).get(every)
 
 
 def program() -> Path:

@@ -3,9 +3,9 @@
 import signal
 import sys
 from collections.abc import Callable
-from contextlib import ExitStack, closing
-from dataclasses import dataclass, field
-from datetime import timedelta
+from contextlib import ExitStack, closing, suppress
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timedelta
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,8 @@ import click
 from exposurekit.cli import output, systemd
 from exposurekit.cli.help_groups import Group
 from exposurekit.cli.history import open_history
-from exposurekit.cli.inbox import create_receiver, inbox_options, receiving
-from exposurekit.cli.notifications import open_notifier, rules_option
+from exposurekit.cli.inbox import INBOX_FILE, create_receiver, inbox_options, receiving
+from exposurekit.cli.notifications import open_notifier, rules_option, warn_of_unknown_choices
 from exposurekit.cli.options import (
     Span,
     auto_compact_option,
@@ -25,9 +25,16 @@ from exposurekit.cli.options import (
     local_option,
     record_key_option,
 )
-from exposurekit.errors import APIStatusError, ConfigurationError, InvalidResponse, Unauthorized
+from exposurekit.errors import (
+    APIStatusError,
+    ConfigurationError,
+    ExposureError,
+    InvalidResponse,
+    NotFound,
+    Unauthorized,
+)
 from exposurekit.text.sanitize import plain
-from exposurekit.text.times import interval
+from exposurekit.text.times import format_time, interval
 
 STATUS_FILE = "watch.json"
 _STATUS_LINES = {
@@ -35,8 +42,6 @@ _STATUS_LINES = {
     "Started": "started_at",
     "Next run": "next_run_at",
     "Deliveries ingested": "ingested",
-    "Deliveries quarantined": "quarantined",
-    "Notifications not sent yet": "unsent_notifications",
 }
 
 
@@ -55,19 +60,24 @@ class _Settings:
     path_secret: str | None = field(repr=False)
     signing_secrets: tuple[str, ...] = field(repr=False)
 
-    def command_line(self) -> list[str]:
-        """Return the options for a unit file, without the history, the interval and the secrets."""
+    def collect_options(self) -> list[str]:
+        """Return the options that `collect` takes, too, without the history."""
+        auto_compact = None if self.auto_compact == "on" else self.auto_compact
+        return _words({"--record-key": self.record_key, "--auto-compact": auto_compact})
+
+    def watch_options(self) -> list[str]:
+        """Return the other options for a unit file, without the interval and the secrets."""
         values = {
-            "--record-key": self.record_key,
-            "--auto-compact": None if self.auto_compact == "on" else self.auto_compact,
             "--receive": self.port,
             "--host": None if self.port is None else self.host,
             "--inbox": self.inbox and self.inbox.resolve(),
             "--rules": self.rules and self.rules.resolve(),
         }
-        return [
-            word for option, value in values.items() if value is not None for word in (option, str(value))
-        ]
+        return _words(values)
+
+
+def _words(values: dict[str, Any]) -> list[str]:
+    return [word for option, value in values.items() if value is not None for word in (option, str(value))]
 
 
 def _watch_options(command: Callable[[_Settings], None]) -> Callable[..., None]:
@@ -127,6 +137,7 @@ def watch_run(settings: _Settings) -> None:
 
             outbox = stack.enter_context(closing(NotificationOutbox(outbox_file(status_file.parent))))
             notifier = open_notifier(settings.rules, outbox)
+            warn_of_unknown_choices(notifier.rules, opened)
             write_reports = WeeklyReports(
                 notifier.rules, outbox, opened, lambda: connect(client=exposure.client, progress=False)
             ).write_due
@@ -159,7 +170,14 @@ def watch_status(*, history: str, as_json: bool) -> None:
     """
     from exposurekit.monitor.status import read
 
-    status = read(_status_file(history))
+    file = _status_file(history)
+    try:
+        status = read(file)
+    except NotFound:
+        raise NotFound(
+            f"No watch was started with this history, {plain(history)}: exposurekit watch run starts one"
+        ) from None
+    status |= _stored_counts(file.parent)
     if as_json:
         output.print_json(status)
     else:
@@ -173,26 +191,77 @@ def watch_status(*, history: str, as_json: bool) -> None:
 def watch_install(settings: _Settings) -> None:
     """Print a systemd unit and a cron line that run this watch.
 
-    It changes nothing on the machine. Secrets are not printed: put them into the file that the unit names.
+    It changes nothing on the machine. Cron collects only, and at intervals that divide an hour or a day. Secrets are not
+    printed: put them into the file that the unit names.
 
     Example: exposurekit watch install --every 6h --receive 8787 >exposurekit-watch.txt
     """
-    click.echo(systemd.install_instructions(settings.history, settings.every, settings.command_line()))
+    if settings.rules is not None and not settings.rules.is_file():
+        raise ConfigurationError(f"--rules: no such file: {plain(settings.rules)}")
+    click.echo(
+        systemd.install_instructions(
+            settings.history, settings.every, settings.collect_options(), settings.watch_options()
+        )
+    )
+
+
+def _stored_counts(directory: Path) -> dict[str, Any]:
+    """Count what the inbox and the outbox in a history's directory have, whether or not the watch uses them."""
+    from exposurekit.monitor.notifications.outbox import NotificationOutbox, outbox_file
+    from exposurekit.monitor.webhooks.store import InboxStore
+
+    counts: dict[str, Any] = {}
+    inbox, outbox = directory / INBOX_FILE, outbox_file(directory)
+    if inbox.is_file():
+        with suppress(ExposureError), closing(InboxStore(inbox)) as messages:
+            counts["inbox"] = asdict(messages.counts())
+    if outbox.is_file():
+        with suppress(ExposureError), closing(NotificationOutbox(outbox)) as notifications:
+            counts["unsent_notifications"] = notifications.waiting()
+    return counts
 
 
 def _print_status(status: dict[str, Any]) -> None:
-    click.echo(f"Problem: {status['problem']}." if status["problem"] else "ok: the watch is running.")
+    inbox = status.get("inbox") or {}
+    quarantined = inbox.get("quarantined", 0)
+    advice = f" {_counted(quarantined, 'delivery', 'deliveries')} in quarantine: exposurekit inbox quarantine lists them."
+    head = f"Problem: {status['problem']}." if status["problem"] else "ok: the watch is running."
+    click.echo(f"{head}{advice if quarantined else ''}")
     if status.get("every_s"):
         click.echo(f"Interval: {interval(timedelta(seconds=status['every_s']))}")
     for label, name in _STATUS_LINES.items():
-        if status.get(name) is not None:
-            click.echo(f"{label}: {status[name]}")
-    if run := status.get("last_run"):
-        click.echo(
-            f"Last run: {run['finished_at']}, {run['whole']} users loaded completely, {run['failed']} failed"
-        )
+        if (value := status.get(name)) is not None:
+            click.echo(f"{label}: {_minute(value) if name.endswith('_at') else value}")
+    for name in ("waiting", "quarantined") if inbox else ():
+        click.echo(f"Deliveries {name}: {inbox[name]}")
+    if unsent := status.get("unsent_notifications"):
+        click.echo(f"Notifications not sent yet: {unsent}{_why_unsent(status)}")
+    for label, name in {"Last run": "last_run", "Last reload after a webhook": "last_reload"}.items():
+        if run := status.get(name):
+            whole = _counted(run["whole"], "user", "users")
+            click.echo(
+                f"{label}: {_minute(run['finished_at'])}, {whole} loaded completely, {run['failed']} failed"
+            )
     if error := status.get("last_error"):
-        click.echo(f"Last error: {error['at']}, {plain(error['reason'])}")
+        click.echo(f"Last error: {_minute(error['at'])}, {plain(error['reason'])}")
+
+
+def _why_unsent(status: dict[str, Any]) -> str:
+    """Why notifications wait, and until when, in brackets."""
+    if not status["alive"]:
+        return ""
+    if "unsent_reasons" not in status:
+        return " (this watch sends none: it runs without --rules)"
+    reasons = "; ".join(f"{count}: {plain(reason)}" for reason, count in status["unsent_reasons"].items())
+    return f" ({reasons})" if reasons else ""
+
+
+def _counted(n: int, one: str, several: str) -> str:
+    return f"{n:,} {one if n == 1 else several}"
+
+
+def _minute(at: str) -> str:
+    return format_time(datetime.fromisoformat(at))
 
 
 def _check_connection(client: Any) -> None:

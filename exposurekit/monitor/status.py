@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -23,16 +24,18 @@ class WatchStatus:
     _fields: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def start(self, pid: int, at: datetime, every: timedelta) -> None:
-        """Record the start of a watch; its predecessor's last run and last error remain, its drafts are removed."""
+        """Record the start of a watch; its predecessor's runs, errors and ingested deliveries count, its drafts are removed."""
         for draft in self.path.parent.glob(f".{self.path.name}.*"):
             with suppress(OSError):
                 draft.unlink()
-        self._fields = {"failures_in_a_row": 0, "ingested": 0, "quarantined": 0}
+        self._fields = {"failures_in_a_row": 0, "ingested": 0}
         self._fields |= dict.fromkeys(("last_error", "inbox_error", "run_ahead_at"))
         with suppress(ExposureError):  # there is no file, or it is damaged
             previous = read(self.path)
             self._fields |= {
-                name: previous[name] for name in ("last_run", "last_error") if previous.get(name)
+                name: previous[name]
+                for name in ("last_run", "last_reload", "last_error", "ingested")
+                if previous.get(name)
             }
         process = {"pid": pid, "process_start": _process_start(pid), "started_at": _text(at)}
         self._write(at, state="waiting", **process, every_s=every.total_seconds())
@@ -41,22 +44,22 @@ class WatchStatus:
         """Record that a collection began, of everyone or of some users."""
         self._write(at, state="collecting", collecting="everyone" if everyone else "some")
 
-    def record_run(self, at: datetime, run: Run) -> None:
-        """Record a finished run."""
-        last_run = {"run": run.run, "finished_at": _text(run.finished_at or at), **run.people, **run.counts}
-        self._write(at, state="waiting", last_run=last_run, failures_in_a_row=0)
+    def record_run(self, at: datetime, run: Run, *, everyone: bool = True) -> None:
+        """Record a finished run of everyone, or a reload of some users."""
+        finished = {"run": run.run, "finished_at": _text(run.finished_at or at), **run.people, **run.counts}
+        name = "last_run" if everyone else "last_reload"
+        self._write(at, state="waiting", failures_in_a_row=0, **{name: finished})
 
     def record_failure(self, at: datetime, reason: str, in_a_row: int) -> None:
         """Record a failure; the watch will retry."""
         error = {"at": _text(at), "reason": reason}
         self._write(at, state="waiting", last_error=error, failures_in_a_row=in_a_row)
 
-    def record_ingest(self, at: datetime, ingested: int, quarantined: int) -> None:
+    def record_ingest(self, at: datetime, ingested: int) -> None:
         """Record that the inbox was processed."""
-        if ingested or quarantined or self._fields.get("inbox_error"):
-            self._fields["ingested"] = self._fields.get("ingested", 0) + ingested
-            self._fields["quarantined"] = self._fields.get("quarantined", 0) + quarantined
-            self._write(at, inbox_error=None)
+        if ingested or self._fields.get("inbox_error"):
+            total = self._fields.get("ingested", 0) + ingested
+            self._write(at, inbox_error=None, ingested=total)
 
     def record_ingest_failure(self, at: datetime, reason: str) -> bool:
         """Record that the inbox could not be processed; return whether the reason is new."""
@@ -72,10 +75,16 @@ class WatchStatus:
         return bool(current) and previous != current
 
     def record_wait(
-        self, until: datetime, inbox: dict[str, Any] | None, unsent_notifications: int | None = None
+        self,
+        until: datetime,
+        inbox: dict[str, Any] | None,
+        unsent_notifications: int | None = None,
+        unsent_reasons: Mapping[str, int] | None = None,
     ) -> None:
-        """Record when the next run is due, what is in the inbox, and how many notifications wait to be sent."""
-        unsent = {} if unsent_notifications is None else {"unsent_notifications": unsent_notifications}
+        """Record when the next run is due, what is in the inbox, and how many notifications wait to be sent, and why."""
+        unsent: dict[str, Any] = {}
+        if unsent_notifications is not None:
+            unsent = {"unsent_notifications": unsent_notifications, "unsent_reasons": unsent_reasons or {}}
         self._write(None, state="waiting", next_run_at=_text(until), inbox=inbox, **unsent)
 
     def stop(self, at: datetime) -> None:
@@ -125,8 +134,8 @@ def _silence(status: dict[str, Any]) -> str | None:
 
 def _trouble(status: dict[str, Any]) -> str | None:
     if failures := status["failures_in_a_row"]:
-        count = "once" if failures == 1 else f"{failures} times in a row"
-        return f"it failed {count}: {status['last_error']['reason']}"
+        what = "the last collection" if failures == 1 else f"the last {failures} collections"
+        return f"{what} failed: {status['last_error']['reason'].rstrip('.')}"
     if ahead_at := status.get("run_ahead_at"):
         # The history is ordered by time: an observation that is older than the newest one changes nothing.
         return (

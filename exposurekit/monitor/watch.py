@@ -133,7 +133,7 @@ class Watch:
             raise Stopped from None
         except Exception as error:  # noqa: BLE001  the watch goes on: the next collection may succeed
             due_at = self._on_failure(error)
-        self.status.record_wait(due_at, self._inbox_counts(), self._unsent_notifications())
+        self.status.record_wait(due_at, self._inbox_counts(), *self._unsent_notifications())
         return due_at
 
     def _process_inbox(self) -> None:
@@ -151,7 +151,7 @@ class Watch:
                 self._add_hints(result.user_ids)
                 if result.ingested or result.quarantined:
                     _log.info("deliveries: %d ingested, %d quarantined", result.ingested, result.quarantined)
-                self.status.record_ingest(self.clock(), result.ingested, result.quarantined)
+                self.status.record_ingest(self.clock(), result.ingested)
 
     def _add_hints(self, user_ids: frozenset[int]) -> None:
         if user_ids and not self._hinted_users:
@@ -172,11 +172,14 @@ class Watch:
 
     def _collect(self, only: frozenset[int] | None) -> None:
         self.status.record_collecting(self.clock(), everyone=only is None)
+        failures, last_success = self._failures, self._last_success()
         run = self.history.collect(self._stoppable, only=only, progress=False)
         self._hinted_users, self._hinted_at = frozenset(), None
         self._failures, self._retry_at = 0, None
-        self.status.record_run(self.clock(), run)
+        self.status.record_run(self.clock(), run, everyone=only is None)
         _log.info("%s", run)
+        if self.notifier is not None:
+            self._notify(lambda notifier: notifier.on_recovery(failures, last_success))
 
     def _evaluate_if_new(self) -> None:
         """Evaluate the rules if there is a new run, from this watch, the inbox or another process."""
@@ -209,7 +212,7 @@ class Watch:
         delay = min(self.every, RETRY_DELAY * 2 ** min(self._failures - 1, 20))
         retry_at: datetime = self.clock() + delay
         reason = safe_reason(error)
-        self.status.record_failure(self.clock(), f"a collection failed: {reason}", self._failures)
+        self.status.record_failure(self.clock(), reason, self._failures)
         _log.warning("a collection failed: %s", reason)
         self._retry_at = retry_at
         if self.notifier is not None:
@@ -262,13 +265,14 @@ class Watch:
         except ExposureError:
             return None
 
-    def _unsent_notifications(self) -> int | None:
+    def _unsent_notifications(self) -> tuple[int | None, dict[str, int]]:
+        """How many notifications wait, and how many of them for which reason."""
         if self.notifier is None:
-            return None
+            return None, {}
         try:
-            return self.notifier.outbox.waiting()
+            return self.notifier.outbox.waiting(), self.notifier.unsent()
         except ExposureError:
-            return None
+            return None, {}
 
     @contextmanager
     def _lock(self) -> Iterator[None]:

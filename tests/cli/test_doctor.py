@@ -217,6 +217,8 @@ def test_a_check_exits_with_its_result(shell, history_copy, words, code, message
     ("words", "code", "message"),
     [
         (("sometimes",), 2, "a condition is one of: new"),
+        (("new,relistd",), 2, "there is no 'relistd': a condition is one of: new, relisted,"),
+        (("new,relistd",), 2, "; did you mean relisted?"),
         (("stuck",), 2, "stuck takes days: stuck:30"),
         (("stuck:soon",), 2, "stuck takes days"),
         (("stuck:-1",), 2, "stuck takes days"),
@@ -306,16 +308,41 @@ def test_an_installation_without_options_has_the_defaults(shell, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("every", "hours"), [("30m", "*"), ("2h", "*/2"), ("5h", "*/4"), ("1d", "3"), ("3d", "3")]
+    ("every", "schedule"),
+    [
+        *(("30m", "*/30 * * * *"), ("2h", "17 */2 * * *"), ("1d", "17 3 * * *")),
+        *((every, None) for every in ("90s", "45m", "5h", "3d")),
+    ],
 )
-def test_the_installation_passes_on_options_without_secrets(shell, tmp_path, every, hours):
+def test_the_installation_passes_on_options_without_secrets(shell, tmp_path, every, schedule):
+    """Cron runs at the interval itself, or the text says that it cannot."""
+    (tmp_path / "rules.yaml").touch()
     (tmp_path / ".env").write_text("EXPOSUREKIT_BASE_URL=http://127.0.0.1:9\n")
     words = ("--receive", "8787", "--rules", "rules.yaml", "--signing-secret", "whsec_c2VjcmV0")
     text = shell.here("watch", "install", "--every", every, *words).stdout
     assert f"--every {every} --receive 8787 --host 127.0.0.1 --rules {tmp_path / 'rules.yaml'}\n" in text
     assert f"EnvironmentFile={tmp_path / '.env'}" in text
-    assert f"\n17 {hours} * * * cd {tmp_path} && set -a && . {tmp_path / '.env'} && " in text
+    line = f"\n{schedule} cd {tmp_path} && set -a && . {tmp_path / '.env'} && "
+    assert (line in text) is (schedule is not None)
+    assert (f"Cron cannot collect every {every}" in text) is (schedule is None)
+    assert ("only collects: no webhooks, notifications or reports" in text) is (schedule is not None)
     assert "c2VjcmV0" not in text
+
+
+def test_a_cron_line_has_the_options_of_a_collection(shell):
+    words = ("--record-key", "reference", "--auto-compact", "off")
+    [line] = [
+        line
+        for line in shell.here("watch", "install", *words).stdout.splitlines()
+        if " collect --history " in line
+    ]
+    assert f" {' '.join(words)} >>collect.log" in line
+
+
+def test_missing_rules_are_not_installed(shell):
+    run = shell.here("watch", "install", "--rules", "nowhere.yaml")
+    assert (run.returncode, run.stdout) == (1, "")
+    assert "--rules: no such file: nowhere.yaml" in error_of(run)
 
 
 def test_rules_are_read_before_a_watch_begins(shell, tmp_path):

@@ -148,13 +148,32 @@ def test_quarantined_deliveries_are_listed_safely_for_a_terminal(shell, inbox):
     assert (message["number"], message["size"]) == (1, len(body))
     printed = shell.here("inbox", "quarantine", "1", "--history", "history")
     assert printed.stdout == '\\x1b[31mred\\x00\\xff\\u202eturned "ë"\n'
+    waiting = shell.here("inbox", "quarantine", "2", "--history", "history")
+    assert (waiting.returncode, waiting.stdout) == (1, "")
+    assert "exposurekit inbox list those that wait" in error_of(waiting)
+
+
+def test_a_quarantined_delivery_is_discarded_or_retried(shell, inbox):
+    inbox.put_all([("msg_1", b"{"), ("msg_2", BODY.encode()), ("msg_3", b"[]")])
+    for number in (1, 2):
+        inbox.quarantine(number, "not JSON")
+    inbox.discard_processed(3)
+    for number, option in (("1", "--discard"), ("2", "--retry")):
+        assert shell.here("inbox", "quarantine", number, option, "--history", "history").returncode == 0
+    assert inbox.quarantined() == []
+    assert [(one.number, one.body) for one in inbox.unprocessed(3)] == [(4, BODY.encode())]
+    assert inbox.put_all([("msg_1", b"{"), ("msg_2", BODY.encode())]) == [False, False]  # as processed ones
+    both = shell.here("inbox", "quarantine", "1", "--discard", "--retry", "--history", "history")
+    assert (both.returncode, "--discard or --retry" in both.stderr) == (2, True)
 
 
 def test_waiting_deliveries_are_listed_without_their_bodies(shell, inbox):
     inbox.counts()  # creates the file
     empty = shell.here("inbox", "quarantine", "--history", "history")
     assert (empty.stdout, empty.stderr) == ("", "Nothing is quarantined.\n")
-    assert "no such delivery" in error_of(shell.here("inbox", "quarantine", "1", "--history", "history"))
+    assert "no such delivery in quarantine" in error_of(
+        shell.here("inbox", "quarantine", "1", "--history", "history")
+    )
     inbox.put_all([("msg_1", BODY.encode()), ("msg_2", b"{}")])
     inbox.quarantine(2, "not JSON")
     listed = shell.here("inbox", "list", "--history", "history", "--json")

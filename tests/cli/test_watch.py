@@ -4,6 +4,8 @@ import json
 import re
 import signal
 import socket
+from contextlib import closing
+from datetime import datetime
 from urllib.parse import urlsplit
 
 import httpx
@@ -15,6 +17,8 @@ from support.ports import free_port
 from support.shell import TIMEOUT_S, Shell, connection, error_of, eventually, line_with
 from support.watches import KEY, PEOPLE, SECRET, Fleet
 
+from exposurekit.monitor.notifications.outbox import Notification, NotificationOutbox
+from exposurekit.monitor.webhooks.store import InboxStore
 from exposurekit.system.clock import utc_now
 
 pytestmark = pytest.mark.long  # processes of their own
@@ -127,7 +131,7 @@ def test_the_status_of_a_killed_watch_is_gone(shell, fleet):
         eventually(lambda: status(shell)[1]["failures_in_a_row"])
         code, watch_status = status(shell)
         assert code == 1
-        assert watch_status["problem"].startswith("it failed once: a collection failed: List users")
+        assert watch_status["problem"].startswith("the last collection failed: List users failed")
         process.kill()
         process.wait()
     prose = shell.here("watch", "status")
@@ -158,8 +162,31 @@ def test_a_restarted_watch_reports_the_last_run_and_error(shell, fleet):
         prose = shell.here("watch", "status").stdout
         ended(process)
     assert (code, watch_status["last_run"], watch_status["failures_in_a_row"]) == (0, loaded, 0)
-    assert f"Last run: {loaded['finished_at']}, {len(PEOPLE)} users loaded completely, 0 failed\n" in prose
-    assert prose.endswith("Last error: 2026-03-01T20:00:00+00:00, no response\n")
+    minute = f"{datetime.fromisoformat(loaded['finished_at']):%Y-%m-%d %H:%M} UTC"
+    assert f"Last run: {minute}, {len(PEOPLE)} users loaded completely, 0 failed\n" in prose
+    assert prose.endswith("Last error: 2026-03-01 20:00 UTC, no response\n")
+
+
+def test_the_status_counts_what_the_inbox_and_outbox_have(shell, fleet):
+    """The watch runs without --receive and --rules: another process receives, and rules were there before."""
+    with shell.started(*WATCH) as process:
+        line_with(process, EVERYONE_LOADED)
+        directory = shell.directory / "history"
+        with closing(InboxStore(directory / "inbox.db")) as inbox:
+            inbox.put_all([("msg_1", b"?"), ("msg_2", b"{}")])
+            inbox.quarantine(1, "not JSON")
+        with closing(NotificationOutbox(directory / "notifications.db")) as outbox:
+            at = utc_now()
+            outbox.put([Notification("me", key, "new listings", "Seekfolk", at) for key in "ab"])
+        prose = shell.here("watch", "status").stdout
+        watch_status = status(shell)[1]
+        ended(process)
+    assert prose.startswith(
+        "ok: the watch is running. 1 delivery in quarantine: exposurekit inbox quarantine lists them.\n"
+    )
+    assert "Deliveries waiting: 1\nDeliveries quarantined: 1\n" in prose
+    assert "Notifications not sent yet: 2 (this watch sends none: it runs without --rules)\n" in prose
+    assert (watch_status["inbox"]["waiting"], watch_status["unsent_notifications"]) == (1, 2)
 
 
 def test_a_watch_that_cannot_start_creates_no_webhook_path(shell):
@@ -194,7 +221,7 @@ def test_a_first_watch_that_cannot_connect_creates_nothing(shell, fleet, failure
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (["status"], 1, "No watch was started with this history"),
+        (["status"], 1, "No watch was started with this history, history: exposurekit watch run"),
         (["run", "--every", "0s"], 2, "use a number and its unit"),
         (["run", "--every", "soon"], 2, "use a number and its unit"),
         (["run", "--history", "s3://bucket/history"], 1, "a watch needs a directory on this machine"),

@@ -11,10 +11,11 @@ import pandas as pd
 from exposurekit import analysis
 from exposurekit.analysis.diff import AGAIN, NEW
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
+from exposurekit.errors import NotFound, suggestion
 from exposurekit.history import History
-from exposurekit.monitor.notifications.rules import Rule
+from exposurekit.monitor.notifications.rules import Rule, Rules
 from exposurekit.text.html_cards import truncate
-from exposurekit.text.sanitize import escape_chat, escape_chat_url
+from exposurekit.text.sanitize import escape_chat, escape_chat_url, plain
 
 NAME_MAX, ADDRESS_MAX = 60, 300  # characters of a name and of an address in a message
 
@@ -75,6 +76,8 @@ def _status_changes(
         names = _listing_names(context.history.records()) if rule.personal and len(changes) else {}
         for one in _each(changes):
             site = _short(one.site)
+            if one.what == NEW and one.after in analysis.CLOSED:  # observed for the first time
+                site = f"{site} (already {one.after})"
             # With `record_key="reference"` the key is not a record id: then a user's only listing on the site is meant.
             listings = names.get((one.user_id, one.site), {})
             name = listings.get(one.key, next(iter(listings.values())) if len(listings) == 1 else "")
@@ -96,11 +99,23 @@ def _stuck(rule: Rule, context: EvaluationContext) -> Iterator[Trigger]:
 
 
 def _not_loaded(rule: Rule, context: EvaluationContext) -> Iterator[Trigger]:
-    stale = context.history.stale(context.at - timedelta(days=rule.days or 0))
+    limit = context.at - timedelta(days=rule.days or 0)
+    stale = context.history.stale(limit)
+    if len(stale):  # nobody could load them before a run listed them
+        registered_at = _registered_at(context.history)
+        stale = stale[~(stale["user_id"].map(registered_at) >= pd.Timestamp(limit))]
     for one in _each(_matching_rows(rule, stale)):
         last = "never" if pd.isna(one.last_complete_at) else f"last on {one.last_complete_at:%Y-%m-%d}"
         key = _key(rule, one.user_id, one.last_complete_at, rule.days)
         yield Trigger(key, "", f"user {one.user_id}, {last}")
+
+
+def _registered_at(history: History) -> "pd.Series[Any]":
+    """The end of the first run that listed each user; of one who left, the first one since."""
+    issues = history.load_issues()
+    ends = history.runs().set_index("seq")["finished_at"]
+    listed = issues[issues["what"] == "registered"]
+    return listed.assign(at=listed["seq"].map(ends)).groupby("user_id")["at"].max()
 
 
 def _score(rule: Rule, context: EvaluationContext) -> Iterator[Trigger]:
@@ -147,10 +162,34 @@ _EVALUATORS: dict[str, Callable[[Rule, EvaluationContext], Iterator[Trigger]]] =
 
 def _matching_rows(rule: Rule, table: pd.DataFrame) -> pd.DataFrame:
     if rule.sites and "site" in table:
-        table = table[table["site"].astype("str").isin(rule.sites)]
+        sites = {site.casefold() for site in rule.sites}
+        table = table[table["site"].astype("str").str.casefold().isin(sites)]
     if rule.users and "user_id" in table:
         table = table[table["user_id"].isin(rule.users)]
     return table
+
+
+def unknown_choices(rules: Rules, history: History) -> list[str]:
+    """Say which sites and users the rules name that the history has not observed; empty while it has no run."""
+    try:
+        sites = history.by_site()["site"].tolist()
+        users = {*history.people()["user_id"]}
+    except NotFound:
+        return []
+    folded = {site.casefold() for site in sites}
+    problems = []
+    for number, rule in enumerate(rules.rules, 1):
+        if isinstance(rule, Rule):
+            rule_name = f"rule {number} ({rule.when})"
+            problems += [
+                f"{rule_name}: no listing was ever seen on the site {site}{suggestion(site, sites)}"
+                for site in map(plain, rule.sites)
+                if site.casefold() not in folded
+            ]
+            problems += [
+                f"{rule_name}: user {user} was never listed" for user in rule.users if user not in users
+            ]
+    return problems
 
 
 def _listing_names(records: pd.DataFrame) -> dict[tuple[int, str], dict[int, str]]:

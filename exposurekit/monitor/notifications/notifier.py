@@ -1,6 +1,7 @@
 """The notifier: evaluates rules after each run and sends notifications through Apprise, with retries."""
 
 import logging
+import re
 import tempfile
 import threading
 from collections import Counter
@@ -10,10 +11,11 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import apprise
 
-from exposurekit.errors import ConfigurationError, safe_reason
+from exposurekit.errors import ConfigurationError, safe_reason, suggestion
 from exposurekit.history import History
 from exposurekit.monitor.notifications import apprise_errors
 from exposurekit.monitor.notifications.evaluate import (
@@ -30,7 +32,12 @@ from exposurekit.system.file_store import FileStore
 
 SEND_INTERVAL_S = 5.0
 STOP_TIMEOUT_S = 120.0  # wait for a message that is being sent: the next watch would send it again
+TITLES_MAX = 3  # in the title of a message; the others are in its text
 LINES_MAX = 30  # of one title in a message; the rest is counted
+RECOVERED = "collections succeed again"
+_RECOVERED_OF = {"collection_failed": RECOVERED}
+_PROTOCOLS = ("protocols", "secure_protocols")  # of an Apprise plugin
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,19}")  # of an address; anything else may be a secret
 _log = logging.getLogger("exposurekit.monitor")
 apprise_errors.silence_apprise()
 
@@ -63,6 +70,41 @@ class Notifier:
         )
         self._wake.set()
         return new
+
+    def on_recovery(self, failures: int, since: str) -> int:
+        """Tell the addresses that were told of failed runs, in a row after the last success, that a run succeeded."""
+        at, count = self.clock(), f"{failures:,} " if failures else ""
+        line = f"after {count}failed collection{'' if failures == 1 else 's'}"
+        notifications = [
+            Notification(target, f"{failure.key} over", RECOVERED, line, self.rules.due_at(rule, at))
+            for rule in self.rules.notifications
+            for failure in evaluate_failure(rule, rule.times, since, "")
+            for target in rule.send
+            if self.outbox.has(target, failure.key)
+        ]
+        new = self.outbox.put(notifications) if notifications else 0
+        self._wake.set()
+        return new
+
+    def unsent(self) -> dict[str, int]:
+        """Count the unsent notifications by the reason why they wait, and until when."""
+        at = self.clock()
+        until_quiet_end = self.rules.after_quiet(at)
+        reasons: Counter[str] = Counter()
+        for target, title, due_at, retry_at in self.outbox.unsent():
+            if retry_at is not None:
+                reasons[f"{target} could not be reached; next attempt at {self._wall(retry_at)}"] += 1
+            elif due_at > at:
+                reasons[f"digest at {self._wall(due_at)}"] += 1
+            elif until_quiet_end > at and not self._is_urgent_title(target, title):
+                reasons[f"quiet hours until {self._wall(until_quiet_end)}"] += 1
+            else:
+                reasons["due now"] += 1
+        return dict(reasons)
+
+    def _wall(self, at: datetime) -> str:
+        """A time of the clock on the wall."""
+        return f"{at.astimezone(ZoneInfo(self.rules.time_zone)):%Y-%m-%d %H:%M} {self.rules.time_zone}"
 
     def send(self) -> int:
         """Send what is due, one message per address; return the number of messages sent."""
@@ -131,8 +173,11 @@ class Notifier:
                 yield Notification(target, trigger.key, rule.title, line, due_at)
 
     def _is_urgent(self, notification: Notification) -> bool:
+        return self._is_urgent_title(notification.target, notification.title)
+
+    def _is_urgent_title(self, target: str, title: str) -> bool:
         return any(
-            rule.urgent and rule.title == notification.title and notification.target in rule.send
+            rule.urgent and target in rule.send and title in (rule.title, _RECOVERED_OF.get(rule.when))
             for rule in self.rules.notifications
         )
 
@@ -213,9 +258,10 @@ def compose_message(notifications: Sequence[Notification]) -> tuple[str, str]:
     for notification in notifications:
         by_title.setdefault(notification.title, []).append(notification.line)
     sections = [_section(title, lines) for title, lines in by_title.items()]
-    title, lines = next(iter(by_title.items()))
-    more = f", and {len(by_title) - 1} more" if len(by_title) > 1 else ""
-    return f"exposurekit: {counted_title(title, len(lines))}{more}", "\n\n".join(sections)
+    counted = [counted_title(title, len(lines)) for title, lines in by_title.items()]
+    rest = len(counted) - TITLES_MAX
+    more = f", and {rest} more" if rest > 0 else ""
+    return f"exposurekit: {', '.join(counted[:TITLES_MAX])}{more}", "\n\n".join(sections)
 
 
 def _section(title: str, lines: Sequence[str]) -> str:
@@ -225,6 +271,18 @@ def _section(title: str, lines: Sequence[str]) -> str:
     texts += [f"  and {rest:,} more"] if rest > 0 else []
     heading = counted_title(title, len(lines))
     return "\n".join([f"{heading[:1].upper()}{heading[1:]}{':' if texts else '.'}", *texts])
+
+
+def _scheme_problem(address: str) -> str:
+    """Name the scheme of an address, if Apprise has none of that name, and the one that was probably meant."""
+    scheme, separator, _ = address.partition("://")
+    if not separator:
+        return ": it has no ://."
+    plugins = apprise.Apprise().details()["schemas"]
+    schemes = {name for plugin in plugins for kind in _PROTOCOLS for name in plugin[kind] or ()}
+    if scheme.lower() in schemes or not _SCHEME.fullmatch(scheme):
+        return "."
+    return f": there is no {scheme}://{suggestion(scheme.lower(), schemes) or '.'}"
 
 
 def check_addresses(rules: Rules) -> None:
@@ -237,7 +295,7 @@ def check_addresses(rules: Rules) -> None:
         plugin = _plugin(address.get_secret_value())
         if plugin is None:
             raise ConfigurationError(
-                f"send_to, {name}: Apprise does not support this address. A valid one looks like "
+                f"send_to, {name}: Apprise does not support this address{_scheme_problem(address.get_secret_value())} A valid one looks like "
                 "mailtos://user:password@example.com; in a password write @ / : # % as %40 %2F %3A %23 %25"
             )
         # A plugin's length counts its retries, too.

@@ -172,6 +172,19 @@ class NotificationOutbox:
             row = connection.execute("SELECT count(*) FROM notifications WHERE title IS NOT NULL").fetchone()
         return int(row[0])
 
+    def unsent(self) -> list[tuple[str, str, datetime, datetime | None]]:
+        """List the unsent notifications: target, title, when it is due, and when a target that failed is tried again."""
+        with self._database.reading() as connection:
+            rows = connection.execute(
+                "SELECT notifications.target, title, due_at, retry_at FROM notifications "
+                "LEFT JOIN target_failures ON target_failures.target = notifications.target "
+                "WHERE title IS NOT NULL ORDER BY number"
+            ).fetchall()
+        return [
+            (target, title, from_microseconds(due_at), retry_at and from_microseconds(retry_at))
+            for target, title, due_at, retry_at in rows
+        ]
+
     def close(self) -> None:
         """Close the file."""
         self._database.close()

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from pydantic import (
     AfterValidator,
@@ -26,6 +26,7 @@ from pydantic import (
 
 from exposurekit.errors import ConfigurationError, suggestion
 from exposurekit.text import plain_yaml
+from exposurekit.text.formatting import enumerate_words
 
 CONDITIONS = {
     "new": "new listings",
@@ -39,7 +40,9 @@ CONDITIONS = {
     "site_broken": "sites that may be unreadable",
 }
 THRESHOLDS = {"stuck": "days", "not_seen": "days", "score": "points"}
+_ONLY_FOR = {"days": ("stuck", "not_seen"), "points": ("score",), "times": ("collection_failed",)}
 _PLURAL = re.compile(r"\b(listing|removal|user|site|increase)s\b")
+_ONE = re.compile(r"\b1 (day|point)s\b")
 _WITHOUT_USERS = ("score", "collection_failed", "site_broken")
 _WITHOUT_SITES = ("score", "collection_failed", "not_seen")
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
@@ -50,7 +53,21 @@ _PROBLEMS_MAX = 20
 BYTES_MAX = 1 << 18
 # O_NONBLOCK: do not wait for a pipe that nobody writes to. Windows lacks it and needs O_BINARY.
 _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-_MESSAGES = {"extra_forbidden": "unknown key", "missing": "required"}
+_MESSAGES = {
+    "extra_forbidden": "unknown key",
+    "missing": "required",
+    "tuple_type": "must be a list, such as [one, two]",
+    "dict_type": "write keys and values, such as name: value",
+    "string_type": "must be text",
+    **dict.fromkeys(("model_type", "model_attributes_type"), "must have keys and values, in lines or in { }"),
+    **dict.fromkeys(("float_parsing", "float_type"), "must be a number"),
+    **dict.fromkeys(("int_parsing", "int_type", "int_from_float"), "must be a whole number"),
+    **dict.fromkeys(("bool_parsing", "bool_type"), "must be true or false"),
+}
+_MESSAGES_AT = {
+    ("rules", "tuple_type"): "must be a list: begin each rule with '- '",
+    ("send_to", "dict_type"): "write name: address, such as me: mailtos://user:password@example.com",
+}
 _QUOTED = re.compile(r"'([^']*)'")
 
 
@@ -115,6 +132,9 @@ class Rule(_RulesModel):
     def _check_condition(self) -> Self:
         if (required := THRESHOLDS.get(self.when)) and getattr(self, required) is None:
             raise ValueError(f"{self.when} needs {required}")
+        for name, conditions in _ONLY_FOR.items():
+            if name in self.model_fields_set and self.when not in conditions:
+                raise ValueError(f"{self.when} takes no {name}: it is for {enumerate_words(conditions)}")
         for name, conditions in (("users", _WITHOUT_USERS), ("sites", _WITHOUT_SITES)):
             if getattr(self, name) and self.when in conditions:
                 raise ValueError(f"{self.when} cannot be narrowed by {name}")
@@ -132,9 +152,10 @@ class Rule(_RulesModel):
         """The condition in words, without a count."""
         if self.when == "collection_failed" and self.times == 1:
             return "a failed collection"
-        return CONDITIONS[self.when].format(
+        text = CONDITIONS[self.when].format(
             days=f"{self.days or 0:g}", points=f"{self.points or 0:g}", times=self.times
         )
+        return _ONE.sub(r"1 \1", text)
 
 
 class ReportRule(_RulesModel):
@@ -178,12 +199,15 @@ def _unknown_address(number: int, rule: Any, send_to: Any) -> str:
     names = _as_list(rule.get("send")) if isinstance(rule, dict) else None
     if not isinstance(names, list | tuple) or not isinstance(send_to, dict):
         return ""  # another problem says so
-    if all(name in send_to for name in names if isinstance(name, str)):
+    unknown = [name for name in names if isinstance(name, str) and name not in send_to]
+    if not unknown:
         return ""
     when = rule.get("when", "report")
     kind = f" ({when})" if when in (*CONDITIONS, "report") else ""
-    # The name is not quoted: it may be an address with its password.
-    return f"rule {number}{kind}: send names an address that send_to does not have"
+    problem = f"rule {number}{kind}: send names an address that send_to does not have"
+    if not _NAME.fullmatch(unknown[0]):
+        return problem  # it may be an address with its password
+    return f"{problem}: {unknown[0]}{suggestion(unknown[0], map(str, send_to))}"
 
 
 def _shared_directory(rules: Sequence[AnyRule]) -> str:
@@ -215,7 +239,8 @@ def _check_zone(name: str) -> str:
     try:
         ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise ValueError("unknown time zone: use a name such as Europe/Berlin or UTC") from None
+        close = suggestion(name, available_timezones())
+        raise ValueError(f"unknown time zone: use a name such as Europe/Berlin or UTC{close}") from None
     return name
 
 
@@ -265,9 +290,8 @@ class Rules(_RulesModel):
         return next(candidate for candidate in due if candidate.astimezone(UTC) <= at)
 
     def due_at(self, rule: Rule, at: datetime) -> datetime:
-        """Return when a notification triggered at a time may be sent."""
-        due = self._next(self.digest_at, at) if rule.digest else at
-        return due if rule.urgent else self.after_quiet(due)
+        """Return when a notification triggered at a time may be sent; in quiet hours, it waits for their end."""
+        return self._next(self.digest_at, at) if rule.digest else at
 
     def after_quiet(self, at: datetime) -> datetime:
         """Return the time itself, or the end of the quiet hours that it falls into."""
@@ -348,6 +372,7 @@ def parse_rules(text: str, environment: Mapping[str, str] = os.environ, source: 
         content = plain_yaml.read(text).value
     except plain_yaml.InvalidYaml as error:
         problem = error.reason if error.position is None else f"a key {error.reason}"
+        problem += ": check its indentation, quotes and brackets" if error.detail else ""
         raise ConfigurationError(f"{source}, line {error.line}: {problem}") from None
     if not isinstance(content, dict):
         raise ConfigurationError(
@@ -387,7 +412,7 @@ def _expand_variables(content: Any, environment: Mapping[str, str], source: str)
 def _problem(source: str, content: Any, error: Any) -> str:
     position = ", ".join(_position_words(error["loc"]))
     message = str(error["msg"]).removeprefix("Value error, ").replace("Input should be", "it should be")
-    message = _MESSAGES.get(error["type"], message)
+    message = _MESSAGES_AT.get((position, error["type"])) or _MESSAGES.get(error["type"], message)
     return f"{source}{', ' if position else ''}{position}: {message}{_suggestion(content, error)}"
 
 

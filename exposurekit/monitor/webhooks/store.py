@@ -176,6 +176,27 @@ class InboxStore:
         with self._database.writing() as connection:
             connection.execute("UPDATE messages SET reason = ? WHERE number = ?", (reason, number))
 
+    def discard_quarantined(self, number: int) -> None:
+        """Drop the body of a quarantined message; its id and digest remain, as of a processed one."""
+        with self._database.writing() as connection:
+            connection.execute(
+                "UPDATE messages SET body = NULL, reason = NULL WHERE number = ? AND reason IS NOT NULL",
+                (number,),
+            )
+
+    def retry_quarantined(self, number: int) -> None:
+        """Let a quarantined message wait again, as the newest one: a history skips numbers below its last."""
+        with self._database.writing() as connection:
+            row = connection.execute(
+                "DELETE FROM messages WHERE number = ? AND reason IS NOT NULL "
+                "RETURNING webhook_id, digest, received_at, body",
+                (number,),
+            ).fetchone()
+            if row is not None:
+                connection.execute(
+                    "INSERT INTO messages (webhook_id, digest, received_at, body) VALUES (?, ?, ?, ?)", row
+                )
+
     def quarantined(self) -> list[QuarantinedMessage]:
         """List the quarantined messages by number."""
         with self._database.reading() as connection:

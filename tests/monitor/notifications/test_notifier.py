@@ -28,6 +28,7 @@ from support.watches import EVERY, a_scene
 from exposurekit.errors import ConfigurationError
 from exposurekit.history import History
 from exposurekit.history.deliveries import ReceivedDelivery
+from exposurekit.monitor.notifications.evaluate import unknown_choices
 from exposurekit.monitor.notifications.notifier import Notifier, check_addresses
 from exposurekit.monitor.notifications.outbox import FILE, Notification, NotificationOutbox, outbox_file
 from exposurekit.monitor.notifications.rules import parse_rules
@@ -138,8 +139,57 @@ def test_the_first_run_notifies_only_of_stuck_records(story, hook):
     assert scene.collect() == 1
     scene.notifier.send()
     [message] = hook.messages
-    assert message["title"] == "exposurekit: 6 listings with the same status for 3 days, and 1 more"
+    assert message["title"] == "exposurekit: 6 listings with the same status for 3 days, 1 new listing"
     assert "1 new listing:\n  Seekfolk" in message["message"]
+
+
+def test_a_title_counts_what_each_rule_found(story, hook):
+    conditions = ("new", "removed", "relisted", "refused")
+    scene = story(*(f"when: {condition}, send: chat" for condition in conditions))
+    scene.set("removed", 3)
+    scene.service.people[4] = Person([scene.record(40, status="pending removal")])
+    scene.collect()
+    scene.set("removed", 1, 2)
+    scene.set("discovered", 3, 4)
+    scene.add(1, 19, "Umbrella Kin", status="removed")
+    scene.collect()
+    scene.notifier.send()
+    [message] = hook.messages
+    assert (
+        message["title"] == "exposurekit: 1 new listing, 3 removed listings, 1 relisted listing, and 1 more"
+    )
+    assert "1 new listing:\n  Umbrella Kin (already removed)" in message["message"]
+    run, counts = scene.history.last_run(), scene.history.diff(DAWN + DAY).counts.set_index("what")["n"]
+    assert [run.counts[name] for name in ("new", "removed", "relisted")] == [1, 3, 1]
+    assert [counts[name] for name in ("new", "removed", "listed again")] == [1, 3, 1]
+
+
+def test_nobody_is_missing_longer_than_registered(story):
+    scene = story("when: not_seen, days: 3, send: chat")
+    scene.service.broken = {1: "no user"}
+    assert [scene.collect(), scene.collect(2 * DAY)] == [0, 0]
+    scene.service.people[9] = Person([scene.record(90)])
+    scene.service.broken[9] = "no user"
+    assert [scene.collect(2 * DAY), scene.collect(), scene.collect(3 * DAY)] == [1, 0, 1]
+
+
+def test_sites_of_a_rule_ignore_case(story):
+    scene = story("when: new, send: chat, sites: seekfolk")
+    scene.collect()
+    scene.add(1, 19)
+    assert scene.collect() == 1
+
+
+def test_unknown_sites_and_users_of_rules_are_named(story):
+    scene = story(
+        "when: new, send: chat, sites: [Seekfolks, nosy heron], users: [1, 77]", FAILED + ", send: me"
+    )
+    assert unknown_choices(scene.rules, scene.history) == []  # nothing is known yet
+    scene.collect()
+    assert unknown_choices(scene.rules, scene.history) == [
+        "rule 1 (new): no listing was ever seen on the site Seekfolks; did you mean Seekfolk?",
+        "rule 1 (new): user 77 was never listed",
+    ]
 
 
 def test_no_name_is_in_a_notification_unless_allowed(story, mail, hook):
@@ -307,6 +357,29 @@ def test_only_urgent_notifications_are_sent_in_quiet_hours(story, mail, hook):
     assert (len(mail.mails), len(hook.messages)) == (1, 1)
 
 
+def test_unsent_notifications_say_why_they_wait(story, hook):
+    quiet = 'quiet_hours: {from: "19:00", until: "06:00"}\n'
+    scene = story(
+        f"{FAILED}, send: chat",
+        f"{FAILED}, send: me, digest: true",
+        options=quiet + "time_zone: Europe/Berlin",
+    )
+    scene.notifier.on_failure(1, "monday", "no answer")  # at 20:00 UTC
+    assert scene.notifier.unsent() == {
+        "quiet hours until 2026-03-02 06:00 Europe/Berlin": 1,
+        "digest at 2026-03-02 08:00 Europe/Berlin": 1,
+    }
+    scene.notifier.rules = scene.rules.model_copy(update={"quiet_hours": None})  # and the watch is restarted
+    assert scene.notifier.unsent()["due now"] == 1
+    hook.status = 500
+    assert scene.notifier.send() == 0
+    [reason] = [one for one in scene.notifier.unsent() if "chat" in one]
+    assert reason == "chat could not be reached; next attempt at 2026-03-01 21:00 Europe/Berlin"
+    hook.status = 200
+    scene.clock.advance(MINUTE)
+    assert scene.notifier.send() == 1
+
+
 def test_an_unreachable_address_loses_and_delays_nothing(story, mail, hook, caplog):
     scene = story(f"{FAILED}, send: [me, chat]")
     hook.status = 500
@@ -413,6 +486,20 @@ def test_each_streak_of_failures_is_notified_once(story, hook):
     assert scene.notifier.on_failure(2, "tuesday", "no answer") == 1
     scene.notifier.send()
     assert hook.messages[0]["message"].count("no answer") == 1  # the same line, counted
+
+
+def test_whoever_was_told_of_failures_learns_that_they_ended(story, hook, mail):
+    scene = story(f"{FAILED}, times: 2, send: chat", f"{FAILED}, times: 9, send: me")
+    for n in (1, 2):
+        scene.notifier.on_failure(n, "monday", "no answer")
+    scene.notifier.send()
+    assert [scene.notifier.on_recovery(2, "monday") for _ in range(2)] == [1, 0]
+    assert scene.notifier.on_recovery(1, "tuesday") == 0
+    scene.notifier.send()
+    assert mail.mails == []
+    message = hook.messages[-1]
+    assert message["title"] == "exposurekit: collections succeed again"
+    assert message["message"].strip() == "Collections succeed again:\n  after 2 failed collections"
 
 
 def rules_for(url, when="new"):
@@ -550,6 +637,20 @@ def test_a_watch_with_failed_collections_notifies(scene, notifier, hook):
     assert message["title"] == "exposurekit: a failed collection"
 
 
+def test_a_watch_notifies_when_collections_succeed_again(scene, notifier, hook):
+    def mend():
+        notifier.send()
+        scene.fleet.fault = None
+
+    scene.fleet.fault = faults.server_error()
+    scene.watch(MINUTE, mend, EVERY, notifier.send, notifier=notifier).run()
+    assert [message["title"].removeprefix("exposurekit: ") for message in hook.messages] == [
+        "a failed collection",
+        "collections succeed again",
+    ]
+    assert "after 2 failed collections" in hook.messages[-1]["message"]
+
+
 def test_a_damaged_outbox_does_not_end_the_watch(scene, notifier, tmp_path, caplog):
     (tmp_path / "notifications.db").write_text("not a database, but as long as one" * 20)
     scene.watch(EVERY, EVERY, notifier=notifier).run()
@@ -573,6 +674,12 @@ class RecordingNotifier:
     def on_failure(self, _in_a_row, since, _reason):
         self.streaks.append(since)
         return 0
+
+    def on_recovery(self, _failures, _since):
+        return 0
+
+    def unsent(self):
+        return {"due now": 7}
 
 
 def test_runs_of_other_processes_are_evaluated(scene):

@@ -47,7 +47,24 @@ def test_rules_are_read_and_show_no_address(rules):
     ("text", "message"),
     [
         ("", "the rules: send_to and rules are required"),
-        ("send_to: [", "line 1: is not YAML"),
+        ("send_to: [", "line 1: is not YAML: check its indentation, quotes and brackets"),
+        (
+            "send_to: {me: 'json://x'}\nrules: {when: new, send: me}",
+            "rules: must be a list: begin each rule with '- '",
+        ),
+        ("send_to: 'json://x'\nrules: [{when: new, send: me}]", "send_to: write name: address"),
+        (TEXT.replace("days: 30", "days: x"), "rule 2, days: must be a number"),
+        (
+            TEXT.replace("times: 3", "days: 3"),
+            "collection_failed takes no days: it is for stuck and not_seen",
+        ),
+        (TEXT.replace("times: 3", "times: x"), "rule 5, times: must be a whole number"),
+        (TEXT.replace("send: me, digest", "send: mee, digest"), "does not have: mee; did you mean me?"),
+        (TEXT.replace("Europe/Berlin", "Europe/Berln"), "; did you mean Europe/Berlin?"),
+        (
+            TEXT.replace("digest_at:", "quiet_hours: 22\ndigest_at:").replace("quiet_hours: {", "x: {"),
+            "quiet_hours: must have keys and values",
+        ),
         ("send_to:\n  me: 'json://x\nrules: []\n", "line 2: is not YAML"),
         ("send_to: {}\nrules: [}\n", "line 2: is not YAML"),
         ("- 1", "send_to and rules are required"),
@@ -56,7 +73,7 @@ def test_rules_are_read_and_show_no_address(rules):
         (TEXT.replace("days: 30", "days: -1"), "rule 2, days"),
         (
             TEXT.replace("send: me, digest", "send: you, digest"),
-            "rule 2 (stuck): send names an address that send_to does not have",
+            "rule 2 (stuck): send names an address that send_to does not have: you",
         ),
         (
             TEXT.replace("digest: true", "digest: true, urgent: true"),
@@ -110,8 +127,8 @@ def test_one_error_lists_the_problems_of_all_rules():
     lines = str(rejected.value).splitlines()
     assert lines[0].startswith("the rules, rule 1, when: it should be 'new', ")
     assert lines[0].endswith("; did you mean relisted?")
-    assert lines[-2] == "the rules: rule 1: send names an address that send_to does not have"
-    assert lines[-1] == "the rules: rule 2 (new): send names an address that send_to does not have"
+    assert lines[-2] == "the rules: rule 1: send names an address that send_to does not have: you"
+    assert lines[-1] == "the rules: rule 2 (new): send names an address that send_to does not have: him"
     positions = [
         "rule 3, report",
         "rule 3, directory",
@@ -141,7 +158,8 @@ def test_a_name_may_have_spaces_and_unicode_characters():
 def test_digests_and_quiet_hours_follow_local_time(rules, at, digest, urgent, due):
     rule = rules.rules[0].model_copy(update={"digest": digest, "urgent": urgent})
     instant = datetime.fromisoformat(at).replace(tzinfo=UTC)
-    assert rules.due_at(rule, instant).isoformat() == f"{due}:00+00:00"
+    due_at = rules.due_at(rule, instant)
+    assert (due_at if urgent else rules.after_quiet(due_at)).isoformat() == f"{due}:00+00:00"
 
 
 def test_quiet_hours_end_correctly_when_an_hour_repeats():
@@ -150,7 +168,8 @@ def test_quiet_hours_end_correctly_when_an_hour_repeats():
         " quiet_hours: {from: '22:00', until: '02:30'}}"
     )
     at = datetime(2026, 10, 25, 1, 10, tzinfo=UTC)  # the second 02:10
-    assert rules.due_at(rules.rules[0], at) == datetime(2026, 10, 25, 1, 30, tzinfo=UTC)
+    due_at = rules.due_at(rules.rules[0], at)
+    assert rules.after_quiet(due_at) == datetime(2026, 10, 25, 1, 30, tzinfo=UTC)
 
 
 def test_a_rules_file_must_be_private(tmp_path):
