@@ -67,13 +67,14 @@ def doctor(*, history: str, as_json: bool) -> None:
 
     Example: exposurekit doctor --history ./exposure-history
     """
-    results = [result for check in _CHECKS for result in check(history)]
-    if as_json:
-        output.print_json(results)
-    else:
-        for result in results:
+    results = []
+    for result in (result for check in _CHECKS for result in check(history)):
+        results.append(result)
+        if not as_json:  # each as it ends: a slow service takes a while
             fix = f" -> {plain(result.fix)}" if result.fix else ""
             click.echo(f"{result.state:<4}  {result.check}: {plain(result.message)}{fix}")
+    if as_json:
+        output.print_json(results)
     if any(result.state == FAIL for result in results):
         sys.exit(1)
 

@@ -66,7 +66,8 @@ _HELP = f"""Write a table or the manual work to a file for other programs.
     Tables from the history: {_listed(live=False)}. Loaded from the service now: {_listed(live=True)}.
 
     Without --personal only columns without personal data are written, and only those steps of the queue that at least
-    five people share word for word; the result is then searched for personal data. In CSV and Excel no text is a formula.
+    five people share word for word; the result is then searched for personal data. A site that the rows do not have, or a
+    word that is no status, is an error, and nothing is written. In CSV and Excel no text is a formula.
 
     Example: exposurekit export records --status open --personal --live --out open.csv
     """
@@ -174,17 +175,21 @@ def _check_usage(table: str, out: Path, *, has_user: bool, is_filtered: bool, is
 
 
 def _answer(table: str, history: Any, options: dict[str, Any]) -> Any:
+    from exposurekit.analysis.selection import NoMatch
+
     question = QUESTIONS.get(table)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)  # ours; others are for developers
         answer = getattr(history, table)(**options) if question is None else question.ask(history, **options)
     for one in caught:
+        if issubclass(one.category, NoMatch):
+            raise ConfigurationError(str(one.message))
         click.echo(str(one.message), err=True)
     return answer
 
 
 def _selected(table: str, content: Any, **choices: tuple[str, ...]) -> Any:
-    """Return the rows with some values; a value that does not occur is reported."""
+    """Return the rows with some values; one that does not occur is an error, and nothing is written."""
     from exposurekit.analysis.selection import select
 
     chosen = {column: values for column, values in choices.items() if values}
@@ -194,8 +199,8 @@ def _selected(table: str, content: Any, **choices: tuple[str, ...]) -> Any:
     if not chosen:
         return content
     rows, doubts = select(content, chosen)
-    for doubt in doubts:
-        click.echo(doubt, err=True)
+    if doubts:
+        raise ConfigurationError(" ".join(doubts))
     return rows
 
 

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 import shlex
 import signal
 import sys
@@ -27,6 +28,8 @@ from exposurekit.errors import ConfigurationError, LoadStopped, NotFound
 from exposurekit.text.sanitize import plain
 
 DEMO_MARKER = ".exposurekit-demo"  # another demo may replace a history that has this file
+EXIT_INCOMPLETE = 3
+_INCOMPLETE = ("failed", "partial", "missed")  # how people of a run were loaded
 _SITES_MAX = 5  # named in a message
 _RUN_COLUMNS = (
     *("seq", "run", "origin", "finished_at", "listed", "whole", "partial", "failed"),
@@ -43,6 +46,9 @@ _RUN_COLUMNS = (
 )
 @click.option("--shard", metavar="K/N", help="Collect one of N parts of a named run, such as 2/8.")
 @click.option("--user", "users", type=ID, multiple=True, help="Load only this person; repeat for several.")
+@click.option(
+    "--fail-on-errors", is_flag=True, help="Exit with 3 if somebody could not be loaded completely."
+)
 @auto_compact_option
 @json_option
 def collect(
@@ -52,14 +58,17 @@ def collect(
     run: str | None,
     shard: str | None,
     users: tuple[int, ...],
+    fail_on_errors: bool,
     auto_compact: str,
     as_json: bool,
 ) -> None:
     """Load everyone once and add a run to the history; for cron.
 
     The connection comes from EXPOSUREKIT_BASE_URL, _INTEGRATION_NAME, _API_KEY and _API_SECRET, or a .env file. A
-    collection that is stopped or killed continues at the next call. Exits with 1 if nobody named by --user is
-    registered.
+    collection that is stopped or killed continues at the next call.
+
+    Exits with 0 if the run was stored, also if some people could not be loaded; with 3 in that case, if
+    --fail-on-errors is set; with 1 if the service cannot list the people, or nobody named by --user is registered.
 
     Example: exposurekit collect --history ./exposure-history
     """
@@ -86,8 +95,15 @@ def collect(
         click.echo(str(collected))
     for user in unknown:
         click.echo(f"{user} is not registered", err=True)
+    if incomplete := sum(collected.people.get(name, 0) for name in _INCOMPLETE):
+        people = "1 person was" if incomplete == 1 else f"{incomplete:,} people were"
+        click.echo(
+            f"{people} not loaded completely. exposurekit history issues lists them, and why", err=True
+        )
     if unknown and len(unknown) == len(set(users)):
         sys.exit(1)
+    if incomplete and fail_on_errors:
+        sys.exit(EXIT_INCOMPLETE)
 
 
 @click.group(cls=Group)
@@ -129,6 +145,23 @@ def runs(*, history: str, as_json: bool) -> None:
     output.print_rows(_rows(columns), as_json=as_json, none="The history has no runs yet.")
     for run in pending:
         click.echo(str(run), err=True)
+
+
+@history.command("issues")
+@history_option
+@json_option
+def issues(*, history: str, as_json: bool) -> None:
+    """List who was not loaded completely in the last run, and why.
+
+    Example: exposurekit history issues
+    """
+    with existing_history(history) as opened:
+        opened.last_run()  # raises an error if there is none
+        table, all_runs = opened.load_issues(), opened.runs()
+    last = all_runs.loc[all_runs["origin"] == "collect", "seq"].max()
+    rows = table[(table["seq"] == last) & table["what"].isin(_INCOMPLETE)]
+    columns = ["user_id", "what", "operation", "error", "status", "reason"]
+    output.print_rows(_rows(rows[columns]), as_json=as_json, none="Everyone was loaded completely.")
 
 
 @history.command("finish")
@@ -225,8 +258,8 @@ def verify(*, history: str, as_json: bool) -> None:
     if as_json:
         output.print_json(violations)
     elif violations:
-        for invariant, rows in violations.items():
-            click.echo(f"Violated: {invariant} ({rows} row{'' if rows == 1 else 's'})", err=True)
+        for invariant, count in violations.items():
+            click.echo(_violation(invariant, count), err=True)
     else:
         click.echo("ok: the history is not damaged.")
     if violations:
@@ -348,11 +381,24 @@ def _erase_inbox(inbox: Path | None, user: int, values: set[str]) -> str:
 
     with closing(InboxStore(inbox)) as store:
         erased = store.erase(user, values)
-    return (
-        f"Erased {erased.total} deliveries from the inbox {plain(str(inbox))}, {erased.quarantined} of them quarantined; "
-        f"{erased.by_value} of them had no user_id and contained one of {len(searchable_values(values))} values of "
-        f"{VALUE_MIN} characters or more."
-    )
+    where, searched = plain(str(inbox)), len(searchable_values(values))
+    deliveries = "1 delivery" if erased.total == 1 else f"{erased.total:,} deliveries"
+    summary = f"Erased {deliveries} about them from the inbox {where}, {erased.quarantined:,} of them from its quarantine."
+    if erased.by_value:
+        summary += f" {erased.by_value:,} of them did not say whom they were about, and had a name, address or reference of theirs."
+    return f"{summary} Searched for: their id, and {searched:,} values of {VALUE_MIN} characters or more from their listings."
+
+
+def _violation(invariant: str, count: int) -> str:
+    """Say what is wrong if an invariant does not hold."""
+    if match := re.fullmatch(r"the files of (\w+) are there and can be read", invariant):
+        return (
+            f"Damaged: a file of the table {match[1]} is missing or cannot be read. Put it back from a copy"
+        )
+    if match := re.fullmatch(r"the files of (\w+) are as they were written", invariant):
+        files = "1 file" if count == 1 else f"{count:,} files"
+        return f"Damaged: {files} of the table {match[1]} changed after writing. Put it back from a copy"
+    return f"Violated: {invariant} ({count:,} row{'' if count == 1 else 's'} not)"
 
 
 def _rows(table: Any) -> list[dict[str, Any]]:

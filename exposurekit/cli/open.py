@@ -4,7 +4,7 @@ import click
 
 from exposurekit.cli import browser
 from exposurekit.cli.history import existing_history
-from exposurekit.cli.options import ID, history_option, since_option
+from exposurekit.cli.options import ID, check_one_kind, history_option, since_option
 from exposurekit.errors import ConfigurationError
 from exposurekit.text.sanitize import plain
 
@@ -23,6 +23,7 @@ def open_page(*, history: str, user: int | None, since: str | None) -> None:
     """
     from exposurekit.reports import report
 
+    check_one_kind(user, since)
     page = browser.page_file()
     try:
         page.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -32,5 +33,5 @@ def open_page(*, history: str, user: int | None, since: str | None) -> None:
         ) from None
     with existing_history(history) as opened:
         written = report(opened, page, user=user, since=since)
-    click.echo(written.finding)
+    click.echo(f"{written.finding} People: {written.provenance['people']}.")
     browser.show_page(page)

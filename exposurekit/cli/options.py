@@ -169,6 +169,12 @@ history_option = click.option(
 )
 
 
+def check_one_kind(user: int | None, since: str | None) -> None:
+    """Check that a report is on one person or on what changed, not both."""
+    if user is not None and since is not None:
+        raise click.UsageError("use --user (one person) or --since (everyone), not both")
+
+
 def check_writable(out: Path) -> None:
     """Check, before any work is done, that a file can be written."""
     try:

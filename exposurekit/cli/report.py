@@ -9,7 +9,14 @@ from click.core import ParameterSource
 
 from exposurekit.cli import browser, output
 from exposurekit.cli.history import existing_history, is_begun, missing_names_hint
-from exposurekit.cli.options import ID, check_writable, history_option, json_option, since_option
+from exposurekit.cli.options import (
+    ID,
+    check_one_kind,
+    check_writable,
+    history_option,
+    json_option,
+    since_option,
+)
 
 KINDS = ("fleet", "person", "changes", "sites")
 
@@ -93,6 +100,7 @@ def report(
     from exposurekit.reports import report as write_report
     from exposurekit.system.atomic_files import write_output
 
+    check_one_kind(user, since)
     _check(kind, user, since)
     check_writable(out)
     exposure = connect() if live else None
@@ -112,7 +120,7 @@ def report(
     if as_json:
         output.print_json(written.data)
     else:
-        click.echo(written.finding)
+        click.echo(f"{written.finding} People: {written.provenance['people']}.")
         hint = "" if out.suffix.lower() == ".pdf" else " Open it in any browser."
         click.echo(f"Wrote {output.label_of(out)}, {out.stat().st_size / 1e6:.1f} MB.{hint}")
     if not live and any(task.note for one in written.sections for it in one.removals for task in it.tasks):
@@ -139,8 +147,6 @@ def _needs_no_history(history: str) -> bool:
 
 
 def _check(kind: str | None, user: int | None, since: str | None) -> None:
-    if user is not None and since is not None:
-        raise click.UsageError("use --user (one person) or --since (everyone), not both")
     for option, value, option_kind in (("--user ID", user, "person"), ("--since TIME", since, "changes")):
         if kind == option_kind and value is None:
             raise click.UsageError(f"--kind {kind} needs {option}")

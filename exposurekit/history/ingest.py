@@ -17,6 +17,8 @@ from exposurekit.history.storage.schema import CONTENT_OF, COUNTED, KINDS, PEOPL
 from exposurekit.history.storage.upgrade import share_files
 from exposurekit.text.html_cards import NAME_MAX, html_card, truncate
 
+_BASELINE = "entered_scope"  # in the first run, all that is open
+
 
 @dataclass(frozen=True, slots=True)
 class Run:
@@ -100,7 +102,15 @@ class Run:
         whole = self.people.get("whole", 0)
         parts = [f"{whole:,} {'person' if whole == 1 else 'people'} loaded in full"]
         parts += [f"{self.people[name]:,} {name}" for name in PEOPLE_COUNTED[1:] if self.people.get(name)]
-        parts += [_counted(name, self.counts[name]) for name in COUNTED if self.counts.get(name, 0) > 0]
+        baseline = self.counts.get(_BASELINE, 0) if self.seq == 1 else 0
+        parts += [
+            _counted(name, self.counts[name])
+            for name in COUNTED
+            if self.counts.get(name, 0) > 0 and not (baseline and name == _BASELINE)
+        ]
+        if baseline:
+            were = "listing was" if baseline == 1 else "listings were"
+            parts.append(f"{baseline:,} open {were} there at the first load")
         return f"run {name}: {', '.join(parts)}"
 
 

@@ -69,7 +69,8 @@ class RunManager:
                 begun = stack.enter_context(_closing(load(only=collector.is_pending)))
                 batches = chain([next(begun)], begun)  # if this fails, no history is created
             self._finish_erasure()
-            stack.enter_context(self.store.locked(_run_lock(run, number), wait=run is not None))
+            busy = f"Another process is collecting into {self.store.label}: wait until it ends"
+            stack.enter_context(self.store.locked(_run_lock(run, number), wait=run is not None, busy=busy))
             if run and (row := ingest.row_of(self.store, run)) is not None:
                 self.finish_ingest(run)
                 return replace(ingest.run_from_row(row), was_there=True)

@@ -126,10 +126,9 @@ class WeeklyReports:
         line: str,
         file: str | None = None,
     ) -> None:
-        due_at = self.rules.after_quiet(self.clock())
         attachment = file if rule.attach else None
         self.outbox.put(
-            [Notification(target, key, rule.title, line, due_at, attachment) for target in targets]
+            [Notification(target, key, rule.title, line, self.clock(), attachment) for target in targets]
         )
 
 
@@ -138,10 +137,10 @@ def _key(*parts: str) -> str:
 
 
 def _summary(result: Report, name: str) -> str:
-    """The finding, what changed in a week, and the name of the file, as one line."""
+    """The finding, how many people it counts, what changed in a week, and the name of the file, as one line."""
     changes = [f"{fact.name} {fact.value} ({fact.change})" for fact in result.facts if fact.change]
     changed = f" {'; '.join(changes)}." if changes else ""
-    return escape_chat(f"{result.finding}{changed} Report: {name}")
+    return escape_chat(f"{result.finding} People: {result.provenance['people']}.{changed} Report: {name}")
 
 
 def _check_index(store: FileStore) -> None:

@@ -299,6 +299,17 @@ def test_a_shell_completes_words(shell, kind):
         subprocess.run(["bash", "-n"], input=run.stdout, text=True, check=True)
 
 
+def test_each_result_is_printed_as_its_check_ends(shell):
+    """The service accepts the connection and never responds."""
+    with faults.running(lambda _request: faults.BlackHole()) as server:
+        shell.environment |= connection(server.base_url, *CREDENTIALS)
+        with shell.started("doctor") as process:
+            assert process.stdout.readline().startswith("ok    versions: ")
+            assert process.poll() is None
+            process.kill()
+            process.wait()
+
+
 def test_an_installation_without_options_has_the_defaults(shell, tmp_path):
     text = shell.here("watch", "install").stdout
     assert "\nExecStart=" in text

@@ -78,8 +78,9 @@ def numbers_of(run):
     """Return the erased rows and deliveries, those quarantined, those matched by a value, and the number of values."""
     pattern = (
         r"(?:Erased (\d+) rows from the history history|The history history has no data about user \d+)\.\n"
-        r"Erased (\d+) deliveries from the inbox history/inbox\.db, (\d+) of them quarantined; (\d+) of them had no "
-        r"user_id and contained one of (\d+) values of 6 characters or more\.\n"
+        r"Erased (\d+) deliver(?:y|ies) about them from the inbox history/inbox\.db, (\d+) of them from its quarantine\. "
+        r"(?:(\d+) of them did not say whom they were about, and had a name, address or reference of theirs\. )?"
+        r"Searched for: their id, and (\d+) values of 6 characters or more from their listings\.\n"
         r"(?(1)The next collect, or a running watch, loads them again unless they are unregistered at the service\.\n|)"
     )
     return [int(number or 0) for number in re.fullmatch(pattern, run.stdout).groups()]
@@ -206,4 +207,6 @@ def test_erase_reports_an_inbox_that_is_not_searched(tmp_path):
     elsewhere.put("msg_1", delivery_body(7))
     elsewhere.close()
     output = erase(tmp_path, "--inbox", "elsewhere.db").stdout
-    assert "Erased 1 deliveries from the inbox elsewhere.db, 0 of them quarantined;" in output
+    assert (
+        "Erased 1 delivery about them from the inbox elsewhere.db, 0 of them from its quarantine." in output
+    )

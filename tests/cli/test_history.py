@@ -31,6 +31,7 @@ class Fleet:
     def __init__(self):
         self.user_ids = []
         self.is_slow = False
+        self.broken = set()
         self.eight_wait = threading.Event()  # the number of parallel requests
         self._answer = many(range(1, 21), self._meddle)
 
@@ -41,6 +42,8 @@ class Fleet:
         if request.operation != "get_user":
             return None
         self.user_ids.append(user_id)
+        if user_id in self.broken:
+            return faults.server_error()
         if not self.is_slow or user_id <= 10:
             return None
         if sum(one > 10 for one in self.user_ids) == 8:
@@ -91,7 +94,10 @@ def is_silent_about(shell, *runs):
 def test_collect_prints_one_line_and_a_repeated_run_adds_nothing(shell, fleet):
     first = shell("collect", "--history", "history", "--run", "monday")
     assert (first.returncode, first.stderr) == (0, "")
-    assert first.stdout == "run monday: 20 people loaded in full, 20 registered, 20 entered scope\n"
+    assert (
+        first.stdout
+        == "run monday: 20 people loaded in full, 20 registered, 20 open listings were there at the first load\n"
+    )
     fleet.user_ids.clear()
     again = shell.here("collect", "--history", "history", "--run", "monday", "--json")
     summary = json.loads(again.stdout)
@@ -100,7 +106,9 @@ def test_collect_prints_one_line_and_a_repeated_run_adds_nothing(shell, fleet):
     assert fleet.user_ids == []
     assert summary["was_there"] is True
     prose = shell.here("collect", "--history", "history", "--run", "monday").stdout
-    assert prose.endswith(" 20 entered scope (it was there already; nothing was added)\n")
+    assert prose.endswith(
+        " 20 open listings were there at the first load (it was there already; nothing was added)\n"
+    )
     runs = shell.here("history", "runs", "--history", "history", "--json")
     assert [row["run"] for row in json.loads(runs.stdout)] == ["monday"]
     is_silent_about(shell, first, again, runs)
@@ -132,6 +140,35 @@ def test_the_last_shard_completes_a_run(shell, fleet):
     is_silent_about(shell, first, waiting, last)
     nameless = error_of(shell.here("collect", "--shard", "1/2"))
     assert nameless.endswith("--shard needs a run with a name: add --run NAME")
+
+
+def test_people_who_fail_to_load_are_reported_with_the_reason(shell, fleet):
+    words = ("collect", "--history", "history")
+    fleet.broken = {3, 4}
+    run = shell.here(*words)
+    assert run.returncode == 0
+    assert (
+        "2 people were not loaded completely. exposurekit history issues lists them, and why\n" in run.stderr
+    )
+    assert shell.here(*words, "--fail-on-errors").returncode == 3
+    listed = json.loads(shell.here("history", "issues", "--history", "history", "--json").stdout)
+    assert [(row["user_id"], row["what"], row["status"]) for row in listed] == [
+        (3, "failed", 500),
+        (4, "failed", 500),
+    ]
+    fleet.broken = set()
+    assert shell.here(*words, "--fail-on-errors").returncode == 0
+    assert (
+        shell.here("history", "issues", "--history", "history").stderr == "Everyone was loaded completely.\n"
+    )
+    is_silent_about(shell, run)
+
+
+def test_a_second_collection_at_once_names_the_history(shell):
+    with History(shell.directory / "history") as history, history._store.locked("collect-unnamed"):
+        run = shell.here("collect", "--history", "history")
+    assert run.returncode == 1
+    assert error_of(run) == "Error: Another process is collecting into history: wait until it ends"
 
 
 def test_a_user_who_is_not_registered_is_reported(shell):

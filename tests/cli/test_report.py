@@ -171,17 +171,19 @@ def test_open_listings_are_exported_with_the_names_on_file(shell, tmp_path):
     assert not [one for one in kit.PERSONAL if one in text]
 
 
-def test_an_exported_site_that_does_not_occur_is_reported(shell, tmp_path):
-    run = shell.here("export", "records", "--site", "PeepFindr", "--out", "t.csv")
-    assert run.returncode == 0
-    assert "No listing is on a site" in run.stderr
-    assert "Did you mean 'PeepFinder'?" in run.stderr
+def test_a_site_that_does_not_occur_is_not_exported(shell, tmp_path):
+    for table in ("records", "status_over_time"):
+        run = shell.here("export", table, "--site", "PeepFindr", "--out", "t.csv")
+        assert run.returncode == 1
+        assert error_of(run).startswith("Error: No listing is on a site named 'PeepFindr'.")
+        assert "Did you mean 'PeepFinder'?" in run.stderr
+    unknown = shell.here("export", "records", "--status", "opne", "--out", "t.csv")
+    assert (unknown.returncode, "Did you mean 'open'?" in unknown.stderr) == (1, True)
+    assert not (tmp_path / "t.csv").exists()
     words = ("export", "status_over_time", "--out", "t.csv", "--site")
     assert shell.here(*words, "peepfinder").returncode == 0
     of_site = History(tmp_path / "history").status_over_time(site="PeepFinder")
     assert pd.read_csv(tmp_path / "t.csv")["total"].tolist() == of_site["total"].tolist()
-    unknown = shell.here(*words, "PeepFindr")
-    assert unknown.stderr.startswith("No listing is on a site named 'PeepFindr'.")
 
 
 def test_a_report_as_json_has_its_content(shell, tmp_path):

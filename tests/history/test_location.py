@@ -135,7 +135,7 @@ def test_a_history_begun_by_another_process_meanwhile_is_opened(tmp_path):
 def test_a_missing_history_is_empty_and_not_created(tmp_path):
     history = History(tmp_path / "a" / "b")
     for query in QUERIES:
-        with pytest.raises(NotFound, match="There is no history there yet"):
+        with pytest.raises(NotFound, match="There is no history there yet, in "):
             getattr(history, query)()
     for query in (history.erase, history.personal_values, lambda _: history.finalize("x"), history.diff):
         with pytest.raises(NotFound):

@@ -57,7 +57,16 @@ def test_the_command_names_the_violation_and_exits_with_1(copy, tmp_path):
     data_file(copy, "records").unlink()
     run = Shell(tmp_path, EXPOSUREKIT_HISTORY="history").here("history", "verify")
     assert run.returncode == 1
-    assert error_of(run) == f"Violated: {UNREADABLE.format('records')} (1 row)"
+    assert error_of(run).startswith("Damaged: a file of the table records is missing or cannot be read.")
+
+
+def test_the_command_names_the_table_of_a_changed_file(copy, tmp_path):
+    file = data_file(copy, "annotations")
+    file.write_bytes(b"x" + file.read_bytes()[1:-1] + b"x")
+    run = Shell(tmp_path, EXPOSUREKIT_HISTORY="history").here("history", "verify")
+    assert run.returncode == 1
+    assert "Damaged: " in run.stderr
+    assert " of the table annotations " in run.stderr
 
 
 @pytest.mark.long

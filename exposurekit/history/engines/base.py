@@ -48,7 +48,7 @@ class CorruptHistory(ExposureError):
 
     def __init__(self) -> None:
         super().__init__(
-            "A file of this history cannot be read; verify() says which: exposurekit history verify. Put it back from a copy"
+            "A file of this history cannot be read; verify() says which: exposurekit history verify --history DIR. Put it back from a copy"
         )
 
 

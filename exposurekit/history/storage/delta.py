@@ -292,8 +292,13 @@ class Store(Location):
             yield
 
     @contextlib.contextmanager
-    def locked(self, name: str, *, wait: bool = True) -> Iterator[None]:
-        """Lock a name of this history, creating the history if needed; the lock ends with its process."""
+    def locked(
+        self, name: str, *, wait: bool = True, busy: str = "Another process is doing this already"
+    ) -> Iterator[None]:
+        """Lock a name of this history, creating the history if needed; the lock ends with its process.
+
+        ``busy`` is the error if another process has it, without ``wait``.
+        """
         self.begin()
         if not self.is_local:
             yield
@@ -305,7 +310,7 @@ class Store(Location):
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
             except BlockingIOError:
-                raise HistoryLocked("Another process is doing this already") from None
+                raise HistoryLocked(busy) from None
             self._locks.add(name)
             try:
                 yield

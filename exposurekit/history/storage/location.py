@@ -18,6 +18,7 @@ from exposurekit.errors import ConfigurationError, DiskFull, NotFound
 from exposurekit.history.storage.schema import TABLES
 from exposurekit.system.atomic_files import NO_SPACE
 from exposurekit.system.file_store import FileStore, problem
+from exposurekit.text.sanitize import plain
 
 _ABOUT = "history.json"
 FORMAT = 4  # of new histories; `upgrade` converts older ones
@@ -40,6 +41,11 @@ class Location(FileStore):
         """Return whether a file is there; without a name, whether a history was begun there."""
         return super().exists(*(names or [_ABOUT]))
 
+    @property
+    def label(self) -> str:
+        """The last part of the path, for messages: what is before it may name a person."""
+        return plain(self.uri.rstrip("/").rpartition("/")[2]) or "this directory"
+
     def settings(self, *, records_by: str | None, otherwise: str) -> str:
         """Return what identifies a record in this history; a new one will be created with ``records_by``."""
         with resolve():
@@ -51,7 +57,8 @@ class Location(FileStore):
         stored = str(self._about()["records_by"])
         if records_by is not None and stored != records_by:
             raise ConfigurationError(
-                f"This history was created with records_by={stored!r}: open it with that"
+                f"This history was created with records_by={stored!r} (--record-key {stored}): open it with that, or with "
+                "neither"
             )
         self._new_records_by = stored
         return stored
@@ -61,7 +68,9 @@ class Location(FileStore):
         with resolve():
             exists = self.exists()
         if not exists:
-            raise NotFound("There is no history there yet: call collect(), or check the path")
+            raise NotFound(
+                f"There is no history there yet, in {self.label}: call collect(), or check the path"
+            )
 
     def begin(self) -> None:
         """Create the directory and its settings; an existing history is unchanged."""
