@@ -12,10 +12,11 @@ import pandas as pd
 
 from exposurekit.analysis.group_codes import Ints
 from exposurekit.analysis.survival import Floats
-from exposurekit.errors import InvalidArgument, MissingColumns
+from exposurekit.errors import InvalidArgument, MissingColumns, warn
 from exposurekit.frames.arrow import texts
 from exposurekit.frames.url_columns import hosts, page_keys
-from exposurekit.text.formatting import enumerate_words
+from exposurekit.text.formatting import enumerate_words, pluralize
+from exposurekit.text.sanitize import plain
 
 SITE_SCANS, WEB_SEARCH = "site scans", "web search"
 MISSED = "missed"
@@ -54,7 +55,9 @@ def missed(
         One row per combination of ways, then the estimate: ``ways`` (text: ``site scans alone``, ``site scans and web
         search``, ..., last ``missed``), ``listings`` (that these ways found, and no other; of the last row the estimate;
         Float64), ``low``, ``high`` (its interval, Float64; ``high`` is missing if there is no limit), ``assumption`` (text:
-        what the estimate assumes), ``reason`` (text: why there is no estimate). Without at least two ways, and five listings
+        what the estimate assumes), ``reason`` (text: why there is no estimate; of ``site scans
+        alone`` how many records have no address and are left out). A table of ``others`` without an address on a host of
+        records does not count, and gives a warning. Without at least two ways, and five listings
         that several of them found, ``listings`` of the last row is missing.
 
     The estimate assumes that each way finds a listing with a chance of its own, whether or not another finds it, and that
@@ -87,13 +90,22 @@ def missed(
     tables = {SITE_SCANS: records, WEB_SEARCH: links, **(others or {})}
     if len(tables) > WAYS_MAX:
         raise InvalidArgument(f"There are at most {WAYS_MAX} ways: combine some of others")
-    ways, cells = _cells(tables)
+    pages = {way: _pages(way, table) for way, table in tables.items()}
+    on_sites = _on_sites(pages)
+    for way in others or {}:
+        if len(pages[way]) and on_sites[way].empty:
+            addresses = pluralize(len(pages[way]), "address", "addresses")
+            warn(f"{plain(way)} does not count: of its {addresses}, none is on a site of the records")
+    ways, cells = _cells(on_sites)
     reason = _why_not(ways, cells)
     estimate = _Estimate(math.nan, math.nan, math.nan, "") if reason else _estimate(ways, cells, level)
     rows: list[dict[str, Any]] = [
         {"ways": _label(ways, cell), "listings": float(cells[cell])} for cell in _cell_order(len(ways))
     ]
     texts = {"ways": MISSED, "assumption": estimate.assumption or None, "reason": reason or None}
+    without_address = len(records) - len(pages[SITE_SCANS])
+    if without_address and ways[:1] == [SITE_SCANS]:
+        rows[0]["reason"] = f"{pluralize(without_address, 'record')} without an address left out"
     rows.append(texts | {"listings": estimate.listings, "low": estimate.low, "high": estimate.high})
     dtypes = {"ways": "str", **dict.fromkeys(("listings", "low", "high"), "Float64"), "assumption": "str"}
     table = pd.DataFrame(rows, columns=[*dtypes, "reason"]).astype(dtypes | {"reason": "str"})
@@ -101,14 +113,17 @@ def missed(
     return table
 
 
-def _cells(tables: Mapping[str, pd.DataFrame]) -> tuple[list[str], Ints]:
+def _on_sites(pages: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+    """Return the pages of each way that are on hosts of records."""
+    hosts = pages[SITE_SCANS]["host"].unique()
+    return {way: table[table["host"].isin(hosts)] for way, table in pages.items()}
+
+
+def _cells(pages: Mapping[str, pd.DataFrame]) -> tuple[list[str], Ints]:
     """Return the ways that found anything, and how many listings each combination of them found.
 
     The number of a combination has bit 0 if the first way is in it, bit 1 if the second is, and so on.
     """
-    pages = {way: _pages(way, table) for way, table in tables.items()}
-    hosts = pages[SITE_SCANS]["host"].unique()
-    pages = {way: table[table["host"].isin(hosts)] for way, table in pages.items()}
     ways = [way for way, table in pages.items() if len(table)]
     if len(ways) < 2:  # noqa: PLR2004  nothing to compare, so no address needs to be normalized
         n = [len(pages[way].drop_duplicates(["user_id", "address"])) for way in ways]

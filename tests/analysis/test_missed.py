@@ -55,6 +55,16 @@ def test_spellings_of_one_address_are_one_listing():
     assert counts(missed(records([3]), links([3], user_id=2)))["site scans and web search"] == 0
 
 
+def test_what_does_not_count_is_named():
+    without = pd.concat([records(range(8)), pd.DataFrame({"user_id": 1, "href": [None, " "]})])
+    elsewhere = pd.DataFrame({"user_id": 1, "url": [f"https://page.example/{page}" for page in range(20)]})
+    with pytest.warns(UserWarning, match="^by hand does not count: of its 20 addresses, none is on a site"):
+        table = missed(without, links(range(2, 9)), others={"by hand": elsewhere})
+    assert table["reason"].iloc[0] == "2 records without an address left out"
+    assert table["reason"].iloc[1:].isna().all()
+    assert estimate(table)[0] > 0
+
+
 def test_pages_on_other_sites_are_out_of_scope():
     """A site scan could not find them, so they say nothing about what it overlooks."""
     elsewhere = pd.DataFrame({"user_id": 1, "url": [f"https://page.example/{page}" for page in range(9)]})
