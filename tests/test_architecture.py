@@ -133,7 +133,12 @@ ENTRY_POINTS = {
     "cachetools": {"service.scanning.politeness"},
     "prometheus_client": {"service.api.metrics"},
     "protego": {"service.scanning.politeness"},
-    "sqlite3": {"monitor.sqlite", "monitor.webhooks.store", "service.storage.backends"},
+    "sqlite3": {
+        "monitor.sqlite",
+        "monitor.webhooks.store",
+        "service.storage.backends",
+        "service.storage.database_faults",
+    },
     "unittest": set(),
 }
 HEAVY = (

@@ -266,7 +266,8 @@ def _mail_directory(mail_file: Path | None) -> list[str]:
     """Return the directory of messages that settings of a mailbox name, in which the service deletes what it stored."""
     from exposurekit.service.mail import settings
 
-    directory = None if mail_file is None else settings.load(mail_file).directory
+    # The files to print are for another machine, perhaps, on which the settings are.
+    directory = settings.load(mail_file).directory if mail_file is not None and mail_file.exists() else None
     return [] if directory is None else [str(directory.resolve())]
 
 

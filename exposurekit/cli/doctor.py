@@ -238,7 +238,7 @@ def _own_service(_history: str) -> Iterator[CheckResult]:
 def _database(settings: Mapping[str, str]) -> Iterator[CheckResult]:
     from exposurekit.service.clock import Clock
     from exposurekit.service.storage.database import DATABASE_ERRORS, Database, exists
-    from exposurekit.service.storage.encryption import Vault, load_key
+    from exposurekit.service.storage.encryption import Vault, key_source, load_key
 
     url = settings["DATABASE"] or "sqlite:///service.db"
     try:
@@ -249,7 +249,7 @@ def _database(settings: Mapping[str, str]) -> Iterator[CheckResult]:
     if is_there is False:
         if settings["DATABASE"]:
             create = "exposurekit integrator add NAME --attested-by WHO creates one, or correct EXPOSUREKIT_DATABASE"
-            yield _fail("database", "there is no such database", create)
+            yield _fail("database", f"there is no database {plain(url)}", create)
         return
     try:
         key = load_key(create=False)
@@ -257,15 +257,15 @@ def _database(settings: Mapping[str, str]) -> Iterator[CheckResult]:
         yield _fail("key", str(error), "set EXPOSUREKIT_SERVICE_KEY_FILE to the key of the database")
         return
     yield _ok("key", "can be read")
+    database = Database(url, vault=Vault(key, source=key_source()), clock=Clock())
     try:
-        yield from asyncio.run(_database_checks(Database(url, vault=Vault(key), clock=Clock())))
+        yield from asyncio.run(_database_checks(database))
     except ConfigurationError as error:
         yield _fail(
             "database", str(error), "check EXPOSUREKIT_DATABASE, the key file and the installed version"
         )
     except DATABASE_ERRORS as error:
-        problem = type(getattr(error, "orig", error)).__name__
-        yield _fail("database", f"cannot be read ({problem})", "check its location and permissions")
+        yield _fail("database", f"cannot be read: {database.explain(error)}", "check EXPOSUREKIT_DATABASE")
 
 
 async def _database_checks(database: Any) -> list[CheckResult]:
@@ -340,12 +340,11 @@ def _definitions_and_mail(settings: Mapping[str, str]) -> Iterator[CheckResult]:
 
 
 def _mailbox(mail: Any) -> CheckResult:
-    """The settings of the mailbox, without a connection; raises `ConfigurationError` if a password is missing."""
+    """The settings of the mailbox, without a connection; raises `ConfigurationError` if a file is missing."""
     for login in (mail.imap, mail.smtp):
         if login is not None:
             login.password()
-            if login.ca_file is not None and not login.ca_file.is_file():
-                return _fail("mailbox", "ca_file is not a file", "correct it, or remove it")
+            login.tls_context()
     if mail.directory is not None and not os.access(mail.directory, os.R_OK | os.W_OK | os.X_OK):
         message = "its directory does not exist, or you cannot read and write it"
         return _fail("mailbox", message, "create it, or run exposurekit doctor as the service's user")

@@ -53,6 +53,7 @@ def integrator_add(
     """
     from exposurekit.service.accounts import integrators
 
+    integrators.check_name(name)  # before there is a database
     who = _attester(name, attested_by, no_attestation=no_attestation)
 
     async def add(db: Any) -> tuple[Any, int]:

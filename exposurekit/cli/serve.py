@@ -122,6 +122,8 @@ def serve(
     if install_help:
         click.echo(install_instructions(click.get_current_context()))
         return
+    if port and port == metrics_port:
+        raise click.UsageError("--metrics-port and --port must differ")
     settings = _Settings(
         database,
         None if no_worker else (sites_directory, search_engine, callback_networks, mail_file),

@@ -129,7 +129,7 @@ class ServerProcesses:
         """Log how many processes have ended, once in a while."""
         now = time.monotonic()
         if self._ended and now >= self._log_at:
-            reason = self._problem or "it gave no reason"
+            reason = self._problem or _reason(self._exit_code)
             _log.error(
                 "server_processes_ended=%d exit_code=%s: %s; replaced", self._ended, self._exit_code, reason
             )
@@ -271,6 +271,14 @@ def _received_signals() -> Iterator[_Signals]:
         signals.close()
 
 
+def _reason(exit_code: int | None) -> str:
+    """Return why a process ended that gave no reason itself."""
+    if exit_code is None or exit_code >= 0:
+        return "it gave no reason"
+    likely = " (out of memory?)" if -exit_code == signal.SIGKILL else ""
+    return f"killed by signal {-exit_code}{likely}"
+
+
 def shared_memory(words: int) -> Any:
     """Return memory that can be passed to server processes: integers of 64 bits, which are 0."""
     return multiprocessing.get_context("spawn").RawArray(ctypes.c_uint64, words)
@@ -289,6 +297,8 @@ def _run(
 
     try:
         main(ServerProcess(number, is_first, report), *arguments)
+    except KeyboardInterrupt:  # a second one, when this process has ended its requests
+        return
     except ExposureError as error:
         report(str(error))
     except Exception as error:  # noqa: BLE001  its text may hold personal data

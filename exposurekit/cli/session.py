@@ -31,15 +31,16 @@ class ServiceDatabase:
         """Return the database, not yet open; unless `create` is set, the database and its key must exist."""
         from exposurekit.service.clock import Clock
         from exposurekit.service.storage.database import Database, exists
-        from exposurekit.service.storage.encryption import Vault, load_key
+        from exposurekit.service.storage.encryption import Vault, key_source, load_key
 
         is_there = exists(self.url)  # None: not known before connecting
         if is_there is False and not create:
             raise ConfigurationError(
-                "there is no such database: exposurekit integrator add NAME --attested-by WHO creates one, and so does serve --create"
+                f"there is no database {plain(self.url)}: correct --database or EXPOSUREKIT_DATABASE; exposurekit integrator "
+                "add NAME --attested-by WHO creates one, and so does serve --create"
             )
         key = load_key(self.key_file, create=create and is_there is not True)
-        return Database(self.url, vault=Vault(key), clock=Clock())
+        return Database(self.url, vault=Vault(key, source=key_source(self.key_file)), clock=Clock())
 
     def read(self, task: Task[T]) -> T:
         """Run a task in a read session."""
@@ -182,5 +183,5 @@ def _run_opened(database: Any, task: Task[T]) -> T:
     except UnicodeEncodeError:
         raise ConfigurationError("the arguments are not valid UTF-8") from None
     except DATABASE_ERRORS as error:
-        problem = type(getattr(error, "orig", error)).__name__
-    raise ConfigurationError(f"database error ({problem}): locked or unreachable. Try again")
+        problem = database.explain(error)
+    raise ConfigurationError(f"the database cannot be used: {problem}")

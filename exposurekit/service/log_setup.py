@@ -19,6 +19,7 @@ _LEVELS = {
 _OURS = "exposurekit"
 # asyncio goes on with the arguments of a callback, the task, or the text of an exception.
 _REST = {"asyncio": re.compile(r"[\n(<].*", re.DOTALL)}
+_STARTUP_FAILURES = ("Application startup failed", "Exception in 'lifespan' protocol")
 _OTHER_LINES = re.compile(r"\n.*", re.DOTALL)
 _CONVERSION = re.compile(r"%(?:%|[-#0 +]*\d*(?:\.\d+)?[a-zA-Z])")
 _FIELD = re.compile(r"\b(\w+)=(%[-#0 +]*\d*(?:\.\d+)?[a-zA-Z]|[\w.]+)")
@@ -131,5 +132,5 @@ def _exception_type(record: logging.LogRecord) -> str | None:
 
 
 def _not_startup_failure(record: logging.LogRecord) -> bool:
-    """Drop uvicorn's line about a failed start, which is also raised, with the reason."""
-    return not record.getMessage().startswith("Application startup failed")
+    """Drop uvicorn's lines about a failed start, which is also raised, with the reason."""
+    return not record.getMessage().startswith(_STARTUP_FAILURES)

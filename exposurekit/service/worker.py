@@ -253,7 +253,7 @@ class Worker:
             if not log_errors:
                 raise
             # Usually the database is unreachable for a while; a dead worker would go unnoticed.
-            _log.error("worker=%s fault=%s", slots.job_type.name, type(fault).__name__)
+            _log.error("worker=%s fault=%s", slots.job_type.name, self._explain(fault))
             return None
 
     async def _start_jobs(self, slots: "_JobSlots") -> int:
@@ -302,12 +302,20 @@ class Worker:
         except LeaseLost:
             _log.info("worker=%s row=%d lease=lost", job_type.name, lease.row_id)
         except DATABASE_ERRORS as fault:  # the row becomes due again when its lease expires
-            _log.error("worker=%s row=%d fault=%s", job_type.name, lease.row_id, type(fault).__name__)
+            reason = type(fault).__name__ if limit.expired() else self._explain(fault)
+            _log.error("worker=%s row=%d fault=%s", job_type.name, lease.row_id, reason)
             if limit.expired():
                 await self._postpone(job_type, lease)
         except Exception as fault:  # noqa: BLE001  one failing row must not affect others
             _log.error("worker=%s row=%d fault=%s", job_type.name, lease.row_id, type(fault).__name__)
             await self._postpone(job_type, lease)
+
+    def _explain(self, fault: Exception) -> str:
+        """Return the type of a fault; of one of the database also the reason."""
+        name = type(fault).__name__
+        if not isinstance(fault, DATABASE_ERRORS):
+            return name
+        return f"{name}: {self.context.database.explain(fault)}"
 
     async def _postpone(self, job_type: _JobType, lease: Lease) -> None:
         """Postpone a failed job: it would fail again, and must not hammer a site."""
@@ -354,7 +362,7 @@ class Worker:
                         await asyncio.sleep(0)  # requests have a turn
                 last, written = user_ids[-1], written + len(user_ids)
             except Exception as fault:  # noqa: BLE001  without a document, a response is slower
-                _log.error("worker=documents fault=%s", type(fault).__name__)
+                _log.error("worker=documents fault=%s", self._explain(fault))
                 await asyncio.sleep(CORRECT_EVERY_S)
         if written:
             _log.info("worker=documents written=%d", written)
@@ -391,7 +399,7 @@ class Worker:
             try:
                 await task()
             except Exception as fault:  # noqa: BLE001  tried again
-                _log.error("worker=%s fault=%s", name, type(fault).__name__)
+                _log.error("worker=%s fault=%s", name, self._explain(fault))
             await asyncio.sleep(every_s)
 
 

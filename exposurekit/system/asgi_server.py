@@ -336,7 +336,8 @@ class _Server(uvicorn.Server):
         try:
             await self._app(scope, receive, sending)
         except BaseException as failure:
-            self.failure = failure
+            if not (self.force_exit and isinstance(failure, asyncio.CancelledError)):  # by a second Ctrl-C
+                self.failure = failure
             self.should_exit = True
             raise
 

@@ -276,7 +276,14 @@ def test_credentials_as_printed_work_in_an_env_file(shell, monkeypatch):
         (["integrator", "rotate", "nobody"], "integrator add NAME --attested-by WHO creates one"),
         (["serve", "--database", "sqlite:///a.db?mode=memory"], "sqlite:///FILE"),
         (["serve", "--database", "mysql://x"], "sqlite:///FILE"),
-        (["serve", "--port", "0", "--database", "sqlite:////nowhere/at/all.db"], "no such database"),
+        (
+            ["serve", "--port", "0", "--database", "sqlite:////nowhere/at/all.db"],
+            "no database sqlite:////nowhere/at/all.db",
+        ),
+        (
+            ["integrator", "add", "a b", "--no-attestation", "--database", "sqlite:////nowhere/at/all.db"],
+            "1 to 64",
+        ),
         (
             ["serve", "--port", "0", "--create", "--database", "sqlite:////nowhere/at/all.db"],
             "cannot be opened",
@@ -296,7 +303,7 @@ def test_wrong_keys_and_unknown_integrators_are_errors(shell):
     assert shell.here("integrator", "add", "acme", *ATTESTED, *other).returncode == 0
     for words, message in (
         (("list", "--key-file", "typo/other.key"), "no key at typo/other.key"),
-        (("list", "--key-file", "b.key"), "another key"),
+        (("list", "--key-file", "b.key"), "another key than that of b.key"),
         (("rotate", "nobody"), "exposurekit integrator list"),
     ):
         run = shell.here("integrator", *words)

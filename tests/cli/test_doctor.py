@@ -166,7 +166,7 @@ def test_each_problem_of_ones_own_service_has_a_remedy(shell, own_service, monke
     assert "created with another key" in checks["database"]["message"]
     shell.environment |= {"EXPOSUREKIT_DATABASE": "sqlite:///other.db", "EXPOSUREKIT_SERVICE_KEY": ""}
     code, checks = examined(shell)
-    assert checks["database"]["message"] == "there is no such database"
+    assert checks["database"]["message"] == "there is no database sqlite:///other.db"
     assert not (own_service / "other.db").exists()
     shell.environment["EXPOSUREKIT_DATABASE"] = "mysql://root:pa55word@db.example/service"
     code, checks = examined(shell)

@@ -2,8 +2,10 @@
 
 import asyncio
 import json
+import os
 import re
 import signal
+import socket
 from datetime import UTC, datetime, timedelta
 
 import httpx
@@ -174,9 +176,12 @@ def test_serve_creates_a_database_only_on_request(file_operator):
     ) == (1, True)
     assert not (operator.directory / "service.db").exists()
     with operator.started("serve", "--port", "0", "--create") as front:
+        assert "created=" in line_with(front, "service.db")
         assert httpx.get(f"{listening(front)}/openapi.json").status_code == 200
         ended(front, signal.SIGTERM)
     assert (operator.directory / "service.db").exists()
+    wrong = operator.here("serve", "--port", "8642", "--metrics-port", "8642")
+    assert (wrong.returncode, "--metrics-port and --port must differ" in wrong.stderr) == (2, True)
     wrong = operator.here("serve", "--trusted-proxy", "nginx")
     assert (wrong.returncode, "an address or a network" in wrong.stderr) == (2, True)
 
@@ -197,6 +202,7 @@ def test_metrics_are_served_on_a_loopback_port(file_operator, words):
         run = operator.here(*words, "--metrics-port", url.split(":")[2].partition("/")[0])
         assert run.returncode == 1
         assert "it is in use" in run.stderr
+        assert "level=ERROR" not in run.stderr
         assert "fault" not in ended(process, signal.SIGTERM)
 
 
@@ -206,6 +212,34 @@ def test_a_signal_ends_a_process_that_has_just_started(file_operator, words):
     with file_operator.started(*words, "--metrics-port", "0") as process:
         read_until(process, "metrics=")
         ended(process, signal.SIGTERM)
+
+
+def refuses(address):
+    try:
+        socket.create_connection(address, timeout=1).close()
+    except ConnectionRefusedError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("words", [[], ["--processes", "2"]], ids=["one process", "two processes"])
+def test_a_second_ctrl_c_ends_serve_without_a_traceback(file_operator, words):
+    """Ctrl-C reaches every process of a terminal; after the first one, an unfinished request keeps them running."""
+    added(file_operator)
+    with file_operator.started("serve", "--port", "0", *words, start_new_session=True) as process:
+        host, port = listening(process).removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port))) as client:
+            client.sendall(
+                b"POST /api/acme/key/v2/users.json HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n"
+            )
+            os.killpg(process.pid, signal.SIGINT)
+            eventually(lambda: refuses((host, int(port))))
+            assert process.poll() is None
+            os.killpg(process.pid, signal.SIGINT)
+            assert process.wait(60) == 0
+            rest = process.stderr.read()
+    assert "Traceback" not in rest
+    assert "CancelledError" not in rest
 
 
 @pytest.mark.parametrize("words", [["serve", "--port", "0"], ["worker"]], ids=" ".join)

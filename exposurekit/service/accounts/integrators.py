@@ -53,8 +53,7 @@ async def add(session: Session, name: str, *, attested_by: str | None = None) ->
     `attested_by` attests the consent of every user that it registers. Without it, no user is scanned until their own
     consent is recorded.
     """
-    if not _NAME.fullmatch(name):
-        raise ConfigurationError("an integrator's name has 1 to 64 letters, digits, underscores or hyphens")
+    check_name(name)
     if await session.first(select(integrators.c.id).where(integrators.c.name == name)):
         raise ConfigurationError(
             f"the integrator {name} exists already: rotate its credentials, or choose another name"
@@ -65,6 +64,12 @@ async def add(session: Session, name: str, *, attested_by: str | None = None) ->
         row |= {"attested_by": _checked_attestor(attested_by), "attested_at": now}
     await session.add(insert(integrators), row)
     return credentials
+
+
+def check_name(name: str) -> None:
+    """Raise `ConfigurationError` if no integrator can have this name."""
+    if not _NAME.fullmatch(name):
+        raise ConfigurationError("an integrator's name has 1 to 64 letters, digits, underscores or hyphens")
 
 
 async def attest(session: Session, name: str, *, attested_by: str | None) -> None:

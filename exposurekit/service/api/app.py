@@ -77,7 +77,9 @@ def create_app(
         from exposurekit.service.api.metrics import RequestMetrics
 
         count = RequestMetrics(registry).count
-    return middleware.RequestMiddleware(_Service(api).respond, Router(lifespan=lifespan).lifespan, count)
+    return middleware.RequestMiddleware(
+        _Service(api).respond, Router(lifespan=lifespan).lifespan, count, explain=database.explain
+    )
 
 
 @asynccontextmanager

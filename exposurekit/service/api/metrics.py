@@ -210,7 +210,7 @@ async def _read(database: Database) -> list[Metric]:
         async with asyncio.timeout(READ_S), database.reading() as session:
             families = await _families(session)
     except DATABASE_ERRORS as fault:
-        _log.error("metrics=database fault=%s", type(fault).__name__)
+        _log.error("metrics=database fault=%s: %s", type(fault).__name__, database.explain(fault))
     up = GaugeMetricFamily("exposurekit_database_up", "Whether this scrape could read the database.")
     up.add_metric((), bool(families))
     took = GaugeMetricFamily(

@@ -30,6 +30,10 @@ Respond = Callable[[Scope, Receive], Awaitable[Response]]
 Count = Callable[[str, int | None, Exception | None, float], object]
 
 
+def _type_name(error: Exception) -> str:
+    return type(error).__name__
+
+
 class RequestMiddleware:
     """The ASGI application around what responds to requests; no exception escapes.
 
@@ -38,11 +42,20 @@ class RequestMiddleware:
         lifespan: Starts and ends the service.
         count: Called with each request's operation, its status (None: the client was gone before the response), the
             exception that made the response an error, and the seconds that it took.
+        explain: Returns why the database is not available, for the log.
     """
 
-    def __init__(self, respond: Respond, lifespan: ASGIApp, count: Count | None = None) -> None:
+    def __init__(
+        self,
+        respond: Respond,
+        lifespan: ASGIApp,
+        count: Count | None = None,
+        *,
+        explain: Callable[[Exception], str] = _type_name,
+    ) -> None:
         self._respond = respond
         self._lifespan = lifespan
+        self._explain = explain
         self._count = count
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -59,7 +72,8 @@ class RequestMiddleware:
         except ClientDisconnect:
             pass  # the client is gone
         except Exception as fault:  # noqa: BLE001  the server would log its text
-            _log.error("fault=%s at=%s", type(fault).__name__, _location(fault.__traceback__))
+            reason = f": {self._explain(fault)}" if isinstance(fault, UNAVAILABLE) else ""
+            _log.error("fault=%s at=%s%s", type(fault).__name__, _location(fault.__traceback__), reason)
             if response is None:
                 failure, response = fault, _server_error(scope, fault)
                 await response.send(scope, send)

@@ -69,7 +69,7 @@ def opened(settings: MailSettings) -> Iterator[Mailbox]:
 
 def _logged_in(imap: Imap) -> imaplib.IMAP4_SSL:
     password = imap.password()
-    context = ssl.create_default_context(cafile=None if imap.ca_file is None else str(imap.ca_file))
+    context = imap.tls_context()
     connection = imaplib.IMAP4_SSL(imap.host, imap.port, ssl_context=context, timeout=_TIMEOUT_S)
     try:
         connection.login(imap.user, password)

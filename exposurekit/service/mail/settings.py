@@ -3,6 +3,7 @@
 import os
 import re
 import secrets
+import ssl
 import stat
 from pathlib import Path
 from typing import Annotated, Self
@@ -66,12 +67,25 @@ class Login(_Part):
         try:
             if os.name == "posix" and stat.S_IMODE(self.password_file.stat().st_mode) & 0o077:
                 raise ConfigurationError(
-                    "the mail server's password file is readable by others: run chmod 600 on it"
+                    f"{self._password_file_named()} is readable by others: run chmod 600 on it"
                 )
             return self.password_file.read_text().strip()
         except (OSError, UnicodeDecodeError) as error:
             reason = getattr(error, "strerror", None) or "it is not UTF-8"
-        raise ConfigurationError(f"the mail server's password file cannot be read: {reason}")
+        raise ConfigurationError(f"{self._password_file_named()} cannot be read: {reason}")
+
+    def _password_file_named(self) -> str:
+        return f"the mail server's password file {plain(self.password_file)}"
+
+    def tls_context(self) -> ssl.SSLContext:
+        """Return the context for TLS; raises `ConfigurationError` if `ca_file` has no certificates."""
+        try:
+            return ssl.create_default_context(cafile=None if self.ca_file is None else str(self.ca_file))
+        except ssl.SSLError:
+            reason = "has no certificates in PEM form"
+        except OSError as error:
+            reason = f"cannot be read: {error.strerror}"
+        raise ConfigurationError(f"the mail server's ca_file {plain(self.ca_file)} {reason}")
 
 
 class Imap(Login):

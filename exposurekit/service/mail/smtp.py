@@ -59,7 +59,7 @@ def check(smtp: Smtp) -> None:
 
 
 def _connected(smtp: Smtp, timeout_s: float) -> smtplib.SMTP:
-    context = ssl.create_default_context(cafile=None if smtp.ca_file is None else str(smtp.ca_file))
+    context = smtp.tls_context()
     password = smtp.password()
     client: smtplib.SMTP | None = None
     try:

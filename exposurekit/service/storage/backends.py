@@ -12,6 +12,7 @@ to the driver (measured: 6 instead of 60 microseconds for one row, 29 instead of
 """
 
 import asyncio
+import logging
 import os
 import sqlite3
 import time
@@ -40,6 +41,7 @@ from sqlalchemy.dialects import sqlite
 from sqlalchemy.exc import DBAPIError, OperationalError
 
 from exposurekit.errors import ConfigurationError
+from exposurekit.service.storage.database_faults import LOCKED, REPLACED
 from exposurekit.system.atomic_files import file_id
 
 if TYPE_CHECKING:  # with it comes SQLAlchemy's object mapper, which takes a tenth of a second
@@ -57,6 +59,7 @@ UNSUPPORTED_URL = (
 _OWN_TABLE = "integrators"  # every version has it
 _PRIMARY_CODE = 0xFF  # of an extended error code
 _PRAGMAS = ("foreign_keys=ON", "secure_delete=ON")
+_log = logging.getLogger("exposurekit.service")
 T = TypeVar("T")
 Query = Select[*tuple[Any, ...]] | CompoundSelect[*tuple[Any, ...]]
 Rows = Sequence[tuple[Any, ...]]
@@ -172,6 +175,7 @@ class SQLite:
         # and another process that closes the database would then delete its log (POSIX).
         if not Path(self._path).exists():
             os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))
+            _log.info("created=%s", self._path)
         self._file_id = file_id(self._path)
 
     def reading(self, wrap: Callable[[InlineConnection], T]) -> "_ReadConnection[T]":
@@ -213,9 +217,7 @@ class SQLite:
             until = time.monotonic() + self._busy_timeout_s
             while not self._begin_at_once(writer):
                 if time.monotonic() >= until:
-                    raise OperationalError(
-                        None, None, sqlite3.OperationalError("database is locked"), hide_parameters=True
-                    )
+                    raise OperationalError(None, None, sqlite3.OperationalError(LOCKED), hide_parameters=True)
                 await asyncio.sleep(ASK_EVERY_S)
         finally:
             self._queue.leave()
@@ -236,7 +238,7 @@ class SQLite:
     def _check_file(self) -> None:
         """Refuse to use a file that is no longer at its path: what is written there would be lost."""
         if self._file_id is not None and file_id(self._path) != self._file_id:
-            problem = sqlite3.OperationalError("the database's file was removed or replaced")
+            problem = sqlite3.OperationalError(REPLACED)
             raise OperationalError(None, None, problem, hide_parameters=True)
 
     async def scrub(self) -> bool:

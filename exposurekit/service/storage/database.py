@@ -13,7 +13,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from exposurekit.errors import ConfigurationError
 from exposurekit.service.clock import Clock
-from exposurekit.service.storage import migrations, tables
+from exposurekit.service.storage import database_faults, migrations, tables
 from exposurekit.service.storage.backends import (
     BUSY_TIMEOUT_S,
     UNSUPPORTED_URL,
@@ -169,7 +169,7 @@ class Database:
             if not await self.is_ready():
                 await self._make_ready()
         except (DBAPIError, OSError) as error:
-            problem = type(error.orig if isinstance(error, DBAPIError) else error).__name__
+            problem = self.explain(error)
         except ConfigurationError:
             await self.close()
             raise
@@ -179,9 +179,11 @@ class Database:
         await self.close()
         url = self._url
         where = URL.create(url.drivername, host=url.host, port=url.port, database=url.database)
-        raise ConfigurationError(
-            f"the database {where} cannot be opened ({problem}): check its location and permissions"
-        )
+        raise ConfigurationError(f"the database {where} cannot be opened: {problem}")
+
+    def explain(self, error: BaseException) -> str:
+        """Return in words why this database cannot be used; never a password or a value."""
+        return database_faults.explain(error, self._url)
 
     async def is_ready(self) -> bool:
         """Return whether an existing database is up to date and was created with this key; only reads.
@@ -254,8 +256,9 @@ async def _has_key(session: Session) -> bool:
     metadata = tables.service_metadata.c
     row = await session.first(select(metadata.value).where(metadata.name == "key fingerprint"))
     if row is not None and row.value != session.vault.key_fingerprint:
+        other = f" than that of {source}" if (source := session.vault.source) else ""
         raise ConfigurationError(
-            "the database was created with another key: set EXPOSUREKIT_SERVICE_KEY or EXPOSUREKIT_SERVICE_KEY_FILE "
-            "to that key"
+            f"the database was created with another key{other}: set EXPOSUREKIT_SERVICE_KEY or "
+            "EXPOSUREKIT_SERVICE_KEY_FILE to its key"
         )
     return row is not None

@@ -37,11 +37,12 @@ class DecryptionError(ExposureError):
 
 
 class Vault:
-    """Encrypts values, computes fingerprints and signs, with one key."""
+    """Encrypts values, computes fingerprints and signs, with one key; `source` says in messages where it is from."""
 
-    def __init__(self, key: bytes) -> None:
+    def __init__(self, key: bytes, *, source: str = "") -> None:
         if len(key) != key_files.KEY_BYTES:
             raise ConfigurationError(f"the service's key must be {key_files.KEY_BYTES} bytes long")
+        self.source = source
         # A separate key for each use, so that a fingerprint reveals nothing about a ciphertext.
         self._cipher = AESGCM(hmac.digest(key, b"exposurekit sealing 1", "sha256"))
         self._fingerprint_key = hmac.digest(key, b"exposurekit fingerprints 1", "sha256")
@@ -129,9 +130,18 @@ def load_key(path: Path | None = None, *, create: bool = True) -> bytes:
     """
     if text := os.environ.get(KEY_VARIABLE):
         return key_files.decode_key(text, KEY_VARIABLE)
-    file = path or Path(os.environ.get(KEY_FILE_VARIABLE) or paths.config_dir() / "service.key")
+    file = _key_file(path)
     hint = (
         f"no key at {plain(file)}, and the database needs the key that it was created with: set --key-file, "
         f"{KEY_FILE_VARIABLE} or {KEY_VARIABLE}"
     )
     return key_files.load_or_create(file, "the service's", missing="" if create else hint)
+
+
+def key_source(path: Path | None = None) -> str:
+    """Return where `load_key` finds the key: the variable, or the file."""
+    return KEY_VARIABLE if os.environ.get(KEY_VARIABLE) else plain(_key_file(path))
+
+
+def _key_file(path: Path | None) -> Path:
+    return path or Path(os.environ.get(KEY_FILE_VARIABLE) or paths.config_dir() / "service.key")

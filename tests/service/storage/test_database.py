@@ -8,7 +8,7 @@ import sys
 from contextlib import AsyncExitStack
 
 import pytest
-from sqlalchemy import Executable, bindparam, insert, select, text, update
+from sqlalchemy import Executable, bindparam, insert, make_url, select, text, update
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.exc import IntegrityError, OperationalError, StatementError
 from support.services import JANE, START, a_database, a_service, in_event_loop, opened, stored_in, url_of
@@ -113,6 +113,56 @@ def test_an_unreachable_server_is_an_error_without_its_password():
     with pytest.raises(ConfigurationError, match="cannot be opened") as refusal:
         asyncio.run(database.open())
     assert "s3cret" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"database": "nowhere"}, "there is no database nowhere"),
+        ({"username": "nobody"}, "there is no role nobody"),
+        ({"host": "db.invalid", "query": {}}, "the host db.invalid is unknown"),
+        (
+            {"host": "127.0.0.1", "port": 1, "query": {}},
+            "connection refused; no server listens at 127.0.0.1, port 1",
+        ),
+        ({"query": {"host": "/nowhere"}}, "no server listens on its socket"),
+    ],
+)
+def test_what_is_wrong_with_a_server_is_named(tmp_path, changes, reason):
+    with stored_in("postgresql"):
+        url = make_url(url_of(tmp_path))
+    wrong = {name: value for name, value in changes.items() if name != "query"}
+    url = url.set(password="s3cret", **wrong)
+    if "query" in changes:
+        url = url._replace(query=changes["query"])
+    database = Database(
+        url.render_as_string(hide_password=False), vault=Vault(Vault.generate_key()), clock=FrozenClock(START)
+    )
+    with pytest.raises(ConfigurationError, match=f"cannot be opened: {reason}$") as refusal:
+        asyncio.run(database.open())
+    assert "s3cret" not in str(refusal.value)
+
+
+async def fill_the_disk(database):
+    async with database.writing() as work:
+        await work.first(text("PRAGMA max_page_count=1"))  # as if the disk had no more room
+        await work.run(insert(tables.service_metadata), {"name": "filler", "value": "x" * 1_000_000})
+
+
+@in_event_loop
+async def test_a_full_disk_and_a_replaced_file_are_named(tmp_path, on_sqlite):
+    async with opened(a_database(tmp_path)) as database:
+        with pytest.raises(OperationalError) as full:
+            await fill_the_disk(database)
+        assert database.explain(full.value) == "the disk of service.db is full"
+        (tmp_path / "service.db").rename(tmp_path / "moved.db")
+        (tmp_path / "service.db").touch()
+        with pytest.raises(OperationalError) as replaced:
+            async with database.writing():
+                pass
+        assert (
+            database.explain(replaced.value) == "service.db was removed or replaced; restart serve and worker"
+        )
 
 
 @in_event_loop

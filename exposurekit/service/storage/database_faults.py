@@ -1,0 +1,90 @@
+"""Why a database cannot be used, in words: never a password, a statement or a value."""
+
+import os
+import re
+import sqlite3
+
+from sqlalchemy import URL
+from sqlalchemy.exc import DBAPIError
+
+from exposurekit.text.sanitize import plain
+
+LOCKED = "database is locked"  # as SQLite itself says it
+REPLACED = "the database's file was removed or replaced"
+_PRIMARY_CODE = 0xFF  # of an extended error code
+_BY_CODE = {
+    sqlite3.SQLITE_BUSY: "{file} is locked by another process; try again",
+    sqlite3.SQLITE_LOCKED: "{file} is locked by another process; try again",
+    sqlite3.SQLITE_FULL: "the disk of {file} is full",
+    sqlite3.SQLITE_READONLY: "{file} or its directory cannot be written; check its owner and permissions",
+    sqlite3.SQLITE_CANTOPEN: "{file} or its directory cannot be opened; check that it exists, and its permissions",
+    sqlite3.SQLITE_PERM: "{file} cannot be read; check its permissions",
+    sqlite3.SQLITE_IOERR: "the disk of {file} reports an error",
+    sqlite3.SQLITE_CORRUPT: "{file} is damaged; restore it from a backup",
+    sqlite3.SQLITE_NOTADB: "{file} is damaged; restore it from a backup",
+}
+_BY_TEXT = {
+    LOCKED: _BY_CODE[sqlite3.SQLITE_BUSY],
+    REPLACED: "{file} was removed or replaced; restart serve and worker",
+}
+_BY_STATE = {
+    "25006": "the server is read-only",
+    "42501": "the role {role} lacks a permission",
+    "53100": "the server's disk is full",
+    "53300": "the server has no free connection",
+    "57P01": "the server was stopped",
+}
+# While connecting, the driver gives a text alone.
+_BY_SERVER_TEXT = {
+    r'role "[^"]*" does not exist': "there is no role {role}",
+    r'database "[^"]*" does not exist': "there is no database {database}",
+    "failed to resolve host": "the host {host} is unknown",
+    "onnection refused": "connection refused; no server listens at {host}, port {port}",
+    "No such file or directory": "no server listens on its socket",
+    "password authentication failed": "the password of the role {role} is wrong",
+    "no password supplied": "the server asks for a password",
+    r"pg_hba\.conf": "the server's pg_hba.conf does not admit the role {role} from here",
+    "starting up": "the server is starting; try again",
+    "shutting down": "the server is stopping",
+    "too many clients": "the server has no free connection",
+    "remaining connection slots": "the server has no free connection",
+    "timeout expired": "{host} does not answer",
+    "No route to host": "there is no route to {host}",
+    "erver closed the connection": "the server closed the connection",
+    "SSL": "the encrypted connection to {host} failed",
+}
+
+
+def explain(error: BaseException, url: URL) -> str:
+    """Return why a database cannot be used; for a fault that is none of the usual ones, only its type.
+
+    >>> from sqlalchemy import make_url
+    >>> explain(sqlite3.OperationalError("database is locked"), make_url("sqlite:///service.db"))
+    'service.db is locked by another process; try again'
+    """
+    cause = (error.orig if isinstance(error, DBAPIError) else None) or error
+    words = _words(cause)
+    if words is None:
+        return type(cause).__name__
+    values = {
+        "file": os.path.basename(url.database or ""),  # noqa: PTH119  a server's is no path
+        "database": url.database or "of this name",
+        "host": url.host or "this address",
+        "port": url.port or 5432,
+        "role": url.username or "of this name",
+    }
+    return words.format_map({name: plain(str(value)) for name, value in values.items()})
+
+
+def _words(cause: BaseException) -> str | None:
+    text = str(cause)
+    if isinstance(cause, sqlite3.Error):
+        code = getattr(cause, "sqlite_errorcode", None)
+        return _BY_TEXT.get(text) if code is None else _BY_CODE.get(code & _PRIMARY_CODE)
+    if isinstance(cause, TimeoutError):
+        return "it did not answer in time; try again"
+    if isinstance(cause, OSError):
+        return None if cause.errno is None else os.strerror(cause.errno)
+    if state := getattr(cause, "sqlstate", None):
+        return _BY_STATE.get(state)
+    return next((words for part, words in _BY_SERVER_TEXT.items() if re.search(part, text)), None)
