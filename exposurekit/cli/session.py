@@ -90,18 +90,38 @@ def service_options(command: Callable[..., None]) -> Callable[..., None]:
 def definitions(directory: Path | None) -> dict[str, Any]:
     """Load the site definitions of a directory; default: ``sites`` in the configuration directory, if it exists."""
     from exposurekit.service.sites import loader
+
+    there = _sites_directory(directory)
+    return {} if there is None else loader.directory(there)
+
+
+def usable_definitions(directory: Path | None) -> tuple[dict[str, Any], list[str]]:
+    """Load as `definitions` does, without the invalid ones, of which a line on stderr warns; return the problems, too."""
+    from exposurekit.service.sites import loader
+
+    there = _sites_directory(directory)
+    loaded, problems = ({}, []) if there is None else loader.usable(there)
+    for problem in problems:
+        click.echo(plain(f"Warning: {problem}. This definition is not used."), err=True)
+    return loaded, problems
+
+
+def _sites_directory(directory: Path | None) -> Path | None:
     from exposurekit.system import paths
 
     if directory is not None:
-        return loader.directory(directory)
+        return directory
     default = paths.config_dir() / "sites"
-    return loader.directory(default) if default.is_dir() else {}
+    return default if default.is_dir() else None
 
 
 def needed_definitions(directory: Path | None) -> dict[str, Any]:
-    """Load as `definitions` does, for a command that is about sites; raises `ConfigurationError` if there are none."""
-    if loaded := definitions(directory):
+    """Load as `usable_definitions` does, for a command that is about sites; raises `ConfigurationError` if there are none."""
+    loaded, problems = usable_definitions(directory)
+    if loaded:
         return loaded
+    if problems:
+        raise ConfigurationError("every site definition is invalid: correct the files")
     where = "" if directory is None else f" in {plain(directory)}"
     raise ConfigurationError(
         f"no site definitions{where}: name their directory with --sites, or set EXPOSUREKIT_SITES"

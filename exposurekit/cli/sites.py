@@ -21,6 +21,7 @@ from exposurekit.cli.options import json_option, mail_option, sites_option
 from exposurekit.cli.service import NO_SCANS, site_health
 from exposurekit.cli.session import ServiceDatabase, service_options
 from exposurekit.errors import ConfigurationError, InvalidArgument
+from exposurekit.text.plurals import pluralize
 from exposurekit.text.sanitize import plain
 
 NO_CONTROL = "controls.listed is missing, so the check cannot tell whether the site finds anybody"
@@ -51,7 +52,7 @@ _EXPLANATIONS = {
 class SiteCheck:
     """The result of checking one file; a definition with problems must not be used.
 
-    ``has_run``: the person of ``controls.listed`` was looked for.
+    ``has_run``: the person of ``controls.listed`` was looked for. ``to_write``: the keys that a draft lacks.
     """
 
     file: str
@@ -59,6 +60,7 @@ class SiteCheck:
     problems: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     has_run: bool = False
+    to_write: int = 0
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields for JSON."""
@@ -209,11 +211,13 @@ def sites_import(*, files: tuple[Path, ...], directory: Path, force: bool, as_js
             results += import_formats.read(file)
         except ConfigurationError as error:
             problems.append(str(error))
-    sites = import_formats.save(results, directory, overwrite=force)
-    output.print_rows([_as_row(one, as_json=as_json) for one in sites], as_json=as_json, none="No drafts.")
+    sites = import_formats.save(results, directory, overwrite=force) if results else []
+    if sites or as_json or not problems:
+        rows = [_as_row(one, as_json=as_json) for one in sites]
+        output.print_rows(rows, as_json=as_json, none="No drafts.")
     for problem in problems:
         click.echo(f"Error: {plain(problem)}", err=True)
-    if not as_json:
+    if sites and not as_json:
         count = sum(one.file is not None for one in sites)
         label = output.label_of(directory)
         summary = f"{count} of {len(sites)} sites are drafted in {label}."
@@ -266,7 +270,7 @@ def sites_health(*, sites_directory: Path | None, database: ServiceDatabase, as_
     )
     rows += [
         {"site": name, "scans": 0} | never | {"last_reason": NEVER_SCANNED}
-        for name in session.definitions(sites_directory)
+        for name in session.usable_definitions(sites_directory)[0]
         if name not in scanned
     ]
     output.print_rows(rows, as_json=as_json, none=NO_SCANS)
@@ -321,7 +325,7 @@ async def _check_files(
         database = await Database(url, vault=Vault(Vault.generate_key()), clock=Clock()).open()
         try:
             fetcher = None if offline else PoliteFetcher(http, database)
-            definitions = [(file, _read(file)) for file in files]
+            definitions = [*_without_repeats((file, _read(file)) for file in files)]
             names = {one.name for _, one in definitions if not isinstance(one, SiteCheck)}
             return [
                 one
@@ -344,7 +348,7 @@ def _definition_files(paths: Iterable[Path]) -> Iterator[Path]:
         elif files := loader.files_in(path):
             yield from files
         else:
-            raise ConfigurationError(f"{plain(path)} has no definitions: no file there ends in .yaml")
+            raise ConfigurationError(f"{plain(path)} has no definitions: no file there ends in .yaml or .yml")
 
 
 def _read(file: Path) -> Any:
@@ -355,6 +359,19 @@ def _read(file: Path) -> Any:
         return loader.read(file)
     except ConfigurationError as error:
         return SiteCheck(str(file), problems=tuple(str(error).splitlines()))
+
+
+def _without_repeats(definitions: Iterable[tuple[Path, Any]]) -> Iterator[tuple[Path, Any]]:
+    """Yield files and definitions; in place of one whose name an earlier file has, the check that says so."""
+    from exposurekit.service.sites import loader
+
+    first: dict[str, Path] = {}
+    for file, site in definitions:
+        earlier = file if isinstance(site, SiteCheck) else first.setdefault(site.name.casefold(), file)
+        if earlier is file:
+            yield file, site
+        else:
+            yield file, SiteCheck(str(file), site.name, problems=(loader.used_in(earlier),))
 
 
 async def _check(
@@ -368,7 +385,7 @@ async def _check(
     if fetcher is not None and not unwritten and not pages:
         problems += await _link_problems(site, fetcher)
     if unwritten and fetcher is None:
-        check = SiteCheck(str(file), site.name, notes=unwritten)
+        check = SiteCheck(str(file), site.name, notes=unwritten, to_write=len(unwritten))
     elif unwritten:
         check = SiteCheck(str(file), site.name, unwritten)
     elif pages:
@@ -471,4 +488,6 @@ def _print_check(check: SiteCheck) -> None:
         click.echo(plain(f"{check.file}: {check.site}: {note}"), err=True)
     if not check.problems:
         outcome = "works" if check.has_run else "is valid"
+        if check.to_write:
+            outcome = f"is a draft: {pluralize(check.to_write, 'key')} to write"
         click.echo(plain(f"ok: {check.file}: {check.site} {outcome}."))

@@ -18,6 +18,7 @@ from exposurekit.cli.options import (
     sites_option,
 )
 from exposurekit.cli.session import ServiceDatabase, action, service_options
+from exposurekit.errors import ConfigurationError
 from exposurekit.service.models import VERDICTS
 from exposurekit.text.sanitize import plain
 
@@ -467,11 +468,15 @@ def users_accept(*, candidate_id: int, sites_directory: Path | None, database: S
     from exposurekit.service.findings import candidates
     from exposurekit.service.models import Site
 
-    definitions = session.definitions(sites_directory)
+    definitions, problems = session.usable_definitions(sites_directory)
 
     async def accept(db: Any) -> tuple[int, Any]:
         candidate = await candidates.find(db, candidate_id)
         definition = definitions.get(candidate.site)
+        if definition is None and problems:
+            raise ConfigurationError(
+                f"there is no valid definition of {plain(candidate.site)}: correct the files, then accept again"
+            )
         subject = await people.get_subject(db, candidate.user_id)
         site = definition.site(subject) if definition and subject else Site(name=candidate.site)
         return await candidates.accept(db, candidate_id, site), candidate

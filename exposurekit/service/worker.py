@@ -160,7 +160,9 @@ class Worker:
         sites, engine = len(self.context.definitions), "no" if self.context.engine is None else "yes"
         _log.info("worker=running sites=%d search_engine=%s", sites, engine)
         if not sites:
-            _log.warning("no site definitions: no site is scanned; pass --sites DIRECTORY")
+            _log.warning(
+                "no site definitions: no site is scanned; --sites DIRECTORY was not given, or no file in it ends in .yaml"
+            )
         async with asyncio.TaskGroup() as loops:
             loops.create_task(self._run_loop(until_idle=False))
             loops.create_task(self._write_missing_documents())

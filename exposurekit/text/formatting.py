@@ -10,6 +10,8 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import is_any_real_numeric_dtype
 
+from exposurekit.text import plurals
+
 MISSING = "—"
 NO_VALUE = "not known"
 LIST_SEPARATOR = "; "  # in files: addresses and steps contain commas
@@ -30,9 +32,7 @@ def format_value(value: object) -> str:
     return str(value)
 
 
-def pluralize(n: int, one: str, many: str = "") -> str:
-    """``1 listing``, ``2 listings``."""
-    return f"{n:,} {one if n == 1 else many or one + 's'}"
+pluralize = plurals.pluralize
 
 
 def percent(share: float) -> str:

@@ -174,14 +174,38 @@ def test_a_registry_becomes_drafts_and_a_table(shell):
     assert skipped == ["By Post", *"----", "line 3 has no web address"]
     for path in ("drafts/acme-data.yaml", "drafts"):
         run = shell.here("sites", "check", "--offline", path)
-        assert (run.returncode, run.stdout) == (0, "ok: drafts/acme-data.yaml: Acme Data is valid.\n")
+        outcome = "ok: drafts/acme-data.yaml: Acme Data is a draft: 4 keys to write.\n"
+        assert (run.returncode, run.stdout) == (0, outcome)
 
 
 def test_a_directory_without_definitions_is_not_checked(shell):
     (shell.directory / "empty").mkdir()
     run = shell.here("sites", "check", "--offline", "empty")
     assert run.returncode == 1
-    assert error_of(run) == "Error: empty has no definitions: no file there ends in .yaml"
+    assert error_of(run) == "Error: empty has no definitions: no file there ends in .yaml or .yml"
+
+
+def test_two_files_with_one_name_fail_a_check(shell):
+    for file in ("a.yaml", "b.yml"):
+        (shell.directory / file).write_text(definition("http://seekfolk.example"))
+    run = shell.here("sites", "check", "--offline", ".")
+    assert run.returncode == 1
+    assert run.stdout == "ok: a.yaml: Good Site is valid.\n"
+    assert error_of(run) == "Error: b.yml: Good Site: name is already used in a.yaml"
+
+
+def test_an_invalid_definition_stops_no_command_about_other_sites(shell, site):
+    shell.here("integrator", "add", "acme", "--no-attestation")
+    (shell.directory / "good.yaml").write_text(definition(site))
+    (shell.directory / "bad.yaml").write_text("name: Bad\nserch: {}")
+    problem = "bad.yaml, line 2: serch is not a known key; did you mean search?"
+    for command in (("users", "queue"), ("users", "opt-outs"), ("sites", "health")):
+        run = shell.here(*command, "--sites", ".")
+        assert run.returncode == 0
+        assert f"Warning: {problem}. This definition is not used." in run.stderr.splitlines()
+    (shell.directory / "good.yaml").unlink()
+    run = shell.here("users", "queue", "--sites", ".")
+    assert (run.returncode, "every site definition is invalid" in run.stderr) == (1, True)
 
 
 def test_a_draft_is_not_tried_before_it_is_written(shell):
@@ -192,6 +216,12 @@ def test_a_draft_is_not_tried_before_it_is_written(shell):
     assert run.returncode == 1
     assert "search.no_results is a placeholder of a draft: write it" in check["problems"]
     assert len(check["problems"]) == 4
+
+
+def test_an_import_of_nothing_prints_only_the_error(shell):
+    run = shell.here("sites", "import", "none.csv", "--out", "drafts")
+    assert (run.returncode, run.stdout) == (1, "")
+    assert error_of(run) == "Error: none.csv: cannot be read: No such file or directory"
 
 
 def test_an_import_reports_unreadable_files_and_existing_drafts(shell):

@@ -229,7 +229,8 @@ def _source(headings: Sequence[str], where: str) -> Source:
     if "optery" in text or "optery" in where.lower():
         terms = "free for education and research; attribute it to Optery"
         return Source(f"Optery's data brokers directory, {where}", terms)
-    if "doing business as" in text or "data broker" in text:
+    words = re.findall("[a-z]+", text)
+    if " ".join(words).startswith("data broker name") and "data broker primary" in " ".join(words):
         return Source(
             f"California's data broker registry, {where}", "public record; the file names no license"
         )

@@ -48,14 +48,25 @@ def read(path: Path) -> Definition:
 
 def files_in(path: Path) -> list[Path]:
     """The files of the definitions in a directory, in the order of their names."""
-    return sorted(path.glob("*.yaml"))
+    return sorted([*path.glob("*.yaml"), *path.glob("*.yml")])
 
 
 def directory(path: Path) -> dict[str, Definition]:
-    """Load the definitions in a directory's ``*.yaml`` files, by name and in the order of names.
+    """Load the definitions in a directory, by name and in the order of names.
 
     Raises one `ConfigurationError` with all problems: invalid definitions, two sites of one name, and names in
     `also_removes` that no site has.
+    """
+    definitions, problems = usable(path)
+    if problems:
+        raise ConfigurationError("\n".join(problems))
+    return definitions
+
+
+def usable(path: Path) -> tuple[dict[str, Definition], list[str]]:
+    """Load as `directory` does, but without the files that have problems; return the problems, too.
+
+    While a file cannot be read, names in `also_removes` are not checked: they may be that site's.
     """
     if not path.is_dir():
         raise ConfigurationError(
@@ -67,20 +78,24 @@ def directory(path: Path) -> dict[str, Definition]:
         try:
             site = _load_file(file)
         except ConfigurationError as error:
-            messages.append(str(error))
+            messages += str(error).splitlines()
             continue
         first = loaded.setdefault(site.definition.name.casefold(), site)
         if first is not site:
-            line = site.document.line(("name",))
             messages.append(
-                f"{site.where}, line {line}: name is already used in {plain(Path(first.where).name)}"
+                f"{site.where}, line {site.document.line(('name',))}: {used_in(Path(first.where))}"
             )
     if not messages:
         names = {site.definition.name for site in loaded.values()}
-        messages = [message for site in loaded.values() for message in _unknown_sisters(site, names)]
-    if messages:
-        raise ConfigurationError("\n".join(messages))
-    return {site.definition.name: site.definition for _, site in sorted(loaded.items())}
+        unknown = {name: [*_unknown_sisters(site, names)] for name, site in loaded.items()}
+        messages = [message for one in unknown.values() for message in one]
+        loaded = {name: site for name, site in loaded.items() if not unknown[name]}
+    return {site.definition.name: site.definition for _, site in sorted(loaded.items())}, messages
+
+
+def used_in(file: Path) -> str:
+    """Return the problem of a definition whose name another file has."""
+    return f"name is already used in {plain(file.name)}"
 
 
 def _unknown_sisters(site: _Loaded, names: set[str]) -> Iterator[str]:

@@ -408,6 +408,13 @@ def test_headings_vary(draft, headings):
     assert definition.search.url == "https://acme.example"
 
 
+def test_a_list_of_your_own_is_no_registry(draft):
+    headings = ("Data broker name", "Website URL", "Opt-out URL", "Email")
+    text = draft(table(["Acme", "acme.example", RIGHTS_URL, ""], headings=headings)).text()
+    assert "# Source: a list of data brokers, brokers.csv, line 2\n" in text
+    assert "California" not in text
+
+
 def test_rows_above_the_headings_are_passed_over(draft):
     text = ",the registry of a year,,,,\n\n" + table(["Acme", "", "acme.example", "", "", "", RIGHTS_URL])
     assert draft("\ufeff" + text).name == "Acme"
