@@ -28,6 +28,7 @@ from exposurekit.service.scanning.incoming_mail_job import check_mailbox, proces
 from exposurekit.service.scanning.politeness import PoliteFetcher
 from exposurekit.service.scanning.removal_job import remove
 from exposurekit.service.scanning.scan import ScanContext, scan
+from exposurekit.service.scanning.scan_warnings import ScanWarnings
 from exposurekit.service.scanning.schedule import SCAN_EVERY, VERIFIED_WITHIN, verified_within
 from exposurekit.service.scanning.websearch import Engine
 from exposurekit.service.sites.definition import Definition
@@ -109,6 +110,7 @@ def create_worker(
         # The operator chooses the search engine, which usually runs beside the service.
         PoliteFetcher(HttpClient(allowed_networks=EVERYWHERE), database),
         mail,
+        warnings=ScanWarnings(),
     )
     return Worker(context, HttpClient(allowed_networks=callback_networks), config=config)
 

@@ -13,6 +13,7 @@ from support.services import opened, url_of
 from support.shell import TIMEOUT_S
 from support.small_web import KEY, QUICK, Card, Folk, GatedAnswer, a_worker, by_form, definition, nobody
 
+from exposurekit.sandbox.world.asgi import html
 from exposurekit.service import jobs
 from exposurekit.service.scanning.schedule import SCAN_EVERY, VERIFIED_WITHIN
 from exposurekit.service.storage import leases, tables
@@ -81,6 +82,13 @@ def test_a_failing_row_is_retried_and_affects_no_other(house, town, seekfolk, lo
     assert house.statuses(broken) == {}
     house.advance(hours=1)
     assert house.statuses(broken) == {"r1": "pending removal"}
+
+
+def test_an_inconclusive_scan_is_in_the_log(house, town, log):
+    town.opens("Seekfolk", Folk(search=lambda _: html("", 503)))
+    house.juniper()
+    house.idle()
+    assert "site='Seekfolk' inconclusive_scans=1 reason='status 503'" in log.messages
 
 
 def test_the_log_contains_no_personal_data(house, seekfolk, log):

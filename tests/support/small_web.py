@@ -29,6 +29,7 @@ from exposurekit.service.mail.settings import MailSettings
 from exposurekit.service.scanning import saved_pages
 from exposurekit.service.scanning.politeness import PoliteFetcher
 from exposurekit.service.scanning.scan import ScanContext
+from exposurekit.service.scanning.scan_warnings import ScanWarnings
 from exposurekit.service.scanning.websearch import Engine
 from exposurekit.service.sites import statistics
 from exposurekit.service.sites.definition import Definition, Politeness
@@ -456,7 +457,10 @@ def a_worker(
 ) -> Worker:
     http = HttpClient(allowed_networks=LOOPBACK, resolve=resolve)
     fetcher = PoliteFetcher(http, database)
-    web = ScanContext(database, definitions, fetcher, engine, mail=mail, resolve_txt=resolve_txt)
+    warnings = ScanWarnings()
+    web = ScanContext(
+        database, definitions, fetcher, engine, mail=mail, resolve_txt=resolve_txt, warnings=warnings
+    )
     return Worker(web, HttpClient(allowed_networks=LOOPBACK), config=config)
 
 

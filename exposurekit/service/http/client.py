@@ -6,6 +6,7 @@ POST on a connection that the other side has just closed would be lost.
 """
 
 import asyncio
+import errno
 import logging
 import socket
 import ssl
@@ -99,8 +100,8 @@ class _Fetcher:
             except ExposureError:
                 raise
             except Exception as error:  # noqa: BLE001  its text may hold the URL
-                reason = _reason(error)
-        raise FetchError(reason)
+                reason, detail = _reason(error), _detail(error)
+        raise FetchError(reason, detail)
 
     async def _follow_redirects(
         self, request: Request, bytes_max: int | None, redirects_max: int
@@ -334,6 +335,18 @@ def _reason(error: Exception) -> Reason:
     if isinstance(error, ssl.SSLError):
         return "unreadable"
     return "unreachable" if isinstance(error, aiohttp.ClientConnectionError | OSError) else "unreadable"
+
+
+def _detail(error: Exception) -> str:
+    """Name a fault of the connection; empty: the reason says it."""
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
+        return "the name does not resolve"
+    if isinstance(error, ssl.CertificateError):
+        return "the certificate is not valid"
+    if isinstance(error, ssl.SSLError):
+        return "TLS failed"
+    is_refused = isinstance(error, OSError) and error.errno == errno.ECONNREFUSED
+    return "the connection was refused" if is_refused else ""
 
 
 def _drop_record(_: logging.LogRecord) -> bool:

@@ -47,11 +47,13 @@ class FetchError(ExposureError):
     Attributes:
         reason: ``"time-out"``, ``"unreachable"`` (no such host, connection refused or closed before the response),
             ``"too large"``, ``"too many redirects"`` or ``"unreadable"`` (broken HTTP, TLS or compression).
+        detail: The same, or more precisely: which of these.
     """
 
-    def __init__(self, reason: Reason) -> None:
+    def __init__(self, reason: Reason, detail: str = "") -> None:
         super().__init__(f"no complete response: {reason}")
         self.reason = reason
+        self.detail = detail or reason
 
 
 @dataclass(frozen=True, slots=True)

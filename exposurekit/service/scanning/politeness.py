@@ -60,8 +60,8 @@ class PoliteFetcher:
     def __init__(self, http: HttpClient, database: Database) -> None:
         self._http = http
         self._database = database
-        # By origin; None: it cannot be read.
-        self._robots: TLRUCache[str, Protego | None] = TLRUCache(
+        # By origin; a text: why it cannot be read.
+        self._robots: TLRUCache[str, Protego | str] = TLRUCache(
             ROBOTS_MAX, _robots_until, lambda: self.now().timestamp()
         )
         self._robots_locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -107,11 +107,11 @@ class PoliteFetcher:
         except ValueError:
             raise ForbiddenAddress("the URL is invalid") from None
         rules = await self._rules(http_session, f"{parts.scheme}://{parts.netloc}")
-        if rules is None:
-            raise RobotsDisallowed("the site's robots.txt cannot be read")
+        if isinstance(rules, str):
+            raise RobotsDisallowed(f"the site's robots.txt cannot be read: {rules}")
         return bool(rules.can_fetch(url, AGENT))
 
-    async def _rules(self, http_session: HttpSession, origin: str) -> Protego | None:
+    async def _rules(self, http_session: HttpSession, origin: str) -> Protego | str:
         """Return the rules of an origin, cached or fetched; concurrent callers wait for one fetch."""
         async with self._robots_locks.setdefault(origin, asyncio.Lock()):
             with suppress(KeyError):
@@ -120,8 +120,8 @@ class PoliteFetcher:
             return rules
 
 
-def _robots_until(_origin: str, rules: Protego | None, now: float) -> float:
-    return now + (ROBOTS_TTL if rules else ROBOTS_RETRY).total_seconds()
+def _robots_until(_origin: str, rules: Protego | str, now: float) -> float:
+    return now + (ROBOTS_RETRY if isinstance(rules, str) else ROBOTS_TTL).total_seconds()
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -178,14 +178,14 @@ def _join(url: str, location: str) -> str:
         raise ForbiddenAddress("the site redirects to an invalid URL") from None
 
 
-async def _fetch_rules(http_session: HttpSession, origin: str) -> Protego | None:
-    """RFC 9309: a missing file allows everything; an unreachable file (None) disallows everything."""
+async def _fetch_rules(http_session: HttpSession, origin: str) -> Protego | str:
+    """RFC 9309: a missing file allows everything; an unreachable file disallows everything, and the text says why."""
     try:
         response = await http_session.fetch(
             f"{origin}/robots.txt", timeout_s=ROBOTS_TIMEOUT_S, bytes_max=ROBOTS_BYTES_MAX
         )
-    except FetchError:
-        return None
+    except FetchError as error:
+        return error.detail
     if 400 <= response.status < 500:  # noqa: PLR2004
         return _ALLOW_ALL
-    return Protego.parse(response.text) if response.status == 200 else None  # noqa: PLR2004
+    return Protego.parse(response.text) if response.status == 200 else f"status {response.status}"  # noqa: PLR2004

@@ -24,6 +24,7 @@ from exposurekit.service.scanning import websearch
 from exposurekit.service.scanning.control_person import SharedControls
 from exposurekit.service.scanning.politeness import CancelCheck, PoliteFetcher
 from exposurekit.service.scanning.save_scan import known_listings, match_listings, save_pages, save_result
+from exposurekit.service.scanning.scan_warnings import ScanWarnings
 from exposurekit.service.scanning.schedule import next_scan_at
 from exposurekit.service.scanning.site_scan import SiteResult, scan_site
 from exposurekit.service.scanning.websearch import ENGINE, Engine, SearchResult
@@ -53,6 +54,7 @@ class ScanContext:
     mail: MailSettings | None = None  # None: no opt-out is confirmed by mail
     resolve_txt: ResolveTxt = system_txt
     controls: SharedControls = field(default_factory=SharedControls)
+    warnings: ScanWarnings | None = None  # None: inconclusive scans are not logged
     # Held while a site is scanned for records of a user that are pending removal.
     verifications: WeakValueDictionary[tuple[int, str], asyncio.Lock] = field(
         default_factory=WeakValueDictionary
@@ -131,6 +133,8 @@ class _Scan:
         """Scan one site and save the result."""
         async with self.site_slots:
             result = await self._site_result(site)
+        if self.context.warnings is not None:
+            self.context.warnings.add(site.name, result, self.context.database.clock.now())
         if result.inconclusive is not None:
             self.inconclusive_hosts.add(site_host(site.search.url))
         matches = await match_listings(self.subject, result, self.context.database.clock.now().date())

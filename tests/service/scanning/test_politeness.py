@@ -131,7 +131,7 @@ def test_an_unreadable_robots_txt_is_fetched_again_after_ten_minutes(politely, t
     async def minutes(fetcher):
         for wait in (timedelta(), timedelta(minutes=9, seconds=59)):
             clock.advance(wait)
-            with pytest.raises(RobotsDisallowed, match=r"robots\.txt cannot be read"):
+            with pytest.raises(RobotsDisallowed, match=r"robots\.txt cannot be read: status 503$"):
                 await ask(fetcher)
         assert len(town.of("Seekfolk", "/robots.txt")) == 1
         site.robots = text("User-agent: *\nDisallow: /admin\n")

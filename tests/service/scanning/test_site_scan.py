@@ -135,6 +135,8 @@ def test_a_site_whose_control_fails_is_not_queried_for_users(town, scan):
 
 def test_a_site_without_a_server_is_unreachable(scan):
     assert scan(definition("Nowhere", politeness={"robots_txt": False})).inconclusive == "unreachable"
+    reason = "the site's robots.txt cannot be read: the connection was refused"
+    assert scan(definition("Nowhere")).inconclusive == reason
 
 
 def test_a_working_site_shows_listings_and_absences(town, scan):
