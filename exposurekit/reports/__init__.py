@@ -27,8 +27,8 @@ from exposurekit.history import History
 from exposurekit.privacy import pseudonyms
 from exposurekit.reports import leak_check, pdf
 from exposurekit.reports.data import ReportSource
+from exposurekit.reports.kinds import KINDS, build_report, needed_tables
 from exposurekit.reports.model import Action, Fact, Removal, Report, Section
-from exposurekit.reports.sections import KINDS, build_report, needed_tables
 from exposurekit.system.atomic_files import output_path, write_output
 from exposurekit.text.sanitize import plain
 

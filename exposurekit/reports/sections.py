@@ -1,10 +1,9 @@
-"""Report kinds and their sections: each section declares its tables and is a pure function of them."""
+"""The sections of reports: each declares its tables and is a pure function of them."""
 
-import json
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
@@ -16,22 +15,15 @@ import pandas as pd
 
 from exposurekit import analysis, charts
 from exposurekit.analysis.data_quality import OUTCOMES
-from exposurekit.analysis.declared_vs_observed import request_life_table
 from exposurekit.analysis.definitions import definition
 from exposurekit.analysis.diff import AGAIN, CHANGED, ENDED, FAILED, NEW, OPENED, STILL_OPEN, WHAT
-from exposurekit.analysis.failed_removals import IGNORED, REFUSED
-from exposurekit.analysis.failed_removals import outcomes as request_outcomes
-from exposurekit.analysis.manual_tasks import field_label, missing_values, tasks, with_listings
-from exposurekit.analysis.plan import PLAN_MINUTES
-from exposurekit.analysis.score import PAGE
+from exposurekit.analysis.manual_tasks import tasks, with_listings
 from exposurekit.analysis.site_outcomes import in_vain, is_refusing
-from exposurekit.analysis.statuses import OPEN, OTHER, UNKNOWN, VANISHED
-from exposurekit.analysis.step_minutes import STEP_MINUTES
-from exposurekit.analysis.step_requirements import NAME_DIFFERS, document_request, requests_to_people
-from exposurekit.analysis.survival import MIN_N, is_unrequested
-from exposurekit.analysis.work_queue import CHECK_MINUTES, DONE, TO_DO, UNABLE, UNKNOWN_RATE, VISIT_MINUTES
+from exposurekit.analysis.statuses import OPEN, UNKNOWN, VANISHED
+from exposurekit.analysis.step_requirements import NAME_DIFFERS
+from exposurekit.analysis.survival import is_unrequested
+from exposurekit.analysis.work_queue import DONE, TO_DO, UNABLE
 from exposurekit.charts.theme import (
-    MINUS,
     adopt_figure,
     format_duration,
     format_interval,
@@ -43,33 +35,20 @@ from exposurekit.charts.work_queue import LATER, NOT_STARTED
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
 from exposurekit.errors import InvalidArgument
 from exposurekit.evidence import with_evidence
-from exposurekit.frames.arrow import texts
 from exposurekit.questions import QUESTIONS
+from exposurekit.reports import statements
 from exposurekit.reports.data import LISTED_NAMES, WEEK_DAYS, ReportData
-from exposurekit.reports.manual_steps import open_items, removals, whole_minutes
+from exposurekit.reports.manual_steps import open_items, whole_minutes
 from exposurekit.reports.model import (
-    OPERATOR,
-    OPERATOR_AND_PERSON,
-    PER_PAGE,
     ROWS_MAX,
     TASKS_MAX,
-    Action,
-    Fact,
-    Removal,
-    Report,
     Section,
 )
 from exposurekit.reports.share_safe import FEW
 from exposurekit.text.formatting import enumerate_words, is_missing, percent, pluralize
-from exposurekit.text.times import format_time
 
 _BY_COUNT = "Points go by count, not by how sensitive the data is."
 ASKS = 2  # rows of `best_next_fields`
-_ASSUMED = (
-    f"estimated at {VISIT_MINUTES:g} minutes per site or host, {STEP_MINUTES:g} per step, and {CHECK_MINUTES:g} to check a "
-    "listing or page without a label"
-)
-_WAITING = "steps that only wait take none"
 _UNKNOWN_TITLE = "What is not known"
 _UNSEARCHED = (
     "The service does not say which sites it searched: a site without a listing is not named here, and may not have "
@@ -84,27 +63,16 @@ _RECORD_LABEL = (
     "under For analysts (on screen only)"
 )
 MANY_SITES = 5  # more are counted, not named
-_WORST_NAMED = 3  # sites
-_HALF_MIN = 5  # of so many listings, it is said what holds for half
-_ONE_REMOVAL = 0.75  # with less expected, it is said how many requests make one
 _CENSORING_NOTE = "A listing found recently has been followed for only a few days, so the estimated share still listed may be 0% while some are open."
 _FROM_FIRST = "Days count from the first observation of a listing"
 _LISTED_KINDS = {"age": "age", "locations": "places", "aliases": "other names", "relations": "relatives"}
-_RELISTING_SITES = 2  # named in the finding
 _SITES_NAMED = 5  # of each kind of change; others are counted
 _KINDS_NAMED = 3  # kinds of data
 _REFERENCE = "reference_id"
-_CAME_BACK = "came back"  # of a listing, however often; each time is a relisting
 _BACK_LATER = "listed again later"  # instead of the status of a listing that has a later row
 _IN_ORDER = (*OPENED, *ENDED, FAILED, CHANGED)  # what adds up to the open listings first
-_ADDRESSES = {"email": "email address"}
 _ALWAYS_COUNTED = (NEW, AGAIN, REMOVED)  # kinds of change, also if there was none
 _NO_SINGLE_BAR = {"blockers", "best_next_fields"}  # a sentence says it
-_TREND_COLUMNS = {"open listings": OPEN, "removed": REMOVED}  # of `status_over_time`, by the name of a figure
-_TREND_POINTS = 60
-MONTH_DAYS = 28  # whole weeks: what a service finds once a week is found on one weekday
-_PLAN_NAMED = 10  # listings of the half hour whose people are named, if they are no more
-_ACTIONS = 3  # to do now, and as many that have to wait
 _MEDIAN = ("median_days", "median_low", "median_high")
 _REQUEST_MEDIAN = ("request_median", "request_low", "request_high")
 _NO_SUMS = {"people", "sites", "user_id", "declared_days"}
@@ -114,44 +82,17 @@ _DECLARED = "The declared days are in the table of sites; which sites take longe
 _HOW_SURE = (
     "The 95% interval beside an estimate assumes that sites behave as before and the matches are correct."
 )
-_CODE = {  # what analysts can do, and how
-    "Begin with": ("import exposurekit as ek; {begin}",),
-    "Make a report that may be passed on": (
-        'ek.report({source}, "shared.html", share_safe=True)',
-        "exposurekit report --share-safe --out shared.html",
-    ),
-    "Record what was done by hand": ("history.tick(history.work_queue().iloc[0])",),
-    "Label listings as right or wrong: one after another, or one of them; or a web page": (
-        "ek.widgets.RecordLabels(history.records(), history)",
-        'history.label(history.records().iloc[0], "not mine")',
-        'history.label(history.links().iloc[0], "not mine")',
-    ),
-    "Add names and values on file": (
-        'ek.report(history, "fleet.html", exposure=ek.connect())',
-        "exposurekit report --live --out fleet.html",
-    ),
-    "Record within how many days sites promise to remove; days.csv has the headings site and declared_days": (
-        'history.declare_days({{site}: 10}, source="its terms")',
-        "exposurekit history declare days.csv",
-    ),
-}
 # Of the outcomes of sites: the verdict and the cards say it.
 _NOT_DISPLAYED = ("waiting", "never_back", "overdue_days")
-_WITH_PENDING = ("by_site", "records", "changes")  # sections that tell of pending removals
-_PER_PERSON = "as a page counts once for each person on it"
 _ORDER = "the work with the most expected removals per minute comes first"
 _ORDER_BY_MINUTES = "the work with the fewest minutes per item comes first"
-_NEED_HISTORY = "success rates need a history"
 _CHECK_FIRST = (
     "A check removes nothing by itself, but spares a namesake: it comes right before each removal or message."
 )
 _EXCEPT = ", except what should wait: it is marked (later), with the reason"
-_UNCHECKED = "whether required values, such as an email address, are on file was not checked"
-_TO_CHECK = "check that the required values are on file"
 _OTHERS_OPEN = (  # of a share-safe report, which does not say how many of each
     "Open listings that are pending removal, wait for the service, or were ticked as done or unable are not among them."
 )
-_LEFT_OUT = "whether required values are on file is not shown"  # of a share-safe report
 _NOT_IN_KEY = re.compile(r"[^a-z0-9]+")
 _FINISHED = {DONE: "done", UNABLE: "marked unable"}
 _USER = re.compile(r"\buser (\d+)\b")
@@ -180,10 +121,6 @@ _TABLES = {  # that are no questions: the heading, and the columns to display
     "week": (f"The last {WEEK_DAYS} days", ()),
 }
 SECTION_NAMES = (*dict.fromkeys((*QUESTIONS, *_TABLES)),)
-_OF_ACTIONS = (
-    "work_queue",
-    "blockers",
-)  # sections with the actions of a kind, also if they are not on the page
 _HIDDEN = {  # rows that a share-safe section leaves out, and what is counted in them
     "by_state": ("states", "people per state"),
     "by_kind": ("kinds", "people per kind"),
@@ -216,25 +153,6 @@ class SectionType:
     make: Callable[[ReportData], Section | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """A kind of report.
-
-    Attributes:
-        sections: The names of its sections, in order.
-        title: Its heading.
-        finding: Its main result.
-        facts: Its main figures.
-        needs: The tables of its finding and figures.
-    """
-
-    sections: tuple[str, ...]
-    title: Callable[[ReportData], str]
-    finding: Callable[[ReportData], str]
-    facts: Callable[[ReportData], Iterable[Fact]]
-    needs: tuple[str, ...]
-
-
 def section_type(name: str) -> SectionType:
     """Return a section type by name: a special one, or the chart and table of a question.
 
@@ -249,140 +167,6 @@ def section_type(name: str) -> SectionType:
     title = _TABLES[name][0] if name in _TABLES else QUESTIONS[name].title
     make, *needs = _SPECIAL.get(name, (lambda data: _section(data, name),))
     return SectionType(title, (name, *needs), make)
-
-
-def needed_tables(kind: str, sections: Sequence[str | Section] = ()) -> list[str]:
-    """Return the names of the tables that a report needs."""
-    names = [one for one in sections or KINDS[kind].sections if not isinstance(one, Section)]
-    names += [one for one in _OF_ACTIONS if one in KINDS[kind].sections]
-    return [
-        *dict.fromkeys((*KINDS[kind].needs, *(need for name in names for need in section_type(name).needs)))
-    ]
-
-
-def build_report(
-    kind: str, data: ReportData, sections: Sequence[str | Section] = (), title: str = ""
-) -> Report:
-    """Build a report from its data.
-
-    Args:
-        kind: A name in `KINDS`.
-        data: The tables in `needed_tables`.
-        sections: The names of other sections than those of its kind, and sections of the caller's own.
-        title: Another title; empty: that of its kind.
-    """
-    form = KINDS[kind]
-    keys = {*SECTION_NAMES}
-    built = []
-    for one in sections or form.sections:
-        section = own_section(one, keys) if isinstance(one, Section) else section_type(one).make(data)
-        if section is not None and (sections or not _is_idle(section)):
-            keys.add(section.key)
-            built.append(section)
-    since = {} if data.since is None else {"since": _since(data)}
-    parts = tuple(built)
-    on_page = {section.key for section in parts}
-    off_page = [Section("", key=one) for one in _OF_ACTIONS if one in form.sections and one not in on_page]
-    off_page = [
-        replace(one, removals=_removals(data)) if one.key == "work_queue" else one for one in off_page
-    ]
-    actions = _actions(data, (*parts, *off_page), kind)
-    return Report(
-        kind,
-        title or form.title(data),
-        " ".join(filter(None, (data.stopped, form.finding(data)))),
-        tuple(_with_trends(form.facts(data), data)),
-        parts,
-        data.provenance() | since,
-        actions=tuple(
-            one if one.section.partition("-")[0] in on_page else replace(one, section="") for one in actions
-        ),
-        half_hour=_half_hour(data) if "work_queue" in on_page | {one.key for one in off_page} else "",
-        caveat=" ".join(filter(None, (data.stopped, _caveat(data)))),
-        code=_code(data),
-    )
-
-
-def _caveat(data: ReportData) -> str:
-    """What nobody has checked about the matches; empty if all were, or the tables do not tell."""
-    unlabelled = _unlabelled(data)
-    if not unlabelled:
-        return ""
-    is_all = unlabelled == len(data["records"])
-    checked = "Nobody has checked the matches yet" if is_all else _unconfirmed(data)
-    each = "each listing and page" if _checks(data)[1] else "each one"
-    return f"{checked}. Some listings may be of a namesake, so check {each} first.{_check_time(data)}"
-
-
-def _check_time(data: ReportData) -> str:
-    """How long it takes to check the manual work that has no label; empty if there is none."""
-    n = sum(_checks(data))
-    if not n:
-        return ""
-    total = n * CHECK_MINUTES
-    in_all = f"{total:g}" if total < 60 else format_duration(total)  # noqa: PLR2004  minutes of an hour
-    times = f" each, {in_all} in all" if n > 1 else ""
-    return f" The times below include this: {format_duration(CHECK_MINUTES)}{times}."
-
-
-def _checks(data: ReportData) -> tuple[int, int]:
-    """How many listings and how many web pages of the manual work take a check first."""
-    queue = data["work_queue"]
-    unchecked = queue[queue["label"].isna() & (queue["state"] == TO_DO)]
-    pages = int(unchecked["site"].isna().sum())
-    return len(unchecked) - pages, pages
-
-
-def _checked_items(data: ReportData) -> str:
-    """What has to be checked first, in words."""
-    counts = zip(_checks(data), ("listing", "web page"), strict=True)
-    return enumerate_words([pluralize(n, one) for n, one in counts if n])
-
-
-def _check_part(data: ReportData) -> str:
-    """The part of the manual work that is checks; empty if there is none."""
-    n = sum(_checks(data))
-    return f", including {format_duration(n * CHECK_MINUTES)} to check {_checked_items(data)}" if n else ""
-
-
-def _code(data: ReportData) -> dict[str, tuple[str, ...]]:
-    """What analysts can do to improve the report, and the code for it."""
-    if data.sharing is not None:
-        return {}
-    outcomes = data.tables["site_outcomes"]
-    is_undeclared = outcomes is not None and bool(outcomes["declared_days"].isna().all())
-    has_history = data.runs is not None
-    is_waiting = has_history and data.manual_work[0] > 0
-    applies = (
-        True,
-        True,
-        is_waiting,
-        has_history and _unlabelled(data) > 0,
-        not data.has_profiles,
-        is_undeclared,
-    )
-    history = json.dumps(data.history_name, ensure_ascii=False)
-    source, begin = ("history", f"ek.History({history})") if has_history else ("exposure", "ek.connect()")
-    site = json.dumps(next(iter(data["records"]["site"].astype("str")), "a site"), ensure_ascii=False)
-    values = {"{begin}": f"{source} = {begin}", "{source}": source, "{site}": site}
-
-    def filled(code: str) -> str:
-        for name, value in values.items():
-            code = code.replace(name, value)
-        return code
-
-    return {
-        what: tuple(map(filled, code))
-        for (what, code), is_useful in zip(_CODE.items(), applies, strict=True)
-        if is_useful
-    }
-
-
-def _is_idle(section: Section) -> bool:
-    """Whether a section has nothing but a reason why it is empty."""
-    has_content = section.figure is not None or section.table is not None or bool(section.removals)
-    has_result = bool(section.finding) or section.key in ("coverage", "failures")
-    return not has_content and (not has_result or section.key == "relistings")
 
 
 def own_section(section: Section, keys: AbstractSet[str] = frozenset()) -> Section:
@@ -426,245 +210,6 @@ def _check_content(section: Section) -> None:
             raise InvalidArgument(f"The {name} of a section must be {words}, not {type(value).__name__}")
 
 
-# --- headings and figures ---------------------------------------------------------------------------------
-
-
-def _fleet_title(data: ReportData) -> str:
-    return f"Exposure of {data.loaded_people}{_dates(data)}"
-
-
-def _dates(data: ReportData) -> str:
-    last = f"{data.as_of:%Y-%m-%d}"
-    first = last if data.first_run_at is None else f"{data.first_run_at:%Y-%m-%d}"
-    return f", {last}" if first == last else f", {first} to {last}"
-
-
-def _sites_title(data: ReportData) -> str:
-    sites = data["records"]["site"].nunique()
-    return f"Exposure on {pluralize(sites, 'site')}{_dates(data)}"
-
-
-def _since(data: ReportData) -> str:
-    assert data.since is not None  # noqa: S101  the callers check
-    return format_time(data.since) if data.sharing is None else f"{data.since:%Y-%m-%d}"
-
-
-def _finding(data: ReportData) -> str:
-    open_now = data.open_records
-    total = len(data["records"])
-    are = "is" if len(open_now) == 1 else "are"
-    if open_now.empty:
-        return f"No listing is open, of {len(data['records']):,} that were found."
-    by_hand, waits, being_removed, no_effect = data.open_parts
-    since = _waiting_since(data)
-    parts = [
-        f"{n:,} {one if n == 1 else many}"
-        for n, one, many in (
-            (by_hand, f"needs manual work{since}", f"need manual work{since}"),
-            (waits, "waits for the service", "wait for the service"),
-            (being_removed, "removal is under way", "removals are under way"),
-            (no_effect, "request has had no effect", "requests have had no effect"),
-        )
-        if n
-    ]
-    counts = f"{len(open_now):,} of {pluralize(total, 'listing')} found {are} still open"
-    separator = "; " if since.startswith(";") else ", "
-    return f"{counts}: {separator.join(parts)}.{_worst_sites(data)}"
-
-
-def _worst_sites(data: ReportData) -> str:
-    """The site with the most open listings, as a sentence; empty if there is none, or there are too many to name."""
-    worst = _most_open(data)
-    if not worst or len(worst) > _WORST_NAMED:
-        return ""
-    each = " each" if len(worst) > 1 else ""
-    return f" Most open listings{_of_named(data)}: {enumerate_words([*map(short, worst)])} ({max(worst.values()):,}{each})."
-
-
-def _most_open(data: ReportData) -> dict[str, int]:
-    """The sites with the most open listings of those that may be named, several if they have as many.
-
-    Empty for a person, and if all listings are on one site.
-    """
-    if data.user is not None or pd.Index(data.record_sites).nunique() < 2:  # noqa: PLR2004  the only one is no worse
-        return {}
-    named = {site: n for site, n in sorted(data.open_by_site.items()) if data.can_name(site)}
-    return {site: n for site, n in named.items() if n == max(named.values())}
-
-
-def _of_named(data: ReportData) -> str:
-    """What a ranking of sites has to add in a share-safe report that names not all of them."""
-    return "" if all(map(data.can_name, data.record_sites)) else " of the named sites"
-
-
-def _waiting_since(data: ReportData) -> str:
-    """For how long half of the manual work has waited, or the oldest of little in brackets; empty if that is not known."""
-    days = data.waiting_days
-    if days.empty or (data.sharing is not None and data.user is None and len(days) < FEW):
-        return ""
-    if len(days) >= _HALF_MIN:
-        half = math.floor(days.median())
-        first = data.first_run_at
-        if (
-            half and first is not None and (data.as_of.date() - first.date()).days == half
-        ):  # no wait can be longer
-            return f"; most of them have waited since monitoring began, {pluralize(half, 'day')} ago"
-        return f"; half of them have waited {pluralize(half, 'day')} or more" if half else ""
-    longest = int(days.max())
-    return f" ({'the oldest ' if len(days) > 1 else ''}for {pluralize(longest, 'day')})" if longest else ""
-
-
-def _facts(data: ReportData) -> Iterator[Fact]:
-    open_now, records = data.open_records, data["records"]
-    of_all = f"of {len(records):,} found{_missed_text(data)}"
-    complete = f"all {data.people:,} people were" if data.people != 1 else "the person was"
-    missed = f"{data.incomplete_text} of {data.people:,} people {_missing_from(data)}"
-    observed = "" if data.incomplete else f"{complete} observed in the last run"
-    yield Fact("open listings", f"{len(open_now):,}", missed if data.incomplete else of_all, detail=observed)
-    removed = int((records["status"] == REMOVED).sum())
-    share = removed / len(records) if len(records) else float("nan")
-    absent = int(records["status"].isin(analysis.NOT_LISTED).sum())
-    besides = f"; {absent:,} vanished or are unknown" if absent else ""
-    outcomes = _outcomes(data)
-    never_back = 0 if outcomes is None else int(outcomes["never_back"].sum())
-    for_good = (
-        f"; {never_back:,} {'has' if never_back == 1 else 'have'} not come back so far{_gone_for(data)}"
-        if never_back
-        else ""
-    )
-    yield Fact("removed", f"{removed:,}", f"{percent(share)} of {len(records):,} found{besides}{for_good}")
-    yield _manual_fact(data)
-    yield Fact("web pages", f"{len(data['links']):,}", _pages_text(data))
-    score = data["score"]["score"].sum()
-    yield Fact("score", f"{score:,.0f}", "points for what is open", detail=_score_sum(data))
-    if data.incomplete and data.user is None and _names_unobserved(data):
-        yield Fact("not known", f"{data.unchecked:,}", _unobserved(data))
-
-
-def _gone_for(data: ReportData) -> str:
-    """For how many days at most listings have been gone, in brackets; empty if that is not known."""
-    days = data.longest_gone
-    return f" (gone for up to {pluralize(days, 'day')})" if days else ""
-
-
-def _pages_text(data: ReportData) -> str:
-    """Where the web pages are, and how many different links they have: each counts once for each person on it."""
-    distinct, hosts = data.distinct_pages
-    is_shared = distinct < int(data["links"]["url"].notna().sum())
-    links = f"{pluralize(distinct, 'different link')}, {_PER_PERSON}" if is_shared else ""
-    on_hosts = f"on {pluralize(hosts, 'host')}" if hosts else "" if is_shared else "with personal data"
-    return "; ".join(filter(None, (on_hosts, links)))
-
-
-def _outcomes(data: ReportData) -> pd.DataFrame | None:
-    """What came of the requests to each site; None without a history, and in a report on one person."""
-    outcomes = data.tables["site_outcomes"]
-    return outcomes if data.user is None else None
-
-
-def _refuses(data: ReportData, site: str | None) -> bool:
-    """Whether a site refused or ignored requests, and has removed nothing."""
-    outcomes = data.tables["site_outcomes"]
-    return outcomes is not None and bool((is_refusing(outcomes) & (outcomes["site"] == site)).any())
-
-
-def _chances(data: ReportData, site: str | None) -> str:
-    """Why it is not known whether a site will remove what it is asked to; empty if it did so before."""
-    outcomes = data.tables["site_outcomes"]
-    rows = [] if outcomes is None else outcomes[outcomes["site"] == site].to_dict("records")
-    if not rows or data.runs is None:
-        return ""
-    if not rows[0]["requested"]:
-        return "no request was seen there yet, so half of the removals are assumed to succeed"
-    return f"it {in_vain(rows[0])} so far, and may do so again" if _refuses(data, site) else ""
-
-
-def _missed_text(data: ReportData) -> str:
-    """How many listings were missed, if that can be estimated."""
-    table = data.tables["missed"]
-    if table is None or pd.isna(table["listings"].iloc[-1]):
-        return ""
-    last = table.iloc[-1]
-    band = format_interval(last["low"], last["high"], "{:,.0f}".format, "95% interval")
-    return f"; an estimated {last['listings']:,.0f}{band} missed"
-
-
-def _fleet_facts(data: ReportData) -> Iterator[Fact]:
-    points = data.tables["week_score"]
-    for fact in _facts(data):
-        if fact.name == "score" and points is not None:
-            more = int(points["score"].iloc[-1] - points["score"].iloc[0])
-            yield replace(fact, change=_change(more, data))
-        else:
-            yield fact
-    if data.runs is not None:
-        yield from _history_facts(data)
-
-
-def _site_facts(data: ReportData) -> Iterator[Fact]:
-    """The figures of everyone that say something about sites, and how many sites list anybody."""
-    sites = data["records"]["site"].nunique()
-    for fact in _fleet_facts(data):
-        if fact.name not in ("score", "web pages") and not fact.name.startswith("open in "):
-            yield fact
-        if fact.name == "open listings":
-            n_open = len(data.open_by_site)
-            yield Fact("sites with open listings", f"{n_open:,}", f"of {sites:,} with listings")
-
-
-def _change_facts(data: ReportData) -> Iterator[Fact]:
-    """The causes of the change in open listings as figures, as in the chart of changes."""
-    why, points, since_text = data["changes"], data["score_changes"], _since(data)
-    n = dict(zip(why["cause"], why["n"], strict=True))
-    before, now = int(why["open"].iloc[0]), int(why["open"].iloc[-1])
-    yield Fact("open listings", f"{now:,}", f"{before:,} on {since_text}")
-    for cause in (*OPENED, *ENDED):
-        if n[cause] or cause in (NEW, AGAIN, REMOVED):
-            yield Fact(cause, f"{-n[cause] if cause in ENDED else n[cause]:,}", f"since {since_text}")
-    first, last = float(points["score"].iloc[0]), float(points["score"].iloc[-1])
-    yield Fact("score", f"{last:,.0f}", f"{first:,.0f} on {since_text}", detail=f"now {_score_sum(data)}")
-    yield _manual_fact(data)
-
-
-def _score_sum(data: ReportData) -> str:
-    status = data.open_records["status"]
-    n = {name: int((status == name).sum()) for name in (DISCOVERED, PENDING_REMOVAL)}
-    n |= {OTHER: len(status) - sum(n.values()), PAGE: len(data["links"])}
-    words = {OTHER: "in other statuses", PAGE: "web page" if n[PAGE] == 1 else "web pages"}
-    parts = [
-        f"{n[name]:,} {words.get(name, name)} \u00d7 {analysis.WEIGHTS[name]:g}" for name in n if n[name]
-    ]
-    return " + ".join(parts) or "nothing is open"
-
-
-def _manual_fact(data: ReportData) -> Fact:
-    """The number of pending manual removals, for listings and web pages."""
-    waiting, pages, blocked, duration = data.manual_work
-    reason = f"; {blocked:,} of them cannot start: a required value is not on file" if blocked else ""
-    checks = _check_part(data)
-    if data.unchecked_sites:
-        reason = f"; {_UNCHECKED if data.sharing is None else _LEFT_OUT}"
-    items = f"{pluralize(waiting - pages, 'listing')}, {pluralize(pages, 'web page')}"
-    later = data.later_work
-    when = f"; {waiting - later:,} to do now, {later:,} later" if later and data.sharing is None else ""
-    return Fact(
-        "to do by hand",
-        f"{waiting:,}",
-        f"{items}, about {duration}{'; ' if checks else ''}{checks.removeprefix(', ')}{when}{reason}",
-        detail=_minutes_basis(data),
-    )
-
-
-def _minutes_basis(data: ReportData) -> str:
-    """Where the minutes come from: assumed, or learned from ticks."""
-    learned = data.tables["step_minutes"]
-    if learned is None or learned.empty:
-        return f"{_ASSUMED}, {_WAITING}"
-    ticks = pluralize(int(learned["ticks"].sum()), "timed tick")
-    sites = pluralize(len(learned), "site")
-    return f"{_ASSUMED}, except on {sites}, where minutes per step are learned from {ticks}; {_WAITING}"
-
-
 def _minutes_spent(data: ReportData) -> str:
     """The minutes that were spent so far, and those that are left, for each listing; empty if nothing was timed."""
     timed = data.tables["timed_steps"]
@@ -682,631 +227,11 @@ def _minutes_spent(data: ReportData) -> str:
     )
 
 
-def _history_facts(data: ReportData) -> Iterator[Fact]:
-    removal, requests = data["removal_of_all"].to_dict("records")[0], data["removal_requests"]
-    if removal["n"] >= MIN_N:
-        yield _median_fact(data, removal, requests)
-    relistings = data["relistings"]
-    listings = relistings.drop_duplicates(["user_id", "key"], keep="last")
-    again = _relisted(data).replace(f" {_CAME_BACK}", "") if len(relistings) else ""
-    if where := _all_relisted(data):
-        again = f"{where}; {again}"
-    else:
-        again = again.partition(" ")[2] or "no removed listing was listed again"
-    yield Fact(_CAME_BACK, f"{len(listings):,}", again, detail=_gone(data))
-    yield _forecast_fact(data)
-
-
-def _median_fact(data: ReportData, removal: Mapping[Hashable, Any], requests: pd.DataFrame) -> Fact:
-    """The median days to removal: from the request, or from the first observation if too few requests were seen."""
-    followed = _followed(data, int(removal["n"]))
-    days, band = _median_words(removal)
-    still_listed = _still_listed(removal) or "nothing was requested or removed yet"
-    detail = (
-        f"estimated from {followed}, recent ones included "
-        f"({removal['n'] - removal['first_removed']:,} seen open, {removal['first_removed']:,} first seen removed); "
-        f"{still_listed}"
-    )
-    request = _request_times(requests)
-    stay = _still_listed(removal, band=False)
-    if pd.isna(request["median_days"]):
-        start = f"from the first observation{f' ({band})' if band else ''}"
-        words = "; ".join(filter(None, (start, stay, f"based on {followed}")))
-        return Fact("half removed within", days, words, detail=detail)
-    days_from_request, band_from_request = _median_words(request)
-    of_all = f"of all listings, requested or not, {stay}" if stay else ""
-    clocks = f"from the request{f' ({band_from_request})' if band_from_request else ''}; {days} from first observation"
-    return Fact(
-        "half removed within",
-        days_from_request,
-        f"{clocks}. {_sentences([_request_counts(data, requests), of_all])}".removesuffix("."),
-        detail=f"from the first observation of a listing: {', '.join(filter(None, (days, band)))}, {detail}",
-    )
-
-
-def _still_listed(removal: Mapping[Hashable, Any], *, band: bool = True) -> str:
-    """The estimated share of listings that stay, and after how many days; empty without an estimate."""
-    if pd.isna(removal["never"]):
-        return ""
-    ends = (
-        format_interval(removal["never_low"], removal["never_high"], percent, "95% interval") if band else ""
-    )
-    after = pluralize(int(removal["followed_days"]), "day")
-    return f"an estimated {percent(removal['never'])}{ends} are still listed after {after}"
-
-
-def _request_counts(data: ReportData, requests: pd.DataFrame) -> str:
-    """How many requests succeeded, were refused or ignored, or are pending; a relisted listing has one each time."""
-    n, n_removed = len(requests), int((requests["end"].astype("str") == REMOVED).sum())
-    outcome = request_outcomes(requests, at=data.as_of)
-    parts = {did: int((outcome == did).sum()) for did in (REFUSED, IGNORED)}
-    others = [f"{count:,} {'was' if count == 1 else 'were'} {did}" for did, count in parts.items() if count]
-    pending = int((outcome.isna() & requests["end"].isna()).sum())
-    others += [f"{pending:,} {'is' if pending == 1 else 'are'} pending"] if pending else []
-    return ", ".join([f"of {pluralize(n, 'request')} {n_removed:,} succeeded", *others])
-
-
-def _request_times(requests: pd.DataFrame) -> dict[Hashable, Any]:
-    """The times to removal from the request, of all sites together."""
-    return analysis.time_to_removal(request_life_table(requests), by=None).to_dict("records")[0]
-
-
-def _median_words(row: Mapping[Hashable, Any]) -> tuple[str, str]:
-    """A median in days, and its interval; empty if there is none."""
-    if pd.isna(row["median_days"]):
-        return "not reached", ""
-    band = format_interval(row["median_low"], row["median_high"], "{:,g}".format, "95% interval")
-    return format_days(row["median_days"]), band.strip(" ()")
-
-
-def _gone(data: ReportData) -> str:
-    """How many of the listings that were gone at some time are so now; empty if none came back, or that is not known."""
-    if _outcomes(data) is None or not len(data["relistings"]):
-        return ""
-    now = int(data["records"]["status"].isin(analysis.CLOSED).sum())
-    return f"{now:,} {'is' if now == 1 else 'are'} gone now"
-
-
-def _were_gone(n: int) -> str:
-    """How many listings were gone at some time."""
-    return f"{pluralize(n, 'listing')} that {'was' if n == 1 else 'were'} gone at some time"
-
-
-def _forecast_fact(data: ReportData) -> Fact:
-    """The expected number of open listings; without a forecast, those that stay open until somebody acts."""
-    forecast = data["next_forecast"].to_dict("records")[0]
-    name = f"open in {forecast['days']:,} days"
-    reason = "" if pd.isna(forecast["reason"]) else f"; {forecast['reason']}"
-    by_hand, _, _, no_effect = data.open_parts
-    stay = f"{pluralize(by_hand, 'listing stays', 'listings stay')} open until done by hand"
-    if not pd.isna(forecast["open"]):
-        interval = f"(95% interval: {forecast['low']:,.0f}\N{EN DASH}{forecast['high']:,.0f})"
-        change = round(forecast["open"]) - len(data.open_records)
-        than_now = f"{_more(change)} than now" if change else "as many as now"
-        staying, back, new = _forecast_parts(forecast)
-        parts = f"{staying:,} of the {len(data.open_records):,} open now, {back:,} listed again by then and {new:,} new"
-        if_done = _if_done(data, forecast)
-        done = f", about {_open_if_done(data, forecast)[0]:,} if all is" if if_done else ""
-        expected = f"if nothing is done by hand {interval}{done}; {than_now}: {parts}"
-        caution = "" if pd.isna(forecast["reason"]) else str(forecast["reason"])
-        notes = _sentences([if_done, caution]).removesuffix(".")
-        words = f"{expected}. {notes}" if notes else expected
-        return Fact(name, f"{forecast['open']:,.0f}", words, detail=_forecast_basis(data, forecast))
-    old = f"; not counted: {pluralize(no_effect, 'request')} without effect so far" if no_effect else ""
-    if not by_hand:
-        return Fact(name, "\N{EM DASH}", f"no forecast yet{reason}{old}")
-    return Fact(name, f"at least {by_hand:,}", f"{stay}{old}; no forecast yet{reason}")
-
-
-def _manual_removals(data: ReportData, stay: int) -> int:
-    """How many of the open listings that stay are removed if all manual work is done, as `_expected_removals` expects."""
-    by_hand, *_ = data.open_parts
-    return round(data.manual_listings["success_rate"].mean() * min(by_hand, stay)) if by_hand else 0
-
-
-def _open_if_done(data: ReportData, forecast: Mapping[Hashable, Any]) -> tuple[int, int]:
-    """How many open listings to expect if all manual work is done, and how many if all of it succeeds."""
-    by_hand, *_ = data.open_parts
-    parts = _forecast_parts(forecast)
-    return sum(parts) - _manual_removals(data, parts[0]), sum(parts) - min(by_hand, parts[0])
-
-
-def _if_done(data: ReportData, forecast: Mapping[Hashable, Any]) -> str:
-    """The same in words; empty if there is no manual work."""
-    expected, least = _open_if_done(data, forecast)
-    if least == sum(_forecast_parts(forecast)):
-        return ""
-    return f"about {expected:,} if all manual work is done, {least:,} if all of it succeeds"
-
-
-def _forecast_parts(forecast: Mapping[Hashable, Any]) -> list[int]:
-    """How many of the listings open then are open now, gone now, and not found yet; they add up to the forecast."""
-    until = np.round(np.cumsum([forecast[part] for part in ("of_open", "of_gone", "of_new")]))
-    parts: list[int] = np.diff(until, prepend=0.0).astype("int64").tolist()
-    return parts
-
-
-def _forecast_basis(data: ReportData, forecast: Mapping[Hashable, Any]) -> str:
-    """How a forecast compares with the past, and why it may exceed it."""
-    days, total = int(forecast["days"]), round(forecast["open"])
-    by_hand, *_ = data.open_parts
-    stay, *_ = _forecast_parts(forecast)
-    words = ["it assumes that nothing is done by hand, and that each site continues at its past rates"]
-    if by_hand and stay:
-        done = pluralize(min(by_hand, stay), "listing")
-        words.append(
-            f"if all manual work is done, {_manual_removals(data, stay):,} of {done} are taken to be removed by then (the "
-            "expected removals of all sites together), and not to come back"
-        )
-    if stay < by_hand:
-        words.append("so some that wait go without a request")
-    start, change = data.as_of.date() - timedelta(days=days), total - len(data.open_records)
-    if _change_in(data, OPEN, start) is None:
-        return "; ".join(words)
-    course = data["status_over_time"]
-    peak = int(course.loc[course["period"].dt.date >= start, OPEN].max())
-    if total > peak:
-        words.append(f"more than on any of the last {days:,} days ({peak:,} at most)")
-    past = max(days // WEEK_DAYS, 1) * WEEK_DAYS  # the same weekday, as in the comparisons with a month ago
-    before = _change_in(data, OPEN, data.as_of.date() - timedelta(days=past))
-    if before is not None and before != change:
-        words.append(f"the last {past:,} days brought {_more(before) if before else 'no change'}")
-    return "; ".join(words)
-
-
-def _change_in(data: ReportData, column: str, day: date) -> int | None:
-    """How much a column of the status over time has changed since the end of a day; None if that was not observed."""
-    course = data.tables["status_over_time"]
-    if course is None:
-        return None
-    before = course.loc[course["period"].dt.date <= day, column]
-    return None if before.empty else int(course[column].iloc[-1] - before.iloc[-1])
-
-
-def _followed(data: ReportData, n: int) -> str:
-    """What the number of listings that were followed is made of: the ones found, and relistings.
-
-    Listings that were open at the first load are not followed, but their relistings are.
-    """
-    total, relisted = len(data["records"]), len(data["relistings"])
-    relistings = f" and {pluralize(relisted, 'relisting')}" if relisted else ""
-    first = n - relisted
-    share = (
-        pluralize(total, "listing") if first == total else f"{first:,} of {pluralize(total, 'listing')} found"
-    )
-    return f"{share}{relistings}"
-
-
 def _base(data: ReportData, n: int) -> str:
     """A sentence on the listings that were followed."""
-    followed = _followed(data, n)
+    followed = statements.followed(data, n)
     subject = f"{followed[:1].upper()}{followed[1:]}"
     return f"{subject} {'is' if n == 1 else 'are'} followed (n = {n:,})."
-
-
-def _with_trends(facts: Iterable[Fact], data: ReportData) -> Iterator[Fact]:
-    """Figures with their change in the last week, as its section has it, and their course, where the history has them."""
-    course = data.tables["status_over_time"]
-    for fact in facts:
-        column = None if data.since is not None and fact.name == REMOVED else _TREND_COLUMNS.get(fact.name)
-        if course is None or column is None or column not in course or len(course) < 2:  # noqa: PLR2004  one run is no course
-            yield fact
-            continue
-        n = course[column].astype("float64")
-        trend = tuple(n.iloc[:: -math.ceil(len(n) / _TREND_POINTS)].iloc[::-1].tolist())
-        # A report on changes compares with its own start.
-        start = data.week_start if data.since is None else None
-        day: pd.Series[Any] = course["period"].dt.date
-        before = n.iloc[:0] if start is None else n[day <= start]
-        if start is None or before.empty:
-            yield replace(fact, trend=trend)
-            continue
-        change = _change(int(n.iloc[-1] - before.iloc[-1]), data)
-        month = _change_in(data, column, data.as_of.date() - timedelta(days=MONTH_DAYS))
-        if fact.name == REMOVED and (both := _removals_and_relistings(data)):
-            yield replace(fact, trend=trend, change=change, qualifier=f"{fact.qualifier}; {change}{both}")
-            continue
-        if fact.name != REMOVED and data.is_whole_week and month is not None:
-            change += f", {_signed(month)} in {MONTH_DAYS}"
-        yield replace(fact, trend=trend, change=change)
-
-
-def _removals_and_relistings(data: ReportData) -> str:
-    """The removals since the start of the week, and the relistings that undid some; empty without both."""
-    by_site = data.tables.get("week_by_site")
-    if by_site is None:
-        return ""
-    removed, again = (int(by_site[what].sum()) for what in (REMOVED, AGAIN))
-    return f": {removed:,} {REMOVED}, {again:,} {AGAIN}" if removed and again else ""
-
-
-def _change(more: int, data: ReportData) -> str:
-    """How much a figure has changed since the start of the week."""
-    return f"{_signed(more) if more else 'unchanged'} {_span(data)}"
-
-
-def _span(data: ReportData) -> str:
-    return f"in {WEEK_DAYS} days" if data.is_whole_week else f"since {data.week_start}"
-
-
-def _more(n: int) -> str:
-    return f"{abs(n):,} {'fewer' if n < 0 else 'more'}"
-
-
-def _signed(n: int) -> str:
-    return f"{'+' if n > 0 else MINUS}{abs(n):,}" if n else "0"
-
-
-def _actions(data: ReportData, sections: Sequence[Section], kind: str) -> list[Action]:
-    """The first things to do: manual work that can start, and the request for data that unlocks most; and what has to wait."""
-    by_key = {section.key: section for section in sections}
-    pending = _pending_action(data, by_key.keys())
-    if kind == "sites" and "work_queue" not in by_key and "by_site" in by_key:
-        work = [(0, one) for one in _removals(data)]
-        begin, wait = _to_begin(data, work), _to_wait(work)
-        by_hand = _removal_actions(data, [*begin, *wait], {}, is_ranked=False)
-        return _first([replace(action, section="by_site") for action in by_hand], pending)
-    work = [*enumerate(by_key["work_queue"].removals if "work_queue" in by_key else (), 1)]
-    request = _request(data) if "blockers" in by_key else None
-    others = [action for action in (_pages_action(data, work), request) if action is not None]
-    begin = _to_begin(data, work)[: max(_ACTIONS - len(others), 2)]
-    steps = {str(one.site): (step, one) for step, (_, one) in reversed([*enumerate(begin, 1)])}
-    actions = [*_removal_actions(data, begin, steps), *others][:_ACTIONS]
-    asks = request if request not in actions else None
-    return _first([*actions, *_removal_actions(data, _to_wait(work), steps, asks)], pending)
-
-
-def _is_counted(removal: Removal) -> bool:
-    """Whether a group is of listings, and the report says how many and how long they take."""
-    return removal.site is not None and removal.listings is not None and removal.minutes is not None
-
-
-def _can_begin(removal: Removal) -> bool:
-    """Whether something can be done about a group now: the work itself, or asking for a document."""
-    return removal.reason is None or removal.waits_for_document
-
-
-def _to_begin(data: ReportData, work: Sequence[tuple[int, Removal]]) -> list[tuple[int, Removal]]:
-    """The groups that can begin, most expected removals per minute first; without a history, those without a document."""
-    groups = [(at, one) for at, one in work if _is_counted(one) and _can_begin(one)]
-    if data.runs is None:
-        return sorted(groups, key=lambda group: bool(group[1].reason))
-    return sorted(groups, key=lambda group: -_expected(data, group[1]) / max(group[1].minutes or 0, 1))
-
-
-def _to_wait(work: Sequence[tuple[int, Removal]]) -> list[tuple[int, Removal]]:
-    """The groups that have to wait."""
-    return [(at, one) for at, one in work if _is_counted(one) and not _can_begin(one)]
-
-
-def _expected(data: ReportData, removal: Removal) -> float:
-    """How many removals to expect of a group of manual work."""
-    queue = open_items(data["work_queue"])
-    rate = queue.loc[queue["site"] == removal.site, "success_rate"].mean()
-    return float(rate) * (removal.listings or 0)
-
-
-def _removal_actions(
-    data: ReportData,
-    groups: Sequence[tuple[int, Removal]],
-    steps: Mapping[str, tuple[int, Removal]],
-    request: Action | None = None,
-    *,
-    is_ranked: bool = True,
-) -> list[Action]:
-    """The actions that clear groups of manual work; `request` is for data that no other action asks for."""
-    tops = _first_of_site([one for _, one in groups])
-    can_begin = sum(_can_begin(one) for _, one in groups)
-    return [
-        _removal_action(
-            one,
-            data,
-            at,
-            is_first=is_ranked and number == 0 and can_begin > 1,
-            is_top=is_top and (str(one.site) not in steps or steps[str(one.site)][1] is one),
-            steps=steps,
-            request=request,
-        )
-        for number, ((at, one), is_top) in enumerate(zip(groups, tops, strict=True))
-    ]
-
-
-def _first_of_site(work: Sequence[Removal]) -> list[bool]:
-    """Which groups of manual work are the first of their site."""
-    return (~pd.Series([one.site for one in work], dtype="str").duplicated()).tolist()
-
-
-def _pages_action(data: ReportData, work: Sequence[tuple[int, Removal]]) -> Action | None:
-    """The messages to the owners of web pages: one for each host."""
-    pages = {at: one for at, one in work if one.site is None and one.listings}
-    if not pages:
-        return None
-    n = sum(one.listings or 0 for one in pages.values())
-    distinct = n if data.sharing is not None else data.manual_pages["url"].nunique()
-    links = (
-        f"{pluralize(distinct, 'different link')} (a page counts for each person on it)"
-        if distinct < n
-        else ""
-    )
-    duration = format_duration(sum(one.minutes or 0 for one in pages.values()))
-    hosts = data.distinct_pages[1]
-    where = f" on {pluralize(hosts, 'host')}" if data.sharing is None and hosts else ""
-    one_each = f", {PER_PAGE}" if n > 1 else ""
-    about = f"; check first that {'each' if n > 1 else 'it'} is about the person"
-    check = about if _checks(data)[1] else ""
-    effect = f"about {duration}{one_each}{check}"
-    return Action(
-        f"Write to the owners of {pluralize(n, 'web page')}{where}",
-        _sentences([links, effect, "there is no opt-out form, and owners may refuse"]),
-        f"work_queue-{min(pages)}",
-        OPERATOR,
-    )
-
-
-def _half_hour(data: ReportData) -> str:
-    """What can be expected to remove most in half an hour; empty if nothing does, and in a share-safe report."""
-    plan = data.tables["plan"]
-    if plan is None or plan.empty or data.sharing is not None:
-        return ""
-    remove = "check and remove" if any(_checks(data)) else "remove"
-    order = f" In order of minutes only: {_NEED_HISTORY}." if data.runs is None else ""
-    return f"If {OPERATOR} have {PLAN_MINUTES:g} minutes, {remove} {_plan_words(data, plan)}.{order}"
-
-
-def _plan_words(data: ReportData, plan: pd.DataFrame) -> str:
-    """Whose listings on which sites, and data on how many web pages; how many removals that may be, and the time."""
-    listings = plan[plan["site"].notna()]
-    parts = [
-        f"{pluralize(len(of_site), 'listing')} on {short(str(site))}{_whose(data, of_site, len(listings))}"
-        for site, of_site in listings.groupby("site", sort=False)
-    ]
-    pages = len(plan) - len(listings)
-    parts += [f"the data on {pluralize(pages, 'web page')}"] if pages else []
-    expected = _expected_removals(data, listings)
-    time = f"about {format_duration(plan['minutes'].sum())}{_minutes_of_parts(plan)}"
-    return f"{enumerate_words(parts)}: {', in '.join(filter(None, (expected, time)))}"
-
-
-def _minutes_of_parts(plan: pd.DataFrame) -> str:
-    """The minutes of each row without its visit, and those of the visits, in brackets; only the latter if they are many."""
-    groups = plan.groupby(["kind", "group"], dropna=False)["minutes"]
-    visits = len(groups)
-    own = (plan["minutes"] - VISIT_MINUTES / groups.transform("size")).round()
-    each = "on each site" if plan["site"].notna().all() else "on each site or host"
-    where = each if visits > 1 else "there"
-    begin = f"{VISIT_MINUTES:g} to start {where}"
-    is_sum = round(own.sum() + visits * VISIT_MINUTES) == round(plan["minutes"].sum())
-    if len(own) > _PLAN_NAMED or not is_sum:
-        return f" ({begin} included)"
-    return f" ({' + '.join(f'{minutes:g}' for minutes in own)} minutes, and {begin})"
-
-
-def _whose(data: ReportData, listings: pd.DataFrame, total: int) -> str:
-    """The people of some listings, in brackets; empty if the report is about one, or there are many in all."""
-    if data.user is not None or total > _PLAN_NAMED:
-        return ""
-    of_person = listings["user_id"].value_counts(sort=False)
-    n_named = Counter(data.names.values())
-    people = []
-    for user, n in zip(of_person.index.tolist(), of_person.tolist(), strict=True):
-        name = data.names.get(user, "")
-        who = f"{short(name)} (user {user})" if n_named[name] > 1 else short(name) or f"user {user}"
-        people.append(f"{who} ({pluralize(n, 'listing')})" if n > 1 else who)
-    return f" ({', '.join(people)})"
-
-
-def _expected_removals(data: ReportData, listings: pd.DataFrame) -> str:
-    """How many removals to expect of some rows of the work queue; empty without a history, which has the success rates."""
-    if data.runs is None or listings.empty:
-        return ""
-    return _expected_words(data, float(listings["success_rate"].sum()), len(listings))
-
-
-def _expected_words(data: ReportData, n: float, requests: int) -> str:
-    """How many removals to expect of some requests; empty without a history, which has the success rates."""
-    if data.runs is None or not requests:
-        return ""
-    if requests == 1:
-        return f"{'an even' if n == UNKNOWN_RATE else f'a {percent(n)}'} chance of success"
-    if n < _ONE_REMOVAL:
-        return f"about one removal for {requests / n:,.0f} requests expected"
-    whole = max(round(n), 1)
-    return f"{'' if n == whole else 'about '}{pluralize(whole, 'removal')} expected"
-
-
-def _first(actions: Sequence[Action], pending: Action | None) -> list[Action]:
-    """The first actions of those that can be done now, and of those that have to wait."""
-    later = [action for action in (pending, *actions) if action is not None and action.is_later]
-    return [*[action for action in actions if not action.is_later][:_ACTIONS], *later[:_ACTIONS]]
-
-
-def _pending_action(data: ReportData, keys: AbstractSet[str]) -> Action | None:
-    """From when on pending removals have to be checked: the day after which the first request counts as ignored."""
-    key = next((one for one in _WITH_PENDING if one in keys), None)
-    n, records = data.open_parts[2], data["records"]
-    if not n or key is None or "changed_at" not in records:
-        return None
-    is_pending = (records["status"] == PENDING_REMOVAL).to_numpy("bool")
-    requests = records[is_pending]
-    due = requests["changed_at"].dt.floor("D") + pd.to_timedelta(
-        data.overdue_days(requests["site"]), unit="D"
-    )
-    due = due[due > pd.Timestamp(data.as_of).floor("D")]
-    first = due.groupby(texts(requests["site"])).agg(["min", "size"]).sort_values("min", kind="stable")
-    is_named = all(map(data.can_name, first.index))
-    when = f"{first['min'].min():%Y-%m-%d}"
-    if is_named and len(first) == 1:
-        when += f" ({short(first.index[0])})"
-    elif is_named and len(first) <= _WORST_NAMED:
-        rows = first.itertuples(name=None)
-        when = enumerate_words(
-            [f"{due:%Y-%m-%d} ({short(site)}, {of_site:,})" for site, due, of_site in rows]
-        )
-    return Action(
-        "1 removal is pending" if n == 1 else f"{n:,} removals are pending",
-        f"Nothing to do before {when}.",
-        key,
-        OPERATOR,
-        is_later=True,
-    )
-
-
-def _removal_action(
-    removal: Removal,
-    data: ReportData,
-    at: int,
-    *,
-    is_first: bool = False,
-    is_top: bool,
-    steps: Mapping[str, tuple[int, Removal]],
-    request: Action | None = None,
-) -> Action:
-    """The action that clears a group of manual work, which has this number in the work queue.
-
-    Args:
-        removal: The group.
-        data: The data of the report.
-        at: The number of the group in the work queue.
-        is_first: Whether it is the first work of all.
-        is_top: Whether it is the first of its site.
-        steps: The numbers of the actions that can begin, and their groups, by site.
-        request: A request for data that is part of this action if the group waits for it.
-    """
-    n, minutes = removal.listings or 0, removal.minutes or 0
-    share = percent(n / max(len(data.open_records), 1))
-    # The others may lack a value, which a shared report does not mention.
-    of_site = n if data.sharing is not None else data.open_by_site.get(removal.site or "", 0)
-    listings = f"{n:,} of {of_site:,} open listings" if of_site > n else pluralize(n, "listing")
-    is_unchecked = removal.site in data.unchecked_sites
-    people = pluralize(removal.people or 0, "person", "people") if data.user is None else "the person"
-    is_ready = removal.reason is None
-    before = [_TO_CHECK] if is_unchecked and data.sharing is None else []
-    document = document_request(people)
-    before += [
-        one
-        for one in (
-            requests_to_people(removal.steps, people) if is_ready or removal.waits_for_document else ()
-        )
-        if is_ready or one != document
-    ]
-    notes = [chances] if (chances := _chances(data, removal.site)) else []
-    notes += [f"before you begin, {enumerate_words(before)}"] if before else []
-    is_blocked = bool(removal.tasks) and all(task.missing_values for task in removal.tasks)
-    notes += [] if _can_begin(removal) or is_blocked else [f"reason to wait: {removal.reason}"]
-    notes += [_LEFT_OUT] if is_unchecked and data.sharing is not None else []
-    notes += _not_counted(data, removal, of_site - n, steps) if of_site > n else []
-    expected = _expected_words(data, _expected(data, removal), n)
-    most = f"{share} of what is open{' if all succeed' if n > 1 else ''}"
-    effect = ", ".join(filter(None, (most, expected, f"in about {format_duration(minutes)}")))
-    is_worst = [*_most_open(data)] == [removal.site]
-    first = "fewest minutes per listing" if data.runs is None else "most expected removals per minute"
-    ranks = [first] if is_first else []
-    ranks += [f"most open listings{_of_named(data)}"] if is_worst and is_top else []
-    effect = f"{enumerate_words(ranks)}: {effect}" if ranks else effect
-    what, who = f"emove {listings} on {short(removal.site)} by hand", removal.who
-    if removal.waits_for_document:
-        what = f"{document[:1].upper()}{document[1:]} now; then r{what}"
-    elif is_ready:
-        what = f"R{what}"
-    elif (
-        is_blocked
-        and request is not None
-        and {task.user_id for task in removal.tasks} == {_requested_user(data)}
-    ):
-        what, who = f"{request.text}; then r{what}", request.who
-    else:
-        what = f"R{what} (later: {_once_on_file(removal) if is_blocked else 'after the others'})"
-        notes += [request.text] if is_blocked and request is not None else []
-    return Action(
-        what,
-        _sentences([effect, *notes]),
-        f"work_queue-{at}",
-        who,
-        is_later=not _can_begin(removal),
-    )
-
-
-def _once_on_file(removal: Removal) -> str:
-    """When removals that lack a value can start."""
-    labels = [*dict.fromkeys(label for task in removal.tasks for label in task.missing_values)]
-    return f"once {_value_words(labels)} {'is' if len(labels) == 1 else 'are'} on file"
-
-
-def _not_counted(
-    data: ReportData, removal: Removal, others: int, steps: Mapping[str, tuple[int, Removal]]
-) -> list[str]:
-    """Why so many other open listings of a site are not among those of its manual work."""
-    queue, records = data["work_queue"], data.open_records
-    of_site = queue[queue["site"] == removal.site]
-    states, left = of_site["state"].value_counts(), open_items(of_site)
-    apart = len(left) - (removal.listings or 0)
-    lacking = [
-        one for one in missing_values(left[left["reason"].fillna("") != (removal.reason or "")]) if one
-    ]
-    blocked = len(lacking)
-    is_pending = (records["site"] == removal.site) & (records["status"] == PENDING_REMOVAL)
-    pending = int(is_pending.sum())
-    parts = {
-        "pending removal" if pending == 1 else "pending removals": pending,
-        "marked unable": int(states.get(UNABLE, 0)),
-        "done and not verified yet": int(states.get(DONE, 0)),
-        "with other steps or reasons": apart - blocked,
-    }
-    parts["waiting for the service"] = others - blocked - sum(parts.values())
-    words = [f"{n:,} {why}" for why, n in parts.items() if n > 0]
-    are = "is" if others - blocked == 1 else "are"
-    step, first = steps.get(removal.site or "", (0, removal))
-    if first is not removal and first.listings == others:
-        return [f"the other {'one is' if others == 1 else f'{others:,} are'} in step {step}"]
-    notes = [f"the {enumerate_words(words)} {are} not counted"] if words else []
-    more = "one more has" if blocked == 1 else f"{blocked:,} more have"
-    return [*notes, f"{more} to wait (below)"] if blocked else notes
-
-
-def _sentences(parts: Iterable[str]) -> str:
-    """Some statements as sentences; empty ones are left out."""
-    return " ".join(f"{part[:1].upper()}{part[1:]}." for part in parts if part)
-
-
-def _value_words(labels: Sequence[str]) -> str:
-    """Values to ask a person for, such as ``the birth date and the email address``."""
-    return enumerate_words([f"the {_ADDRESSES.get(label, label)}" for label in labels])
-
-
-def _person_title(data: ReportData) -> str:
-    name = data.names.get(data.user or 0)
-    if name is None:
-        return f"Exposure of {data.user_label}"
-    if not data.has_profiles:  # the name may be somebody else's, or an alias
-        return f"Exposure of {data.user_label}, listed as {short(name)}"
-    return f"Exposure of {short(name)} ({data.user_label})"
-
-
-def _request(data: ReportData) -> Action | None:
-    """The request for data that unlocks most removals."""
-    requests = data.tables["best_next_fields"]
-    if requests is None or requests.empty or data.sharing is not None:
-        return None
-    request = requests.iloc[0]
-    person = data.names.get(int(request["user_id"]), f"user {request['user_id']}")
-    labels = [*map(field_label, str(request["fields"]).split(", "))]
-    effect = _sentences([f"this unlocks {pluralize(int(request['removals']), 'removal')}"])
-    return Action(f"Ask {short(person)} for {_value_words(labels)}", effect, "blockers", OPERATOR_AND_PERSON)
-
-
-def _requested_user(data: ReportData) -> int:
-    """The id of the person whom `_request` is to."""
-    return int(data["best_next_fields"]["user_id"].iloc[0])
-
-
-def _change_finding(data: ReportData) -> str:
-    n_open = data["changes"]["open"]
-    before, after = int(n_open.iloc[0]), int(n_open.iloc[-1])
-    more = after - before
-    words = (
-        "as many as before" if more == 0 else f"{abs(more):,} {'more' if more > 0 else 'fewer'} than before"
-    )
-    return f"{pluralize(after, 'listing')} {'is' if after == 1 else 'are'} open, {words}."
 
 
 # --- sections ---------------------------------------------------------------------------------------------
@@ -1345,9 +270,7 @@ def _week(data: ReportData) -> Section | None:
     words, points = "", [_period(data, (data.week_start, data.as_of.date()), by_site)]
     if (earlier := data.tables["week_before"]) is not None:
         now, then = (int((one["open_after"] - one["open_before"]).sum()) for one in (by_site, earlier))
-        words = (
-            f"Change in open listings: {_signed(now)}, after {_signed(then)} in the {WEEK_DAYS} days before."
-        )
+        words = f"Change in open listings: {statements.signed(now)}, after {statements.signed(then)} in the {WEEK_DAYS} days before."
         dates = data.week_start - timedelta(days=WEEK_DAYS), data.week_start
         points.append(f"The {WEEK_DAYS} days before, {_period(data, dates, earlier)}")
     return Section(
@@ -1370,12 +293,14 @@ def _without_request(data: ReportData) -> str:
     Empty if as many are pending as before.
     """
     start = data.week_start
-    changes = [_change_in(data, column, start) for column in (OPEN, PENDING_REMOVAL) if start is not None]
+    changes = [
+        statements.change_in(data, column, start) for column in (OPEN, PENDING_REMOVAL) if start is not None
+    ]
     if len(changes) < 2 or None in changes or not changes[1]:  # noqa: PLR2004  one for each column
         return ""
     more = (changes[0] or 0) - (changes[1] or 0)
     n = int((data.open_records["status"] != PENDING_REMOVAL).sum())
-    return f" Without a pending removal: {n:,}, {_more(more) if more else 'as many as before'}."
+    return f" Without a pending removal: {n:,}, {statements.more_or_fewer(more) if more else 'as many as before'}."
 
 
 def _removed_again(data: ReportData, by_site: pd.DataFrame) -> str:
@@ -1425,7 +350,7 @@ def _with_totals(section: Section | None) -> Section | None:
 
 def _by_site(data: ReportData) -> Section | None:
     """The listings of each site; from a history, with what came of the requests to it."""
-    section, outcomes = _section(data, "by_site"), _outcomes(data)
+    section, outcomes = _section(data, "by_site"), statements.outcomes_by_site(data)
     if section is None or section.table is None or outcomes is None:
         return _with_totals(section)
     is_undeclared = bool(outcomes["declared_days"].isna().all())
@@ -1441,7 +366,7 @@ def _by_site(data: ReportData) -> Section | None:
     table = table.merge(section.table[["site", *rest]], on="site", how="left")
     table.attrs |= outcomes.attrs
     named = outcomes[[data.can_name(str(site)) for site in outcomes["site"]]]
-    worst = named[named["open"] > 0].head(_WORST_NAMED)
+    worst = named[named["open"] > 0].head(statements.WORST_NAMED)
     others = "; ".join(_other_measures(named, worst))
     words = [
         _verdicts(worst),
@@ -1467,7 +392,7 @@ def _worst_first(data: ReportData, worst: pd.DataFrame) -> str:
     are = "listing is" if n_open == 1 else "listings are"
     rows = zip(worst["site"].astype("str"), worst["open"], strict=True)
     sites = enumerate_words([f"{short(site)} {n:,}" for site, n in rows])
-    return f"{n_open:,} {are} open. Most open listings{_of_named(data)}: {sites}."
+    return f"{n_open:,} {are} open. Most open listings{statements.of_named(data)}: {sites}."
 
 
 def _verdicts(worst: pd.DataFrame) -> str:
@@ -1577,7 +502,11 @@ def _without_namesakes(data: ReportData) -> str:
     if first[0] == table["user_id"].iloc[0]:
         return ""
     names = [short(data.names.get(user, f"user {user}")) for user in first]
-    who = enumerate_words(names) if len(names) <= _WORST_NAMED else pluralize(len(names), "person", "people")
+    who = (
+        enumerate_words(names)
+        if len(names) <= statements.WORST_NAMED
+        else pluralize(len(names), "person", "people")
+    )
     return f" Without {'it' if doubtful.total() == 1 else 'them'}, {who} would have the most points."
 
 
@@ -1669,14 +598,16 @@ def _forecast(data: ReportData) -> Section | None:
     if table is None or data.user is not None or not data.open_parts[0]:
         return _section(data, "forecast")
     rows = table.to_dict("records")
-    done = [math.nan if pd.isna(row["open"]) else float(_open_if_done(data, row)[0]) for row in rows]
+    done = [
+        math.nan if pd.isna(row["open"]) else float(statements.open_if_done(data, row)[0]) for row in rows
+    ]
     section = _section(data, "forecast", table.assign(if_done=done))
     words = [
-        f"in {pluralize(row['days'], 'day')}: {_if_done(data, row)}"
+        f"in {pluralize(row['days'], 'day')}: {statements.if_done(data, row)}"
         for row in rows
         if not pd.isna(row["open"])
     ]
-    return _add_words(section, _sentences(words))
+    return _add_words(section, statements.sentences(words))
 
 
 def _failed_removals(data: ReportData) -> Section | None:
@@ -1709,7 +640,7 @@ def _failures(data: ReportData, table: pd.DataFrame) -> str:
         if n := int(table[column].sum()):
             parts.append(f"{pluralize(n, *nouns)} {did}{_where(data, table, column)}")
     if len(data["relistings"]):
-        parts.append(_relisted(data))
+        parts.append(statements.relisted_listings(data))
     return f"{'; '.join(parts)}." if parts else "No removal failed or was undone, as far as observed."
 
 
@@ -1721,19 +652,6 @@ def _where(data: ReportData, table: pd.DataFrame, column: str) -> str:
         return ""
     first = short(str(n.index[0]))
     return f" on {first}" if len(n) == 1 else f", most on {first} ({n.iloc[0]:,})"
-
-
-def _relisted(data: ReportData, *, counts_times: bool = True) -> str:
-    """How many listings came back, of how many that were ever gone, how often, and how many of them are open."""
-    table, outcomes = data["relistings"], _outcomes(data)
-    listings = table.drop_duplicates(["user_id", "key"], keep="last")
-    n, n_open = len(listings), int(analysis.is_open(listings["status"]).sum())
-    came_back = f"{pluralize(n, 'listing')} {_CAME_BACK}"
-    if outcomes is not None:
-        ever = int((outcomes["came_back"] + outcomes["never_back"]).sum())
-        came_back = f"{n:,} of {_were_gone(ever)} {_CAME_BACK} ({percent(n / ever)})"
-    often = f", {len(table):,} times in all" if counts_times and len(table) > n else ""
-    return f"{came_back}{often}; {n_open:,} of them {'is' if n_open == 1 else 'are'} open now"
 
 
 def _relistings(data: ReportData) -> Section | None:
@@ -1757,16 +675,18 @@ def _relistings(data: ReportData) -> Section | None:
         else ""
     )
     words = f"{pluralize(len(table), 'relisting')}{_where_relisted(data)}.{limit}"
-    return _add_words(replace(section, finding=f"{_relisted(data, counts_times=False)}."), words)
+    return _add_words(
+        replace(section, finding=f"{statements.relisted_listings(data, counts_times=False)}."), words
+    )
 
 
 def _where_relisted(data: ReportData) -> str:
     """On which sites most listings came back, of how many that were gone, and after how many days; empty without names."""
-    outcomes = _outcomes(data)
+    outcomes = statements.outcomes_by_site(data)
     if outcomes is None:
         return ""
     back = outcomes[outcomes["came_back"] > 0].sort_values("came_back", ascending=False, kind="stable")
-    named = back.head(_RELISTING_SITES)
+    named = back.head(statements.RELISTING_SITES)
     if named.empty or not all(map(data.can_name, named["site"].astype("str"))):
         return ""
     rows = zip(named["site"].astype("str"), named["came_back"], named["never_back"], strict=True)
@@ -1778,18 +698,6 @@ def _where_relisted(data: ReportData) -> str:
     low, high = int(days.min()), int(days.max())
     after = pluralize(high, "day") if low == high else f"{low:,}\N{EN DASH}{high:,} days"
     return f", {most} {sites}, after {after}"
-
-
-def _all_relisted(data: ReportData) -> str:
-    """The share of listings that came back, and their sites; empty if these are many, or may not be named."""
-    outcomes = _outcomes(data)
-    if outcomes is None:
-        return ""
-    back = outcomes.loc[outcomes["came_back"] > 0, "site"].astype("str")
-    if not 0 < len(back) <= _RELISTING_SITES or not all(map(data.can_name, back)):
-        return ""
-    share = outcomes["came_back"].sum() / (outcomes["came_back"] + outcomes["never_back"]).sum()
-    return f"{percent(share)}: all on {enumerate_words([*map(short, back)])}"
 
 
 def _time_to_removal(data: ReportData) -> Section | None:
@@ -1825,19 +733,19 @@ def _time_finding(data: ReportData) -> str:
     if (
         data.user is not None
         or times is None
-        or not (stay := _still_listed(row := times.to_dict("records")[0], band=False))
+        or not (stay := statements.still_listed(row := times.to_dict("records")[0], band=False))
     ):
         return ""
     if pd.isna(row["median_days"]):
         return f"The median time to removal is not reached yet; {stay}."
-    days, _ = _median_words(row)
+    days, _ = statements.median_words(row)
     return f"Estimated median time to removal: {days} from the first observation; {stay}."
 
 
 def _time_intervals(data: ReportData) -> str:
     """How sure the median time to removal and the share that stays are, as a sentence; empty without a median."""
     row = data["removal_of_all"].to_dict("records")[0]
-    _, band = _median_words(row)
+    _, band = statements.median_words(row)
     share = format_interval(row["never_low"], row["never_high"], percent, "").strip(" (:)")
     return f"{band} days, and {share} of listings." if band else ""
 
@@ -1847,7 +755,7 @@ def _with_request_medians(data: ReportData, times: pd.DataFrame) -> pd.DataFrame
 
     A share-safe report does not have them: it leaves out other sites than those of the table.
     """
-    outcomes = _outcomes(data)
+    outcomes = statements.outcomes_by_site(data)
     if outcomes is None or data.sharing is not None or outcomes["median_days"].isna().all():
         return None
     medians = outcomes[["site", *_MEDIAN]].rename(columns=dict(zip(_MEDIAN, _REQUEST_MEDIAN, strict=True)))
@@ -1867,7 +775,7 @@ def _both_clocks(data: ReportData) -> str:
     if data.user is not None or not {"removal_of_all", "removal_requests"} <= {*data.tables}:
         return ""
     removal, requests = data["removal_of_all"], data["removal_requests"]
-    medians = removal["median_days"].iloc[0], _request_times(requests)["median_days"]
+    medians = removal["median_days"].iloc[0], statements.request_times(requests)["median_days"]
     if any(map(pd.isna, medians)):
         return ""
     first, request = map(format_days, medians)
@@ -1924,7 +832,7 @@ def _speeds(data: ReportData) -> str:
 
 def _tied_names(names: Sequence[str]) -> str:
     """The sites of a tie, or how many they are."""
-    return enumerate_words(names) if len(names) <= _WORST_NAMED else f"{len(names):,} sites"
+    return enumerate_words(names) if len(names) <= statements.WORST_NAMED else f"{len(names):,} sites"
 
 
 def _speed(row: "pd.Series[Any]") -> str:
@@ -2100,7 +1008,7 @@ def _blockers(data: ReportData) -> Section | None:
         words = f"Not shown: fewer than {FEW} people lack the same field."
         return Section(QUESTIONS["blockers"].title, key="blockers", text=words)
     section = _section(data, "blockers", _of_many(data, table))
-    request = _request(data)
+    request = statements.best_request(data)
     return section if request is None else _add_words(section, f"{request.text} first. {request.effect}")
 
 
@@ -2130,7 +1038,7 @@ def _work_queue(data: ReportData) -> Section | None:
     queue = data["work_queue"]
     section = _section(data, "work_queue")
     assert section is not None  # noqa: S101  every source has steps
-    work = _removals(data)
+    work = statements.removal_groups(data)
     words = section.text
     if section.figure is not None or (data.omits_rows(queue) and len(queue)):
         words += f" {_amount(data)}"
@@ -2150,12 +1058,6 @@ def _work_queue(data: ReportData) -> Section | None:
     return replace(section, text=words.strip(), removals=work)
 
 
-def _removals(data: ReportData) -> tuple[Removal, ...]:
-    """The manual work by steps; in a share-safe report, what may be shared of it."""
-    work = removals(data["work_queue"], limit=TASKS_MAX, as_of=data.as_of.date())
-    return work if data.sharing is None else data.sharing.removals(work, data.user)
-
-
 def _finished_rows(queue: pd.DataFrame) -> str:
     """What the table has besides the open items."""
     states = queue["state"].astype("str").value_counts()
@@ -2167,11 +1069,11 @@ def _amount(data: ReportData) -> str:
     waiting, pages, blocked, duration = data.manual_work
     words = (
         f"{pluralize(waiting, 'item')} in all: {pluralize(waiting - pages, 'listing')} on people-search "
-        f"sites and {pluralize(pages, 'web page')}; about {duration}{_check_part(data)}. Listings come before web pages, "
+        f"sites and {pluralize(pages, 'web page')}; about {duration}{statements.check_part(data)}. Listings come before web pages, "
         f"since sites have an opt-out procedure and page owners need not comply; in each group, "
         f"{_order(data)}{_EXCEPT if data.later_work else ''}."
     )
-    words += f" {_CHECK_FIRST}" if any(_checks(data)) else ""
+    words += f" {_CHECK_FIRST}" if any(statements.checks(data)) else ""
     words += _minutes_spent(data)
     if blocked:
         waits = "waits" if blocked == 1 else "wait"
@@ -2185,7 +1087,7 @@ def _amount(data: ReportData) -> str:
 
 def _order(data: ReportData) -> str:
     """What comes first in the work queue."""
-    return f"{_ORDER_BY_MINUTES} ({_NEED_HISTORY})" if data.runs is None else _ORDER
+    return f"{_ORDER_BY_MINUTES} ({statements.NEED_HISTORY})" if data.runs is None else _ORDER
 
 
 def _coverage(data: ReportData) -> Section | None:
@@ -2196,7 +1098,7 @@ def _coverage(data: ReportData) -> Section | None:
         section = replace(section, figure=None) if section and is_one_bar else section
         if section is None:
             return None
-        unconfirmed, observed = _unconfirmed(data), section.finding
+        unconfirmed, observed = statements.unconfirmed(data), section.finding
         finding = f"{unconfirmed}; {observed[:1].lower()}{observed[1:]}" if unconfirmed else observed
         return replace(section, title=_UNKNOWN_TITLE, finding=finding, points=tuple(_unknowns(data)))
     issues = data["failures"]
@@ -2206,25 +1108,9 @@ def _coverage(data: ReportData) -> Section | None:
     return section and replace(section, text=words, points=tuple(_unknowns(data)))
 
 
-def _unlabelled(data: ReportData) -> int:
-    """How many listings nobody has labelled as the person's or not."""
-    return int(data["labels"]["label"].isna().sum())
-
-
-def _unconfirmed(data: ReportData) -> str:
-    """How many listings nobody has labelled, in words; empty if there are none."""
-    n, unlabelled = len(data["records"]), _unlabelled(data)
-    if not unlabelled:
-        return ""
-    if unlabelled == n > 1:
-        return f"None of the {n:,} listings has been checked"
-    have = "has" if unlabelled == 1 else "have"
-    return f"{unlabelled:,} of {pluralize(n, 'listing')} {have} not been checked"
-
-
 def _unknowns(data: ReportData) -> Iterator[str]:
     """What nobody can tell from the data, a sentence each."""
-    if data.sharing is None and _unconfirmed(data):
+    if data.sharing is None and statements.unconfirmed(data):
         yield f"{_TO_CONFIRM}."
         yield from () if data.runs is None else [f"{_RECORD_LABEL}."]
         unlabelled = int(data.manual_pages["label"].isna().sum())
@@ -2233,13 +1119,13 @@ def _unknowns(data: ReportData) -> Iterator[str]:
                 f"{pluralize(unlabelled, 'web page has', 'web pages have')} not been checked either: check each before you "
                 "write."
             )
-    if data.incomplete and _names_unobserved(data):
-        yield f"{_unobserved(data)}."
+    if data.incomplete and statements.names_unobserved(data):
+        yield f"{statements.unobserved(data)}."
     yield _UNSEARCHED
     records, missed = data["records"], data.tables["missed"]
     if missed is not None and isinstance(reason := missed["reason"].iloc[-1], str):
         yield f"The number of missed listings cannot be estimated: {reason}."
-    outcomes = _outcomes(data)
+    outcomes = statements.outcomes_by_site(data)
     if outcomes is not None:
         yield from _where_declared(data, outcomes)
         yield _HOW_SURE
@@ -2262,24 +1148,6 @@ def _where_declared(data: ReportData, outcomes: pd.DataFrame) -> Iterator[str]:
         yield _DECLARED.format(QUESTIONS["declared_vs_observed"].title)
 
 
-def _names_unobserved(data: ReportData) -> bool:
-    """Whether the report may count the listings of the people that the newest run did not observe completely."""
-    return data.sharing is None or data.incomplete >= FEW
-
-
-def _unobserved(data: ReportData) -> str:
-    listings = f"{pluralize(data.unchecked, 'open listing keeps its', 'open listings keep their')} last observed status"
-    people = pluralize(data.incomplete, "person", "people")
-    consequence = "what is listed of them is not known" if data.runs is None else listings
-    return f"{people} {_missing_from(data)}: {consequence}"
-
-
-def _missing_from(data: ReportData) -> str:
-    """What the newest run, or the load of an exposure, lacks of `ReportData.incomplete` people."""
-    were = "was" if data.incomplete == 1 else "were"
-    return f"{were} not {'loaded' if data.runs is None else 'observed completely in the last run'}"
-
-
 def _section(
     data: ReportData, name: str, table: pd.DataFrame | None = None, *, columns: Sequence[str] = ()
 ) -> Section | None:
@@ -2298,7 +1166,7 @@ def _section(
     columns = columns or (question.columns if question else _TABLES[name][1])
     visible = full[[one for one in _QUEUE_COLUMNS if one in full]] if name == "work_queue" else full
     safe = visible if data.sharing is None else data.sharing.table(visible, is_alone=data.user is not None)
-    since = f" · since {_since(data)}" if name in _SINCE and data.since is not None else ""
+    since = f" · since {statements.since_day(data)}" if name in _SINCE and data.since is not None else ""
     drawn = (
         question.draw(safe, provenance=data.source_line + since) if question and question.has_chart else None
     )
@@ -2394,25 +1262,7 @@ def _with_names(chart: charts.Chart, names: Mapping[int, str]) -> charts.Chart:
     return chart
 
 
-_WORK_NEEDS = ("work_queue", "step_minutes", "labels")
-_FACT_NEEDS = (
-    "records",
-    "links",
-    "score",
-    "status_over_time",
-    "missed",
-    "site_outcomes",
-    *_WORK_NEEDS,
-)
-_FLEET_NEEDS = (
-    *_FACT_NEEDS,
-    "week_score",
-    "week_by_site",
-    "removal_of_all",
-    "removal_requests",
-    "relistings",
-    "next_forecast",
-)
+WORK_NEEDS = ("work_queue", "step_minutes", "labels")
 _SPECIAL: dict[
     str, Any
 ] = {  # sections that say more than their chart and table, and the other tables they need
@@ -2438,44 +1288,5 @@ _SPECIAL: dict[
     "blockers": (_blockers, "best_next_fields"),
     "best_next_fields": (_best_next_fields, "blockers"),
     "work_queue": (_work_queue, "step_minutes", "timed_steps", "plan"),
-    "coverage": (_coverage, "failures", "records", "missed", "site_outcomes", *_WORK_NEEDS),
-}
-KINDS = {
-    "fleet": Kind(
-        (
-            *("by_site", "week", "score", "status_over_time", "time_to_removal", "declared_vs_observed"),
-            *("relistings", "blockers", "work_queue", "missed", "coverage"),
-        ),
-        _fleet_title,
-        _finding,
-        _fleet_facts,
-        _FLEET_NEEDS,
-    ),
-    "person": Kind(
-        ("records", "status_over_time", "links", "blockers", "work_queue"),
-        _person_title,
-        _finding,
-        _facts,
-        _FACT_NEEDS,
-    ),
-    "changes": Kind(
-        ("changes", "counts", "diff_by_site", "score_changes", "diff", "work_queue"),
-        lambda data: f"What changed since {_since(data)}",
-        _change_finding,
-        _change_facts,
-        (
-            *("records", "links", "changes", "score_changes", "status_over_time", "site_outcomes"),
-            *_WORK_NEEDS,
-        ),
-    ),
-    "sites": Kind(
-        (
-            *("by_site", "time_to_removal", "declared_vs_observed", "relistings"),
-            *("site_health", "precision"),
-        ),
-        _sites_title,
-        _finding,
-        _site_facts,
-        _FLEET_NEEDS,
-    ),
+    "coverage": (_coverage, "failures", "records", "missed", "site_outcomes", *WORK_NEEDS),
 }

@@ -24,11 +24,12 @@ from exposurekit.charts.embedding import plotly_js
 from exposurekit.charts.theme import format_duration
 from exposurekit.history import History
 from exposurekit.privacy.pseudonyms import load_pseudonyms
+from exposurekit.reports.actions import _first_of_site
 from exposurekit.reports.data import ReportSource
 from exposurekit.reports.html import Glossary, _body, _card_labels, _displayed, _heading
+from exposurekit.reports.kinds import build_report, needed_tables
 from exposurekit.reports.manual_steps import open_items
 from exposurekit.reports.model import Removal
-from exposurekit.reports.sections import _first_of_site, build_report, needed_tables
 from exposurekit.text.formatting import percent
 from exposurekit.text.sanitize import escaped
 

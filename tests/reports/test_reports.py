@@ -35,10 +35,10 @@ from exposurekit.history import History
 from exposurekit.questions import QUESTIONS
 from exposurekit.reports.data import ReportSource
 from exposurekit.reports.html import _displayed
+from exposurekit.reports.kinds import KINDS as KIND_TYPES
+from exposurekit.reports.kinds import build_report, needed_tables
 from exposurekit.reports.manual_steps import removals
 from exposurekit.reports.model import ROWS_MAX, Removal
-from exposurekit.reports.sections import KINDS as KIND_TYPES
-from exposurekit.reports.sections import build_report, needed_tables
 from exposurekit.system.atomic_files import write_output
 from exposurekit.text.sanitize import escaped
 
@@ -195,7 +195,7 @@ def test_card_of_a_forecast_has_its_interval_and_caution(fleet_data):
     card = card_of(forecast)
     # Not even a forecast of none is an end by itself: of 35, 3 are listings that stay open until done by hand.
     parts = "30 of the 6 open now, 4 listed again by then and 1 new"  # add up to 35
-    expected = "if nothing is done by hand (95% interval: 24\N{EN DASH}48), about {} if all is; 29 more"
+    expected = "if nothing is done by hand (95% interval: 24\N{EN DASH}48), about {} if all of it is; 29 more"
     # Of the 3, half are expected to be removed: no request was seen on these sites.
     done = "About 33 if all manual work is done, 32 if all of it succeeds"
     assert card.qualifier == f"{expected.format(33)} than now: {parts}. {done}. {caution.capitalize()}"

@@ -1,0 +1,399 @@
+"""What to do next: the actions in order of what they bring, and the best use of half an hour."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+
+import pandas as pd
+
+from exposurekit.analysis.manual_tasks import missing_values
+from exposurekit.analysis.plan import PLAN_MINUTES
+from exposurekit.analysis.site_outcomes import in_vain, is_refusing
+from exposurekit.analysis.step_requirements import document_request, requests_to_people
+from exposurekit.analysis.work_queue import DONE, UNABLE, UNKNOWN_RATE, VISIT_MINUTES
+from exposurekit.charts.theme import (
+    format_duration,
+    short,
+)
+from exposurekit.contract.types import PENDING_REMOVAL
+from exposurekit.frames.arrow import texts
+from exposurekit.reports import statements
+from exposurekit.reports.data import ReportData
+from exposurekit.reports.manual_steps import open_items
+from exposurekit.reports.model import (
+    OPERATOR,
+    PER_PAGE,
+    Action,
+    Removal,
+)
+from exposurekit.text.formatting import enumerate_words, percent, pluralize
+
+_ONE_REMOVAL = 0.75  # with less expected, it is said how many requests make one
+_PLAN_NAMED = 10  # listings of the half hour whose people are named, if they are no more
+_ACTIONS = 3  # to do now, and as many that have to wait
+_WITH_PENDING = ("by_site", "records", "changes")  # sections that tell of pending removals
+_TO_CHECK = "check that the required values are on file"
+
+
+def _refuses(data: ReportData, site: str | None) -> bool:
+    """Whether a site refused or ignored requests, and has removed nothing."""
+    outcomes = data.tables["site_outcomes"]
+    return outcomes is not None and bool((is_refusing(outcomes) & (outcomes["site"] == site)).any())
+
+
+def _chances(data: ReportData, site: str | None) -> str:
+    """Why it is not known whether a site will remove what it is asked to; empty if it did so before."""
+    outcomes = data.tables["site_outcomes"]
+    rows = [] if outcomes is None else outcomes[outcomes["site"] == site].to_dict("records")
+    if not rows or data.runs is None:
+        return ""
+    if not rows[0]["requested"]:
+        return "no request was seen there yet, so half of the removals are assumed to succeed"
+    return f"it {in_vain(rows[0])} so far, and may do so again" if _refuses(data, site) else ""
+
+
+def next_actions(data: ReportData, names: AbstractSet[str], on_page: AbstractSet[str]) -> tuple[Action, ...]:
+    """The first things to do: manual work that can start, and the request for data that unlocks most; and what has to wait.
+
+    Args:
+        data: The tables of the report.
+        names: The sections of its kind: what it may tell to do.
+        on_page: The sections that it has: an action links to no other.
+    """
+    to_do = _of_sites(data) if "by_site" in names and "work_queue" not in names else _of_work(data, names)
+    actions = _first(to_do, _pending_action(data, names))
+    return tuple(
+        action if action.section.partition("-")[0] in on_page else replace(action, section="")
+        for action in actions
+    )
+
+
+def _of_sites(data: ReportData) -> list[Action]:
+    work = [(0, one) for one in statements.removal_groups(data)]
+    begin, wait = _to_begin(data, work), _to_wait(work)
+    by_hand = _removal_actions(data, [*begin, *wait], {}, is_ranked=False)
+    return [replace(action, section="by_site") for action in by_hand]
+
+
+def _of_work(data: ReportData, names: AbstractSet[str]) -> list[Action]:
+    work = [*enumerate(statements.removal_groups(data) if "work_queue" in names else (), 1)]
+    request = statements.best_request(data) if "blockers" in names else None
+    others = [action for action in (_pages_action(data, work), request) if action is not None]
+    begin = _to_begin(data, work)[: max(_ACTIONS - len(others), 2)]
+    steps = {str(one.site): (step, one) for step, (_, one) in reversed([*enumerate(begin, 1)])}
+    actions = [*_removal_actions(data, begin, steps), *others][:_ACTIONS]
+    asks = request if request not in actions else None
+    return [*actions, *_removal_actions(data, _to_wait(work), steps, asks)]
+
+
+def _is_counted(removal: Removal) -> bool:
+    """Whether a group is of listings, and the report says how many and how long they take."""
+    return removal.site is not None and removal.listings is not None and removal.minutes is not None
+
+
+def _can_begin(removal: Removal) -> bool:
+    """Whether something can be done about a group now: the work itself, or asking for a document."""
+    return removal.reason is None or removal.waits_for_document
+
+
+def _to_begin(data: ReportData, work: Sequence[tuple[int, Removal]]) -> list[tuple[int, Removal]]:
+    """The groups that can begin, most expected removals per minute first; without a history, those without a document."""
+    groups = [(at, one) for at, one in work if _is_counted(one) and _can_begin(one)]
+    if data.runs is None:
+        return sorted(groups, key=lambda group: bool(group[1].reason))
+    return sorted(groups, key=lambda group: -_expected(data, group[1]) / max(group[1].minutes or 0, 1))
+
+
+def _to_wait(work: Sequence[tuple[int, Removal]]) -> list[tuple[int, Removal]]:
+    """The groups that have to wait."""
+    return [(at, one) for at, one in work if _is_counted(one) and not _can_begin(one)]
+
+
+def _expected(data: ReportData, removal: Removal) -> float:
+    """How many removals to expect of a group of manual work."""
+    queue = open_items(data["work_queue"])
+    rate = queue.loc[queue["site"] == removal.site, "success_rate"].mean()
+    return float(rate) * (removal.listings or 0)
+
+
+def _removal_actions(
+    data: ReportData,
+    groups: Sequence[tuple[int, Removal]],
+    steps: Mapping[str, tuple[int, Removal]],
+    request: Action | None = None,
+    *,
+    is_ranked: bool = True,
+) -> list[Action]:
+    """The actions that clear groups of manual work; `request` is for data that no other action asks for."""
+    tops = _first_of_site([one for _, one in groups])
+    can_begin = sum(_can_begin(one) for _, one in groups)
+    return [
+        _removal_action(
+            one,
+            data,
+            at,
+            is_first=is_ranked and number == 0 and can_begin > 1,
+            is_top=is_top and (str(one.site) not in steps or steps[str(one.site)][1] is one),
+            steps=steps,
+            request=request,
+        )
+        for number, ((at, one), is_top) in enumerate(zip(groups, tops, strict=True))
+    ]
+
+
+def _first_of_site(work: Sequence[Removal]) -> list[bool]:
+    """Which groups of manual work are the first of their site."""
+    return (~pd.Series([one.site for one in work], dtype="str").duplicated()).tolist()
+
+
+def _pages_action(data: ReportData, work: Sequence[tuple[int, Removal]]) -> Action | None:
+    """The messages to the owners of web pages: one for each host."""
+    pages = {at: one for at, one in work if one.site is None and one.listings}
+    if not pages:
+        return None
+    n = sum(one.listings or 0 for one in pages.values())
+    distinct = n if data.sharing is not None else data.manual_pages["url"].nunique()
+    links = (
+        f"{pluralize(distinct, 'different link')} (a page counts for each person on it)"
+        if distinct < n
+        else ""
+    )
+    duration = format_duration(sum(one.minutes or 0 for one in pages.values()))
+    hosts = data.distinct_pages[1]
+    where = f" on {pluralize(hosts, 'host')}" if data.sharing is None and hosts else ""
+    one_each = f", {PER_PAGE}" if n > 1 else ""
+    about = f"; check first that {'each' if n > 1 else 'it'} is about the person"
+    check = about if statements.checks(data)[1] else ""
+    effect = f"about {duration}{one_each}{check}"
+    return Action(
+        f"Write to the owners of {pluralize(n, 'web page')}{where}",
+        statements.sentences([links, effect, "there is no opt-out form, and owners may refuse"]),
+        f"work_queue-{min(pages)}",
+        OPERATOR,
+    )
+
+
+def half_hour(data: ReportData) -> str:
+    """What can be expected to remove most in half an hour; empty if nothing does, and in a share-safe report."""
+    plan = data.tables["plan"]
+    if plan is None or plan.empty or data.sharing is not None:
+        return ""
+    remove = "check and remove" if any(statements.checks(data)) else "remove"
+    order = f" In order of minutes only: {statements.NEED_HISTORY}." if data.runs is None else ""
+    return f"If {OPERATOR} have {PLAN_MINUTES:g} minutes, {remove} {_plan_words(data, plan)}.{order}"
+
+
+def _plan_words(data: ReportData, plan: pd.DataFrame) -> str:
+    """Whose listings on which sites, and data on how many web pages; how many removals that may be, and the time."""
+    listings = plan[plan["site"].notna()]
+    parts = [
+        f"{pluralize(len(of_site), 'listing')} on {short(str(site))}{_whose(data, of_site, len(listings))}"
+        for site, of_site in listings.groupby("site", sort=False)
+    ]
+    pages = len(plan) - len(listings)
+    parts += [f"the data on {pluralize(pages, 'web page')}"] if pages else []
+    expected = _expected_removals(data, listings)
+    time = f"about {format_duration(plan['minutes'].sum())}{_minutes_of_parts(plan)}"
+    return f"{enumerate_words(parts)}: {', in '.join(filter(None, (expected, time)))}"
+
+
+def _minutes_of_parts(plan: pd.DataFrame) -> str:
+    """The minutes of each row without its visit, and those of the visits, in brackets; only the latter if they are many."""
+    groups = plan.groupby(["kind", "group"], dropna=False)["minutes"]
+    visits = len(groups)
+    own = (plan["minutes"] - VISIT_MINUTES / groups.transform("size")).round()
+    each = "on each site" if plan["site"].notna().all() else "on each site or host"
+    where = each if visits > 1 else "there"
+    begin = f"{VISIT_MINUTES:g} to start {where}"
+    is_sum = round(own.sum() + visits * VISIT_MINUTES) == round(plan["minutes"].sum())
+    if len(own) > _PLAN_NAMED or not is_sum:
+        return f" ({begin} included)"
+    return f" ({' + '.join(f'{minutes:g}' for minutes in own)} minutes, and {begin})"
+
+
+def _whose(data: ReportData, listings: pd.DataFrame, total: int) -> str:
+    """The people of some listings, in brackets; empty if the report is about one, or there are many in all."""
+    if data.user is not None or total > _PLAN_NAMED:
+        return ""
+    of_person = listings["user_id"].value_counts(sort=False)
+    n_named = Counter(data.names.values())
+    people = []
+    for user, n in zip(of_person.index.tolist(), of_person.tolist(), strict=True):
+        name = data.names.get(user, "")
+        who = f"{short(name)} (user {user})" if n_named[name] > 1 else short(name) or f"user {user}"
+        people.append(f"{who} ({pluralize(n, 'listing')})" if n > 1 else who)
+    return f" ({', '.join(people)})"
+
+
+def _expected_removals(data: ReportData, listings: pd.DataFrame) -> str:
+    """How many removals to expect of some rows of the work queue; empty without a history, which has the success rates."""
+    if data.runs is None or listings.empty:
+        return ""
+    return _expected_words(data, float(listings["success_rate"].sum()), len(listings))
+
+
+def _expected_words(data: ReportData, n: float, requests: int) -> str:
+    """How many removals to expect of some requests; empty without a history, which has the success rates."""
+    if data.runs is None or not requests:
+        return ""
+    if requests == 1:
+        return f"{'an even' if n == UNKNOWN_RATE else f'a {percent(n)}'} chance of success"
+    if n < _ONE_REMOVAL:
+        return f"about one removal for {requests / n:,.0f} requests expected"
+    whole = max(round(n), 1)
+    return f"{'' if n == whole else 'about '}{pluralize(whole, 'removal')} expected"
+
+
+def _first(actions: Sequence[Action], pending: Action | None) -> list[Action]:
+    """The first actions of those that can be done now, and of those that have to wait."""
+    later = [action for action in (pending, *actions) if action is not None and action.is_later]
+    return [*[action for action in actions if not action.is_later][:_ACTIONS], *later[:_ACTIONS]]
+
+
+def _pending_action(data: ReportData, keys: AbstractSet[str]) -> Action | None:
+    """From when on pending removals have to be checked: the day after which the first request counts as ignored."""
+    key = next((one for one in _WITH_PENDING if one in keys), None)
+    n, records = data.open_parts[2], data["records"]
+    if not n or key is None or "changed_at" not in records:
+        return None
+    is_pending = (records["status"] == PENDING_REMOVAL).to_numpy("bool")
+    requests = records[is_pending]
+    due = requests["changed_at"].dt.floor("D") + pd.to_timedelta(
+        data.overdue_days(requests["site"]), unit="D"
+    )
+    due = due[due > pd.Timestamp(data.as_of).floor("D")]
+    first = due.groupby(texts(requests["site"])).agg(["min", "size"]).sort_values("min", kind="stable")
+    is_named = all(map(data.can_name, first.index))
+    when = f"{first['min'].min():%Y-%m-%d}"
+    if is_named and len(first) == 1:
+        when += f" ({short(first.index[0])})"
+    elif is_named and len(first) <= statements.WORST_NAMED:
+        rows = first.itertuples(name=None)
+        when = enumerate_words(
+            [f"{due:%Y-%m-%d} ({short(site)}, {of_site:,})" for site, due, of_site in rows]
+        )
+    return Action(
+        "1 removal is pending" if n == 1 else f"{n:,} removals are pending",
+        f"Nothing to do before {when}.",
+        key,
+        OPERATOR,
+        is_later=True,
+    )
+
+
+def _removal_action(
+    removal: Removal,
+    data: ReportData,
+    at: int,
+    *,
+    is_first: bool = False,
+    is_top: bool,
+    steps: Mapping[str, tuple[int, Removal]],
+    request: Action | None = None,
+) -> Action:
+    """The action that clears a group of manual work, which has this number in the work queue.
+
+    Args:
+        removal: The group.
+        data: The data of the report.
+        at: The number of the group in the work queue.
+        is_first: Whether it is the first work of all.
+        is_top: Whether it is the first of its site.
+        steps: The numbers of the actions that can begin, and their groups, by site.
+        request: A request for data that is part of this action if the group waits for it.
+    """
+    n, minutes = removal.listings or 0, removal.minutes or 0
+    share = percent(n / max(len(data.open_records), 1))
+    # The others may lack a value, which a shared report does not mention.
+    of_site = n if data.sharing is not None else data.open_by_site.get(removal.site or "", 0)
+    listings = f"{n:,} of {of_site:,} open listings" if of_site > n else pluralize(n, "listing")
+    is_unchecked = removal.site in data.unchecked_sites
+    people = pluralize(removal.people or 0, "person", "people") if data.user is None else "the person"
+    is_ready = removal.reason is None
+    before = [_TO_CHECK] if is_unchecked and data.sharing is None else []
+    document = document_request(people)
+    before += [
+        one
+        for one in (
+            requests_to_people(removal.steps, people) if is_ready or removal.waits_for_document else ()
+        )
+        if is_ready or one != document
+    ]
+    notes = [chances] if (chances := _chances(data, removal.site)) else []
+    notes += [f"before you begin, {enumerate_words(before)}"] if before else []
+    is_blocked = bool(removal.tasks) and all(task.missing_values for task in removal.tasks)
+    notes += [] if _can_begin(removal) or is_blocked else [f"reason to wait: {removal.reason}"]
+    notes += [statements.LEFT_OUT] if is_unchecked and data.sharing is not None else []
+    notes += _not_counted(data, removal, of_site - n, steps) if of_site > n else []
+    expected = _expected_words(data, _expected(data, removal), n)
+    most = f"{share} of what is open{' if all succeed' if n > 1 else ''}"
+    effect = ", ".join(filter(None, (most, expected, f"in about {format_duration(minutes)}")))
+    is_worst = [*statements.most_open(data)] == [removal.site]
+    first = "fewest minutes per listing" if data.runs is None else "most expected removals per minute"
+    ranks = [first] if is_first else []
+    ranks += [f"most open listings{statements.of_named(data)}"] if is_worst and is_top else []
+    effect = f"{enumerate_words(ranks)}: {effect}" if ranks else effect
+    what, who = f"emove {listings} on {short(removal.site)} by hand", removal.who
+    if removal.waits_for_document:
+        what = f"{document[:1].upper()}{document[1:]} now; then r{what}"
+    elif is_ready:
+        what = f"R{what}"
+    elif (
+        is_blocked
+        and request is not None
+        and {task.user_id for task in removal.tasks} == {_requested_user(data)}
+    ):
+        what, who = f"{request.text}; then r{what}", request.who
+    else:
+        what = f"R{what} (later: {_once_on_file(removal) if is_blocked else 'after the others'})"
+        notes += [request.text] if is_blocked and request is not None else []
+    return Action(
+        what,
+        statements.sentences([effect, *notes]),
+        f"work_queue-{at}",
+        who,
+        is_later=not _can_begin(removal),
+    )
+
+
+def _once_on_file(removal: Removal) -> str:
+    """When removals that lack a value can start."""
+    labels = [*dict.fromkeys(label for task in removal.tasks for label in task.missing_values)]
+    return f"once {statements.value_words(labels)} {'is' if len(labels) == 1 else 'are'} on file"
+
+
+def _not_counted(
+    data: ReportData, removal: Removal, others: int, steps: Mapping[str, tuple[int, Removal]]
+) -> list[str]:
+    """Why so many other open listings of a site are not among those of its manual work."""
+    queue, records = data["work_queue"], data.open_records
+    of_site = queue[queue["site"] == removal.site]
+    states, left = of_site["state"].value_counts(), open_items(of_site)
+    apart = len(left) - (removal.listings or 0)
+    lacking = [
+        one for one in missing_values(left[left["reason"].fillna("") != (removal.reason or "")]) if one
+    ]
+    blocked = len(lacking)
+    is_pending = (records["site"] == removal.site) & (records["status"] == PENDING_REMOVAL)
+    pending = int(is_pending.sum())
+    parts = {
+        "pending removal" if pending == 1 else "pending removals": pending,
+        "marked unable": int(states.get(UNABLE, 0)),
+        "done and not verified yet": int(states.get(DONE, 0)),
+        "with other steps or reasons": apart - blocked,
+    }
+    parts["waiting for the service"] = others - blocked - sum(parts.values())
+    words = [f"{n:,} {why}" for why, n in parts.items() if n > 0]
+    are = "is" if others - blocked == 1 else "are"
+    step, first = steps.get(removal.site or "", (0, removal))
+    if first is not removal and first.listings == others:
+        return [f"the other {'one is' if others == 1 else f'{others:,} are'} in step {step}"]
+    notes = [f"the {enumerate_words(words)} {are} not counted"] if words else []
+    more = "one more has" if blocked == 1 else f"{blocked:,} more have"
+    return [*notes, f"{more} to wait (below)"] if blocked else notes
+
+
+def _requested_user(data: ReportData) -> int:
+    """The id of the person whom `_request` is to."""
+    return int(data["best_next_fields"]["user_id"].iloc[0])

@@ -1,0 +1,479 @@
+"""The head of a report: its title, its finding, the figures below it and what to keep in mind."""
+
+import json
+import math
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pandas as pd
+
+from exposurekit import analysis
+from exposurekit.analysis.diff import AGAIN, ENDED, NEW, OPENED
+from exposurekit.analysis.failed_removals import IGNORED, REFUSED
+from exposurekit.analysis.failed_removals import outcomes as request_outcomes
+from exposurekit.analysis.score import PAGE
+from exposurekit.analysis.statuses import OPEN, OTHER
+from exposurekit.analysis.step_minutes import STEP_MINUTES
+from exposurekit.analysis.survival import MIN_N
+from exposurekit.analysis.work_queue import CHECK_MINUTES, VISIT_MINUTES
+from exposurekit.charts.theme import (
+    format_duration,
+    format_interval,
+    short,
+)
+from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
+from exposurekit.reports import statements
+from exposurekit.reports.data import WEEK_DAYS, ReportData
+from exposurekit.reports.model import (
+    Fact,
+)
+from exposurekit.reports.share_safe import FEW
+from exposurekit.text.formatting import enumerate_words, percent, pluralize
+
+_ASSUMED = (
+    f"estimated at {VISIT_MINUTES:g} minutes per site or host, {STEP_MINUTES:g} per step, and {CHECK_MINUTES:g} to check a "
+    "listing or page without a label"
+)
+_WAITING = "steps that only wait take none"
+_HALF_MIN = 5  # of so many listings, it is said what holds for half
+_CODE = {  # what analysts can do, and how
+    "Begin with": ("import exposurekit as ek; {begin}",),
+    "Make a report that may be passed on": (
+        'ek.report({source}, "shared.html", share_safe=True)',
+        "exposurekit report --share-safe --out shared.html",
+    ),
+    "Record what was done by hand": ("history.tick(history.work_queue().iloc[0])",),
+    "Label listings as right or wrong: one after another, or one of them; or a web page": (
+        "ek.widgets.RecordLabels(history.records(), history)",
+        'history.label(history.records().iloc[0], "not mine")',
+        'history.label(history.links().iloc[0], "not mine")',
+    ),
+    "Add names and values on file": (
+        'ek.report(history, "fleet.html", exposure=ek.connect())',
+        "exposurekit report --live --out fleet.html",
+    ),
+    "Record within how many days sites promise to remove; days.csv has the headings site and declared_days": (
+        'history.declare_days({{site}: 10}, source="its terms")',
+        "exposurekit history declare days.csv",
+    ),
+}
+_PER_PERSON = "as a page counts once for each person on it"
+_UNCHECKED = "whether required values, such as an email address, are on file was not checked"
+
+
+def caveat(data: ReportData) -> str:
+    """What nobody has checked about the matches; empty if all were, or the tables do not tell."""
+    unlabelled = statements.unlabelled_count(data)
+    if not unlabelled:
+        return ""
+    is_all = unlabelled == len(data["records"])
+    checked = "Nobody has checked the matches yet" if is_all else statements.unconfirmed(data)
+    each = "each listing and page" if statements.checks(data)[1] else "each one"
+    return f"{checked}. Some listings may be of a namesake, so check {each} first.{_check_time(data)}"
+
+
+def _check_time(data: ReportData) -> str:
+    """How long it takes to check the manual work that has no label; empty if there is none."""
+    n = sum(statements.checks(data))
+    if not n:
+        return ""
+    total = n * CHECK_MINUTES
+    in_all = f"{total:g}" if total < 60 else format_duration(total)  # noqa: PLR2004  minutes of an hour
+    times = f" each, {in_all} in all" if n > 1 else ""
+    return f" The times below include this: {format_duration(CHECK_MINUTES)}{times}."
+
+
+def analyst_code(data: ReportData) -> dict[str, tuple[str, ...]]:
+    """What analysts can do to improve the report, and the code for it."""
+    if data.sharing is not None:
+        return {}
+    outcomes = data.tables["site_outcomes"]
+    is_undeclared = outcomes is not None and bool(outcomes["declared_days"].isna().all())
+    has_history = data.runs is not None
+    is_waiting = has_history and data.manual_work[0] > 0
+    applies = (
+        True,
+        True,
+        is_waiting,
+        has_history and statements.unlabelled_count(data) > 0,
+        not data.has_profiles,
+        is_undeclared,
+    )
+    history = json.dumps(data.history_name, ensure_ascii=False)
+    source, begin = ("history", f"ek.History({history})") if has_history else ("exposure", "ek.connect()")
+    site = json.dumps(next(iter(data["records"]["site"].astype("str")), "a site"), ensure_ascii=False)
+    values = {"{begin}": f"{source} = {begin}", "{source}": source, "{site}": site}
+
+    def filled(code: str) -> str:
+        for name, value in values.items():
+            code = code.replace(name, value)
+        return code
+
+    return {
+        what: tuple(map(filled, code))
+        for (what, code), is_useful in zip(_CODE.items(), applies, strict=True)
+        if is_useful
+    }
+
+
+# --- headings and figures ---------------------------------------------------------------------------------
+
+
+def fleet_title(data: ReportData) -> str:
+    """Title of a report about everyone, with its dates."""
+    return f"Exposure of {data.loaded_people}{_dates(data)}"
+
+
+def _dates(data: ReportData) -> str:
+    last = f"{data.as_of:%Y-%m-%d}"
+    first = last if data.first_run_at is None else f"{data.first_run_at:%Y-%m-%d}"
+    return f", {last}" if first == last else f", {first} to {last}"
+
+
+def sites_title(data: ReportData) -> str:
+    """Title of a report about sites, with its dates."""
+    sites = data["records"]["site"].nunique()
+    return f"Exposure on {pluralize(sites, 'site')}{_dates(data)}"
+
+
+def finding(data: ReportData) -> str:
+    """What is open and why, and where most of it is, in one or two sentences."""
+    open_now = data.open_records
+    total = len(data["records"])
+    are = "is" if len(open_now) == 1 else "are"
+    if open_now.empty:
+        return f"No listing is open, of {len(data['records']):,} that were found."
+    by_hand, waits, being_removed, no_effect = data.open_parts
+    since = _waiting_since(data)
+    parts = [
+        f"{n:,} {one if n == 1 else many}"
+        for n, one, many in (
+            (by_hand, f"needs manual work{since}", f"need manual work{since}"),
+            (waits, "waits for the service", "wait for the service"),
+            (being_removed, "removal is under way", "removals are under way"),
+            (no_effect, "request has had no effect", "requests have had no effect"),
+        )
+        if n
+    ]
+    counts = f"{len(open_now):,} of {pluralize(total, 'listing')} found {are} still open"
+    separator = "; " if since.startswith(";") else ", "
+    return f"{counts}: {separator.join(parts)}.{_worst_sites(data)}"
+
+
+def _worst_sites(data: ReportData) -> str:
+    """The site with the most open listings, as a sentence; empty if there is none, or there are too many to name."""
+    worst = statements.most_open(data)
+    if not worst or len(worst) > statements.WORST_NAMED:
+        return ""
+    each = " each" if len(worst) > 1 else ""
+    return f" Most open listings{statements.of_named(data)}: {enumerate_words([*map(short, worst)])} ({max(worst.values()):,}{each})."
+
+
+def _waiting_since(data: ReportData) -> str:
+    """For how long half of the manual work has waited, or the oldest of little in brackets; empty if that is not known."""
+    days = data.waiting_days
+    if days.empty or (data.sharing is not None and data.user is None and len(days) < FEW):
+        return ""
+    if len(days) >= _HALF_MIN:
+        half = math.floor(days.median())
+        first = data.first_run_at
+        if (
+            half and first is not None and (data.as_of.date() - first.date()).days == half
+        ):  # no wait can be longer
+            return f"; most of them have waited since monitoring began, {pluralize(half, 'day')} ago"
+        return f"; half of them have waited {pluralize(half, 'day')} or more" if half else ""
+    longest = int(days.max())
+    return f" ({'the oldest ' if len(days) > 1 else ''}for {pluralize(longest, 'day')})" if longest else ""
+
+
+def facts(data: ReportData) -> Iterator[Fact]:
+    """The figures of any report: open, removed, to do by hand, web pages and points."""
+    open_now, records = data.open_records, data["records"]
+    of_all = f"of {len(records):,} found{_missed_text(data)}"
+    complete = f"all {data.people:,} people were" if data.people != 1 else "the person was"
+    missed = f"{data.incomplete_text} of {data.people:,} people {statements.missing_from(data)}"
+    observed = "" if data.incomplete else f"{complete} observed in the last run"
+    yield Fact("open listings", f"{len(open_now):,}", missed if data.incomplete else of_all, detail=observed)
+    removed = int((records["status"] == REMOVED).sum())
+    share = removed / len(records) if len(records) else float("nan")
+    absent = int(records["status"].isin(analysis.NOT_LISTED).sum())
+    besides = f"; {absent:,} vanished or are unknown" if absent else ""
+    outcomes = statements.outcomes_by_site(data)
+    never_back = 0 if outcomes is None else int(outcomes["never_back"].sum())
+    for_good = (
+        f"; {never_back:,} {'has' if never_back == 1 else 'have'} not come back so far{_gone_for(data)}"
+        if never_back
+        else ""
+    )
+    yield Fact("removed", f"{removed:,}", f"{percent(share)} of {len(records):,} found{besides}{for_good}")
+    yield _manual_fact(data)
+    yield Fact("web pages", f"{len(data['links']):,}", _pages_text(data))
+    score = data["score"]["score"].sum()
+    yield Fact("score", f"{score:,.0f}", "points for what is open", detail=_score_sum(data))
+    if data.incomplete and data.user is None and statements.names_unobserved(data):
+        yield Fact("not known", f"{data.unchecked:,}", statements.unobserved(data))
+
+
+def _gone_for(data: ReportData) -> str:
+    """For how many days at most listings have been gone, in brackets; empty if that is not known."""
+    days = data.longest_gone
+    return f" (gone for up to {pluralize(days, 'day')})" if days else ""
+
+
+def _pages_text(data: ReportData) -> str:
+    """Where the web pages are, and how many different links they have: each counts once for each person on it."""
+    distinct, hosts = data.distinct_pages
+    is_shared = distinct < int(data["links"]["url"].notna().sum())
+    links = f"{pluralize(distinct, 'different link')}, {_PER_PERSON}" if is_shared else ""
+    on_hosts = f"on {pluralize(hosts, 'host')}" if hosts else "" if is_shared else "with personal data"
+    return "; ".join(filter(None, (on_hosts, links)))
+
+
+def _missed_text(data: ReportData) -> str:
+    """How many listings were missed, if that can be estimated."""
+    table = data.tables["missed"]
+    if table is None or pd.isna(table["listings"].iloc[-1]):
+        return ""
+    last = table.iloc[-1]
+    band = format_interval(last["low"], last["high"], "{:,.0f}".format, "95% interval")
+    return f"; an estimated {last['listings']:,.0f}{band} missed"
+
+
+def fleet_facts(data: ReportData) -> Iterator[Fact]:
+    """The figures of everyone; with a history also those of time and of the next month."""
+    points = data.tables["week_score"]
+    for fact in facts(data):
+        if fact.name == "score" and points is not None:
+            more = int(points["score"].iloc[-1] - points["score"].iloc[0])
+            yield replace(fact, change=signed_change(more, data))
+        else:
+            yield fact
+    if data.runs is not None:
+        yield from _history_facts(data)
+
+
+def site_facts(data: ReportData) -> Iterator[Fact]:
+    """The figures of everyone that say something about sites, and how many sites list anybody."""
+    sites = data["records"]["site"].nunique()
+    for fact in fleet_facts(data):
+        if fact.name not in ("score", "web pages") and not fact.name.startswith("open in "):
+            yield fact
+        if fact.name == "open listings":
+            n_open = len(data.open_by_site)
+            yield Fact("sites with open listings", f"{n_open:,}", f"of {sites:,} with listings")
+
+
+def change_facts(data: ReportData) -> Iterator[Fact]:
+    """The causes of the change in open listings as figures, as in the chart of changes."""
+    why, points, since_text = data["changes"], data["score_changes"], statements.since_day(data)
+    n = dict(zip(why["cause"], why["n"], strict=True))
+    before, now = int(why["open"].iloc[0]), int(why["open"].iloc[-1])
+    yield Fact("open listings", f"{now:,}", f"{before:,} on {since_text}")
+    for cause in (*OPENED, *ENDED):
+        if n[cause] or cause in (NEW, AGAIN, REMOVED):
+            yield Fact(cause, f"{-n[cause] if cause in ENDED else n[cause]:,}", f"since {since_text}")
+    first, last = float(points["score"].iloc[0]), float(points["score"].iloc[-1])
+    yield Fact("score", f"{last:,.0f}", f"{first:,.0f} on {since_text}", detail=f"now {_score_sum(data)}")
+    yield _manual_fact(data)
+
+
+def _score_sum(data: ReportData) -> str:
+    status = data.open_records["status"]
+    n = {name: int((status == name).sum()) for name in (DISCOVERED, PENDING_REMOVAL)}
+    n |= {OTHER: len(status) - sum(n.values()), PAGE: len(data["links"])}
+    words = {OTHER: "in other statuses", PAGE: "web page" if n[PAGE] == 1 else "web pages"}
+    parts = [
+        f"{n[name]:,} {words.get(name, name)} \u00d7 {analysis.WEIGHTS[name]:g}" for name in n if n[name]
+    ]
+    return " + ".join(parts) or "nothing is open"
+
+
+def _manual_fact(data: ReportData) -> Fact:
+    """The number of pending manual removals, for listings and web pages."""
+    waiting, pages, blocked, duration = data.manual_work
+    reason = f"; {blocked:,} of them cannot start: a required value is not on file" if blocked else ""
+    checks = statements.check_part(data)
+    if data.unchecked_sites:
+        reason = f"; {_UNCHECKED if data.sharing is None else statements.LEFT_OUT}"
+    items = f"{pluralize(waiting - pages, 'listing')}, {pluralize(pages, 'web page')}"
+    later = data.later_work
+    when = f"; {waiting - later:,} to do now, {later:,} later" if later and data.sharing is None else ""
+    return Fact(
+        "to do by hand",
+        f"{waiting:,}",
+        f"{items}, about {duration}{'; ' if checks else ''}{checks.removeprefix(', ')}{when}{reason}",
+        detail=_minutes_basis(data),
+    )
+
+
+def _minutes_basis(data: ReportData) -> str:
+    """Where the minutes come from: assumed, or learned from ticks."""
+    learned = data.tables["step_minutes"]
+    if learned is None or learned.empty:
+        return f"{_ASSUMED}, {_WAITING}"
+    ticks = pluralize(int(learned["ticks"].sum()), "timed tick")
+    sites = pluralize(len(learned), "site")
+    return f"{_ASSUMED}, except on {sites}, where minutes per step are learned from {ticks}; {_WAITING}"
+
+
+def _history_facts(data: ReportData) -> Iterator[Fact]:
+    removal, requests = data["removal_of_all"].to_dict("records")[0], data["removal_requests"]
+    if removal["n"] >= MIN_N:
+        yield _median_fact(data, removal, requests)
+    relistings = data["relistings"]
+    listings = relistings.drop_duplicates(["user_id", "key"], keep="last")
+    again = (
+        statements.relisted_listings(data).replace(f" {statements.CAME_BACK}", "") if len(relistings) else ""
+    )
+    if where := _all_relisted(data):
+        again = f"{where}; {again}"
+    else:
+        again = again.partition(" ")[2] or "no removed listing was listed again"
+    yield Fact(statements.CAME_BACK, f"{len(listings):,}", again, detail=_gone(data))
+    yield _forecast_fact(data)
+
+
+def _median_fact(data: ReportData, removal: Mapping[Hashable, Any], requests: pd.DataFrame) -> Fact:
+    """The median days to removal: from the request, or from the first observation if too few requests were seen."""
+    followed = statements.followed(data, int(removal["n"]))
+    days, band = statements.median_words(removal)
+    still_listed = statements.still_listed(removal) or "nothing was requested or removed yet"
+    detail = (
+        f"estimated from {followed}, recent ones included "
+        f"({removal['n'] - removal['first_removed']:,} seen open, {removal['first_removed']:,} first seen removed); "
+        f"{still_listed}"
+    )
+    request = statements.request_times(requests)
+    stay = statements.still_listed(removal, band=False)
+    if pd.isna(request["median_days"]):
+        start = f"from the first observation{f' ({band})' if band else ''}"
+        words = "; ".join(filter(None, (start, stay, f"based on {followed}")))
+        return Fact("half removed within", days, words, detail=detail)
+    days_from_request, band_from_request = statements.median_words(request)
+    of_all = f"of all listings, requested or not, {stay}" if stay else ""
+    clocks = f"from the request{f' ({band_from_request})' if band_from_request else ''}; {days} from first observation"
+    return Fact(
+        "half removed within",
+        days_from_request,
+        f"{clocks}. {statements.sentences([_request_counts(data, requests), of_all])}".removesuffix("."),
+        detail=f"from the first observation of a listing: {', '.join(filter(None, (days, band)))}, {detail}",
+    )
+
+
+def _request_counts(data: ReportData, requests: pd.DataFrame) -> str:
+    """How many requests succeeded, were refused or ignored, or are pending; a relisted listing has one each time."""
+    n, n_removed = len(requests), int((requests["end"].astype("str") == REMOVED).sum())
+    outcome = request_outcomes(requests, at=data.as_of)
+    parts = {did: int((outcome == did).sum()) for did in (REFUSED, IGNORED)}
+    others = [f"{count:,} {'was' if count == 1 else 'were'} {did}" for did, count in parts.items() if count]
+    pending = int((outcome.isna() & requests["end"].isna()).sum())
+    others += [f"{pending:,} {'is' if pending == 1 else 'are'} pending"] if pending else []
+    return ", ".join([f"of {pluralize(n, 'request')} {n_removed:,} succeeded", *others])
+
+
+def _gone(data: ReportData) -> str:
+    """How many of the listings that were gone at some time are so now; empty if none came back, or that is not known."""
+    if statements.outcomes_by_site(data) is None or not len(data["relistings"]):
+        return ""
+    now = int(data["records"]["status"].isin(analysis.CLOSED).sum())
+    return f"{now:,} {'is' if now == 1 else 'are'} gone now"
+
+
+def _forecast_fact(data: ReportData) -> Fact:
+    """The expected number of open listings; without a forecast, those that stay open until somebody acts."""
+    forecast = data["next_forecast"].to_dict("records")[0]
+    name = f"open in {forecast['days']:,} days"
+    reason = "" if pd.isna(forecast["reason"]) else f"; {forecast['reason']}"
+    by_hand, _, _, no_effect = data.open_parts
+    stay = f"{pluralize(by_hand, 'listing stays', 'listings stay')} open until done by hand"
+    if not pd.isna(forecast["open"]):
+        interval = f"(95% interval: {forecast['low']:,.0f}\N{EN DASH}{forecast['high']:,.0f})"
+        change = round(forecast["open"]) - len(data.open_records)
+        than_now = f"{statements.more_or_fewer(change)} than now" if change else "as many as now"
+        staying, back, new = statements.forecast_parts(forecast)
+        parts = f"{staying:,} of the {len(data.open_records):,} open now, {back:,} listed again by then and {new:,} new"
+        if_done = statements.if_done(data, forecast)
+        done = f", about {statements.open_if_done(data, forecast)[0]:,} if all of it is" if if_done else ""
+        expected = f"if nothing is done by hand {interval}{done}; {than_now}: {parts}"
+        caution = "" if pd.isna(forecast["reason"]) else str(forecast["reason"])
+        notes = statements.sentences([if_done, caution]).removesuffix(".")
+        words = f"{expected}. {notes}" if notes else expected
+        return Fact(name, f"{forecast['open']:,.0f}", words, detail=_forecast_basis(data, forecast))
+    old = f"; not counted: {pluralize(no_effect, 'request')} without effect so far" if no_effect else ""
+    if not by_hand:
+        return Fact(name, "\N{EM DASH}", f"no forecast yet{reason}{old}")
+    return Fact(name, f"at least {by_hand:,}", f"{stay}{old}; no forecast yet{reason}")
+
+
+def _forecast_basis(data: ReportData, forecast: Mapping[Hashable, Any]) -> str:
+    """How a forecast compares with the past, and why it may exceed it."""
+    days, total = int(forecast["days"]), round(forecast["open"])
+    by_hand, *_ = data.open_parts
+    stay, *_ = statements.forecast_parts(forecast)
+    words = ["it assumes that nothing is done by hand, and that each site continues at its past rates"]
+    if by_hand and stay:
+        done = pluralize(min(by_hand, stay), "listing")
+        words.append(
+            f"if all manual work is done, {statements.manual_removals(data, stay):,} of {done} are taken to be removed by then (the "
+            "expected removals of all sites together), and not to come back"
+        )
+    if stay < by_hand:
+        words.append("so some that wait go without a request")
+    start, change = data.as_of.date() - timedelta(days=days), total - len(data.open_records)
+    if statements.change_in(data, OPEN, start) is None:
+        return "; ".join(words)
+    course = data["status_over_time"]
+    peak = int(course.loc[course["period"].dt.date >= start, OPEN].max())
+    if total > peak:
+        words.append(f"more than on any of the last {days:,} days ({peak:,} at most)")
+    past = max(days // WEEK_DAYS, 1) * WEEK_DAYS  # the same weekday, as in the comparisons with a month ago
+    before = statements.change_in(data, OPEN, data.as_of.date() - timedelta(days=past))
+    if before is not None and before != change:
+        words.append(
+            f"the last {past:,} days brought {statements.more_or_fewer(before) if before else 'no change'}"
+        )
+    return "; ".join(words)
+
+
+def signed_change(more: int, data: ReportData) -> str:
+    """How much a figure has changed since the start of the week."""
+    return f"{statements.signed(more) if more else 'unchanged'} {_span(data)}"
+
+
+def _span(data: ReportData) -> str:
+    return f"in {WEEK_DAYS} days" if data.is_whole_week else f"since {data.week_start}"
+
+
+def person_title(data: ReportData) -> str:
+    """Title of a report about one person, by name if it is known."""
+    name = data.names.get(data.user or 0)
+    if name is None:
+        return f"Exposure of {data.user_label}"
+    if not data.has_profiles:  # the name may be somebody else's, or an alias
+        return f"Exposure of {data.user_label}, listed as {short(name)}"
+    return f"Exposure of {short(name)} ({data.user_label})"
+
+
+def change_finding(data: ReportData) -> str:
+    """How many listings are open, and how many more or fewer than before."""
+    n_open = data["changes"]["open"]
+    before, after = int(n_open.iloc[0]), int(n_open.iloc[-1])
+    more = after - before
+    words = (
+        "as many as before" if more == 0 else f"{abs(more):,} {'more' if more > 0 else 'fewer'} than before"
+    )
+    return f"{pluralize(after, 'listing')} {'is' if after == 1 else 'are'} open, {words}."
+
+
+def _all_relisted(data: ReportData) -> str:
+    """The share of listings that came back, and their sites; empty if these are many, or may not be named."""
+    outcomes = statements.outcomes_by_site(data)
+    if outcomes is None:
+        return ""
+    back = outcomes.loc[outcomes["came_back"] > 0, "site"].astype("str")
+    if not 0 < len(back) <= statements.RELISTING_SITES or not all(map(data.can_name, back)):
+        return ""
+    share = outcomes["came_back"].sum() / (outcomes["came_back"] + outcomes["never_back"]).sum()
+    return f"{percent(share)}: all on {enumerate_words([*map(short, back)])}"
