@@ -89,7 +89,11 @@ NAMES = (
     Parameter("middle_name", TextInput, "Middle name."),
 )
 DETAILS = (
-    Parameter("birth_date", BirthDateInput, "Birth date, unix epoch seconds in UTC; negative before 1970."),
+    Parameter(
+        "birth_date",
+        BirthDateInput,
+        "Birth date, unix epoch seconds in UTC; negative before 1970, not in the future.",
+    ),
     Parameter("aliases", AliasesInput, "Other names."),
     Parameter("emails", EmailsInput, "Email addresses."),
     Parameter("phone_numbers", PhoneNumbersInput, "Phone numbers."),
