@@ -96,6 +96,7 @@ _SECTION_HEADINGS = {
     ("score", "minutes"): "minutes",
     ("score", "pending removal"): "pending",
     ("declared_vs_observed", "n"): "requests",
+    ("work_queue", "reference_id"): "reference, or host",
     ("blockers", "records"): "listings",
 }
 _SECTION_DEFINITIONS = {
@@ -388,8 +389,11 @@ def _displayed(table: pd.DataFrame, key: str) -> dict[str, Any]:
     if key in _NEWEST_FIRST:
         table = table[::-1]
     if key == "work_queue" and {"site", "group"} <= {*table}:
-        site = table["site"].astype("str").fillna(table["group"].astype("str"))  # or the host of a page
-        table = table.assign(site=site).drop(columns=["group", "record_id"], errors="ignore")
+        places = {"site": "web page", "reference_id": table["group"].astype("str")}  # a page has its host
+        words = {
+            name: table[name].astype("str").fillna(place) for name, place in places.items() if name in table
+        }
+        table = table.assign(**words).drop(columns=["group", "record_id"], errors="ignore")
     empty_columns = [] if is_own else [name for name in table if len(table) and table[name].isna().all()]
     table = table.drop(columns=empty_columns)
     notes = [
