@@ -356,6 +356,7 @@ IDEAS = {
     "notebook.magic": "registration in IPython",
     "privacy.vocabulary": "words that are no personal data",
     "service.mail.confirmation": "which link of a message may be followed",
+    "service.scanning.person_search": "finds the person of an erasure request",
     "service.webhooks.delivery": "one attempt to send a delivery",
     "snapshot": "the tables of one load",
     "widgets.connection": "a widget",

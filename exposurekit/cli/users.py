@@ -1,5 +1,6 @@
 """`exposurekit users`: consent, activation, records, saved pages, assisted opt-outs and deletion of one person."""
 
+import sys
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,7 +32,7 @@ _user_argument = click.argument("user_id", metavar="ID", type=ID)
 
 @click.group(cls=Group)
 def users() -> None:
-    """Manage one person: consent, pages, opt-outs, purge."""
+    """Manage one person: find, consent, pages, opt-outs, purge."""
 
 
 @users.command("consent")
@@ -70,8 +71,10 @@ def users_withdraw(*, user_id: int, who: str, database: ServiceDatabase) -> None
         lambda db: consent.withdraw(db, user_id, withdrawn_by=who),
         lambda withdrawn: action("users withdraw", f"user {user_id}", withdrawn=withdrawn),
     )
-    outcome = "is withdrawn" if withdrawn else "was not recorded"
-    click.echo(f"Consent {outcome} for {user_id}. Scans and removals have stopped.")
+    if withdrawn:
+        click.echo(f"Consent is withdrawn for {user_id}. Scans and removals have stopped.")
+    else:
+        click.echo(f"Person {user_id} had no consent on record; nothing changed.")
 
 
 @users.command("activate")
@@ -110,6 +113,40 @@ def users_deactivate(*, user_id: int, database: ServiceDatabase) -> None:
     click.echo(f"The service is deactivated for {user_id}. Scans and removals have stopped.")
 
 
+@users.command("find")
+@service_options
+@json_option
+def users_find(*, database: ServiceDatabase, as_json: bool) -> None:
+    """Find people by name or email address, for an erasure.
+
+    Asks for it at a prompt, or reads the first line of stdin, so that it is in no history of commands. The output has ids and
+    no personal data. A similar name matches, too: compare with users records ID. The audit log says that somebody searched,
+    and which ids were found.
+
+    Example: exposurekit users find
+    """
+    from exposurekit.service.scanning import person_search
+
+    text = click.prompt("Name or email address", err=True) if on_a_terminal() else sys.stdin.readline()
+    if not text.strip():
+        raise click.UsageError("there is no name or email address on stdin")
+    result = database.read(lambda db: person_search.find(db, text))
+    ids = [one.user_id for one in result.people]
+
+    async def log(_: Any) -> None:
+        """Only the audit log is written."""
+
+    database.write(log, lambda _: action("users find", user_ids=ids))
+    columns = "user_id", "integrator", "registered_at", "records"
+    rows = [output.fields(one, *columns) for one in result.people]
+    output.print_rows(rows, as_json=as_json, none="Nobody registered has this name or email address.")
+    if result.unreadable:
+        click.echo(
+            f"People whose damaged data could not be compared: {result.unreadable:,}. See exposurekit service check.",
+            err=True,
+        )
+
+
 @users.command("purge")
 @_user_argument
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
@@ -127,7 +164,7 @@ def users_purge(*, user_id: int, yes: bool, database: ServiceDatabase) -> None:
 
     if not yes:
         if not database.read(lambda db: users.is_registered(db, user_id)):
-            raise consent.NoSuchUser("no user has this id")
+            raise consent.NoSuchUser(user_id)
         if not on_a_terminal():
             raise click.UsageError("cannot prompt for confirmation here: use --yes")
         if not click.confirm(f"Delete person {user_id} and everything found about them", err=True):
@@ -136,7 +173,7 @@ def users_purge(*, user_id: int, yes: bool, database: ServiceDatabase) -> None:
     scrubbed = database.erase(
         lambda db: consent.purge(db, user_id), lambda _: action("users purge", f"user {user_id}")
     )
-    click.echo(f"Deleted {user_id} from every table.")
+    click.echo(f"Deleted person {user_id} from every table.")
     if not scrubbed:
         click.echo(
             "The database's log may still contain the encrypted data: on SQLite while other processes read, on "
@@ -416,7 +453,7 @@ def users_records(*, user_id: int, database: ServiceDatabase, as_json: bool) -> 
 
     async def read(db: Any) -> list[dict[str, Any]]:
         if not await users.is_registered(db, user_id):
-            raise consent.NoSuchUser("no user has this id")
+            raise consent.NoSuchUser(user_id)
         return [one["record"] for one in await findings.list_records(db, user_id)]
 
     names = ("id", "site", "status", "name", "age", "locations", "href", "reference_id")

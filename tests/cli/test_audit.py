@@ -37,6 +37,7 @@ CHANGES = {
     *(
         "users consent",
         "users deactivate",
+        "users find",
         "users purge",
         "users reject",
         "users failed",
@@ -109,7 +110,9 @@ def test_each_change_is_recorded_once_with_ids_only(operator):
     secrets = []
 
     def run(*words):
-        secrets.append(ok(operator.here(*words)))
+        secrets.append(
+            ok(operator.here(*words, stdin="Jane Canarsson" if words == ("users", "find") else ""))
+        )
 
     run("integrator", "add", "acme", "--attested-by", "Jo Attester")
     operator.work(_register)
@@ -124,6 +127,7 @@ def test_each_change_is_recorded_once_with_ids_only(operator):
         ("integrator", "set-callback", "acme", HOOK, "--new-secret"),
         ("users", "consent", "1", "--by", "Jane Canarsson"),
         ("users", "activate", "1"),
+        ("users", "find"),
         ("users", "accept", "1"),
         ("users", "reject", "2"),
         ("mail", "confirmed", "1", "--sites", "."),
@@ -161,6 +165,7 @@ def test_each_change_is_recorded_once_with_ids_only(operator):
         ("integrator set-callback", "integrator 1", {"signed": True}),
         ("users consent", "user 1", {}),
         ("users activate", "user 1", {}),
+        ("users find", None, {"user_ids": []}),
         ("users accept", "user 1", {"candidate": 1, "record": 1}),
         ("users reject", "user 1", {"candidate": 2}),
         ("mail confirmed", None, {"message_id": 1, "record_id": 1}),
@@ -249,6 +254,6 @@ def test_a_check_without_a_writable_database_says_so(file_operator):
     with closing(sqlite3.connect(file_operator.directory / "service.db")) as other, other:
         other.execute("DROP TABLE audit_entries")
     run = file_operator.here("service", "check")
-    assert "This check is not in the audit log: database error" in run.stderr
+    assert "This check is not in the audit log: the database cannot be used: " in run.stderr
     assert "Checked" in run.stdout
     assert run.returncode == 0

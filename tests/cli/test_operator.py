@@ -118,7 +118,7 @@ def test_a_quota_refuses_more_people(operator):
     for words in (["acme"], ["acme", "5", "--no-quota"], ["acme", "-1"]):
         assert operator.here("integrator", "set-quota", *words).returncode == 2
     run = operator.here("integrator", "set-quota", "nobody", "5")
-    assert (run.returncode, "no integrator has this name" in run.stderr) == (1, True)
+    assert (run.returncode, "no integrator has the name " in run.stderr) == (1, True)
 
 
 @pytest.mark.parametrize(
@@ -205,7 +205,7 @@ def test_a_supplied_secret_is_not_printed(acme):
 
 def test_an_unknown_integrator_is_reported_before_its_callback_is_checked(acme):
     run = acme.here("integrator", "set-callback", "acne", "not an address")
-    assert "no integrator has this name" in error_of(run)
+    assert "no integrator has the name " in error_of(run)
 
 
 @pytest.mark.parametrize(
@@ -257,14 +257,16 @@ def test_consent_and_activation_decide_together_whether_a_scan_is_due(operator):
     assert due() == 1
     assert "is withdrawn" in ok(operator.here("users", "withdraw", one, "--by", "Jane, by phone"))
     assert due() == 0
-    assert "was not recorded" in ok(operator.here("users", "withdraw", one, "--by", "Jane"))
+    assert "had no consent on record; nothing changed." in ok(
+        operator.here("users", "withdraw", one, "--by", "Jane")
+    )
     assert "their consent is not recorded" in ok(operator.here("users", "activate", one))
     assert consents(operator, user_id) == [("Jane, by mail", "Jane, by phone")]
 
 
 @pytest.mark.parametrize("words", ["withdraw 7 --by Jo", "consent 7 --by Jo", "activate 7"])
 def test_an_unknown_user_is_an_error(acme, words):
-    assert error_of(acme.here("users", *words.split())) == "Error: no user has this id"
+    assert error_of(acme.here("users", *words.split())) == "Error: no user has the id 7"
 
 
 def candidate(operator, user_id, *, verdict="possible", score=0.5, name=LISTING.name):
@@ -351,14 +353,14 @@ def test_a_purged_person_is_in_no_table_and_no_file(file_operator):
     damaged = update(tables.users).values(ciphertext=b"damaged")
     operator.work(lambda work: work.run(damaged))  # it is no reason to keep them
     run = operator.on_a_terminal("users", "purge", str(user_id), answers="y\n")
-    assert (run.returncode, run.stdout) == (0, f"Deleted {user_id} from every table.\n")
+    assert (run.returncode, run.stdout) == (0, f"Deleted person {user_id} from every table.\n")
     after = everything()
     assert {name for name, rows in after.items() if rows} == {"integrators", "metadata", "audit_entries"}
     [entry] = after["audit_entries"]
     assert entry[3:6] == ("users purge", f"user {user_id}", "{}")
     left = b"".join(path.read_bytes() for path in operator.directory.glob("service.db*"))
     assert not [value for value in values if value in left]
-    assert "no user has this id" in error_of(operator.here("users", "purge", str(user_id), "--yes"))
+    assert f"no user has the id {user_id}" in error_of(operator.here("users", "purge", str(user_id), "--yes"))
 
 
 def dead_delivery(operator, user_id):
@@ -499,4 +501,4 @@ def test_a_locked_database_is_a_one_line_error(file_operator):
         run = file_operator.here("users", "deactivate", "1")
         other.execute("ROLLBACK")
     assert run.returncode == 1
-    assert "database error (OperationalError): locked" in error_of(run)
+    assert "service.db is locked by another process" in error_of(run)

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from sqlalchemy import update
 from support.saved_pages import saved_page
 from support.shell import error_of
 from support.site_definitions import site_definition
@@ -20,6 +21,7 @@ from exposurekit.service.mail import opt_out_requests
 from exposurekit.service.models import Listing
 from exposurekit.service.scanning import schedule
 from exposurekit.service.sites.loader import directory
+from exposurekit.service.storage import tables
 
 MANUAL = (Path(exposurekit.__file__).parent / "service" / "README.md").read_text()
 SECTION = MANUAL.partition("## Saved pages\n")[2].partition("\n## ")[0]
@@ -100,7 +102,31 @@ def test_a_scan_of_pages_names_possible_matches(operator, jane):
 
 def test_records_of_nobody_are_an_error(operator, jane):
     assert "No records." in operator.here("users", "records", str(jane)).stderr
-    assert "no user has this id" in error_of(operator.here("users", "records", "999"))
+    assert "no user has the id 999" in error_of(operator.here("users", "records", "999"))
+
+
+@pytest.mark.parametrize(
+    "typed", ["jane doe", "Doe, Jane", "DOE", " Jane@Example.com\n", "Jane Unknown", "joe@example.com"]
+)
+def test_a_person_is_found_by_what_an_erasure_request_states(operator, jane, typed):
+    run = operator.here("users", "find", "--json", stdin=typed)
+    people = json.loads(run.stdout)
+    expected = [] if typed in {"Jane Unknown", "joe@example.com"} else [jane]
+    assert [one["user_id"] for one in people] == expected
+    assert {"integrator", "registered_at", "records"} <= set(*people) or not people
+    assert not {"jane", "doe", "example"} & set(re.findall(r"\w+", run.stdout.lower()))
+    log = operator.here("service", "audit", "show", "--json").stdout
+    [entry] = [one for one in json.loads(log)["entries"] if one["command"] == "users find"]
+    assert entry["details"] == {"user_ids": expected}
+    assert "doe" not in log.lower()
+
+
+def test_a_search_for_nothing_is_refused(operator, jane):
+    assert operator.here("users", "find").returncode == 2
+    damaged = update(tables.users).values(ciphertext=b"damaged")
+    operator.work(lambda work: work.run(damaged))
+    run = operator.here("users", "find", stdin="Jane Doe")
+    assert "People whose damaged data could not be compared: 1." in run.stderr
 
 
 def test_an_absence_that_is_too_early_says_when_it_counts(operator, jane):
@@ -178,7 +204,7 @@ def test_health_lists_sites_that_were_never_scanned(operator, jane):
 
 def test_a_purge_of_nobody_says_so_before_it_asks(operator, jane):
     nobody = operator.here("users", "purge", str(jane + 1))
-    assert (nobody.returncode, error_of(nobody)) == (1, "Error: no user has this id")
+    assert (nobody.returncode, error_of(nobody)) == (1, f"Error: no user has the id {jane + 1}")
     jane_herself = operator.here("users", "purge", str(jane))
     assert (jane_herself.returncode, "use --yes" in jane_herself.stderr) == (2, True)
 

@@ -37,6 +37,9 @@ PURPOSE = "scan and removal"
 class NoSuchUser(ExposureError):
     """No user has this id."""
 
+    def __init__(self, user_id: int) -> None:
+        super().__init__(f"no user has the id {user_id}")
+
 
 async def lock_user(session: Session, user_id: int, *, changes: bool = True) -> Row[Any]:
     """Lock a user's row until the end of the transaction, so that changes to one user are serialized.
@@ -46,7 +49,7 @@ async def lock_user(session: Session, user_id: int, *, changes: bool = True) -> 
     """
     row = await session.first(_LOCK_USER, {"user_id": user_id, "changes": int(changes)})
     if row is None:
-        raise NoSuchUser("no user has this id")
+        raise NoSuchUser(user_id)
     if changes:
         session.before_commit((documents.write, user_id), partial(documents.write, user_id=user_id))
     return row

@@ -15,12 +15,13 @@ from sqlalchemy import Row, delete, func, insert, select, update
 from exposurekit.errors import ConfigurationError
 from exposurekit.service.storage.database import Session
 from exposurekit.service.storage.tables import integrators, users
+from exposurekit.text.sanitize import plain
 
-UNKNOWN_INTEGRATOR = "no integrator has this name: exposurekit integrator list shows them"
 NOT_ACCEPTED = "the integration name or the api_key is not accepted"
 API_KEY, API_SECRET = "api_key", "api_secret"  # the domains of their fingerprints
 PERSON_NAME_MAX = 200  # characters of a name or a role, as in the tables
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_NAME_MAX = 64
+_NAME = re.compile(rf"[A-Za-z0-9_-]{{1,{_NAME_MAX}}}")
 _ALPHABET = string.ascii_letters + string.digits  # need no escaping in a path, a query or a shell
 _LENGTH = 43  # 256 bits
 
@@ -132,7 +133,14 @@ async def find(session: Session, name: str) -> Integrator:
     for integrator in await all(session):
         if integrator.name == name:
             return integrator
-    raise ConfigurationError(UNKNOWN_INTEGRATOR)
+    raise unknown_integrator(name)
+
+
+def unknown_integrator(name: str) -> ConfigurationError:
+    """Return the error that no integrator has a name."""
+    return ConfigurationError(
+        f"no integrator has the name {plain(name[:_NAME_MAX])}: exposurekit integrator list shows them"
+    )
 
 
 def _checked_attestor(text: str) -> str:

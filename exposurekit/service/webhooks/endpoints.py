@@ -14,7 +14,7 @@ from sqlalchemy import Row, select, update
 
 from exposurekit.contract.webhooks import SECRET_PREFIX, decode_secret
 from exposurekit.errors import ConfigurationError
-from exposurekit.service.accounts.integrators import UNKNOWN_INTEGRATOR
+from exposurekit.service.accounts.integrators import unknown_integrator
 from exposurekit.service.http.address_policy import NotPublic, all_allowed, parse_networks
 from exposurekit.service.http.client import FetchError, ForbiddenAddress, HttpClient, Resolve
 from exposurekit.service.storage.database import Session
@@ -71,7 +71,7 @@ async def get_callback(session: Session, name: str) -> Callback | None:
 async def _integrator(session: Session, name: str) -> Row[Any]:
     row = await session.first(select(integrators).filter_by(name=name))
     if row is None:
-        raise ConfigurationError(UNKNOWN_INTEGRATOR)
+        raise unknown_integrator(name)
     return row
 
 

@@ -808,7 +808,7 @@ def test_generated_signing_secrets_are_valid_and_distinct():
 
 
 def test_an_unknown_integrator_has_no_callback(post):
-    with pytest.raises(ConfigurationError, match="no integrator has this name"):
+    with pytest.raises(ConfigurationError, match="no integrator has the name "):
         post.call_back(Callback(post.receiver.url()), "nobody")
 
 

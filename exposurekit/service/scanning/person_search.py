@@ -1,0 +1,64 @@
+"""Find registered people by a name or an email address, such as for a request that does not state an id."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import func, select
+
+from exposurekit.service.accounts import users
+from exposurekit.service.accounts.subject import Subject
+from exposurekit.service.scanning.name_matching import names_fit
+from exposurekit.service.storage import tables
+from exposurekit.service.storage.database import Session
+from exposurekit.service.storage.encryption import DecryptionError
+from exposurekit.text.words import words
+
+
+@dataclass(frozen=True, slots=True)
+class PersonMatch:
+    """A registered person, without personal data."""
+
+    user_id: int
+    integrator: str
+    registered_at: datetime
+    records: int
+
+
+@dataclass(frozen=True, slots=True)
+class PersonMatches:
+    """The people who match, and how many could not be compared, because their data is damaged."""
+
+    people: tuple[PersonMatch, ...]
+    unreadable: int
+
+
+async def find(session: Session, text: str) -> PersonMatches:
+    """Return everybody with an email address or a name; similar names match as in a scan. Decrypts all people."""
+    people, unreadable = [], 0
+    for row in await session.all(_EVERYBODY):
+        try:
+            subject = await users.get_subject(session, row.user_id)
+        except DecryptionError:
+            unreadable += 1
+            continue
+        if subject is not None and _matches(subject, text):
+            people.append(PersonMatch(*tuple(row)))
+    return PersonMatches(tuple(people), unreadable)
+
+
+def _matches(subject: Subject, text: str) -> bool:
+    text = text.strip().casefold()
+    if "@" in text:
+        return any(text == email.strip().casefold() for email in subject.emails)
+    parts = set(words(text))
+    names = [set(words(f"{name.first} {name.middle} {name.last}")) for name in subject.names]
+    return any(parts <= name for name in names) or names_fit(subject.names, text) is not None
+
+
+_users, _records = tables.users.c, tables.records.c
+_COUNT = select(func.count()).where(_records.user_id == _users.id).scalar_subquery()
+_EVERYBODY = (
+    select(_users.id.label("user_id"), tables.integrators.c.name, _users.created_at, _COUNT)
+    .join(tables.integrators, tables.integrators.c.id == _users.integrator_id)
+    .order_by(_users.id)
+)
