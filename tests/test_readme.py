@@ -7,6 +7,8 @@ import re
 import shlex
 import shutil
 import signal
+import socket
+import stat
 import struct
 import subprocess
 import sys
@@ -268,6 +270,23 @@ def test_the_page_of_the_first_removal_runs(tmp_path):
         "Listings pending removal: 1.\nSeekfolk: waits for the site's message until ",
     ):
         assert line in run.stdout
+
+
+def test_the_first_removal_reports_a_server_that_does_not_start(tmp_path):
+    """Another program that answers on the port must not pass for the service."""
+    start, _, _, serve, *_ = re.findall(r"^```sh\n(.*?)^```", FIRST_REMOVAL, re.DOTALL | re.MULTILINE)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("EXPOSUREKIT_")}
+    environment |= {"XDG_CONFIG_HOME": str(tmp_path / "config"), "HOME": str(tmp_path)}
+    environment |= {"PATH": f"{Path(sys.executable).parent}:{environment['PATH']}"}
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = str(other.getsockname()[1])
+        script = f"set -e\n{start}\nunset EXPOSUREKIT_MAIL\n{serve}".replace("8642", port)
+        options = {"cwd": tmp_path, "env": environment, "capture_output": True, "text": True}
+        run = subprocess.run(["bash", "-c", script], timeout=120, check=True, **options)
+    assert run.stdout == (
+        f"Error: cannot listen on 127.0.0.1 port {port}: it is in use: stop the other program, or choose another port\n"
+    )
+    assert stat.S_IMODE((tmp_path / "removals").stat().st_mode) == 0o700
 
 
 def test_the_first_removal_takes_ten_minutes_on_one_page():
