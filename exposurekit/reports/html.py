@@ -389,7 +389,10 @@ def _displayed(table: pd.DataFrame, key: str) -> dict[str, Any]:
     if key in _NEWEST_FIRST:
         table = table[::-1]
     if key == "work_queue" and {"site", "group"} <= {*table}:
-        places = {"site": "web page", "reference_id": table["group"].astype("str")}  # a page has its host
+        places: dict[str, Any] = {
+            "site": "web page",
+            "reference_id": table["group"].astype("str"),
+        }  # a page has its host
         words = {
             name: table[name].astype("str").fillna(place) for name, place in places.items() if name in table
         }
