@@ -389,14 +389,10 @@ def _displayed(table: pd.DataFrame, key: str) -> dict[str, Any]:
     if key in _NEWEST_FIRST:
         table = table[::-1]
     if key == "work_queue" and {"site", "group"} <= {*table}:
-        places: dict[str, Any] = {
-            "site": "web page",
-            "reference_id": table["group"].astype("str"),
-        }  # a page has its host
-        words = {
-            name: table[name].astype("str").fillna(place) for name, place in places.items() if name in table
-        }
-        table = table.assign(**words).drop(columns=["group", "record_id"], errors="ignore")
+        filled = {"site": table["site"].astype("str").fillna("web page")}
+        if "reference_id" in table:  # a page has its host
+            filled["reference_id"] = table["reference_id"].astype("str").fillna(table["group"].astype("str"))
+        table = table.assign(**filled).drop(columns=["group", "record_id"], errors="ignore")
     empty_columns = [] if is_own else [name for name in table if len(table) and table[name].isna().all()]
     table = table.drop(columns=empty_columns)
     notes = [
