@@ -1,6 +1,7 @@
 """The report and open commands."""
 
 import json
+import re
 import shutil
 
 import pandas as pd
@@ -42,6 +43,7 @@ def test_a_report_is_written_and_its_finding_printed(shell, tmp_path, words, tit
     assert run.returncode == 0, run.stderr
     assert "still open" in run.stdout
     assert "Wrote" in run.stdout
+    assert re.search(r" People: [13]\.$", run.stdout.splitlines()[0])
     page = (tmp_path / "page.html").read_text()
     assert f"<title>{title}" in page
     assert "connect-src" in page
@@ -169,6 +171,13 @@ def test_open_listings_are_exported_with_the_names_on_file(shell, tmp_path):
     text = (tmp_path / "open.csv").read_text()
     assert len(text.splitlines()) == len(expected) + 1
     assert not [one for one in kit.PERSONAL if one in text]
+
+
+@pytest.mark.parametrize("words", [("report", "--out", "t.html"), ("open",)])
+def test_one_person_and_changes_exclude_each_other(shell, words):
+    run = shell.here(*words, "--user", "1", "--since", "7d")
+    assert run.returncode == 2
+    assert "use --user (one person) or --since (everyone), not both" in run.stderr
 
 
 def test_a_site_that_does_not_occur_is_not_exported(shell, tmp_path):

@@ -147,6 +147,14 @@ def test_a_share_safe_report_is_written_and_sent_weekly(begin, mail, caplog):
     assert_index_lists_newest_first(story)
 
 
+def test_a_summary_says_how_many_people_are_missing(begin, mail):
+    story = begin(collects=False)
+    story.service.broken = dict.fromkeys([*story.service.people][1:], "no user")
+    story.collect()
+    assert story.write() == 1
+    assert "People: 6, 5 not observed completely." in mail.mails[0][1]
+
+
 def assert_index_lists_newest_first(story):
     index = (story.reports_directory / "index.html").read_text()
     assert index.index(SECOND) < index.index(FIRST)
