@@ -10,7 +10,10 @@ from typing import Any
 
 import yaml
 
+from exposurekit.text.sanitize import plain
+
 DEPTH_MAX = 20
+DETAIL_MAX = 100  # characters
 NUMBER_MAX = 40  # characters: longer ones take too long to convert
 
 Position = tuple[int | str, ...]
@@ -33,6 +36,11 @@ class InvalidYaml(Exception):
     def __init__(self, line: int, reason: str, *, detail: str = "", position: Position | None = None) -> None:
         super().__init__(reason)
         self.line, self.reason, self.detail, self.position = line, reason, detail, position
+
+    @property
+    def explained(self) -> str:
+        """The reason, with what the parser says of it."""
+        return f"{self.reason}: {plain(self.detail)[:DETAIL_MAX]}" if self.detail else self.reason
 
 
 @dataclass(slots=True)

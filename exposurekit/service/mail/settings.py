@@ -10,9 +10,9 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from exposurekit.errors import ConfigurationError, suggestion
+from exposurekit.errors import ConfigurationError
 from exposurekit.service.sites.definition import Definition
-from exposurekit.service.sites.loader import keys_at
+from exposurekit.service.sites.loader import problem_of
 from exposurekit.text import plain_yaml
 from exposurekit.text.plain_yaml import InvalidYaml
 from exposurekit.text.sanitize import plain
@@ -174,25 +174,13 @@ def load(path: Path) -> MailSettings:
         document = plain_yaml.read(text[:SIZE_MAX])
         settings = MailSettings.model_validate(document.value)
     except InvalidYaml as error:
-        raise ConfigurationError(f"{plain(path)}, line {error.line}: {error.reason}") from None
+        raise ConfigurationError(f"{plain(path)}, line {error.line}: {error.explained}") from None
     except ValidationError as error:
-        problems = [_problem(document, one) for one in error.errors(include_url=False, include_input=False)]
-        raise ConfigurationError("\n".join(f"{plain(path)}, {problem}" for problem in problems)) from None
+        details = error.errors(include_url=False, include_input=False)
+        problems = [problem_of(MailSettings, document, one, whole="the file") for one in details]
+        lines = [f"{plain(path)}, line {line}: {problem}" for line, problem in problems]
+        raise ConfigurationError("\n".join(lines)) from None
     return _resolved(settings, path.parent)
-
-
-def _problem(document: plain_yaml.Document, error: object) -> str:
-    details = dict(error)  # type: ignore[call-overload]
-    position = details["loc"]
-    line = document.line(position) if isinstance(document.value, dict) else 1
-    name = plain(".".join(map(str, position)))[:100] or "the file"
-    if details["type"] == "missing":
-        return f"line {line}: {name} is missing"
-    if details["type"] == "extra_forbidden":
-        hint = suggestion(str(position[-1]), keys_at(MailSettings, position[:-1]))
-        return f"line {line}: {name} is not a known key{hint}"
-    reason = re.sub(r"^(Value error, )?(Input )?", "", details["msg"])
-    return f"line {line}: {name}: {reason}"
 
 
 def _resolved(settings: MailSettings, directory: Path) -> MailSettings:

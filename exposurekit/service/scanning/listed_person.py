@@ -15,7 +15,6 @@ from exposurekit.service.sites import loader
 from exposurekit.service.sites.definition import Control, Definition, Line, Texts
 from exposurekit.text import plain_yaml
 from exposurekit.text.plain_yaml import InvalidYaml
-from exposurekit.text.sanitize import plain
 from exposurekit.text.words import words
 
 PEOPLE_MAX = 10
@@ -95,18 +94,18 @@ def parse_people(text: str, where: str) -> tuple[ListedPerson, ...]:
     try:
         document = plain_yaml.read(text[: loader.SIZE_MAX])
     except InvalidYaml as error:
-        raise ConfigurationError(f"{where}, line {error.line}: {error.reason}") from None
+        raise ConfigurationError(f"{where}, line {error.line}: {error.explained}") from None
     values = document.value if isinstance(document.value, list) else [document.value]
     try:
         people = _PEOPLE.validate_python(values)
     except ValidationError as error:
-        details = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        details = error.errors(include_url=False, include_input=False)[0]
         number, *keys = details["loc"]
-        position = (number, *keys) if isinstance(document.value, list) else tuple(keys)
-        path = plain(".".join(map(str, keys)))[:100] or "the person"
-        raise ConfigurationError(
-            f"{where}, line {document.line(position)}: {path}: {details['msg'].removeprefix('Value error, ')}"
-        ) from None
+        around = (number,) if isinstance(document.value, list) else ()
+        line, problem = loader.problem_of(
+            ListedPerson, document, details | {"loc": tuple(keys)}, whole="the person", around=around
+        )
+        raise ConfigurationError(f"{where}, line {line}: {problem}") from None
     if not 1 <= len(people) <= PEOPLE_MAX:
         raise ConfigurationError(f"{where}: has not 1 to {PEOPLE_MAX} people")
     return people

@@ -187,7 +187,9 @@ def _next_page(
     if linking <= working and (working or not current or not is_changed):
         return None
     if not linking:
-        return Problem("search.next", "extracts nothing: save the first page of several, too")
+        return Problem(
+            "search.next", "extracts nothing: save the first page of several, too, or delete the key"
+        )
     return next_selector(links, personal) or Problem("search.next", "has no stable selector")
 
 

@@ -123,9 +123,8 @@ def _load(text: str, where: str) -> _Loaded:
     try:
         document = _read(text)
     except InvalidYaml as error:
-        detail = f": {plain(error.detail)[:100]}" if error.detail else ""
         key = "" if error.position is None else f"{_path(error.position)} "
-        problem = _Problem(error.line, f"{key}{error.reason}{detail}")
+        problem = _Problem(error.line, f"{key}{error.explained}")
         raise _configuration_error([problem], where) from None
     problems, definition = [], None
     try:
@@ -133,7 +132,8 @@ def _load(text: str, where: str) -> _Loaded:
     except ValidationError as error:
         # Without the input: it may contain personal data.
         problems = [
-            _to_problem(document, details) for details in error.errors(include_url=False, include_input=False)
+            _Problem(*problem_of(Definition, document, details))
+            for details in error.errors(include_url=False, include_input=False)
         ]
     problems += _semantic_problems(document)
     if definition is None or problems:
@@ -158,20 +158,47 @@ def _read(text: str) -> Document:
     return document
 
 
-def _to_problem(document: Document, error: Any) -> _Problem:
+_WORDS = {
+    "bool_parsing": "should be true or false",
+    "bool_type": "should be true or false",
+    "dict_type": "should have keys and values",
+    "float_parsing": "should be a number",
+    "float_type": "should be a number",
+    "int_from_float": "should be a whole number",
+    "int_parsing": "should be a whole number",
+    "int_type": "should be a whole number",
+    "list_type": "should be a list",
+    "model_type": "should have keys and values",
+    "path_type": "should be the path of a file",
+    "string_type": "should be a text",
+    "tuple_type": "should be a list",
+}
+
+
+def problem_of(
+    model: Any, document: Document, error: Any, *, whole: str = "the definition", around: Position = ()
+) -> tuple[int, str]:
+    """Return the line of an error of pydantic, and what is wrong, in words and without the value.
+
+    The model describes the value at `around` in the document, which messages call `whole`.
+    """
     loc: Position = tuple(step for step in error["loc"] if step != "[key]")
-    if error["type"] == "missing":
-        return _Problem(document.line(loc[:-1]), f"{_path(loc)} is missing")
-    if error["type"] == "extra_forbidden":
-        reason = f"{_path(loc)} is not a known key{suggestion(str(loc[-1]), keys_at(Definition, loc[:-1]))}"
-        return _Problem(document.line(loc), reason)
-    reason = re.sub(r"^(Value error, )?(Input )?", "", error["msg"]).replace("valid tuple", "list")
-    value = _within(document.value, *loc)
-    if error["type"] == "string_type" and not isinstance(value, list | dict):
+    kind, name, at = error["type"], _path(loc, whole), (*around, *loc)
+    if kind == "missing":
+        return document.line(at[:-1]), f"{name} is missing"
+    if kind == "extra_forbidden":
+        return document.line(
+            at
+        ), f"{name} is not a known key{suggestion(str(loc[-1]), keys_at(model, loc[:-1]))}"
+    if kind == "string_too_short" and error["ctx"]["min_length"] == 1:
+        return document.line(at), f"{name} is empty"
+    reason = _WORDS.get(kind) or re.sub(r"^(Value error, )?(Input )?", "", error["msg"])
+    value = _within(document.value, *at)
+    if kind == "string_type" and value is not None and not isinstance(value, list | dict):
         reason += "; put it in quotes"
-    elif error["type"] == "tuple_type" and not isinstance(value, list | dict | str):
+    elif kind == "tuple_type" and not isinstance(value, list | dict | str):
         reason += ", or a text in quotes"
-    return _Problem(document.line(loc), f"{_path(loc)}: {reason}")
+    return document.line(at), f"{name}: {reason}"
 
 
 def keys_at(model: Any, loc: Position) -> Collection[str]:
@@ -183,8 +210,8 @@ def keys_at(model: Any, loc: Position) -> Collection[str]:
     return [field.alias or name for name, field in model.model_fields.items()]
 
 
-def _path(loc: Position) -> str:
-    return plain(".".join(str(step)[:KEY_MAX] for step in loc if isinstance(step, str))) or "the definition"
+def _path(loc: Position, whole: str = "the definition") -> str:
+    return plain(".".join(str(step)[:KEY_MAX] for step in loc if isinstance(step, str))) or whole
 
 
 def _semantic_problems(document: Document) -> Iterator[_Problem]:
@@ -223,7 +250,9 @@ def _bad_selectors(document: Document, loc: tuple[str, str], answer: Any) -> Ite
     for at, selector in _texts(selectors):
         line = document.line((*loc, at))
         kind = "JMESPath" if answer == "json" else "CSS"
-        if not compiles(selector, str(answer)):
+        if answer == "html" and selector.startswith(("/", "./", "(/")):
+            yield _Problem(line, f"{_path(loc)} is XPath: write a CSS selector")
+        elif not compiles(selector, str(answer)):
             yield _Problem(line, f"{_path(loc)} is not a valid {kind} selector")
         elif answer == "html" and loc[1] == "item" and selector_parts(selector)[1]:
             yield _Problem(line, f"{_path(loc)} must select elements, not an attribute")

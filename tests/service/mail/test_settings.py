@@ -55,7 +55,7 @@ def test_paths_are_relative_to_the_file(file, tmp_path):
         ),
         ("adress: a@privacy.example", "line 1: adress is not a known key; did you mean address?"),
         ("directory: x", "line 1: address is missing"),
-        ("- pa55word", "line 1: the file: should be a valid dictionary"),
+        ("- pa55word", "line 1: the file: should have keys and values"),
         ("address: [", "line 1: is not YAML"),
     ],
 )

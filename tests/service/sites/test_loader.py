@@ -96,7 +96,7 @@ def test_a_definition_is_read_with_its_defaults():
         (
             edited("- Press Remove.", "- 5"),
             5,
-            "opt_out_procedure: should be a valid string; put it in quotes",
+            "opt_out_procedure: should be a text; put it in quotes",
         ),
         (edited("Nobody of that name", "no"), 12, "search.no_results: should be a list, or a text in quotes"),
         (edited("item: li.person", "item: li >"), 14, "listings.item is not a valid CSS selector"),
@@ -265,6 +265,16 @@ def test_a_selector_for_json_is_jmespath():
 )
 def test_anything_but_plain_data_is_rejected(text, line, reason):
     assert problems_of(text) == [f"seekfolk.yaml, line {line}: {reason}"]
+
+
+def test_xpath_and_blank_texts_are_named():
+    assert problems_of(edited("item: li.person", "item: //li")) == [
+        "seekfolk.yaml, line 14: listings.item is XPath: write a CSS selector"
+    ]
+    assert problems_of(edited("name: Seekfolk", "name: ''")) == ["seekfolk.yaml, line 1: name is empty"]
+    assert problems_of(WHOLE + "politeness: {delay_s: often}\n") == [
+        "seekfolk.yaml, line 19: politeness.delay_s: should be a number"
+    ]
 
 
 def test_all_problems_are_listed_by_line():
