@@ -28,6 +28,7 @@ from exposurekit.errors import (
     NotFound,
     Unauthorized,
 )
+from exposurekit.text.plurals import pluralize
 from exposurekit.text.sanitize import plain
 
 OK, WARN, FAIL = "ok", "warn", "fail"
@@ -311,7 +312,7 @@ def _worker(queues: Mapping[str, Any], last_scan_at: datetime | None, now: datet
 
 def _age(span: timedelta) -> str:
     hours = span.total_seconds() / 3600
-    return f"{hours * 60:,.0f} minutes" if hours < 2 else f"{hours:,.0f} hours"  # noqa: PLR2004
+    return pluralize(round(hours * 60), "minute") if hours < 2 else f"{hours:,.0f} hours"  # noqa: PLR2004
 
 
 def _definitions_and_mail(settings: Mapping[str, str]) -> Iterator[CheckResult]:

@@ -11,6 +11,7 @@ from exposurekit.cli.help_groups import Group
 from exposurekit.cli.options import ID, json_option, limit_option, mail_option, sites_option
 from exposurekit.cli.session import ServiceDatabase, action, service_options
 from exposurekit.errors import ConfigurationError
+from exposurekit.text.plurals import pluralize
 from exposurekit.text.sanitize import plain
 
 EMAIL_STATES = ("draft", "approved", "sending", "sent", "answered", "returned", "ended")
@@ -157,7 +158,7 @@ def mail_check(*, mail_file: Path | None, as_json: bool) -> None:
     if problem:
         raise ConfigurationError(problem)
     sending = "" if settings.smtp is None else ", and the server for sending accepts the login"
-    click.echo(f"ok: the mailbox of {plain(settings.address)} has {count:,} messages{sending}.")
+    click.echo(f"ok: the mailbox of {plain(settings.address)} has {pluralize(count, 'message')}{sending}.")
 
 
 @mail.command("emails")

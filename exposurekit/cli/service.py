@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
@@ -162,14 +163,16 @@ def audit_verify(*, head: str | None, database: ServiceDatabase, as_json: bool) 
     from exposurekit.service import audit
 
     result = database.read(lambda db: audit.verify(db, head=head))
+    if result.problem:
+        entry = "" if result.entry is None else f"entry {result.entry} does not match: "
+        click.echo(f"Error: the audit log was changed: {entry}{plain(result.problem)}", err=True)
     if as_json:
         output.print_json(result)
     else:
         entries = "1 entry matches" if result.checked == 1 else f"{result.checked:,} entries match"
         click.echo(f"{entries}.\nLast hash: {result.last_hash}")
     if result.problem:
-        entry = "" if result.entry is None else f"entry {result.entry} does not match: "
-        raise ChangedAuditLog(f"the audit log was changed: {entry}{result.problem}")
+        sys.exit(1)
 
 
 def _details(text: str) -> Any:
@@ -177,10 +180,6 @@ def _details(text: str) -> Any:
         return json.loads(text)
     except ValueError:  # changed: audit verify says so
         return text
-
-
-class ChangedAuditLog(ExposureError):
-    """An entry of the audit log does not match."""
 
 
 class DamagedDatabase(ExposureError):

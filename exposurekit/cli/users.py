@@ -351,7 +351,7 @@ def _print_opt_out(opt_out: Any) -> None:
     also = f", also from {', '.join(map(plain, opt_out.also_removes))}" if opt_out.also_removes else ""
     click.echo(
         f"{opt_out.id}  {plain(opt_out.site)}: person {opt_out.user_id}, listings {opt_out.listings}{also}, "
-        f"about {opt_out.minutes:g} minutes"
+        f"about {opt_out.minutes:g} {'minute' if opt_out.minutes == 1 else 'minutes'}"
     )
     reasons = [opt_out.reason] if opt_out.reason else []
     reasons += ["the site has removed few listings on request so far"] if opt_out.unresponsive else []

@@ -125,6 +125,11 @@ def test_the_unit_may_delete_mail_in_its_directory(shell, mailbox, deletes):
     assert f"\nEXPOSUREKIT_MAIL={file}\n" in printed[f"{SETTINGS}/exposurekit.env"]
 
 
+def test_the_mail_settings_need_not_exist_yet(shell):
+    printed = files(shell, "worker", "--mail", "later.yaml")
+    assert f"\nEXPOSUREKIT_MAIL={shell.directory / 'later.yaml'}\n" in printed[f"{SETTINGS}/exposurekit.env"]
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_first_command_of_the_unit_is_accepted(file_operator, command):
     [words] = re.findall(

@@ -118,7 +118,7 @@ def test_a_mailbox_is_checked(office):
     (office.directory / "mail").mkdir()
     Drop(office.directory / "mail").deliver(message())
     run = office.here("mail", "check", "--mail", "mail.yaml")
-    assert run.stdout == "ok: the mailbox of optout@privacy.example has 1 messages.\n"
+    assert run.stdout == "ok: the mailbox of optout@privacy.example has 1 message.\n"
     assert json.loads(office.here("mail", "check", "--mail", "mail.yaml", "--json").stdout)["problem"] is None
     assert len(Drop(office.directory / "mail").left()) == 1
     assert "no mailbox is configured" in error_of(office.here("mail", "check"))

@@ -308,6 +308,16 @@ DEFINITION = site_definition(
 )
 
 
+def test_a_candidate_of_an_invalid_definition_is_not_accepted(operator):
+    """Its record would have no steps for the opt-out."""
+    candidate(operator, jane(operator))
+    [waiting] = json_output(operator.here("users", "candidates", "--json"))
+    (operator.directory / "places.yaml").write_text(f"{DEFINITION}odd: 1\n")
+    run = operator.here("users", "accept", str(waiting["id"]), "--sites", ".")
+    assert (run.returncode, "there is no valid definition of People & Places" in run.stderr) == (1, True)
+    assert json_output(operator.here("users", "candidates", "--json")) == [waiting]
+
+
 @pytest.mark.parametrize("defined", [True, False])
 def test_an_accepted_candidate_is_a_record(operator, defined):
     user_id = jane(operator)

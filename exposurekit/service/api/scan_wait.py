@@ -24,7 +24,10 @@ from exposurekit.service.worker import Worker
 
 WAIT_S = 60
 RETRY_AFTER_S = 30
-BUSY = "no scan could start, so nobody was registered: try again later, or pass async=true"
+BUSY = (
+    "no scan could start, so nobody was registered: try again later, or pass async=true; if this lasts, ask the operator "
+    "whether a worker is running"
+)
 _POLL_EVERY_S = 0.25
 WAITING_MAX = 100  # registrations of one integrator that wait for a slot
 _SCAN = select(users.c.is_scanning, users.c.lease, users.c.due_at).where(users.c.id == bindparam("user_id"))

@@ -24,6 +24,9 @@ from exposurekit.service.sites.drafts import TO_WRITE, to_write
 from exposurekit.text import plain_yaml
 
 Changes = dict[tuple[str, ...], Any]
+NO_LISTING, LISTINGS = "has no listing", "has listings"
+SWAPPED = "the pages of --listed and --absent may be swapped"
+DESCRIBE = "controls.listed says little of the listing: describe what it shows with --person FILE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,7 @@ def propose(
         UnusablePage: A file is not a page.
     """
     site = loader.parsed(text, where)
+    is_described = bool(people)
     if not people and site.controls.listed is not None:
         people = (ListedPerson.model_validate(site.controls.listed.model_dump()),)
     if not people:
@@ -71,9 +75,10 @@ def propose(
     failures = () if is_draft else tuple(control_failures(site, files, people, on=on))
     changes, problems = _changes(site, _Pages.parsed(site, files), people)
     if problems:
-        return Proposal(
-            None, failures=failures, problems=tuple(f"{one.key} {one.reason}" for one in problems)
-        )
+        reasons = [f"{one.key} {one.reason}" for one in problems]
+        if not is_described and any(one.key.startswith("listings.") for one in problems):
+            reasons.append(DESCRIBE)
+        return Proposal(None, failures=failures, problems=tuple(reasons))
     new_text = _written(text, changes)
     remaining = tuple(control_failures(loader.parsed(new_text, where), files, people, on=on))
     changed = tuple(".".join(position) for position in changes)
@@ -92,6 +97,8 @@ def control_failures(
             for number, one in enumerate(results, 1)
             if isinstance(one, str)
         )
+    if set(listed) == {NO_LISTING} and set(absent) == {LISTINGS}:
+        yield SWAPPED
     pages = [one for one in listed if not isinstance(one, str)]
     listings = [(listing, one.address) for one in pages for listing in one.result.listings]
     if any(one.result.unreadable for one in pages):
@@ -112,7 +119,7 @@ def _read(site: Definition, content: bytes, expected: PageOutcome) -> SavedPage 
     except UnusablePage as error:
         return str(error).removeprefix("the page ").partition(". ")[0]
     if page.result.outcome != expected:
-        return "has no listing" if expected == "listings" else "has listings"
+        return NO_LISTING if expected == "listings" else LISTINGS
     return page
 
 

@@ -215,6 +215,19 @@ def test_what_the_pages_leave_open_is_refused(files, options, problem):
     assert problem in " ".join(proposal.problems)
 
 
+def test_swapped_pages_are_named():
+    text = DEFINITION.replace("li.person", ".entry").replace(".age", ".years").replace(".town", ".place")
+    proposal = propose(NOBODY, absent=results(card("r1"), OTHER), text=text)
+    assert "the pages of --listed and --absent may be swapped" in proposal.failures
+    assert "the pages of --listed and --absent may be swapped" not in propose(NOBODY, text=text).failures
+
+
+def test_a_control_that_says_too_little_asks_for_a_description():
+    text = DEFINITION.replace(", city: Oakmere, state: CA}}", "}}")
+    proposal = propose(results(card("r1"), OTHER), person=None, text=text)
+    assert proposal.problems[-1].endswith("describe what it shows with --person FILE")
+
+
 TOP = (
     '<section class="top"><h4 class="who">Juniper Quillfeather</h4><b class="years">Age 71</b>'
     '<p><i class="place">Oakmere, CA</i> <i class="place">Larkspur, NV</i></p><a data-reference="r2" href="/p/r2">All</a></section>'
