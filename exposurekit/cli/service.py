@@ -100,12 +100,8 @@ def service_check(*, database: ServiceDatabase, as_json: bool) -> None:
 
 def _record_check(database: ServiceDatabase, checked: int, damaged: int) -> None:
     """Append a check to the audit log; a damaged or locked database may not take it."""
-
-    async def nothing(_: Any) -> None:
-        pass
-
     try:
-        database.write(nothing, lambda _: action("service check", checked=checked, damaged=damaged))
+        database.record(action("service check", checked=checked, damaged=damaged))
     except ConfigurationError as error:
         click.echo(f"This check is not in the audit log: {error}", err=True)
 

@@ -51,6 +51,10 @@ class ServiceDatabase:
         audited = _audited(task, describe)
         return _run_opened(self.unopened(create=create), lambda opened: _run_in(opened.writing(), audited))
 
+    def record(self, done: "Action") -> None:
+        """Append to the audit log what a command did that wrote nothing else."""
+        _run_opened(self.unopened(), lambda opened: _run_in(opened.writing(), lambda db: _append(db, done)))
+
     def erase(self, task: Task[None], describe: "Callable[[None], Action]") -> bool:
         """Erase as `write` does; return whether the database's log is scrubbed too."""
 
@@ -173,13 +177,17 @@ def action(command: str, target: str | None = None, /, **details: Any) -> "Actio
 
 def _audited(task: Task[T], describe: "Callable[[T], Action]") -> Task[T]:
     async def run(db: Any) -> T:
-        from exposurekit.service import audit
-
         result = await task(db)
-        await audit.append(db, describe(result), actor=audit.operator())
+        await _append(db, describe(result))
         return result
 
     return run
+
+
+async def _append(db: Any, done: "Action") -> None:
+    from exposurekit.service import audit
+
+    await audit.append(db, done, actor=audit.operator())
 
 
 async def _run_in(session: AbstractAsyncContextManager[Any], task: Task[T]) -> T:

@@ -132,11 +132,7 @@ def users_find(*, database: ServiceDatabase, as_json: bool) -> None:
         raise click.UsageError("there is no name or email address on stdin")
     result = database.read(lambda db: person_search.find(db, text))
     ids = [one.user_id for one in result.people]
-
-    async def log(_: Any) -> None:
-        """Only the audit log is written."""
-
-    database.write(log, lambda _: action("users find", user_ids=ids))
+    database.record(action("users find", user_ids=ids))
     columns = "user_id", "integrator", "registered_at", "records"
     rows = [output.fields(one, *columns) for one in result.people]
     output.print_rows(rows, as_json=as_json, none="Nobody registered has this name or email address.")

@@ -50,7 +50,8 @@ def _matches(subject: Subject, text: str) -> bool:
     text = text.strip().casefold()
     if "@" in text:
         return any(text == email.strip().casefold() for email in subject.emails)
-    parts = set(words(text))
+    if not (parts := set(words(text))):
+        return False
     names = [set(words(f"{name.first} {name.middle} {name.last}")) for name in subject.names]
     return any(parts <= name for name in names) or names_fit(subject.names, text) is not None
 
