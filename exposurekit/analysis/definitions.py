@@ -43,7 +43,7 @@ DEFINITIONS: Mapping[str, str] = {
     ENTERED_SCOPE: "already listed when monitoring of its user began or resumed; not a new listing",
     AGAIN: "open again after it was removed or had vanished",
     FAILED: "the request was refused or ignored: a pending removal has the status discovered again",
-    "requested": "how often the site was seen to be asked for a removal; the table of sites also counts what it answered between "
+    "requested": "the removal requests to the site that the runs saw; the table of sites also counts what it answered between "
     "two runs",
     "without_effect": "still pending after the time in which 95% of the site's removals were done; on sites with fewer than five removals, "
     f"for {STALLED_DAYS} days or more",

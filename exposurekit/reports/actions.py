@@ -80,11 +80,17 @@ def _of_work(data: ReportData, names: AbstractSet[str]) -> list[Action]:
     work = [*enumerate(statements.removal_groups(data) if "work_queue" in names else (), 1)]
     request = statements.best_request(data) if "blockers" in names else None
     others = [action for action in (_pages_action(data, work), request) if action is not None]
-    begin = _to_begin(data, work)[: max(_ACTIONS - len(others), 2)]
+    most = max(_ACTIONS - len(others), 2)
+    begin, after = _to_begin(data, work)[:most], _to_begin(data, work)[most:]
     steps = {str(one.site): (step, one) for step, (_, one) in reversed([*enumerate(begin, 1)])}
     actions = [*_removal_actions(data, begin, steps), *others][:_ACTIONS]
     asks = request if request not in actions else None
-    return [*actions, *_removal_actions(data, _to_wait(work), steps, asks)]
+    waiting = _removal_actions(data, _to_wait(work), steps, asks)
+    return [
+        *actions,
+        *waiting,
+        *(replace(one, is_later=True) for one in _removal_actions(data, after, steps)),
+    ]
 
 
 def _is_counted(removal: Removal) -> bool:
@@ -181,7 +187,19 @@ def half_hour(data: ReportData) -> str:
         return ""
     remove = "check and remove" if any(statements.checks(data)) else "remove"
     order = f" In order of minutes only: {statements.NEED_HISTORY}." if data.runs is None else ""
-    return f"If {OPERATOR} have {PLAN_MINUTES:g} minutes, {remove} {_plan_words(data, plan)}.{order}"
+    first = _to_tell_first(data, plan)
+    return f"If {OPERATOR} have {PLAN_MINUTES:g} minutes, {remove} {_plan_words(data, plan)}.{first}{order}"
+
+
+def _to_tell_first(data: ReportData, plan: pd.DataFrame) -> str:
+    """What to tell the people whose listings are in the plan; empty if nothing."""
+    steps = {one.site: one.steps for one in statements.removal_groups(data) if one.reason is None}
+    asks: dict[str, set[int]] = {}
+    for site, of_site in plan.dropna(subset="site").groupby("site"):
+        for ask in requests_to_people(steps.get(str(site), ()), "{}"):
+            asks.setdefault(ask, set()).update(of_site["user_id"])
+    requests = [ask.format(pluralize(len(users), "person", "people")) for ask, users in asks.items()]
+    return f" Before that, {enumerate_words(requests)}." if requests else ""
 
 
 def _plan_words(data: ReportData, plan: pd.DataFrame) -> str:

@@ -393,12 +393,16 @@ def _forecast_fact(data: ReportData) -> Fact:
         change = round(forecast["open"]) - len(data.open_records)
         than_now = f"{statements.more_or_fewer(change)} than now" if change else "as many as now"
         staying, back, new = statements.forecast_parts(forecast)
-        parts = f"{staying:,} of the {len(data.open_records):,} open now, {back:,} listed again by then and {new:,} new"
-        if_done = statements.if_done(data, forecast)
-        done = f", about {statements.open_if_done(data, forecast)[0]:,} if all of it is" if if_done else ""
+        parts = (
+            f"{staying:,} of the {len(data.open_records):,} open now, {back:,} that came back and {new:,} new"
+        )
+        if_done, at_best = statements.open_if_done(data, forecast)
+        has_work = at_best < staying + back + new
+        done = f", about {if_done:,} if all of it is" if has_work else ""
         expected = f"if nothing is done by hand {interval}{done}; {than_now}: {parts}"
         caution = "" if pd.isna(forecast["reason"]) else str(forecast["reason"])
-        notes = statements.sentences([if_done, caution]).removesuffix(".")
+        best = f"{at_best:,} if all manual work succeeds" if has_work else ""
+        notes = statements.sentences([best, caution]).removesuffix(".")
         words = f"{expected}. {notes}" if notes else expected
         return Fact(name, f"{forecast['open']:,.0f}", words, detail=_forecast_basis(data, forecast))
     old = f"; not counted: {pluralize(no_effect, 'request')} without effect so far" if no_effect else ""
@@ -415,9 +419,11 @@ def _forecast_basis(data: ReportData, forecast: Mapping[Hashable, Any]) -> str:
     words = ["it assumes that nothing is done by hand, and that each site continues at its past rates"]
     if by_hand and stay:
         done = pluralize(min(by_hand, stay), "listing")
+        removed, later = statements.manual_removals(data, forecast)
+        slow = f"; {later:,} more come later, on sites that declare {days:,} days or more" if later else ""
         words.append(
-            f"if all manual work is done, {statements.manual_removals(data, stay):,} of {done} are taken to be removed by then (the "
-            "expected removals of all sites together), and not to come back"
+            f"if all manual work is done, {removed:,} of {done} are taken to be removed by then (the expected removals of all sites "
+            f"together), and not to come back{slow}"
         )
     if stay < by_hand:
         words.append("so some that wait go without a request")

@@ -365,12 +365,13 @@ def _displayed(table: pd.DataFrame, key: str) -> dict[str, Any]:
     ``intervals`` has the texts of the intervals by the column of their estimate, and ``label`` what they are. A table
     of the caller's own stays whole.
     """
-    if {"person", "user_id"} <= {*table} and table["person"].nunique() == table["user_id"].nunique():
+    is_own = key not in QUESTIONS and key not in _BARS and key not in _SPARSE
+    has_names = not is_own and {"person", "user_id"} <= {*table}
+    if has_names and table["person"].nunique() == table["user_id"].nunique():
         table = table.drop(columns="user_id")  # a name says more; the CSV has both
     numbers = table.select_dtypes("number")
     counts = [name for name in table.select_dtypes("integer") if name not in _NO_COUNTS]
     zeros = [name for name in counts if len(table) and (table[name].fillna(1) == 0).all()]
-    is_own = key not in QUESTIONS and key not in _BARS and key not in _SPARSE
     zeros = zeros if len(zeros) < numbers.shape[1] and not is_own else []
     table = table.drop(columns=zeros)
     if key in _SPARSE and counts:

@@ -10,6 +10,7 @@ import pandas as pd
 
 from exposurekit.analysis.diff import AGAIN
 from exposurekit.analysis.statuses import OPEN
+from exposurekit.charts.status_over_time import AGO_DAYS
 from exposurekit.contract.types import REMOVED
 from exposurekit.reports import actions, headline, statements
 from exposurekit.reports.data import ReportData
@@ -22,7 +23,6 @@ from exposurekit.reports.sections import SECTION_NAMES, WORK_NEEDS, own_section,
 
 _TREND_COLUMNS = {"open listings": OPEN, "removed": REMOVED}  # of `status_over_time`, by the name of a figure
 _TREND_POINTS = 60
-MONTH_DAYS = 28  # whole weeks: what a service finds once a week is found on one weekday
 _OF_ACTIONS = (
     "work_queue",
     "blockers",
@@ -117,12 +117,12 @@ def _with_trends(facts: Iterable[Fact], data: ReportData) -> Iterator[Fact]:
             yield replace(fact, trend=trend)
             continue
         change = headline.signed_change(int(n.iloc[-1] - before.iloc[-1]), data)
-        month = statements.change_in(data, column, data.as_of.date() - timedelta(days=MONTH_DAYS))
+        month = statements.change_in(data, column, data.as_of.date() - timedelta(days=AGO_DAYS))
         if fact.name == REMOVED and (both := _removals_and_relistings(data)):
             yield replace(fact, trend=trend, change=change, qualifier=f"{fact.qualifier}; {change}{both}")
             continue
         if fact.name != REMOVED and data.is_whole_week and month is not None:
-            change += f", {statements.signed(month)} in {MONTH_DAYS}"
+            change += f", {statements.signed(month)} in {AGO_DAYS}"
         yield replace(fact, trend=trend, change=change)
 
 

@@ -796,8 +796,13 @@ def _declared_vs_observed(data: ReportData) -> Section | None:
         return Section(title, key="declared_vs_observed", text=words)
     declared = table[table["declared_days"].notna()].reset_index(drop=True)
     section = _section(data, "declared_vs_observed", declared)
-    rest = len(table) - len(declared)
-    others = f" {pluralize(rest, 'site has', 'sites have')} no recorded days." if rest else ""
+    sites = data["records"]["site"]
+    total, rest = sites.nunique(), sites[~sites.isin(declared["site"])].nunique()
+    others = (
+        f" {rest:,} of {pluralize(total, 'site')} {'has' if rest == 1 else 'have'} no declared days."
+        if rest
+        else ""
+    )
     return _add_words(section, f"{_OVERDUE_NOTE}{others}")
 
 
@@ -1274,7 +1279,7 @@ _SPECIAL: dict[
     "diff_by_site": (_diff_by_site,),
     "status_over_time": (_over_time,),
     "time_to_removal": (_time_to_removal, "records", "relistings", "site_outcomes", "removal_of_all"),
-    "declared_vs_observed": (_declared_vs_observed,),
+    "declared_vs_observed": (_declared_vs_observed, "records"),
     "changes": (_changes,),
     "precision": (_precision,),
     "site_health": (_site_health,),

@@ -115,17 +115,28 @@ def _were_gone(n: int) -> str:
     return f"{pluralize(n, 'listing')} that {'was' if n == 1 else 'were'} gone at some time"
 
 
-def manual_removals(data: ReportData, stay: int) -> int:
-    """How many of the open listings that stay are removed if all manual work is done, as `_expected_removals` expects."""
+def manual_removals(data: ReportData, forecast: Mapping[Hashable, Any]) -> tuple[int, int]:
+    """How many listings are removed within a forecast if all manual work is done, and how many of them later.
+
+    As many as `_expected_removals` expects; those on sites that declare at least as many days come later.
+    """
     by_hand, *_ = data.open_parts
-    return round(data.manual_listings["success_rate"].mean() * min(by_hand, stay)) if by_hand else 0
+    if not by_hand:
+        return 0, 0
+    rates, outcomes = data.manual_listings[["site", "success_rate"]], outcomes_by_site(data)
+    slow = [] if outcomes is None else outcomes.loc[outcomes["declared_days"] >= forecast["days"], "site"]
+    in_time = rates["success_rate"].where(~rates["site"].isin(slow), 0.0)
+    listings = min(by_hand, forecast_parts(forecast)[0])
+    removed, later = round(in_time.mean() * listings), round(rates["success_rate"].mean() * listings)
+    return removed, later - removed
 
 
 def open_if_done(data: ReportData, forecast: Mapping[Hashable, Any]) -> tuple[int, int]:
     """How many open listings to expect if all manual work is done, and how many if all of it succeeds."""
     by_hand, *_ = data.open_parts
     parts = forecast_parts(forecast)
-    return sum(parts) - manual_removals(data, parts[0]), sum(parts) - min(by_hand, parts[0])
+    removed, _ = manual_removals(data, forecast)
+    return sum(parts) - removed, sum(parts) - min(by_hand, parts[0])
 
 
 def if_done(data: ReportData, forecast: Mapping[Hashable, Any]) -> str:

@@ -292,9 +292,10 @@ def test_queue_plan_checklist_and_report_take_the_same_time(demo, pages):
     assert "check and remove" in live.half_hour
     plan = demo.history.plan(30, exposure=demo.exposure)
     assert f" in about {format_duration(plan['minutes'].sum())} (" in report.half_hour
-    [times, visit] = re.search(
-        r"\(([\d +]+) minutes, and (\d+) to start on each site\)\.$", report.half_hour
+    [times, visit, before] = re.search(
+        r"\(([\d +]+) minutes, and (\d+) to start on each site\)\.(.*)$", report.half_hour
     ).groups()
+    assert before in ("", " Before that, tell 1 person to expect an email and click the link in it.")
     minutes = [*map(int, times.split(" + "))]
     assert len(minutes) == len(plan)
     assert sum(minutes) + int(visit) * plan["site"].nunique() == round(plan["minutes"].sum())

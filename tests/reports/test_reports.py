@@ -194,10 +194,10 @@ def test_card_of_a_forecast_has_its_interval_and_caution(fleet_data):
 
     card = card_of(forecast)
     # Not even a forecast of none is an end by itself: of 35, 3 are listings that stay open until done by hand.
-    parts = "30 of the 6 open now, 4 listed again by then and 1 new"  # add up to 35
+    parts = "30 of the 6 open now, 4 that came back and 1 new"  # add up to 35
     expected = "if nothing is done by hand (95% interval: 24\N{EN DASH}48), about {} if all of it is; 29 more"
     # Of the 3, half are expected to be removed: no request was seen on these sites.
-    done = "About 33 if all manual work is done, 32 if all of it succeeds"
+    done = "32 if all manual work succeeds"
     assert card.qualifier == f"{expected.format(33)} than now: {parts}. {done}. {caution.capitalize()}"
     basis = "it assumes that nothing is done by hand, and that each site continues at its past rates"
     assert card.detail == (
@@ -205,11 +205,8 @@ def test_card_of_a_forecast_has_its_interval_and_caution(fleet_data):
         "all sites together), and not to come back"
     )
     card = card_of(forecast.assign(open=6.9, of_open=2.1))
-    done = "About 6 if all manual work is done, 5 if all of it succeeds"  # of the 2, though 3 wait
-    assert (
-        f"; 1 more than now: 2 of the 6 open now, 4 listed again by then and 1 new. {done}. "
-        in card.qualifier
-    )
+    done = "5 if all manual work succeeds"  # of the 2, though 3 wait
+    assert f"; 1 more than now: 2 of the 6 open now, 4 that came back and 1 new. {done}. " in card.qualifier
     card = card_of(forecast.assign(open=6.2, of_open=2.1, of_gone=3.4, of_new=0.7))
     assert "; as many as now: " in card.qualifier
     card = card_of(forecast.assign(open=6.9, of_open=2.1))
@@ -240,14 +237,32 @@ def test_forecast_also_assumes_that_all_manual_work_is_done(fleet_data):
     report = build_report("fleet", replace(data, tables=data.tables | parts), ["forecast"])
     [section] = report.sections
     [card] = [fact for fact in report.facts if fact.name == "open in 30 days"]
-    words = f"bout {expected} if all manual work is done, 32 if all of it succeeds."
-    assert f". A{words}" in card.qualifier
-    assert section.text == f"In 30 days: a{words}"
+    assert f", about {expected} if all of it is; " in card.qualifier
+    assert ". 32 if all manual work succeeds." in card.qualifier
+    words = f"In 30 days: about {expected} if all manual work is done, 32 if all of it succeeds."
+    assert section.text == words
     assert section.table["if_done"].tolist()[0] == expected
     assert section.table["if_done"].isna().tolist() == [False, True]
     assert f"; {expected} if all manual work is done" in describe(section.figure)
     [line] = [trace for trace in section.figure.data if trace.name == "if all manual work is done"]
     assert [*line.y] == [6, expected]
+
+
+def test_removals_of_slow_sites_come_after_a_forecast(fleet_data):
+    data = fleet_data
+    numbers = {"open": 35.2, "low": 24.0, "high": 48.0, "of_open": 30.4, "of_gone": 3.4, "of_new": 1.4}
+    queue = data["work_queue"].assign(success_rate=1.0)
+    parts = {"next_forecast": data["next_forecast"].assign(**numbers), "work_queue": queue}
+    details = []
+    for days in (29, 30):
+        outcomes = data["site_outcomes"].assign(declared_days=days)
+        tables = data.tables | parts | {"site_outcomes": outcomes}
+        report = build_report("fleet", replace(data, tables=tables))
+        [card] = [fact for fact in report.facts if fact.name == "open in 30 days"]
+        details.append(card.detail)
+    assert "3 of 3 listings are taken to be removed by then" in details[0]
+    assert "; 3 more come later, on sites that declare 30 days or more" in details[1]
+    assert "0 of 3 listings are taken to be removed by then" in details[1]
 
 
 def test_shorter_forecast_is_compared_with_as_many_days(fleet_data):

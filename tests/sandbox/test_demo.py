@@ -76,7 +76,6 @@ def test_each_day_of_its_history_agrees_with_its_world(demo):
 
 @long
 def test_one_site_of_a_demo_takes_longer_than_it_declares():
-    """A week is not yet over for its requests in a demo of the default length."""
     with ek.demo(people=12, days=40, progress=False) as demo:
         declared = demo.history.declared_days().set_index("site")["declared_days"]
         times = demo.history.declared_vs_observed().set_index("site")

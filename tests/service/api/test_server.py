@@ -83,13 +83,19 @@ def test_an_unavailable_address_is_a_one_line_error(tmp_path):
 def test_a_signal_ends_the_server_with_exit_code_0(tmp_path, number, host, warned):
     command = [sys.executable, "-c", PROGRAM, f"sqlite:///{tmp_path / 'service.db'}", host]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
-        if warned:
-            assert "put a proxy with TLS in front" in server.stderr.readline()
-        line = server.stderr.readline()
-        port = re.fullmatch(r"at=\S+ \S+ level=INFO listening=http://[\d.]+:(\d+)\n", line)[1]
-        assert httpx.get(f"http://127.0.0.1:{port}/api/a/s3cretkey/v2/users?api_secret=x").status_code == 401
-        os.kill(server.pid, number)
-        rest = server.stderr.read()
+        try:
+            assert "created=" in server.stderr.readline()
+            if warned:
+                assert "put a proxy with TLS in front" in server.stderr.readline()
+            line = server.stderr.readline()
+            port = re.fullmatch(r"at=\S+ \S+ level=INFO listening=http://[\d.]+:(\d+)\n", line)[1]
+            address = f"http://127.0.0.1:{port}/api/a/s3cretkey/v2/users?api_secret=x"
+            assert httpx.get(address).status_code == 401
+            os.kill(server.pid, number)
+            rest = server.stderr.read()
+        except BaseException:
+            server.kill()
+            raise
     assert server.returncode == 0
     assert re.fullmatch(r"at=\S+ \S+ level=INFO operation=list_users status=401 ms=[\d.]+\n", rest)
     assert "s3cretkey" not in rest
