@@ -66,19 +66,22 @@ def _item(name: str, model: type[Item], item: Any, text: str | None) -> dict[str
         item = {text: item}
     if isinstance(item, Resource):  # from a response
         item = item.model_dump(include=set(model.model_fields), exclude_none=True)
+    problem, about = "", f"an item of {name}"
+    allowed = "; allowed: " + ", ".join(field.alias or key for key, field in model.model_fields.items())
     try:
         checked = item if isinstance(item, model) else model.model_validate(item)
-        unknown = ", ".join(map(repr, checked.model_extra or ()))
-        problem = f"has an unknown field {unknown}" if unknown else None
+        if unknown := ", ".join(map(repr, checked.model_extra or ())):
+            problem = f"{about} has an unknown field {unknown}{allowed}"
     except ValidationError as error:
         first = error.errors(include_input=False)[0]
-        if first["type"] == "literal_error":
-            raise InvalidArgument(f"{first['loc'][0]} must be {reason_of(first)}") from None
-        kinds = "neither text nor an object" if text else "not an object"
-        problem = f"has an invalid {first['loc'][0]}" if first["loc"] else f"is {kinds}"
-    if problem:
-        allowed = ", ".join(field.alias or key for key, field in model.model_fields.items())
-        raise InvalidArgument(f"an item of {name} {problem}; allowed: {allowed}")
+        if not first["loc"]:
+            problem = f"{about} is {'neither text nor' if text else 'not'} an object{allowed}"
+        elif first["type"] == "literal_error":
+            problem = f"{first['loc'][0]} must be {reason_of(first)}"
+        else:
+            problem = f"{about} has an invalid {first['loc'][0]}{allowed}"
+    if problem:  # raised here, without the frames of the validation
+        raise InvalidArgument(problem)
     return checked.model_dump(by_alias=True, exclude_none=True)
 
 

@@ -19,7 +19,7 @@ from exposurekit.reports.model import (
     Report,
     Section,
 )
-from exposurekit.reports.sections import SECTION_NAMES, WORK_NEEDS, own_section, section_type
+from exposurekit.reports.sections import WORK_NEEDS, own_section, section_names, section_type
 
 _TREND_COLUMNS = {"open listings": OPEN, "removed": REMOVED}  # of `status_over_time`, by the name of a figure
 _TREND_POINTS = 60
@@ -69,7 +69,7 @@ def build_report(
         title: Another title; empty: that of its kind.
     """
     form = KINDS[kind]
-    keys = {*SECTION_NAMES}
+    keys = {*section_names()}
     built = []
     for one in sections or form.sections:
         section = own_section(one, keys) if isinstance(one, Section) else section_type(one).make(data)

@@ -19,7 +19,7 @@ from exposurekit.history import History
 from exposurekit.privacy.personal_data_search import MIN_DIGITS, PersonalDataSearch
 from exposurekit.privacy.redaction import find_values
 from exposurekit.reports.model import Report, Section
-from exposurekit.reports.sections import SECTION_NAMES
+from exposurekit.reports.sections import section_names
 from exposurekit.reports.share_safe import FEW, Sharing
 
 _TABLES = ("users", "aliases", "emails", "phone_numbers", "addresses", "records", "links", "alerts")
@@ -48,7 +48,7 @@ def assert_shareable(
     if not search.kinds:
         return
     keys = [key for key, texts in sections.items() if key and texts & search.matching_texts]
-    own = [key for key in keys if key not in SECTION_NAMES]
+    own = [key for key in keys if key not in section_names()]
     if own:
         titles = {section.key: section.title for section in report.sections}
         named = [

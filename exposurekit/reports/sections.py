@@ -120,7 +120,6 @@ _TABLES = {  # that are no questions: the heading, and the columns to display
     "diff_by_site": ("Changes by site", ()),
     "week": (f"The last {WEEK_DAYS} days", ()),
 }
-SECTION_NAMES = (*dict.fromkeys((*QUESTIONS, *_TABLES)),)
 _HIDDEN = {  # rows that a share-safe section leaves out, and what is counted in them
     "by_state": ("states", "people per state"),
     "by_kind": ("kinds", "people per kind"),
@@ -153,6 +152,11 @@ class SectionType:
     make: Callable[[ReportData], Section | None]
 
 
+def section_names() -> list[str]:
+    """Return the names of the sections that exist, also of questions added since."""
+    return [*dict.fromkeys((*QUESTIONS, *_TABLES))]
+
+
 def section_type(name: str) -> SectionType:
     """Return a section type by name: a special one, or the chart and table of a question.
 
@@ -163,7 +167,7 @@ def section_type(name: str) -> SectionType:
     >>> section_type("by_state").needs
     ('by_state',)
     """
-    InvalidArgument.check("a section", name, SECTION_NAMES)
+    InvalidArgument.check("a section", name, section_names())
     title = _TABLES[name][0] if name in _TABLES else QUESTIONS[name].title
     make, *needs = _SPECIAL.get(name, (lambda data: _section(data, name),))
     return SectionType(title, (name, *needs), make)
