@@ -63,6 +63,7 @@ OPT_OUTS = [block for block in YAML if "confirm:" in block or "method: email" in
 INSTALLS = "python -m venv .venv && .venv/bin/pip install -e "
 # Minutes each: that they exist and have help is tested, their results are in the README.
 MEASURES = ".venv/bin/python tests/"
+TYPED = {"exposurekit users find": "Juniper Quill\n"}  # what a person types at a prompt
 LASTS = re.compile(r"exposurekit (demo --serve|serve|worker|inbox run|watch run)")
 STATUS = "exposurekit watch status --history exposure-history"
 STARTED = {"demo": "ek.connect(", "watch": "watching "}
@@ -163,7 +164,10 @@ class Reader(Shell):
             self._start_and_stop(line, words[1:])
         elif line != STATUS:  # which runs while there is a watch
             # What starts a browser does not wait for it, as a process of its own may.
-            self._note(line, self(*words[1:]) if words[1] == "open" else self.here(*words[1:]))
+            self._note(
+                line,
+                self(*words[1:]) if words[1] == "open" else self.here(*words[1:], stdin=TYPED.get(line, "")),
+            )
 
     def _note(self, line, run):
         if run.returncode != 0:

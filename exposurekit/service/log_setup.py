@@ -1,5 +1,6 @@
 """Logging of a service process to stderr, as text or JSON. Log lines hold no keys, secrets or personal data."""
 
+import asyncio
 import json
 import logging
 import re
@@ -76,7 +77,13 @@ def to_stderr(log_format: LogFormat = "text") -> None:
         log.setLevel(level)
         log.handlers = [handler]
         log.propagate = False
-    logging.getLogger("uvicorn.error").addFilter(_not_startup_failure)
+    for one in (_not_startup_failure, _not_cancelled):
+        logging.getLogger("uvicorn.error").addFilter(one)
+
+
+def _not_cancelled(record: logging.LogRecord) -> bool:
+    """Whether a record is not about a request that a second Ctrl-C has cancelled."""
+    return _exception_type(record) != asyncio.CancelledError.__name__
 
 
 def _time(record: logging.LogRecord, separator: str) -> str:

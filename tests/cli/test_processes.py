@@ -217,7 +217,7 @@ def test_a_signal_ends_a_process_that_has_just_started(file_operator, words):
 def refuses(address):
     try:
         socket.create_connection(address, timeout=1).close()
-    except ConnectionRefusedError:
+    except (ConnectionRefusedError, ConnectionResetError):
         return True
     return False
 

@@ -88,15 +88,19 @@ def test_a_cached_demo_continues_as_the_original_does(demos, cache):
     original, copied, before = demos
     [file] = cache.iterdir()
     content, [*_, last] = file.read_bytes(), times_of(original)
+    days = 2  # includes a weekly scan; whether that finds anything depends on the date
     for one in (original, copied):
-        one.advance(days=2)  # includes a weekly scan
-    after = state_of(original)
+        one.advance(days=days)
+    while len((after := state_of(original))["opt-outs"]) == len(before["opt-outs"]) and days < 30:
+        days += 1
+        for one in (original, copied):
+            one.advance(days=1)
     assert (state_of(copied), times_of(copied)) == (after, times_of(original))
     assert len(after["changes"]) > len(before["changes"])
     assert len(after["opt-outs"]) > len(before["opt-outs"])
-    assert original.world.clock.now() - last == timedelta(days=2)
+    assert original.world.clock.now() - last == timedelta(days=days)
     assert copied.integrator.refused == 0
-    assert copied.agreement_by_day()["wrong"].tolist() == [0] * 9
+    assert copied.agreement_by_day()["wrong"].tolist() == [0] * (7 + days)
     assert copied.history.verify() == {}
     assert file.read_bytes() == content
 
