@@ -8,8 +8,9 @@ from exposurekit.client.calls import Call
 from exposurekit.client.config import ClientConfig
 from exposurekit.client.retry import Response
 from exposurekit.contract import codec
-from exposurekit.contract.inputs import AddressItem, AliasItem, EmailItem, PhoneNumberItem
-from exposurekit.contract.operations import OPERATIONS
+from exposurekit.contract.inputs import AddressItem, AliasItem, EmailItem, PhoneNumberItem, Reason
+from exposurekit.contract.operations import LIST_LIMIT_MAX, OPERATIONS
+from exposurekit.contract.types import INT64_MAX
 from exposurekit.errors import InvalidResponse
 from exposurekit.text.sanitize import plain
 
@@ -21,7 +22,7 @@ _VOCABULARY = {
     *(name for operation in OPERATIONS for name in operation.names),
     *(name for item in (AliasItem, EmailItem, PhoneNumberItem, AddressItem) for name in item.model_fields),
     *("is", "are", "was", "the", "not", "and", "nor", "with", "must", "have", "has", "does", "user"),
-    *("valid", "value", "missing", "invalid", "empty", "blank", "accepted", "nickname", "maiden"),
+    *("valid", "value", "missing", "invalid", "empty", "blank", "accepted"),
 }
 _COMMON_TEXT = """
     a access account action activated active again alert alerts alias allowed already an any api application
@@ -49,8 +50,14 @@ _COMMON = frozenset(_COMMON_TEXT.split())
 _SURNAMES = "call clear down field fields key keys long may new old page place read see short wait"
 _ALSO_NAMES = frozenset(_SURNAMES.split())
 _PART = re.compile(
-    r"(?P<count>\[\d+\]|\b\d+(?= (?:bytes|characters|digits|items|seconds)\b)|\b\d{1,4} to \d{1,4}\b)|[^\s\[\]().,:;!?=<>{}|/*]+"
+    r"(?P<count>\[\d+\]|\b\d+(?= (?:bytes|characters|digits|items|seconds)\b))|[^\s\[\]().,:;!?=<>{}|/*]+"
 )
+# The reasons of our own service, which are no words of anybody: shown as a whole.
+_OWN_REASONS = (
+    *(reason for name, reason in vars(Reason).items() if name.isupper()),
+    *(Reason.integer(1, LIST_LIMIT_MAX), Reason.integer(0, INT64_MAX)),
+)
+_OWN_REASON = re.compile(rf"(\b(?:{'|'.join(map(re.escape, _OWN_REASONS))})(?!\w))")
 
 
 def reason_of(call: Call[Any, Any], config: ClientConfig, response: Response) -> str:
@@ -69,8 +76,12 @@ def reason_of(call: Call[Any, Any], config: ClientConfig, response: Response) ->
     sent |= {word for value in sent for word in re.findall(r"\w{3,}", value)}
     sent = {value for value in sent if value.lower() not in _VOCABULARY}
     values = "|".join(map(re.escape, sorted(sent, key=len, reverse=True)))
-    text = re.sub(rf"(?<!\w)(?:{values})(?!\w)", _MASK, text, flags=re.IGNORECASE)
-    text = _PART.sub(_masked, _REVEALING.sub(_MASK, text))[:_REASON_MAX]
+    sent_value = re.compile(rf"(?<!\w)(?:{values})(?!\w)", re.IGNORECASE)
+    parts = _OWN_REASON.split(text)
+    parts[::2] = (
+        _PART.sub(_masked, _REVEALING.sub(_MASK, sent_value.sub(_MASK, part))) for part in parts[::2]
+    )
+    text = "".join(parts)[:_REASON_MAX]
     return text if re.search(r"\w", text) else ""
 
 

@@ -77,7 +77,7 @@ def _item(name: str, model: type[Item], item: Any, text: str | None) -> dict[str
         if not first["loc"]:
             problem = f"{about} is {'neither text nor' if text else 'not'} an object{allowed}"
         elif first["type"] == "literal_error":
-            problem = f"{first['loc'][0]} must be {reason_of(first)}"
+            problem = f"{first['loc'][0]} {reason_of(first)}"
         else:
             problem = f"{about} has an invalid {first['loc'][0]}{allowed}"
     if problem:  # raised here, without the frames of the validation

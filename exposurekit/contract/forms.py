@@ -16,8 +16,6 @@ Pairs = list[tuple[str, str]]
 
 def decode(body: str) -> dict[str, Any]:
     """Decode a query string or a form body to nested plain values."""
-    if body[:100].lstrip().startswith(("{", "[{")):  # such as from curl without a header
-        raise InvalidResponse("not a form: it looks like JSON; send it with Content-Type: application/json")
     flat = None if _NESTED_OR_ESCAPED.search(body) else _flat(body)
     if flat is not None:
         return flat

@@ -16,7 +16,9 @@ from pydantic import (
     ConfigDict,
     Field,
     ValidationInfo,
+    ValidatorFunctionWrapHandler,
     WithJsonSchema,
+    WrapValidator,
     model_validator,
 )
 
@@ -30,25 +32,53 @@ TEXT_MAX, ITEMS_MAX = 255, 100  # characters of a text; items of a list, in a re
 _FORBIDDEN = r"\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff"
 _LINE_END = re.compile(r"\r\n?")  # stored as a line feed: XML would read it as one
 _FORBIDDEN_CHARACTERS = re.compile(f"[{_FORBIDDEN}]")
-_QUOTED = re.compile("'([^']*)'")
 _INTEGER = re.compile(r"[+-]?\d{1,19}", re.ASCII)
 # Accepted between the digits. spec does not say: the format in a request; responses have digits only
 _PHONE_MARKS = re.compile(r"[\s()+./-]+")
 _PHONE_NUMBER = re.compile(r"[\s()+./-]*(?:[0-9][\s()+./-]*)+")
 
 
+class Reason:
+    """Why a value is invalid: what it must be. None of them contains a value."""
+
+    BOOLEAN = "must be true or false"
+    TEXT = "must be text"
+    OBJECT = "must be an object"
+    DATE = "must be epoch seconds or a date such as 1980-02-29"
+    ALIAS_TYPE = "must be nickname or maiden"
+    LENGTH = f"must have at most {TEXT_MAX} characters"
+    CHARACTERS = "must have no control characters"
+    PHONE_NUMBER = "must be digits with only spaces and ()+./- between them"
+    FIELDS = "must have a known field"
+    JSON = "must be JSON"
+    LIST = "must be a list"
+    ITEMS = f"must have at most {ITEMS_MAX} items"
+
+    @staticmethod
+    def integer(low: int, high: int) -> str:
+        """Return what an integer within bounds must be."""
+        return f"must be an integer from {low} to {high}"
+
+
+_REASON_OF_TYPE = {
+    "string_type": Reason.TEXT,
+    "bool_type": Reason.BOOLEAN,
+    "bool_parsing": Reason.BOOLEAN,
+    "string_unicode": Reason.BOOLEAN,  # a lone surrogate, which only a boolean does not read
+    "model_type": Reason.OBJECT,
+    "literal_error": Reason.ALIAS_TYPE,
+}
+
+
 def reason_of(problem: Mapping[str, Any]) -> str:
-    """Return why a value is invalid, in words that contain none of it; empty if the type says it all.
+    """Return the `Reason` why a value is invalid.
 
     Args:
         problem: One of the errors of a `ValidationError`.
     """
-    match problem["type"]:
-        case "value_error":
-            return str(problem["msg"]).removeprefix("Value error, ")
-        case "literal_error":
-            return " or ".join(name for name in _QUOTED.findall(problem["msg"]) if name)
-    return ""
+    if problem["type"] == "value_error":
+        return str(problem["msg"]).removeprefix("Value error, ")
+    return _REASON_OF_TYPE[problem["type"]]
 
 
 def is_blank(value: Any) -> bool:
@@ -63,7 +93,7 @@ def read_integer(value: Any, low: int = 0, high: int = INT64_MAX) -> int | None:
     if isinstance(value, str) and _INTEGER.fullmatch(value):
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise ValueError(f"an integer from {low} to {high}")
+        raise ValueError(Reason.integer(low, high))
     return value
 
 
@@ -79,9 +109,9 @@ def _checked_text(value: str, info: ValidationInfo) -> str:
     if not info.context:
         return value
     if len(value) > TEXT_MAX:
-        raise ValueError(f"at most {TEXT_MAX} characters")
+        raise ValueError(Reason.LENGTH)
     if _FORBIDDEN_CHARACTERS.search(value):
-        raise ValueError("it has forbidden characters")
+        raise ValueError(Reason.CHARACTERS)
     return "" if is_blank(value) else _LINE_END.sub("\n", value)
 
 
@@ -93,29 +123,30 @@ def _checked_id(value: str, info: ValidationInfo) -> str:
 
 def _digits(value: str, info: ValidationInfo) -> str:
     if info.context and value and not _PHONE_NUMBER.fullmatch(value):
-        raise ValueError("only digits and ()+./- between them")
+        raise ValueError(Reason.PHONE_NUMBER)
     return _PHONE_MARKS.sub("", value) if info.context else value
 
 
 def _boolean(value: Any) -> Any:
     if isinstance(value, float):
-        raise ValueError("true or false")  # noqa: TRY004  pydantic takes only ValueError
+        raise ValueError(Reason.BOOLEAN)  # noqa: TRY004  pydantic takes only ValueError
     return (value.strip() or None) if isinstance(value, str) else value
 
 
-def _not_boolean_or_float(value: Any) -> Any:
-    if isinstance(value, bool | float):  # pydantic would read True as 1 and 2.0 as 2
-        raise ValueError("epoch seconds or a date")  # noqa: TRY004  as above
-    return value
+def _birth_date(value: Any, read: ValidatorFunctionWrapHandler) -> Any:
+    try:
+        if not isinstance(value, bool | float):  # pydantic would read True as 1 and 2.0 as 2
+            return read(value)
+    except ValueError:  # its message is about one of the formats
+        pass
+    raise ValueError(Reason.DATE)
 
 
 _TEXT_SCHEMA = {"type": "string", "maxLength": TEXT_MAX, "pattern": f"^[^{_FORBIDDEN}]*$"}
 _PHONE_SCHEMA = _TEXT_SCHEMA | {"pattern": rf"^(?:{_PHONE_NUMBER.pattern}|[ \t\r\n]*)$"}
 TextInput = Annotated[str, AfterValidator(_checked_text), WithJsonSchema(_TEXT_SCHEMA)]
 FlagInput = Annotated[bool | None, BeforeValidator(_boolean, json_schema_input_type=bool)]
-BirthDateInput = Annotated[
-    BirthDate, BeforeValidator(_not_boolean_or_float, json_schema_input_type=EpochSeconds | None)
-]
+BirthDateInput = Annotated[BirthDate, WrapValidator(_birth_date, json_schema_input_type=EpochSeconds | None)]
 
 
 class Item(BaseModel):
@@ -152,7 +183,7 @@ class Item(BaseModel):
     @model_validator(mode="after")
     def _is_not_empty(self, info: ValidationInfo) -> Self:
         if info.context and not (self.id or self.destroy or self.fields):
-            raise ValueError("no known field")  # do not silently ignore a misspelt name
+            raise ValueError(Reason.FIELDS)  # do not silently ignore a misspelt name
         return self
 
 
@@ -201,7 +232,7 @@ def _from_json(text: str, *, is_request: bool) -> Any:
     try:
         return codec.decode(text.encode("utf-8", "surrogatepass"), "json", is_request=is_request)
     except InvalidResponse:
-        raise ValueError("not JSON") from None
+        raise ValueError(Reason.JSON) from None
 
 
 def _list_of(item: type[Item], parse: Callable[[str], dict[str, str]] | None = None) -> Any:
@@ -219,9 +250,9 @@ def _list_of(item: type[Item], parse: Callable[[str], dict[str, str]] | None = N
             value = value.split(",")
         items = [one for one in value if not is_blank(one)] if isinstance(value, list) else None
         if items is None:
-            raise ValueError("not a list")
+            raise ValueError(Reason.LIST)
         if info.context and len(items) > ITEMS_MAX:
-            raise ValueError(f"at most {ITEMS_MAX} items")
+            raise ValueError(Reason.ITEMS)
         return [read_item(one) for one in items]
 
     def read_item(value: Any) -> Any:

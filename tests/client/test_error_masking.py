@@ -7,7 +7,7 @@ from support import faults
 from support.clients import many
 
 import exposurekit as ek
-from exposurekit.client import calls
+from exposurekit.client import calls, error_masking
 from exposurekit.client.config import ClientConfig
 from exposurekit.client.error_masking import reason_of
 from exposurekit.client.retry import Response
@@ -29,10 +29,12 @@ def reason(text):
         "first_name is given two different values",
         "addresses[0][city] is missing, emails[3][id] is invalid",
         "aliases has more than 100 items",
-        "limit is invalid: an integer from 1 to 1000",
-        "first_name is invalid: at most 255 characters",
-        "aliases[0][alias_type] is invalid: nickname or maiden",
-        "birth_date is invalid: it is in the future",
+        *(f"birth_date is invalid: it {reason}, limit is missing" for reason in error_masking._OWN_REASONS),
+        "limit is invalid: it must be an integer from 1 to 1000",
+        "first_name is invalid: it must have at most 255 characters",
+        "aliases[0][alias_type] is invalid: it must be nickname or maiden",
+        "birth_date is invalid: it must be epoch seconds or a date such as 1980-02-29",
+        "birth_date is invalid: it must not be in the future",
         "id is invalid: the user has no such record",
         "the body must be an object",
         "not a complete multipart form of plain fields in UTF-8",
@@ -56,10 +58,22 @@ def test_common_words_of_a_reason_are_unchanged(text):
         ("no such user: Шарлотта O'Neil", "no such user: *** ***"),
         ("Zelda Marrow", ""),
         ("Zelda", ""),
+        ("address 1204 to 1208", "address *** to ***"),
+        ("birth_date is invalid: 1980 to 1985", "birth_date is invalid: *** to ***"),
+        ("it must be an integer from 1204 to 1208", "it must be an integer from *** to ***"),
+        ("user Maiden or nickname Zed", "user *** or *** ***"),
     ],
 )
 def test_personal_values_are_masked(text, masked):
     assert reason(text) == masked
+
+
+@pytest.mark.parametrize("name", ["Maiden", "Nickname", "nickname"])
+def test_a_sent_name_of_an_alias_type_is_masked(name):
+    call = calls.update_user((12, "ab12"), last_name=name)
+    body = json.dumps({"error": f"{name} is invalid, alias_type must be nickname or maiden"}).encode()
+    text = reason_of(call, CONFIG, Response(400, {}, body))
+    assert text == "*** is invalid, alias_type must be nickname or maiden"
 
 
 def test_failure_contains_no_personal_value():

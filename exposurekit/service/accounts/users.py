@@ -58,7 +58,7 @@ def _check_birth_date(session: Session, values: Mapping[str, Any]) -> None:
     """Refuse a day that is in the future everywhere."""
     tomorrow = session.clock.now() + timedelta(days=1)
     if (values.get("birth_date") or 0) > tomorrow.timestamp():
-        raise ApiError(400, "birth_date is invalid: it is in the future")
+        raise ApiError(400, "birth_date is invalid: it must not be in the future")
 
 
 async def check_may_create(session: Session, integrator_id: int) -> bool:

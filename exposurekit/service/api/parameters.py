@@ -1,6 +1,6 @@
 """Request parameters: parsed and validated against the operations table.
 
-Messages follow the Grape framework: ``limit is invalid: an integer from 1 to 1000``, ``addresses[0][city] is missing``.
+Messages follow the Grape framework: ``limit is invalid: it must be an integer from 1 to 1000``, ``addresses[0][city] is missing``.
 """
 
 import asyncio
@@ -35,9 +35,8 @@ async def validated(operation: Operation, values: Mapping[str, Any]) -> dict[str
             )
         except ValidationError as error:
             for one in error.errors(include_url=False, include_context=False, include_input=False):
-                reason = reason_of(one)
                 path = name + "".join(f"[{step}]" for step in one["loc"])
-                problems.append(f"{path} is invalid{reason and f': {reason}'}")
+                problems.append(f"{path} is invalid: it {reason_of(one)}")
         if isinstance(parsed.get(name), list):
             await asyncio.sleep(0)  # a long list takes milliseconds
     if operation is CREATE_USER:

@@ -117,6 +117,8 @@ async def _body(request: ApiRequest) -> Values:
     if media_type == JSON:
         values = codec.decode(body, "json", is_request=True)
     elif media_type == FORM:
+        if body[:100].lstrip().startswith((b"{", b"[{")):  # such as from curl without a header
+            raise ApiError(400, f"not a form: it looks like JSON; send it with Content-Type: {JSON}")
         values = fields(body, "form")
     elif media_type in XML:
         values = xml.read(body, _shape(request.operation), elements_max=ELEMENTS_MAX, is_unique=True)

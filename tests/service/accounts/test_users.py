@@ -74,8 +74,8 @@ def test_async_starts_no_scan_without_consent(service, async_value):
 @pytest.mark.parametrize(
     ("fields", "error"),
     [
-        ({"async": "perhaps"}, "async is invalid"),
-        ({"birth_date": 4_102_444_800}, "birth_date is invalid: it is in the future"),
+        ({"async": "perhaps"}, "async is invalid: it must be true or false"),
+        ({"birth_date": 4_102_444_800}, "birth_date is invalid: it must not be in the future"),
         (
             {"emails": [{"id": 1, "address": "a"}]},
             "emails[0][id] is invalid: the user has no such item",
@@ -296,7 +296,7 @@ def test_a_name_with_two_values_in_json_text_is_refused(service):
             "addresses": '[{"city": "Oak", "state": "CA"}]',
         },
     )
-    assert (response.status_code, response.text) == (400, '{"error":"emails is invalid: not JSON"}')
+    assert (response.status_code, response.text) == (400, '{"error":"emails is invalid: it must be JSON"}')
 
 
 def test_destroy_without_its_underscore_deletes_nothing(service):

@@ -109,9 +109,9 @@ def test_an_invalid_id_is_a_400(service, jane, operation, wrong):
 @pytest.mark.parametrize(
     ("wrong", "reason"),
     [
-        ("x", f"an integer from 0 to {2**63 - 1}"),
+        ("x", f"it must be an integer from 0 to {2**63 - 1}"),
         ("0", "the user has no such record"),
-        (str(2**63), f"an integer from 0 to {2**63 - 1}"),
+        (str(2**63), f"it must be an integer from 0 to {2**63 - 1}"),
         ("%20", "the user has no such record"),
     ],
 )
@@ -205,6 +205,19 @@ def test_a_user_may_be_created_in_every_encoding(service, body):
     user = json_body(service.http.post(f"{service.root}/users", **body | {"headers": headers}))["user"]
     assert [{key: one[key] for key in ("city", "state")} for one in user["addresses"]] == PERSON["addresses"]
     assert [{"address": one["address"]} for one in user["emails"]] == PERSON["emails"]
+
+
+@pytest.mark.parametrize("body", ['{"first_name": "Canary"}', '\n [{"first_name": "Canary"}]'])
+def test_json_sent_as_a_form_names_its_content_type(service, body):
+    headers = FORM | {"X-Api-Secret": service.credentials.api_secret}
+    response = service.http.post(f"{service.root}/users", content=body, headers=headers)
+    problem = "not a form: it looks like JSON; send it with Content-Type: application/json"
+    assert status_and_error(response) == (400, problem)
+
+
+def test_a_query_with_braces_is_no_json(service):
+    headers = {"X-Api-Secret": service.credentials.api_secret}
+    assert service.http.get(f"{service.root}/users?{{x}}=1", headers=headers).status_code == 200
 
 
 def test_an_empty_element_clears_and_an_empty_array_does_not(service):
