@@ -4,7 +4,8 @@ import hmac
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from exposurekit.contract.webhooks import SECRET_PREFIX, Delivery, decode_secret, sign
 from exposurekit.errors import ConfigurationError, InvalidArgument, InvalidSignature
@@ -48,7 +49,11 @@ class SignatureHeaders:
 
 
 def verify_webhook(
-    body: bytes, headers: Mapping[str, str], secret: str | Iterable[str], *, now: datetime | None = None
+    body: bytes,
+    headers: Mapping[str, str] | Mapping[bytes, bytes] | Iterable[tuple[bytes, bytes]],
+    secret: str | Iterable[str],
+    *,
+    now: datetime | None = None,
 ) -> Delivery:
     """Check the signature of a webhook that your own program received, and parse its body.
 
@@ -56,9 +61,9 @@ def verify_webhook(
 
     Args:
         body: The bytes of the request, as they came.
-        headers: The headers of the request, in any case.
+        headers: The headers of the request, in any case: a mapping, or pairs as in ASGI; of strings or bytes.
         secret: The signing secret, or during a rotation several.
-        now: The time to compare the signature's with; None: the current time.
+        now: The time to compare the signature's with; without a zone it is UTC. None: the current time.
 
     Returns:
         The delivery: ``user_id``, ``events``, and a list for each event.
@@ -66,7 +71,8 @@ def verify_webhook(
     Raises:
         InvalidSignature: It is not signed, not with this secret, or not within five minutes: respond with 401.
         InvalidResponse: The body is not a delivery.
-        ConfigurationError: The secret is not one.
+        ConfigurationError: There is no secret, or it is not one.
+        InvalidArgument: An argument has another type.
 
     >>> import time
     >>> from exposurekit.contract.webhooks import sign
@@ -78,10 +84,35 @@ def verify_webhook(
     """
     if not isinstance(body, bytes | bytearray):
         raise InvalidArgument("body must be the bytes of the request, as they came")
-    received = {name.lower().encode(): value.encode("utf-8", "replace") for name, value in headers.items()}
-    signature = SignatureHeaders.read(received, now or utc_now())
-    signature.check(bytes(body), decode_secrets([secret] if isinstance(secret, str) else secret))
+    keys = decode_secrets(_secrets(secret))
+    if not keys:
+        raise ConfigurationError("no signing secret")
+    now = now or utc_now()
+    signature = SignatureHeaders.read(_received(headers), now if now.tzinfo else now.replace(tzinfo=UTC))
+    signature.check(bytes(body), keys)
     return parse_delivery(bytes(body))
+
+
+def _secrets(secret: Any) -> list[str]:
+    is_iterable = isinstance(secret, Iterable) and not isinstance(secret, str)
+    secrets = list(secret) if is_iterable else [secret]
+    if not all(isinstance(one, str) for one in secrets):
+        raise InvalidArgument("secret must be a string, or several")
+    return secrets
+
+
+def _received(headers: Any) -> dict[bytes, bytes]:
+    """Return the headers with names in lower case."""
+    try:
+        pairs = headers.items() if isinstance(headers, Mapping) else headers
+        return {_bytes(name).lower(): _bytes(value) for name, value in pairs}
+    except (TypeError, ValueError):
+        problem = "headers must be a mapping or pairs, of strings or bytes"
+    raise InvalidArgument(problem)
+
+
+def _bytes(text: str | bytes) -> bytes:
+    return text.encode("utf-8", "replace") if isinstance(text, str) else bytes(memoryview(text))
 
 
 def decode_secrets(secrets: Iterable[str]) -> tuple[bytes, ...]:

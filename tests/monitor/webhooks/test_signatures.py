@@ -1,5 +1,6 @@
 """Authentication of deliveries by Standard Webhooks signatures, with the reference implementation as sender."""
 
+import time
 from datetime import timedelta
 
 import pytest
@@ -109,6 +110,47 @@ def test_verify_webhook_refuses_other_bodies():
         ek.verify_webhook(BODY, signed_headers(), SECRET, now=NOW)
     with pytest.raises(ConfigurationError, match=r"^a signing secret must be base64"):
         ek.verify_webhook(BODY.encode(), signed_headers(), "whsec_s3cret", now=NOW)
+
+
+FORMS_OF_HEADERS = {
+    "bytes": lambda headers: {name.encode(): value.encode() for name, value in headers.items()},
+    "pairs of bytes": lambda headers: [(name.encode(), value.encode()) for name, value in headers.items()],
+    "pairs": lambda headers: list(headers.items()),
+}
+
+
+@pytest.mark.parametrize("form", FORMS_OF_HEADERS)
+def test_verify_webhook_reads_headers_in_every_form(form):
+    headers = FORMS_OF_HEADERS[form](signed_headers())
+    assert ek.verify_webhook(BODY.encode(), headers, SECRET, now=NOW).user_id == 12
+
+
+@pytest.mark.parametrize("headers", [None, 7, "webhook-id", b"webhook-id", ["webhook-id"], {"webhook-id": 7}])
+def test_verify_webhook_refuses_other_kinds_of_headers(headers):
+    with pytest.raises(InvalidArgument, match=r"^headers must be a mapping or pairs, of strings or bytes$"):
+        ek.verify_webhook(BODY.encode(), headers, SECRET, now=NOW)
+
+
+def test_verify_webhook_requires_a_secret():
+    with pytest.raises(ConfigurationError, match=r"^no signing secret$"):
+        ek.verify_webhook(BODY.encode(), signed_headers(), [], now=NOW)
+
+
+@pytest.mark.parametrize("secret", [None, SECRET.encode(), [None], [SECRET.encode()]])
+def test_verify_webhook_refuses_other_kinds_of_secrets(secret):
+    with pytest.raises(InvalidArgument, match=r"^secret must be a string, or several$"):
+        ek.verify_webhook(BODY.encode(), signed_headers(), secret, now=NOW)
+
+
+def test_verify_webhook_takes_times_without_zone_as_utc(monkeypatch):
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        now = NOW.replace(tzinfo=None)
+        assert ek.verify_webhook(BODY.encode(), signed_headers(), SECRET, now=now).user_id == 12
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 def test_with_both_secrets_both_are_required(inbox):
