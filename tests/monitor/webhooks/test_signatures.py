@@ -136,7 +136,7 @@ def test_verify_webhook_requires_a_secret():
         ek.verify_webhook(BODY.encode(), signed_headers(), [], now=NOW)
 
 
-@pytest.mark.parametrize("secret", [None, SECRET.encode(), [None], [SECRET.encode()]])
+@pytest.mark.parametrize("secret", [None, SECRET.encode(), [None], [SECRET.encode()]], ids=range(4))
 def test_verify_webhook_refuses_other_kinds_of_secrets(secret):
     with pytest.raises(InvalidArgument, match=r"^secret must be a string, or several$"):
         ek.verify_webhook(BODY.encode(), signed_headers(), secret, now=NOW)
