@@ -1,7 +1,9 @@
 """The base class of both clients: settings, timeout and retry policy."""
 
 import copy
+from collections.abc import Callable
 from dataclasses import replace
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar
 
 from exposurekit.client import log_filter, protocol
@@ -47,6 +49,28 @@ class Settings(TypedDict, total=False):
     timeout: float
     retries: int | RetryPolicy
     transport: "Transport | None"
+
+
+class Connections:
+    """The connections of a client, which those of its `with_config` use, too."""
+
+    def __init__(self) -> None:
+        self.is_closed = False
+        self.sender: Any = None
+        self._lock = Lock()
+
+    def opened(self, open_sender: Callable[[], Any]) -> Any:
+        """Return what sends requests; the first call opens it."""
+        with self._lock:
+            if self.sender is None:
+                self.sender = open_sender()
+            return self.sender
+
+    def close(self) -> Any:
+        """Refuse further requests, and return the sender for its connections to be closed; None: it has none."""
+        self.is_closed = True
+        sender, self.sender = self.sender, None
+        return sender
 
 
 class BaseClient:
@@ -110,7 +134,12 @@ class BaseClient:
         self.timeout = timeout
         self.retry_policy = retries if isinstance(retries, RetryPolicy) else RetryPolicy(retries)
         self.transport = transport
-        self.is_closed = False
+        self._connections = Connections()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it is closed, or a client that uses the same connections."""
+        return self._connections.is_closed
 
     def with_config(self, **changes: Any) -> Self:
         """Return this client with other values in its `config`; both use the same connections."""

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
 
 from exposurekit.client import calls, protocol
-from exposurekit.client.base import BaseClient, Settings
+from exposurekit.client.base import BaseClient, Connections, Settings
 from exposurekit.client.calls import Call, Key, Paging
 from exposurekit.client.retry import Result
 from exposurekit.contract.models import Reply, User, UserKey, UserPage
@@ -148,14 +148,15 @@ class Client(BaseClient):
         Response(200, ... bytes)
         """
         for tries in itertools.count(1):
-            result: Result = self._sender.send(self.request(call), self.timeout_s(call))
+            result: Result = self._connections.opened(self._open_sender).send(
+                self.request(call), self.timeout_s(call)
+            )
             if (pause := self.wait_s(call, result, tries)) is None:
                 break
             time.sleep(pause)
         return result
 
-    @functools.cached_property
-    def _sender(self) -> Any:
+    def _open_sender(self) -> Any:
         from exposurekit.client.transports.httpx import HttpxTransport
 
         return HttpxTransport(self.transport)
@@ -169,8 +170,8 @@ class Client(BaseClient):
         client = object.__new__(
             AsyncClient
         )  # not created anew: its settings are checked, and warned about, already
-        settings = {name: value for name, value in vars(self).items() if name != "_sender"}
-        vars(client).update(settings, connections=connections)
+        vars(client).update(vars(self), connections=connections, _connections=Connections())
+        client._connections.is_closed = self.is_closed
         return client
 
     def _repr_html_(self) -> str:
@@ -178,9 +179,8 @@ class Client(BaseClient):
 
     def close(self) -> None:
         """Close all connections. A call on a closed client is an error: create another client."""
-        self.is_closed = True
-        if "_sender" in self.__dict__:
-            self.__dict__.pop("_sender").close()
+        if sender := self._connections.close():
+            sender.close()
 
     def __enter__(self) -> Self:
         return self
@@ -276,14 +276,15 @@ class AsyncClient(BaseClient):
         Response(200, ... bytes)
         """
         for tries in itertools.count(1):
-            result: Result = await self._sender.send(self.request(call), self.timeout_s(call))
+            result: Result = await self._connections.opened(self._open_sender).send(
+                self.request(call), self.timeout_s(call)
+            )
             if (pause := self.wait_s(call, result, tries)) is None:
                 break
             await asyncio.sleep(pause)
         return result
 
-    @functools.cached_property
-    def _sender(self) -> Any:
+    def _open_sender(self) -> Any:
         if self.transport is None:
             from exposurekit.client.transports.aiohttp import AiohttpTransport
 
@@ -298,10 +299,8 @@ class AsyncClient(BaseClient):
 
     async def aclose(self) -> None:
         """Close all connections. A call on a closed client is an error: create another client."""
-        self.is_closed = True
-        if "_sender" in self.__dict__:
-            await self._sender.aclose()
-            del self._sender
+        if sender := self._connections.close():
+            await sender.aclose()
 
     async def __aenter__(self) -> Self:
         return self

@@ -225,6 +225,20 @@ def test_closed_client_refuses_further_calls(face, service):
     assert not caught.value.maybe_received
 
 
+@pytest.mark.parametrize("is_used", [True, False])
+@pytest.mark.parametrize("closes_copy", [True, False])
+def test_clients_with_the_same_connections_close_together(service, closes_copy, is_used):
+    with connected("blocking", service) as client:
+        if is_used:
+            client.list_users()
+        other = client.with_config(format="xml")
+        closed, open_ = (other, client) if closes_copy else (client, other)
+        closed.close()
+        with pytest.raises(ConnectionFailed, match=r"^List users failed: this client is closed") as caught:
+            open_.list_users()
+    assert not caught.value.maybe_received
+
+
 @pytest.mark.parametrize("kind", [Client, AsyncClient])
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
 def test_operation_methods_have_documentation_and_full_signature(kind, operation):

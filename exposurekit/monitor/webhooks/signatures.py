@@ -104,7 +104,7 @@ def _secrets(secret: Any) -> list[str]:
 def _received(headers: Any) -> dict[bytes, bytes]:
     """Return the headers with names in lower case."""
     try:
-        pairs = headers.items() if isinstance(headers, Mapping) else headers
+        pairs = headers.items() if hasattr(headers, "items") else headers
         return {_bytes(name).lower(): _bytes(value) for name, value in pairs}
     except (TypeError, ValueError):
         problem = "headers must be a mapping or pairs, of strings or bytes"

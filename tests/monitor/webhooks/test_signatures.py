@@ -2,6 +2,7 @@
 
 import time
 from datetime import timedelta
+from email import message_from_string
 
 import pytest
 from support.inbox import BODY, NOW, PATH, SECRET, listening, signed_headers
@@ -115,6 +116,7 @@ def test_verify_webhook_refuses_other_bodies():
 FORMS_OF_HEADERS = {
     "bytes": lambda headers: {name.encode(): value.encode() for name, value in headers.items()},
     "pairs of bytes": lambda headers: [(name.encode(), value.encode()) for name, value in headers.items()],
+    "message": lambda headers: message_from_string("".join(f"{name}: {headers[name]}\n" for name in headers)),
     "pairs": lambda headers: list(headers.items()),
 }
 
