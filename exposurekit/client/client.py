@@ -148,9 +148,9 @@ class Client(BaseClient):
         Response(200, ... bytes)
         """
         for tries in itertools.count(1):
-            result: Result = self._connections.opened(self._open_sender).send(
-                self.request(call), self.timeout_s(call)
-            )
+            request = self.request(call)  # before the connections are opened: a closed client has none
+            sender = self._connections.opened(self._open_sender)
+            result: Result = sender.send(request, self.timeout_s(call))
             if (pause := self.wait_s(call, result, tries)) is None:
                 break
             time.sleep(pause)
@@ -276,9 +276,9 @@ class AsyncClient(BaseClient):
         Response(200, ... bytes)
         """
         for tries in itertools.count(1):
-            result: Result = await self._connections.opened(self._open_sender).send(
-                self.request(call), self.timeout_s(call)
-            )
+            request = self.request(call)  # before the connections are opened: a closed client has none
+            sender = self._connections.opened(self._open_sender)
+            result: Result = await sender.send(request, self.timeout_s(call))
             if (pause := self.wait_s(call, result, tries)) is None:
                 break
             await asyncio.sleep(pause)

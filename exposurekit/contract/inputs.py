@@ -44,6 +44,7 @@ class Reason:
     BOOLEAN = "must be true or false"
     TEXT = "must be text"
     OBJECT = "must be an object"
+    FORM = "must have the documented form"
     DATE = "must be epoch seconds or a date such as 1980-02-29"
     ALIAS_TYPE = "must be nickname or maiden"
     LENGTH = f"must have at most {TEXT_MAX} characters"
@@ -78,7 +79,7 @@ def reason_of(problem: Mapping[str, Any]) -> str:
     """
     if problem["type"] == "value_error":
         return str(problem["msg"]).removeprefix("Value error, ")
-    return _REASON_OF_TYPE[problem["type"]]
+    return _REASON_OF_TYPE.get(problem["type"], Reason.FORM)
 
 
 def is_blank(value: Any) -> bool:
