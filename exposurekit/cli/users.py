@@ -127,10 +127,10 @@ def users_find(*, database: ServiceDatabase, as_json: bool) -> None:
     """
     from exposurekit.service.scanning import person_search
 
-    text = click.prompt("Name or email address", err=True) if on_a_terminal() else sys.stdin.readline()
-    if not text.strip():
-        raise click.UsageError("there is no name or email address on stdin")
-    result = database.read(lambda db: person_search.find(db, text))
+    terms = person_search.SearchTerms.of(_entered("Name or email address"))
+    if not (terms.addresses or terms.name):
+        raise click.UsageError("enter an email address, or a name with a word of at least two letters")
+    result = database.read(lambda db: person_search.find(db, terms))
     ids = [one.user_id for one in result.people]
     database.record(action("users find", user_ids=ids))
     columns = "user_id", "integrator", "registered_at", "records"
@@ -141,6 +141,19 @@ def users_find(*, database: ServiceDatabase, as_json: bool) -> None:
             f"People whose damaged data could not be compared: {result.unreadable:,}. See exposurekit service check.",
             err=True,
         )
+
+
+def _entered(label: str) -> str:
+    """Return what is typed at a prompt, or the first line of stdin."""
+    if on_a_terminal():
+        line = click.prompt(label, err=True).encode(errors="surrogateescape")
+    else:
+        line = sys.stdin.buffer.readline()
+    try:
+        return str(line.decode("utf-8-sig"))  # an editor may begin a file with a byte order mark
+    except UnicodeDecodeError:
+        pass  # the error holds the text, which is personal
+    raise click.UsageError("the text is not UTF-8: convert it, then search again")
 
 
 @users.command("purge")

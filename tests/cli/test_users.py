@@ -106,12 +106,22 @@ def test_records_of_nobody_are_an_error(operator, jane):
 
 
 @pytest.mark.parametrize(
-    "typed", ["jane doe", "Doe, Jane", "DOE", " Jane@Example.com\n", "Jane Unknown", "joe@example.com", "?"]
+    "typed",
+    [
+        *("jane doe", "Doe, Jane", "DOE", " Jane@Example.com\n", "Jane Unknown", "joe@example.com"),
+        *(
+            "\ufeffjane@example.com",
+            "\ufeffJane Doe",
+            "J. Fennimoor <jane@example.com>",
+            "Joe, jane@example.com.",
+        ),
+        *("Jane Doe <joe@example.com>", "mailto:jane@example.com; joe@example.com", "J. Doe"),
+    ],
 )
 def test_a_person_is_found_by_what_an_erasure_request_states(operator, jane, typed):
     run = operator.here("users", "find", "--json", stdin=typed)
     people = json.loads(run.stdout)
-    expected = [] if typed in {"Jane Unknown", "joe@example.com", "?"} else [jane]
+    expected = [] if typed in {"Jane Unknown", "joe@example.com"} else [jane]
     assert [one["user_id"] for one in people] == expected
     assert {"integrator", "registered_at", "records"} <= set(*people) or not people
     assert not {"jane", "doe", "example"} & set(re.findall(r"\w+", run.stdout.lower()))
@@ -122,7 +132,11 @@ def test_a_person_is_found_by_what_an_erasure_request_states(operator, jane, typ
 
 
 def test_a_search_for_nothing_is_refused(operator, jane):
-    assert operator.here("users", "find").returncode == 2
+    for typed in ("", "?", "J", "j. d.", "@"):
+        run = operator.here("users", "find", stdin=typed)
+        assert (run.returncode, "a word of at least two letters" in run.stderr) == (2, True)
+    run = operator.here("users", "find", stdin="Ren\u00e9e Doe".encode("latin-1"))
+    assert (run.returncode, run.stdout, "is not UTF-8" in run.stderr) == (2, "", True)
     damaged = update(tables.users).values(ciphertext=b"damaged")
     operator.work(lambda work: work.run(damaged))
     run = operator.here("users", "find", stdin="Jane Doe")

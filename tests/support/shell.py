@@ -60,11 +60,12 @@ class Shell:
         with self.started(*words) as process:
             return _finished(process, 300)
 
-    def here(self, *words: str, stdin: str = "") -> Run:
+    def here(self, *words: str, stdin: str | bytes = "") -> Run:
         """Run it in this process, without a terminal."""
         out, err = io.StringIO(), io.StringIO()
         code: Any = None
-        before, sys.stdin = (dict(os.environ), sys.stdin), io.StringIO(stdin)
+        typed = stdin if isinstance(stdin, bytes) else stdin.encode()
+        before, sys.stdin = (dict(os.environ), sys.stdin), io.TextIOWrapper(io.BytesIO(typed))
         os.environ.update(self.environment)
         try:
             with (

@@ -1,5 +1,6 @@
 """Find registered people by a name or an email address, such as for a request that does not state an id."""
 
+import re
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -12,6 +13,8 @@ from exposurekit.service.storage import tables
 from exposurekit.service.storage.database import Session
 from exposurekit.service.storage.encryption import DecryptionError
 from exposurekit.text.words import words
+
+_ADDRESS = re.compile(r"""[<(\[]?([^\s<>()\[\]{},;:"]+@[^\s<>()\[\]{},;:"]+)[>)\]]?""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +35,25 @@ class PersonMatches:
     unreadable: int
 
 
-async def find(session: Session, text: str) -> PersonMatches:
-    """Return everybody with an email address or a name; similar names match as in a scan. Decrypts all people."""
+@dataclass(frozen=True, slots=True)
+class SearchTerms:
+    """What a request states: email addresses, and a name (empty without a word of two letters)."""
+
+    addresses: frozenset[str]
+    name: str
+
+    @classmethod
+    def of(cls, text: str) -> "SearchTerms":
+        """Read a text such as ``Jane Doe <jane@example.com>``."""
+        name = _ADDRESS.sub(" ", text).strip(" ,;:\t\r\n")
+        # A letter alone would match every middle initial; a name in Chinese may be one character.
+        is_name = any(len(word) > 1 or not word.isascii() for word in words(name))
+        addresses = frozenset(address.strip("'.").casefold() for address in _ADDRESS.findall(text))
+        return cls(addresses, name if is_name else "")
+
+
+async def find(session: Session, terms: SearchTerms) -> PersonMatches:
+    """Return everybody with one of the addresses or the name; similar names match as in a scan. Decrypts all people."""
     people, unreadable = [], 0
     for row in await session.all(_EVERYBODY):
         try:
@@ -41,19 +61,19 @@ async def find(session: Session, text: str) -> PersonMatches:
         except DecryptionError:
             unreadable += 1
             continue
-        if subject is not None and _matches(subject, text):
+        if subject is not None and _matches(subject, terms):
             people.append(PersonMatch(*tuple(row)))
     return PersonMatches(tuple(people), unreadable)
 
 
-def _matches(subject: Subject, text: str) -> bool:
-    text = text.strip().casefold()
-    if "@" in text:
-        return any(text == email.strip().casefold() for email in subject.emails)
-    if not (parts := set(words(text))):
+def _matches(subject: Subject, terms: SearchTerms) -> bool:
+    if any(email.strip().casefold() in terms.addresses for email in subject.emails):
+        return True
+    if not terms.name:
         return False
+    parts = set(words(terms.name))
     names = [set(words(f"{name.first} {name.middle} {name.last}")) for name in subject.names]
-    return any(parts <= name for name in names) or names_fit(subject.names, text) is not None
+    return any(parts <= name for name in names) or names_fit(subject.names, terms.name) is not None
 
 
 _users, _records = tables.users.c, tables.records.c
