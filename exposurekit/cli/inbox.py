@@ -134,8 +134,8 @@ def inbox_quarantine(
             print_rows(rows, as_json=as_json, none="Nothing is quarantined.")
         elif number not in {delivery.number for delivery in messages.quarantined()}:
             raise ConfigurationError(
-                "no such delivery in quarantine: exposurekit inbox quarantine lists those there are, exposurekit inbox list "
-                "those that wait"
+                "no such delivery in quarantine: exposurekit inbox quarantine --history DIR lists those there are, exposurekit "
+                "inbox list --history DIR those that wait"
             )
         elif discard:
             messages.discard_quarantined(number)

@@ -177,7 +177,7 @@ def watch_status(*, history: str, as_json: bool) -> None:
         raise NotFound(
             f"No watch was started with this history, {plain(history)}: exposurekit watch run starts one"
         ) from None
-    status |= _stored_counts(file.parent)
+    status |= _stored_counts(file.parent, status)
     if as_json:
         output.print_json(status)
     else:
@@ -205,17 +205,20 @@ def watch_install(settings: _Settings) -> None:
     )
 
 
-def _stored_counts(directory: Path) -> dict[str, Any]:
-    """Count what the inbox and the outbox in a history's directory have, whether or not the watch uses them."""
+def _stored_counts(directory: Path, status: dict[str, Any]) -> dict[str, Any]:
+    """Count what the watch's inbox and the outbox have; without an inbox of its own, the one in the directory.
+
+    What a running watch says of its notifications stays, because it has the reasons to it.
+    """
     from exposurekit.monitor.notifications.outbox import NotificationOutbox, outbox_file
     from exposurekit.monitor.webhooks.store import InboxStore
 
     counts: dict[str, Any] = {}
-    inbox, outbox = directory / INBOX_FILE, outbox_file(directory)
+    inbox, outbox = Path(status.get("inbox_file") or directory / INBOX_FILE), outbox_file(directory)
     if inbox.is_file():
         with suppress(ExposureError), closing(InboxStore(inbox)) as messages:
             counts["inbox"] = asdict(messages.counts())
-    if outbox.is_file():
+    if outbox.is_file() and not (status["alive"] and "unsent_reasons" in status):
         with suppress(ExposureError), closing(NotificationOutbox(outbox)) as notifications:
             counts["unsent_notifications"] = notifications.waiting()
     return counts
@@ -224,7 +227,7 @@ def _stored_counts(directory: Path) -> dict[str, Any]:
 def _print_status(status: dict[str, Any]) -> None:
     inbox = status.get("inbox") or {}
     quarantined = inbox.get("quarantined", 0)
-    advice = f" {_counted(quarantined, 'delivery', 'deliveries')} in quarantine: exposurekit inbox quarantine lists them."
+    advice = f" {_counted(quarantined, 'delivery', 'deliveries')} in quarantine: exposurekit inbox quarantine --history DIR lists them."
     head = f"Problem: {status['problem']}." if status["problem"] else "ok: the watch is running."
     click.echo(f"{head}{advice if quarantined else ''}")
     if status.get("every_s"):
@@ -250,9 +253,11 @@ def _why_unsent(status: dict[str, Any]) -> str:
     """Why notifications wait, and until when, in brackets."""
     if not status["alive"]:
         return ""
-    if "unsent_reasons" not in status:
+    if status.get("sends") is False:
         return " (this watch sends none: it runs without --rules)"
-    reasons = "; ".join(f"{count}: {plain(reason)}" for reason, count in status["unsent_reasons"].items())
+    reasons = "; ".join(
+        f"{count}: {plain(reason)}" for reason, count in status.get("unsent_reasons", {}).items()
+    )
     return f" ({reasons})" if reasons else ""
 
 

@@ -23,8 +23,13 @@ class WatchStatus:
     path: Path
     _fields: dict[str, Any] = field(default_factory=dict, repr=False)
 
-    def start(self, pid: int, at: datetime, every: timedelta) -> None:
-        """Record the start of a watch; its predecessor's runs, errors and ingested deliveries count, its drafts are removed."""
+    def start(
+        self, pid: int, at: datetime, every: timedelta, *, sends: bool = False, inbox: Path | None = None
+    ) -> None:
+        """Record the start of a watch, whether it sends notifications, and the file of its inbox.
+
+        Its predecessor's runs, errors and ingested deliveries count, its drafts are removed.
+        """
         for draft in self.path.parent.glob(f".{self.path.name}.*"):
             with suppress(OSError):
                 draft.unlink()
@@ -38,7 +43,12 @@ class WatchStatus:
                 if previous.get(name)
             }
         process = {"pid": pid, "process_start": _process_start(pid), "started_at": _text(at)}
-        self._write(at, state="waiting", **process, every_s=every.total_seconds())
+        options = {
+            "every_s": every.total_seconds(),
+            "sends": sends,
+            "inbox_file": inbox and str(inbox.absolute()),
+        }
+        self._write(at, state="waiting", **process, **options)
 
     def record_collecting(self, at: datetime, *, everyone: bool) -> None:
         """Record that a collection began, of everyone or of some users."""

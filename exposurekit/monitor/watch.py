@@ -99,7 +99,13 @@ class Watch:
         wait = self.wait or self._stop_signal.wait
         sending = self.notifier.sending() if self.notifier else nullcontext()
         with self._lock(), background or nullcontext(), sending:
-            self.status.start(os.getpid(), self.clock(), self.every)
+            self.status.start(
+                os.getpid(),
+                self.clock(),
+                self.every,
+                sends=self.notifier is not None,
+                inbox=None if self.inbox is None else self.inbox.path,
+            )
             path, every = plain(self.history.path), interval(self.every)
             _log.info("watching %s every %s; first run %s", path, every, self._first_run())
             try:
@@ -222,9 +228,10 @@ class Watch:
         return retry_at
 
     def _last_success(self) -> str:
-        """The last run before the failures: it distinguishes one series of failures from the next."""
+        """When the last collection that succeeded began, of everyone or of some; it tells series of failures apart."""
         try:
-            return str(self.history.last_collected_at())
+            runs = self.history.runs()
+            return str(runs.loc[runs["origin"] == "collect", "started_at"].max())
         except ExposureError:
             return "never"
 

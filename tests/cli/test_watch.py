@@ -1,11 +1,12 @@
 """The watch as a process: what it receives and reports, and how it ends."""
 
 import json
+import os
 import re
 import signal
 import socket
 from contextlib import closing
-from datetime import datetime
+from datetime import datetime, timedelta
 from urllib.parse import urlsplit
 
 import httpx
@@ -18,6 +19,7 @@ from support.shell import TIMEOUT_S, Shell, connection, error_of, eventually, li
 from support.watches import KEY, PEOPLE, SECRET, Fleet
 
 from exposurekit.monitor.notifications.outbox import Notification, NotificationOutbox
+from exposurekit.monitor.status import WatchStatus
 from exposurekit.monitor.webhooks.store import InboxStore
 from exposurekit.system.clock import utc_now
 
@@ -182,11 +184,29 @@ def test_the_status_counts_what_the_inbox_and_outbox_have(shell, fleet):
         watch_status = status(shell)[1]
         ended(process)
     assert prose.startswith(
-        "ok: the watch is running. 1 delivery in quarantine: exposurekit inbox quarantine lists them.\n"
+        "ok: the watch is running. 1 delivery in quarantine: exposurekit inbox quarantine --history DIR lists them.\n"
     )
     assert "Deliveries waiting: 1\nDeliveries quarantined: 1\n" in prose
     assert "Notifications not sent yet: 2 (this watch sends none: it runs without --rules)\n" in prose
     assert (watch_status["inbox"]["waiting"], watch_status["unsent_notifications"]) == (1, 2)
+
+
+def test_the_status_counts_the_inbox_and_notifications_of_its_watch(shell):
+    directory = shell.directory / "history"
+    directory.mkdir()
+    with closing(InboxStore(directory / "inbox.db")) as former:
+        former.put_all([("msg_1", b"{}"), ("msg_2", b"{}")])
+    elsewhere = shell.directory / "elsewhere.db"
+    with closing(InboxStore(elsewhere)) as inbox:
+        inbox.put("msg_1", b"{}")
+    with closing(NotificationOutbox(directory / "notifications.db")) as outbox:
+        outbox.put([Notification("me", "a", "new listings", "Seekfolk", utc_now())])
+    running = WatchStatus(directory / "watch.json")
+    running.start(os.getpid(), utc_now(), timedelta(hours=6), sends=True, inbox=elsewhere)
+    assert status(shell)[1]["inbox"]["waiting"] == 1
+    assert "Notifications not sent yet: 1\n" in shell.here("watch", "status").stdout
+    running.record_wait(utc_now(), None, 3, {"due now": 3})
+    assert "Notifications not sent yet: 3 (3: due now)\n" in shell.here("watch", "status").stdout
 
 
 def test_a_watch_that_cannot_start_creates_no_webhook_path(shell):

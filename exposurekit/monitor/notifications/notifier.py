@@ -282,7 +282,9 @@ def _scheme_problem(address: str) -> str:
     schemes = {name for plugin in plugins for kind in _PROTOCOLS for name in plugin[kind] or ()}
     if scheme.lower() in schemes or not _SCHEME.fullmatch(scheme):
         return "."
-    return f": there is no {scheme}://{suggestion(scheme.lower(), schemes) or '.'}"
+    meant = suggestion(scheme.lower(), schemes)
+    # A word that is like no scheme may be a password.
+    return f": there is no {scheme}://{meant}" if meant else ": Apprise has no scheme of that name."
 
 
 def check_addresses(rules: Rules) -> None:

@@ -199,15 +199,20 @@ def _unknown_address(number: int, rule: Any, send_to: Any) -> str:
     names = _as_list(rule.get("send")) if isinstance(rule, dict) else None
     if not isinstance(names, list | tuple) or not isinstance(send_to, dict):
         return ""  # another problem says so
-    unknown = [name for name in names if isinstance(name, str) and name not in send_to]
+    unknown = [
+        (position, name)
+        for position, name in enumerate(names, 1)
+        if isinstance(name, str) and name not in send_to
+    ]
     if not unknown:
         return ""
     when = rule.get("when", "report")
     kind = f" ({when})" if when in (*CONDITIONS, "report") else ""
-    problem = f"rule {number}{kind}: send names an address that send_to does not have"
-    if not _NAME.fullmatch(unknown[0]):
-        return problem  # it may be an address with its password
-    return f"{problem}: {unknown[0]}{suggestion(unknown[0], map(str, send_to))}"
+    position, name = unknown[0]
+    meant = suggestion(name, map(str, send_to)) if _NAME.fullmatch(name) else ""
+    # A word that is like no name may be an address or a password.
+    which = f"{name}{meant}" if meant else f"name {position} of it"
+    return f"rule {number}{kind}: send names an address that send_to does not have: {which}"
 
 
 def _shared_directory(rules: Sequence[AnyRule]) -> str:

@@ -506,9 +506,10 @@ def rules_for(url, when="new"):
     return parse_rules(f"send_to: {{team: '{url}'}}\nrules: [{{when: {when}, send: team}}]")
 
 
-def test_an_unsupported_address_is_an_immediate_error():
+@pytest.mark.parametrize("url", ["nosuch://pa55word", "pa55word://nosuch"])
+def test_an_unsupported_address_is_an_immediate_error(url):
     with pytest.raises(ConfigurationError, match="send_to, team") as rejected:
-        check_addresses(rules_for("nosuch://pa55word"))
+        check_addresses(rules_for(url))
     assert "pa55word" not in str(rejected.value)
 
 
@@ -688,6 +689,29 @@ def test_runs_of_other_processes_are_evaluated(scene):
     scene.watch(HOUR, collect, HOUR, HOUR, notifier=recorder).run()
     assert recorder.runs == [1, 2]
     assert scene.status()["unsent_notifications"] == 7
+
+
+def test_a_reload_between_failures_begins_another_streak(scene, notifier, hook):
+    def fail(inbox):
+        inbox.put(None, b'{"user_id": 2, "events": []}')
+        scene.fleet.fault = faults.server_error()
+
+    def mend():
+        scene.fleet.fault = None
+
+    def fail_again():
+        notifier.send()
+        scene.fleet.fault = faults.server_error()
+
+    with closing(scene.open_inbox()) as inbox:
+        steps = (partial(fail, inbox), MINUTE, 2 * MINUTE, notifier.send, mend, MINUTE, fail_again, EVERY)
+        scene.watch(*steps, notifier.send, inbox=inbox, notifier=notifier).run()
+    assert scene.history.runs()["scope"].tolist()[-1] == "some"
+    assert [message["title"].removeprefix("exposurekit: ") for message in hook.messages] == [
+        "a failed collection",
+        "collections succeed again",
+        "a failed collection",
+    ]
 
 
 def test_a_restarted_watch_continues_the_streak_of_failures(scene):

@@ -73,8 +73,9 @@ def test_rules_are_read_and_show_no_address(rules):
         (TEXT.replace("days: 30", "days: -1"), "rule 2, days"),
         (
             TEXT.replace("send: me, digest", "send: you, digest"),
-            "rule 2 (stuck): send names an address that send_to does not have: you",
+            "rule 2 (stuck): send names an address that send_to does not have: name 1 of it",
         ),
+        (TEXT.replace("send: me, digest", f"send: [me, {SECRET}], digest"), "does not have: name 2 of it"),
         (
             TEXT.replace("digest: true", "digest: true, urgent: true"),
             "cannot be both urgent and part of a digest",
@@ -127,8 +128,10 @@ def test_one_error_lists_the_problems_of_all_rules():
     lines = str(rejected.value).splitlines()
     assert lines[0].startswith("the rules, rule 1, when: it should be 'new', ")
     assert lines[0].endswith("; did you mean relisted?")
-    assert lines[-2] == "the rules: rule 1: send names an address that send_to does not have: you"
-    assert lines[-1] == "the rules: rule 2 (new): send names an address that send_to does not have: him"
+    assert lines[-2] == "the rules: rule 1: send names an address that send_to does not have: name 1 of it"
+    assert (
+        lines[-1] == "the rules: rule 2 (new): send names an address that send_to does not have: name 2 of it"
+    )
     positions = [
         "rule 3, report",
         "rule 3, directory",
