@@ -98,7 +98,8 @@ def collect(
     if incomplete := sum(collected.people.get(name, 0) for name in _INCOMPLETE):
         people = "1 person was" if incomplete == 1 else f"{incomplete:,} people were"
         click.echo(
-            f"{people} not loaded completely. exposurekit history issues lists them, and why", err=True
+            f"{people} not loaded completely. exposurekit history issues --history DIR lists them, and why",
+            err=True,
         )
     if unknown and len(unknown) == len(set(users)):
         sys.exit(1)
@@ -157,11 +158,17 @@ def issues(*, history: str, as_json: bool) -> None:
     """
     with existing_history(history) as opened:
         opened.last_run()  # raises an error if there is none
-        table, all_runs = opened.load_issues(), opened.runs()
-    last = all_runs.loc[all_runs["origin"] == "collect", "seq"].max()
-    rows = table[(table["seq"] == last) & table["what"].isin(_INCOMPLETE)]
+        table, runs = opened.load_issues(), opened.runs()
+    collected = runs[runs["origin"] == "collect"]
+    if collected.empty:
+        raise NotFound("Nobody was loaded yet: this history has only webhook deliveries")
+    last = collected.iloc[-1]
+    people = "Everyone" if last["scope"] == "everyone" else "Each of the chosen people"
+    rows = table[(table["seq"] == last["seq"]) & table["what"].isin(_INCOMPLETE)]
     columns = ["user_id", "what", "operation", "error", "status", "reason"]
-    output.print_rows(_rows(rows[columns]), as_json=as_json, none="Everyone was loaded completely.")
+    output.print_rows(
+        _rows(rows[columns]), as_json=as_json, none=f"{people} was loaded completely in run {last['run']}."
+    )
 
 
 @history.command("finish")

@@ -5,6 +5,7 @@ import re
 import shutil
 import signal
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -18,6 +19,8 @@ from support.shell import TIMEOUT_S, Shell, connection, error_of
 from support.watches import KEY, SECRET
 
 from exposurekit.history import History
+from exposurekit.monitor.webhooks.ingest import process_inbox
+from exposurekit.monitor.webhooks.store import InboxStore
 
 pytestmark = pytest.mark.long  # processes of their own
 
@@ -147,9 +150,8 @@ def test_people_who_fail_to_load_are_reported_with_the_reason(shell, fleet):
     fleet.broken = {3, 4}
     run = shell.here(*words)
     assert run.returncode == 0
-    assert (
-        "2 people were not loaded completely. exposurekit history issues lists them, and why\n" in run.stderr
-    )
+    advice = "exposurekit history issues --history DIR lists them, and why\n"
+    assert f"2 people were not loaded completely. {advice}" in run.stderr
     assert shell.here(*words, "--fail-on-errors").returncode == 3
     listed = json.loads(shell.here("history", "issues", "--history", "history", "--json").stdout)
     assert [(row["user_id"], row["what"], row["status"]) for row in listed] == [
@@ -158,10 +160,26 @@ def test_people_who_fail_to_load_are_reported_with_the_reason(shell, fleet):
     ]
     fleet.broken = set()
     assert shell.here(*words, "--fail-on-errors").returncode == 0
-    assert (
-        shell.here("history", "issues", "--history", "history").stderr == "Everyone was loaded completely.\n"
-    )
+    issues = ("history", "issues", "--history", "history")
+    with History(shell.directory / "history") as history:
+        name = history.last_run().run
+    assert shell.here(*issues).stderr == f"Everyone was loaded completely in run {name}.\n"
+    assert shell.here(*words, "--user", "3").returncode == 0
+    assert shell.here(*issues).stderr.startswith("Each of the chosen people was loaded completely in run ")
     is_silent_about(shell, run)
+
+
+def test_issues_need_a_collected_run(shell):
+    with (
+        History(shell.directory / "history") as history,
+        closing(InboxStore(shell.directory / "inbox.db")) as inbox,
+    ):
+        inbox.put("msg_1", b'{"user_id": 2, "events": []}')
+        process_inbox(inbox, history)
+        assert history.runs()["origin"].tolist() == ["webhook"]
+    run = shell.here("history", "issues", "--history", "history")
+    assert run.returncode == 1
+    assert "Nobody was loaded yet" in error_of(run)
 
 
 def test_a_second_collection_at_once_names_the_history(shell):
