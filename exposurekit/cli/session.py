@@ -35,6 +35,7 @@ class ServiceDatabase:
 
         is_there = exists(self.url)  # None: not known before connecting
         if is_there is False and not create:
+            # With its path, unlike in the log: whoever reads this has typed it.
             raise ConfigurationError(
                 f"there is no database {plain(self.url)}: correct --database or EXPOSUREKIT_DATABASE; exposurekit integrator "
                 "add NAME --attested-by WHO creates one, and so does serve --create"

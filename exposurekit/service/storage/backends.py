@@ -43,6 +43,7 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 from exposurekit.errors import ConfigurationError
 from exposurekit.service.storage.database_faults import LOCKED, REPLACED
 from exposurekit.system.atomic_files import file_id
+from exposurekit.text.sanitize import plain
 
 if TYPE_CHECKING:  # with it comes SQLAlchemy's object mapper, which takes a tenth of a second
     from sqlalchemy.ext.asyncio import AsyncConnection
@@ -175,7 +176,7 @@ class SQLite:
         # and another process that closes the database would then delete its log (POSIX).
         if not Path(self._path).exists():
             os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))
-            _log.info("created=%s", self._path)
+            _log.info("created=%s", plain(Path(self._path).name))  # what is before it may name a person
         self._file_id = file_id(self._path)
 
     def reading(self, wrap: Callable[[InlineConnection], T]) -> "_ReadConnection[T]":
