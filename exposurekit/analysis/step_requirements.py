@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from datetime import date
 
-from exposurekit.text.words import words
+from exposurekit.text.words import TITLES, words
 
 MAILBOX = "The confirmation goes to the person's own mailbox: tell them before you begin."
 DOCUMENT = "You need a copy of a bill or another document from the person."
@@ -15,7 +15,6 @@ _FIRST = {  # what to do about each with these people, before the first step
 }
 NAME_DIFFERS = "differs: name"  # begins the warning of `name_warning`
 _CHECK = "; check that this is the right person first"
-_TITLES = {"dr", "miss", "mr", "mrs", "ms", "prof"}
 _CODE = re.compile(r"(?i)<\s*[/!?]?\s*[a-z]|javascript:|&#")
 _MAILED = re.compile(  # a message to open, or a link or code in it; not an address to enter
     r"(?i)\b(?:open|confirm|await|wait for|answer|reply to)\s+(?:\w+\s+){0,3}e-?mail\b(?!\s+address)"
@@ -100,7 +99,8 @@ def _split(first: str, last: str) -> tuple[Sequence[str], Sequence[str]]:
 
 def _names(parts: Sequence[str], first: Sequence[str], last: Sequence[str]) -> bool:
     """Whether the parts of a listed name contain a last name, and a first name, or their initials."""
-    rest = [part for part in parts if part not in _TITLES]
+    has_title = len(parts) > 2 and parts[0] in TITLES  # noqa: PLR2004  a name of two words is no title and a name
+    rest = [*parts[has_title:]]
     for word in last:
         part = word if word in rest else word[0]
         if part not in rest:

@@ -11,6 +11,7 @@ from functools import cached_property
 
 from exposurekit.privacy.normalize import Word, ascii_digits, canonical, decoded, readings, spans, words
 from exposurekit.privacy.vocabulary import is_common
+from exposurekit.text.words import TITLES
 
 MIN_CHARACTERS = 6  # shorter values occur in any text
 MIN_EMAIL_CHARACTERS = 4
@@ -19,7 +20,6 @@ MIN_JOINED = 8  # characters of a name without its space
 MIN_LAST_NAME = 3  # characters of a last name after an initial or a title
 PHONE_DIGITS = 10
 
-_TITLES = frozenset(("mr", "mrs", "ms", "miss", "mx", "dr", "prof"))
 _UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "å": "aa", "ø": "oe"})
 _EMAIL_TAG = re.compile(r"\+[\w.-]*@")
 _DIGITS = re.compile(r"\d[\d\s().+/_*~|\u00b7\u2010-\u2015\u2022\u2027\u2212\u2219-]{5,24}\d")
@@ -279,7 +279,7 @@ class _Index(_Lines):
         self.singles[word.text].add(line.position)
         for part in _run_on_names(word.text):
             self.run_on[part].add(line.position)
-        if before is not None and before.text in _TITLES:
+        if before is not None and before.text in TITLES:
             self.titled[word.text].add(line.position)
         for initial in _initials(line.words, at):
             self.initials[initial, word.text].add(line.position)

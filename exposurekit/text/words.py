@@ -5,6 +5,7 @@ import unicodedata
 
 from exposurekit.text.us_addresses import LATIN_TO_ASCII
 
+TITLES = frozenset(("dr", "miss", "mr", "mrs", "ms", "mx", "prof"))  # before a name
 _TRANSLITERATION = str.maketrans(LATIN_TO_ASCII)
 _APOSTROPHES = re.compile("(?<=\\w)['`\u00b4\u02b9\u02bb\u02bc\u2018\u2019](?=\\w)")
 _NON_WORD = re.compile(r"[\W_]+")

@@ -18,7 +18,7 @@ from exposurekit.analysis.manual_tasks import (
     with_pages,
     with_people,
 )
-from exposurekit.analysis.step_requirements import DOCUMENT, MAILBOX, preparations
+from exposurekit.analysis.step_requirements import DOCUMENT, MAILBOX, name_warning, preparations
 from exposurekit.errors import MissingColumns
 from exposurekit.history import History
 from exposurekit.privacy.redaction import redacted
@@ -260,6 +260,11 @@ def test_a_listed_name_unlike_those_on_file_is_noted(name, differs):
     start = f"differs: name {name}, on file Odalys Fennimoor; check that"
     expected = (f"{start} this is the right person first",)
     assert task.cautions == (expected if differs else ())
+
+
+def test_a_last_name_may_be_a_title():
+    for name in ("Jane Miss", "Prof. Jane Miss", "MISS, JANE"):
+        assert [*name_warning(name, [("Jane", "Miss")])] == []
 
 
 def test_a_required_street_brings_all_lines_of_the_address(monkeypatch):

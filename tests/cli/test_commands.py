@@ -276,6 +276,7 @@ def test_credentials_as_printed_work_in_an_env_file(shell, monkeypatch):
         (["integrator", "rotate", "nobody"], "integrator add NAME --attested-by WHO creates one"),
         (["serve", "--database", "sqlite:///a.db?mode=memory"], "sqlite:///FILE"),
         (["serve", "--database", "mysql://x"], "sqlite:///FILE"),
+        (["serve", "--database", "sqlite://user:secret@host/a.db"], "sqlite:///FILE"),
         (
             ["serve", "--port", "0", "--database", "sqlite:////nowhere/at/all.db"],
             "no database sqlite:////nowhere/at/all.db",

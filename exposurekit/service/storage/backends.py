@@ -129,7 +129,7 @@ def create_backend(
 ) -> "SQLite | PostgreSQL":
     """Create the backend for a database URL; raises `ConfigurationError` if it is not supported, or has no driver."""
     match url.get_backend_name():
-        case "sqlite" if url.database not in {None, "", ":memory:"} and not url.query:
+        case "sqlite" if url.database not in {None, "", ":memory:"} and not (url.query or url.host):
             return SQLite(url, busy_timeout_s, durable=durable)
         case "postgresql":
             return PostgreSQL(url)

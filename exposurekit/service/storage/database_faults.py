@@ -2,6 +2,7 @@
 
 import os
 import re
+import socket
 import sqlite3
 
 from sqlalchemy import URL
@@ -51,7 +52,8 @@ _BY_SERVER_TEXT = {
     "timeout expired": "{host} does not answer",
     "No route to host": "there is no route to {host}",
     "erver closed the connection": "the server closed the connection",
-    "SSL": "the encrypted connection to {host} failed",
+    "does not support SSL": "the server at {host} offers no encrypted connection",
+    "SSL (?:error|SYSCALL)": "the encrypted connection to {host} failed",
 }
 
 
@@ -83,6 +85,8 @@ def _words(cause: BaseException) -> str | None:
         return _BY_TEXT.get(text) if code is None else _BY_CODE.get(code & _PRIMARY_CODE)
     if isinstance(cause, TimeoutError):
         return "it did not answer in time; try again"
+    if isinstance(cause, socket.gaierror):
+        return "the host {host} is unknown"
     if isinstance(cause, OSError):
         return None if cause.errno is None else os.strerror(cause.errno)
     if state := getattr(cause, "sqlstate", None):

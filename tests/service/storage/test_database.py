@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import socket
 import stat
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from exposurekit.service.scanning import removal_job, save_scan
 from exposurekit.service.sites import statistics
 from exposurekit.service.storage import tables
 from exposurekit.service.storage.database import Database
+from exposurekit.service.storage.database_faults import explain
 from exposurekit.service.storage.encryption import Vault
 from exposurekit.service.webhooks import outbox
 
@@ -163,6 +165,22 @@ async def test_a_full_disk_and_a_replaced_file_are_named(tmp_path, on_sqlite):
         assert (
             database.explain(replaced.value) == "service.db was removed or replaced; restart serve and worker"
         )
+
+
+@pytest.mark.parametrize(
+    ("cause", "words"),
+    [
+        (socket.gaierror(-2, "Name or service not known"), "the host db is unknown"),
+        (
+            Exception("server does not support SSL, but SSL was required"),
+            "the server at db offers no encrypted connection",
+        ),
+        (Exception("SSL error: certificate verify failed"), "the encrypted connection to db failed"),
+        (Exception("a table named SSL"), "Exception"),
+    ],
+)
+def test_a_fault_of_a_server_is_explained_without_its_password(cause, words):
+    assert explain(cause, make_url("postgresql+psycopg://role:secret@db/name")) == words
 
 
 @in_event_loop
