@@ -150,7 +150,7 @@ def test_quarantined_deliveries_are_listed_safely_for_a_terminal(shell, inbox):
     assert printed.stdout == '\\x1b[31mred\\x00\\xff\\u202eturned "ë"\n'
     waiting = shell.here("inbox", "quarantine", "2", "--history", "history")
     assert (waiting.returncode, waiting.stdout) == (1, "")
-    assert "exposurekit inbox list those that wait" in error_of(waiting)
+    assert "exposurekit inbox list --history DIR those that wait" in error_of(waiting)
 
 
 def test_a_quarantined_delivery_is_discarded_or_retried(shell, inbox):

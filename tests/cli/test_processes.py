@@ -175,8 +175,9 @@ def test_serve_creates_a_database_only_on_request(file_operator):
         "exposurekit integrator add NAME --attested-by WHO creates one" in run.stderr,
     ) == (1, True)
     assert not (operator.directory / "service.db").exists()
-    with operator.started("serve", "--port", "0", "--create") as front:
-        assert "created=" in line_with(front, "service.db")
+    database = ("--database", f"sqlite:///{operator.directory}/service.db")
+    with operator.started("serve", "--port", "0", "--create", *database) as front:
+        assert "created=service.db\n" in line_with(front, "created=")
         assert httpx.get(f"{listening(front)}/openapi.json").status_code == 200
         ended(front, signal.SIGTERM)
     assert (operator.directory / "service.db").exists()
