@@ -20,6 +20,9 @@ from exposurekit.text.formatting import pluralize
 _OTHER_COLUMNS = ("period", "at", "site", "user_id", OPEN, "total", "people", "unseen", VANISHED, UNKNOWN)
 _REQUIRED = ("period", "at", OPEN, "total", VANISHED, UNKNOWN)
 _CHARACTER_PX = 8
+_DAY_MS = 86_400_000
+# Between them Plotly would draw a tick every 12 hours, with labels too wide for a phone.
+_HOURS_FROM, _HOURS_UNTIL = pd.Timedelta(days=1), pd.Timedelta(days=5)
 AGO_DAYS = 28  # the title compares with so long before: whole weeks, as services that scan once a week find on one weekday
 _GROUPS = {"site": ("site", "sites"), "user_id": ("person", "people")}
 
@@ -58,7 +61,9 @@ def _by_status(table: pd.DataFrame, provenance: str) -> Chart:
         provenance=provenance,
         hovermode="x unified",
     )
-    return _with_time_axis(figure, "listings" if REMOVED in rows else "items", rows["total"].max())
+    figure = _with_time_axis(figure, "listings" if REMOVED in rows else "items", rows["total"].max())
+    span = rows["period"].iloc[-1] - rows["period"].iloc[0]
+    return figure.update_xaxes(dtick=_DAY_MS) if _HOURS_FROM <= span < _HOURS_UNTIL else figure
 
 
 def _statuses(table: pd.DataFrame) -> list[str]:

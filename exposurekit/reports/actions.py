@@ -80,17 +80,11 @@ def _of_work(data: ReportData, names: AbstractSet[str]) -> list[Action]:
     work = [*enumerate(statements.removal_groups(data) if "work_queue" in names else (), 1)]
     request = statements.best_request(data) if "blockers" in names else None
     others = [action for action in (_pages_action(data, work), request) if action is not None]
-    most = max(_ACTIONS - len(others), 2)
-    begin, after = _to_begin(data, work)[:most], _to_begin(data, work)[most:]
+    begin = _to_begin(data, work)[: max(_ACTIONS - len(others), 2)]
     steps = {str(one.site): (step, one) for step, (_, one) in reversed([*enumerate(begin, 1)])}
     actions = [*_removal_actions(data, begin, steps), *others][:_ACTIONS]
     asks = request if request not in actions else None
-    waiting = _removal_actions(data, _to_wait(work), steps, asks)
-    return [
-        *actions,
-        *waiting,
-        *(replace(one, is_later=True) for one in _removal_actions(data, after, steps)),
-    ]
+    return [*actions, *_removal_actions(data, _to_wait(work), steps, asks)]
 
 
 def _is_counted(removal: Removal) -> bool:

@@ -75,7 +75,9 @@ def verdict(evidence, run):
         ),
         "processes that ended by themselves": run.deaths,
         "faults that no crash explains": (
-            f"{count} times {fault}" for fault, count in run.faults.items() if not fault.endswith(EXPLAINED)
+            f"{count} times {fault}"
+            for fault, count in run.faults.items()
+            if not fault.partition(": ")[0].endswith(EXPLAINED)
         ),
         "unfinished work": (f"{count} {name}" for name, count in evidence.unfinished.items()),
         "missing preconditions": _missing(evidence, run),
