@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from datetime import date
+from itertools import dropwhile
 
 from exposurekit.text.words import TITLES, words
 
@@ -80,7 +81,7 @@ def age_warning(age: int | None, birth_date: str | None, as_of: date | None) -> 
 def name_warning(listed: str | None, names: Sequence[tuple[str, str]]) -> Iterator[str]:
     """Warn if a listed name differs from all names on file: the full name, then the aliases, each as first and last name.
 
-    Order, case, accents, middle names and titles make no difference. An initial stands for a first name only where it comes
+    Order, case, accents, middle names and titles before the first name make no difference. An initial stands for a first name only where it comes
     first: in ``FENNIMOOR ODA O`` it is that of a middle name.
     """
     if listed is None or not names:
@@ -99,11 +100,11 @@ def _split(first: str, last: str) -> tuple[Sequence[str], Sequence[str]]:
 
 def _names(parts: Sequence[str], first: Sequence[str], last: Sequence[str]) -> bool:
     """Whether the parts of a listed name contain a last name, and a first name, or their initials."""
-    has_title = len(parts) > 2 and parts[0] in TITLES  # noqa: PLR2004  a name of two words is no title and a name
-    rest = [*parts[has_title:]]
+    rest = [*parts]
     for word in last:
         part = word if word in rest else word[0]
         if part not in rest:
             return False
         rest.remove(part)
+    rest = [*dropwhile(TITLES.__contains__, rest)]  # only now: a last name may be one
     return all(word in parts or rest[:1] == [word[0]] for word in first)

@@ -16,6 +16,7 @@ from exposurekit.text.sanitize import plain
 if TYPE_CHECKING:
     from exposurekit.service.audit import Action
 
+ALL_INVALID = "every site definition is invalid: correct the files"
 T = TypeVar("T")
 Task = Callable[[Any], Awaitable[T]]  # takes a `Session`
 
@@ -97,7 +98,16 @@ def definitions(directory: Path | None) -> dict[str, Any]:
     from exposurekit.service.sites import loader
 
     there = _sites_directory(directory)
+    _warn_of_unread(there)
     return {} if there is None else loader.directory(there)
+
+
+def may_define(directory: Path | None, name: str) -> bool:
+    """Whether a file in the directory of `definitions` may be the invalid definition of a site."""
+    from exposurekit.service.sites import loader
+
+    there = _sites_directory(directory)
+    return there is not None and loader.may_define(there, name)
 
 
 def usable_definitions(directory: Path | None) -> tuple[dict[str, Any], list[str]]:
@@ -105,6 +115,7 @@ def usable_definitions(directory: Path | None) -> tuple[dict[str, Any], list[str
     from exposurekit.service.sites import loader
 
     there = _sites_directory(directory)
+    _warn_of_unread(there)
     loaded, problems = ({}, []) if there is None else loader.usable(there)
     for problem in problems:
         click.echo(plain(f"Warning: {problem}. This definition is not used."), err=True)
@@ -112,12 +123,20 @@ def usable_definitions(directory: Path | None) -> tuple[dict[str, Any], list[str
 
 
 def _sites_directory(directory: Path | None) -> Path | None:
+    """Return the directory, or the default if it exists."""
     from exposurekit.system import paths
 
-    if directory is not None:
-        return directory
-    default = paths.config_dir() / "sites"
-    return default if default.is_dir() else None
+    there = paths.config_dir() / "sites" if directory is None else directory
+    if directory is None and not there.is_dir():
+        return None
+    return there
+
+
+def _warn_of_unread(directory: Path | None) -> None:
+    from exposurekit.service.sites import loader
+
+    if directory is not None and (unread := loader.unread_in(directory)):
+        click.echo(f"Warning: {unread}.", err=True)
 
 
 def needed_definitions(directory: Path | None) -> dict[str, Any]:
@@ -126,7 +145,7 @@ def needed_definitions(directory: Path | None) -> dict[str, Any]:
     if loaded:
         return loaded
     if problems:
-        raise ConfigurationError("every site definition is invalid: correct the files")
+        raise ConfigurationError(ALL_INVALID)
     where = "" if directory is None else f" in {plain(directory)}"
     raise ConfigurationError(
         f"no site definitions{where}: name their directory with --sites, or set EXPOSUREKIT_SITES"

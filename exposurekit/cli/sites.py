@@ -238,6 +238,9 @@ def sites_list(*, sites_directory: Path | None, as_json: bool) -> None:
 
     Example: exposurekit sites list --sites ./sites
     """
+    definitions, problems = session.usable_definitions(sites_directory)
+    if problems and not definitions:
+        raise ConfigurationError(session.ALL_INVALID)
     rows = [
         {
             "site": one.name,
@@ -246,7 +249,7 @@ def sites_list(*, sites_directory: Path | None, as_json: bool) -> None:
             "processing_days": one.removal.processing_days,
             "declared_days": one.removal.declared_days,
         }
-        for one in session.definitions(sites_directory).values()
+        for one in definitions.values()
     ]
     output.print_rows(rows, as_json=as_json, none="No sites are defined: name their directory with --sites.")
 
@@ -348,7 +351,7 @@ def _definition_files(paths: Iterable[Path]) -> Iterator[Path]:
         elif files := loader.files_in(path):
             yield from files
         else:
-            raise ConfigurationError(f"{plain(path)} has no definitions: no file there ends in .yaml or .yml")
+            raise ConfigurationError(f"{plain(path)} has no definitions: no file there ends in .yaml")
 
 
 def _read(file: Path) -> Any:

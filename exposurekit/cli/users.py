@@ -519,7 +519,7 @@ def users_accept(*, candidate_id: int, sites_directory: Path | None, database: S
     async def accept(db: Any) -> tuple[int, Any]:
         candidate = await candidates.find(db, candidate_id)
         definition = definitions.get(candidate.site)
-        if definition is None and problems:
+        if definition is None and problems and session.may_define(sites_directory, candidate.site):
             raise ConfigurationError(
                 f"there is no valid definition of {plain(candidate.site)}: correct the files, then accept again"
             )

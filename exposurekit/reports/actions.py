@@ -407,5 +407,5 @@ def _not_counted(
 
 
 def _requested_user(data: ReportData) -> int:
-    """The id of the person whom `_request` is to."""
+    """The id of the person whom `best_request` is to."""
     return int(data["best_next_fields"]["user_id"].iloc[0])

@@ -118,7 +118,7 @@ def _were_gone(n: int) -> str:
 def manual_removals(data: ReportData, forecast: Mapping[Hashable, Any]) -> tuple[int, int]:
     """How many listings are removed within a forecast if all manual work is done, and how many of them later.
 
-    As many as `_expected_removals` expects; those on sites that declare at least as many days come later.
+    As many as the success rates of their sites say; those on sites that declare at least as many days come later.
     """
     by_hand, *_ = data.open_parts
     if not by_hand:

@@ -163,7 +163,7 @@ class Worker:
         _log.info("worker=running sites=%d search_engine=%s", sites, engine)
         if not sites:
             _log.warning(
-                "no site definitions: no site is scanned; --sites DIRECTORY was not given, or no file in it ends in .yaml or .yml"
+                "no site definitions: no site is scanned; --sites DIRECTORY was not given, or no file in it ends in .yaml"
             )
         async with asyncio.TaskGroup() as loops:
             loops.create_task(self._run_loop(until_idle=False))

@@ -263,7 +263,7 @@ def test_a_listed_name_unlike_those_on_file_is_noted(name, differs):
 
 
 def test_a_last_name_may_be_a_title():
-    for name in ("Jane Miss", "Prof. Jane Miss", "MISS, JANE"):
+    for name in ("Jane Miss", "Prof. Jane Miss", "MISS, JANE", "Prof. Dr. J. Miss"):
         assert [*name_warning(name, [("Jane", "Miss")])] == []
 
 

@@ -312,10 +312,14 @@ def test_a_candidate_of_an_invalid_definition_is_not_accepted(operator):
     """Its record would have no steps for the opt-out."""
     candidate(operator, jane(operator))
     [waiting] = json_output(operator.here("users", "candidates", "--json"))
-    (operator.directory / "places.yaml").write_text(f"{DEFINITION}odd: 1\n")
-    run = operator.here("users", "accept", str(waiting["id"]), "--sites", ".")
-    assert (run.returncode, "there is no valid definition of People & Places" in run.stderr) == (1, True)
-    assert json_output(operator.here("users", "candidates", "--json")) == [waiting]
+    accept = ("users", "accept", str(waiting["id"]), "--sites", ".")
+    for text in (f"{DEFINITION}odd: 1\n", "name: [", "odd: 1\n"):
+        (operator.directory / "places.yaml").write_text(text)
+        run = operator.here(*accept)
+        assert (run.returncode, "there is no valid definition of People & Places" in run.stderr) == (1, True)
+        assert json_output(operator.here("users", "candidates", "--json")) == [waiting]
+    (operator.directory / "places.yaml").write_text("name: Unrelated\nodd: 1\n")
+    assert "is now record" in ok(operator.here(*accept))
 
 
 @pytest.mark.parametrize("defined", [True, False])

@@ -182,16 +182,16 @@ def test_a_directory_without_definitions_is_not_checked(shell):
     (shell.directory / "empty").mkdir()
     run = shell.here("sites", "check", "--offline", "empty")
     assert run.returncode == 1
-    assert error_of(run) == "Error: empty has no definitions: no file there ends in .yaml or .yml"
+    assert error_of(run) == "Error: empty has no definitions: no file there ends in .yaml"
 
 
 def test_two_files_with_one_name_fail_a_check(shell):
-    for file in ("a.yaml", "b.yml"):
+    for file in ("a.yaml", "b.yaml"):
         (shell.directory / file).write_text(definition("http://seekfolk.example"))
     run = shell.here("sites", "check", "--offline", ".")
     assert run.returncode == 1
     assert run.stdout == "ok: a.yaml: Good Site is valid.\n"
-    assert error_of(run) == "Error: b.yml: Good Site: name is already used in a.yaml"
+    assert error_of(run) == "Error: b.yaml: Good Site: name is already used in a.yaml"
 
 
 def test_an_invalid_definition_stops_no_command_about_other_sites(shell, site):
@@ -199,13 +199,23 @@ def test_an_invalid_definition_stops_no_command_about_other_sites(shell, site):
     (shell.directory / "good.yaml").write_text(definition(site))
     (shell.directory / "bad.yaml").write_text("name: Bad\nserch: {}")
     problem = "bad.yaml, line 2: serch is not a known key; did you mean search?"
-    for command in (("users", "queue"), ("users", "opt-outs"), ("sites", "health")):
+    for command in (("users", "queue"), ("users", "opt-outs"), ("sites", "health"), ("sites", "list")):
         run = shell.here(*command, "--sites", ".")
         assert run.returncode == 0
         assert f"Warning: {problem}. This definition is not used." in run.stderr.splitlines()
     (shell.directory / "good.yaml").unlink()
-    run = shell.here("users", "queue", "--sites", ".")
-    assert (run.returncode, "every site definition is invalid" in run.stderr) == (1, True)
+    for command in (("users", "queue"), ("sites", "list")):
+        run = shell.here(*command, "--sites", ".")
+        assert (run.returncode, "every site definition is invalid" in run.stderr) == (1, True)
+
+
+def test_a_leftover_yml_file_is_named_and_not_read(shell):
+    for file in ("b.yaml", "b.yml"):
+        (shell.directory / file).write_text(definition("http://seekfolk.example"))
+    run = shell.here("sites", "list", "--sites", ".", "--json")
+    assert [one["site"] for one in json.loads(run.stdout)] == ["Good Site"]
+    warning = "Warning: not read: b.yml: the name of a definition's file ends in .yaml.\n"
+    assert (run.returncode, run.stderr) == (0, warning)
 
 
 def test_a_draft_is_not_tried_before_it_is_written(shell):
@@ -275,7 +285,7 @@ def test_the_configuration_directory_may_hold_the_sites(shell):
     assert "is not a directory" in error_of(shell.here("sites", "list"))
 
 
-@pytest.mark.parametrize("command", [("serve", "--port", "0"), ("worker",), ("sites", "list")])
+@pytest.mark.parametrize("command", [("serve", "--port", "0"), ("worker",)])
 def test_an_invalid_definition_stops_commands_that_need_it(shell, command):
     assert shell.here("integrator", "add", "acme", "--no-attestation").returncode == 0
     (shell.directory / "bad.yaml").write_text("name: Bad\nserch: {}")

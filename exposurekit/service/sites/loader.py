@@ -48,7 +48,26 @@ def read(path: Path) -> Definition:
 
 def files_in(path: Path) -> list[Path]:
     """The files of the definitions in a directory, in the order of their names."""
-    return sorted([*path.glob("*.yaml"), *path.glob("*.yml")])
+    return sorted(path.glob("*.yaml"))
+
+
+def unread_in(path: Path) -> str | None:
+    """Return the warning of files in a directory that look like definitions and are not read; None: there are none."""
+    names = ", ".join(plain(file.name) for file in sorted(path.glob("*.yml")))
+    return f"not read: {names}: the name of a definition's file ends in .yaml" if names else None
+
+
+def may_define(path: Path, name: str) -> bool:
+    """Whether a file in a directory may be the definition of a site, though invalid: it has that name, or no readable one."""
+    return any(_name_in(file) in {None, name.casefold()} for file in files_in(path))
+
+
+def _name_in(file: Path) -> str | None:
+    try:
+        name = _within(_read(_text_of(file)).value, "name")
+    except (ConfigurationError, InvalidYaml):
+        return None
+    return name.casefold() if isinstance(name, str) else None
 
 
 def directory(path: Path) -> dict[str, Definition]:
@@ -107,15 +126,18 @@ def _unknown_sisters(site: _Loaded, names: set[str]) -> Iterator[str]:
 
 
 def _load_file(path: Path) -> _Loaded:
+    return _load(_text_of(path), str(path))
+
+
+def _text_of(path: Path) -> str:
     try:
         with path.open("rb") as file:
-            text = file.read(SIZE_MAX + 1).decode()
+            return file.read(SIZE_MAX + 1).decode()
     except OSError as error:
         raise ConfigurationError(f"{plain(path)}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
         raise ConfigurationError(f"{plain(path)}, line {line}: is not UTF-8") from None
-    return _load(text, str(path))
 
 
 def _load(text: str, where: str) -> _Loaded:

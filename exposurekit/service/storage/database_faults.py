@@ -11,6 +11,7 @@ from sqlalchemy.exc import DBAPIError
 from exposurekit.text.sanitize import plain
 
 LOCKED = "database is locked"  # as SQLite itself says it
+_UNKNOWN_HOST = "the host {host} is unknown"
 REPLACED = "the database's file was removed or replaced"
 _PRIMARY_CODE = 0xFF  # of an extended error code
 _BY_CODE = {
@@ -39,7 +40,7 @@ _BY_STATE = {
 _BY_SERVER_TEXT = {
     r'role "[^"]*" does not exist': "there is no role {role}",
     r'database "[^"]*" does not exist': "there is no database {database}",
-    "failed to resolve host": "the host {host} is unknown",
+    "failed to resolve host": _UNKNOWN_HOST,
     "onnection refused": "connection refused; no server listens at {host}, port {port}",
     "No such file or directory": "no server listens on its socket",
     "password authentication failed": "the password of the role {role} is wrong",
@@ -86,7 +87,7 @@ def _words(cause: BaseException) -> str | None:
     if isinstance(cause, TimeoutError):
         return "it did not answer in time; try again"
     if isinstance(cause, socket.gaierror):
-        return "the host {host} is unknown"
+        return _UNKNOWN_HOST
     if isinstance(cause, OSError):
         return None if cause.errno is None else os.strerror(cause.errno)
     if state := getattr(cause, "sqlstate", None):
