@@ -25,6 +25,7 @@ from exposurekit.cli.options import (
     record_key_option,
 )
 from exposurekit.errors import ConfigurationError, LoadStopped, NotFound
+from exposurekit.text.plurals import pluralize
 from exposurekit.text.sanitize import plain
 
 DEMO_MARKER = ".exposurekit-demo"  # another demo may replace a history that has this file
@@ -96,7 +97,7 @@ def collect(
     for user in unknown:
         click.echo(f"{user} is not registered", err=True)
     if incomplete := sum(collected.people.get(name, 0) for name in _INCOMPLETE):
-        people = "1 person was" if incomplete == 1 else f"{incomplete:,} people were"
+        people = pluralize(incomplete, "person was", "people were")
         click.echo(
             f"{people} not loaded completely. exposurekit history issues --history DIR lists them, and why",
             err=True,
@@ -389,7 +390,7 @@ def _erase_inbox(inbox: Path | None, user: int, values: set[str]) -> str:
     with closing(InboxStore(inbox)) as store:
         erased = store.erase(user, values)
     where, searched = plain(str(inbox)), len(searchable_values(values))
-    deliveries = "1 delivery" if erased.total == 1 else f"{erased.total:,} deliveries"
+    deliveries = pluralize(erased.total, "delivery", "deliveries")
     summary = f"Erased {deliveries} about them from the inbox {where}, {erased.quarantined:,} of them from its quarantine."
     if erased.by_value:
         summary += f" {erased.by_value:,} of them did not say whom they were about, and had a name, address or reference of theirs."
@@ -403,9 +404,8 @@ def _violation(invariant: str, count: int) -> str:
             f"Damaged: a file of the table {match[1]} is missing or cannot be read. Put it back from a copy"
         )
     if match := re.fullmatch(r"the files of (\w+) are as they were written", invariant):
-        files = "1 file" if count == 1 else f"{count:,} files"
-        return f"Damaged: {files} of the table {match[1]} changed after writing. Put it back from a copy"
-    return f"Violated: {invariant} ({count:,} row{'' if count == 1 else 's'} not)"
+        return f"Damaged: {pluralize(count, 'file')} of the table {match[1]} changed after writing. Put it back from a copy"
+    return f"Violated: {invariant} ({pluralize(count, 'row')} not)"
 
 
 def _rows(table: Any) -> list[dict[str, Any]]:

@@ -11,6 +11,7 @@ from exposurekit.cli import output
 from exposurekit.cli.help_groups import Group
 from exposurekit.cli.options import callback_network_option, json_option, on_a_terminal, parse_name
 from exposurekit.cli.session import ServiceDatabase, Task, action, service_options
+from exposurekit.text.plurals import pluralize
 from exposurekit.text.sanitize import plain
 
 if TYPE_CHECKING:
@@ -200,7 +201,7 @@ def integrator_remove(*, name: str, with_users: bool, database: ServiceDatabase)
         lambda db: integrators.remove(db, name, with_users=with_users),
         details=lambda users: {"users": users},
     )
-    click.echo(f"Removed {name} and {removed} {'user' if removed == 1 else 'users'}.")
+    click.echo(f"Removed {name} and {pluralize(removed, 'user')}.")
 
 
 @integrator.command("set-callback")

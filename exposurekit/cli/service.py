@@ -14,6 +14,7 @@ from exposurekit.cli.help_groups import Group
 from exposurekit.cli.options import json_option, limit_option
 from exposurekit.cli.session import ServiceDatabase, action, service_options
 from exposurekit.errors import ConfigurationError, ExposureError
+from exposurekit.text.plurals import pluralize
 from exposurekit.text.sanitize import plain
 
 NO_SCANS = "No site was scanned yet."
@@ -165,7 +166,7 @@ def audit_verify(*, head: str | None, database: ServiceDatabase, as_json: bool) 
     if as_json:
         output.print_json(result)
     else:
-        entries = "1 entry matches" if result.checked == 1 else f"{result.checked:,} entries match"
+        entries = pluralize(result.checked, "entry matches", "entries match")
         click.echo(f"{entries}.\nLast hash: {result.last_hash}")
     if result.problem:
         sys.exit(1)

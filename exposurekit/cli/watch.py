@@ -33,6 +33,7 @@ from exposurekit.errors import (
     NotFound,
     Unauthorized,
 )
+from exposurekit.text.plurals import pluralize
 from exposurekit.text.sanitize import plain
 from exposurekit.text.times import format_time, interval
 
@@ -227,7 +228,7 @@ def _stored_counts(directory: Path, status: dict[str, Any]) -> dict[str, Any]:
 def _print_status(status: dict[str, Any]) -> None:
     inbox = status.get("inbox") or {}
     quarantined = inbox.get("quarantined", 0)
-    advice = f" {_counted(quarantined, 'delivery', 'deliveries')} in quarantine: exposurekit inbox quarantine --history DIR lists them."
+    advice = f" {pluralize(quarantined, 'delivery', 'deliveries')} in quarantine: exposurekit inbox quarantine --history DIR lists them."
     head = f"Problem: {status['problem']}." if status["problem"] else "ok: the watch is running."
     click.echo(f"{head}{advice if quarantined else ''}")
     if status.get("every_s"):
@@ -241,7 +242,7 @@ def _print_status(status: dict[str, Any]) -> None:
         click.echo(f"Notifications not sent yet: {unsent}{_why_unsent(status)}")
     for label, name in {"Last run": "last_run", "Last reload after a webhook": "last_reload"}.items():
         if run := status.get(name):
-            whole = _counted(run["whole"], "user", "users")
+            whole = pluralize(run["whole"], "user")
             click.echo(
                 f"{label}: {_minute(run['finished_at'])}, {whole} loaded completely, {run['failed']} failed"
             )
@@ -259,10 +260,6 @@ def _why_unsent(status: dict[str, Any]) -> str:
         f"{count}: {plain(reason)}" for reason, count in status.get("unsent_reasons", {}).items()
     )
     return f" ({reasons})" if reasons else ""
-
-
-def _counted(n: int, one: str, several: str) -> str:
-    return f"{n:,} {one if n == 1 else several}"
 
 
 def _minute(at: str) -> str:
