@@ -376,6 +376,18 @@ def test_fleet_report_has_as_many_pages_on_either_paper(fleet, paper):
     assert [len(pypdfium2.PdfDocument(one)) for one in printed] == [PAGES_MAX] * 2
 
 
+@pytest.mark.parametrize("height", [9, 9.5, 10, 10.5, 11.5, 12, 12.5, 13])
+def test_charts_stay_whole_wherever_a_page_ends(fleet, height):
+    with opened(fleet) as (page, _):
+        drawn(page)
+        page.emulate_media(media="print")
+        page.evaluate(BEFORE_PRINT)
+        charts = page.evaluate(CHART_TEXTS)
+        pages, _ = on_paper(page.pdf(width="8.5in", height=f"{height}in"))
+    assert sum(map(len, charts)) > 5
+    assert [chart for chart in charts if not _on_one_page(pages, chart)] == []
+
+
 def test_rows_are_there_without_scripts(fleet):
     """Charts are not: their descriptions stand for them, and on paper the tables that they replace are printed."""
     with (
