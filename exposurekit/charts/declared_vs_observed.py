@@ -34,7 +34,7 @@ from exposurekit.text.formatting import pluralize
 
 _COLUMNS = (
     *("site", "declared_days", "n", "left_out", "median_days", "median_low", "median_high", "never"),
-    *("followed_days", "due", "overdue", "q_value", "takes_longer"),
+    *("followed_days", "due", "overdue", "takes_longer"),
 )
 
 
@@ -99,12 +99,8 @@ def _row_text(row: dict[Any, Any], label: str) -> str:
     declared = f"declares {format_days(row['declared_days'])}; {median}"
     if row["due"] < MIN_N:
         return f"{declared}; too few requests to judge"
-    longer = f"; takes longer (q {_q_text(row['q_value'])})" if _takes_longer(row) else ""
+    longer = "; takes longer" if _takes_longer(row) else ""
     return f"{declared}; {row['overdue']:,} of {pluralize(int(row['due']), 'request')} overdue{longer}"
-
-
-def _q_text(q_value: float) -> str:
-    return "&lt; 0.001" if q_value < 0.001 else f"= {q_value:.3f}"  # noqa: PLR2004  three digits
 
 
 def _finding(table: pd.DataFrame) -> str:

@@ -11,7 +11,7 @@ from exposurekit.analysis.manual_tasks import missing_values
 from exposurekit.analysis.plan import PLAN_MINUTES
 from exposurekit.analysis.site_outcomes import in_vain, is_refusing
 from exposurekit.analysis.step_requirements import document_request, requests_to_people
-from exposurekit.analysis.work_queue import DONE, UNABLE, UNKNOWN_RATE, VISIT_MINUTES
+from exposurekit.analysis.work_queue import DONE, UNABLE, VISIT_MINUTES
 from exposurekit.charts.theme import (
     format_duration,
     short,
@@ -26,12 +26,12 @@ from exposurekit.reports.model import (
     PER_PAGE,
     Action,
     Removal,
+    expected_removals,
 )
 from exposurekit.text.formatting import enumerate_words, percent, pluralize
 
-_ONE_REMOVAL = 0.75  # with less expected, it is said how many requests make one
 _PLAN_NAMED = 10  # listings of the half hour whose people are named, if they are no more
-_ACTIONS = 3  # to do now, and as many that have to wait
+_ACTIONS = 4  # to do now, and as many that have to wait
 _WITH_PENDING = ("by_site", "records", "changes")  # sections that tell of pending removals
 _TO_CHECK = "check that the required values are on file"
 
@@ -43,14 +43,14 @@ def _refuses(data: ReportData, site: str | None) -> bool:
 
 
 def _chances(data: ReportData, site: str | None) -> str:
-    """Why it is not known whether a site will remove what it is asked to; empty if it did so before."""
+    """What the expected removals of a site are based on, if it has not removed anything on request; else empty."""
     outcomes = data.tables["site_outcomes"]
     rows = [] if outcomes is None else outcomes[outcomes["site"] == site].to_dict("records")
     if not rows or data.runs is None:
         return ""
     if not rows[0]["requested"]:
-        return "no request was seen there yet, so half of the removals are assumed to succeed"
-    return f"it {in_vain(rows[0])} so far, and may do so again" if _refuses(data, site) else ""
+        return " (assumed: no request was seen there yet)"
+    return f" (it {in_vain(rows[0])} so far)" if _refuses(data, site) else ""
 
 
 def next_actions(data: ReportData, names: AbstractSet[str], on_page: AbstractSet[str]) -> tuple[Action, ...]:
@@ -80,7 +80,7 @@ def _of_work(data: ReportData, names: AbstractSet[str]) -> list[Action]:
     work = [*enumerate(statements.removal_groups(data) if "work_queue" in names else (), 1)]
     request = statements.best_request(data) if "blockers" in names else None
     others = [action for action in (_pages_action(data, work), request) if action is not None]
-    begin = _to_begin(data, work)[: max(_ACTIONS - len(others), 2)]
+    begin = _to_begin(data, work)[: _ACTIONS - bool(others)]
     steps = {str(one.site): (step, one) for step, (_, one) in reversed([*enumerate(begin, 1)])}
     actions = [*_removal_actions(data, begin, steps), *others][:_ACTIONS]
     asks = request if request not in actions else None
@@ -102,19 +102,12 @@ def _to_begin(data: ReportData, work: Sequence[tuple[int, Removal]]) -> list[tup
     groups = [(at, one) for at, one in work if _is_counted(one) and _can_begin(one)]
     if data.runs is None:
         return sorted(groups, key=lambda group: bool(group[1].reason))
-    return sorted(groups, key=lambda group: -_expected(data, group[1]) / max(group[1].minutes or 0, 1))
+    return sorted(groups, key=lambda group: -(group[1].expected or 0) / max(group[1].minutes or 0, 1))
 
 
 def _to_wait(work: Sequence[tuple[int, Removal]]) -> list[tuple[int, Removal]]:
     """The groups that have to wait."""
     return [(at, one) for at, one in work if _is_counted(one) and not _can_begin(one)]
-
-
-def _expected(data: ReportData, removal: Removal) -> float:
-    """How many removals to expect of a group of manual work."""
-    queue = open_items(data["work_queue"])
-    rate = queue.loc[queue["site"] == removal.site, "success_rate"].mean()
-    return float(rate) * (removal.listings or 0)
 
 
 def _removal_actions(
@@ -242,19 +235,7 @@ def _expected_removals(data: ReportData, listings: pd.DataFrame) -> str:
     """How many removals to expect of some rows of the work queue; empty without a history, which has the success rates."""
     if data.runs is None or listings.empty:
         return ""
-    return _expected_words(data, float(listings["success_rate"].sum()), len(listings))
-
-
-def _expected_words(data: ReportData, n: float, requests: int) -> str:
-    """How many removals to expect of some requests; empty without a history, which has the success rates."""
-    if data.runs is None or not requests:
-        return ""
-    if requests == 1:
-        return f"{'an even' if n == UNKNOWN_RATE else f'a {percent(n)}'} chance of success"
-    if n < _ONE_REMOVAL:
-        return f"about one removal for {requests / n:,.0f} requests expected"
-    whole = max(round(n), 1)
-    return f"{'' if n == whole else 'about '}{pluralize(whole, 'removal')} expected"
+    return expected_removals(float(listings["success_rate"].sum()), len(listings))
 
 
 def _first(actions: Sequence[Action], pending: Action | None) -> list[Action]:
@@ -289,7 +270,7 @@ def _pending_action(data: ReportData, keys: AbstractSet[str]) -> Action | None:
         "1 removal is pending" if n == 1 else f"{n:,} removals are pending",
         f"Nothing to do before {when}.",
         key,
-        OPERATOR,
+        "",
         is_later=True,
     )
 
@@ -332,13 +313,12 @@ def _removal_action(
         )
         if is_ready or one != document
     ]
-    notes = [chances] if (chances := _chances(data, removal.site)) else []
-    notes += [f"before you begin, {enumerate_words(before)}"] if before else []
+    notes = [f"before you begin, {enumerate_words(before)}"] if before else []
     is_blocked = bool(removal.tasks) and all(task.missing_values for task in removal.tasks)
     notes += [] if _can_begin(removal) or is_blocked else [f"reason to wait: {removal.reason}"]
     notes += [statements.LEFT_OUT] if is_unchecked and data.sharing is not None else []
     notes += _not_counted(data, removal, of_site - n, steps) if of_site > n else []
-    expected = _expected_words(data, _expected(data, removal), n)
+    expected = removal.expected_removals and f"{removal.expected_removals}{_chances(data, removal.site)}"
     most = f"{share} of what is open{' if all succeed' if n > 1 else ''}"
     effect = ", ".join(filter(None, (most, expected, f"in about {format_duration(minutes)}")))
     is_worst = [*statements.most_open(data)] == [removal.site]

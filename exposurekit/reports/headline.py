@@ -146,7 +146,7 @@ def finding(data: ReportData) -> str:
     if open_now.empty:
         return f"No listing is open, of {len(data['records']):,} that were found."
     by_hand, waits, being_removed, no_effect = data.open_parts
-    since = _waiting_since(data)
+    since = f"{_without_request(data)}{_waiting_since(data)}"
     parts = [
         f"{n:,} {one if n == 1 else many}"
         for n, one, many in (
@@ -158,7 +158,7 @@ def finding(data: ReportData) -> str:
         if n
     ]
     counts = f"{len(open_now):,} of {pluralize(total, 'listing')} found {are} still open"
-    separator = "; " if since.startswith(";") else ", "
+    separator = "; " if ";" in since else ", "
     return f"{counts}: {separator.join(parts)}.{_worst_sites(data)}"
 
 
@@ -169,6 +169,22 @@ def _worst_sites(data: ReportData) -> str:
         return ""
     each = " each" if len(worst) > 1 else ""
     return f" Most open listings{statements.of_named(data)}: {enumerate_words([*map(short, worst)])} ({max(worst.values()):,}{each})."
+
+
+def _without_request(data: ReportData) -> str:
+    """How many of the listings to be done by hand never had a removal request; empty if all had, or it is not known."""
+    requests = data.tables.get("removal_requests")
+    if requests is None or data.manual_listings["record_id"].isna().any():
+        return ""
+    requested = pd.MultiIndex.from_frame(requests[["user_id", "key"]])
+    listings = pd.MultiIndex.from_frame(data.manual_listings[["user_id", "record_id"]])
+    rest = int(listings.isin(requested).sum())
+    n = len(listings) - rest
+    if data.sharing is not None and (0 < rest < FEW or 0 < n < FEW):
+        return ""
+    if not rest:
+        return ", none of them with a request so far" if n > 1 else ", without a request so far" if n else ""
+    return f", {n:,} of them without a request so far" if n else ""
 
 
 def _waiting_since(data: ReportData) -> str:
@@ -248,10 +264,21 @@ def fleet_facts(data: ReportData) -> Iterator[Fact]:
         if fact.name == "score" and points is not None:
             more = int(points["score"].iloc[-1] - points["score"].iloc[0])
             yield replace(fact, change=signed_change(more, data))
+        elif fact.name == "removed" and data.runs is not None:
+            share, end, rest = fact.qualifier.partition(";")
+            yield replace(fact, qualifier=f"{share}{_share_of_requests(data)}{end}{rest}")
         else:
             yield fact
     if data.runs is not None:
         yield from _history_facts(data)
+
+
+def _share_of_requests(data: ReportData) -> str:
+    """The share of requests that succeeded, of those that have an outcome; empty without any."""
+    requests = data["removal_requests"]
+    succeeded = int((requests["end"].astype("str") == REMOVED).sum())
+    n = succeeded + int(request_outcomes(requests, at=data.as_of).isin([REFUSED, IGNORED]).sum())
+    return f", {percent(succeeded / n)} of {pluralize(n, 'request')}" if n else ""
 
 
 def site_facts(data: ReportData) -> Iterator[Fact]:
@@ -401,7 +428,7 @@ def _forecast_fact(data: ReportData) -> Fact:
         done = f", about {if_done:,} if all of it is" if has_work else ""
         expected = f"if nothing is done by hand {interval}{done}; {than_now}: {parts}"
         caution = "" if pd.isna(forecast["reason"]) else str(forecast["reason"])
-        best = f"{at_best:,} if all manual work succeeds" if has_work else ""
+        best = f"{at_best:,} at best, if every manual removal succeeds by then" if has_work else ""
         notes = statements.sentences([best, caution]).removesuffix(".")
         words = f"{expected}. {notes}" if notes else expected
         return Fact(name, f"{forecast['open']:,.0f}", words, detail=_forecast_basis(data, forecast))

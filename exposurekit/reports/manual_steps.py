@@ -12,6 +12,7 @@ from exposurekit.analysis.work_queue import DONE, UNABLE
 from exposurekit.reports.model import Removal
 
 _Steps: TypeAlias = tuple[str | None, str | None, tuple[str, ...], str | None]
+_Item: TypeAlias = tuple[int, float, float, Task | None]  # user, minutes, chance of success, and what to do
 
 
 def removals(
@@ -26,13 +27,13 @@ def removals(
     """
     waiting = open_items(queue)
     described = tasks(waiting if limit is None else waiting.head(limit), as_of=as_of)
-    groups: dict[_Steps, list[tuple[int, float, Task | None]]] = {}
-    columns = ("user_id", "minutes", "site", "guide", "opt_out_procedure", "reason")
+    groups: dict[_Steps, list[_Item]] = {}
+    columns = ("user_id", "minutes", "success_rate", "site", "guide", "opt_out_procedure", "reason")
     rows = waiting if "reason" in waiting else waiting.assign(reason=None)
-    for position, (user_id, minutes, site, guide, steps, reason) in enumerate(_cells(rows, *columns)):
+    for position, (user_id, minutes, rate, site, guide, steps, reason) in enumerate(_cells(rows, *columns)):
         task = described[position] if position < len(described) else None
         key = _text(site), _text(guide), tuple(map(str, steps)), _text(reason)
-        groups.setdefault(key, []).append((user_id, minutes, task))
+        groups.setdefault(key, []).append((user_id, minutes, rate, task))
     return tuple(_removal(steps, items) for steps, items in groups.items())
 
 
@@ -51,12 +52,15 @@ def whole_minutes(queue: pd.DataFrame) -> "pd.Series[float]":
     return pd.Series(np.diff(until, prepend=0.0), queue.index)
 
 
-def _removal(steps: _Steps, items: list[tuple[int, float, Task | None]]) -> Removal:
-    people = len({user_id for user_id, _, _ in items})
-    minutes = sum(minutes for _, minutes, _ in items)
+def _removal(steps: _Steps, items: list[_Item]) -> Removal:
+    people = len({user_id for user_id, *_ in items})
+    minutes = sum(minutes for _, minutes, *_ in items)
+    expected = sum(rate for *_, rate, _ in items)
     site, guide, texts, reason = steps
-    described = tuple(task for _, _, task in items if task)
-    return Removal(site, guide, texts, described, len(items), people, minutes, reason)
+    described = tuple(task for *_, task in items if task)
+    return Removal(
+        site, guide, texts, described, len(items), people, minutes, reason, expected if site else None
+    )
 
 
 def _cells(table: pd.DataFrame, *columns: str) -> Iterator[tuple[Any, ...]]:

@@ -12,10 +12,11 @@ from pydantic_core import to_json, to_jsonable_python
 from exposurekit.analysis.definitions import definition
 from exposurekit.analysis.manual_tasks import Task
 from exposurekit.analysis.step_requirements import NEEDS_DOCUMENT, preparations, worded_steps
+from exposurekit.analysis.work_queue import UNKNOWN_RATE
 from exposurekit.charts import describe
 from exposurekit.charts.theme import Figure, format_duration
 from exposurekit.errors import NotFound
-from exposurekit.text.formatting import pluralize
+from exposurekit.text.formatting import percent, pluralize
 from exposurekit.text.urls import host
 
 SHARE_SAFE = (
@@ -33,6 +34,7 @@ PER_PAGE = "less if one message names all pages of a host"  # what estimated min
 OPERATOR = "you"
 OPERATOR_AND_PERSON = f"{OPERATOR} and the person listed"
 TASKS_MAX = 800  # items of manual work on a page: more make it slow to open
+_ONE_REMOVAL = 0.75  # with less expected, it is said how many requests make one
 _CLAUSE_END = re.compile(r"[;.] ")
 ROWS_MAX = 1_000  # rows of a table on a page: more make it large, and are for an export
 
@@ -91,6 +93,16 @@ class Fact:
         return _CLAUSE_END.split(self.qualifier, maxsplit=1)
 
 
+def expected_removals(n: float, requests: int) -> str:
+    """How many removals to expect of some requests, in words; of one request, its chance."""
+    if requests == 1:
+        return f"{'an even' if n == UNKNOWN_RATE else f'a {percent(n)}'} chance of success"
+    if n < _ONE_REMOVAL:
+        return f"about one removal for {requests / n:,.0f} requests expected"
+    whole = max(round(n), 1)
+    return f"{'' if n == whole else 'about '}{pluralize(whole, 'removal')} expected"
+
+
 @dataclass(frozen=True, slots=True)
 class Removal:
     """The manual steps that one or more listings or pages need, and these items.
@@ -104,6 +116,7 @@ class Removal:
         people: The number of people.
         minutes: The estimated time.
         reason: Why these items come later than others; None if they do not.
+        expected: How many removals to expect of them; None if nothing is known of that.
     """
 
     site: str | None
@@ -114,6 +127,7 @@ class Removal:
     people: int | None
     minutes: float | None
     reason: str | None = None
+    expected: float | None = None
 
     @property
     def omitted(self) -> int:
@@ -136,7 +150,17 @@ class Removal:
         people = pluralize(self.people, "person", "people")
         later = f" Reason to wait: {self.reason}." if self.reason and not self.waits_for_document else ""
         one_each = f", {PER_PAGE}" if self.site is None and self.listings > 1 else ""
-        return f"{items} of {people}; about {format_duration(self.minutes)}{one_each}.{later}"
+        time = f"about {format_duration(self.minutes)}{one_each}"
+        return f"{items} of {people}; {'; '.join(filter(None, (time, self.expected_removals)))}.{later}"
+
+    @property
+    def expected_removals(self) -> str:
+        """How many removals to expect, in words; empty if nothing is known of that."""
+        return (
+            ""
+            if self.expected is None or not self.listings
+            else expected_removals(self.expected, self.listings)
+        )
 
     @property
     def preparations(self) -> tuple[str, ...]:
@@ -194,7 +218,7 @@ class Action:
         effect: How much it removes, and how long it takes.
         section: The part of the page that has the details: the key of a section; for a group of manual work, with its
             number, such as ``work_queue-1``; empty if the page has no such part.
-        who: Who does it, such as ``you``.
+        who: Who does it, such as ``you``; empty if nobody has to.
         is_later: Whether it has to wait; the text says until when, or the effect why.
     """
 

@@ -64,7 +64,9 @@ _RECORD_LABEL = (
 )
 MANY_SITES = 5  # more are counted, not named
 _CENSORING_NOTE = "A listing found recently has been followed for only a few days, so the estimated share still listed may be 0% while some are open."
-_FROM_FIRST = "Days count from the first observation of a listing"
+_FROM_FIRST = "In the chart, days count from the first observation of a listing"
+_UNREQUESTED = ", with or without a request; refused and ignored requests count as not removed"
+_SAME_MEDIANS = ". Each site's median is the same from the request; the overall one is not, because of listings without one"
 _LISTED_KINDS = {"age": "age", "locations": "places", "aliases": "other names", "relations": "relatives"}
 _SITES_NAMED = 5  # of each kind of change; others are counted
 _KINDS_NAMED = 3  # kinds of data
@@ -107,9 +109,9 @@ _RECORD_COLUMNS = (
     *("age", "states", "href"),
 )
 _OVERDUE_NOTE = (
-    "A request is overdue if its listing was still pending after the declared days and the days that verifying a removal "
-    "may take. A site takes longer if significantly more than half of its due requests are overdue (sign test, corrected "
-    "for the number of sites; false discovery rate of 5%). Requests too recent to judge are not due."
+    "A request is overdue if its listing was still pending {days} after the declared day: so long may verifying take. A site takes "
+    "longer if more than half of its due requests are overdue, and by more than chance would explain (sign test for all "
+    "sites, at most 5% false alarms). Requests too recent to judge are not due."
 )
 _TABLES = {  # that are no questions: the heading, and the columns to display
     "records": ("Listings", _RECORD_COLUMNS),
@@ -231,11 +233,11 @@ def _minutes_spent(data: ReportData) -> str:
     )
 
 
-def _base(data: ReportData, n: int) -> str:
-    """A sentence on the listings that were followed."""
+def _base(data: ReportData, n: int, n_open: int) -> str:
+    """A sentence on the listings that were followed, and how many of them are open."""
     followed = statements.followed(data, n)
     subject = f"{followed[:1].upper()}{followed[1:]}"
-    return f"{subject} {'is' if n == 1 else 'are'} followed (n = {n:,})."
+    return f"{subject} {'is' if n == 1 else 'are'} followed (n = {n:,}); {n_open:,} of them {'is' if n_open == 1 else 'are'} open."
 
 
 # --- sections ---------------------------------------------------------------------------------------------
@@ -708,20 +710,21 @@ def _time_to_removal(data: ReportData) -> Section | None:
     section = _section(data, "time_to_removal")
     if section is None or section.figure is None:
         return section
-    n = int(data["time_to_removal"]["n"].sum())
+    times = data["time_to_removal"]
+    n, n_open = int(times["n"].sum()), int(times["open"].sum())
     # The estimate is for everyone; the other tables of a report on a person are not.
-    base = _base(data, n) if data.user is None else ""
+    base = _base(data, n, n_open) if data.user is None else ""
     speeds = _speeds(data)
     in_all = _time_finding(data)
     section = replace(section, finding=in_all or speeds or section.finding)
     speeds = speeds if section.finding != speeds else ""
     how_sure = _time_intervals(data) if in_all else ""
-    clocks = _both_clocks(data)
+    clocks = _UNREQUESTED if _median_from_request(data) else ""
     if section.table is not None:
         table = without_estimates(section.table).sort_values("unrequested", kind="stable", ignore_index=True)
         table = table.drop(columns="unrequested")
         with_requests = _with_request_medians(data, table)
-        clocks += ". Each site's median is the same either way" if with_requests is table else ""
+        clocks += _SAME_MEDIANS if clocks and with_requests is table else ""
         section = replace(section, table=table if with_requests is None else with_requests)
     notes = (f"{_FROM_FIRST}{clocks}.", f"{how_sure} {base}".strip(), _CENSORING_NOTE, _resolution(data))
     return replace(
@@ -743,6 +746,10 @@ def _time_finding(data: ReportData) -> str:
     if pd.isna(row["median_days"]):
         return f"The median time to removal is not reached yet; {stay}."
     days, _ = statements.median_words(row)
+    if request := _median_from_request(data):
+        return (
+            f"Median time to removal: {request} from the request, {days} from the first observation; {stay}."
+        )
     return f"Estimated median time to removal: {days} from the first observation; {stay}."
 
 
@@ -774,21 +781,13 @@ def _with_request_medians(data: ReportData, times: pd.DataFrame) -> pd.DataFrame
     return both[[*times.columns[:after], *_REQUEST_MEDIAN, *times.columns[after:]]]
 
 
-def _both_clocks(data: ReportData) -> str:
-    """The median days to removal from the first observation and from the request; empty without both."""
+def _median_from_request(data: ReportData) -> str:
+    """The median days to removal from the request; empty if it is not known, or the same from the first observation."""
     if data.user is not None or not {"removal_of_all", "removal_requests"} <= {*data.tables}:
         return ""
-    removal, requests = data["removal_of_all"], data["removal_requests"]
-    medians = removal["median_days"].iloc[0], statements.request_times(requests)["median_days"]
-    if any(map(pd.isna, medians)):
-        return ""
-    first, request = map(format_days, medians)
-    also = (
-        "; the time from the first observation also counts listings without a request"
-        if first != request
-        else ""
-    )
-    return f": the median is {first}, and {request} from the request{also}; refused and ignored requests count as not removed"
+    first = data["removal_of_all"]["median_days"].iloc[0]
+    request = statements.request_times(data["removal_requests"])["median_days"]
+    return "" if pd.isna(first) or pd.isna(request) or first == request else format_days(request)
 
 
 def _declared_vs_observed(data: ReportData) -> Section | None:
@@ -807,7 +806,10 @@ def _declared_vs_observed(data: ReportData) -> Section | None:
         if rest
         else ""
     )
-    return _add_words(section, f"{_OVERDUE_NOTE}{others}")
+    if section is not None and section.table is not None:
+        section = replace(section, table=section.table.drop(columns="q_value"))  # for analysts
+    note = _OVERDUE_NOTE.format(days=pluralize(int(table.attrs["allowance_days"]), "day"))
+    return _add_words(section, f"{note}{others}")
 
 
 def _speeds(data: ReportData) -> str:

@@ -147,7 +147,9 @@ class Sharing:
     def _anonymous(self, removal: Removal, *, is_hidden: bool, is_alone: bool) -> Removal:
         if is_hidden:
             reason = removal.reason and HIDDEN_REASON  # it may have a number
-            return replace(removal, tasks=(), listings=None, people=None, minutes=None, reason=reason)
+            return replace(
+                removal, tasks=(), listings=None, people=None, minutes=None, reason=reason, expected=None
+            )
         if not self.has_rows and not is_alone:
             return replace(removal, tasks=())
         labels = sorted(

@@ -197,7 +197,7 @@ def test_card_of_a_forecast_has_its_interval_and_caution(fleet_data):
     parts = "30 of the 6 open now, 4 that came back and 1 new"  # add up to 35
     expected = "if nothing is done by hand (95% interval: 24\N{EN DASH}48), about {} if all of it is; 29 more"
     # Of the 3, half are expected to be removed: no request was seen on these sites.
-    done = "32 if all manual work succeeds"
+    done = "32 at best, if every manual removal succeeds by then"
     assert card.qualifier == f"{expected.format(33)} than now: {parts}. {done}. {caution.capitalize()}"
     basis = "it assumes that nothing is done by hand, and that each site continues at its past rates"
     assert card.detail == (
@@ -205,7 +205,7 @@ def test_card_of_a_forecast_has_its_interval_and_caution(fleet_data):
         "all sites together), and not to come back"
     )
     card = card_of(forecast.assign(open=6.9, of_open=2.1))
-    done = "5 if all manual work succeeds"  # of the 2, though 3 wait
+    done = "5 at best, if every manual removal succeeds by then"  # of the 2, though 3 wait
     assert f"; 1 more than now: 2 of the 6 open now, 4 that came back and 1 new. {done}. " in card.qualifier
     card = card_of(forecast.assign(open=6.2, of_open=2.1, of_gone=3.4, of_new=0.7))
     assert "; as many as now: " in card.qualifier
@@ -238,7 +238,7 @@ def test_forecast_also_assumes_that_all_manual_work_is_done(fleet_data):
     [section] = report.sections
     [card] = [fact for fact in report.facts if fact.name == "open in 30 days"]
     assert f", about {expected} if all of it is; " in card.qualifier
-    assert ". 32 if all manual work succeeds." in card.qualifier
+    assert ". 32 at best, if every manual removal succeeds by then." in card.qualifier
     words = f"In 30 days: about {expected} if all manual work is done, 32 if all of it succeeds."
     assert section.text == words
     assert section.table["if_done"].tolist()[0] == expected
@@ -482,7 +482,8 @@ def test_followed_listings_are_those_found_later_and_relistings(tmp_path, n_firs
     assert cards["came back"].value == str(len(relisted_ids))
     assert cards["half removed within"].qualifier.endswith(f"based on {words}")
     section = section_of(report, "time_to_removal")
-    assert f"{words} are followed (n = {n})." in section.points
+    n_open = section.table["open"].sum()
+    assert f"{words} are followed (n = {n}); {n_open} of them are open." in section.points
     person = section_alone("time_to_removal", history, user=1)
     assert "followed (n = " not in " ".join(person.points)
 
@@ -748,9 +749,10 @@ def test_alerts_with_the_same_steps_are_grouped():
             "url": ["https://a.example/1", "https://a.example/2", None],
         }
     )
-    queue = alerts.assign(state=["open", "started", "done"], minutes=[4.0, 2.0, 0.0])
+    queue = alerts.assign(state=["open", "started", "done"], minutes=[4.0, 2.0, 0.0], success_rate=0.5)
     [removal] = removals(queue)
     assert (removal.listings, removal.people, removal.minutes) == (2, 2, 6.0)
+    assert removal.expected == 1.0
     assert removal.steps == ("Open it.", "Press it.")
     assert [task.begin for task in removal.tasks] == ["https://a.example/1", "https://a.example/2"]
     assert removal.heading == "Same steps for 2 listings"
