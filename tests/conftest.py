@@ -1,16 +1,23 @@
+import contextlib
 import gc
 import os
 import re
 import shutil
 import signal
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
-from support.jupyter import CHROMIUM, NO_BROWSER
-from support.services import STORES, Service, a_service, stored_in
+
+# Each process would compile what others have compiled; hundreds are started.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+from support.jupyter import CHROMIUM, NO_BROWSER  # noqa: E402
+from support.services import STORES, Service, a_service, stored_in  # noqa: E402
 
 HERE = Path(__file__).parent
 LONGEST = (  # of all, then of those that are not long
@@ -105,6 +112,19 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     ):
         return None if MAY_BE_LONG.search(collection_path.read_text()) else True
     return None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Each process compiles a share of the tests, and then reads what the others have compiled."""
+    config = session.config
+    worker = getattr(config, "workerinput", None)
+    if worker is None or len(config.args) != 1 or Path(config.args[0]).resolve() != HERE:
+        return
+    files = [path for path in sorted(HERE.rglob("test_*.py")) if not pytest_ignore_collect(path, config)]
+    for path in files[int(worker["workerid"].removeprefix("gw")) :: worker["workercount"]]:
+        with contextlib.suppress(pytest.Collector.CollectError):  # reported when it is collected
+            _ = pytest.Module.from_parent(session, path=path).obj
 
 
 def _is_on_postgresql(path: str) -> bool:
