@@ -125,12 +125,14 @@ class History(Keyed):
         """Return this history as of its newest run, for several questions: each table is read once, and answers agree.
 
         Later runs, labels, ticks and notes do not count. The tables stay in memory as long as the pinned history lives.
-        It shares the engine of this history: closing one closes both.
+        It shares the engine of this history: closing one closes both. A pinned history returns itself.
 
         >>> pinned = history.pinned()
         >>> pinned.records().equals(history.records())
         True
         """
+        if self._reader.answers is not None:
+            return self
         pinned = copy.copy(self)
         pinned._read_with(replace(self._reader, answers={}))  # noqa: SLF001  of this class
         return pinned

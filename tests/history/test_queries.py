@@ -86,7 +86,7 @@ def test_a_pinned_history_reads_tables_once_and_stays(collection):
     collection.collect(2, one=[listing(11)])
     with DuckDB(as_written=True) as plain, CountingDuckDB() as counting:
         history, other = (History(collection.history.path, engine=engine) for engine in (plain, counting))
-        pinned = other.pinned()
+        pinned = other.pinned().pinned()
         names = (
             "records",
             "alerts",

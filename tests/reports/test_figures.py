@@ -41,12 +41,16 @@ def demo():
 
 
 @pytest.fixture(scope="module")
-def pages(demo):
+def history(demo):
+    """The demo's history, of which each table is read once."""
+    return demo.history.pinned()
+
+
+@pytest.fixture(scope="module")
+def pages(demo, history):
     """A report of each kind, of the same moment."""
     kinds = {"fleet": {}, "changes": {"since": "8d"}, "sites": {"kind": "sites"}, "person": {"user": 3}}
-    reports = {
-        kind: ek.report(demo.history, exposure=demo.exposure, **options) for kind, options in kinds.items()
-    }
+    reports = {kind: ek.report(history, exposure=demo.exposure, **options) for kind, options in kinds.items()}
     return reports | {"now": ek.report(demo.exposure)}
 
 
@@ -257,12 +261,12 @@ def test_relistings_have_their_reference_in_a_total_order(relisted):
     assert not table.duplicated(by).any()
 
 
-def test_queue_plan_checklist_and_report_take_the_same_time(demo, pages):
+def test_queue_plan_checklist_and_report_take_the_same_time(demo, history, pages):
     """Also for pages, whose check takes as long as that of a listing."""
-    queue = demo.history.work_queue(exposure=demo.exposure)
+    queue = history.work_queue(exposure=demo.exposure)
     of_pages = queue[queue["kind"] == "page"]
-    steps = demo.history.steps()
-    experience = demo.history.site_experience()
+    steps = history.steps()
+    experience = history.site_experience()
     labelled = ek.analysis.work_queue(steps.assign(label="mine"), **experience)
     checks = queue["minutes"].sum() - labelled["minutes"].sum()
     without_labels = ek.analysis.work_queue(steps.drop(columns="label"), **experience)
@@ -273,7 +277,7 @@ def test_queue_plan_checklist_and_report_take_the_same_time(demo, pages):
     report = pages["fleet"]
     [section] = [one for one in report.sections if one.key == "work_queue"]
     card = next(one for one in report.facts if one.name == "to do by hand")
-    checklist = ek.widgets.OptOutChecklist(demo.exposure, demo.history).to_html()
+    checklist = ek.widgets.OptOutChecklist(demo.exposure, history).to_html()
     for text in (card.qualifier, section.text, describe(section.figure), checklist):
         assert total in text
     n_listings = len(queue) - len(of_pages)
@@ -290,7 +294,7 @@ def test_queue_plan_checklist_and_report_take_the_same_time(demo, pages):
         assert f"{total}; including {part}" in by_hand.qualifier
     assert live.half_hour.endswith(" In order of minutes only: success rates need a history.")
     assert "check and remove" in live.half_hour
-    plan = demo.history.plan(30, exposure=demo.exposure)
+    plan = history.plan(30, exposure=demo.exposure)
     assert f" in about {format_duration(plan['minutes'].sum())} (" in report.half_hour
     [times, visit, before] = re.search(
         r"\(([\d +]+) minutes, and (\d+) to start on each site\)\.(.*)$", report.half_hour
@@ -478,8 +482,8 @@ def test_code_stands_at_the_end_for_analysts(pages, stalled):
         assert ("ek.report(" in code) == (not report.is_share_safe) == bool(report.code), name
 
 
-def test_time_to_removal_states_its_interval_and_listings(demo, pages):
-    [row] = demo.history.time_to_removal(by=None).to_dict("records")
+def test_time_to_removal_states_its_interval_and_listings(history, pages):
+    [row] = history.time_to_removal(by=None).to_dict("records")
     card = next(fact for fact in pages["fleet"].facts if fact.name == "half removed within")
     first_open = row["n"] - row["first_removed"]
     assert f"({first_open:,} seen open, {row['first_removed']:,} first seen removed)" in card.detail
@@ -810,8 +814,8 @@ def test_failed_and_undone_removals_agree_everywhere(tmp_path):
     assert status.tolist() == ["listed again later", found]
 
 
-def test_quiet_history_says_that_no_removal_failed(demo, pages):
-    section = section_alone("failed_removals", demo.history)
+def test_quiet_history_says_that_no_removal_failed(history, pages):
+    section = section_alone("failed_removals", history)
     assert section.finding.startswith("No removal failed or was undone")
     assert "relistings" not in tables(pages["fleet"])
 
@@ -945,8 +949,8 @@ def test_headings_of_changes_count_the_rows_of_their_tables(pages):
     assert f"changed on {changed.sum()} of {len(changed)} sites" in finding(report, "diff_by_site")
 
 
-def test_no_site_has_the_most_removals_in_a_tie(demo):
-    data = ReportSource(demo.history, since="8d").load(needed_tables("changes"))
+def test_no_site_has_the_most_removals_in_a_tie(history):
+    data = ReportSource(history, since="8d").load(needed_tables("changes"))
     for removed, end in (
         (2, r"sites\."),
         ([3] + [2] * (len(data["diff_by_site"]) - 1), r"sites; most removed on .*"),
@@ -1084,9 +1088,9 @@ def test_shares_are_percentages(pages):
 
 
 @pytest.fixture(scope="module")
-def source(demo):
+def source(history):
     """What loads each table of the demo's history once."""
-    return ReportSource(demo.history)
+    return ReportSource(history)
 
 
 def test_times_name_the_fastest_and_slowest_site(source):
@@ -1223,9 +1227,9 @@ def test_absences_are_limited_by_the_time_observed(relisted):
     assert longest >= days
 
 
-def test_shared_reports_do_not_say_how_long_one_is_gone(demo):
+def test_shared_reports_do_not_say_how_long_one_is_gone(history):
     words = {
-        shared: " ".join(str(fact) for fact in ek.report(demo.history, share_safe=shared).facts)
+        shared: " ".join(str(fact) for fact in ek.report(history, share_safe=shared).facts)
         for shared in (False, True)
     }
     assert "not come back so far (gone for up to " in words[False]
@@ -1242,7 +1246,7 @@ def test_steps_of_the_person_are_told_apart(unequal):
     assert "<li>The person: Open the email and click the link in it.</li>" in html
 
 
-def test_declared_days_are_pointed_to_where_they_stand(demo, fleet_data):
+def test_declared_days_are_pointed_to_where_they_stand(history, fleet_data):
     declared_days = {
         "site_outcomes": lambda table: table.assign(declared_days=10.0),
         "declared_vs_observed": lambda _: ek.analysis.declared_vs_observed(requests(), declared()),
@@ -1250,7 +1254,7 @@ def test_declared_days_are_pointed_to_where_they_stand(demo, fleet_data):
 
     def points(*others, **options):
         sections = [*others, "coverage"]
-        data = ReportSource(demo.history, **options).load(needed_tables("fleet", sections))
+        data = ReportSource(history, **options).load(needed_tables("fleet", sections))
         tables = {
             name: declared_days.get(name, lambda table: table)(table) for name, table in data.tables.items()
         }
