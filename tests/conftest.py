@@ -28,15 +28,18 @@ LONGEST = (  # of all, then of those that are not long
     *("service/api/test_openapi", "load/test_run", "history/test_s3", "browser/test_charts"),
     *("sandbox/test_evaluation", "sandbox/test_demo", "sandbox/test_cache", "service/scanning/test_scan"),
     *("sandbox/test_simulated_person", "cli/test_history", "service/storage/test_migrations"),
-    *("reports/test_reports", "reports/test_weekly", "reports/test_figures", "reports/test_share_safe"),
-    *("history/test_queries", "widgets/test_sql_rows", "system/test_connection_limits", "test_docs"),
     *(
-        "widgets/test_checklist",
-        "service/scanning/test_incoming_mail_job",
-        "monitor/notifications/test_notifier",
+        "reports/test_reports",
+        "reports/test_figures",
+        "system/test_connection_limits",
+        "history/test_queries",
     ),
-    *("widgets/test_dashboard", "history/test_annotated_queries", "client/test_connection_faults"),
-    "monitor/test_watch",
+    *("reports/test_share_safe", "test_types", "widgets/test_dashboard", "reports/test_weekly", "test_docs"),
+    *("history/test_annotated_queries", "history/test_reference_model", "widgets/test_checklist"),
+    *("monitor/test_watch", "client/test_connection_faults", "privacy/test_logs_and_errors"),
+    *("monitor/notifications/test_notifier", "service/scanning/test_incoming_mail_job"),
+    *("history/test_annotations", "history/test_upgrade", "history/test_verify", "widgets/test_sql_rows"),
+    *("test_exports", "analysis/test_plan"),
 )
 WHOLLY_LONG = "\npytestmark = pytest.mark.long"
 MAY_BE_LONG = re.compile(r"mark\.long|cluster|spark")
