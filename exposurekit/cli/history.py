@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-import re
 import shlex
 import signal
 import sys
@@ -261,16 +260,19 @@ def verify(*, history: str, as_json: bool) -> None:
 
     Example: exposurekit history verify
     """
+    from exposurekit.history.maintenance import REMEDY
+
     with existing_history(history) as opened:
-        violations = opened.verify()
+        damage = opened.verify()
     if as_json:
-        output.print_json(violations)
-    elif violations:
-        for invariant, count in violations.items():
-            click.echo(_violation(invariant, count), err=True)
+        output.print_json(damage)
+    elif damage:
+        for problem, rows in damage.items():
+            click.echo(f"Damaged: {problem}{f' ({rows:,} rows)' if rows > 1 else ''}.", err=True)
+        click.echo(f"{REMEDY.capitalize()}.", err=True)
     else:
         click.echo("ok: the history is not damaged.")
-    if violations:
+    if damage:
         sys.exit(1)
 
 
@@ -395,17 +397,6 @@ def _erase_inbox(inbox: Path | None, user: int, values: set[str]) -> str:
     if erased.by_value:
         summary += f" {erased.by_value:,} of them did not say whom they were about, and had a name, address or reference of theirs."
     return f"{summary} Searched for: their id, and {searched:,} values of {VALUE_MIN} characters or more from their listings."
-
-
-def _violation(invariant: str, count: int) -> str:
-    """Say what is wrong if an invariant does not hold."""
-    if match := re.fullmatch(r"the files of (\w+) are there and can be read", invariant):
-        return (
-            f"Damaged: a file of the table {match[1]} is missing or cannot be read. Put it back from a copy"
-        )
-    if match := re.fullmatch(r"the files of (\w+) are as they were written", invariant):
-        return f"Damaged: {pluralize(count, 'file')} of the table {match[1]} changed after writing. Put it back from a copy"
-    return f"Violated: {invariant} ({pluralize(count, 'row')} not)"
 
 
 def _rows(table: Any) -> list[dict[str, Any]]:

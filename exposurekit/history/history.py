@@ -428,11 +428,12 @@ class History(Keyed):
     def verify(self) -> dict[str, int]:
         """Check the integrity of the history: every file against its checksum, and the tables against each other.
 
-        An ingest that was killed is completed first, unless this is a read-only copy. Invariants of a table with an
-        unreadable file are not checked: that every file can be read is an invariant, too.
+        An ingest that was killed is completed first, unless this is a read-only copy. A table with an unreadable file is
+        not compared with the others.
 
         Returns:
-            Each violated invariant, and in how many rows; empty if there are none.
+            What is damaged, in words: a file by its path in the history, or what its tables contradict; and in how many
+            rows, 1 for a file. Empty if nothing is.
 
         Raises:
             NotFound: There is no history.

@@ -37,6 +37,7 @@ class Run:
         complete: Whether the list of users was complete.
         waits_for: The shards that have not ended.
         shards: The number of collectors that share it, while it is not ingested.
+        continuation: What becomes of it if it was interrupted, in words, while it is not ingested.
         was_there: Whether it was ingested before this call, which added nothing.
 
     >>> run = history.last_run()
@@ -54,6 +55,7 @@ class Run:
     complete: bool = True
     waits_for: tuple[int, ...] = ()
     shards: int = 1
+    continuation: str = ""
     was_there: bool = False
 
     @property
@@ -95,7 +97,7 @@ class Run:
         name = truncate(self.run, NAME_MAX)
         if self.seq is None:
             if self.waits_for and self.shards == 1:
-                return f"run {name}: interrupted; the next collect resumes it"
+                return f"run {name}: interrupted; {self.continuation}"
             waits = ", ".join(map(str, self.waits_for))
             missing = f"shard {waits}" if waits else "another process: collect again"
             return f"run {name}: staged, waits for {missing}"

@@ -30,6 +30,7 @@ from exposurekit.history.storage.schema import (
 from exposurekit.text.times import EPOCH
 
 _log = logging.getLogger("exposurekit.history")
+REMEDY = "put the files that are named back from a copy, or restore the whole history from one"
 MEMORY = "260MB"
 BATCH_ROWS = 20_000
 GROUP_ROWS = 500_000  # items compared at a time; bounds memory
@@ -361,21 +362,21 @@ def _counted(table: str, *ways: Mapping[str, str]) -> str:
         WHERE runs.started_at > :erased_at AND {differ}"""
 
 
-# Integrity constraints, each with a query for the rows that violate it.
-INVARIANTS = {
-    "a run has one number, and each number one run": """
+# What tables must not contain, each with a query for the rows that do.
+INCONSISTENCIES = {
+    "a run has two numbers, or a number two runs": """
         SELECT run AS what FROM runs GROUP BY run HAVING count(*) > 1
         UNION ALL SELECT CAST(seq AS VARCHAR) FROM runs GROUP BY seq HAVING count(*) > 1""",
-    "each user has one row": "SELECT 'user' AS what FROM people GROUP BY user_id HAVING count(*) > 1",
-    "every registered user has a row": """
+    "a user has two rows": "SELECT 'user' AS what FROM people GROUP BY user_id HAVING count(*) > 1",
+    "a registered user has no row": """
         SELECT what FROM load_issues WHERE what = 'registered' AND user_id NOT IN (SELECT user_id FROM people)""",
-    "every change, load issue and delivery belongs to an ingested run": """
+    "a change, a load issue or a delivery belongs to no run": """
         SELECT CAST(seq AS VARCHAR) AS what FROM (
             SELECT seq FROM changes UNION ALL SELECT seq FROM load_issues UNION ALL SELECT seq FROM deliveries
         ) AS rows_of_runs WHERE seq NOT IN (SELECT seq FROM runs)""",
-    "a run changes an item once": """
+    "a run changes an item twice": """
         SELECT kind AS what FROM changes GROUP BY kind, user_id, key, seq HAVING count(*) > 1""",
-    "each change begins with the status of the one before": """
+    "a change does not begin with the status of the one before": """
         SELECT kind AS what FROM (
             SELECT kind, prev_status, seen_at, status,
                 lag(status) OVER (PARTITION BY kind, user_id, key ORDER BY seq) AS before,
@@ -383,12 +384,12 @@ INVARIANTS = {
             FROM changes
         ) AS paired
         WHERE prev_status IS DISTINCT FROM before OR seen_before > seen_at OR prev_status = status""",
-    "the sums agree with the changes": """
+    "the sums differ from the changes": """
         SELECT kind AS what FROM (
             SELECT kind, site, status, seq, n FROM cube
             UNION ALL SELECT kind, site, status, seq, -1 FROM changes
         ) AS both_sides GROUP BY kind, site, status, seq HAVING sum(n) <> 0""",
-    "the checkpoint agrees with the changes": """
+    "the checkpoint differs from the changes": """
         SELECT checkpoint.kind AS what FROM checkpoint
         LEFT JOIN (
             SELECT kind, user_id, key, max(seq) AS seq FROM changes WHERE seq <= :checkpointed
@@ -396,47 +397,45 @@ INVARIANTS = {
         ) AS newest ON newest.kind = checkpoint.kind AND newest.user_id = checkpoint.user_id
             AND newest.key = checkpoint.key
         WHERE newest.seq IS DISTINCT FROM checkpoint.seq""",
-    "every item belongs to a listed user, or one of a delivery": """
+    "an item belongs to no user": """
         SELECT changes.kind AS what FROM changes
         WHERE user_id NOT IN (SELECT user_id FROM people) AND user_id NOT IN (SELECT user_id FROM deliveries)""",
     **{
-        f"{table} and changes begin with the same run": _same_beginnings(kind)
+        f"{table} and changes begin with different runs": _same_beginnings(kind)
         for kind, table in CONTENT_OF.items()
     },
-    "each run has the changes that it counted": _counted(
+    "a run does not have the changes that it counted": _counted(
         "changes", *map(change_detection.count_changes, change_detection.COUNT_VERSIONS)
     ),
-    "each run has the load issues that it counted": _counted(
+    "a run does not have the load issues that it counted": _counted(
         "load_issues",
         {name: f"count(*) FILTER (what = '{name}')" for name in PEOPLE_COUNTED if name != "whole"},
     ),
-    "each run has the deliveries that it counted": _counted("deliveries", {"deliveries": "count(*)"}),
+    "a run does not have the deliveries that it counted": _counted("deliveries", {"deliveries": "count(*)"}),
 }
 
 
 def violations(store: Store) -> dict[str, int]:
-    """Return the violated invariants with the number of rows; empty if all hold."""
+    """Return in words what is damaged, with the number of rows (1 for a file); empty if nothing is."""
     with DuckDB(keeps_small=True) as engine:
         unreadable = [name for name in TABLES if not _is_readable(engine, store, name)]
-        violated = {f"the files of {name} are there and can be read": 1 for name in unreadable}
-        for name in TABLES:
-            if name not in unreadable and (files := _damaged_files(store, name)):
-                violated[f"the files of {name} are as they were written"] = files
+        of_files = (_damage_of_files(store, name, is_readable=name not in unreadable) for name in TABLES)
+        damage = {problem: 1 for problems in of_files for problem in problems}
         tables = store.snapshot(*(name for name in TABLES if name not in unreadable))
         parameters: dict[str, Any] = {"erased_at": store.erased_at() or EPOCH}
         if "checkpoint" not in unreadable:
             parameters["checkpointed"] = store.version("checkpoint", "checkpoint")
-        for invariant, text in INVARIANTS.items():
+        for inconsistency, text in INCONSISTENCIES.items():
             names = {name for name in TABLES if re.search(rf"(?:FROM|JOIN) {name}\b", text)}
             if not names.isdisjoint(unreadable) or not any(tables[name].uris for name in names):
-                continue  # tables without a row violate nothing
+                continue  # tables without a row contradict nothing
             used = {name: value for name, value in parameters.items() if f":{name}" in text}
             rows = engine.ask(text, {name: tables[name] for name in names}, used).num_rows
             if rows:
-                violated[invariant] = rows
+                damage[inconsistency] = rows
         if not {"runs", "people"} & {*unreadable} and not _has_newest_run(store):
-            violated["people are as of the newest run"] = 1
-    return violated
+            damage["people are not as of the newest run"] = 1
+    return damage
 
 
 def _has_newest_run(store: Store) -> bool:
@@ -445,11 +444,13 @@ def _has_newest_run(store: Store) -> bool:
     return store.version("people", "ingest") >= newest
 
 
-def _damaged_files(store: Store, name: str) -> int:
-    try:
-        return store.damaged_files(name)
-    except (CorruptHistory, ValueError):  # the log, or the checksums, cannot be read
-        return 1
+def _damage_of_files(store: Store, name: str, *, is_readable: bool) -> list[str]:
+    """Say which files of a table are damaged, by their paths in the history."""
+    problems = dict.fromkeys(store.changed_files(name), "was changed after it was written")
+    if not is_readable:
+        problems |= dict.fromkeys(store.unreadable_files(name), "cannot be read")
+        problems = problems or {name: "cannot be read"}
+    return [f"{path} {problem if store.exists(path) else 'is missing'}" for path, problem in problems.items()]
 
 
 def _is_readable(engine: DuckDB, store: Store, name: str) -> bool:

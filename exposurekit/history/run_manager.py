@@ -19,8 +19,6 @@ from exposurekit.history.storage.delta import HistoryLocked, Store
 
 RESUME_PERIOD = timedelta(hours=6)
 
-_AFTER_STOP = "what was loaded is kept, and the next collect continues from there"
-
 Load = Callable[..., Iterator[Batch]]
 
 
@@ -49,8 +47,19 @@ class RunManager:
             return self._collect(exposure, load, run, part, only)
         except KeyboardInterrupt:
             pass  # raised below, without the frames of the interrupted request
-        has_people = self.store.exists() and any(one.people() for one in staging.all_staged(self.store))
-        raise LoadStopped(_AFTER_STOP if has_people else "nobody was loaded")
+        staged = self._stopped(run, only)
+        raise LoadStopped(
+            f"what was loaded is kept, and {staged.plan.continuation}" if staged else "nobody was loaded"
+        )
+
+    def _stopped(self, run: str | None, only: tuple[int, ...] | None) -> StagedRun | None:
+        """Return the staged run of a collection that was stopped, if it has loaded anybody."""
+        for staged in staging.all_staged(self.store) if self.store.exists() else []:
+            plan = staged.plan
+            is_it = plan.run == run if run else not plan.is_named and plan.only == only
+            if plan.origin == "collect" and is_it and staged.people():
+                return staged
+        return None
 
     def _collect(
         self,
@@ -222,4 +231,4 @@ def pending_run(staged: StagedRun) -> Run:
     """Return a staged run as a `Run` without a number."""
     plan = staged.plan
     run = Run(plan.run, None, plan.started_at, None, plan.origin, {}, {})
-    return replace(run, waits_for=staged.waits_for, shards=plan.shards)
+    return replace(run, waits_for=staged.waits_for, shards=plan.shards, continuation=plan.continuation)

@@ -44,6 +44,15 @@ class RunSpec:
     inbox: str | None = None  # of its deliveries,
     inbox_until: int | None = None  # and the number of the last one
 
+    @property
+    def continuation(self) -> str:
+        """What becomes of the run if its collection is stopped, in words."""
+        if self.is_named:
+            return "a collect of the same run continues from there"
+        if self.only is not None:
+            return "the next collect adds it to the history, without the rest"
+        return "the next collect continues from there"
+
 
 @dataclass(frozen=True, slots=True)
 class ShardResult:

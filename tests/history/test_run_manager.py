@@ -22,13 +22,46 @@ class Stopped(Canned):
         raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize(
-    ("batches", "told"), [(0, "nobody was loaded"), (1, "next collect continues from there")]
-)
-def test_ctrl_c_in_a_collection_says_what_was_kept(tmp_path, batches, told):
+NOBODY = "nobody was loaded"
+CONTINUES = "what was loaded is kept, and the next collect continues from there"
+
+
+@pytest.mark.parametrize(("batches", "message"), [(0, NOBODY), (1, CONTINUES)])
+def test_ctrl_c_in_a_collection_says_what_was_kept(tmp_path, batches, message):
     with History(tmp_path / "history") as history:
-        with pytest.raises(LoadStopped, match=told) as stopped:
+        with pytest.raises(LoadStopped) as stopped:
             history.collect(Stopped(BEFORE, batches=batches), progress=False)
+        assert str(stopped.value) == message
         assert "iter_batches" not in "".join(traceback.format_exception(stopped.value))
         assert stopped.value._render_traceback_() == [f"Stopped: {stopped.value}"]
         assert history.collect(Canned(BEFORE), progress=False).people["whole"] == len(BEFORE)
+
+
+@pytest.mark.parametrize(
+    ("options", "continuation"),
+    [
+        ({"only": [1, 2, 3]}, "the next collect adds it to the history, without the rest"),
+        ({"only": [1, 2, 3], "run": "tuesday"}, "a collect of the same run continues from there"),
+    ],
+)
+def test_what_is_kept_of_some_people_is_said_truly(tmp_path, options, continuation):
+    everyone = {1, 2, 3}
+    with History(tmp_path / "history") as history:
+        with pytest.raises(LoadStopped) as stopped:
+            history.collect(Stopped(BEFORE, batches=1), progress=False, **options)
+        assert str(stopped.value) == f"what was loaded is kept, and {continuation}"
+        [pending] = history.pending_runs()
+        assert str(pending) == f"run {pending.run}: interrupted; {continuation}"
+        run = history.collect(Canned(BEFORE), progress=False, **options)
+        assert run.people["whole"] == len(everyone)
+        first = history.runs().iloc[0]
+        loaded = 2 if "run" not in options else len(everyone)
+        assert (first["run"], first["whole"]) == (pending.run, loaded)
+
+
+def test_people_of_another_waiting_run_are_not_those_kept(tmp_path):
+    with History(tmp_path / "history") as history:
+        with pytest.raises(LoadStopped):
+            history.collect(Stopped(BEFORE, batches=1), progress=False, run="tuesday")
+        with pytest.raises(LoadStopped, match=NOBODY):
+            history.collect(Stopped(BEFORE, batches=0), progress=False)

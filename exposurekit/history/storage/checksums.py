@@ -10,6 +10,7 @@ from exposurekit.history.storage.location import Location
 
 DIRECTORY = "checksums"
 _LOG = "_delta_log"
+LOG_FILE = _LOG + "/{:020}.json"
 
 
 def note(store: Location, name: str, version: int, paths: Iterable[str]) -> None:
@@ -26,14 +27,22 @@ def note(store: Location, name: str, version: int, paths: Iterable[str]) -> None
     )
 
 
-def damaged(store: Location, name: str, version: int, paths: Iterable[str]) -> int:
-    """Count the files of a table that differ from their checksum, and its missing versions."""
+def changed(store: Location, name: str, version: int | None, paths: Iterable[str]) -> list[str]:
+    """Return the files of a table that differ from their checksum, and those of its missing versions.
+
+    Without a version, as its log cannot be read, these are files of the log.
+    """
     noted = read(store, name)
     if noted is None:
-        return 0
-    files, lost = noted["files"], max(noted["version"] - version, 0)
-    present = [path for path in _all(store, name, paths) if path in files]
-    return int(lost + sum(files[path] != _checksum(store, name, path) for path in present))
+        return []
+    files = noted["files"]
+    if version is None:
+        expected = [path for path in files if path.startswith(_LOG)]
+    else:
+        lost = range(version + 1, noted["version"] + 1)
+        expected = [LOG_FILE.format(number) for number in lost]
+        expected += [path for path in _all(store, name, paths) if path in files]
+    return [path for path in expected if path not in files or files[path] != _checksum(store, name, path)]
 
 
 def read(store: Location, name: str) -> dict[str, Any] | None:
@@ -60,5 +69,10 @@ def _checksum(store: Location, name: str, path: str) -> str | None:
         return None
 
 
+def path_of(name: str) -> str:
+    """Return the path of a table's checksums in the history."""
+    return f"{DIRECTORY}/{name}.json"
+
+
 def _path(store: Location, name: str) -> str:
-    return store.path(DIRECTORY, f"{name}.json")
+    return store.path(path_of(name))

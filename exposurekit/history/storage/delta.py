@@ -30,7 +30,6 @@ from exposurekit.history.storage.schema import ANNOTATION_TABLES, SHARED, TABLES
 _WRITER = WriterProperties(compression="ZSTD", compression_level=3, max_row_group_size=8_192)
 _COMPACTOR = WriterProperties(compression="ZSTD", compression_level=3, max_row_group_size=131_072)
 _LOG_DIRECTORY = "_delta_log"
-_LOG_FILE = _LOG_DIRECTORY + "/{:020}.json"
 MAX_TRIES = 5
 SHARED_ROWS, SHARED_BYTES = 20_000, 16 << 20  # small writes share files until a table has so much of them
 _WRITES_A_TABLE = 8  # a whole small table counts as so many of them
@@ -91,7 +90,7 @@ class Store(Location):
             return False
         version = self._opened[name].version()
         is_there, has_next = (
-            Path(self._uri(name), _LOG_FILE.format(n)).exists() for n in (version, version + 1)
+            Path(self._uri(name), checksums.LOG_FILE.format(n)).exists() for n in (version, version + 1)
         )
         return is_there and not has_next
 
@@ -328,15 +327,37 @@ class Store(Location):
             return True
         return False
 
-    def damaged_files(self, name: str) -> int:
-        """Count the files of a table that are not as they were written, and its lost versions."""
+    def changed_files(self, name: str) -> list[str]:
+        """Return the files of a table that are not as they were written, and lost ones of its log, by their paths here."""
         if not self.is_local:
-            return 0
+            return []
         with self._reading:
             self._opened.pop(name, None)  # a log that lost a version cannot be read on from a newer one
-        table = self.table(name)
-        version, paths = (-1, []) if table is None else (table.version(), self._paths(name, table))
-        return checksums.damaged(self, name, version, paths)
+        version: int | None = None
+        paths: list[str] = []
+        with contextlib.suppress(CorruptHistory):
+            table = self.table(name)
+            version, paths = (-1, []) if table is None else (table.version(), self._paths(name, table))
+        try:
+            return [f"{name}/{path}" for path in checksums.changed(self, name, version, paths)]
+        except ValueError:
+            return [checksums.path_of(name)]
+
+    def unreadable_files(self, name: str) -> list[str]:
+        """Return the data files of a table that are missing or cannot be read, by their paths here."""
+        paths: list[str] = []
+        with contextlib.suppress(CorruptHistory):
+            table = self.table(name)
+            paths = [] if table is None else self._paths(name, table)
+        named = (f"{name}/{unquote(path)}" for path in paths)
+        return [path for path in named if not self._is_readable(path)]
+
+    def _is_readable(self, path: str) -> bool:
+        try:
+            pq.read_table(self.path(path), filesystem=self.files, partitioning=None)
+        except (OSError, pa.ArrowException):
+            return False
+        return True
 
     def _note_checksums(self, name: str) -> None:
         if not self.is_local:
