@@ -241,7 +241,9 @@ def argument_hint(error: TypeError, accepted: Iterable[str]) -> str:
     """
     if "positional argument" in str(error):
         return f"; pass them by name: {', '.join(f'{name}=' for name in accepted)}"
-    unknown = re.search(r"unexpected keyword argument '(\w+)'", str(error))
+    unknown = re.search(
+        r"unexpected keyword argument '(\w+)'$", str(error)
+    )  # Python 3.13 suggests one itself
     return suggestion(unknown[1], accepted) if unknown else ""
 
 

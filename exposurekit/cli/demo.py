@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from exposurekit.cli.history import DEMO_MARKER
-from exposurekit.cli.options import check_writable
+from exposurekit.cli.options import WholeNumber, check_writable
 from exposurekit.cli.output import label_of, print_json
 from exposurekit.errors import ConfigurationError, ExposureError, NotFound
 from exposurekit.system.paths import HISTORY_VARIABLE
@@ -45,8 +45,8 @@ _CELL_MAX, _CELL_MIN = 48, 8
 
 
 @click.command()
-@click.option("--people", default=25, type=click.IntRange(0, 5000), help="The number of invented people.")
-@click.option("--days", default=15, type=click.IntRange(0, 3650), help="The number of simulated days.")
+@click.option("--people", default=25, type=WholeNumber(0, 5000), help="The number of invented people.")
+@click.option("--days", default=15, type=WholeNumber(0, 3650), help="The number of simulated days.")
 @click.option("--seed", default=7, help="The same seed gives the same people and listings.")
 @click.option(
     "--web",

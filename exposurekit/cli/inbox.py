@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from exposurekit.cli.help_groups import Group
-from exposurekit.cli.options import history_option, json_option, local_option
+from exposurekit.cli.options import ID, WholeNumber, history_option, json_option, local_option
 from exposurekit.cli.output import fields, print_rows
 from exposurekit.errors import ConfigurationError, ExposureError
 from exposurekit.system.atomic_files import write_file
@@ -62,7 +62,7 @@ def inbox() -> None:
 
 @inbox.command("run")
 @history_option
-@click.option("--port", default=8787, type=click.IntRange(0, 65535), help="The port; 0: any free one.")
+@click.option("--port", default=8787, type=WholeNumber(0, 65535), help="The port; 0: any free one.")
 @inbox_options
 def inbox_run(
     *,
@@ -109,7 +109,7 @@ def inbox_list(*, history: str, inbox: Path | None, as_json: bool) -> None:
 
 
 @inbox.command("quarantine")
-@click.argument("number", required=False, type=click.IntRange(1, 2**63 - 1))
+@click.argument("number", required=False, type=ID)
 @click.option("--discard", is_flag=True, help="Delete the body of delivery NUMBER.")
 @click.option(
     "--retry", is_flag=True, help="Process delivery NUMBER again, such as after an upgrade of exposurekit."

@@ -9,7 +9,13 @@ import click
 
 from exposurekit.cli import output
 from exposurekit.cli.help_groups import Group
-from exposurekit.cli.options import callback_network_option, json_option, on_a_terminal, parse_name
+from exposurekit.cli.options import (
+    WholeNumber,
+    callback_network_option,
+    json_option,
+    on_a_terminal,
+    parse_name,
+)
 from exposurekit.cli.session import ServiceDatabase, Task, action, service_options
 from exposurekit.text.plurals import pluralize
 from exposurekit.text.sanitize import plain
@@ -137,7 +143,7 @@ def integrator_list(*, database: ServiceDatabase, as_json: bool) -> None:
 
 @integrator.command("set-quota")
 @click.argument("name")
-@click.argument("people", type=click.IntRange(0, 2**31 - 1), required=False)
+@click.argument("people", type=WholeNumber(0, 2**31 - 1), required=False)
 @click.option("--no-quota", is_flag=True, help="Any number of people.")
 @service_options
 def integrator_set_quota(*, name: str, people: int | None, no_quota: bool, database: ServiceDatabase) -> None:

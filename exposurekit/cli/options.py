@@ -29,20 +29,36 @@ def parse_name(text: str) -> str:
     return name
 
 
-class IdType(click.ParamType[int]):
+class WholeNumber(click.IntRange):
+    """A whole number within bounds, which errors and the help state in words."""
+
+    name = "integer"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Parse the number."""
+        with suppress(click.BadParameter):
+            return super().convert(value, param, ctx)
+        return self.fail(f"{plain(value)!r} is not {self._kind}", param, ctx)
+
+    @property
+    def _kind(self) -> str:
+        return f"a whole number {self._describe_range()}"
+
+    def _describe_range(self) -> str:
+        return f"from {self.min:,} to {self.max:,}"
+
+
+class IdType(WholeNumber):
     """An id of a person, candidate and so on: a whole number from 1."""
 
     name = "id"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Parse the number."""
-        if isinstance(value, str) and not value.lstrip("-").isdecimal():
-            self.fail(
-                f"{plain(value)!r} is not an id: pass a whole number, as the list commands print it",
-                param,
-                ctx,
-            )
-        return int(click.IntRange(1, ID_MAX).convert(value, param, ctx))
+    def __init__(self) -> None:
+        super().__init__(1, ID_MAX)
+
+    @property
+    def _kind(self) -> str:
+        return "an id: pass a whole number, as the list commands print it"
 
 
 ID = IdType()
@@ -87,7 +103,7 @@ callback_network_option = click.option(
     "separate them by spaces in the variable.",
 )
 limit_option = click.option(
-    "--limit", default=100, type=click.IntRange(1, 100_000), help="The maximum number of rows."
+    "--limit", default=100, type=WholeNumber(1, 100_000), help="The maximum number of rows."
 )
 by_option = click.option(
     "--by", "who", metavar="WHO", type=parse_name, required=True, help="Who decided: a name or a role."

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import ipaddress
-import logging
 import os
 import signal
 import tempfile
@@ -16,15 +15,19 @@ import click
 
 from exposurekit.cli import session
 from exposurekit.cli.deployment_files import install_help_option, install_instructions
-from exposurekit.cli.options import callback_network_option, mail_option, search_engine_option, sites_option
+from exposurekit.cli.options import (
+    WholeNumber,
+    callback_network_option,
+    mail_option,
+    search_engine_option,
+    sites_option,
+)
 from exposurekit.cli.session import ServiceDatabase, service_options
 from exposurekit.errors import ConfigurationError
 from exposurekit.service.api.rate_limits import REQUESTS_PER_SECOND
 
 if TYPE_CHECKING:
     from exposurekit.cli.server_processes import ServerProcess
-
-_log = logging.getLogger("exposurekit.service")
 
 
 def _parse_network(text: str) -> str:
@@ -38,7 +41,7 @@ def _parse_network(text: str) -> str:
 
 metrics_port_option = click.option(
     "--metrics-port",
-    type=click.IntRange(0, 65535),
+    type=WholeNumber(0, 65535),
     help="Serve metrics for Prometheus at http://127.0.0.1:PORT/metrics; 0: any free port. Default: no metrics.",
 )
 
@@ -53,7 +56,7 @@ log_format_option = click.option(
 @click.command()
 @service_options
 @click.option("--host", default="127.0.0.1", help="The address to listen on.")
-@click.option("--port", default=8642, type=click.IntRange(0, 65535), help="The port; 0: any free one.")
+@click.option("--port", default=8642, type=WholeNumber(0, 65535), help="The port; 0: any free one.")
 @sites_option
 @search_engine_option
 @callback_network_option
@@ -80,14 +83,14 @@ log_format_option = click.option(
 @click.option(
     "--requests-per-second",
     default=REQUESTS_PER_SECOND,
-    type=click.IntRange(0, 1_000_000),
+    type=WholeNumber(0, 1_000_000),
     help="Requests per key and address, averaged over ten seconds; beyond it the response is 429. 0: no limit, not even "
     "for rejected keys.",
 )
 @click.option(
     "--processes",
     default=1,
-    type=click.IntRange(1, 64),
+    type=WholeNumber(1, 64),
     help="Number of server processes; they share the port and the rate limits. One runs the worker; any that ends is "
     "replaced.",
 )
@@ -263,8 +266,6 @@ def worker(
     opened = database.unopened()
     background_worker = _worker(opened, sites_directory, search_engine, callback_networks, mail_file)
     log_setup.to_stderr(log_format)
-    if database.url.startswith("sqlite"):
-        _log.warning("on SQLite, serve already includes a worker; the two take turns writing")
     metrics = _metrics(database, metrics_port)
     serving = contextlib.nullcontext() if metrics is None else metrics.serving(metrics_port or 0)
     asyncio.run(_run_until_signal(opened, background_worker, serving))

@@ -19,6 +19,7 @@ from exposurekit.cli.inbox import INBOX_FILE, create_receiver, inbox_options, re
 from exposurekit.cli.notifications import open_notifier, rules_option, warn_of_unknown_choices
 from exposurekit.cli.options import (
     Span,
+    WholeNumber,
     auto_compact_option,
     history_option,
     json_option,
@@ -90,7 +91,7 @@ def _watch_options(command: Callable[[_Settings], None]) -> Callable[..., None]:
         "--receive",
         "port",
         metavar="PORT",
-        type=click.IntRange(0, 65535),
+        type=WholeNumber(0, 65535),
         help="Also receive webhooks on this port.",
     )
     @inbox_options

@@ -319,6 +319,31 @@ def test_a_usage_error_exits_with_2_and_points_to_help(shell):
     assert "--help" in run.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (("users", "candidates", "--limit", "-1"), "'--limit': '-1' is not a whole number from 1 to 100,000"),
+        (
+            ("users", "candidates", "--limit", "1.5"),
+            "'--limit': '1.5' is not a whole number from 1 to 100,000",
+        ),
+        (("serve", "--port", "http"), "'--port': 'http' is not a whole number from 0 to 65,535"),
+        (("collect", "--user", "0"), "'--user': '0' is not an id: pass a whole number"),
+        (("users", "records", "9" * 5000), "is not an id: pass a whole number"),
+    ],
+)
+def test_a_wrong_number_is_explained_in_words(shell, words, problem):
+    run = shell.here(*words)
+    assert run.returncode == 2
+    assert problem in run.stderr
+
+
+def test_help_states_bounds_in_words(shell):
+    assert "[default: 100; from 1 to 100,000]" in " ".join(
+        shell.here("users", "candidates", "--help").stdout.split()
+    )
+
+
 STOPPED = (  # within exec, which Python records
     "import sys\n"
     "from exposurekit.cli import main, run\n"
