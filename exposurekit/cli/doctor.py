@@ -8,8 +8,7 @@ import time
 import webbrowser
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -18,8 +17,10 @@ from typing import Any
 import click
 
 from exposurekit.cli import output
+from exposurekit.cli.check_results import FAIL, CheckResult, fail, first, ok, warn
 from exposurekit.cli.options import history_option, json_option, local_option
-from exposurekit.cli.session import definitions, mail_settings
+from exposurekit.cli.service import definitions_check, worker_check
+from exposurekit.cli.session import mail_settings, no_database
 from exposurekit.errors import (
     NEEDS_SERVICE,
     ConfigurationError,
@@ -28,14 +29,9 @@ from exposurekit.errors import (
     NotFound,
     Unauthorized,
 )
-from exposurekit.text.plurals import pluralize
-from exposurekit.text.sanitize import plain
 
-OK, WARN, FAIL = "ok", "warn", "fail"
 CLOCK_MAX_S = 60  # with a larger difference, times of webhooks and histories are wrong
 RUN_AGE_MAX_DAYS = 2
-DEVIATIONS_MAX = 5
-OVERDUE = timedelta(minutes=15)  # a worker that is idle starts a job within seconds
 OWN_SERVICE = ("DATABASE", "SITES", "MAIL", "SERVICE_KEY_FILE", "SERVICE_KEY")  # variables that configure one
 _PACKAGES = ("pandas", "plotly", "ipywidgets", "anywidget", "httpx", "pydantic", "duckdb", "deltalake")
 _FRONT_ENDS = {"jupyterlab": ("JupyterLab", 4), "notebook": ("Notebook", 7)}  # the first that run the widgets
@@ -43,16 +39,6 @@ _ELSEWHERE = (
     "others, such as VS Code, are not tested; where widgets do not run, their content is displayed as HTML"
 )
 _WIDGETS = ("ipywidgets", "jupyterlab_widgets", "anywidget")
-
-
-@dataclass(frozen=True, slots=True)
-class CheckResult:
-    """The result of one check."""
-
-    check: str
-    state: str  # ok, warn (it works, but needs attention) or fail
-    message: str
-    fix: str = ""
 
 
 @click.command()
@@ -72,33 +58,20 @@ def doctor(*, history: str, as_json: bool) -> None:
     for result in (result for check in _CHECKS for result in check(history)):
         results.append(result)
         if not as_json:  # each as it ends: a slow service takes a while
-            fix = f" -> {plain(result.fix)}" if result.fix else ""
-            click.echo(f"{result.state:<4}  {result.check}: {plain(result.message)}{fix}")
+            click.echo(str(result))
     if as_json:
         output.print_json(results)
     if any(result.state == FAIL for result in results):
         sys.exit(1)
 
 
-def _ok(check: str, message: str) -> CheckResult:
-    return CheckResult(check, OK, message)
-
-
-def _warn(check: str, message: str, fix: str) -> CheckResult:
-    return CheckResult(check, WARN, message, fix)
-
-
-def _fail(check: str, message: str, fix: str) -> CheckResult:
-    return CheckResult(check, FAIL, message, fix)
-
-
 def _versions(_history: str) -> Iterator[CheckResult]:
     packages = ", ".join(f"{name} {_version(name)}" for name in ("exposurekit", *_PACKAGES))
-    yield _ok("versions", f"Python {platform.python_version()}, {packages}")
+    yield ok("versions", f"Python {platform.python_version()}, {packages}")
     from exposurekit.charts.embedding import VENDORED_VERSION, is_vendored_compatible
 
     if not is_vendored_compatible():
-        yield _warn(
+        yield warn(
             "reports",
             f"the installed Plotly needs another plotly.js than {VENDORED_VERSION}",
             "nothing: reports include Plotly's own, which makes them 4 MB larger",
@@ -108,33 +81,33 @@ def _versions(_history: str) -> Iterator[CheckResult]:
 def _notebook(_history: str) -> Iterator[CheckResult]:
     installed = {name: _version(name) for name in _FRONT_ENDS if _version(name) != MISSING}
     if not installed and _version("ipykernel") == MISSING:
-        yield _warn("notebook", "Jupyter is not installed", "pip install jupyterlab, if you want notebooks")
+        yield warn("notebook", "Jupyter is not installed", "pip install jupyterlab, if you want notebooks")
         return
     if missing := [name for name in _WIDGETS if _version(name) == MISSING]:
-        yield _fail("notebook", f"{', '.join(missing)} is missing", f"pip install {' '.join(missing)}")
+        yield fail("notebook", f"{', '.join(missing)} is missing", f"pip install {' '.join(missing)}")
         return
     for package, number in installed.items():
         name, needed = _FRONT_ENDS[package]
         if int(number.partition(".")[0]) < needed:
-            yield _warn(name, f"{number} shows widgets as HTML only", f"pip install --upgrade {package}")
+            yield warn(name, f"{number} shows widgets as HTML only", f"pip install --upgrade {package}")
         else:
-            yield _ok(name, f"{number} runs the widgets")
+            yield ok(name, f"{number} runs the widgets")
     if not installed:
-        yield _ok("notebook", f"ipykernel {_version('ipykernel')}, without JupyterLab or Notebook")
-    yield _ok("front ends", _ELSEWHERE)
+        yield ok("notebook", f"ipykernel {_version('ipykernel')}, without JupyterLab or Notebook")
+    yield ok("front ends", _ELSEWHERE)
 
 
 def _browser(_history: str) -> Iterator[CheckResult]:
     from exposurekit.reports import pdf
 
     try:
-        yield _ok("browser", f"reports open with {webbrowser.get().__class__.__name__}")
+        yield ok("browser", f"reports open with {webbrowser.get().__class__.__name__}")
     except webbrowser.Error:
-        yield _warn("browser", "no browser can be started", "open report files on a machine with a browser")
+        yield warn("browser", "no browser can be started", "open report files on a machine with a browser")
     if path := pdf.find_browser():
-        yield _ok("print", f"{Path(path).name} prints reports as PDF")
+        yield ok("print", f"{Path(path).name} prints reports as PDF")
     else:
-        yield _warn(
+        yield warn(
             "print", "Chromium, Chrome or Edge is not installed", "install one, if you want reports as PDF"
         )
 
@@ -146,11 +119,11 @@ def _service(_history: str) -> Iterator[CheckResult]:
     try:
         settings = environment_settings()
     except (OSError, UnicodeDecodeError) as error:
-        yield _fail("credentials", f".env cannot be read: {type(error).__name__}", "save it as UTF-8 text")
+        yield fail("credentials", f".env cannot be read: {type(error).__name__}", "save it as UTF-8 text")
         return
     if missing := [f"EXPOSUREKIT_{name.upper()}" for name, value in settings.items() if not value]:
         message = f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not set"
-        yield _warn(
+        yield warn(
             "credentials",
             message,
             "set them in the environment or .env, or try `exposurekit demo`, which needs none",
@@ -160,7 +133,7 @@ def _service(_history: str) -> Iterator[CheckResult]:
         with Client(retries=RetryPolicy(max_retries=0, initial_delay=0)) as client:
             yield from _request_check(client)
     except ExposureError as error:
-        yield _fail("credentials", str(error), "correct this setting")
+        yield fail("credentials", str(error), "correct this setting")
 
 
 def _request_check(client: Any) -> Iterator[CheckResult]:
@@ -173,22 +146,22 @@ def _request_check(client: Any) -> Iterator[CheckResult]:
     try:
         protocol.plain_values(call, client.config, result)
     except ConnectionFailed as error:
-        yield _fail(
+        yield fail(
             "service",
             str(error).partition(". ")[0],  # the fix says the rest
             "check that it runs, and that EXPOSUREKIT_BASE_URL is the part before /api/",
         )
         return
     except Unauthorized as error:
-        yield _ok("service", f"responds in {duration_ms:.0f} ms")
-        yield _fail("credentials", str(error), "check integration name, key and secret")
+        yield ok("service", f"responds in {duration_ms:.0f} ms")
+        yield fail("credentials", str(error), "check integration name, key and secret")
         return
     except ExposureError as error:
-        yield _fail(
+        yield fail(
             "service", str(error), "ask its operator; `exposurekit.Client.probe()` shows its responses"
         )
         return
-    yield _ok("service", f"responds in {duration_ms:.0f} ms and accepts the credentials")
+    yield ok("service", f"responds in {duration_ms:.0f} ms and accepts the credentials")
     if isinstance(result, Response):
         yield from _clock(result.headers.get("date"))
     yield from _deviations(client)
@@ -200,17 +173,16 @@ def _deviations(client: Any) -> Iterator[CheckResult]:
     try:
         deviations = probe.deviations(client)
     except ExposureError as error:
-        yield _fail("responses", str(error), "ask the service's operator")
+        yield fail("responses", str(error), "ask the service's operator")
         return
     if deviations:
-        more = f", and {len(deviations) - DEVIATIONS_MAX:,} more" if len(deviations) > DEVIATIONS_MAX else ""
-        yield _warn(
+        yield warn(
             "responses",
-            f"they deviate from the specification: {'; '.join(deviations[:DEVIATIONS_MAX])}{more}",
+            f"they deviate from the specification: {first(deviations)}",
             "no action needed: they are read all the same; `exposure.deviations()` counts them",
         )
     else:
-        yield _ok("responses", "match the specification")
+        yield ok("responses", "match the specification")
 
 
 def _clock(date: str | None) -> Iterator[CheckResult]:
@@ -218,9 +190,9 @@ def _clock(date: str | None) -> Iterator[CheckResult]:
         apart = abs((parsedate_to_datetime(date or "") - datetime.now(UTC)).total_seconds())
         if apart > CLOCK_MAX_S:
             message = f"this machine's clock and the service's are {apart:,.0f} s apart"
-            yield _fail("clock", message, "set it by NTP: the history would get wrong times")
+            yield fail("clock", message, "set it by NTP: the history would get wrong times")
         else:
-            yield _ok("clock", "agrees with the service's")
+            yield ok("clock", "agrees with the service's")
 
 
 def _own_service(_history: str) -> Iterator[CheckResult]:
@@ -233,7 +205,7 @@ def _own_service(_history: str) -> Iterator[CheckResult]:
         yield from _definitions_and_mail(settings)
     except ImportError:
         why, _, fix = NEEDS_SERVICE.partition(": ")
-        yield _fail("own service", why, fix)
+        yield fail("own service", why, fix)
 
 
 def _database(settings: Mapping[str, str]) -> Iterator[CheckResult]:
@@ -245,50 +217,44 @@ def _database(settings: Mapping[str, str]) -> Iterator[CheckResult]:
     try:
         is_there = exists(url)
     except ConfigurationError as error:
-        yield _fail("database", str(error), "correct EXPOSUREKIT_DATABASE")
+        yield fail("database", str(error), "correct EXPOSUREKIT_DATABASE")
         return
     if is_there is False:
         if settings["DATABASE"]:
-            create = "exposurekit integrator add NAME --attested-by WHO creates one, or correct EXPOSUREKIT_DATABASE"
-            yield _fail("database", f"there is no database {plain(url)}", create)
+            yield fail("database", *no_database(url))
         return
     try:
         key = load_key(create=False)
     except ConfigurationError as error:
-        yield _fail("key", str(error), "set EXPOSUREKIT_SERVICE_KEY_FILE to the key of the database")
+        yield fail("key", str(error), "set EXPOSUREKIT_SERVICE_KEY_FILE to the key of the database")
         return
-    yield _ok("key", "can be read")
+    yield ok("key", "can be read")
     database = Database(url, vault=Vault(key, source=key_source()), clock=Clock())
     try:
         yield from asyncio.run(_database_checks(database))
     except ConfigurationError as error:
-        yield _fail(
+        yield fail(
             "database", str(error), "check EXPOSUREKIT_DATABASE, the key file and the installed version"
         )
     except DATABASE_ERRORS as error:
-        yield _fail("database", f"cannot be read: {database.explain(error)}", "check EXPOSUREKIT_DATABASE")
+        yield fail("database", f"cannot be read: {database.explain(error)}", "check EXPOSUREKIT_DATABASE")
 
 
 async def _database_checks(database: Any) -> list[CheckResult]:
-    from exposurekit.service import jobs
     from exposurekit.service.mail import message_store
-    from exposurekit.service.sites import statistics
 
     try:
         if not await database.is_ready():
             upgrade = "back it up, then run any command on it, such as exposurekit service status"
-            return [_warn("database", "was created by an older version", upgrade)]
+            return [warn("database", "was created by an older version", upgrade)]
         async with database.reading() as session:
-            queues = await jobs.queues(session)
+            worker = await worker_check(session)
             mailboxes = await message_store.mailboxes(session)
-            scans = [one.last_scan_at for one in await statistics.all(session) if one.last_scan_at]
-            now = session.clock.now()
     finally:
         await database.close()
-    results = [_ok("database", "is up to date and matches the key")]
-    results.append(_worker(queues, max(scans, default=None), now))
+    results = [ok("database", "is up to date and matches the key"), worker]
     results += [
-        _warn(
+        warn(
             "mailbox", f"the last check failed: {one.problem}", "exposurekit mail list, and the worker's log"
         )
         for one in mailboxes
@@ -297,47 +263,22 @@ async def _database_checks(database: Any) -> list[CheckResult]:
     return results
 
 
-def _worker(queues: Mapping[str, Any], last_scan_at: datetime | None, now: datetime) -> CheckResult:
-    """Whether a worker runs, as far as its jobs show: the database has no list of workers."""
-    last = "no site was scanned yet" if last_scan_at is None else f"last scan {_age(now - last_scan_at)} ago"
-    if leased := sum(queue.leased for queue in queues.values()):
-        return _ok("worker", f"runs {leased:,} jobs now; {last}")
-    needed = [queues[kind].oldest_due_at for kind in ("scans", "removals", "deliveries")]
-    oldest = min((at for at in needed if at is not None), default=now)
-    if now - oldest > OVERDUE:
-        message = f"no job runs, and one has been due for {_age(now - oldest)}; {last}"
-        return _warn("worker", message, "start exposurekit serve; with PostgreSQL, also exposurekit worker")
-    return _ok("worker", f"no job is overdue; {last}")
-
-
-def _age(span: timedelta) -> str:
-    hours = span.total_seconds() / 3600
-    return pluralize(round(hours * 60), "minute") if hours < 2 else f"{hours:,.0f} hours"  # noqa: PLR2004
-
-
 def _definitions_and_mail(settings: Mapping[str, str]) -> Iterator[CheckResult]:
     from exposurekit.service.mail.settings import supports
 
-    sites, mail, file = None, None, settings["MAIL"]
-    try:
-        sites = definitions(Path(settings["SITES"]) if settings["SITES"] else None)
-    except ConfigurationError as error:
-        yield _fail("sites", str(error), "exposurekit sites check FILE; or correct EXPOSUREKIT_SITES")
-    else:
-        if sites:
-            yield _ok("sites", f"valid definitions: {len(sites):,}")
-        else:
-            yield _warn("sites", "there are no definitions, so no site is scanned", "set EXPOSUREKIT_SITES")
+    mail, file = None, settings["MAIL"]
+    sites, result = definitions_check(Path(settings["SITES"]) if settings["SITES"] else None)
+    yield result
     try:
         mail = mail_settings(Path(file) if file else None)
         if mail is not None:
             yield _mailbox(mail)
     except ConfigurationError as error:
-        yield _fail("mailbox", str(error), "correct the file that EXPOSUREKIT_MAIL names")
+        yield fail("mailbox", str(error), "correct the file that EXPOSUREKIT_MAIL names")
         return
-    if waiting := sum(not supports(mail, site) for site in (sites or {}).values()):
+    if waiting := sum(not supports(mail, site) for site in sites.values()):
         message = f"definitions whose removals stay manual without a mailbox or mail server: {waiting:,}"
-        yield _warn("mailbox", message, "set EXPOSUREKIT_MAIL to the settings file")
+        yield warn("mailbox", message, "set EXPOSUREKIT_MAIL to the settings file")
 
 
 def _mailbox(mail: Any) -> CheckResult:
@@ -348,8 +289,8 @@ def _mailbox(mail: Any) -> CheckResult:
             login.tls_context()
     if mail.directory is not None and not os.access(mail.directory, os.R_OK | os.W_OK | os.X_OK):
         message = "its directory does not exist, or you cannot read and write it"
-        return _fail("mailbox", message, "create it, or run exposurekit doctor as the service's user")
-    return _ok("mailbox", "its settings and passwords can be read; no connection was tried")
+        return fail("mailbox", message, "create it, or run exposurekit doctor as the service's user")
+    return ok("mailbox", "its settings and passwords can be read; no connection was tried")
 
 
 def _history(history: str) -> Iterator[CheckResult]:
@@ -357,45 +298,47 @@ def _history(history: str) -> Iterator[CheckResult]:
 
     directory = local_option(history)
     if directory is not None and not directory.is_dir():
-        yield _warn("history", "does not exist yet", "exposurekit collect")
+        yield warn("history", "does not exist yet", "exposurekit collect")
         return
     try:
         with History(history) as opened:
             yield from _history_check(opened)
     except NotFound:
-        yield _warn("history", "has no runs yet", "exposurekit collect")
+        yield warn("history", "has no runs yet", "exposurekit collect")
     except ExposureError as error:
-        yield _fail(
+        yield fail(
             "history", str(error), "exposurekit history verify, or name another directory with --history"
         )
     except OSError as error:
-        yield _fail("history", f"cannot be read: {error.strerror}", "name another directory with --history")
+        yield fail("history", f"cannot be read: {error.strerror}", "name another directory with --history")
 
 
 def _history_check(history: Any) -> Iterator[CheckResult]:
-    violations, last = history.verify(), history.last_run()
-    if violations:
-        yield _fail("history", f"damaged: {', '.join(violations)}", "restore it from a backup")
+    from exposurekit.history.maintenance import REMEDY
+
+    damage, last = history.verify(), history.last_run()
+    if damage:
+        yield fail("history", f"damaged: {first(damage)}", REMEDY)
     days = (datetime.now(UTC) - (last.finished_at or last.started_at)).total_seconds() / 86_400
     message = f"{last.seq:,} runs, the last {days:,.1f} days ago"
     if days > RUN_AGE_MAX_DAYS:
-        yield _warn("history", message, "exposurekit watch install prints how to collect automatically")
-    elif not violations:
-        yield _ok("history", f"{message}; not damaged")
+        yield warn("history", message, "exposurekit watch install prints how to collect automatically")
+    elif not damage:
+        yield ok("history", f"{message}; not damaged")
     if pending := history.pending_runs():
-        yield _warn(
+        yield warn(
             "runs",
             f"{len(pending):,} wait for a shard",
             "collect the shard, or run exposurekit history finish RUN",
         )
     if stale := len(history.stale()):
-        yield _warn(
+        yield warn(
             "people",
             f"{stale:,} were not loaded completely in the last run",
             "exposurekit export stale --out stale.csv",
         )
     else:
-        yield _ok("people", "everyone was loaded completely in the last run")
+        yield ok("people", "everyone was loaded completely in the last run")
 
 
 def _watch(history: str) -> Iterator[CheckResult]:
@@ -408,15 +351,15 @@ def _watch(history: str) -> Iterator[CheckResult]:
     try:
         problem = read(directory / STATUS_FILE)["problem"]
     except NotFound:
-        yield _warn("watch", "none was started here", "exposurekit watch install, unless cron collects")
+        yield warn("watch", "none was started here", "exposurekit watch install, unless cron collects")
         return
     except ExposureError as error:
-        yield _fail("watch", str(error), "exposurekit watch run")
+        yield fail("watch", str(error), "exposurekit watch run")
         return
     if problem:
-        yield _fail("watch", problem, "exposurekit watch status")
+        yield fail("watch", problem, "exposurekit watch status")
     else:
-        yield _ok("watch", "runs without problems")
+        yield ok("watch", "runs without problems")
 
 
 def _files(_history: str) -> Iterator[CheckResult]:
@@ -424,11 +367,11 @@ def _files(_history: str) -> Iterator[CheckResult]:
 
     for file in sorted(paths.config_dir().glob("*.key")) if paths.config_dir().is_dir() else ():
         if not file.is_file():
-            yield _fail("keys", f"{file.name} is a broken link", "restore it from a backup")
+            yield fail("keys", f"{file.name} is a broken link", "restore it from a backup")
         elif os.name == "posix" and file.stat().st_mode & 0o077:
-            yield _fail("keys", f"{file.name} can be read by others", f"chmod 600 {file}")
+            yield fail("keys", f"{file.name} can be read by others", f"chmod 600 {file}")
     if Path(".env").is_file() and os.name == "posix" and Path(".env").stat().st_mode & 0o077:
-        yield _warn("keys", ".env can be read by others", "chmod 600 .env")
+        yield warn("keys", ".env can be read by others", "chmod 600 .env")
 
 
 MISSING = "missing"

@@ -3,21 +3,25 @@
 import json
 import re
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import click
 
-from exposurekit.cli import output
+from exposurekit.cli import output, session
+from exposurekit.cli.check_results import CheckResult, fail, ok, warn
 from exposurekit.cli.help_groups import Group
-from exposurekit.cli.options import json_option, limit_option
+from exposurekit.cli.options import json_option, limit_option, sites_option
 from exposurekit.cli.session import ServiceDatabase, action, service_options
 from exposurekit.errors import ConfigurationError, ExposureError
 from exposurekit.text.plurals import pluralize
 from exposurekit.text.sanitize import plain
 
 NO_SCANS = "No site was scanned yet."
+OVERDUE = timedelta(minutes=15)  # a worker that is idle starts a job within seconds
 _COLUMNS = ("id", "at", "actor", "command", "target", "details")
 
 
@@ -33,17 +37,25 @@ def service() -> None:
 
 
 @service.command("status")
+@sites_option
 @service_options
 @json_option
-def service_status(*, database: ServiceDatabase, as_json: bool) -> None:
-    """Show people, due jobs, deliveries and the health of sites.
+def service_status(*, sites_directory: Path | None, database: ServiceDatabase, as_json: bool) -> None:
+    """Show people, workers, due jobs, deliveries and the health of sites.
 
-    Example: exposurekit service status --json
+    It also checks, as exposurekit doctor does, that a worker runs and that no definition is invalid: serve and worker do
+    not start while one is.
+
+    Example: exposurekit service status --sites ./sites
     """
     status = database.read(_status)
+    status["checks"].append(definitions_check(sites_directory)[1])
     if as_json:
         output.print_json(status)
         return
+    for result in status["checks"]:
+        click.echo(str(result))
+    click.echo()
     click.echo(
         "People: {registered} registered, {active} active, {with_consent} with consent, "
         "{may_be_scanned} may be scanned.".format_map(status["people"])
@@ -190,6 +202,7 @@ async def _status(db: Any) -> dict[str, Any]:
     from exposurekit.service.webhooks import outbox
 
     return {
+        "checks": [await worker_check(db)],
         "people": await consent.counts(db),
         "work": await jobs.queues(db),
         "clock_corrections": await jobs.clock_corrections(db),
@@ -201,6 +214,52 @@ async def _status(db: Any) -> dict[str, Any]:
         "messages": await message_store.counts(db),
         "sites": await site_health(db),
     }
+
+
+async def worker_check(db: Any) -> CheckResult:
+    """Check that a worker runs, and that no job is overdue."""
+    from exposurekit.service import jobs, workers
+    from exposurekit.service.sites import statistics
+
+    now, counted, queues = db.clock.now(), await workers.count(db), await jobs.queues(db)
+    scans = [one.last_scan_at for one in await statistics.all(db) if one.last_scan_at]
+    last = f"last scan {_age(now - max(scans))} ago" if scans else "no site was scanned yet"
+    needed = [queues[kind].oldest_due_at for kind in ("scans", "removals", "deliveries")]
+    oldest = min((at for at in needed if at is not None), default=now)
+    leased = sum(queue.leased for queue in queues.values())
+    if not counted.running:
+        last_note = (
+            "" if counted.seen_at is None else f"; one was last seen {_age(now - counted.seen_at)} ago"
+        )
+        waits = f"; a job has been due for {_age(now - oldest)}" if oldest < now else ""
+        start = "start exposurekit serve; with PostgreSQL, also exposurekit worker"
+        return warn(
+            "worker", f"none runs, so no scan, removal or webhook begins{last_note}{waits}; {last}", start
+        )
+    running = pluralize(counted.running, "worker runs", "workers run")
+    if not leased and now - oldest > OVERDUE:
+        overdue = f"{running}, but no job, and one has been due for {_age(now - oldest)}; {last}"
+        return warn("worker", overdue, "the worker's log says why")
+    return ok("worker", f"{running}, and {pluralize(leased, 'job')} now; {last}")
+
+
+def definitions_check(directory: Path | None) -> tuple[Mapping[str, Any], CheckResult]:
+    """Load the site definitions, none if one is invalid; check that serve and worker can start with them."""
+    try:
+        loaded = session.definitions(directory)
+    except ConfigurationError as error:
+        problems = "; ".join(str(error).splitlines())
+        fix = "exposurekit sites check --offline DIRECTORY; or correct --sites or EXPOSUREKIT_SITES"
+        return {}, fail("sites", f"serve and worker do not start: {problems}", fix)
+    if loaded:
+        return loaded, ok("sites", f"valid definitions: {len(loaded):,}")
+    name = "name their directory with --sites or EXPOSUREKIT_SITES"
+    return loaded, warn("sites", "no definitions are named here; without any, no site is scanned", name)
+
+
+def _age(span: timedelta) -> str:
+    hours = span.total_seconds() / 3600
+    return pluralize(round(hours * 60), "minute") if hours < 2 else f"{hours:,.0f} hours"  # noqa: PLR2004
 
 
 async def site_health(db: Any) -> list[dict[str, Any]]:

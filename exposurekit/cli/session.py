@@ -36,11 +36,8 @@ class ServiceDatabase:
 
         is_there = exists(self.url)  # None: not known before connecting
         if is_there is False and not create:
-            # With its path, unlike in the log: whoever reads this has typed it.
-            raise ConfigurationError(
-                f"there is no database {plain(self.url)}: correct --database or EXPOSUREKIT_DATABASE; exposurekit integrator "
-                "add NAME --attested-by WHO creates one, and so does serve --create"
-            )
+            why, fix = no_database(self.url)
+            raise ConfigurationError(f"{why}: {fix}")
         key = load_key(self.key_file, create=create and is_there is not True)
         return Database(self.url, vault=Vault(key, source=key_source(self.key_file)), clock=Clock())
 
@@ -65,6 +62,12 @@ class ServiceDatabase:
             return bool(await opened.scrub())
 
         return _run_opened(self.unopened(), erase)
+
+
+def no_database(url: str) -> tuple[str, str]:
+    """Say that there is no SQLite file, with its path, as whoever reads it has typed it; and what to do."""
+    create = "exposurekit integrator add NAME --attested-by WHO creates one, and so does serve --create"
+    return f"there is no database {plain(url)}", f"correct --database or EXPOSUREKIT_DATABASE; {create}"
 
 
 def service_options(command: Callable[..., None]) -> Callable[..., None]:

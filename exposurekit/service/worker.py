@@ -6,6 +6,7 @@ can share a PostgreSQL database; with SQLite the service runs one inside its own
 
 import asyncio
 import logging
+import secrets
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,7 +19,7 @@ from sqlalchemy import Table
 
 from exposurekit.contract.webhooks import RETRY_DELAYS
 from exposurekit.errors import ExposureError
-from exposurekit.service import jobs
+from exposurekit.service import jobs, workers
 from exposurekit.service.accounts import consent, documents
 from exposurekit.service.findings import evidence
 from exposurekit.service.http.client import HttpClient
@@ -171,6 +172,7 @@ class Worker:
             loops.create_task(self._repeat("tidy", TIDY_EVERY_S, self._delete_old_rows))
             loops.create_task(self._repeat("mailbox", CORRECT_EVERY_S, self._register_mailbox))
             loops.create_task(self._repeat("clock", CORRECT_EVERY_S, self._correct_due_times))
+            loops.create_task(self._note_that_it_runs())
             loops.create_task(self._repeat("evidence", CORRECT_EVERY_S, self._make_roots))
 
     async def run_until_idle(self) -> int:
@@ -327,6 +329,27 @@ class Worker:
             async with self.context.database.writing() as session:
                 later = session.clock.now() + AFTER_FAULT
                 await leases.complete(session, job_type.table, lease, due_at=later)
+
+    async def _note_that_it_runs(self) -> None:
+        """Note it every minute until cancelled, and then that it has ended; `service status` counts the workers."""
+        worker_id = secrets.token_hex(8)
+        try:
+            await self._repeat("note", workers.NOTE_EVERY_S, partial(self._note, worker_id))
+        finally:
+            with suppress(Exception):  # it counts as running for some minutes
+                async with self.context.database.writing() as session:
+                    await workers.forget(session, worker_id)
+
+    async def _note(self, worker_id: str) -> None:
+        async with self.context.database.writing() as session:
+            is_new = await workers.note(session, worker_id)
+            others = (await workers.count(session)).running - 1
+            is_in_a_file = await session.dialect() == "sqlite"
+        if is_new and others and is_in_a_file:
+            _log.warning(
+                "another worker runs on this SQLite file, or was killed a moment ago: no job runs twice, but they wait for "
+                "each other to write; one is enough"
+            )
 
     async def _register_mailbox(self) -> None:
         if self.context.mail is not None:

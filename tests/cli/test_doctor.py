@@ -134,10 +134,21 @@ def own_service(shell, tmp_path):
 OWN = ("key", "database", "worker", "sites", "mailbox")
 
 
+def runs(directory, ago=timedelta()):
+    """Note that a worker runs, or ran a while ago."""
+    with sqlite3.connect(directory / "service.db") as database:
+        row = ("worker: a", (datetime.now(UTC) - ago).isoformat())
+        database.execute("insert or replace into metadata (name, value) values (?, ?)", row)
+
+
 def test_a_service_of_ones_own_is_checked(shell, own_service):
     code, checks = examined(shell)
+    assert (code, checks["worker"]["state"]) == (0, "warn")
+    assert checks["worker"]["message"].startswith("none runs, so no scan, removal or webhook begins; ")
+    runs(own_service)
+    code, checks = examined(shell)
     assert (code, {checks[name]["state"] for name in OWN}) == (0, {"ok"})
-    assert checks["worker"]["message"] == "no job is overdue; no site was scanned yet"
+    assert checks["worker"]["message"] == "1 worker runs, and 0 jobs now; no site was scanned yet"
     assert checks["sites"]["message"] == "valid definitions: 1"
     for name in ("EXPOSUREKIT_DATABASE", "EXPOSUREKIT_SITES", "EXPOSUREKIT_MAIL"):
         shell.environment[name] = ""
@@ -157,9 +168,19 @@ def test_each_problem_of_ones_own_service_has_a_remedy(shell, own_service, monke
     (own_service / "mail.yaml").write_text("address: optout@privacy.example\ndirectory: nowhere\n")
     code, checks = examined(shell)
     assert code == 1
-    assert checks["worker"]["message"].startswith("no job runs, and one has been due for 3 hours; ")
+    message = "none runs, so no scan, removal or webhook begins; a job has been due for 3 hours; "
+    assert checks["worker"]["message"].startswith(message)
     assert [checks[name]["state"] for name in OWN] == ["ok", "ok", "warn", "fail", "fail"]
     assert "did you mean politeness?" in checks["sites"]["message"]
+    runs(own_service, ago=timedelta(minutes=4))
+    assert "; one was last seen 4 minutes ago; " in examined(shell)[1]["worker"]["message"]
+    runs(own_service)
+    assert examined(shell)[1]["worker"] == {
+        "check": "worker",
+        "state": "warn",
+        "message": "1 worker runs, but no job, and one has been due for 3 hours; no site was scanned yet",
+        "fix": "the worker's log says why",
+    }
     before = (own_service / "service.db").read_bytes()
     shell.environment["EXPOSUREKIT_SERVICE_KEY"] = base64.urlsafe_b64encode(bytes(32)).decode()
     code, checks = examined(shell)
@@ -167,16 +188,35 @@ def test_each_problem_of_ones_own_service_has_a_remedy(shell, own_service, monke
     shell.environment |= {"EXPOSUREKIT_DATABASE": "sqlite:///other.db", "EXPOSUREKIT_SERVICE_KEY": ""}
     code, checks = examined(shell)
     assert checks["database"]["message"] == "there is no database sqlite:///other.db"
+    assert "exposurekit integrator add NAME" in checks["database"]["fix"]
     assert not (own_service / "other.db").exists()
-    shell.environment["EXPOSUREKIT_DATABASE"] = "mysql://root:pa55word@db.example/service"
-    code, checks = examined(shell)
-    assert (checks["database"]["state"], "pa55word" in str(checks)) == ("fail", False)
     assert (own_service / "service.db").read_bytes() == before
     monkeypatch.setitem(
         sys.modules, "exposurekit.service.clock", None
     )  # as without the packages of the service
     code, checks = examined(shell)
     assert (code, checks["own service"]["fix"]) == (1, "pip install 'exposurekit[service]'")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "mysql://root:pa55word@db.example/service",
+        "sqlite://root:pa55word@/service.db",
+        "sqlite:///service.db?password=pa55word",
+        "postgresql+psycopg://root:pa55word@127.0.0.1:9/service",
+        "postgresql+psycopg://127.0.0.1:9/service?user=root&password=pa55word",
+        "postgresql+psycopg://root:and@pa55word@127.0.0.1:9/service",
+        "postgresql+psycopg://root:and/or?pa55word@127.0.0.1:9/service",
+        "postgresql+psycopg://root:pa55word",
+    ],
+)
+def test_no_password_of_a_database_is_printed(shell, own_service, url):
+    shell.environment["EXPOSUREKIT_DATABASE"] = url
+    code, checks = examined(shell)
+    status = shell.here("service", "status")
+    assert (code, checks["database"]["state"], status.returncode) == (1, "fail", 1)
+    assert "pa55word" not in str(checks) + status.stdout + status.stderr
 
 
 def test_an_old_history_warns_and_a_damaged_one_fails(shell, history_copy):

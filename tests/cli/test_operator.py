@@ -14,7 +14,7 @@ from support.shell import Operator, Shell, error_of
 from support.site_definitions import site_definition
 
 from exposurekit.contract.inputs import AddressItem
-from exposurekit.service import jobs
+from exposurekit.service import jobs, workers
 from exposurekit.service.accounts import consent, integrators, users
 from exposurekit.service.clock import FrozenClock
 from exposurekit.service.findings import candidates, findings
@@ -26,7 +26,7 @@ from exposurekit.service.webhooks import delivery, endpoints, outbox
 HOOK = "https://93.184.216.34/hook"  # a bare address: nothing is resolved
 ADDRESS = AddressItem(city="Oakmere", state="CA", address1="", address2="", zip="")
 SOON = timedelta(minutes=11)  # when a window has closed
-STATUS = ["people", "work", "clock_corrections", "deliveries", "mailboxes", "messages", "sites"]
+STATUS = ["checks", "people", "work", "clock_corrections", "deliveries", "mailboxes", "messages", "sites"]
 
 
 def jane(operator, *, attested=True, url=None, clock=None):
@@ -448,6 +448,10 @@ def test_the_status_has_counts_and_no_names(operator):
         counts = status["work"][kind]
         assert (counts["waiting"], counts["due"], counts["leased"]) == (waiting, 1, 0), kind
         assert datetime.fromisoformat(counts["oldest_due_at"]) <= datetime.now(UTC)
+    assert [(one["check"], one["state"]) for one in status["checks"]] == [
+        ("worker", "warn"),
+        ("sites", "warn"),
+    ]
     everyname, seekfolk = status["sites"]
     assert (everyname["untrusted_scans"], everyname["last_good_scan_at"]) == (1, None)
     assert (seekfolk["scans"], seekfolk["inconclusive_rate"]) == (4, 0.5)
@@ -459,6 +463,36 @@ def test_the_status_has_counts_and_no_names(operator):
     assert output.endswith(ok(operator.here("sites", "health")))
     for word in ("Jane", "Doe", "Oakmere", "places.example", "club.example", HOOK):
         assert word not in output + json.dumps(status)
+
+
+def test_the_status_names_what_stops_the_service(file_operator):
+    """In the words of exposurekit doctor."""
+    operator = file_operator
+    jane(operator)
+
+    def checks():
+        lines = ok(operator.here("service", "status", "--sites", "sites")).splitlines()[:2]
+        operator.environment["EXPOSUREKIT_SITES"] = "sites"
+        assert not {*lines} - {*operator.here("doctor").stdout.splitlines()}
+        return lines
+
+    definition = operator.directory / "sites" / "seekfolk.yaml"
+    definition.parent.mkdir()
+    definition.write_text("name: Seekfolk\npolitenes: {}\n")
+    worker, sites = checks()
+    assert worker.startswith(
+        "warn  worker: none runs, so no scan, removal or webhook begins; a job has been due for "
+    )
+    assert worker.endswith(" -> start exposurekit serve; with PostgreSQL, also exposurekit worker")
+    assert sites.startswith("fail  sites: serve and worker do not start: sites/seekfolk.yaml, line 1: ")
+    assert "; sites/seekfolk.yaml, line 2: politenes is not a known key; did you mean politeness?" in sites
+    assert " -> exposurekit sites check " in sites
+    definition.write_text(site_definition("https://seekfolk.example"))
+    operator.work(lambda work: workers.note(work, "a"))
+    assert checks() == [
+        "ok    worker: 1 worker runs, and 0 jobs now; no site was scanned yet",
+        "ok    sites: valid definitions: 1",
+    ]
 
 
 def test_leased_work_is_not_due(operator):

@@ -34,7 +34,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from exposurekit.contract.operations import OPERATIONS
-from exposurekit.service import jobs
+from exposurekit.service import jobs, workers
 from exposurekit.service.api.middleware import UNAVAILABLE
 from exposurekit.service.jobs import Queue
 from exposurekit.service.sites import statistics
@@ -236,7 +236,12 @@ async def _families(session: Session) -> list[Metric]:
     )
     for one in await jobs.clock_corrections(session):
         corrections.add_metric((one.kind,), one.at.timestamp())
+    running = GaugeMetricFamily(
+        "exposurekit_workers", "Workers that run; one that was killed counts for up to 150 seconds more."
+    )
+    running.add_metric((), (await workers.count(session)).running)
     return [
+        running,
         *_queue_families(session, queues),
         states,
         corrections,

@@ -129,11 +129,16 @@ def create_backend(
 ) -> "SQLite | PostgreSQL":
     """Create the backend for a database URL; raises `ConfigurationError` if it is not supported, or has no driver."""
     match url.get_backend_name():
-        case "sqlite" if url.database not in {None, "", ":memory:"} and not (url.query or url.host):
+        case "sqlite" if url.database not in {None, "", ":memory:"} and url == _file_url(url):
             return SQLite(url, busy_timeout_s, durable=durable)
         case "postgresql":
             return PostgreSQL(url)
     raise ConfigurationError(UNSUPPORTED_URL)
+
+
+def _file_url(url: URL) -> URL:
+    """Return a URL with nothing but its file."""
+    return URL.create(url.drivername, database=url.database)
 
 
 class SQLite:

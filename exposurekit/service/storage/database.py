@@ -245,9 +245,14 @@ def exists(url: str) -> bool | None:
 
 def _parsed(url: str) -> URL:
     try:
-        return make_url(url)
+        parsed = make_url(url)
     except (ArgumentError, ValueError):
         pass  # the text holds the URL, which may hold a password
+    else:
+        if "@" not in (parsed.host or ""):
+            return parsed
+        # What is before it belongs to the password, and would be printed as the host.
+        raise ConfigurationError(f"{UNSUPPORTED_URL}; an @ in a password is written %40")
     raise ConfigurationError(UNSUPPORTED_URL)
 
 

@@ -16,7 +16,7 @@ from support.services import JANE, LISTING, PAGE, SITE, START, a_database, a_ser
 from support.shell import eventually
 
 from exposurekit.contract.operations import OPERATIONS
-from exposurekit.service import jobs
+from exposurekit.service import jobs, workers
 from exposurekit.service.api.metrics import READ_S, Metrics, _families
 from exposurekit.service.api.rate_limits import Limits
 from exposurekit.service.clock import FrozenClock
@@ -155,6 +155,9 @@ def test_jobs_deliveries_and_scans_are_read_from_the_database(measured):
         ("site_scans_untrusted_total", "Seekfolk"): 1,
     }
     assert counted["database_up",] == 1
+    assert ("workers",) not in counted
+    at_work(service.database, lambda work: workers.note(work, "a"))
+    assert samples(url)["workers",] == 1
 
 
 def test_no_label_names_anybody(measured):

@@ -1,0 +1,44 @@
+"""The result of one check of an installation or a service: `exposurekit doctor` prints all, `service status` its own."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from exposurekit.text.sanitize import plain
+
+OK, WARN, FAIL = "ok", "warn", "fail"
+NAMED_MAX = 5  # problems in one message
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """The result of one check."""
+
+    check: str
+    state: str  # ok, warn (it works, but needs attention) or fail
+    message: str
+    fix: str = ""
+
+    def __str__(self) -> str:
+        fix = f" -> {plain(self.fix)}" if self.fix else ""
+        return f"{self.state:<4}  {self.check}: {plain(self.message)}{fix}"
+
+
+def ok(check: str, message: str) -> CheckResult:
+    """Return the result of a check that found nothing."""
+    return CheckResult(check, OK, message)
+
+
+def warn(check: str, message: str, fix: str) -> CheckResult:
+    """Return the result of a check of something that works, but needs attention."""
+    return CheckResult(check, WARN, message, fix)
+
+
+def fail(check: str, message: str, fix: str) -> CheckResult:
+    """Return the result of a check that failed."""
+    return CheckResult(check, FAIL, message, fix)
+
+
+def first(problems: Collection[str]) -> str:
+    """Return some problems as one text."""
+    more = f", and {len(problems) - NAMED_MAX:,} more" if len(problems) > NAMED_MAX else ""
+    return "; ".join([*problems][:NAMED_MAX]) + more
