@@ -78,6 +78,21 @@ def stop_at_once(server: PostgresServer) -> None:
     pgexec("pg_ctl", stop, bin_path=server.bin_path, user=server.system_user)
 
 
+def listen(server: PostgresServer, port: int) -> None:
+    """Restart a server: it accepts connections on a loopback port then, with a password."""
+    (server.pgdata / "pg_hba.conf").write_text(
+        "local all all trust\nhost all all 127.0.0.1/32 scram-sha-256\n"
+    )
+    addresses = f"-h 127.0.0.1 -p {port} -k '{server.pgdata}'"
+    for words in (("-m", "fast", "stop"), ("-o", addresses, "-l", str(server.log), "start")):
+        pgexec(
+            "pg_ctl",
+            ("-w", "-D", str(server.pgdata), *words),
+            bin_path=server.bin_path,
+            user=server.system_user,
+        )
+
+
 def start_again(server: PostgresServer) -> None:
     """Start a stopped server, and wait until it accepts connections."""
     server.ensure_postgres_running()

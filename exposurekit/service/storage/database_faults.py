@@ -43,6 +43,7 @@ _BY_SERVER_TEXT = {
     "failed to resolve host": _UNKNOWN_HOST,
     "onnection refused": "connection refused; no server listens at {host}, port {port}",
     "No such file or directory": "no server listens on its socket",
+    "Permission denied": "its socket cannot be used by this user",
     "password authentication failed": "the password of the role {role} is wrong",
     "no password supplied": "the server asks for a password",
     r"pg_hba\.conf": "the server's pg_hba.conf does not admit the role {role} from here",

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from contextlib import AsyncExitStack
 
+import psycopg
 import pytest
 from sqlalchemy import Executable, bindparam, insert, make_url, select, text, update
 from sqlalchemy.dialects import postgresql
@@ -143,6 +144,14 @@ def test_what_is_wrong_with_a_server_is_named(tmp_path, changes, reason):
     with pytest.raises(ConfigurationError, match=f"cannot be opened: {reason}$") as refusal:
         asyncio.run(database.open())
     assert "s3cret" not in str(refusal.value)
+
+
+def test_a_forbidden_socket_is_named():
+    """As a service's user meets a server whose socket only another user may use."""
+    message = 'connection failed: connection to server on socket "/run/s" failed: Permission denied'
+    error = OperationalError(None, None, psycopg.OperationalError(message))
+    url = make_url("postgresql+psycopg:///exposure?host=/run")
+    assert explain(error, url) == "its socket cannot be used by this user"
 
 
 async def fill_the_disk(database):
