@@ -2,9 +2,11 @@
 
 import atexit
 import gc
+import os
 import signal
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 __all__ = ["run"]
 
@@ -14,6 +16,7 @@ STOPPED = 130
 def run(words: Sequence[str] | None = None) -> None:
     """Run the console script; print errors as one line each and exit with the documented codes."""
     if words is None:
+        _open_closed_streams()
         # During interpreter shutdown nothing can handle Ctrl-C: the signal would kill the process.
         atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
         # Modules are a million objects that stay. To search them for garbage, above all at the exit, costs more than
@@ -32,3 +35,10 @@ def run(words: Sequence[str] | None = None) -> None:
         code = STOPPED
     if code:
         sys.exit(code)
+
+
+def _open_closed_streams() -> None:
+    """Open what the caller has closed, as a stream without content; the next file that is opened would get its number."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115  until the process ends

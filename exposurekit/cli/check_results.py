@@ -38,6 +38,14 @@ def fail(check: str, message: str, fix: str) -> CheckResult:
     return CheckResult(check, FAIL, message, fix)
 
 
+def no_permission(error: PermissionError) -> tuple[str, str]:
+    """Say what a command may not read or write, and what to do."""
+    return (
+        f"{plain(error.filename)}: permission denied",
+        "run the command as the file's owner, or change who may use it",
+    )
+
+
 def first(problems: Collection[str]) -> str:
     """Return some problems as one text."""
     more = f", and {len(problems) - NAMED_MAX:,} more" if len(problems) > NAMED_MAX else ""

@@ -6,7 +6,7 @@ import platform
 import sys
 import time
 import webbrowser
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -17,7 +17,7 @@ from typing import Any
 import click
 
 from exposurekit.cli import output
-from exposurekit.cli.check_results import FAIL, CheckResult, fail, first, ok, warn
+from exposurekit.cli.check_results import FAIL, CheckResult, fail, first, no_permission, ok, warn
 from exposurekit.cli.options import history_option, json_option, local_option
 from exposurekit.cli.service import definitions_check, worker_check
 from exposurekit.cli.session import mail_settings, no_database
@@ -55,7 +55,7 @@ def doctor(*, history: str, as_json: bool) -> None:
     Example: exposurekit doctor --history ./exposure-history
     """
     results = []
-    for result in (result for check in _CHECKS for result in check(history)):
+    for result in (result for check in _CHECKS for result in _permitted(check, history)):
         results.append(result)
         if not as_json:  # each as it ends: a slow service takes a while
             click.echo(str(result))
@@ -63,6 +63,14 @@ def doctor(*, history: str, as_json: bool) -> None:
         output.print_json(results)
     if any(result.state == FAIL for result in results):
         sys.exit(1)
+
+
+def _permitted(check: Callable[[str], Iterator[CheckResult]], history: str) -> Iterator[CheckResult]:
+    """Run a check; if it may not read a file, that is a result, and the other checks run."""
+    try:
+        yield from check(history)
+    except PermissionError as error:
+        yield fail(check.__name__.strip("_").replace("_", " "), *no_permission(error))
 
 
 def _versions(_history: str) -> Iterator[CheckResult]:
@@ -297,7 +305,7 @@ def _history(history: str) -> Iterator[CheckResult]:
     from exposurekit.history import History
 
     directory = local_option(history)
-    if directory is not None and not directory.is_dir():
+    if directory is not None and not directory.exists():
         yield warn("history", "does not exist yet", "exposurekit collect")
         return
     try:

@@ -1,5 +1,6 @@
 """`exposurekit evidence`: daily roots, the public key, and bundles that anybody can verify."""
 
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import date, datetime
 from pathlib import Path
@@ -12,6 +13,7 @@ from exposurekit.cli.help_groups import Group
 from exposurekit.cli.options import ID, check_writable, json_option, limit_option
 from exposurekit.cli.session import ServiceDatabase, action, service_options
 from exposurekit.errors import ConfigurationError
+from exposurekit.text.sanitize import plain
 
 if TYPE_CHECKING:
     from exposurekit.contract.evidence_bundle import Bundle
@@ -19,7 +21,20 @@ if TYPE_CHECKING:
     from exposurekit.service.audit import Action
 
 
-_DAY = click.DateTime(["%Y-%m-%d"])
+class _DayType(click.DateTime):
+    """A day, such as 2026-11-13."""
+
+    def __init__(self) -> None:
+        super().__init__(["%Y-%m-%d"])
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
+        """Parse the day."""
+        with suppress(click.BadParameter):
+            return super().convert(value, param, ctx)
+        return self.fail(f"{plain(value)!r} is not a day such as 2026-11-13", param, ctx)
+
+
+_DAY = _DayType()
 
 
 @click.group(cls=Group)

@@ -29,6 +29,7 @@ from exposurekit.cli import (
     webhooks,
 )
 from exposurekit.cli import open as open_command
+from exposurekit.cli.check_results import no_permission
 from exposurekit.cli.help_groups import Group
 from exposurekit.errors import NEEDS_SERVICE, ExposureError
 from exposurekit.text.sanitize import plain
@@ -86,14 +87,24 @@ def run(words: Sequence[str]) -> int:
         if debug or error.name not in SERVICE_PACKAGES:
             raise
         return _print_errors(NEEDS_SERVICE)
-    except BrokenPipeError:  # the reader of the pipe closed it
-        _discard_output()
-        return 1
     except OSError as error:
-        if not _is_output_error(error):
+        problems = _system_problems(error, debug=debug)
+        if problems is None:
             raise
+        return _print_errors(*problems)
+
+
+def _system_problems(error: OSError, *, debug: bool) -> list[str] | None:
+    """Return what to print for an error of the system; None: it is unexpected."""
+    if isinstance(error, BrokenPipeError):  # the reader of the pipe closed it
         _discard_output()
-        return _print_errors(f"cannot write the output: {error.strerror}")
+        return []
+    if _is_output_error(error):
+        _discard_output()
+        return [f"cannot write the output: {error.strerror}"]
+    if isinstance(error, PermissionError) and error.filename is not None and not debug:
+        return [": ".join(no_permission(error))]
+    return None
 
 
 def _print_errors(*problems: str) -> int:

@@ -25,7 +25,9 @@ def parse_name(text: str) -> str:
 
     name = text.strip()
     if not 1 <= len(name) <= PERSON_NAME_MAX or not name.isprintable():
-        raise click.BadParameter(f"a name or a role must have 1 to {PERSON_NAME_MAX} characters")
+        raise click.BadParameter(
+            f"a name or a role has 1 to {PERSON_NAME_MAX} printable characters, in UTF-8"
+        )
     return name
 
 

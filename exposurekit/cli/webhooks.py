@@ -11,6 +11,7 @@ from exposurekit.cli.options import json_option, limit_option
 from exposurekit.cli.session import ServiceDatabase, action, service_options
 from exposurekit.errors import ConfigurationError
 from exposurekit.service.webhooks.states import STATES
+from exposurekit.text.plurals import pluralize
 
 
 @click.group(cls=Group)
@@ -67,4 +68,4 @@ def webhooks_replay(*, webhook_ids: tuple[str, ...], replay_all: bool, database:
         count = database.write(outbox.replay_all, lambda count: action("webhooks replay", deliveries=count))
     else:
         database.write(replay, lambda _: action("webhooks replay", webhook_ids=ids))
-    click.echo(f"{count} deliveries will be sent again.")
+    click.echo(f"{pluralize(count, 'delivery', 'deliveries')} will be sent again.")

@@ -106,7 +106,7 @@ def credentials(
     if missing := [name for name in settings if name not in present]:
         variables = ", ".join(_ENV_PREFIX + name.upper() for name in missing)
         raise ConfigurationError(
-            f"Not connected: pass {', '.join(missing)}, or set {variables} in the environment or in a .env file."
+            f"Not connected: set {variables} in the environment or in a .env file, or pass {', '.join(missing)} in Python."
             " To try it on a sandbox, run: exposurekit demo --serve"
         )
     return present

@@ -84,7 +84,10 @@ def test_a_hostile_message_is_shown_as_plain_text(office):
 @pytest.mark.parametrize("words", [("show", "99"), ("discard", "99")])
 def test_an_unknown_message_is_an_error(office, words):
     run = office.here("mail", *words)
-    assert (run.returncode, error_of(run)) == (1, "Error: no message has the id 99")
+    assert (run.returncode, error_of(run)) == (
+        1,
+        "Error: no message has the id 99: exposurekit mail list --all shows them",
+    )
 
 
 def test_a_discard_is_all_or_nothing(office):

@@ -413,7 +413,7 @@ def test_deliveries_are_listed_and_dead_ones_replayed(operator):
     run = operator.here("webhooks", "replay", dead, "msg_nobody")
     assert error_of(run).startswith("Error: msg_nobody: no dead delivery")
     assert json_output(operator.here("webhooks", "list", "--state", "dead", "--json")) == [oldest]
-    assert ok(operator.here("webhooks", "replay", dead, dead)) == "1 deliveries will be sent again.\n"
+    assert ok(operator.here("webhooks", "replay", dead, dead)) == "1 delivery will be sent again.\n"
     [again] = json_output(operator.here("webhooks", "list", "--state", "pending", "--json"))
     assert again["webhook_id"] == dead
     assert again["due_at"] is not None
@@ -422,7 +422,7 @@ def test_deliveries_are_listed_and_dead_ones_replayed(operator):
 
 def test_every_dead_delivery_is_replayed_at_once(operator):
     dead = dead_delivery(operator, jane(operator, url=HOOK))
-    assert ok(operator.here("webhooks", "replay", "--all")) == "1 deliveries will be sent again.\n"
+    assert ok(operator.here("webhooks", "replay", "--all")) == "1 delivery will be sent again.\n"
     assert ok(operator.here("webhooks", "replay", "--all")) == "0 deliveries will be sent again.\n"
     [again] = json_output(operator.here("webhooks", "list", "--json"))
     assert (again["webhook_id"], again["state"]) == (dead, "pending")

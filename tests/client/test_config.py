@@ -81,16 +81,17 @@ def test_missing_or_blank_setting_is_named_with_its_variable(monkeypatch, missin
         monkeypatch.setenv(f"EXPOSUREKIT_{missing.upper()}", "")
     with pytest.raises(ConfigurationError) as caught:
         resolved_settings()
-    assert f"pass {missing}, or set EXPOSUREKIT_{missing.upper()} " in str(caught.value)
+    assert f"set EXPOSUREKIT_{missing.upper()} in the environment" in str(caught.value)
+    assert f"or pass {missing} in Python" in str(caught.value)
 
 
 def test_error_without_settings_lists_what_to_set():
     with pytest.raises(ConfigurationError) as caught:
         Client()
     assert str(caught.value) == (
-        "Not connected: pass base_url, integration_name, api_key, api_secret, or set EXPOSUREKIT_BASE_URL,"
-        " EXPOSUREKIT_INTEGRATION_NAME, EXPOSUREKIT_API_KEY, EXPOSUREKIT_API_SECRET in the environment"
-        " or in a .env file. To try it on a sandbox, run: exposurekit demo --serve"
+        "Not connected: set EXPOSUREKIT_BASE_URL, EXPOSUREKIT_INTEGRATION_NAME, EXPOSUREKIT_API_KEY,"
+        " EXPOSUREKIT_API_SECRET in the environment or in a .env file, or pass base_url, integration_name, api_key,"
+        " api_secret in Python. To try it on a sandbox, run: exposurekit demo --serve"
     )
 
 

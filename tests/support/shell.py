@@ -22,16 +22,13 @@ from exposurekit.service.storage.encryption import Vault, load_key
 
 COMMAND = Path(sys.executable).parent / "exposurekit"
 TIMEOUT_S = 60
+WITHOUT = "-dac_override,-dac_read_search"  # the capabilities that ignore permissions of files
 Run = subprocess.CompletedProcess[str]
 
 
 def run_unprivileged(code: str, *arguments: str | Path) -> Run:
     """Run Python code in a process that obeys the permissions of files, even if root runs the tests."""
-    without = (
-        ["setpriv", "--bounding-set", "-dac_override", "--inh-caps", "-dac_override"]
-        if not os.getuid()
-        else []
-    )
+    without = ["setpriv", "--bounding-set", WITHOUT, "--inh-caps", WITHOUT] if not os.getuid() else []
     words = [*without, sys.executable, "-c", code, *map(str, arguments)]
     return subprocess.run(words, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
 

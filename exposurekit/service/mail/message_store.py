@@ -140,7 +140,9 @@ async def find(session: Session, message_id: int) -> tuple[Message, bytes | None
     """Return a message and its content, which a confirmed one no longer has; raises `ConfigurationError`."""
     row = await row_of(session, message_id)
     if row is None:
-        raise ConfigurationError(f"no message has the id {message_id}")
+        raise ConfigurationError(
+            f"no message has the id {message_id}: exposurekit mail list --all shows them"
+        )
     [message] = await _messages(session, mail_messages.c.id == message_id, limit=1)
     return message, None if row.ciphertext is None else content_of(session, row)
 

@@ -24,6 +24,7 @@ from exposurekit.service.storage.backends import (
     create_backend,
 )
 from exposurekit.service.storage.encryption import DecryptionError, Vault
+from exposurekit.text.sanitize import plain
 
 _LOCK = text("SELECT pg_advisory_xact_lock(:lock)")  # until the end of the transaction
 _SHARED_LOCK = text("SELECT pg_advisory_xact_lock_shared(:lock)")
@@ -233,13 +234,15 @@ class Database:
 def exists(url: str) -> bool | None:
     """Return whether an SQLite file exists; None for a server's database.
 
-    Raises `ConfigurationError` if the URL is not supported.
+    Raises `ConfigurationError` if the URL is not supported, or names a directory.
     """
     parsed = _parsed(url)
     create_backend(parsed)
     if parsed.get_backend_name() != "sqlite":
         return None
     file = Path(parsed.database or "")
+    if file.is_dir():
+        raise ConfigurationError(f"the database {plain(file)} is a directory: name a file in it")
     return file.is_file() and file.stat().st_size > 0
 
 

@@ -1,5 +1,6 @@
 """Why a database cannot be used, in words: never a password, a statement or a value."""
 
+import errno
 import os
 import re
 import socket
@@ -24,6 +25,10 @@ _BY_CODE = {
     sqlite3.SQLITE_IOERR: "the disk of {file} reports an error",
     sqlite3.SQLITE_CORRUPT: "{file} is damaged; restore it from a backup",
     sqlite3.SQLITE_NOTADB: "{file} is damaged; restore it from a backup",
+}
+_BY_ERRNO = {  # of opening a file of SQLite
+    errno.ENOENT: "the directory of {file} does not exist; create it",
+    errno.EACCES: _BY_CODE[sqlite3.SQLITE_READONLY],
 }
 _BY_TEXT = {
     LOCKED: _BY_CODE[sqlite3.SQLITE_BUSY],
@@ -67,7 +72,7 @@ def explain(error: BaseException, url: URL) -> str:
     'service.db is locked by another process; try again'
     """
     cause = (error.orig if isinstance(error, DBAPIError) else None) or error
-    words = _words(cause)
+    words = _words(cause, is_file=url.get_backend_name() == "sqlite")
     if words is None:
         return type(cause).__name__
     values = {
@@ -80,17 +85,23 @@ def explain(error: BaseException, url: URL) -> str:
     return words.format_map({name: plain(str(value)) for name, value in values.items()})
 
 
-def _words(cause: BaseException) -> str | None:
+def _words(cause: BaseException, *, is_file: bool) -> str | None:
     text = str(cause)
     if isinstance(cause, sqlite3.Error):
         code = getattr(cause, "sqlite_errorcode", None)
         return _BY_TEXT.get(text) if code is None else _BY_CODE.get(code & _PRIMARY_CODE)
+    if isinstance(cause, OSError):
+        return _words_of_system(cause, is_file=is_file)
+    if state := getattr(cause, "sqlstate", None):
+        return _BY_STATE.get(state)
+    return next((words for part, words in _BY_SERVER_TEXT.items() if re.search(part, text)), None)
+
+
+def _words_of_system(cause: OSError, *, is_file: bool) -> str | None:
     if isinstance(cause, TimeoutError):
         return "it did not answer in time; try again"
     if isinstance(cause, socket.gaierror):
         return _UNKNOWN_HOST
-    if isinstance(cause, OSError):
-        return None if cause.errno is None else os.strerror(cause.errno)
-    if state := getattr(cause, "sqlstate", None):
-        return _BY_STATE.get(state)
-    return next((words for part, words in _BY_SERVER_TEXT.items() if re.search(part, text)), None)
+    if cause.errno is None:
+        return None
+    return (_BY_ERRNO.get(cause.errno) if is_file else None) or os.strerror(cause.errno)

@@ -1,0 +1,113 @@
+"""What an operator may do wrong: each error is one line that says what is wrong and what to do, without a traceback."""
+
+import json
+import os
+import subprocess
+
+import pytest
+from support.shell import COMMAND, Shell, error_of, run_unprivileged
+
+RUN = "from exposurekit.cli import run; run()"
+
+
+@pytest.fixture
+def shell(tmp_path):
+    (tmp_path / "a directory").mkdir()
+    (tmp_path / "file").write_text("x")
+    return Shell(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "problem"),
+    [
+        (
+            ("service", "status", "--database", "sqlite:///a directory"),
+            1,
+            "the database a directory is a directory: name a file in it",
+        ),
+        (
+            ("integrator", "add", "acme", "--no-attestation", "--database", "sqlite:///nowhere/service.db"),
+            1,
+            "cannot be opened: the directory of service.db does not exist; create it",
+        ),
+        (
+            ("evidence", "export", "1", "--out", "x.zip", "--since", "13.11.2026"),
+            2,
+            "Invalid value for '--since': '13.11.2026' is not a day such as 2026-11-13",
+        ),
+        (
+            ("integrator", "add", "acme", "--attested-by", "J\udcc3\udcb6rg"),
+            2,
+            "a name or a role has 1 to 200 printable characters, in UTF-8",
+        ),
+        (("collect", "--history", "history"), 1, "Error: Not connected: set EXPOSUREKIT_BASE_URL, "),
+    ],
+    ids=lambda value: " ".join(value[:2]) if isinstance(value, tuple) else "",
+)
+def test_a_wrong_value_is_explained(shell, words, code, problem):
+    run = shell.here(*words)
+    assert (run.returncode, run.stdout) == (code, "")
+    assert problem in run.stderr
+
+
+def test_the_doctor_names_a_history_that_is_a_file(shell):
+    run = shell.here("doctor", "--history", "file", "--json")
+    [history] = [one for one in json.loads(run.stdout) if one["check"] == "history"]
+    assert (run.returncode, history["state"]) == (1, "fail")
+    assert "this is a file" in history["message"]
+
+
+@pytest.fixture
+def forbidden(tmp_path, monkeypatch):
+    """A directory that nobody may enter."""
+    directory = tmp_path / "forbidden"
+    (directory / "config" / "exposurekit").mkdir(parents=True)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(directory / "config"))
+    monkeypatch.delenv("EXPOSUREKIT_DATABASE", raising=False)
+    directory.chmod(0)
+    yield directory
+    directory.chmod(0o700)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("service", "status", "--database", "sqlite:///{}/service.db"),
+        ("sites", "check", "{}/seekfolk.yaml"),
+        ("integrator", "add", "acme", "--no-attestation", "--database", "sqlite:///{}.db"),
+    ],
+    ids=" ".join,
+)
+def test_a_forbidden_directory_is_one_line(forbidden, words):
+    run = run_unprivileged(RUN, *(word.format(forbidden) for word in words))
+    assert run.returncode == 1
+    error = error_of(run)
+    assert error.startswith(f"Error: {forbidden}")
+    assert error.endswith(
+        ": permission denied: run the command as the file's owner, or change who may use it"
+    )
+
+
+def test_the_doctor_goes_on_after_a_forbidden_directory(forbidden):
+    run = run_unprivileged(RUN, "doctor", "--history", f"{forbidden}-history", "--json")
+    checks = {one["check"]: one for one in json.loads(run.stdout)}
+    assert (run.returncode, run.stderr, checks["files"]["state"]) == (1, "", "fail")
+    assert checks["files"]["message"].endswith(": permission denied")
+    assert checks["history"]["message"] == "does not exist yet"
+
+
+@pytest.mark.parametrize(
+    ("closed", "words", "code"),
+    [
+        ("<&-", ("integrator", "add", "acme"), 2),
+        ("<&-", ("integrator", "set-callback", "acme", "https://acme.example/", "--secret", "-"), 1),
+        (">&-", ("--help",), 0),
+        ("2>&-", ("service", "status"), 1),
+    ],
+    ids=str,
+)
+def test_a_closed_stream_is_no_traceback(tmp_path, closed, words, code):
+    command = ["sh", "-c", f'exec "$@" {closed}', "sh", COMMAND, *words]
+    environment = os.environ | {"XDG_CONFIG_HOME": str(tmp_path)}
+    run = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert (run.returncode, "Traceback" in run.stderr) == (code, False)
