@@ -104,17 +104,6 @@ def test_iter_users_returns_everyone_once(client, meaning):
     assert [(key.id, key.secret) for key in client.iter_users(2)] == [meaning.key(one) for one in PEOPLE]
 
 
-@pytest.mark.parametrize("page_size", [1, 5, 6])
-@pytest.mark.parametrize(
-    "variant",
-    [Variant(), Variant(count_name=None, page_cap=3), Variant(count_of="page", page_cap=5)],
-    ids=str,
-)
-def test_pages_end_whatever_the_service_counts(face, variant, page_size):
-    with deviating_server.running(variant) as service, connected(face, service) as client:
-        assert [key.id for key in client.iter_users(page_size)] == IDS
-
-
 def test_every_read_operation_returns_every_field(client, meaning):
     for person in PEOPLE:
         key = meaning.key(person)

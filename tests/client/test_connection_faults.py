@@ -1,16 +1,14 @@
 """Faults on the wire: each raises the documented error or is retried, and never creates a second person."""
 
-import asyncio
 import time
 from collections import Counter
 
-import aiohttp
 import httpx
 import pytest
 from support import deviating_server, faults
 from support.clients import FACES, connected
 from support.fault_kinds import KINDS, SHORT_S
-from support.faults import PERSON_ID, SECRET, Answer, BlackHole, Drip, GzipBomb, LoseReply, Reset
+from support.faults import PERSON_ID, SECRET, Answer, BlackHole, Drip, GzipBomb, Reset
 from support.payloads import Peak
 
 from exposurekit.client import RetryPolicy
@@ -110,21 +108,6 @@ def test_reset_before_any_byte_may_have_been_received(face):
         client.create_user(**PERSON)
     assert caught.value.maybe_received
     assert (server.received, server.created) == (0, 0)
-
-
-def test_aiohttp_by_itself_would_repeat_a_put():
-    """Why the transport turns this off: items of the second PUT would be appended again."""
-
-    async def get_and_put(base_url):
-        async with aiohttp.ClientSession() as session:
-            url = f"{base_url}/api/acme/key/v2/users/12.json"
-            for method in ("GET", "PUT"):
-                async with session.request(method, url) as response:
-                    await response.read()
-
-    with faults.running(faults.on("update_user", LoseReply())) as server:
-        asyncio.run(get_and_put(server.base_url))
-    assert [request.operation for request in server.requests] == ["get_user", "update_user", "update_user"]
 
 
 @pytest.mark.parametrize("fault", [faults.too_many, faults.unavailable])

@@ -34,6 +34,7 @@ from exposurekit.system.connection_limits import (
 
 TIMEOUT_S = 20
 LARGE = 8 << 20  # more than the sockets of both sides hold
+LARGE_BODY = b"x" * LARGE
 
 
 async def app(scope, receive, send):
@@ -46,7 +47,7 @@ async def app(scope, receive, send):
             await receive()
             await send({"type": f"lifespan.{part}.complete"})
         return
-    body = b"x" * LARGE if scope["path"] == "/large" else scope["method"].encode()
+    body = LARGE_BODY if scope["path"] == "/large" else scope["method"].encode()
     more = scope["path"] not in {"/early", "/last"}
     while more:
         message = await receive()
