@@ -753,7 +753,7 @@ def test_half_an_hour_ends_at_a_site_that_refused(tmp_path, sites, plan):
             history.collect(exposure.refresh(), progress=False)
             for person in service.people.values():
                 person.records[0]["status"] = "discovered"
-        half_hour = ek.report(history).half_hour
+        half_hour = ek.report(history, sections=["by_site"]).half_hour
     assert half_hour.startswith(
         f"If you have 30 minutes, check and remove {plan.format('Odalys Fennimoor')} expected, in about "
     )
@@ -1229,7 +1229,9 @@ def test_absences_are_limited_by_the_time_observed(relisted):
 
 def test_shared_reports_do_not_say_how_long_one_is_gone(history):
     words = {
-        shared: " ".join(str(fact) for fact in ek.report(history, share_safe=shared).facts)
+        shared: " ".join(
+            str(fact) for fact in ek.report(history, sections=["by_site"], share_safe=shared).facts
+        )
         for shared in (False, True)
     }
     assert "not come back so far (gone for up to " in words[False]

@@ -542,7 +542,8 @@ def test_next_actions_are_the_first_manual_work(full):
 
 def test_code_for_analysts_opens_the_history_by_its_name(history, exposure):
     begin = {
-        name: ek.report(source).code["Begin with"] for name, source in (("past", history), ("now", exposure))
+        name: ek.report(source, sections=["by_site"]).code["Begin with"]
+        for name, source in (("past", history), ("now", exposure))
     }
     assert begin["past"] == (f'import exposurekit as ek; history = ek.History("{Path(history.path).name}")',)
     assert begin["now"] == ("import exposurekit as ek; exposure = ek.connect()",)
@@ -580,11 +581,11 @@ def test_head_says_how_many_matches_nobody_has_checked(tmp_path):
         )
         for checked in (records.head(0), records[is_waiting].head(1), records[~is_waiting], records):
             history.label(checked, "mine") if len(checked) else None
-            report = ek.report(history)
+            report = ek.report(history, sections=["by_site"])
             caveats.append(report.caveat)
             html = report.to_html()
             assert bool(report.caveat) == ('<p class="caveat">' in html)
-        now = ek.report(exposure)
+        now = ek.report(exposure, sections=["by_site"])
     rest = "Some listings may be of a namesake, so check each one first."
     times = "The times below include this: 2 minutes"
     n = len(records)
@@ -601,7 +602,7 @@ def test_labels_of_manual_work_leave_no_time_to_check(tmp_path):
     for _, history in collected_history(tmp_path, kit.three_people(), days=(0,)):
         work = history.work_queue().dropna(subset="site")
         history.label(history.records().merge(work[["user_id", "record_id"]]), "mine")
-        assert ek.report(history).caveat.endswith(" so check each one first.")
+        assert ek.report(history, sections=["by_site"]).caveat.endswith(" so check each one first.")
 
 
 def test_manual_work_is_as_old_as_its_listings(history, fleet, fleet_data):

@@ -277,7 +277,10 @@ def test_exposure_and_history_share_one_clock(small):
         day = f"{newest:%Y-%m-%d %H:%M} UTC"
         provenance = small.exposure.provenance
         assert f"as of {day}" in provenance
-    reports = [ek.report(source).provenance["as of"] for source in (small.exposure, small.history)]
+    reports = [
+        ek.report(source, sections=["by_site"]).provenance["as of"]
+        for source in (small.exposure, small.history)
+    ]
     assert reports == [day] * 2
     chart = ek.charts.by_site(small.exposure.records().exposure.by_site(), provenance=provenance)
     assert f"as of {day}" in chart.layout.meta["provenance"]
