@@ -34,7 +34,7 @@ LONGEST = (  # of all, then of those that are not long
         "system/test_connection_limits",
         "history/test_queries",
     ),
-    *("reports/test_share_safe", "test_types", "widgets/test_dashboard", "reports/test_weekly", "test_docs"),
+    *("reports/test_share_safe", "widgets/test_dashboard", "reports/test_weekly", "test_docs", "test_types"),
     *("history/test_annotated_queries", "history/test_reference_model", "widgets/test_checklist"),
     *("monitor/test_watch", "client/test_connection_faults", "privacy/test_logs_and_errors"),
     *("monitor/notifications/test_notifier", "service/scanning/test_incoming_mail_job"),

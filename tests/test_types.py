@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.long  # without a cache, mypy alone takes ten seconds
 TYPED = Path(__file__).parent / "typed"
-CACHE = Path(__file__).parent.parent / ".mypy_cache" / "typed"  # without it a run takes ten seconds
+CACHE = Path(__file__).parent.parent / ".mypy_cache" / "typed"
 PROGRAM, MISTAKES = TYPED / "analysis.py", TYPED / "mistakes.py"
 _REVEALED = re.compile(r'Revealed type is "(.*)"|Type of ".*" is "(.*)"', re.DOTALL)
 
