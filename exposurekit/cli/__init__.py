@@ -5,6 +5,7 @@ import gc
 import os
 import signal
 import sys
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -26,6 +27,8 @@ def run(words: Sequence[str] | None = None) -> None:
     try:
         from exposurekit.cli import main  # slow, and Ctrl-C may come meanwhile
 
+        if words is None:
+            warnings.formatwarning = main.format_warning
         code = main.run(sys.argv[1:] if words is None else words)
     except KeyboardInterrupt:
         sys.stderr.write("Stopped.\n")

@@ -65,7 +65,7 @@ def collect(
     """Load everyone once and add a run to the history; for cron.
 
     The connection comes from EXPOSUREKIT_BASE_URL, _INTEGRATION_NAME, _API_KEY and _API_SECRET, or a .env file. A
-    collection that is stopped or killed continues at the next call.
+    collection of everyone that is stopped or killed continues at the next call.
 
     Exits with 0 if the run was stored, also if some people could not be loaded; with 3 in that case, if
     --fail-on-errors is set; with 1 if the service cannot list the people, or nobody named by --user is registered.
@@ -188,7 +188,12 @@ def finish(*, history: str, run: str) -> None:
 @history.command("declare")
 @history_option
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
-@click.option("--source", default="", help="Where the days are declared, such as a registry of brokers.")
+@click.option(
+    "--source",
+    default="",
+    show_default=False,
+    help="Where the days are declared, such as a registry of brokers.",
+)
 def declare(*, history: str, file: Path, source: str) -> None:
     """Record how many days each site says a removal takes.
 

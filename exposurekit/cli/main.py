@@ -107,6 +107,19 @@ def _system_problems(error: OSError, *, debug: bool) -> list[str] | None:
     return None
 
 
+def format_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    line: str | None = None,  # noqa: ARG001  as Python calls it
+) -> str:
+    """Return a warning of this package as a sentence, and one for developers with the place in the code."""
+    if issubclass(category, UserWarning):
+        return f"Warning: {plain(message)}.\n"
+    return f"{filename}:{lineno}: {category.__name__}: {message}\n"
+
+
 def _print_errors(*problems: str) -> int:
     for problem in problems:
         click.echo(f"Error: {plain(problem)}", err=True)

@@ -40,27 +40,24 @@ class WholeNumber(click.IntRange):
         """Parse the number."""
         with suppress(click.BadParameter):
             return super().convert(value, param, ctx)
-        return self.fail(f"{plain(value)!r} is not {self._kind}", param, ctx)
-
-    @property
-    def _kind(self) -> str:
-        return f"a whole number {self._describe_range()}"
+        return self.fail(f"{plain(value)!r} is not a whole number {self._describe_range()}", param, ctx)
 
     def _describe_range(self) -> str:
         return f"from {self.min:,} to {self.max:,}"
 
 
-class IdType(WholeNumber):
+class IdType(click.ParamType[int]):
     """An id of a person, candidate and so on: a whole number from 1."""
 
     name = "id"
 
-    def __init__(self) -> None:
-        super().__init__(1, ID_MAX)
-
-    @property
-    def _kind(self) -> str:
-        return "an id: pass a whole number, as the list commands print it"
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Parse the number."""
+        with suppress(click.BadParameter):
+            return WholeNumber(1, ID_MAX).convert(value, param, ctx)
+        return self.fail(
+            f"{plain(value)!r} is not an id: pass a whole number, as the list commands print it", param, ctx
+        )
 
 
 ID = IdType()
@@ -145,7 +142,7 @@ class Span(click.ParamType[timedelta]):
 class When(click.ParamType[str]):
     """A time: 14d, 36h, yesterday, a date or a timestamp."""
 
-    name = "day"
+    name = "time"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Check the text and return it."""
@@ -160,7 +157,7 @@ class When(click.ParamType[str]):
 
 def since_option(text: str) -> Callable[[Any], Any]:
     """Return the --since option with a command's own help."""
-    return click.option("--since", metavar="TIME", type=When(), help=text)
+    return click.option("--since", type=When(), help=text)
 
 
 record_key_option = click.option(

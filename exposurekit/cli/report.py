@@ -102,6 +102,10 @@ def report(
 
     check_one_kind(user, since)
     _check(kind, user, since)
+    if rows and not share_safe:
+        raise click.UsageError("--rows is for --share-safe: other reports have these tables")
+    if evidence_key is not None and not evidence_files:
+        raise click.UsageError("--evidence-key is for --evidence: name the bundle")
     check_writable(out)
     exposure = connect() if live else None
     options: dict[str, Any] = {"kind": kind, "user": user, "since": since}

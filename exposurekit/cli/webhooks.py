@@ -27,7 +27,7 @@ def webhooks() -> None:
 def webhooks_list(*, state: str | None, limit: int, database: ServiceDatabase, as_json: bool) -> None:
     """List the newest deliveries.
 
-    Their state is open (events are still added), pending (being sent), or dead (every attempt failed).
+    Their state is open (events are still added), pending (being sent), delivered, or dead (every attempt failed).
 
     Example: exposurekit webhooks list --state dead
     """

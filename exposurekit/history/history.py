@@ -356,11 +356,13 @@ class History(Keyed):
 
         >>> history.finalize("monday")
         Traceback (most recent call last):
-        exposurekit.errors.NotFound: No pending run has that name
+        exposurekit.errors.NotFound: No pending run has that name; pending_runs(), or exposurekit history runs, lists them
         """
         staged = staging.find_staged(self._store, run)
         if staged is None:
-            raise NotFound("No pending run has that name")
+            raise NotFound(
+                "No pending run has that name; pending_runs(), or exposurekit history runs, lists them"
+            )
         return self._runs.finalize(staged)
 
     # --- erasing and maintenance ---

@@ -15,7 +15,7 @@ from pathlib import Path
 import httpx
 import pandas as pd
 import pytest
-from support.shell import COMMAND, Shell, ended, error_of, line_with, listening, read_until
+from support.shell import COMMAND, Shell, connection, ended, error_of, line_with, listening, read_until
 
 import exposurekit as ek
 from exposurekit.cli.demo import _print_table, _retries_in_words
@@ -338,7 +338,16 @@ def test_a_wrong_number_is_explained_in_words(shell, words, problem):
     assert problem in run.stderr
 
 
+def test_a_warning_is_a_sentence_without_code(shell):
+    shell.environment |= connection("http://nohost.invalid", "acme", "key", "secret")
+    run = shell("collect")
+    warning, error = run.stderr.splitlines()
+    assert warning == "Warning: base_url is plain HTTP: keys and secrets travel unencrypted; use https."
+    assert error.startswith("Error: List users failed: host name not found.")
+
+
 def test_help_states_bounds_in_words(shell):
+    assert "from 1" not in shell.here("report", "--help").stdout  # the bounds of an id are nobody's concern
     assert "[default: 100; from 1 to 100,000]" in " ".join(
         shell.here("users", "candidates", "--help").stdout.split()
     )

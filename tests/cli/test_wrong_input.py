@@ -40,6 +40,8 @@ def shell(tmp_path):
             2,
             "a name or a role has 1 to 200 printable characters, in UTF-8",
         ),
+        (("report", "--out", "x.html", "--rows"), 2, "--rows is for --share-safe"),
+        (("report", "--out", "x.html", "--evidence-key", "file"), 2, "--evidence-key is for --evidence"),
         (("collect", "--history", "history"), 1, "Error: Not connected: set EXPOSUREKIT_BASE_URL, "),
     ],
     ids=lambda value: " ".join(value[:2]) if isinstance(value, tuple) else "",
