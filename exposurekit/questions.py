@@ -23,6 +23,7 @@ class Question:
 
     name: str  # in Python, on the command line and in files
     title: str
+    group: str  # of questions, in the dashboard
     inputs: tuple[str, ...] = ()  # tables to pass to the function; empty: only a history can answer
     options: tuple[str, ...] = ()  # keywords of the history's method, such as since, in %exposure --since
     required: tuple[str, ...] = ()  # options without a default
@@ -79,6 +80,8 @@ def _experience(history: "History", as_of: Any) -> Mapping[str, Any]:
     return {**history.site_experience(as_of)}
 
 
+_EXPOSURE, _TO_DO, _CHANGES = "Exposure", "To do", "Changes"
+_REMOVALS, _DATA_QUALITY = "Removals", "Data quality"
 _QUEUE_COLUMNS = (
     "rank",
     "group",
@@ -100,30 +103,35 @@ _DIFF_OPTIONS = ("since", "until", "kind")
 
 QUESTIONS = {
     question.name: question
-    for question in (
-        Question("by_site", "Listings by site", ("records",), ("as_of",)),
-        Question("by_user", "Listings by user", ("records",), ("as_of",)),
-        Question("user_by_site", "Open listings by user and site", ("records",), ("as_of",)),
-        Question("by_kind", "Web pages by kind of data", ("links",), ("as_of",)),
-        Question("by_state", "Open listings by state", ("records",), ("as_of",)),
-        Question("blockers", "Missing fields", ("records", "on_file")),
-        Question("best_next_fields", "Whom to ask first", ("records", "on_file")),
+    for question in (  # each group together
+        Question("by_site", "Listings by site", _EXPOSURE, ("records",), ("as_of",)),
+        Question("by_user", "Listings by user", _EXPOSURE, ("records",), ("as_of",)),
+        Question("user_by_site", "Open listings by user and site", _EXPOSURE, ("records",), ("as_of",)),
+        Question("by_kind", "Web pages by kind of data", _EXPOSURE, ("links",), ("as_of",)),
+        Question("by_state", "Open listings by state", _EXPOSURE, ("records",), ("as_of",)),
+        Question("score", "Who is most exposed, by score", _EXPOSURE, ("records", "links"), ("as_of",)),
         Question(
-            *("work_queue", "Manual work", ("steps",), ("as_of",)),
+            *("work_queue", "Manual work", _TO_DO, ("steps",), ("as_of",)),
             columns=_QUEUE_COLUMNS,
             context=_experience,
         ),
-        Question("plan", "Manual work that fits the time", options=("minutes", "as_of"), takes_exposure=True),
-        Question("score", "Who is most exposed, by score", ("records", "links"), ("as_of",)),
-        Question("missed", "Missed listings (estimate)", ("records", "links"), ("as_of",)),
+        Question(
+            *("plan", "Manual work that fits the time", _TO_DO),
+            options=("minutes", "as_of"),
+            takes_exposure=True,
+        ),
+        Question("blockers", "Missing fields", _TO_DO, ("records", "on_file")),
+        Question("best_next_fields", "Whom to ask first", _TO_DO, ("records", "on_file")),
         Question(
             "status_over_time",
             "Status over time",
+            _CHANGES,
             options=("by", "every", "kind", "user", "site", "since", "until"),
         ),
         Question(
             "diff",
             "Each change of a listing",
+            _CHANGES,
             options=_DIFF_OPTIONS,
             required=("since",),
             filters=("user", "site"),
@@ -135,6 +143,7 @@ QUESTIONS = {
         Question(
             "changes",
             "Why the number of open listings changed",
+            _CHANGES,
             options=_DIFF_OPTIONS,
             required=("since",),
             query=lambda history, since, until=None, kind="record": history.diff(since, until, kind=kind).why,
@@ -142,22 +151,28 @@ QUESTIONS = {
         Question(
             "score_changes",
             "Why the score changed",
+            _CHANGES,
             options=("since", "until"),
             required=("since",),
             query=lambda history, since, until=None: history.score_changes(since, until),
         ),
-        Question("site_outcomes", "What sites do with requests", options=("as_of",), filters=("site",)),
+        Question("forecast", "Expected number of open listings", _CHANGES, options=("as_of",)),
+        Question(
+            "site_outcomes", "What sites do with requests", _REMOVALS, options=("as_of",), filters=("site",)
+        ),
         Question(
             "failed_removals",
             "Removals that failed or were undone",
+            _REMOVALS,
             options=("as_of",),
             filters=("site",),
         ),
-        Question("time_to_removal", "Time to removal", options=("as_of",), filters=("site",)),
-        Question("survival", "Share still open after a number of days", options=("by", "as_of")),
+        Question("time_to_removal", "Time to removal", _REMOVALS, options=("as_of",), filters=("site",)),
+        Question("survival", "Share still open after a number of days", _REMOVALS, options=("by", "as_of")),
         Question(
             "declared_vs_observed",
             "Days to removal, declared and observed",
+            _REMOVALS,
             options=("as_of",),
             filters=("site",),
             columns=_DECLARED_COLUMNS,
@@ -165,14 +180,21 @@ QUESTIONS = {
         Question(
             "relistings",
             "Relistings",
+            _REMOVALS,
             options=("as_of",),
             filters=("user", "site"),
             columns=_RELISTING_COLUMNS,
         ),
-        Question("stale", "Users not loaded completely lately", options=("since",), filters=("user",)),
-        Question("coverage", "Who was observed"),
-        Question("precision", "Precision of matches", options=("as_of",), filters=("site",)),
-        Question("forecast", "Expected number of open listings", options=("as_of",)),
-        Question("site_health", "Scan quality by site", options=("as_of",), filters=("site",)),
+        Question("missed", "Missed listings (estimate)", _DATA_QUALITY, ("records", "links"), ("as_of",)),
+        Question(
+            "stale",
+            "Users not loaded completely lately",
+            _DATA_QUALITY,
+            options=("since",),
+            filters=("user",),
+        ),
+        Question("coverage", "Who was observed", _DATA_QUALITY),
+        Question("precision", "Precision of matches", _DATA_QUALITY, options=("as_of",), filters=("site",)),
+        Question("site_health", "Scan quality by site", _DATA_QUALITY, options=("as_of",), filters=("site",)),
     )
 }

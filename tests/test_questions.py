@@ -1,5 +1,7 @@
 """The table of questions: every interface offers each entry, including a new one."""
 
+import itertools
+
 import pandas as pd
 import pytest
 from support.demos import small_demo
@@ -34,7 +36,9 @@ def draw_by_page(table, *, provenance=""):
 @pytest.fixture
 def new_question(monkeypatch):
     question = Question(
-        "by_page", "Listings with a page", ("records",), ("as_of",), function=by_page, chart=draw_by_page
+        *("by_page", "Listings with a page", "Exposure", ("records",), ("as_of",)),
+        function=by_page,
+        chart=draw_by_page,
     )
     monkeypatch.setitem(QUESTIONS, question.name, question)
     return question
@@ -78,6 +82,13 @@ def test_a_new_question_is_a_section_of_a_report(demo):
     [section] = ek.report(demo.history, sections=["by_page"]).sections
     assert section.title == "Listings with a page"
     assert "listings have a page" in section.finding
+
+
+def test_each_group_of_questions_is_in_one_part():
+    groups = [question.group for question in QUESTIONS.values()]
+    assert [group for group, _ in itertools.groupby(groups)] == [*dict.fromkeys(groups)]
+    assert len({*groups}) == 5
+    assert all(groups)
 
 
 @pytest.mark.parametrize("name", QUESTIONS)

@@ -191,7 +191,9 @@ _EXPOSURE_TABLES = {
 }
 _ACTIONS = {
     "runs": Command(
-        "All runs of the history", _from_history(Question("runs", "All runs of the history")), ("history",)
+        "All runs of the history",
+        _from_history(Question("runs", "All runs of the history", group="")),
+        ("history",),
     ),
     "collect": Command("Collect everyone into a history", _collect, ("run", "user", "history")),
     "connect": Command(

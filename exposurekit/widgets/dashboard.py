@@ -286,8 +286,8 @@ class Dashboard(Panel):
         )
         self._site = MultiSelect("Sites", everything="all sites")
         self._status = MultiSelect("Statuses", everything="all statuses")
-        titles = [(QUESTIONS[name].title, name) for name in self._available]
-        self._ask = Tabs("Questions", titles, self.question)
+        options = [(QUESTIONS[name].group, QUESTIONS[name].title, name) for name in self._available]
+        self._ask = Tabs("Questions", options, self.question)
         self._since = Dropdown(description="Changes since", options=[_DEFAULT_SINCE])
         self._since.observe(self.callback(lambda change: self._change(since=change["new"])), "value")
         self._person.observe(self.callback(lambda change: self._find_person(change["new"])), "value")
