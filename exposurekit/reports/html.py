@@ -24,7 +24,7 @@ from exposurekit.charts.theme import MINUS, format_interval, interval_label
 from exposurekit.contract.types import STATUSES
 from exposurekit.questions import QUESTIONS
 from exposurekit.text import formatting
-from exposurekit.text.html_cards import copy_script, sparkline, stylesheet
+from exposurekit.text.html_cards import copy_script, shared_styles, sparkline
 from exposurekit.text.sanitize import escaped, link, link_with_path, plain, with_unbroken_dates
 
 OPEN_MAX = 30  # longer lists of manual work are collapsed
@@ -308,7 +308,7 @@ def _style(columns: int) -> Markup:
         for number in range(2, min(columns, _CARD_MAX) + 1)
     )
     on_phone = f"@media screen and (max-width:30rem){{{labels}}}"
-    css = f"@layer shared {{\n{stylesheet()}}}\n{_file('templates/report.css')}{on_phone}\n"
+    css = f"@layer shared {{\n{shared_styles()}}}\n{_file('templates/report.css')}{on_phone}\n"
     compact = _CSS_SPACE.sub("", _INDENT.sub("", _CSS_COMMENT.sub("", css)))
     return _SAFE(_CSS_COLON.sub(r"\1:", compact))
 

@@ -16,9 +16,15 @@ _SPARKLINE = (100, 24)  # its width and height
 
 
 @cache
-def stylesheet() -> str:
-    """Return the style sheet that reports and widgets share: tokens and common parts, below the class ``exposurekit``."""
+def shared_styles() -> str:
+    """Return the styles that reports, cards and widgets share: tokens and common parts, below the class ``exposurekit``."""
     return files("exposurekit.text").joinpath("style.css").read_text("utf-8")
+
+
+@cache
+def stylesheet() -> str:
+    """Return the style sheet of cards and widgets: `shared_styles`, and their own."""
+    return shared_styles() + files("exposurekit.text").joinpath("cards.css").read_text("utf-8")
 
 
 @cache
