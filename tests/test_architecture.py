@@ -343,6 +343,7 @@ IDEAS = {
     "cli.completion": "a command",
     "cli.open": "a command",
     "cli.webhooks": "a command",
+    "contract.ticks_file": "the format of a file",
     "client.background": "a coroutine that runs beside a notebook's event loop",
     "client.log_filter": "removes secrets from the logs of other packages",
     "analysis.relistings": "a question",

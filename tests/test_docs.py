@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from support import ticked
 
 import exposurekit as ek
 
@@ -62,6 +63,9 @@ def names(tmp_path_factory):
 @pytest.mark.parametrize("name", MODULES)
 def test_the_examples_of_a_module_run(name, names, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)  # some write files
+    if name == "exposurekit.history.annotations":
+        [item, *_] = ticked.items(names["report"].to_html())
+        (tmp_path / "ticks.json").write_text(ticked.ticks_file([item]))
     module = importlib.import_module(name)
     flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
     runner = doctest.DocTestRunner(optionflags=flags)

@@ -120,6 +120,7 @@ class Task:
     state: str = ""  # open, started, unable or done; empty if not known
     cautions: tuple[str, ...] = field(default=(), repr=False)  # what to check first
     asks_reference: bool = False  # a step asks for the listing's reference
+    item_key: int | None = None  # what a history knows its steps by, in a file of ticks
 
     @property
     def values_to_enter(self) -> tuple[FormValue, ...]:

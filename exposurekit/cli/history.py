@@ -217,6 +217,21 @@ def declare(*, history: str, file: Path, source: str) -> None:
         click.echo(f"No removal requests seen for: {names}{more}", err=True)
 
 
+@history.command("import-ticks")
+@history_option
+@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+def import_ticks(*, history: str, file: Path) -> None:
+    """Mark the steps as done that somebody ticked in a report.
+
+    FILE is what Save ticks, below the manual work of a report, wrote. The same file again changes nothing, and steps that
+    were marked later than in the report stay as they are.
+
+    Example: exposurekit history import-ticks ticks.json
+    """
+    with existing_history(history) as opened:
+        click.echo(f"{opened.import_ticks(file)}.")
+
+
 @history.command("erase")
 @history_option
 @click.argument("user", type=ID)
@@ -261,7 +276,7 @@ def erase(*, history: str, user: int, inbox: Path | None) -> None:
 @history_option
 @json_option
 def verify(*, history: str, as_json: bool) -> None:
-    """Check the integrity of the history; exit with 1 if it is damaged.
+    """Check that the history is not damaged; exit with 1 if it is.
 
     Example: exposurekit history verify
     """

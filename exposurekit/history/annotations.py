@@ -1,9 +1,12 @@
 """Labels, ticks and notes: what an analyst writes about findings and steps, and tables joined with them."""
 
+import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from numbers import Real
+from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -14,13 +17,15 @@ from pydantic import BaseModel
 from exposurekit import frames
 from exposurekit.analysis import step_minutes
 from exposurekit.analysis.selection import select_or_warn
-from exposurekit.errors import InvalidArgument, MissingColumns, NotFound
+from exposurekit.contract.ticks_file import BYTES_MAX, parse_ticks
+from exposurekit.errors import ConfigurationError, InvalidArgument, MissingColumns, NotFound
 from exposurekit.frames.arrow import from_arrow
 from exposurekit.history import record_keys, sql
 from exposurekit.history.reader import HistoryReader
 from exposurekit.history.storage.location import resolve
 from exposurekit.history.storage.schema import KINDS, TABLES
-from exposurekit.text.formatting import is_missing
+from exposurekit.text.formatting import is_missing, pluralize
+from exposurekit.text.sanitize import plain
 from exposurekit.text.urls import host
 
 # A row of a table, or several: a DataFrame, a Series, a mapping, or a row of `DataFrame.itertuples`.
@@ -37,6 +42,29 @@ _MICROSECOND = timedelta(microseconds=1)
 _TICK_COLUMNS = {"value": "tick", "note": "tick_note", "marked_at": "ticked_at"}
 _LABEL_COLUMNS = {"value": "label", "note": "label_reason", "marked_at": "labelled_at"}
 _ITEM_COLUMNS = ("site", "record_id", "reference_id")  # of what is annotated, as far as it has them
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedTicks:
+    """What a file of ticks brought.
+
+    Attributes:
+        new: The items that it marked as done.
+        unchanged: Those that were done before, or that somebody marked later than in the report.
+        unknown: Those that the history does not have, or whose steps have changed since.
+    """
+
+    new: int
+    unchanged: int
+    unknown: int
+
+    def __str__(self) -> str:
+        parts = [f"{pluralize(self.new, 'item')} marked as done"]
+        parts += [f"{self.unchanged:,} unchanged: done before, or marked later"] if self.unchanged else []
+        parts += (
+            [f"{self.unknown:,} not in this history, or changed since the report"] if self.unknown else []
+        )
+        return "; ".join(parts)
 
 
 class PersonalData(Protocol):
@@ -104,6 +132,53 @@ class Annotations:
         if any(key_columns(one, self._reader.records_by)["kind"] != STEP for one in steps):
             raise InvalidArgument("A row has no steps: pass rows of steps(), work_queue() or plan()")
         return self._annotate(steps, TICK, state, _text(note, "note"), minutes=minutes)
+
+    def import_ticks(self, file: str | os.PathLike[str]) -> ImportedTicks:
+        """Mark the items as done that somebody ticked in a report, from the file that *Save ticks* there wrote.
+
+        An item is recognized by its listing and all its steps. The same file again changes nothing, and steps that were
+        marked later than in the report stay as they are.
+
+        Returns:
+            How many items are ``new``, ``unchanged`` and ``unknown`` here.
+
+        Raises:
+            ConfigurationError: The file cannot be read.
+            InvalidArgument: It is no file of ticks, or the history has none of its items; nothing is marked.
+            NotFound: The history is empty.
+
+        >>> history.import_ticks("ticks.json").unknown
+        0
+        """
+        ticks, records_by = parse_ticks(_read(Path(file))), self._reader.records_by
+        ticked_at = {(one.user_id, one.item): one.ticked_at for one in ticks}
+        alerts = self._reader.alerts()
+        of_people = alerts["user_id"].isin([one.user_id for one in ticks])
+        rows = rows_of(alerts[of_people & (alerts["opt_out_procedure"].list.len() > 0)])
+        items = {(row["user_id"], item_key(row, records_by)): _steps_in(row) for row in rows}
+        imported = items.keys() & ticked_at
+        if ticked_at and not imported:
+            raise InvalidArgument(
+                f"The history has none of the {pluralize(len(ticked_at), 'ticked item')}: the report is of another service, "
+                "or its manual work has changed since"
+            )
+        newest, now = self.newest(TICK), self._reader.clock()
+        marks = {(row["user_id"], row["kind"], row["key"]): row for row in rows_of(newest)}
+        added: list[dict[str, Any]] = []
+        n_new = 0
+        for item in sorted(imported):
+            at = min(ticked_at[item], now)  # by the clock of a browser
+            steps = [key_columns(step, records_by) for step in items[item]]
+            before = [marks.get((step["user_id"], step["kind"], step["key"])) for step in steps]
+            new = [
+                step
+                for step, mark in zip(steps, before, strict=True)
+                if mark is None or (mark["value"] != "done" and mark["marked_at"] < at)
+            ]
+            added += [step | {"marked_at": at, "mark": TICK, "value": "done", "note": ""} for step in new]
+            n_new += bool(new)
+        self._append(added)
+        return ImportedTicks(n_new, len(imported) - n_new, len(ticked_at) - len(imported))
 
     def note(self, item: Rows, text: str) -> int:
         """Add a note to a record, link, alert or step. All notes are kept.
@@ -329,11 +404,15 @@ class Annotations:
             if minutes is not None:
                 timed = {"marked_at": at, "mark": MINUTES, "value": f"{minutes / len(items):.4f}"}
                 rows += [timed | _listing_columns(row, self._reader.records_by) for row in items]
+            self._append(rows)
+            self._newest_at = at
+        return len(keys)
+
+    def _append(self, rows: list[dict[str, Any]]) -> None:
+        if rows:
             store = self._reader.store
             with resolve(), store.changing("annotations"):
                 store.append("annotations", pa.Table.from_pylist(rows, TABLES["annotations"].schema))
-            self._newest_at = at
-        return len(keys)
 
     def _next_instant(self) -> datetime:
         """Now, or just after the newest annotation, so that the newest counts even if the clock was set back."""
@@ -405,6 +484,14 @@ class Annotations:
         return keys
 
 
+def _read(file: Path) -> bytes:
+    try:
+        with file.open("rb") as opened:
+            return opened.read(BYTES_MAX + 1)
+    except OSError as error:
+        raise ConfigurationError(f"{plain(file)} cannot be read: {error.strerror}") from None
+
+
 def _declared(days: Mapping[str, float | None] | pd.DataFrame) -> dict[str, float | None]:
     """Check the days that sites declare; the last ones of a site count."""
     if isinstance(days, pd.DataFrame):
@@ -463,6 +550,12 @@ def key_columns(row: Mapping[str, Any], records_by: str) -> dict[str, Any]:
     kind, key = _kind_and_key(values, records_by)
     number = values.get("step_number", values.get("step")) if kind == STEP else None
     return {"user_id": int(values["user_id"]), "kind": kind, "key": key, "step": number}
+
+
+def item_key(row: Mapping[str, Any], records_by: str) -> int:
+    """Return the key of an alert, or of a row of a work queue, by its steps: what a file of ticks knows it by."""
+    keys = (key_columns(step, records_by)["key"] for step in _steps_in(dict(row)))
+    return record_keys.hash64("ticked", *keys)
 
 
 def _listing_columns(row: Mapping[str, Any], records_by: str) -> dict[str, Any]:

@@ -180,6 +180,11 @@ class History(Keyed):
         """The directory or URL of the history."""
         return self._store.uri
 
+    @property
+    def records_by(self) -> str:
+        """What identifies a record: ``id`` or ``reference``."""
+        return self._records_by
+
     # --- tables, questions and annotations ---
 
     runs = _delegate("_reader", HistoryReader.runs)
@@ -227,6 +232,7 @@ class History(Keyed):
 
     label = _delegate("_annotations", Annotations.label)
     tick = _delegate("_annotations", Annotations.tick)
+    import_ticks = _delegate("_annotations", Annotations.import_ticks)
     note = _delegate("_annotations", Annotations.note)
     rename_site = _delegate("_annotations", Annotations.rename_site)
     site_names = _delegate("_reader", HistoryReader.site_names)

@@ -69,6 +69,7 @@ class ReportData:
         server: The service that was loaded last.
         names: Names by user id; empty for a share-safe report.
         history_name: The name of the history's directory; empty for a share-safe report.
+        records_by: What identifies a record in the history.
         has_profiles: Whether the names are those on file; without an exposure they are read from the listings.
         sharing: What a share-safe report may contain; None for a confidential one.
     """
@@ -91,6 +92,7 @@ class ReportData:
     unchecked: int = 0
     is_stopped: bool = False
     history_name: str = ""
+    records_by: str = "id"
 
     def __getitem__(self, name: str) -> pd.DataFrame:
         """Return a declared table that the source has."""
@@ -496,6 +498,7 @@ class ReportSource:
             is_stopped=history is None and self.user is None and self._exposure.is_stopped,
             unchecked=self._unchecked(),
             history_name=PurePosixPath(history.path).name if history and self._pseudonyms is None else "",
+            records_by="id" if history is None else history.records_by,
             server=_server(runs) if self.exposure is None and runs is not None else self._exposure.origin,
             names=self._names,
             sharing=self.sharing,

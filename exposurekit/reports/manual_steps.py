@@ -1,6 +1,7 @@
 """Manual work of a report: items grouped by their steps."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import date
 from typing import Any, TypeAlias
 
@@ -9,6 +10,7 @@ import pandas as pd
 
 from exposurekit.analysis.manual_tasks import Task, tasks
 from exposurekit.analysis.work_queue import DONE, UNABLE
+from exposurekit.history.annotations import item_key, rows_of
 from exposurekit.reports.model import Removal
 
 _Steps: TypeAlias = tuple[str | None, str | None, tuple[str, ...], str | None]
@@ -16,17 +18,22 @@ _Item: TypeAlias = tuple[int, float, float, Task | None]  # user, minutes, chanc
 
 
 def removals(
-    queue: pd.DataFrame, *, limit: int | None = None, as_of: date | None = None
+    queue: pd.DataFrame, *, records_by: str = "id", limit: int | None = None, as_of: date | None = None
 ) -> tuple[Removal, ...]:
     """Group the open items of a work queue that need the same steps and have the same reason, in the queue's order.
 
     Args:
         queue: A table as returned by `analysis.work_queue`.
+        records_by: What identifies a record in the history where ticks of the items are stored.
         limit: The number of items to describe; None for all.
         as_of: The day on which ages are compared with birth dates on file.
     """
     waiting = open_items(queue)
-    described = tasks(waiting if limit is None else waiting.head(limit), as_of=as_of)
+    first = waiting if limit is None else waiting.head(limit)
+    described = [
+        replace(task, item_key=item_key(row, records_by))
+        for task, row in zip(tasks(first, as_of=as_of), rows_of(first), strict=True)
+    ]
     groups: dict[_Steps, list[_Item]] = {}
     columns = ("user_id", "minutes", "success_rate", "site", "guide", "opt_out_procedure", "reason")
     rows = waiting if "reason" in waiting else waiting.assign(reason=None)

@@ -225,7 +225,7 @@ def relisted_listings(data: ReportData, *, counts_times: bool = True) -> str:
 
 def removal_groups(data: ReportData) -> tuple[Removal, ...]:
     """The manual work by steps; in a share-safe report, what may be shared of it. Without a history, no success is known."""
-    work = removals(data["work_queue"], limit=TASKS_MAX, as_of=data.as_of.date())
+    work = removals(data["work_queue"], records_by=data.records_by, limit=TASKS_MAX, as_of=data.as_of.date())
     if data.runs is None:
         work = tuple(replace(one, expected=None) for one in work)
     return work if data.sharing is None else data.sharing.removals(work, data.user)

@@ -3,7 +3,9 @@
 import contextlib
 import ctypes
 import itertools
+import json
 import re
+import shutil
 from collections import Counter
 from datetime import timedelta
 
@@ -12,7 +14,7 @@ import plotly.graph_objects as go
 import pypdfium2
 import pytest
 from pypdfium2 import raw
-from support import contrast, hostile_demo
+from support import contrast, hostile_demo, ticked
 from support import jupyter as kit
 from support import widget_controls as controls
 from support.accessibility import violations
@@ -96,6 +98,7 @@ def reports(tmp_path_factory):
         began = demo.history.runs()["finished_at"].iloc[2]
         directory = tmp_path_factory.mktemp("reports")
         write_reports(directory, demo.history, demo.exposure, began)
+        shutil.copytree(demo.history.path, directory / "history")
     return directory
 
 
@@ -561,6 +564,37 @@ def test_ticking_all_can_be_undone(used):
     assert [box.is_checked() for box in boxes.all()] == before
     assert every.inner_text().startswith("Tick all")
     assert observed.errors == []
+
+
+def test_saved_ticks_are_done_in_the_next_report(reports, fleet, tmp_path):
+    with opened(fleet) as (page, observed):
+        page.evaluate("() => document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+        bar, boxes = page.locator(".save"), page.locator(".task:not(.blocked) input")
+        assert bar.is_hidden()
+        for box in boxes.all()[:3]:
+            box.check()
+        boxes.nth(1).uncheck()
+        items = page.locator(".task input:checked").evaluate_all("(all) => all.map((one) => one.value)")
+        page.reload()
+        assert bar.get_by_role("status").inner_text() == "2 ticked"
+        with page.expect_download() as download_info:
+            bar.get_by_role("button", name="Save ticks").click()
+        file = tmp_path / "ticks.json"
+        download_info.value.save_as(file)
+        assert (observed.left, observed.errors) == ([], [])
+    name = download_info.value.suggested_filename
+    assert re.fullmatch(r"exposurekit-ticks-\d{4}-\d\d-\d\d\.json", name)
+    saved = json.loads(file.read_text())["ticks"]
+    assert [f"{one['user_id']} {one['item']}" for one in saved] == items
+    assert [{*one} for one in saved] == [
+        {"user_id", "item", "ticked_at"}
+    ] * 2  # and nothing else, such as a name
+    with History(shutil.copytree(reports / "history", tmp_path / "history")) as history:
+        before = ticked.items(ek.report(history).to_html())
+        assert str(history.import_ticks(file)) == "2 items marked as done"
+        after = ticked.items(ek.report(history).to_html())
+    assert sorted(after) == sorted({*before} - {*items})
+    assert len(after) == len(before) - 2
 
 
 def test_table_is_sorted_filtered_and_downloaded(used):

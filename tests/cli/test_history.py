@@ -11,13 +11,14 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
-from support import faults
+from support import faults, ticked
 from support.clients import many
-from support.histories import Person, Service, a_record, seen_through
+from support.histories import Person, Service, a_record, an_alert, seen_through
 from support.ports import free_port
 from support.shell import TIMEOUT_S, Shell, connection, error_of
 from support.watches import KEY, SECRET
 
+import exposurekit as ek
 from exposurekit.history import History
 from exposurekit.monitor.webhooks.ingest import process_inbox
 from exposurekit.monitor.webhooks.store import InboxStore
@@ -326,6 +327,22 @@ def test_declared_days_come_from_csv_and_json(copy):
     for text in ("site,days\nA,3\n", "site,declared_days\nA,soon\n", '[{"site": "A"}]', "[1]", "{"):
         (copy.directory / "days.csv").write_text(text)
         assert "days.csv: " in error_of(copy.here("history", "declare", "days.csv"))
+
+
+def test_ticks_of_a_report_are_imported(tmp_path):
+    record = a_record(1)
+    service = Service({1: Person([record], [], [an_alert("Found", record)])})
+    with seen_through(service) as exposure, History(tmp_path / "history") as history:
+        history.collect(exposure)
+        items = ticked.items(ek.report(history).to_html())[:1]
+    shell = Shell(tmp_path, EXPOSUREKIT_HISTORY="history")
+    file = tmp_path / "ticks.json"
+    file.write_text(ticked.ticks_file(items))
+    assert shell.here("history", "import-ticks", "ticks.json").stdout == "1 item marked as done.\n"
+    again = shell.here("history", "import-ticks", "ticks.json").stdout
+    assert again == "0 items marked as done; 1 unchanged: done before, or marked later.\n"
+    file.write_text("{}")
+    assert "This is not a file of ticks" in error_of(shell.here("history", "import-ticks", "ticks.json"))
 
 
 def test_an_incomplete_run_can_be_finished_by_hand(copy):

@@ -4,10 +4,12 @@ import shutil
 from datetime import timedelta
 
 import pytest
+from support import ticked
 from support.histories import DAWN, Clock, Person, Service, a_link, a_record, an_alert, seen_through
 
+import exposurekit as ek
 from exposurekit.analysis.work_queue import CHECK_MINUTES
-from exposurekit.errors import InvalidArgument
+from exposurekit.errors import ConfigurationError, InvalidArgument
 from exposurekit.history import History
 
 TABLES = {"record": "records", "link": "links", "alert": "alerts"}
@@ -249,3 +251,68 @@ def test_label_of_a_page_counts_in_the_work_queue(tmp_path):
         assert history.work_queue()["link_url"].tolist() == [pages["url"].iloc[0]]
     assert len(queue) == len(labelled) == 2
     assert queue["minutes"].sum() - labelled["minutes"].sum() == CHECK_MINUTES
+
+
+def saved(tmp_path, items, at):
+    file = tmp_path / "ticks.json"
+    file.write_text(ticked.ticks_file(items, at.isoformat()))
+    return file
+
+
+def test_ticks_of_a_report_count_once(collected, tmp_path):
+    history, _, exposure, clock = collected
+    items = ticked.items(ek.report(history, exposure=exposure).to_html())
+    assert len(items) == 3
+    file = saved(tmp_path, items[1:], clock() - timedelta(hours=1))
+    assert str(history.import_ticks(file)) == "2 items marked as done"
+    ticks = history.ticks()
+    assert (ticks["value"] == "done").all()
+    assert (ticks["marked_at"] == clock() - timedelta(hours=1)).all()
+    assert (len(ticks), ticks["step"].isna().sum()) == (2 * len(ticks["step"].unique()), 0)
+    again = history.import_ticks(file)
+    assert str(again) == "0 items marked as done; 2 unchanged: done before, or marked later"
+    assert len(history._annotations.every("tick")) == len(ticks)
+    assert ticked.items(ek.report(history, exposure=exposure).to_html()) == items[:1]
+
+
+def test_imported_tick_yields_to_a_later_mark(collected, tmp_path):
+    history, _, _, clock = collected
+    items = ticked.items(ek.report(history).to_html())[:1]
+    file = saved(tmp_path, items, clock() - timedelta(days=1))
+    history.import_ticks(file)
+    history.tick(history.ticks(), "open", note="the form failed")
+    assert history.import_ticks(file).unchanged == 1
+    assert {*history.ticks()["value"]} == {"open"}
+    clock.set(clock() + timedelta(hours=1))
+    ahead = saved(tmp_path, items, clock() + timedelta(days=400))  # a browser's clock may be wrong
+    assert history.import_ticks(ahead).new == 1
+    ticks = history.ticks()
+    assert {*ticks["value"]} == {"done"}
+    assert (ticks["marked_at"] == clock()).all()
+
+
+def test_unknown_ticked_items_are_counted_or_refused(collected, tmp_path):
+    history, _, _, clock = collected
+    [item, *_] = ticked.items(ek.report(history).to_html())
+    others = ["1 5", f"2 {item.split()[1]}"]  # no such item, and that of another person
+    assert str(history.import_ticks(saved(tmp_path, [item, *others], clock()))) == (
+        "1 item marked as done; 2 not in this history, or changed since the report"
+    )
+    before = len(history.ticks())
+    with pytest.raises(InvalidArgument, match="The history has none of the 2 ticked items: "):
+        history.import_ticks(saved(tmp_path, others, clock()))
+    with pytest.raises(ConfigurationError, match="cannot be read: No such file"):
+        history.import_ticks(tmp_path / "nothing.json")
+    assert len(history.ticks()) == before
+    assert history.import_ticks(saved(tmp_path, [], clock())).new == 0
+
+
+def test_changed_steps_are_not_ticked_by_an_older_report(collected, tmp_path):
+    history, service, exposure, clock = collected
+    items = ticked.items(ek.report(history).to_html())
+    for alert in service.people[1].alerts:
+        alert["opt_out_procedure"] = [*alert["opt_out_procedure"], "Then call them."]
+    history.collect(exposure.refresh())
+    with pytest.raises(InvalidArgument, match="changed since"):
+        history.import_ticks(saved(tmp_path, items, clock()))
+    assert history.ticks().empty

@@ -130,6 +130,14 @@ def test_report_says_at_its_top_who_may_see_it(confidential, shared):
     assert not shared.code
 
 
+def test_only_a_confidential_page_saves_ticks(confidential, shared):
+    words = ('<input type="checkbox" value=', ">Save ticks<")
+    assert all(one in confidential.to_html() for one in words)
+    assert not any(one in shared.to_html() for one in words)
+    tasks = [task for section in shared.sections for work in section.removals for task in work.tasks]
+    assert {task.item_key for task in tasks} == {None}
+
+
 WAYS = {
     "unchanged": str,
     "in capitals": str.upper,

@@ -1,4 +1,4 @@
-// Tables can be sorted, filtered and saved as CSV; items can be ticked. Nothing leaves the page.
+// Tables can be sorted, filtered and saved as CSV; items can be ticked, and the ticks saved. Nothing leaves the page.
 (() => {
   "use strict";
   const FEW = 5; // rows that are read faster than filtered
@@ -55,6 +55,14 @@
     });
   }
 
+  function download(text, type, name) {
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([text], { type }));
+    link.download = name;
+    link.click();
+    URL.revokeObjectURL(link.href);
+  }
+
   function tools(numbers) {
     const table = numbers.querySelector("table");
     const row = document.createElement("div");
@@ -86,12 +94,7 @@
     save.textContent = "CSV";
     save.setAttribute("aria-label", `Save ${table.caption.textContent} as CSV`);
     save.addEventListener("click", () => {
-      const text = JSON.parse(numbers.querySelector("script").textContent);
-      const link = document.createElement("a");
-      link.href = URL.createObjectURL(new Blob([text], { type: "text/csv" }));
-      link.download = `${numbers.dataset.name}.csv`;
-      link.click();
-      URL.revokeObjectURL(link.href);
+      download(JSON.parse(numbers.querySelector("script").textContent), "text/csv", `${numbers.dataset.name}.csv`);
     });
     const rows = table.tBodies[0].rows.length;
     if (rows > FEW) row.append(label, ...picks.map(({ select }) => select), count);
@@ -156,11 +159,24 @@
     code.after(press);
   }
 
-  // Ticks are saved in this browser, if it allows a page to save anything.
-  const saved = {
-    read(name) { try { return localStorage.getItem(name) !== null; } catch { return false; } },
-    write(name, on) { try { on ? localStorage.setItem(name, "1") : localStorage.removeItem(name); } catch { /* not saved */ } },
+  // When an item was ticked is kept in this browser, if it allows a page to keep anything.
+  const kept = (name, at) => {
+    try {
+      if (at === undefined) return localStorage.getItem(name);
+      at ? localStorage.setItem(name, at) : localStorage.removeItem(name);
+    } catch { /* not kept */ }
   };
+  const ticks = new Map(), bar = document.querySelector(".save"); // by the value of a box: a user and the key of an item
+  const tick = ({ value }, at) => {
+    const [user_id, item] = value.split(" ");
+    at ? ticks.set(value, { user_id, item, ticked_at: at }) : ticks.delete(value);
+    bar.hidden = !ticks.size;
+    bar.querySelector("span").textContent = `${ticks.size} ticked`;
+  };
+  bar?.querySelector("button").addEventListener("click", () => {
+    const at = new Date().toISOString(), file = { format: "exposurekit ticks 1", ticks: [...ticks.values()] };
+    download(JSON.stringify(file, null, 1), "application/json", `exposurekit-ticks-${at.slice(0, 10)}.json`);
+  });
   for (const tasks of document.querySelectorAll(".tasks")) {
     const all = [...tasks.querySelectorAll(".task input")], summary = tasks.querySelector("summary");
     const count = summary.querySelector(".ticked"), progress = tasks.closest("article").querySelector("progress");
@@ -172,15 +188,16 @@
         progress.hidden = !ticked; // an empty bar looks like a part that failed to load
       }
     };
-    all.forEach((box, at) => {
-      const item = box.closest(".task");
-      const name = `exposurekit ${document.body.dataset.report} ${tasks.dataset.name} ${at} ${item.textContent.replace(/\s+/g, " ")}`;
-      let hash = 5381n;
-      for (const letter of name) hash = (hash * 33n + BigInt(letter.codePointAt(0))) % 18446744073709551557n;
-      const key = `exposurekit-${hash.toString(36)}`;
-      box.checked = saved.read(key);
-      box.addEventListener("change", () => { saved.write(key, box.checked); update(); });
-    });
+    for (const box of all) {
+      const name = `exposurekit-tick ${box.value}`, at = kept(name);
+      if (at) { box.checked = true; tick(box, at); }
+      box.addEventListener("change", () => {
+        const now = box.checked ? new Date().toISOString() : "";
+        kept(name, now);
+        tick(box, now);
+        update();
+      });
+    }
     const ready = all.filter((box) => !box.closest(".blocked"));
     if (ready.length > 1) {
       const words = `Tick all ${ready.length}${ready.length < all.length ? " that can start" : ""}`;
