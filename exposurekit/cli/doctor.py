@@ -126,8 +126,8 @@ def _service(_history: str) -> Iterator[CheckResult]:
 
     try:
         settings = environment_settings()
-    except (OSError, UnicodeDecodeError) as error:
-        yield fail("credentials", f".env cannot be read: {type(error).__name__}", "save it as UTF-8 text")
+    except ConfigurationError as error:
+        yield fail("credentials", str(error), "correct the file, or set the variables in the environment")
         return
     if missing := [f"EXPOSUREKIT_{name.upper()}" for name, value in settings.items() if not value]:
         message = f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not set"

@@ -92,7 +92,13 @@ def _from_environment(names: Iterable[str]) -> dict[str, str | None]:
         )
 
     fields: dict[str, Any] = dict.fromkeys(names, (str | None, None))
-    return dict(create_model("Environment", __base__=Environment, **fields)())
+    try:
+        return dict(create_model("Environment", __base__=Environment, **fields)())
+    except OSError as error:
+        problem = f".env cannot be read: {error.strerror}"
+    except UnicodeDecodeError:  # it holds what the file does
+        problem = ".env is not UTF-8: save it as UTF-8 text"
+    raise ConfigurationError(problem)
 
 
 def credentials(

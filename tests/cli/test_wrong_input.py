@@ -90,6 +90,22 @@ def test_a_forbidden_directory_is_one_line(forbidden, words):
     )
 
 
+def test_an_unreadable_env_file_is_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".env").touch(mode=0)
+    run = run_unprivileged(RUN, "collect")
+    assert error_of(run) == "Error: .env cannot be read: Permission denied"
+    [credentials] = [
+        one
+        for one in json.loads(run_unprivileged(RUN, "doctor", "--json").stdout)
+        if one["check"] == "credentials"
+    ]
+    assert (credentials["state"], credentials["message"]) == (
+        "fail",
+        ".env cannot be read: Permission denied",
+    )
+
+
 def test_the_doctor_goes_on_after_a_forbidden_directory(forbidden):
     run = run_unprivileged(RUN, "doctor", "--history", f"{forbidden}-history", "--json")
     checks = {one["check"]: one for one in json.loads(run.stdout)}

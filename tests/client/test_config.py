@@ -85,6 +85,14 @@ def test_missing_or_blank_setting_is_named_with_its_variable(monkeypatch, missin
     assert f"or pass {missing} in Python" in str(caught.value)
 
 
+def test_an_env_file_in_another_encoding_is_an_error(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".env").write_bytes(b"EXPOSUREKIT_API_SECRET=s3cr\xe9t\n")
+    with pytest.raises(ConfigurationError, match=r"^\.env is not UTF-8: save it as UTF-8 text$") as caught:
+        Client()
+    assert caught.value.__context__ is None
+
+
 def test_error_without_settings_lists_what_to_set():
     with pytest.raises(ConfigurationError) as caught:
         Client()
