@@ -39,6 +39,7 @@ from exposurekit.service.storage.leases import Bounds, Lease, LeaseLost
 from exposurekit.service.webhooks import delivery, outbox
 
 TIDY_EVERY_S, CORRECT_EVERY_S = 3600, 60
+FORGET_S = 5.0  # an unreachable database does not hold up the end for longer
 CLOCK_MARGIN = timedelta(minutes=1)  # by which a clock may be set back without an effect
 FILL_AFTER_S = 0.2
 DOCUMENTS_AT_ONCE = 5  # in one transaction, which others wait for
@@ -337,7 +338,7 @@ class Worker:
             await self._repeat("note", workers.NOTE_EVERY_S, partial(self._note, worker_id))
         finally:
             with suppress(Exception):  # it counts as running for some minutes
-                async with self.context.database.writing() as session:
+                async with asyncio.timeout(FORGET_S), self.context.database.writing() as session:
                     await workers.forget(session, worker_id)
 
     async def _note(self, worker_id: str) -> None:
