@@ -16,6 +16,7 @@ from exposurekit.text.sanitize import plain
 if TYPE_CHECKING:
     from exposurekit.service.audit import Action
 
+NOT_USED = "Definitions with a problem are not used; serve and worker do not start until they are corrected."
 ALL_INVALID = "every site definition is invalid: correct the files"
 T = TypeVar("T")
 Task = Callable[[Any], Awaitable[T]]  # takes a `Session`
@@ -114,14 +115,16 @@ def may_define(directory: Path | None, name: str) -> bool:
 
 
 def usable_definitions(directory: Path | None) -> tuple[dict[str, Any], list[str]]:
-    """Load as `definitions` does, without the invalid ones, of which a line on stderr warns; return the problems, too."""
+    """Load as `definitions` does, without the invalid ones, of which lines on stderr warn; return the problems, too."""
     from exposurekit.service.sites import loader
 
     there = _sites_directory(directory)
     _warn_of_unread(there)
     loaded, problems = ({}, []) if there is None else loader.usable(there)
     for problem in problems:
-        click.echo(plain(f"Warning: {problem}. This definition is not used."), err=True)
+        click.echo(plain(f"Warning: {problem}."), err=True)
+    if problems and loaded:
+        click.echo(NOT_USED, err=True)
     return loaded, problems
 
 

@@ -198,11 +198,16 @@ def test_an_invalid_definition_stops_no_command_about_other_sites(shell, site):
     shell.here("integrator", "add", "acme", "--no-attestation")
     (shell.directory / "good.yaml").write_text(definition(site))
     (shell.directory / "bad.yaml").write_text("name: Bad\nserch: {}")
+    not_used = (
+        "Definitions with a problem are not used; serve and worker do not start until they are corrected."
+    )
     problem = "bad.yaml, line 2: serch is not a known key; did you mean search?"
     for command in (("users", "queue"), ("users", "opt-outs"), ("sites", "health"), ("sites", "list")):
         run = shell.here(*command, "--sites", ".")
         assert run.returncode == 0
-        assert f"Warning: {problem}. This definition is not used." in run.stderr.splitlines()
+        lines = run.stderr.splitlines()
+        assert f"Warning: {problem}." in lines
+        assert lines.count(not_used) == 1
     (shell.directory / "good.yaml").unlink()
     for command in (("users", "queue"), ("sites", "list")):
         run = shell.here(*command, "--sites", ".")
