@@ -13,7 +13,7 @@ RUN = "from exposurekit.cli import run; run()"
 @pytest.fixture
 def shell(tmp_path):
     (tmp_path / "a directory").mkdir()
-    (tmp_path / "file").write_text("x")
+    (tmp_path / "file").write_text("not a database" * 200)
     return Shell(tmp_path)
 
 
@@ -24,6 +24,11 @@ def shell(tmp_path):
             ("service", "status", "--database", "sqlite:///a directory"),
             1,
             "the database a directory is a directory: name a file in it",
+        ),
+        (
+            ("service", "status", "--database", "sqlite:///file"),  # not: there is no key
+            1,
+            "the database file is damaged or not an SQLite database: restore it from a backup, or name another file",
         ),
         (
             ("integrator", "add", "acme", "--no-attestation", "--database", "sqlite:///nowhere/service.db"),

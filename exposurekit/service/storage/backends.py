@@ -176,7 +176,7 @@ class SQLite:
 
         Raises `ConfigurationError` if there is a file that is not a service's database; it stays unchanged.
         """
-        _check_own(self._path)
+        check_own(self._path)
         # An existing file is not opened here: closing it would drop the locks of this process's other connections to it,
         # and another process that closes the database would then delete its log (POSIX).
         if not Path(self._path).exists():
@@ -309,7 +309,7 @@ class _WriterQueue:
             self._file = None
 
 
-def _check_own(path: str) -> None:
+def check_own(path: str) -> None:
     """Raise `ConfigurationError` if the file is not a service's database; opens it read-only."""
     file = Path(path)
     if not file.exists() or not file.stat().st_size:

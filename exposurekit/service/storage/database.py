@@ -21,6 +21,7 @@ from exposurekit.service.storage.backends import (
     InlineConnection,
     Query,
     Rows,
+    check_own,
     create_backend,
 )
 from exposurekit.service.storage.encryption import DecryptionError, Vault
@@ -234,7 +235,7 @@ class Database:
 def exists(url: str) -> bool | None:
     """Return whether an SQLite file exists; None for a server's database.
 
-    Raises `ConfigurationError` if the URL is not supported, or names a directory.
+    Raises `ConfigurationError` if the URL is not supported, or names a directory or another program's file.
     """
     parsed = _parsed(url)
     create_backend(parsed)
@@ -243,6 +244,7 @@ def exists(url: str) -> bool | None:
     file = Path(parsed.database or "")
     if file.is_dir():
         raise ConfigurationError(f"the database {plain(file)} is a directory: name a file in it")
+    check_own(str(file))
     return file.is_file() and file.stat().st_size > 0
 
 
