@@ -254,7 +254,7 @@ def worker(
     Runs until Ctrl-C or SIGTERM.
 
     Several workers may share one PostgreSQL database, with or without a service. When a worker stops, the others take
-    over its jobs immediately. On SQLite the worker of serve is enough: a second one is safe, but gains nothing.
+    over its jobs immediately. On SQLite the worker of serve is enough: a second one is safe, but gains little.
 
     Example: exposurekit worker --database postgresql+psycopg://db/exposure
     """

@@ -348,8 +348,8 @@ class Worker:
             is_in_a_file = await session.dialect() == "sqlite"
         if is_new and others and is_in_a_file:
             _log.warning(
-                "another worker runs on this SQLite file, or was killed a moment ago: no job runs twice, but they wait for "
-                "each other to write; one is enough"
+                "another worker runs on this SQLite file, or was killed a moment ago: they share the jobs, but wait for each "
+                "other to write; one is usually enough"
             )
 
     async def _register_mailbox(self) -> None:
