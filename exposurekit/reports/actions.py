@@ -314,6 +314,11 @@ def _removal_action(
         if is_ready or one != document
     ]
     notes = [f"before you begin, {enumerate_words(before)}"] if before else []
+    notes += (
+        ["under Manual work it is marked (later), as the documents have to come first"]
+        if removal.waits_for_document
+        else []
+    )
     is_blocked = bool(removal.tasks) and all(task.missing_values for task in removal.tasks)
     notes += [] if _can_begin(removal) or is_blocked else [f"reason to wait: {removal.reason}"]
     notes += [statements.LEFT_OUT] if is_unchecked and data.sharing is not None else []

@@ -270,19 +270,19 @@ def fleet_facts(data: ReportData) -> Iterator[Fact]:
             yield replace(fact, change=signed_change(more, data))
         elif fact.name == "removed" and data.runs is not None:
             share, end, rest = fact.qualifier.partition(";")
-            yield replace(fact, qualifier=f"{share}{_share_of_requests(data)}{end}{rest}")
+            yield replace(fact, qualifier=f"{share}{_request_successes(data)}{end}{rest}")
         else:
             yield fact
     if data.runs is not None:
         yield from _history_facts(data)
 
 
-def _share_of_requests(data: ReportData) -> str:
-    """The share of requests that succeeded, of those that have an outcome; empty without any."""
+def _request_successes(data: ReportData) -> str:
+    """How many requests succeeded, of those that have an outcome; empty without any."""
     requests = data["removal_requests"]
     succeeded = int((requests["end"].astype("str") == REMOVED).sum())
     n = succeeded + int(request_outcomes(requests, at=data.as_of).isin([REFUSED, IGNORED]).sum())
-    return f", {percent(succeeded / n)} of {pluralize(n, 'request')}" if n else ""
+    return f", {succeeded:,} of {pluralize(n, 'request')} with an outcome" if n else ""
 
 
 def site_facts(data: ReportData) -> Iterator[Fact]:

@@ -482,6 +482,39 @@ def test_code_stands_at_the_end_for_analysts(pages, stalled):
         assert ("ek.report(" in code) == (not report.is_share_safe) == bool(report.code), name
 
 
+def test_lead_and_tiles_tell_requested_listings_from_others(history, pages):
+    """Listings that nobody ever asked to remove are counted, and what the other requests achieved."""
+    requests, fleet = history.removal_requests(), pages["fleet"]
+    requested = {*zip(requests["user_id"], requests["key"], strict=True)}
+    queue = history.work_queue(exposure=None)
+    listings = queue.dropna(subset="record_id")
+    never = sum(
+        pair not in requested for pair in zip(listings["user_id"], listings["record_id"], strict=True)
+    )
+    assert never > 0
+    words = "none" if never == len(listings) else f"{never}"
+    assert f" need manual work, {words} of them with" in fleet.finding
+    [card] = [fact for fact in fleet.facts if fact.name == "removed"]
+    done = int((requests["end"] == "removed").sum())
+    outcomes = history.site_outcomes()
+    refused = int(outcomes["refused"].sum() + outcomes["ignored"].sum())
+    assert f" found, {done} of {done + refused} requests with an outcome" in card.qualifier
+
+
+def test_cards_of_manual_work_state_the_expected_removals(history, pages):
+    rates = (
+        history.work_queue().dropna(subset="site").drop_duplicates("site").set_index("site")["success_rate"]
+    )
+    cards = [card for section in pages["fleet"].sections for card in section.removals if card.site]
+    assert cards
+    for card in cards:
+        assert card.expected == pytest.approx(rates[card.site] * card.listings)
+        assert card.expected_removals in card.amount
+    live = [card for section in pages["now"].sections for card in section.removals]
+    assert live
+    assert {card.expected for card in live} == {None}
+
+
 def test_time_to_removal_states_its_interval_and_listings(history, pages):
     [row] = history.time_to_removal(by=None).to_dict("records")
     card = next(fact for fact in pages["fleet"].facts if fact.name == "half removed within")
