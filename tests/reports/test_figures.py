@@ -54,6 +54,18 @@ def pages(demo, history):
     return reports | {"now": ek.report(demo.exposure)}
 
 
+@pytest.fixture(scope="module")
+def html_of():
+    """Returns the page of a module's report, which is rendered once."""
+    rendered = {}
+
+    def html_of(report):
+        _, html = rendered.get(id(report)) or rendered.setdefault(id(report), (report, report.to_html()))
+        return html
+
+    return html_of
+
+
 def facts(report):
     values = {fact.name: fact.value.replace(",", "") for fact in report.facts}
     return {name: int(value) for name, value in values.items() if value.isdigit()}
@@ -71,10 +83,10 @@ def first_number(text):
     return int(re.search(r"\d[\d,]*", text)[0].replace(",", ""))
 
 
-def test_reports_of_a_demo_name_its_service_and_no_address(demo, pages):
+def test_reports_of_a_demo_name_its_service_and_no_address(demo, pages, html_of):
     for report in pages.values():
         assert report.provenance["server"] == "simulated service with invented people · demo"
-        assert "127.0.0.1" not in report.to_html()
+        assert "127.0.0.1" not in html_of(report)
     for value in (demo.exposure, demo.client):
         assert "127.0.0.1" not in repr(value) + value._repr_html_()
 
@@ -199,10 +211,10 @@ COUNTED = {  # by section: what it counts, in its text, its table and its chart
 }
 
 
-def test_text_chart_table_and_csv_of_sections_count_the_same(relisted, pages):
+def test_text_chart_table_and_csv_of_sections_count_the_same(relisted, pages, html_of):
     compared = set()
     for report in (relisted, pages["fleet"], pages["sites"]):
-        html = report.to_html()
+        html = html_of(report)
         for section in report.sections:
             if section.table is None or section.key not in COUNTED:
                 continue
@@ -353,12 +365,12 @@ def test_first_action_says_what_decides_the_order(pages, stalled):
     assert named
 
 
-def test_every_action_and_card_says_who_acts(pages, stalled):
+def test_every_action_and_card_says_who_acts(pages, stalled, html_of):
     who = {"you", "you and the person listed", ""}  # nobody has to act on pending removals yet
     for report in (*pages.values(), *stalled.values()):
         assert report.actions
         assert {action.who for action in report.actions} <= who
-        html = unescape(report.to_html())
+        html = unescape(html_of(report))
         cards = [card for section in report.sections for card in section.removals]
         named = [one.who for one in (*report.actions, *cards) if one.who]
         for text in named:
@@ -466,17 +478,17 @@ def test_sites_without_any_median_are_not_compared(fleet_data):
     assert "request_median" not in section.table
 
 
-def test_percentages_are_written_in_one_way(pages, stalled):
+def test_percentages_are_written_in_one_way(pages, stalled, html_of):
     for report in (*pages.values(), *stalled.values()):
-        html = unescape(report.to_html())
+        html = unescape(html_of(report))
         page = html[html.index("<body") :].replace(plotly_js(), "")
         assert re.findall(r"\d%", page)
         assert re.findall(r"\d[ \u00a0\u202f]%", page) == []
 
 
-def test_code_stands_at_the_end_for_analysts(pages, stalled):
+def test_code_stands_at_the_end_for_analysts(pages, stalled, html_of):
     for name, report in [*pages.items(), *stalled.items()]:
-        html = re.sub(r"<(script|style)[^>]*>.*?</\1>", "", unescape(report.to_html()), flags=re.DOTALL)
+        html = re.sub(r"<(script|style)[^>]*>.*?</\1>", "", unescape(html_of(report)), flags=re.DOTALL)
         before, _, code = html.partition('<section id="analysts"')
         assert not re.search(r"\bek\.|share_safe=|--share-safe|history\.\w+\(", before), name
         assert ("ek.report(" in code) == (not report.is_share_safe) == bool(report.code), name
@@ -1028,9 +1040,9 @@ class Titles(HTMLParser):
         self._title = None
 
 
-def test_each_figure_has_its_definition_on_hover(pages):
+def test_each_figure_has_its_definition_on_hover(pages, html_of):
     for kind, report in pages.items():
-        figures = Titles(report.to_html()).definition_by_text
+        figures = Titles(html_of(report)).definition_by_text
         columns = {
             (key, name) for key, table in tables(report).items() for name in _displayed(table, key)["table"]
         }
@@ -1064,9 +1076,9 @@ def test_definition_of_the_score_has_its_weights():
         assert re.search(rf"{ek.analysis.WEIGHTS[status]:g} per {words}", DEFINITIONS["score"])
 
 
-def test_technical_words_are_defined_in_place_and_at_the_end(pages):
+def test_technical_words_are_defined_in_place_and_at_the_end(pages, html_of):
     for kind, report in pages.items():
-        html = report.to_html()
+        html = html_of(report)
         places = re.findall(r'<dt id="(term-[a-z0-9-]+)">', html)
         links = re.findall(r'<a class="term" href="#(term-[^"]+)" title="([^"]+)">([^<]+)</a>', html)
         assert len({*places}) == len(places) > 5, kind
@@ -1113,8 +1125,8 @@ def test_no_heading_is_a_raw_column_name(pages):
     assert "title=" not in _heading("other", "coverage")  # that definition is about statuses
 
 
-def test_shares_are_percentages(pages):
-    html = pages["fleet"].to_html()
+def test_shares_are_percentages(pages, html_of):
+    html = html_of(pages["fleet"])
     table = tables(pages["fleet"])["time_to_removal"]
     assert table["never"].dropna().between(0, 1).all()
     assert f"{table['never'].iloc[0]:.0%} <span" in html
@@ -1371,9 +1383,9 @@ def test_queue_and_its_chart_have_the_same_states(pages, stalled):
     assert compared
 
 
-def test_web_pages_are_no_unnamed_site_in_the_queue(pages):
+def test_web_pages_are_no_unnamed_site_in_the_queue(pages, html_of):
     """Their host stands for it."""
-    html = pages["fleet"].to_html()
+    html = html_of(pages["fleet"])
     queue = html[html.index('data-name="work_queue"') :].partition("</table>")[0]
     table = tables(pages["fleet"])["work_queue"]
     hosts = table.loc[table["site"].isna(), "group"].value_counts()
