@@ -14,11 +14,17 @@ from support import ticked
 import exposurekit as ek
 
 ROOT = Path(ek.__file__).parent
-MODULES = [
-    ".".join(path.relative_to(ROOT.parent).with_suffix("").parts).removesuffix(".__init__")
+FILES = {
+    ".".join(path.relative_to(ROOT.parent).with_suffix("").parts).removesuffix(".__init__"): path
     for path in sorted(ROOT.rglob("*.py"))
-    if ">>>" in path.read_text()
-]
+    if path.stem != "__main__" and path.parent.name != "versions"
+}
+MODULES = [name for name, path in FILES.items() if ">>>" in path.read_text()]
+
+
+def test_every_module_can_be_imported():
+    for name in FILES:
+        importlib.import_module(name)
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,8 @@ def test_a_table_is_the_one_of_the_exposure(notebook, demo, verb):
 
 
 def test_a_question_uses_the_exposure_or_the_history(notebook, demo):
-    day = f"{demo.history.runs()['finished_at'].iloc[0]:%Y-%m-%dT%H:%MZ}"
+    history = demo.history.pinned()
+    day = f"{history.runs()['finished_at'].iloc[0]:%Y-%m-%dT%H:%MZ}"
     for question in QUESTIONS.values():
         verb = question.name.replace("_", "-")
         since = {"since": day} if question.required else {}
@@ -35,11 +36,11 @@ def test_a_question_uses_the_exposure_or_the_history(notebook, demo):
         if question.inputs:
             tables = {name: demo.exposure[name] for name in question.inputs}
             if "steps" in tables:
-                tables["steps"] = demo.history.with_ticks(tables["steps"])
+                tables["steps"] = history.with_ticks(tables["steps"])
             same(table, question.answer(tables.__getitem__))
         else:
             names = {"exposure": demo.exposure} if question.takes_exposure else {}
-            same(table, question.ask(demo.history, **since, **names))
+            same(table, question.ask(history, **since, **names))
         if "chart" in VERBS[verb].options:
             drawn = notebook.table(f"{line} --chart")
             assert isinstance(drawn, charts.Chart)

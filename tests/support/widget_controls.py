@@ -45,9 +45,10 @@ class Read(HTMLParser):
 
     def __init__(self, markup):
         super().__init__(convert_charrefs=True)
-        self.words, self.links, self.foreign = "", [], []
+        self._texts, self.links, self.foreign = [], [], []
         self.feed(markup)
         self.close()
+        self.words = "".join(self._texts)
 
     def handle_starttag(self, tag, attributes):
         if tag not in TAGS:
@@ -60,7 +61,7 @@ class Read(HTMLParser):
                     self.foreign.append(value)
 
     def handle_data(self, data):
-        self.words += data
+        self._texts.append(data)
 
     def handle_comment(self, data):
         self.foreign.append(data)
