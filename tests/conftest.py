@@ -1,4 +1,3 @@
-import contextlib
 import gc
 import os
 import re
@@ -126,8 +125,17 @@ def pytest_collection(session: pytest.Session) -> None:
         return
     files = [path for path in sorted(HERE.rglob("test_*.py")) if not pytest_ignore_collect(path, config)]
     for path in files[int(worker["workerid"].removeprefix("gw")) :: worker["workercount"]]:
-        with contextlib.suppress(pytest.Collector.CollectError):  # reported when it is collected
+        try:
             _ = pytest.Module.from_parent(session, path=path).obj
+        except (Exception, pytest.skip.Exception):  # noqa: BLE001  it is reported when the file is collected
+            _forget(path)
+
+
+def _forget(path: Path) -> None:
+    """Let a file that raised an error be imported again."""
+    for name, module in [*sys.modules.items()]:
+        if getattr(module, "__file__", None) == str(path):
+            del sys.modules[name]
 
 
 def _is_on_postgresql(path: str) -> bool:
