@@ -111,20 +111,18 @@ def transitions(
 
 
 def last_changes(columns: Iterable[str] = ("*",), *, by_bucket: bool = False) -> str:
-    """Select the last change of every item at an instant, without its content. Parameters: ``kind``, ``as_of``.
+    """Select the state of every item at an instant, without its content. Parameters: ``kind``, ``as_of``.
 
-    With ``by_bucket``, those in the buckets ``low`` to ``high``.
+    With ``by_bucket``, those in the buckets ``low`` to ``high``. Its instants and numbers never decrease from change to
+    change, and once it is not left-censored it stays so: the last ones are the greatest, and the log is read once.
     """
-    within = within_buckets(":low", ":high", "changes") if by_bucket else "TRUE"
+    within = within_buckets(":low", ":high") if by_bucket else "TRUE"
     return f"""
     SELECT {", ".join(columns)} FROM (
-        SELECT changes.*, changes.seen_at AS changed_at, newest.first_seen_at FROM changes
-        JOIN (
-            SELECT user_id, key, MAX(seq) AS seq, MIN(seen_at) AS first_seen_at FROM changes
-            WHERE kind = :kind AND seen_at <= :as_of AND {_INGESTED} AND {within} GROUP BY user_id, key
-        ) newest ON changes.kind = :kind AND newest.user_id = changes.user_id AND newest.key = changes.key
-            AND newest.seq = changes.seq
-        WHERE {within}
+        SELECT user_id, key, MAX(site) AS site, MAX_BY(status, seq) AS status, MIN(seen_at) AS first_seen_at,
+            MAX(seen_at) AS changed_at, MAX_BY(not_before, seq) AS not_before, MAX(episode) AS episode,
+            MIN(left_censored) AS left_censored
+        FROM changes WHERE kind = :kind AND seen_at <= :as_of AND {_INGESTED} AND {within} GROUP BY user_id, key
     ) last_change
     """
 
