@@ -27,7 +27,7 @@ from exposurekit.history.storage.location import FORMAT, Location, resolve, writ
 from exposurekit.history.storage.schema import ANNOTATION_TABLES, SHARED, TABLES
 
 # A writer buffers one row group per bucket: small ones, so that it never buffers a whole run.
-_WRITER = WriterProperties(compression="ZSTD", compression_level=3, max_row_group_size=8_192)
+_WRITER = WriterProperties(compression="ZSTD", compression_level=3, max_row_group_size=32_768)
 _COMPACTOR = WriterProperties(compression="ZSTD", compression_level=3, max_row_group_size=131_072)
 _LOG_DIRECTORY = "_delta_log"
 MAX_TRIES = 5
