@@ -147,7 +147,11 @@ class OptOutChecklist(Panel):
             self.button("Previous alert", lambda _: self.step(-1)),
             self.button("Next alert", lambda _: self.step(1)),
         ]
-        keys = Keys({"n": "next alert", "p": "previous alert"}, self.callback(self._key_pressed))
+        keys = Keys(
+            {"n": "next alert", "p": "previous alert", "s": "first step"},
+            self.callback(self._key_pressed),
+            targets={"s": ".exposurekit-steps :is(input, button):enabled"},
+        )
         self._find.observe(self.callback(lambda _: self._apply_filter()), "value")
         self._on_filter = self.callback(lambda _: self._apply_filter())
         self._filter.observe(self._on_filter, "value")
@@ -511,7 +515,7 @@ class OptOutChecklist(Panel):
         self._picker_note.value = f'<p class="label">{note}</p>' if note else ""
 
     def _key_pressed(self, key: str) -> None:
-        self.step(1 if key == "n" else -1)
+        self.step({"n": 1, "p": -1}.get(key, 0))
 
     def _go_to(self, index: int | None) -> None:
         if index is not None and self._order:
@@ -694,7 +698,7 @@ def _step_controls(
         disabled=is_locked,
     )
     unable = ToggleButton(value=bool(tick == UNABLE), tooltip="This step cannot be done")
-    note = Text(value=text if isinstance(text, str) else "", placeholder="note", continuous_update=False)
+    note = Text(value=text if isinstance(text, str) else "", placeholder="optional", continuous_update=False)
     note.description = "Note"
 
     def label_button() -> None:

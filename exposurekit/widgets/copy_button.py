@@ -57,7 +57,11 @@ _STYLE = """
 .exposurekit-copies td { overflow-wrap: anywhere; font-weight: 500; }
 .exposurekit-copies .copy { width: 1%; padding-right: 0; text-align: right; white-space: nowrap; }
 .exposurekit-copies button { height: 26px; padding: 0 10px; border: 1px solid var(--line); border-radius: 6px; background: transparent; color: inherit; font: 500 .75rem/1 var(--font, inherit); cursor: pointer; }
-@container (max-width: 480px) { .exposurekit-copies th { width: 5.5rem; } .exposurekit-copies :is(th, td) { padding-right: 8px; } }
+@container (max-width: 480px) {  /* the label above its value, which has the width */
+  .exposurekit-panel .exposurekit-copies tr { display: grid; grid-template-columns: minmax(0, 1fr) auto; align-items: center; border-bottom: 1px solid var(--line); padding: 4px 0; }
+  .exposurekit-panel .exposurekit-copies :is(th, td) { width: auto; padding: 0; border: 0; }
+  .exposurekit-panel .exposurekit-copies th { grid-column: 1 / -1; }
+}
 .exposurekit-copies button:hover { background: var(--hover); }
 """
 

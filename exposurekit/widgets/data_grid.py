@@ -111,6 +111,7 @@ const drawHead = (model, head, widths) => {
     button.dataset.name = "sort " + column;
     button.setAttribute("aria-label", "sort by " + column);
     button.onclick = () => model.send({ sort: column });
+    if (summaries[position]?.is_number) cell.classList.add("number");
     if (summaries[position]) summarize(summaries[position], inner);
     return { column, cell, button, place: edge(column, cell, widths) };
   });
@@ -235,6 +236,7 @@ _STYLE = """
 .exposurekit-grid .edge:is(:hover, :focus-visible) { border-right: 3px solid var(--accent); }
 .exposurekit-grid th:last-child .edge { border-right-color: transparent; }
 .exposurekit-grid .head button { all: unset; cursor: pointer; font-weight: 600; overflow: hidden; text-overflow: ellipsis; }
+.exposurekit-grid .number .head button { align-self: flex-end; }
 .exposurekit-grid .head button:hover { text-decoration: underline; text-underline-offset: 3px; }
 .exposurekit-grid .head button:focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; border-radius: 3px; }
 .exposurekit-grid .summary { display: grid; gap: 2px; font-size: .6875rem; line-height: 1.35; max-width: 11rem; }

@@ -53,7 +53,7 @@ class RecordLabels(Panel):
         )
         self._order = [*keys.sort_values(["label", "closed"], kind="stable").index]
         self._index = 0
-        self._about, self._status = HTML(), HTML()
+        self._about, self._status = with_classes(HTML(), "exposurekit-about"), HTML()
         self._reason = Text(description="Reason", placeholder="why")
         labels = [
             self.button(

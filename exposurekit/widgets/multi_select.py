@@ -129,6 +129,7 @@ _STYLE = """
 .exposurekit-pop label .count { margin-left: auto; }
 .exposurekit-pop label:hover { background: var(--hover); }
 .exposurekit-panel .exposurekit-pop label input { margin: 0; }
+@container (max-width: 480px) { .exposurekit-panel .exposurekit-pop > summary { width: 100%; } }
 .exposurekit-pop input[type="search"] { height: 32px; padding: 0 10px; border: 1px solid var(--line); border-radius: 8px; background: transparent; color: inherit; font: inherit; font-size: .8125rem; min-width: 0; }
 """
 

@@ -10,7 +10,7 @@ import pandas as pd
 
 from exposurekit.errors import NotFound
 from exposurekit.exposure import Exposure
-from exposurekit.text.formatting import format_value, is_missing
+from exposurekit.text.formatting import MISSING, format_value, is_missing
 from exposurekit.text.html_cards import scrolling
 from exposurekit.text.sanitize import escaped
 from exposurekit.text.us_addresses import state_of
@@ -64,7 +64,9 @@ def on_file(exposure: Exposure, user_id: int) -> OnFile | None:
 def compare(record: "pd.Series[Any]", person: OnFile | None, fields: Sequence[str]) -> str:
     """An HTML table of the listing and the person; words and signs say what agrees, not only colour."""
     if person is None:
-        rows = "".join(_row(_LABELS.get(name, name), format_value(record[name])) for name in fields)
+        rows = "".join(
+            _row(_LABELS.get(name, name), format_value(record[name]) or MISSING) for name in fields
+        )
         return f'{scrolling(f"<table>{rows}</table>", "the listing")}<p class="label">{NO_PERSON}</p>'
     on_file = _comparison(record, person)
     head = "".join(f'<th scope="col">{words}</th>' for words in ("", "the listing", "on file", ""))

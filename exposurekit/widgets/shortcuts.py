@@ -25,7 +25,9 @@ function render({ model, el }) {
     if (!model.get("keys_used").includes(event.key)) return;
     event.preventDefault();
     event.stopPropagation();
-    model.send({ key: event.key });
+    const target = model.get("targets")[event.key];
+    if (target) panel.querySelector(target)?.focus();
+    else model.send({ key: event.key });
   };
   // The widget is placed in its panel after it is rendered.
   const waiting = setTimeout(() => {
@@ -50,15 +52,20 @@ class Keys(anywidget.AnyWidget):
     Args:
         actions: What each key does, in a word or two.
         on_press: Called with the key.
+        targets: A CSS selector for each key that moves the focus to a control of the panel, and calls nothing.
     """
 
     _esm = _SCRIPT
     actions: traitlets.List[list[str]] = traitlets.List().tag(sync=True)
     keys_used = traitlets.List(traitlets.Unicode()).tag(sync=True)
 
-    def __init__(self, actions: Mapping[str, str], on_press: Any) -> None:
+    targets: "traitlets.Dict[str, str]" = traitlets.Dict().tag(sync=True)
+
+    def __init__(
+        self, actions: Mapping[str, str], on_press: Any, *, targets: Mapping[str, str] | None = None
+    ) -> None:
         lines = [[key, plain(action)] for key, action in actions.items()]
-        super().__init__(actions=lines, keys_used=[*actions])
+        super().__init__(actions=lines, keys_used=[*actions], targets=dict(targets or {}))
         self.on_msg(lambda _widget, content, _buffers: self._receive(content, on_press))
 
     def _receive(self, content: Any, on_press: Any) -> None:
