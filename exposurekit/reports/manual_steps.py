@@ -13,27 +13,28 @@ from exposurekit.analysis.work_queue import DONE, UNABLE
 from exposurekit.history.annotations import item_key, rows_of
 from exposurekit.reports.model import Removal
 
+_KEY_COLUMNS = ("user_id", "record_id", "site", "url", "opt_out_procedure")  # of which a key is made
 _Steps: TypeAlias = tuple[str | None, str | None, tuple[str, ...], str | None]
 _Item: TypeAlias = tuple[int, float, float, Task | None]  # user, minutes, chance of success, and what to do
 
 
 def removals(
-    queue: pd.DataFrame, *, records_by: str = "id", limit: int | None = None, as_of: date | None = None
+    queue: pd.DataFrame, *, records_by: str | None = None, limit: int | None = None, as_of: date | None = None
 ) -> tuple[Removal, ...]:
     """Group the open items of a work queue that need the same steps and have the same reason, in the queue's order.
 
     Args:
         queue: A table as returned by `analysis.work_queue`.
-        records_by: What identifies a record in the history where ticks of the items are stored.
+        records_by: What identifies a record in the history where ticks of the items are stored; None: the items have no keys.
         limit: The number of items to describe; None for all.
         as_of: The day on which ages are compared with birth dates on file.
     """
     waiting = open_items(queue)
     first = waiting if limit is None else waiting.head(limit)
-    described = [
-        replace(task, item_key=item_key(row, records_by))
-        for task, row in zip(tasks(first, as_of=as_of), rows_of(first), strict=True)
-    ]
+    described = tasks(first, as_of=as_of)
+    if records_by is not None:
+        keys = (item_key(row, records_by) for row in rows_of(first[[*_KEY_COLUMNS]]))
+        described = [replace(task, item_key=key) for task, key in zip(described, keys, strict=True)]
     groups: dict[_Steps, list[_Item]] = {}
     columns = ("user_id", "minutes", "success_rate", "site", "guide", "opt_out_procedure", "reason")
     rows = waiting if "reason" in waiting else waiting.assign(reason=None)

@@ -223,9 +223,13 @@ def relisted_listings(data: ReportData, *, counts_times: bool = True) -> str:
     return f"{came_back}{often}; {n_open:,} of them {'is' if n_open == 1 else 'are'} open now"
 
 
-def removal_groups(data: ReportData) -> tuple[Removal, ...]:
-    """The manual work by steps; in a share-safe report, what may be shared of it. Without a history, no success is known."""
-    work = removals(data["work_queue"], records_by=data.records_by, limit=TASKS_MAX, as_of=data.as_of.date())
+def removal_groups(data: ReportData, *, has_keys: bool = False) -> tuple[Removal, ...]:
+    """The manual work by steps, its items with their keys or without; in a share-safe report, what may be shared of it.
+
+    Without a history, it is not known how many removals to expect.
+    """
+    records_by = data.records_by if has_keys else None
+    work = removals(data["work_queue"], records_by=records_by, limit=TASKS_MAX, as_of=data.as_of.date())
     if data.runs is None:
         work = tuple(replace(one, expected=None) for one in work)
     return work if data.sharing is None else data.sharing.removals(work, data.user)

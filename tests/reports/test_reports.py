@@ -744,7 +744,6 @@ def test_alerts_with_the_same_steps_are_grouped():
         {
             "user_id": [1, 2, 3],
             "alert_number": [0, 0, 0],
-            "record_id": [7, 8, 9],
             "site": ["A", "A", "A"],
             "guide": ["Free.", "Free.", None],
             "opt_out_procedure": [["Open it.", "Press it."], ["Open it.", "Press it."], []],
