@@ -314,11 +314,6 @@ def _removal_action(
         if is_ready or one != document
     ]
     notes = [f"before you begin, {enumerate_words(before)}"] if before else []
-    notes += (
-        ["under Manual work it is marked (later), as the documents have to come first"]
-        if removal.waits_for_document
-        else []
-    )
     is_blocked = bool(removal.tasks) and all(task.missing_values for task in removal.tasks)
     notes += [] if _can_begin(removal) or is_blocked else [f"reason to wait: {removal.reason}"]
     notes += [statements.LEFT_OUT] if is_unchecked and data.sharing is not None else []
@@ -333,7 +328,7 @@ def _removal_action(
     effect = f"{enumerate_words(ranks)}: {effect}" if ranks else effect
     what, who = f"emove {listings} on {short(removal.site)} by hand", removal.who
     if removal.waits_for_document:
-        what = f"{document[:1].upper()}{document[1:]} now; then r{what}"
+        what = f"{document[:1].upper()}{document[1:]} now; later r{what}"
     elif is_ready:
         what = f"R{what}"
     elif (

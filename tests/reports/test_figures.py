@@ -746,7 +746,7 @@ def test_actions_begin_with_the_most_expected_removals(unequal):
     """Also the one that needs documents, which can be asked for now: an action that hardly succeeds comes after it."""
     now = [action.text for action in unequal.actions if not action.is_later]
     assert now[0] == "Remove 4 of 5 open listings on Clicks by hand"
-    assert now[1].endswith("now; then remove 5 listings on Papers by hand")
+    assert now[1].endswith("now; later remove 5 listings on Papers by hand")
     assert now[1].startswith("Ask 5 people for a copy of a bill")
     assert " on Deaf by hand" in now[2]
     assert now[3].startswith("Write to the owners of 5 web pages")

@@ -991,7 +991,7 @@ ALLOWED = {  # tags and attributes of a page
     *("body", "header", "nav", "main", "article", "h1", "h2", "h3", "dl", "dt", "dd", "span", "html", "details"),
     *("summary", "label", "input", "dfn", "svg", "polygon", "polyline", "progress", "em", "tfoot"),
     *("class", "role", "open", "type", "title", "id", "aria-labelledby", "aria-describedby", "aria-label"),
-    *("tabindex", "data-name", "data-report", "data-pick", "style"),
+    *("tabindex", "data-name", "data-report", "data-pick", "style", "button", "hidden"),
 }  # fmt: skip
 
 
