@@ -114,7 +114,8 @@ def last_changes(columns: Iterable[str] = ("*",), *, by_bucket: bool = False) ->
     """Select the state of every item at an instant, without its content. Parameters: ``kind``, ``as_of``.
 
     With ``by_bucket``, those in the buckets ``low`` to ``high``. Its instants and numbers never decrease from change to
-    change, and once it is not left-censored it stays so: the last ones are the greatest, and the log is read once.
+    change, and once it is not left-censored it stays so: the last ones are the greatest, and the log is read once. Only an
+    item's first change may lack ``not_before``, so it does not matter that ``MAX_BY`` skips missing values.
     """
     within = within_buckets(":low", ":high") if by_bucket else "TRUE"
     return f"""
