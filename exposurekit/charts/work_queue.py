@@ -76,8 +76,8 @@ def work_queue(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     groups = _by_group(_merge_pages(table))
     drawn = groups.head(MAX_ROWS)
     names = [
-        f"{rank:,}. {label_text(name)}{f' ({LATER})' if is_later else ''}"
-        for rank, (name, is_later) in enumerate(zip(drawn["group"], drawn["is_later"], strict=True), 1)
+        f"{label_text(name)}{f' ({LATER})' if is_later else ''}"
+        for name, is_later in zip(drawn["group"], drawn["is_later"], strict=True)
     ]
     return row_chart(
         [*(_state_bars(state, drawn, names) for state in _STATES), _items(drawn), _minutes(drawn, names)],

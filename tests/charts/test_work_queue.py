@@ -113,7 +113,7 @@ def test_a_queue_begins_where_its_table_begins():
         ("far.example", "done", 1, 1, 0.0),
     )
     figure = charts.work_queue(table)
-    assert figure.layout.yaxis.ticktext == ("1. near.example", "2. far.example")
+    assert figure.layout.yaxis.ticktext == ("near.example", "far.example")
     states = {trace.name: [*trace.x] for trace in figure.data if trace.type == "bar"}
     assert states == {
         "started": [1, 0],
@@ -150,7 +150,7 @@ def test_what_cannot_be_done_yet_is_marked_as_later():
         *(("far.example", "started", 1, 1, 5.0), ("far.example", "done", 1, 1, 0.0)),
     ).assign(reason=[None, "email is <b>not</b> on file", "none removed", None])
     figure = charts.work_queue(table)
-    assert figure.layout.yaxis.ticktext == ("1. near.example", "2. far.example (later)")
+    assert figure.layout.yaxis.ticktext == ("near.example", "far.example (later)")
     later = next(trace for trace in figure.data if trace.name == "later")
     assert ([*later.x], later.showlegend) == ([1, 1], True)
     assert later.customdata[0].endswith("<br>1 later: email is &lt;b&gt;not&lt;/b&gt; on file")
@@ -168,7 +168,7 @@ def test_a_group_of_one_site_has_its_name():
         ("club.example", "open", 1, 1, 7.0),
     ).assign(site=["Near", "Near", "Far", "Farther", None])
     figure = charts.work_queue(table)
-    assert figure.layout.yaxis.ticktext == ("1. Near", "2. shared.example", "3. club.example")
+    assert figure.layout.yaxis.ticktext == ("Near", "shared.example", "club.example")
 
 
 def test_beside_listings_web_pages_are_one_group_in_its_place():
@@ -180,18 +180,18 @@ def test_beside_listings_web_pages_are_one_group_in_its_place():
         ("late.example", "open", 1, 1, 5.0),
     ).assign(kind=["listing", "listing", "page", "page", "listing"])
     figure = charts.work_queue(table)
-    assert figure.layout.yaxis.ticktext == ("1. near.example", "2. Web pages", "3. late.example")
+    assert figure.layout.yaxis.ticktext == ("near.example", "Web pages", "late.example")
     minutes = next(trace for trace in figure.data if trace.name == "minutes")
     assert ([*minutes.x], [*minutes.text]) == ([150, 7, 5], ["2 h 30 min", "7 minutes", "5 minutes"])
     pages = charts.work_queue(table[table["kind"] == "page"])
-    assert pages.layout.yaxis.ticktext == ("1. club.example", "2. fair.example")
+    assert pages.layout.yaxis.ticktext == ("club.example", "fair.example")
 
 
 def test_groups_without_a_unique_site_are_named_by_host():
     table = queue(("a.example", "open", 1, 1, 5.0), ("b.example", "open", 1, 1, 5.0)).assign(site="Near")
-    assert charts.work_queue(table).layout.yaxis.ticktext == ("1. a.example", "2. b.example")
+    assert charts.work_queue(table).layout.yaxis.ticktext == ("a.example", "b.example")
     unknown = charts.work_queue(queue((np.nan, "open", 1, 1, 0.2)))
-    assert unknown.layout.yaxis.ticktext == ("1. not stated",)
+    assert unknown.layout.yaxis.ticktext == ("not stated",)
 
 
 def test_the_chart_of_a_diff_is_named_in_the_error():

@@ -434,7 +434,7 @@ def order_of_work(report):
         if (site := re.search(r" on (Gate|Wall) by hand", action.text))
     ]
     names = [] if queue.figure is None else queue.figure.layout.yaxis.ticktext
-    drawn = [name.partition(" ")[2] for name in names if "Gate" in name or "Wall" in name]
+    drawn = [name for name in names if "Gate" in name or "Wall" in name]
     listed = [(one.site, one.reason is not None) for one in queue.removals]
     return actions, drawn, [one for one in listed if one[0] in ("Gate", "Wall", None)]
 
