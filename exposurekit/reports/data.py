@@ -1,6 +1,6 @@
 """Load the tables that a report's sections declare, each once, from an exposure, a history, or both."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from functools import cached_property
@@ -12,6 +12,7 @@ import pandas as pd
 
 import exposurekit
 from exposurekit import analysis, frames
+from exposurekit.analysis.declared_vs_observed import request_life_table
 from exposurekit.analysis.failed_removals import success_rates
 from exposurekit.analysis.forecast import MIN_RATIO
 from exposurekit.analysis.manual_tasks import missing_values, with_pages
@@ -198,6 +199,14 @@ class ReportData:
             ids.map(is_pending.groupby(listings["user_id"]).sum()).fillna(0).astype("int64")
         )
         return pd.DataFrame(columns)
+
+    @cached_property
+    def request_times(self) -> dict[Hashable, Any]:
+        """The times to removal from the request, of all sites together."""
+        [times] = analysis.time_to_removal(request_life_table(self["removal_requests"]), by=None).to_dict(
+            "records"
+        )
+        return times
 
     @cached_property
     def waiting_days(self) -> "pd.Series[int]":

@@ -279,10 +279,20 @@ def fleet_facts(data: ReportData) -> Iterator[Fact]:
 
 def _request_successes(data: ReportData) -> str:
     """How many requests succeeded, of those that have an outcome; empty without any."""
+    n = _outcomes_of_requests(data)
+    decided = n[REMOVED] + n[REFUSED] + n[IGNORED]
+    return f", {n[REMOVED]:,} of {pluralize(decided, 'request')} with an outcome" if decided else ""
+
+
+def _outcomes_of_requests(data: ReportData) -> dict[str, int]:
+    """How many requests were followed by a removal, were refused or ignored, or are pending."""
     requests = data["removal_requests"]
-    succeeded = int((requests["end"].astype("str") == REMOVED).sum())
-    n = succeeded + int(request_outcomes(requests, at=data.as_of).isin([REFUSED, IGNORED]).sum())
-    return f", {succeeded:,} of {pluralize(n, 'request')} with an outcome" if n else ""
+    outcome = request_outcomes(requests, at=data.as_of)
+    return {
+        REMOVED: int((requests["end"].astype("str") == REMOVED).sum()),
+        **{did: int((outcome == did).sum()) for did in (REFUSED, IGNORED)},
+        PENDING_REMOVAL: int((outcome.isna() & requests["end"].isna()).sum()),
+    }
 
 
 def site_facts(data: ReportData) -> Iterator[Fact]:
@@ -350,9 +360,9 @@ def _minutes_basis(data: ReportData) -> str:
 
 
 def _history_facts(data: ReportData) -> Iterator[Fact]:
-    removal, requests = data["removal_of_all"].to_dict("records")[0], data["removal_requests"]
+    [removal] = data["removal_of_all"].to_dict("records")
     if removal["n"] >= MIN_N:
-        yield _median_fact(data, removal, requests)
+        yield _median_fact(data, removal)
     relistings = data["relistings"]
     listings = relistings.drop_duplicates(["user_id", "key"], keep="last")
     again = (
@@ -366,7 +376,7 @@ def _history_facts(data: ReportData) -> Iterator[Fact]:
     yield _forecast_fact(data)
 
 
-def _median_fact(data: ReportData, removal: Mapping[Hashable, Any], requests: pd.DataFrame) -> Fact:
+def _median_fact(data: ReportData, removal: Mapping[Hashable, Any]) -> Fact:
     """The median days to removal: from the request, or from the first observation if too few requests were seen."""
     followed = statements.followed(data, int(removal["n"]))
     days, band = statements.median_words(removal)
@@ -376,7 +386,7 @@ def _median_fact(data: ReportData, removal: Mapping[Hashable, Any], requests: pd
         f"({removal['n'] - removal['first_removed']:,} seen open, {removal['first_removed']:,} first seen removed); "
         f"{still_listed}"
     )
-    request = statements.request_times(requests)
+    request = data.request_times
     stay = statements.still_listed(removal, band=False)
     if pd.isna(request["median_days"]):
         start = f"from the first observation{f' ({band})' if band else ''}"
@@ -388,20 +398,20 @@ def _median_fact(data: ReportData, removal: Mapping[Hashable, Any], requests: pd
     return Fact(
         "half removed within",
         days_from_request,
-        f"{clocks}. {statements.sentences([_request_counts(data, requests), of_all])}".removesuffix("."),
+        f"{clocks}. {statements.sentences([_request_counts(data), of_all])}".removesuffix("."),
         detail=f"from the first observation of a listing: {', '.join(filter(None, (days, band)))}, {detail}",
     )
 
 
-def _request_counts(data: ReportData, requests: pd.DataFrame) -> str:
+def _request_counts(data: ReportData) -> str:
     """How many requests succeeded, were refused or ignored, or are pending; a relisted listing has one each time."""
-    n, n_removed = len(requests), int((requests["end"].astype("str") == REMOVED).sum())
-    outcome = request_outcomes(requests, at=data.as_of)
-    parts = {did: int((outcome == did).sum()) for did in (REFUSED, IGNORED)}
-    others = [f"{count:,} {'was' if count == 1 else 'were'} {did}" for did, count in parts.items() if count]
-    pending = int((outcome.isna() & requests["end"].isna()).sum())
+    n = _outcomes_of_requests(data)
+    pending = n[PENDING_REMOVAL]
+    others = [f"{n[did]:,} {'was' if n[did] == 1 else 'were'} {did}" for did in (REFUSED, IGNORED) if n[did]]
     others += [f"{pending:,} {'is' if pending == 1 else 'are'} pending"] if pending else []
-    return ", ".join([f"of {pluralize(n, 'request')} {n_removed:,} succeeded", *others])
+    return ", ".join(
+        [f"of {pluralize(len(data['removal_requests']), 'request')} {n[REMOVED]:,} succeeded", *others]
+    )
 
 
 def _gone(data: ReportData) -> str:

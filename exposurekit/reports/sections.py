@@ -786,7 +786,7 @@ def _median_from_request(data: ReportData) -> str:
     if data.user is not None or not {"removal_of_all", "removal_requests"} <= {*data.tables}:
         return ""
     first = data["removal_of_all"]["median_days"].iloc[0]
-    request = statements.request_times(data["removal_requests"])["median_days"]
+    request = data.request_times["median_days"]
     return "" if pd.isna(first) or pd.isna(request) or first == request else format_days(request)
 
 

@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 
 from exposurekit import analysis
-from exposurekit.analysis.declared_vs_observed import request_life_table
 from exposurekit.analysis.manual_tasks import field_label
 from exposurekit.analysis.work_queue import CHECK_MINUTES, TO_DO
 from exposurekit.charts.theme import (
@@ -96,11 +95,6 @@ def still_listed(removal: Mapping[Hashable, Any], *, band: bool = True) -> str:
     )
     after = pluralize(int(removal["followed_days"]), "day")
     return f"an estimated {percent(removal['never'])}{ends} are still listed after {after}"
-
-
-def request_times(requests: pd.DataFrame) -> dict[Hashable, Any]:
-    """The times to removal from the request, of all sites together."""
-    return analysis.time_to_removal(request_life_table(requests), by=None).to_dict("records")[0]
 
 
 def median_words(row: Mapping[Hashable, Any]) -> tuple[str, str]:
