@@ -4,7 +4,6 @@ There is no systemd and no container runtime where the tests run. So the user an
 without privileges, and by directories that are empty before.
 """
 
-import importlib.util
 import os
 import re
 import shlex
@@ -24,7 +23,7 @@ import pytest
 import yaml
 from support import postgres
 from support.ports import free_port
-from support.shell import TIMEOUT_S, Shell, ended, eventually, line_with, listening
+from support.shell import TIMEOUT_S, Shell, ended, eventually, killed_at_end, line_with, listening
 from support.site_definitions import site_definition
 
 from exposurekit.cli.deployment_files import ENVIRONMENT, SETTINGS, STATE, UID, USER
@@ -89,7 +88,7 @@ class Machine:
             **CHECKOUT,
             **environment,
         }
-        process = subprocess.Popen(
+        with killed_at_end(
             [*as_user(self.uid), *limited, *words],
             cwd=directory,
             env=environment,
@@ -97,14 +96,8 @@ class Machine:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            text=True,
-        )
-        try:
+        ) as process:
             yield process
-        finally:
-            if process.poll() is None:
-                process.kill()
-            process.communicate()
 
     def run(self, words, **options):
         with self.started(words, **options) as process:
@@ -301,8 +294,6 @@ def mount(machine, document, host):
 
 def test_the_printed_containers_start_answer_and_stop(machine, shell):
     """The image is installed into a fresh environment; the database's host is this machine."""
-    if importlib.util.find_spec("hatchling") is None and not os.environ.get("CI"):
-        pytest.skip("the package cannot be built: pip install hatchling")
     files = printed(shell, "serve")
     composed = files["compose.yaml"]
     document = yaml.safe_load(composed)

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -87,15 +87,8 @@ class Shell:
             "stdout": subprocess.PIPE,
             "stderr": subprocess.PIPE,
         } | options
-        process = subprocess.Popen(
-            [COMMAND, *words], cwd=self.directory, env=self.environment, text=True, **streams
-        )
-        try:
+        with killed_at_end([COMMAND, *words], cwd=self.directory, env=self.environment, **streams) as process:
             yield process
-        finally:
-            if process.poll() is None:
-                process.kill()
-            process.communicate()
 
     def on_a_terminal(self, *words: str, answers: str) -> Run:
         """Run it as a process that reads answers from a terminal."""
@@ -107,6 +100,18 @@ class Shell:
         finally:
             os.close(ours)
             os.close(theirs)
+
+
+@contextmanager
+def killed_at_end(words: Sequence[str], **options: Any) -> Iterator[subprocess.Popen[str]]:
+    """Run a process in the background; killed if it still runs at the end."""
+    process = subprocess.Popen(words, text=True, **options)
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
 
 
 def _finished(process: subprocess.Popen[str], timeout: float) -> Run:
