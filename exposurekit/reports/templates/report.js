@@ -159,12 +159,12 @@
     code.after(press);
   }
 
-  // When an item was ticked is kept in this browser, if it allows a page to keep anything.
-  const kept = (name, at) => {
+  // When an item was ticked is stored in this browser, if it allows a page to store anything.
+  const stored = (name, at) => {
     try {
       if (at === undefined) return localStorage.getItem(name);
       at ? localStorage.setItem(name, at) : localStorage.removeItem(name);
-    } catch { /* not kept */ }
+    } catch { /* not stored */ }
   };
   const ticks = new Map(), bar = document.querySelector(".save"); // by the value of a box: a user and the key of an item
   const tick = ({ value }, at) => {
@@ -189,11 +189,11 @@
       }
     };
     for (const box of all) {
-      const name = `exposurekit-tick ${box.value}`, at = kept(name);
+      const name = `exposurekit-tick ${box.value}`, at = stored(name);
       if (at) { box.checked = true; tick(box, at); }
       box.addEventListener("change", () => {
         const now = box.checked ? new Date().toISOString() : "";
-        kept(name, now);
+        stored(name, now);
         tick(box, now);
         update();
       });
