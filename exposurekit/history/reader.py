@@ -18,7 +18,7 @@ from exposurekit.analysis.selection import Choice, UserIds, select_or_warn, user
 from exposurekit.errors import EmptyHistory, InvalidArgument, NotFound, warn
 from exposurekit.frames.arrow import array_of, from_arrow
 from exposurekit.history import ingest, sql
-from exposurekit.history.engines.duckdb import CorruptHistory, Engine, StaleSnapshot
+from exposurekit.history.engines.duckdb import CorruptHistory, DuckDB, Engine, StaleSnapshot
 from exposurekit.history.ingest import Run, run_from_row
 from exposurekit.history.storage.delta import Store
 from exposurekit.history.storage.schema import BUCKETS, CONTENT_OF, TABLES, bucket_of, in_parts
@@ -289,7 +289,8 @@ class HistoryReader:
 
     def last_changes(self, kind: str, until: datetime, latest: AsOf, columns: Sequence[str]) -> pd.DataFrame:
         """Return the last change of every item of a kind by an instant, without the item's content."""
-        return self.frame(sql.last_changes(columns), ("changes",), kind=kind, as_of=until, upto=latest.upto)
+        text = sql.last_changes(self.statuses(kind, latest), columns)
+        return self.frame(text, ("changes",), kind=kind, as_of=until, upto=latest.upto)
 
     def record_names(self, until: datetime, latest: AsOf) -> pd.DataFrame:
         """Return the ids, sites and pages that every record had by an instant."""
@@ -340,12 +341,15 @@ class HistoryReader:
         text: str,
         names: tuple[str, ...],
         parameters: Mapping[str, Any] | None = None,
+        *,
+        engine: Engine | None = None,
         **inline: pa.Table,
     ) -> pa.Table:
         """Run a query over some tables; queries that belong together get the same ``upto``.
 
         Sites have their newest names in the column ``site``, so rows that were grouped by it may have to be merged.
         """
+        engine = engine or self.engine
         self.store.check_exists()
         values = dict(parameters or {})
         if ":upto" in text and "upto" not in values:
@@ -355,7 +359,7 @@ class HistoryReader:
                 files = self.store.snapshot(*names)
                 if "low" in values:
                     files = {name: one.within(values["low"], values["high"]) for name, one in files.items()}
-                return self._renamed(self.engine.ask(text, files | inline, values))
+                return self._renamed(engine.ask(text, files | inline, values))
         raise CorruptHistory  # nobody vacuums that often
 
     @cached_answer
@@ -367,9 +371,16 @@ class HistoryReader:
         self, text: str, names: tuple[str, ...], parameters: Mapping[str, Any]
     ) -> Iterator[pa.Table]:
         """Run a query bucket range by bucket range (parameters ``low`` and ``high``), so that each join fits in memory."""
+
+        def ask(engine: Engine, part: tuple[int, int]) -> pa.Table:
+            low, high = part
+            return self.query(text, names, {**parameters, "low": low, "high": high}, engine=engine)
+
         rows = max(sum(rows for _, rows, _ in self.store.sizes(name)) for name in names)
-        for low, high in in_parts(0, BUCKETS - 1, rows, self.max_join_rows):
-            yield self.query(text, names, {**parameters, "low": low, "high": high})
+        parts = in_parts(0, BUCKETS - 1, rows, self.max_join_rows)
+        if len(parts) > 1 and isinstance(self.engine, DuckDB):
+            return self.engine.ask_on_each_core(ask, parts)
+        return (ask(self.engine, part) for part in parts)
 
     @cached_answer
     def latest(self) -> AsOf:
@@ -471,8 +482,13 @@ class HistoryReader:
         """Return every item of a kind with some columns of its content, in no order."""
         content = CONTENT_OF[kind]
         parameters = {"kind": kind, "as_of": self.instant(as_of, latest), "upto": latest.upto}
-        text = sql.items(content, [f"content.{name}" for name in dict.fromkeys(("key", *columns))])
+        named = [f"content.{name}" for name in dict.fromkeys(("key", *columns))]
+        text = sql.items(content, self.statuses(kind, latest), named)
         return pa.concat_tables(self.query_by_buckets(text, ("changes", content), parameters))
+
+    def statuses(self, kind: str, latest: AsOf) -> list[str]:
+        """Return the statuses that the items of a kind ever had."""
+        return list(self.frame(sql.STATUSES, ("cube",), kind=kind, upto=latest.upto)["status"])
 
     def _record_keys(self, alerts: pd.DataFrame, as_of: When, latest: AsOf) -> Any:
         """Return the key of each alert's record; missing for a page, and where ids change and it is ambiguous.

@@ -5,10 +5,11 @@ ingested have a greater number. Joins name the larger side first: DuckDB does no
 the number of days since 1970-01-01 UTC, so that no engine's time zone can shift it.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 from exposurekit.analysis import NOT_OPEN, UNKNOWN, VANISHED
 from exposurekit.contract.types import PENDING_REMOVAL, REMOVED
+from exposurekit.history.engines.base import text_literal
 from exposurekit.history.storage.schema import SHARED, within_buckets
 
 _INGESTED = "seq <= :upto"
@@ -110,29 +111,40 @@ def transitions(
     """
 
 
-def last_changes(columns: Iterable[str] = ("*",), *, by_bucket: bool = False) -> str:
+# The statuses that the items of a kind ever had, as the cube sums them.
+STATUSES = f"SELECT DISTINCT status FROM cube WHERE kind = :kind AND {_INGESTED} ORDER BY status"
+
+
+def last_changes(statuses: Sequence[str], columns: Iterable[str] = ("*",), *, by_bucket: bool = False) -> str:
     """Select the state of every item at an instant, without its content. Parameters: ``kind``, ``as_of``.
 
-    With ``by_bucket``, those in the buckets ``low`` to ``high``. Its instants and numbers never decrease from change to
-    change, and once it is not left-censored it stays so: the last ones are the greatest, and the log is read once. Only an
-    item's first change may lack ``not_before``, so it does not matter that ``MAX_BY`` skips missing values.
+    With ``by_bucket``, those in the buckets ``low`` to ``high``. ``statuses`` are those of `STATUSES`: while the log is
+    grouped, a status is its number among them, as groups of millions of texts take twice as long. The instants and numbers
+    of an item never decrease from change to change, and once it is not left-censored it stays so: the last ones are the
+    greatest, and the log is read once.
     """
     within = within_buckets(":low", ":high") if by_bucket else "TRUE"
+    pairs = [(number, text_literal(status)) for number, status in enumerate(statuses or ("",))]
+    number_of = "".join(f" WHEN {status} THEN {number}" for number, status in pairs)
+    status_of = "".join(f" WHEN {number} THEN {status}" for number, status in pairs)
     return f"""
     SELECT {", ".join(columns)} FROM (
-        SELECT user_id, key, MAX(site) AS site, MAX_BY(status, seq) AS status, MIN(seen_at) AS first_seen_at,
-            MAX(seen_at) AS changed_at, MAX_BY(not_before, seq) AS not_before, MAX(episode) AS episode,
-            MIN(left_censored) AS left_censored
-        FROM changes WHERE kind = :kind AND seen_at <= :as_of AND {_INGESTED} AND {within} GROUP BY user_id, key
+        SELECT last_number.*, CASE status_number{status_of} END AS status FROM (
+            SELECT user_id, key, MAX(site) AS site, MAX_BY(CASE status{number_of} END, seq) AS status_number,
+                MIN(seen_at) AS first_seen_at, MAX(seen_at) AS changed_at, MAX(not_before) AS not_before,
+                MAX(episode) AS episode, MIN(left_censored) AS left_censored
+            FROM changes WHERE kind = :kind AND seen_at <= :as_of AND {_INGESTED} AND {within} GROUP BY user_id, key
+        ) last_number
     ) last_change
     """
 
 
-def items(table: str, columns: Iterable[str] = ("content.*",)) -> str:
+def items(table: str, statuses: Sequence[str], columns: Iterable[str] = ("content.*",)) -> str:
     """Select every item of a kind in some buckets, with its status and content at an instant, in no order.
 
-    ``columns`` are those of ``content`` and of ``item``, its last change. Parameters: ``kind``, ``as_of``, and the buckets
-    ``low`` to ``high``: the content of millions of items does not fit into one join, and every user is in one bucket.
+    ``columns`` are those of ``content`` and of ``item``, its last change; ``statuses`` are those of `STATUSES`. Parameters:
+    ``kind``, ``as_of``, and the buckets ``low`` to ``high``: the content of millions of items does not fit into one join,
+    and every user is in one bucket.
     """
     observed = f"seen_at <= :as_of AND {_INGESTED}"
     # Most content never changes: to look up only what did is cheaper than to join every item with its newest content.
@@ -141,7 +153,7 @@ def items(table: str, columns: Iterable[str] = ("content.*",)) -> str:
         item.episode, item.left_censored
     FROM {table} content
     JOIN (
-        SELECT last_change.*, renewed.seq AS content_seq FROM ({last_changes(by_bucket=True)}) last_change
+        SELECT last_change.*, renewed.seq AS content_seq FROM ({last_changes(statuses, by_bucket=True)}) last_change
         LEFT JOIN (
             SELECT user_id, key, MAX(seq) AS seq FROM {table}
             WHERE {observed} AND {_WITHIN} GROUP BY user_id, key HAVING COUNT(*) > 1

@@ -129,7 +129,8 @@ def questions(history):
     runs = history.runs()
     week, middle = runs["finished_at"].iloc[len(runs) // 3], runs["finished_at"].iloc[len(runs) // 2]
     parameters = {"kind": "record", "as_of": middle.to_pydatetime()}
-    everything = summed_up(sql.items("records"))
+    reader = history._reader
+    everything = summed_up(sql.items("records", reader.statuses("record", reader.latest())))
     return {
         "status_over_time()": history.status_over_time,
         "status_over_time(every='run')": lambda: history.status_over_time(every="run"),
@@ -146,7 +147,7 @@ def questions(history):
         "stale()": history.stale,
         "people()": history.people,
         "records(as_of), as SQL": lambda: [
-            *history._reader.query_by_buckets(everything, ("changes", "records"), parameters)
+            *reader.query_by_buckets(everything, ("changes", "records"), parameters)
         ],
     }
 

@@ -330,6 +330,23 @@ def test_ctrl_c_interrupts_a_query():
         assert engine.ask("SELECT 1 AS n", {}, {}).to_pylist() == [{"n": 1}]
 
 
+def test_ctrl_c_ends_a_question_of_many_parts():
+    asked = []
+
+    def ask(engine, part):
+        asked.append(part)
+        return engine.ask(LONG, {}, {})
+
+    with DuckDB() as engine:
+        stop = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT))
+        stop.start()
+        with pytest.raises(KeyboardInterrupt):
+            list(engine.ask_on_each_core(ask, range(1_000)))
+        stop.join()
+        assert 0 < len(asked) < 1_000
+        assert engine.ask("SELECT 1 AS n", {}, {}).to_pylist() == [{"n": 1}]
+
+
 class Stopped:
     """A table whose schema is being read as Ctrl-C comes."""
 
@@ -429,6 +446,9 @@ def test_the_address_of_a_master_is_an_engine(cluster):  # noqa: F811
         engine_of("spark://127.0.0.1:1")
 
 
+ON_HOLD = """it's on "hold" -- :who \\n 名"""  # a status that the specification does not name
+
+
 @pytest.fixture(scope="module")
 def collected(tmp_path_factory):
     """Records that are discovered, removed, relisted, vanished, out of scope, delivered; a failed load."""
@@ -451,7 +471,7 @@ def collected(tmp_path_factory):
     with seen_through(service) as exposure:
         collect(0)
         for day, statuses in enumerate(
-            (["discovered"] * 3, ["discovered", "removed", "on hold"], ["discovered"] * 2, ["removed"]), 1
+            (["discovered"] * 3, ["discovered", "removed", ON_HOLD], ["discovered"] * 2, ["removed"]), 1
         ):
             people(*statuses, broken=[66] if day == 2 else [])
             collect(day)
@@ -504,6 +524,7 @@ def test_a_history_on_a_cluster_has_equal_results(cluster, collected):  # noqa: 
     answers = {name: getattr(History, name) for name in tables} | {
         "all changes": History.changes,
         "records": lambda history: history.records(as_of=since),
+        "records, one on hold": lambda history: history.records(as_of=since + timedelta(hours=1)),
         "status_over_time, by run": lambda history: history.status_over_time(every="run"),
         "status_over_time, by person": lambda history: history.status_over_time("user_id"),
         "status_over_time, of people": lambda history: history.status_over_time(user=[1, 66]),
@@ -517,6 +538,7 @@ def test_a_history_on_a_cluster_has_equal_results(cluster, collected):  # noqa: 
         if not question.needs_exposure:
             answers[name] = partial(question.ask, **({"since": since} if question.required else {}))
     assert len(answers) > 20
+    assert ON_HOLD in set(answers["records, one on hold"](collected)["status"])
     engine = AskingOnce(engine_of(cluster.session))
     with History(collected.path, engine=engine, clock=collected._clock) as there:
         unequal, empty = [], []

@@ -171,6 +171,15 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
+def text_literal(value: str) -> str:
+    """A text in standard SQL.
+
+    >>> text_literal("Peep's Pages")
+    "'Peep''s Pages'"
+    """
+    return "'" + value.replace("'", "''") + "'"
+
+
 def kind_of(field: pa.Field) -> pa.DataType:
     """Return the common type of a column."""
     kind = field.type

@@ -12,10 +12,11 @@ import shutil
 import tempfile
 import threading
 import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, NamedTuple, Self, cast
+from typing import Any, NamedTuple, Self, TypeVar, cast
 
 import duckdb
 import pyarrow as pa
@@ -36,6 +37,7 @@ from exposurekit.history.engines.base import (
     path_of,
     plain,
     quoted,
+    text_literal,
     type_names,
 )
 from exposurekit.history.engines.spark import Spark
@@ -55,6 +57,7 @@ __all__ = [
     "text_literal",
 ]
 
+_Part = TypeVar("_Part")
 _SPILL = "exposurekit-duckdb-"
 # DuckDB does not know the number of rows in advance, so a join would build on the larger side, and selecting the newest
 # row of each item would read the files twice.
@@ -93,7 +96,8 @@ class DuckDB:
         keeps_small: bool = False,
         in_order: bool = False,
     ) -> None:
-        instance, self._connection = _enter(_Settings(memory_limit, threads, as_written, in_order))
+        self._settings = _Settings(memory_limit, threads, as_written, in_order)
+        instance, self._connection = _enter(self._settings)
         self._keeps_small = keeps_small
         self._read_small = lru_cache(_SMALL_TABLES)(_read_small)  # files of a history never change
         self._end = weakref.finalize(self, instance.leave, self._connection)
@@ -144,6 +148,19 @@ class DuckDB:
             return table
         small = self._read_small(tuple(table.uris), table.schema)
         return table if small is None else small
+
+    def ask_on_each_core(
+        self, ask: Callable[[Engine, _Part], pa.Table], parts: Sequence[_Part]
+    ) -> Iterator[pa.Table]:
+        """Yield the answer to a question for each part of the data, in order; as many at a time as there are threads.
+
+        Each answer gets one thread: several would group the same rows, each by itself, and then merge their groups.
+        """
+        with contextlib.closing(self._connection.cursor()) as cursor:
+            (threads,) = cursor.sql("SELECT current_setting('threads')::INTEGER").fetchall()[0]
+        alone = self._settings._asdict() | {"threads": 1}
+        with DuckDB(**alone) as engine, ThreadPoolExecutor(threads) as pool:
+            yield from pool.map(partial(ask, engine), parts)
 
     def parquet(self, paths: Sequence[Path], numbers: tuple[str, str]) -> duckdb.DuckDBPyRelation:
         """Open Parquet files as a relation, without reading their rows; it lives as long as the engine.
@@ -336,11 +353,6 @@ def path_pattern(path: str) -> str:
 def from_parquet(paths: str) -> str:
     """What stands after FROM to read Parquet files, whose columns may differ; `paths` is SQL."""
     return f"read_parquet({paths}, union_by_name = true)"
-
-
-def text_literal(value: str) -> str:
-    """A text in standard SQL."""
-    return "'" + value.replace("'", "''") + "'"
 
 
 @contextlib.contextmanager
