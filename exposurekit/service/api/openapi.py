@@ -15,7 +15,7 @@ _REFUSALS = {
     400: "Fields are missing or invalid.",
     401: "The api_key, the api_secret, or the user's id and secret are not accepted.",
     404: "There is nothing at this path.",
-    413: f"The body is larger than {requests.BODY_MAX} bytes.",
+    413: f"The body is larger than {requests.BODY_MAX // 1024} KiB.",
     415: "The body has an unsupported content type, or is compressed.",
     429: "Too many requests or failed authentications; Retry-After says how long to wait.",
     503: "The service or its database is busy; Retry-After says when to try again.",

@@ -135,7 +135,7 @@ async def _bounded(chunks: AsyncIterator[bytes], memory: Reservation) -> bytes:
     buffer = bytearray()
     async for chunk in chunks:
         if len(buffer) + len(chunk) > BODY_MAX:
-            raise ApiError(413, f"the body must not be larger than {BODY_MAX} bytes", closes=True)
+            raise ApiError(413, f"the body must not be larger than {BODY_MAX // 1024} KiB", closes=True)
         memory.add(len(chunk))
         buffer += chunk
     return bytes(buffer)

@@ -355,7 +355,7 @@ def test_a_body_just_within_the_limit_is_read(service):
 
 def test_a_body_without_a_length_is_counted_as_it_arrives(service):
     response = service.call("POST", "/users", content=(b"x" * 2**16 for _ in range(40)))
-    assert status_and_error(response) == (413, "the body must not be larger than 262144 bytes")
+    assert status_and_error(response) == (413, "the body must not be larger than 256 KiB")
 
 
 @contextmanager
