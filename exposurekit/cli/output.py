@@ -57,6 +57,8 @@ def print_columns(rows: Sequence[Row]) -> None:
 def _cell(value: Any) -> str:
     if isinstance(value, datetime):
         return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if isinstance(value, float):
         return f"{value:g}"
     if isinstance(value, Iterable) and not isinstance(value, str):

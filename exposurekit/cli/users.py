@@ -3,7 +3,7 @@
 import sys
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -26,13 +26,63 @@ from exposurekit.text.sanitize import plain
 if TYPE_CHECKING:
     from exposurekit.service.audit import Action
 
+T = TypeVar("T")
 _COMPLETE = "Save every page of the search as MHTML, which contains its address, and give all of them."
 _user_argument = click.argument("user_id", metavar="ID", type=ID)
 
 
 @click.group(cls=Group)
 def users() -> None:
-    """Manage one person: find, consent, pages, opt-outs, purge."""
+    """Manage people: list, consent, scans, opt-outs, purge."""
+
+
+@users.command("list")
+@limit_option
+@service_options
+@json_option
+def users_list(*, limit: int, database: ServiceDatabase, as_json: bool) -> None:
+    """List the newest people: consent, records and scans.
+
+    The output has ids and no personal data. Last scan at is the end of the last complete scan.
+
+    Example: exposurekit users list --limit 20
+    """
+    from exposurekit.service.accounts import consent
+
+    people = database.read(lambda db: consent.registrations(db, limit=limit))
+    columns = "user_id", "integrator", "registered_at", "is_active", "has_consent", "records"
+    rows = [output.fields(one, *columns, "last_scan_at", "next_scan_at") for one in people]
+    output.print_rows(rows, as_json=as_json, none="Nobody is registered.")
+
+
+@users.command("rescan")
+@click.argument("user_ids", metavar="[ID]...", nargs=-1, type=ID)
+@click.option("--all", "everyone", is_flag=True, help="Everybody who may be scanned.")
+@service_options
+def users_rescan(*, user_ids: tuple[int, ...], everyone: bool, database: ServiceDatabase) -> None:
+    """Make people's next scan due now, instead of weekly.
+
+    Use it after you have corrected a definition, and restarted serve and worker. The worker scans one person after another,
+    at each site's pace; a scan that is under way is not repeated. If one ID is invalid, no scan becomes due.
+
+    Example: exposurekit users rescan 7 8
+    """
+    from exposurekit.service.accounts import consent
+
+    if bool(user_ids) == everyone:
+        raise click.UsageError("name people by id, as users list shows them, or use --all")
+    ids = [*dict.fromkeys(user_ids)]
+    due = database.write(
+        lambda db: consent.rescan(db, None if everyone else ids),
+        lambda due: action("users rescan", user_ids=ids, everyone=everyone, due=due),
+    )
+    click.echo(f"Scans that are due: {due:,}.")
+    if due < len(ids):
+        click.echo(
+            f"Without activation or consent, nobody is scanned: {len(ids) - due:,} of these people. "
+            "exposurekit users list shows who.",
+            err=True,
+        )
 
 
 @users.command("consent")
@@ -217,7 +267,9 @@ def users_queue(
     from exposurekit.service.scanning import search_queue
 
     definitions = session.needed_definitions(sites_directory)
-    entries = database.read(lambda db: search_queue.queue(db, definitions, user_id=user_id, limit=limit))
+    entries = _read_of(
+        database, user_id, lambda db: search_queue.queue(db, definitions, user_id=user_id, limit=limit)
+    )
     columns = "user_id", "site", "waiting", "to_verify", "next_due_at", "last_saved_at", "address"
     rows = [output.fields(one, *columns) for one in entries]
     output.print_rows(rows, as_json=as_json, none="No search waits for a person.")
@@ -319,10 +371,12 @@ def users_opt_outs(
     from exposurekit.service.scanning import assisted_opt_outs
 
     definitions, settings = session.needed_definitions(sites_directory), session.mail_settings(mail_file)
-    queue = database.read(
+    queue = _read_of(
+        database,
+        user_id,
         lambda db: assisted_opt_outs.queue(
             db, definitions, mail=settings, user_id=user_id, limit=limit, is_patient=not all_listings
-        )
+        ),
     )
     if as_json:
         output.print_json(queue.opt_outs)
@@ -457,16 +511,11 @@ def users_records(*, user_id: int, database: ServiceDatabase, as_json: bool) -> 
 
     Example: exposurekit users records 7
     """
-    from exposurekit.service.accounts import consent, users
     from exposurekit.service.findings import findings
 
-    async def read(db: Any) -> list[dict[str, Any]]:
-        if not await users.is_registered(db, user_id):
-            raise consent.NoSuchUser(user_id)
-        return [one["record"] for one in await findings.list_records(db, user_id)]
-
     names = ("id", "site", "status", "name", "age", "locations", "href", "reference_id")
-    records = database.read(read)
+    listed = _read_of(database, user_id, lambda db: findings.list_records(db, user_id))
+    records = [one["record"] for one in listed]
     rows = records if as_json else [{name: one[name] for name in names} for one in records]
     output.print_rows(rows, as_json=as_json, none="No records.")
 
@@ -490,11 +539,14 @@ def users_candidates(
     """
     from exposurekit.service.findings import candidates
 
+    listed = _read_of(
+        database, user_id, lambda db: candidates.all(db, user_id=user_id, verdict=verdict, limit=limit)
+    )
     rows = [
         output.fields(one, "id", "user_id", "site", "verdict", "score", "observed_at")
         | {"name": one.listing.name, "age": one.listing.age, "places": one.listing.locations}
         | {"reasons": one.reasons, "href": one.listing.href}
-        for one in database.read(lambda db: candidates.all(db, user_id=user_id, verdict=verdict, limit=limit))
+        for one in listed
     ]
     output.print_rows(rows, as_json=as_json, none="No candidates.")
 
@@ -560,6 +612,18 @@ def users_reject(*, candidate_id: int, database: ServiceDatabase) -> None:
 
     database.write(reject, lambda user_id: action("users reject", f"user {user_id}", candidate=candidate_id))
     click.echo(f"Candidate {candidate_id} is rejected.")
+
+
+def _read_of(database: ServiceDatabase, user_id: int | None, task: session.Task[T]) -> T:
+    """Read what a list has of a person, or of everyone; raises `NoSuchUser` if the id is nobody's."""
+    from exposurekit.service.accounts import consent, users
+
+    async def read(db: Any) -> T:
+        if user_id is not None and not await users.is_registered(db, user_id):
+            raise consent.NoSuchUser(user_id)
+        return await task(db)
+
+    return database.read(read)
 
 
 def _scan_after(database: ServiceDatabase, verb: str, user_id: int, change: session.Task[None]) -> str:

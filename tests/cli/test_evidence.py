@@ -120,7 +120,10 @@ def test_evidence_of_today_alone_is_no_bundle(file_operator, user_id, tmp_path):
 def test_what_cannot_be_exported_or_read_is_one_line(file_operator, tmp_path):
     file_operator.here("integrator", "add", "acme", "--attested-by", "Jo")
     run = file_operator.here("evidence", "export", "7", "--out", "bundle.zip")
-    assert (run.returncode, error_of(run)) == (1, "Error: no user has the id 7")
+    assert (run.returncode, error_of(run)) == (
+        1,
+        "Error: no user has the id 7: exposurekit users list shows the ids",
+    )
     assert not (tmp_path / "bundle.zip").exists()
     run = file_operator.here("evidence", "verify", "bundle.zip")
     assert error_of(run) == "Error: the bundle: bundle.zip cannot be read: No such file or directory"

@@ -264,9 +264,41 @@ def test_consent_and_activation_decide_together_whether_a_scan_is_due(operator):
     assert consents(operator, user_id) == [("Jane, by mail", "Jane, by phone")]
 
 
-@pytest.mark.parametrize("words", ["withdraw 7 --by Jo", "consent 7 --by Jo", "activate 7"])
+def test_people_are_listed_by_id_and_rescanned(operator):
+    user_id = str(jane(operator, attested=False))
+    heads, row = ok(operator.here("users", "list")).splitlines()
+    assert heads.split("  ")[0] == "user id"
+    assert (row.split()[:2], row.split()[3:]) == ([user_id, "acme"], ["yes", "no", "0", "-", "-"])
+    run = operator.here("users", "rescan", user_id)
+    assert ok(run) == "Scans that are due: 0.\n"
+    assert "nobody is scanned: 1 of these people. exposurekit users list shows who" in run.stderr
+    ok(operator.here("users", "consent", user_id, "--by", "Jane, by mail"))
+    run = operator.here("users", "rescan", user_id, user_id)
+    assert (ok(run), run.stderr) == ("Scans that are due: 1.\n", "")
+    [listed] = json_output(operator.here("users", "list", "--json"))
+    assert (listed["is_active"], listed["has_consent"]) == (True, True)
+    assert datetime.fromisoformat(listed["next_scan_at"]) <= datetime.now(UTC)
+    assert "Jane" not in json.dumps(listed)
+    assert ok(operator.here("users", "rescan", "--all")) == "Scans that are due: 1.\n"
+    for words in ([], [user_id, "--all"]):
+        assert operator.here("users", "rescan", *words).returncode == 2
+    ok(operator.here("users", "purge", user_id, "--yes"))
+    assert operator.here("users", "list").stderr == "Nobody is registered.\n"
+
+
+UNKNOWN = "Error: no user has the id 7: exposurekit users list shows the ids"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *("withdraw 7 --by Jo", "consent 7 --by Jo", "activate 7", "deactivate 7", "rescan 7", "purge 7"),
+        *("records 7", "candidates 7", "queue 7 --sites .", "opt-outs 7 --sites ."),
+    ],
+)
 def test_an_unknown_user_is_an_error(acme, words):
-    assert error_of(acme.here("users", *words.split())) == "Error: no user has the id 7"
+    (acme.directory / "seekfolk.yaml").write_text(site_definition())
+    assert error_of(acme.here("users", *words.split())) == UNKNOWN
 
 
 def candidate(operator, user_id, *, verdict="possible", score=0.5, name=LISTING.name):
@@ -292,7 +324,7 @@ def test_candidates_are_listed_with_reasons_until_rejected(operator):
     assert "Jane[2J Doe" in output
     assert LISTING.name not in output
     assert "\x1b" not in output
-    assert "No candidates." in operator.here("users", "candidates", str(user_id + 1)).stderr
+    assert "No candidates." in operator.here("users", "candidates", "--verdict", "rejected").stderr
     assert "is rejected" in ok(operator.here("users", "reject", str(second["id"])))
     assert json_output(operator.here("users", "candidates", "--json")) == [first]
     [rejected] = json_output(operator.here("users", "candidates", "--verdict", "rejected", "--json"))

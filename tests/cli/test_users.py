@@ -218,7 +218,10 @@ def test_health_lists_sites_that_were_never_scanned(operator, jane):
 
 def test_a_purge_of_nobody_says_so_before_it_asks(operator, jane):
     nobody = operator.here("users", "purge", str(jane + 1))
-    assert (nobody.returncode, error_of(nobody)) == (1, f"Error: no user has the id {jane + 1}")
+    assert (nobody.returncode, error_of(nobody)) == (
+        1,
+        f"Error: no user has the id {jane + 1}: exposurekit users list shows the ids",
+    )
     jane_herself = operator.here("users", "purge", str(jane))
     assert (jane_herself.returncode, "use --yes" in jane_herself.stderr) == (2, True)
 

@@ -6,6 +6,8 @@ can attest consent once for an integrator; it is then recorded for each user tha
 Each change raises `NoSuchUser` if no user has the id.
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -18,9 +20,11 @@ from sqlalchemy import (
     and_,
     bindparam,
     delete,
+    false,
     func,
     insert,
     select,
+    true,
     update,
 )
 
@@ -28,7 +32,7 @@ from exposurekit.errors import ExposureError
 from exposurekit.service.accounts import documents
 from exposurekit.service.storage import leases
 from exposurekit.service.storage.database import Session
-from exposurekit.service.storage.tables import consents, records, service_history, users
+from exposurekit.service.storage.tables import consents, integrators, records, service_history, users
 
 ACTIVATED, DEACTIVATED = "activated_service_on", "deactivated_service_on"
 PURPOSE = "scan and removal"
@@ -38,7 +42,21 @@ class NoSuchUser(ExposureError):
     """No user has this id."""
 
     def __init__(self, user_id: int) -> None:
-        super().__init__(f"no user has the id {user_id}")
+        super().__init__(f"no user has the id {user_id}: exposurekit users list shows the ids")
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """A registered user and their scans, without personal data."""
+
+    user_id: int
+    integrator: str
+    registered_at: datetime
+    is_active: bool
+    has_consent: bool
+    records: int
+    last_scan_at: datetime | None  # the end of the last complete one
+    next_scan_at: datetime | None  # None: the user may not be scanned
 
 
 async def lock_user(session: Session, user_id: int, *, changes: bool = True) -> Row[Any]:
@@ -76,6 +94,27 @@ async def counts(session: Session) -> dict[str, int]:
     """Count users: registered, active, with consent, and those who may be scanned."""
     [row] = await session.all(_COUNTS)
     return row._asdict()
+
+
+async def registrations(session: Session, *, limit: int) -> list[Registration]:
+    """Return the newest users, in order of id."""
+    rows = await session.all(_REGISTRATIONS.limit(limit))
+    return [Registration(**row._asdict()) for row in reversed(rows)]
+
+
+async def rescan(session: Session, user_ids: Sequence[int] | None = None) -> int:
+    """Make the next scan of users due now, by default of everybody who may be scanned. Return how many scans are due.
+
+    A scan that is under way is not repeated. Raises `NoSuchUser` if an id is nobody's.
+    """
+    now = session.clock.now()
+    chosen = users.c.id.in_(user_ids) if user_ids is not None else true()
+    registered = {row.id for row in await session.all(select(users.c.id).where(chosen))} if user_ids else ()
+    if unknown := [user_id for user_id in user_ids or () if user_id not in registered]:
+        raise NoSuchUser(unknown[0])
+    await session.run(update(users).where(chosen, users.c.due_at > now).values(due_at=now))
+    [row] = await session.all(select(func.count().label("due")).where(chosen, users.c.due_at.is_not(None)))
+    return int(row.due)
 
 
 async def consent(session: Session, user_id: int, *, granted_by: str) -> None:
@@ -163,6 +202,20 @@ _LAST_EVENT, _IN_FORCE = _last_event(bindparam("user_id")), _in_force(bindparam(
 _is_active = _last_event(users.c.id).scalar_subquery() == ACTIVATED
 _has_consent = _in_force(users.c.id).exists()
 _SCANNABLE = select(users.c.id).where(_is_active, _has_consent).order_by(users.c.id)
+_REGISTRATIONS = (
+    select(
+        users.c.id.label("user_id"),
+        integrators.c.name.label("integrator"),
+        users.c.created_at.label("registered_at"),
+        func.coalesce(_is_active, false()).label("is_active"),
+        _has_consent.label("has_consent"),
+        select(func.count()).where(records.c.user_id == users.c.id).scalar_subquery().label("records"),
+        users.c.scanned_at.label("last_scan_at"),
+        users.c.due_at.label("next_scan_at"),
+    )
+    .join(integrators, integrators.c.id == users.c.integrator_id)
+    .order_by(users.c.id.desc())
+)
 _COUNTS = select(
     func.count().label("registered"),
     func.count().filter(_is_active).label("active"),

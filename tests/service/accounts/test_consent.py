@@ -397,15 +397,53 @@ def test_the_id_of_a_purged_user_is_never_reused(service, jane):
         accounts_consent.deactivate,
         lambda work, user_id: accounts_consent.consent(work, user_id, granted_by="nobody"),
         lambda work, user_id: accounts_consent.withdraw(work, user_id, withdrawn_by="nobody"),
+        lambda work, user_id: accounts_consent.rescan(work, [user_id]),
     ],
-    ids=["lock", "purge", "activate", "deactivate", "consent", "withdraw"],
+    ids=["lock", "purge", "activate", "deactivate", "consent", "withdraw", "rescan"],
 )
 def test_an_unknown_user_raises_error_and_is_never_scanned(service, jane, step):
     do(service, accounts_consent.purge, jane)
-    with pytest.raises(NoSuchUser, match=r"^no user has the id [0-9]+$"):
+    with pytest.raises(
+        NoSuchUser, match=r"^no user has the id [0-9]+: exposurekit users list shows the ids$"
+    ):
         do(service, step, jane)
     assert not do(service, accounts_consent.may_scan, jane)
     assert not do(service, accounts_consent.schedule_scan, jane)
+
+
+def test_a_rescan_is_due_only_for_who_may_be_scanned(service, attested, jane):
+    mary, zoe = (attested.create(**{"async": True}) for _ in range(2))
+    later = service.clock.now() + timedelta(days=6)
+    for user in (jane, mary, zoe):
+        do(service, accounts_consent.schedule_scan, user, later)
+    before = [row_of(service, user).version for user in (jane, mary)]
+    assert service.work(lambda work: accounts_consent.rescan(work, [jane["id"], mary["id"]])) == 1
+    assert [row_of(service, user).due_at for user in (jane, mary, zoe)] == [None, service.clock.now(), later]
+    assert [row_of(service, user).version for user in (jane, mary)] == before  # the API shows no change
+    due = service.work(accounts_consent.rescan)
+    assert row_of(service, zoe).due_at == service.clock.now()
+    rows = service.work(lambda work: work.all(select(tables.users.c.due_at)))
+    assert due == sum(row.due_at is not None for row in rows)
+
+
+def test_a_rescan_repeats_no_scan_that_is_under_way(service, attested):
+    user = attested.create(**{"async": True})
+    lease = take(service, tables.users, user["id"])
+    started = row_of(service, user).due_at
+    service.clock.advance(timedelta(minutes=1))
+    service.work(lambda work: accounts_consent.rescan(work, [user["id"]]))
+    assert (row_of(service, user).due_at, row_of(service, user).lease) == (started, lease.token)
+
+
+def test_registrations_are_the_newest_with_their_state_and_scans(service, attested, jane):
+    zoe = attested.create(**{"async": True})
+    do(service, discover_record, zoe, LISTING, SITE)
+    do(service, accounts_consent.deactivate, zoe)
+    listed = service.work(lambda work: accounts_consent.registrations(work, limit=2))
+    assert [(one.user_id, one.integrator) for one in listed] == [(jane["id"], "acme"), (zoe["id"], "zeta")]
+    states = [(one.is_active, one.has_consent, one.records, one.next_scan_at) for one in listed]
+    assert states == [(True, False, 0, None), (False, True, 1, None)]
+    assert listed[0].registered_at <= service.clock.now()
 
 
 def test_a_consent_for_another_purpose_permits_no_scan(service, jane):
