@@ -1,6 +1,6 @@
 """The result of one check of an installation or a service: `exposurekit doctor` prints all, `service status` its own."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from exposurekit.text.sanitize import plain
@@ -17,10 +17,12 @@ class CheckResult:
     state: str  # ok, warn (it works, but needs attention) or fail
     message: str
     fix: str = ""
+    problems: tuple[str, ...] = ()  # each on a line of its own below
 
     def __str__(self) -> str:
         fix = f" -> {plain(self.fix)}" if self.fix else ""
-        return f"{self.state:<4}  {self.check}: {plain(self.message)}{fix}"
+        head = f"{self.state:<4}  {self.check}: {plain(self.message)}{fix}"
+        return "\n".join((head, *(f"      {plain(problem)}" for problem in self.problems)))
 
 
 def ok(check: str, message: str) -> CheckResult:
@@ -33,9 +35,9 @@ def warn(check: str, message: str, fix: str) -> CheckResult:
     return CheckResult(check, WARN, message, fix)
 
 
-def fail(check: str, message: str, fix: str) -> CheckResult:
+def fail(check: str, message: str, fix: str, problems: Sequence[str] = ()) -> CheckResult:
     """Return the result of a check that failed."""
-    return CheckResult(check, FAIL, message, fix)
+    return CheckResult(check, FAIL, message, fix, tuple(problems))
 
 
 def no_permission(error: PermissionError) -> tuple[str, str]:

@@ -282,7 +282,8 @@ def _definitions_and_mail(settings: Mapping[str, str]) -> Iterator[CheckResult]:
         if mail is not None:
             yield _mailbox(mail)
     except ConfigurationError as error:
-        yield fail("mailbox", str(error), "correct the file that EXPOSUREKIT_MAIL names")
+        first_problem, *more = str(error).splitlines()
+        yield fail("mailbox", first_problem, "correct the file that EXPOSUREKIT_MAIL names", more)
         return
     if waiting := sum(not supports(mail, site) for site in sites.values()):
         message = f"definitions whose removals stay manual without a mailbox or mail server: {waiting:,}"

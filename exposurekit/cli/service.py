@@ -248,9 +248,8 @@ def definitions_check(directory: Path | None) -> tuple[Mapping[str, Any], CheckR
     try:
         loaded = session.definitions(directory)
     except ConfigurationError as error:
-        problems = "; ".join(str(error).splitlines())
-        fix = "exposurekit sites check --offline DIRECTORY; or correct --sites or EXPOSUREKIT_SITES"
-        return {}, fail("sites", f"serve and worker do not start: {problems}", fix)
+        fix = "correct the files, and run exposurekit sites check --offline DIRECTORY; or correct --sites or EXPOSUREKIT_SITES"
+        return {}, fail("sites", "serve and worker do not start", fix, str(error).splitlines())
     if loaded:
         return loaded, ok("sites", f"valid definitions: {len(loaded):,}")
     name = "name their directory with --sites or EXPOSUREKIT_SITES"

@@ -122,7 +122,7 @@ def usable_definitions(directory: Path | None) -> tuple[dict[str, Any], list[str
     _warn_of_unread(there)
     loaded, problems = ({}, []) if there is None else loader.usable(there)
     for problem in problems:
-        click.echo(plain(f"Warning: {problem}."), err=True)
+        click.echo(plain(f"Warning: {problem}"), err=True)
     if problems and loaded:
         click.echo(NOT_USED, err=True)
     return loaded, problems

@@ -351,7 +351,8 @@ def _definition_files(paths: Iterable[Path]) -> Iterator[Path]:
         elif files := loader.files_in(path):
             yield from files
         else:
-            raise ConfigurationError(f"{plain(path)} has no definitions: no file there ends in .yaml")
+            unread = loader.unread_in(path) or "no file there ends in .yaml"
+            raise ConfigurationError(f"{plain(path)} has no definitions: {unread}")
 
 
 def _read(file: Path) -> Any:

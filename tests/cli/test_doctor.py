@@ -171,7 +171,7 @@ def test_each_problem_of_ones_own_service_has_a_remedy(shell, own_service, monke
     message = "none runs, so no scan, removal or webhook begins; a job has been due for 3 hours; "
     assert checks["worker"]["message"].startswith(message)
     assert [checks[name]["state"] for name in OWN] == ["ok", "ok", "warn", "fail", "fail"]
-    assert "did you mean politeness?" in checks["sites"]["message"]
+    assert any("did you mean politeness?" in problem for problem in checks["sites"]["problems"])
     runs(own_service, ago=timedelta(minutes=4))
     assert "; one was last seen 4 minutes ago; " in examined(shell)[1]["worker"]["message"]
     runs(own_service)
@@ -180,7 +180,13 @@ def test_each_problem_of_ones_own_service_has_a_remedy(shell, own_service, monke
         "state": "warn",
         "message": "1 worker runs, but no job, and one has been due for 3 hours; no site was scanned yet",
         "fix": "the worker's log says why",
+        "problems": [],
     }
+    (own_service / "mail.yaml").write_text("adress: optout@privacy.example\ndirectory: .\n")
+    mailbox = examined(shell)[1]["mailbox"]
+    assert mailbox["message"].endswith("line 1: address is missing")
+    [unknown] = mailbox["problems"]
+    assert unknown.endswith("line 1: adress is not a known key; did you mean address?")
     before = (own_service / "service.db").read_bytes()
     shell.environment["EXPOSUREKIT_SERVICE_KEY"] = base64.urlsafe_b64encode(bytes(32)).decode()
     code, checks = examined(shell)

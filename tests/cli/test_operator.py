@@ -503,7 +503,7 @@ def test_the_status_names_what_stops_the_service(file_operator):
     jane(operator)
 
     def checks():
-        lines = ok(operator.here("service", "status", "--sites", "sites")).splitlines()[:2]
+        lines = ok(operator.here("service", "status", "--sites", "sites")).partition("\n\n")[0].splitlines()
         operator.environment["EXPOSUREKIT_SITES"] = "sites"
         assert not {*lines} - {*operator.here("doctor").stdout.splitlines()}
         return lines
@@ -511,14 +511,20 @@ def test_the_status_names_what_stops_the_service(file_operator):
     definition = operator.directory / "sites" / "seekfolk.yaml"
     definition.parent.mkdir()
     definition.write_text("name: Seekfolk\npolitenes: {}\n")
-    worker, sites = checks()
+    worker, sites, *problems = checks()
     assert worker.startswith(
         "warn  worker: none runs, so no scan, removal or webhook begins; a job has been due for "
     )
     assert worker.endswith(" -> start exposurekit serve; with PostgreSQL, also exposurekit worker")
-    assert sites.startswith("fail  sites: serve and worker do not start: sites/seekfolk.yaml, line 1: ")
-    assert "; sites/seekfolk.yaml, line 2: politenes is not a known key; did you mean politeness?" in sites
-    assert " -> exposurekit sites check " in sites
+    fix = "correct the files, and run exposurekit sites check --offline DIRECTORY; or correct --sites or EXPOSUREKIT_SITES"
+    assert sites == f"fail  sites: serve and worker do not start -> {fix}"
+    assert "      sites/seekfolk.yaml, line 1: search is missing" in problems
+    assert (
+        "      sites/seekfolk.yaml, line 2: politenes is not a known key; did you mean politeness?"
+        in problems
+    )
+    [_, listed] = json_output(operator.here("service", "status", "--sites", "sites", "--json"))["checks"]
+    assert listed["problems"] == [line.strip() for line in problems]
     definition.write_text(site_definition("https://seekfolk.example"))
     operator.work(lambda work: workers.note(work, "a"))
     assert checks() == [

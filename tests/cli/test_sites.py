@@ -183,6 +183,11 @@ def test_a_directory_without_definitions_is_not_checked(shell):
     run = shell.here("sites", "check", "--offline", "empty")
     assert run.returncode == 1
     assert error_of(run) == "Error: empty has no definitions: no file there ends in .yaml"
+    (shell.directory / "empty" / "seekfolk.yml").touch()
+    run = shell.here("sites", "check", "--offline", "empty")
+    assert error_of(run) == (
+        "Error: empty has no definitions: not read: seekfolk.yml: the name of a definition's file ends in .yaml"
+    )
 
 
 def test_two_files_with_one_name_fail_a_check(shell):
@@ -206,7 +211,7 @@ def test_an_invalid_definition_stops_no_command_about_other_sites(shell, site):
         run = shell.here(*command, "--sites", ".")
         assert run.returncode == 0
         lines = run.stderr.splitlines()
-        assert f"Warning: {problem}." in lines
+        assert f"Warning: {problem}" in lines
         assert lines.count(not_used) == 1
     (shell.directory / "good.yaml").unlink()
     for command in (("users", "queue"), ("sites", "list")):
