@@ -21,6 +21,7 @@ from exposurekit.cli.options import json_option, mail_option, sites_option
 from exposurekit.cli.service import NO_SCANS, site_health
 from exposurekit.cli.session import ServiceDatabase, service_options
 from exposurekit.errors import ConfigurationError, InvalidArgument
+from exposurekit.service.http.address_policy import NOT_PUBLIC
 from exposurekit.text.plurals import pluralize
 from exposurekit.text.sanitize import plain
 
@@ -40,6 +41,8 @@ NEVER_SCANNED = "never scanned"
 TO_WRITE = "is a placeholder of a draft: write it"
 # Reasons of an inconclusive scan in an operator's words; others explain themselves.
 _EXPLANATIONS = {
+    NOT_PUBLIC: "the service sends requests only to public addresses; --network tries a site in a test network, and a person can "
+    "save pages of any other: search.method person",
     "blocked": "the site blocks requests",
     "changed layout": "the page does not match the definition: it has neither listings nor search.no_results",
     "not found": "there is no such page: check search.url",

@@ -26,6 +26,12 @@ STARTS_MAX = 8  # requests that begin in one iteration of the event loop; a refu
 # uvloop accepts one connection of a listener in an iteration, so that a client behind a thousand others waits for a
 # thousand iterations: each listener is duplicated.
 ACCEPTS_MAX = 4
+_NO_OWN_ADDRESS = ": name an address of this machine"
+_LISTEN_ADVICE = {
+    errno.EADDRNOTAVAIL: _NO_OWN_ADDRESS,
+    socket.EAI_NONAME: _NO_OWN_ADDRESS,
+    errno.EACCES: ": use a port above 1023",
+}
 YIELD_S, FAILED_S = 0.01, 1.0  # in which other processes may accept; after an accept that failed
 _log = logging.getLogger("exposurekit.system.asgi_server")
 
@@ -362,8 +368,9 @@ def bound_socket(host: str, port: int) -> Iterator[socket.socket]:
     try:
         listener = _bound(host, port)
     except OSError as error:
-        used = error.errno == errno.EADDRINUSE
-        problem = "it is in use: stop the other program, or choose another port" if used else error.strerror
+        problem = f"{error.strerror}{_LISTEN_ADVICE.get(error.errno or 0, '')}"
+        if error.errno == errno.EADDRINUSE:
+            problem = "it is in use: stop the other program, or choose another port"
     else:
         with listener:
             yield listener

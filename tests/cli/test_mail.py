@@ -19,6 +19,7 @@ from exposurekit.service.findings.findings import discover_record
 from exposurekit.service.mail import message_store, opt_out_requests
 from exposurekit.service.mail.mailboxes import HEAD_BYTES, RawMessage
 from exposurekit.service.mail.message_store import Arrival
+from exposurekit.service.mail.settings import INVALID_CERTIFICATE, LOGIN_REFUSED, NO_TLS
 from exposurekit.service.storage import tables
 
 
@@ -214,7 +215,7 @@ def test_a_complaint_is_drafted_once_the_answer_is_overdue(drafted):
 
 def test_an_unknown_opt_out_is_an_error(office):
     run = office.here("mail", "approve", "9")
-    assert error_of(run) == "Error: no opt-out by email has the id 9"
+    assert error_of(run) == "Error: no opt-out by email has the id 9: exposurekit mail emails shows them"
     assert office.here("mail", "approve").returncode == 2
 
 
@@ -229,8 +230,25 @@ def test_the_server_for_sending_is_checked_too(office):
         (office.directory / "password").write_text("wr0ng")
         run = office.here("mail", "check", "--mail", "mail.yaml")
         where = f"(127.0.0.1, port {server.port})"
-        assert error_of(run) == f"Error: nothing can be sent: the server refused the login {where}"
+        assert error_of(run) == f"Error: nothing can be sent: {LOGIN_REFUSED} {where}"
         assert server.envelopes == []
+
+
+def test_a_server_with_starttls_needs_the_setting(office):
+    """A server that begins without TLS is told from one whose certificate is not trusted."""
+    with an_smtp_server(office.directory, starttls=True) as server:
+        login = {"host": "127.0.0.1", "port": server.port, "user": "optout", "password_file": "password"}
+        where = f"(127.0.0.1, port {server.port})"
+        for starttls, block, problem in (
+            (False, "smtp", f"nothing can be sent: {NO_TLS}: set starttls: true"),
+            (True, "smtp", f"nothing can be sent: {INVALID_CERTIFICATE}"),
+            (None, "imap", f"the mailbox cannot be read: {NO_TLS}"),
+        ):
+            settings = {"directory": "."} if block == "smtp" else {}
+            settings[block] = login if starttls is None else login | {"starttls": starttls}
+            (office.directory / "mail.yaml").write_text(json.dumps({"address": MAILBOX} | settings))
+            run = office.here("mail", "check", "--mail", "mail.yaml")
+            assert error_of(run) == f"Error: {problem} {where}"
 
 
 def test_an_unreachable_mailbox_is_named(office):

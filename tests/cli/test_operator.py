@@ -211,7 +211,11 @@ def test_an_unknown_integrator_is_reported_before_its_callback_is_checked(acme):
 @pytest.mark.parametrize(
     ("url", "opened", "reason"),
     [
-        ("https://127.0.0.1/hook", [], "--callback-network allows one"),
+        (
+            "https://127.0.0.1/hook",
+            [],
+            "--callback-network allows its network, here and for serve and worker",
+        ),
         ("https://169.254.169.254/hook", ["169.254.0.0/16"], "the address is forbidden"),
         ("http://93.184.216.34/hook", [], "use https"),
         ("http://93.184.216.34/hook", ["10.0.0.0/8"], "use https"),

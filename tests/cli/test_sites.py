@@ -121,7 +121,7 @@ def test_a_definition_without_a_control_is_noted(shell, site):
 def test_a_forbidden_network_is_not_visited(shell, site):
     run = shell.here("sites", "check", *written(shell, site, "good"))
     assert run.returncode == 1
-    assert "the address is forbidden" in error_of(run)
+    assert "only to public addresses; --network tries a site in a test network" in error_of(run)
 
 
 def test_several_files_are_reported_as_json(shell, site):

@@ -56,6 +56,8 @@ _NAME = re.compile(r"(?:[a-z0-9_-]{1,63}\.)*[a-z0-9_-]{1,63}\.?")
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _NAME_MAX = 254
 
+NOT_PUBLIC = "the address is forbidden: it is not public"
+
 
 class ForbiddenAddress(ExposureError):
     """The address is not a plain http(s) URL, or not public.
@@ -66,6 +68,9 @@ class ForbiddenAddress(ExposureError):
 
 class NotPublic(ForbiddenAddress):
     """The host is neither in a public network nor in one that the operator allowed."""
+
+    def __init__(self) -> None:
+        super().__init__(NOT_PUBLIC)
 
 
 def parse_networks(allowed_networks: Iterable[str]) -> tuple[Network, ...]:
@@ -115,9 +120,7 @@ def check_addresses(addresses: Sequence[str], allowed_networks: Sequence[Network
     for address in addresses:
         parsed = literal(address)
         if parsed is None or not _is_allowed(parsed, tuple(allowed_networks)):
-            raise NotPublic(
-                "the address is forbidden: it is neither in a public network nor in an allowed one"
-            )
+            raise NotPublic
 
 
 def all_allowed(addresses: Sequence[str], allowed_networks: Sequence[Network]) -> bool:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Protocol
 
 from exposurekit.errors import ExposureError
-from exposurekit.service.mail.settings import INVALID_CERTIFICATE, Imap, MailSettings
+from exposurekit.service.mail.settings import LOGIN_REFUSED, Imap, MailSettings, tls_problem
 from exposurekit.text.sanitize import plain
 
 MESSAGE_BYTES_MAX = 1_000_000  # a larger message is cut off, and only a person reads it
@@ -72,7 +72,7 @@ def _logged_in(imap: Imap) -> imaplib.IMAP4_SSL:
     context = imap.tls_context()
     connection = imaplib.IMAP4_SSL(imap.host, imap.port, ssl_context=context, timeout=_TIMEOUT_S)
     try:
-        connection.login(imap.user, password)
+        _log_in(connection, imap.user, password)
         folder = imap.folder.replace("\\", "\\\\").replace('"', '\\"')
         _check(connection.select(f'"{folder}"')[0])
     except BaseException:
@@ -80,6 +80,15 @@ def _logged_in(imap: Imap) -> imaplib.IMAP4_SSL:
             connection.shutdown()
         raise
     return connection
+
+
+def _log_in(connection: imaplib.IMAP4_SSL, user: str, password: str) -> None:
+    try:
+        connection.login(user, password)
+    except imaplib.IMAP4.abort:
+        raise
+    except imaplib.IMAP4.error:
+        raise MailboxUnavailable(LOGIN_REFUSED) from None
 
 
 class _ImapFolder:
@@ -180,9 +189,9 @@ def _failures(mailbox: object) -> Iterator[None]:
     except imaplib.IMAP4.abort:
         reason = "the server ended the connection"
     except imaplib.IMAP4.error:
-        reason = "the server refused the login or a command"
-    except ssl.SSLError:
-        reason = INVALID_CERTIFICATE
+        reason = "the server refused a command"
+    except ssl.SSLError as error:
+        reason = tls_problem(error)
     except TimeoutError:
         reason = "the server did not answer in time"
     except OSError as error:

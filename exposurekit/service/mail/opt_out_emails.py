@@ -74,7 +74,9 @@ async def find(session: Session, request_id: int) -> MailRequest:
     """Return an opt-out by email; raises `ConfigurationError` if none has this id."""
     request = await opt_out_requests.get(session, request_id)
     if request is None or request.kind != opt_out_requests.EMAIL:
-        raise ConfigurationError(f"no opt-out by email has the id {request_id}")
+        raise ConfigurationError(
+            f"no opt-out by email has the id {request_id}: exposurekit mail emails shows them"
+        )
     return request
 
 

@@ -19,6 +19,8 @@ from exposurekit.text.sanitize import plain
 
 PASSWORD_VARIABLE = "EXPOSUREKIT_MAIL_PASSWORD"  # noqa: S105  the variable's name
 INVALID_CERTIFICATE = "the server's certificate or its TLS is not valid: if an authority of your own issued it, name its file with ca_file"
+NO_TLS = "the server has no TLS from the first byte on this port"
+LOGIN_REFUSED = "the server refused the login (user or password)"
 SIZE_MAX = 20_000
 TOKEN_BYTES = 16
 LOCAL_PART_MAX = 64 - 1 - 2 * TOKEN_BYTES  # with "+" and a token it is at most 64 characters long
@@ -143,6 +145,11 @@ class MailSettings(_Part):
         text = address.lower()
         token = text.removeprefix(f"{local}+").removesuffix(f"@{domain}")
         return token if _TOKEN.fullmatch(token) and text == self.request_address(token) else None
+
+
+def tls_problem(error: ssl.SSLError) -> str:
+    """Say why TLS with a mail server failed."""
+    return NO_TLS if error.reason == "WRONG_VERSION_NUMBER" else INVALID_CERTIFICATE
 
 
 def supports(mail: MailSettings | None, site: Definition) -> bool:

@@ -7,7 +7,7 @@ from email.message import EmailMessage
 from email.policy import SMTP
 
 from exposurekit.errors import ExposureError
-from exposurekit.service.mail.settings import INVALID_CERTIFICATE, Smtp
+from exposurekit.service.mail.settings import LOGIN_REFUSED, NO_TLS, Smtp, tls_problem
 from exposurekit.text.sanitize import plain
 
 TIMEOUT_S = 60.0
@@ -70,9 +70,10 @@ def _connected(smtp: Smtp, timeout_s: float) -> smtplib.SMTP:
             client = smtplib.SMTP_SSL(smtp.host, smtp.port, timeout=timeout_s, context=context)
         client.login(smtp.user, password)
     except smtplib.SMTPAuthenticationError:
-        reason = "the server refused the login"
-    except ssl.SSLError:
-        reason = INVALID_CERTIFICATE
+        reason = LOGIN_REFUSED
+    except ssl.SSLError as error:
+        reason = tls_problem(error)
+        reason += ": set starttls: true" if reason == NO_TLS else ""
     except TimeoutError:
         reason = "the server did not answer in time"
     except smtplib.SMTPException:  # an OSError, with the server's text

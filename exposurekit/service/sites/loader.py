@@ -216,7 +216,11 @@ def problem_of(
         return document.line(at), f"{name} is empty"
     reason = _WORDS.get(kind) or re.sub(r"^(Value error, )?(Input )?", "", error["msg"])
     value = _within(document.value, *at)
-    if kind == "string_type" and value is not None and not isinstance(value, list | dict):
+    if (
+        kind == "string_type"
+        and value is not None
+        and (not isinstance(value, list | dict) or _is_field(value))
+    ):
         reason += "; put it in quotes"
     elif kind == "tuple_type" and not isinstance(value, list | dict | str):
         reason += ", or a text in quotes"
@@ -280,6 +284,11 @@ def _bad_selectors(document: Document, loc: tuple[str, str], answer: Any) -> Ite
             yield _Problem(line, f"{_path(loc)} must select elements, not an attribute")
         elif answer == "html" and loc[1] in {"next", "href"} and not selector_parts(selector)[1]:
             yield _Problem(line, f"{_path(loc)} needs the attribute with the URL, as in a@href")
+
+
+def _is_field(value: object) -> bool:
+    """Whether YAML read a field without quotes, such as {href}, as a key without a value."""
+    return isinstance(value, dict) and [*value.values()] == [None]
 
 
 def _within(data: Any, *keys: int | str) -> Any:

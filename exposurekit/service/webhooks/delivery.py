@@ -11,6 +11,7 @@ from datetime import datetime
 from sqlalchemy import insert
 
 from exposurekit.contract.webhooks import RETRY_DELAYS, decode_secret, sign
+from exposurekit.service.http.address_policy import NotPublic
 from exposurekit.service.http.client import FetchError, ForbiddenAddress, HttpClient
 from exposurekit.service.storage import leases
 from exposurekit.service.storage.database import Database, Session
@@ -83,6 +84,8 @@ async def _send(delivery: outbox.PreparedDelivery, http: HttpClient, now: dateti
             redirects_max=0,
             reads_body=False,
         )
+    except NotPublic:
+        return None, "address refused: no --callback-network"
     except ForbiddenAddress:
         return None, "address refused"
     except FetchError as error:

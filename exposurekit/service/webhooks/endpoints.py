@@ -82,7 +82,7 @@ async def vet(url: str, *, callback_networks: Iterable[str] = (), resolve: Resol
     try:
         addresses = await http.check(url)
     except NotPublic as error:
-        problem = f"{error}; --callback-network allows one"
+        problem = f"{error}; --callback-network allows its network, here and for serve and worker"
     except ForbiddenAddress as error:
         problem = str(error)
     except FetchError:

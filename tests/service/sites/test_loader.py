@@ -98,6 +98,16 @@ def test_a_definition_is_read_with_its_defaults():
             5,
             "opt_out_procedure: should be a text; put it in quotes",
         ),
+        (
+            edited("method: manual", "method: assisted\n  fields: {Address: {href}}"),
+            19,
+            "removal.fields.Address: should be a text; put it in quotes",
+        ),
+        (
+            edited("method: manual", "method: assisted\n  fields: {Address: {href: a}}"),
+            19,
+            "removal.fields.Address: should be a text",
+        ),
         (edited("Nobody of that name", "no"), 12, "search.no_results: should be a list, or a text in quotes"),
         (edited("item: li.person", "item: li >"), 14, "listings.item is not a valid CSS selector"),
         (edited("[h2, h3]", "\n    - h2\n    - 'h3['"), 17, "listings.name is not a valid CSS selector"),

@@ -512,7 +512,11 @@ def test_a_forbidden_address_is_refused_without_a_connection(post, jane):
     post.later(WINDOW_S)
     assert post.work(post.another_worker(http=HttpClient())) == 0
     [delivery] = post.deliveries()
-    assert (delivery.state, delivery.last_outcome, delivery.attempts) == ("pending", "address refused", 1)
+    assert (delivery.state, delivery.last_outcome, delivery.attempts) == (
+        "pending",
+        "address refused: no --callback-network",
+        1,
+    )
     post.later(60)
     assert post.work() == 1
     assert post.deliveries()[0].state == "delivered"
@@ -943,7 +947,10 @@ def test_logs_and_database_contain_no_personal_data_and_no_secret(post, jane, ca
     lines = [record.getMessage() for record in caplog.records if record.name == "exposurekit.service"]
     assert lines[0] == f"webhook={dead.webhook_id} outcome=status 500 state=pending"
     assert lines[3].endswith("state=dead")
-    outcomes = ["outcome=unreadable state=pending", "outcome=address refused state=pending"]
+    outcomes = [
+        "outcome=unreadable state=pending",
+        "outcome=address refused: no --callback-network state=pending",
+    ]
     assert [line.partition(" ")[2] for line in lines[4:]] == outcomes
     stored = repr([post.rows(select(table)) for table in tables.metadata.sorted_tables])
     shown = repr([dead, Callback(post.receiver.url(), SECRET)])
