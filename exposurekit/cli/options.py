@@ -101,6 +101,16 @@ callback_network_option = click.option(
     help="Allow callbacks into this network though it is not public, such as 10.0.0.0/8; repeat for several, or "
     "separate them by spaces in the variable.",
 )
+site_network_option = click.option(
+    "--site-network",
+    "site_networks",
+    metavar="CIDR",
+    multiple=True,
+    envvar="EXPOSUREKIT_SITE_NETWORKS",
+    show_envvar=True,
+    help="Allow requests to defined sites in this network though it is not public, such as 127.0.0.0/8: for sites in a test "
+    "network; repeat for several, or separate them by spaces in the variable.",
+)
 limit_option = click.option(
     "--limit", default=100, type=WholeNumber(1, 100_000), help="The maximum number of rows."
 )

@@ -20,6 +20,7 @@ from exposurekit.cli.options import (
     callback_network_option,
     mail_option,
     search_engine_option,
+    site_network_option,
     sites_option,
 )
 from exposurekit.cli.session import ServiceDatabase, service_options
@@ -60,6 +61,7 @@ log_format_option = click.option(
 @sites_option
 @search_engine_option
 @callback_network_option
+@site_network_option
 @mail_option
 @click.option(
     "--trusted-proxy",
@@ -105,6 +107,7 @@ def serve(
     sites_directory: Path | None,
     search_engine: str | None,
     callback_networks: tuple[str, ...],
+    site_networks: tuple[str, ...],
     mail_file: Path | None,
     trusted_proxies: tuple[str, ...],
     create: bool,
@@ -129,7 +132,9 @@ def serve(
         raise click.UsageError("--metrics-port and --port must differ")
     settings = _Settings(
         database,
-        None if no_worker else (sites_directory, search_engine, callback_networks, mail_file),
+        None
+        if no_worker
+        else _WorkerOptions(sites_directory, search_engine, callback_networks, site_networks, mail_file),
         requests_per_second,
         trusted_proxies,
         create,
@@ -159,7 +164,7 @@ class _Settings:
     """What each server process is started with."""
 
     database: ServiceDatabase
-    worker_options: tuple[Path | None, str | None, tuple[str, ...], Path | None] | None
+    worker_options: "_WorkerOptions | None"
     requests_per_second: int
     trusted_proxies: tuple[str, ...]
     create: bool
@@ -174,7 +179,35 @@ class _Settings:
 
     def worker(self, opened: Any) -> Any:
         """Return a worker for a database, if the service includes one."""
-        return None if self.worker_options is None else _worker(opened, *self.worker_options)
+        return None if self.worker_options is None else self.worker_options.worker(opened)
+
+
+@dataclass(frozen=True, slots=True)
+class _WorkerOptions:
+    """What a worker is started with."""
+
+    sites_directory: Path | None
+    search_engine: str | None
+    callback_networks: tuple[str, ...]
+    site_networks: tuple[str, ...]
+    mail_file: Path | None
+
+    def worker(self, opened: Any) -> Any:
+        """Return a worker for a database."""
+        from exposurekit.service.worker import create_worker
+
+        if self.search_engine and not self.search_engine.startswith(("http://", "https://")):
+            raise ConfigurationError(
+                "--search-engine must be an http or https URL, such as http://127.0.0.1:8888/search"
+            )
+        return create_worker(
+            opened,
+            definitions=session.definitions(self.sites_directory),
+            search_engine=self.search_engine,
+            callback_networks=self.callback_networks,
+            site_networks=self.site_networks,
+            mail=session.mail_settings(self.mail_file),
+        )
 
 
 def _serve_with(processes: int, settings: _Settings, host: str, port: int, metrics_port: int | None) -> None:
@@ -234,6 +267,7 @@ def _serve_share(
 @sites_option
 @search_engine_option
 @callback_network_option
+@site_network_option
 @mail_option
 @metrics_port_option
 @log_format_option
@@ -244,6 +278,7 @@ def worker(
     sites_directory: Path | None,
     search_engine: str | None,
     callback_networks: tuple[str, ...],
+    site_networks: tuple[str, ...],
     mail_file: Path | None,
     metrics_port: int | None,
     log_format: Any,
@@ -264,7 +299,8 @@ def worker(
     from exposurekit.service import log_setup
 
     opened = database.unopened()
-    background_worker = _worker(opened, sites_directory, search_engine, callback_networks, mail_file)
+    options = _WorkerOptions(sites_directory, search_engine, callback_networks, site_networks, mail_file)
+    background_worker = options.worker(opened)
     log_setup.to_stderr(log_format)
     metrics = _metrics(database, metrics_port)
     serving = contextlib.nullcontext() if metrics is None else metrics.serving(metrics_port or 0)
@@ -284,24 +320,6 @@ def _metrics(
     from exposurekit.service.api.metrics import Metrics, SharedRegistries
 
     return Metrics(database.unopened(create=create), shared and SharedRegistries(*shared))
-
-
-def _worker(
-    database: Any, sites: Path | None, search_engine: str | None, networks: tuple[str, ...], mail: Path | None
-) -> Any:
-    from exposurekit.service.worker import create_worker
-
-    if search_engine and not search_engine.startswith(("http://", "https://")):
-        raise ConfigurationError(
-            "--search-engine must be an http or https URL, such as http://127.0.0.1:8888/search"
-        )
-    return create_worker(
-        database,
-        definitions=session.definitions(sites),
-        search_engine=search_engine,
-        callback_networks=networks,
-        mail=session.mail_settings(mail),
-    )
 
 
 async def _run_until_signal(

@@ -17,7 +17,7 @@ import click
 
 from exposurekit.cli import mend, output, session
 from exposurekit.cli.help_groups import Group
-from exposurekit.cli.options import json_option, mail_option, sites_option
+from exposurekit.cli.options import json_option, mail_option, site_network_option, sites_option
 from exposurekit.cli.service import NO_SCANS, site_health
 from exposurekit.cli.session import ServiceDatabase, service_options
 from exposurekit.errors import ConfigurationError, InvalidArgument
@@ -41,8 +41,7 @@ NEVER_SCANNED = "never scanned"
 TO_WRITE = "is a placeholder of a draft: write it"
 # Reasons of an inconclusive scan in an operator's words; others explain themselves.
 _EXPLANATIONS = {
-    NOT_PUBLIC: "the service sends requests only to public addresses; --network tries a site in a test network, and a person can "
-    "save pages of any other: search.method person",
+    NOT_PUBLIC: "its address is not public: --site-network allows its network, here and for serve and worker",
     "blocked": "the site blocks requests",
     "changed layout": "the page does not match the definition: it has neither listings nor search.no_results",
     "not found": "there is no such page: check search.url",
@@ -93,13 +92,7 @@ sites.add_command(mend.mend)
     is_flag=True,
     help="Only validate the files; send no request to a site.",
 )
-@click.option(
-    "--network",
-    "networks",
-    metavar="CIDR",
-    multiple=True,
-    help="Allow requests to this network though it is not public, such as 127.0.0.0/8: for sites in a test network.",
-)
+@site_network_option
 @click.option(
     "--page",
     "--listed",
@@ -118,7 +111,7 @@ def sites_check(
     *,
     paths: tuple[Path, ...],
     offline: bool,
-    networks: tuple[str, ...],
+    site_networks: tuple[str, ...],
     pages: tuple[Path, ...],
     absent_pages: tuple[Path, ...],
     person_file: Path | None,
@@ -148,7 +141,7 @@ def sites_check(
         _check_controls(files[0], pages, absent_pages, person_file, write=write, as_json=as_json)
         return
     mail = session.mail_settings(mail_file)
-    checks = asyncio.run(_check_files(files, networks, pages, mail=mail, offline=offline))
+    checks = asyncio.run(_check_files(files, site_networks, pages, mail=mail, offline=offline))
     if as_json:
         output.print_json([one.as_dict() for one in checks])
     else:

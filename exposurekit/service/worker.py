@@ -88,14 +88,15 @@ def create_worker(
     definitions: Mapping[str, Definition] | None = None,
     search_engine: str | None = None,
     callback_networks: Iterable[str] = (),
+    site_networks: Iterable[str] = (),
     mail: MailSettings | None = None,
     config: WorkerConfig | None = None,
 ) -> "Worker":
     """Create a worker from an operator's settings.
 
-    `search_engine` is the search URL of a SearXNG instance; without it, no links are found. `callback_networks` are
-    networks in CIDR form that callbacks may be in, though they are not public. Without the mailbox in `mail`, opt-outs by
-    mail, or confirmed by mail, are left to a person.
+    `search_engine` is the search URL of a SearXNG instance; without it, no links are found. `callback_networks` and
+    `site_networks` are networks in CIDR form that callbacks, or the defined sites, may be in, though they are not public.
+    Without the mailbox in `mail`, opt-outs by mail, or confirmed by mail, are left to a person.
     """
     sites = definitions or {}
     if waiting := [name for name, site in sites.items() if not supports(mail, site)]:
@@ -107,10 +108,11 @@ def create_worker(
     context = ScanContext(
         database,
         sites,
-        PoliteFetcher(HttpClient(), database),
+        PoliteFetcher(HttpClient(allowed_networks=site_networks), database),
         engine,
         # The operator chooses the search engine, which usually runs beside the service.
         PoliteFetcher(HttpClient(allowed_networks=EVERYWHERE), database),
+        PoliteFetcher(HttpClient(), database),
         mail,
         warnings=ScanWarnings(),
     )

@@ -47,6 +47,22 @@ class Inbox:
         return Response(status_code=204)
 
 
+class Neighbourhood:
+    """A people-search site that lists nobody, a search engine and another page, all on loopback."""
+
+    def __init__(self) -> None:
+        self.paths: list[str] = []
+        self.port = ""
+        self.app = Starlette(routes=[Route("/{path:path}", self.answer)])
+
+    async def answer(self, request):
+        self.paths.append(request.url.path)
+        if request.url.path == "/engine":
+            results = [{"url": f"http://localhost:{self.port}/other"}]
+            return Response(json.dumps({"results": results}), media_type="application/json")
+        return Response("Nobody of that name", media_type="text/html")
+
+
 def added(operator, *words):
     run = operator.here("integrator", "add", "acme", "--json", *(words or ("--attested-by", "Jo Doe")))
     return json.loads(run.stdout)
@@ -108,6 +124,44 @@ def test_a_worker_scans_for_a_service_without_one(file_operator):
     [seekfolk] = status["sites"]
     assert (seekfolk["site"], seekfolk["inconclusive_rate"]) == ("Seekfolk", 1.0)
     assert "the address is forbidden" in seekfolk["last_reason"]
+
+
+@pytest.mark.parametrize("words", [["serve"], ["serve", "--processes", "2"], ["worker"]], ids=" ".join)
+def test_an_allowed_network_is_for_defined_sites_only(file_operator, words):
+    """A page that the search engine lists is on no defined site."""
+    operator = file_operator
+    credentials = added(operator)
+    (operator.directory / "sites").mkdir()
+    neighbourhood = Neighbourhood()
+    with (
+        running(neighbourhood.app) as base_url,
+        operator.started("serve", "--port", "0", "--no-worker") as api,
+    ):
+        neighbourhood.port = base_url.rpartition(":")[2]
+        definition = DEFINITION.replace("http://127.0.0.1:9", base_url)
+        (operator.directory / "sites" / "seekfolk.yaml").write_text(definition)
+        engine = ("--search-engine", f"{base_url}/engine")
+        port = [] if words == ["worker"] else ["--port", "0"]
+        register(listening(api), credentials)
+        with operator.started(
+            *words,
+            *port,
+            "--sites",
+            "sites",
+            *engine,
+            "--site-network",
+            "127.0.0.0/8",
+            "--site-network",
+            "::1/128",
+        ) as process:
+            eventually(lambda: scanned(operator))
+            assert "Traceback" not in ended(process, signal.SIGTERM)
+    scans = {
+        one["site"]: one["inconclusive_scans"] for one in json_output(operator, "service", "status")["sites"]
+    }
+    assert scans["Seekfolk"] == 0
+    assert {"/search", "/engine"} <= {*neighbourhood.paths}
+    assert "/other" not in neighbourhood.paths
 
 
 def test_serve_includes_a_worker_and_reports_missing_sites(file_operator):
@@ -300,6 +354,7 @@ def test_the_limit_of_requests_can_be_turned_off(file_operator):
         (["worker"], "exposurekit integrator add NAME --attested-by WHO creates one"),
         (["worker", "--search-engine", "127.0.0.1:8888"], "--search-engine must be an http or https URL"),
         (["worker", "--callback-network", "10.0.0.1/8"], "10.0.0.0/8"),
+        (["worker", "--site-network", "10.0.0.1/8"], "10.0.0.0/8"),
         (["serve", "--search-engine", "searx"], "--search-engine must be an http or https URL"),
         (["serve", "--callback-network", "here"], "10.0.0.0/8"),
         (["serve", "--sites", "nowhere"], "nowhere is not a directory"),

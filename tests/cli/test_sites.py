@@ -21,7 +21,7 @@ from exposurekit.service.models import Listing, Page, Site
 from exposurekit.service.scanning import save_scan
 from exposurekit.service.storage import tables
 
-LOOPBACK = ("--network", "127.0.0.0/8")
+LOOPBACK = ("--site-network", "127.0.0.0/8")
 NOBODY = "<p>Nobody of that name</p>"
 HOME = "12 Acorn Street, Oakmere, CA"
 
@@ -121,7 +121,7 @@ def test_a_definition_without_a_control_is_noted(shell, site):
 def test_a_forbidden_network_is_not_visited(shell, site):
     run = shell.here("sites", "check", *written(shell, site, "good"))
     assert run.returncode == 1
-    assert "only to public addresses; --network tries a site in a test network" in error_of(run)
+    assert "its address is not public: --site-network allows its network" in error_of(run)
 
 
 def test_several_files_are_reported_as_json(shell, site):

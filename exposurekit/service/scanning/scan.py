@@ -48,9 +48,10 @@ class ScanContext:
 
     database: Database
     definitions: Mapping[str, Definition]
-    fetcher: PoliteFetcher  # for sites and pages
+    fetcher: PoliteFetcher  # for sites
     engine: Engine | None = None  # None: no links are found
     engine_fetcher: PoliteFetcher | None = None  # None: the same fetcher
+    page_fetcher: PoliteFetcher | None = None  # for pages of other hosts than sites; None: the same fetcher
     mail: MailSettings | None = None  # None: no opt-out is confirmed by mail
     resolve_txt: ResolveTxt = system_txt
     controls: SharedControls = field(default_factory=SharedControls)
@@ -176,6 +177,7 @@ class _Scan:
             self.subject,
             self.context.fetcher,
             sites=self.context.definitions.values(),
+            page_fetcher=self.context.page_fetcher or self.context.fetcher,
             engine_fetcher=self.context.engine_fetcher or self.context.fetcher,
             pages=pages,
             cancel_check=self.cancel_check,

@@ -67,10 +67,11 @@ async def search(
     *,
     sites: Collection[Definition] = (),
     engine_fetcher: PoliteFetcher,
+    page_fetcher: PoliteFetcher,
     pages: list[Page],
     cancel_check: CancelCheck | None = None,
 ) -> SearchResult:
-    """Find the pages that mention a person and contain some of their data.
+    """Find the pages that mention a person and contain some of their data: `fetcher` reads those on sites.
 
     Each is appended to `pages` once it is read, so that they are not lost if the search is cancelled.
 
@@ -87,7 +88,8 @@ async def search(
     urls = [*elsewhere, *_on_sites(results, by_host)]
 
     async def read(url: str) -> None:
-        page = await _read_page(engine, url, subject, fetcher, cancel_check=cancel_check, sites=by_host)
+        reader = fetcher if site_host(url) in by_host else page_fetcher
+        page = await _read_page(engine, url, subject, reader, cancel_check=cancel_check, sites=by_host)
         if page is not None:
             pages.append(page)
 
