@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 NOT_USED = "Definitions with a problem are not used; serve and worker do not start until they are corrected."
 ALL_INVALID = "every site definition is invalid: correct the files"
+_SQLITE = "sqlite:///"
 T = TypeVar("T")
 Task = Callable[[Any], Awaitable[T]]  # takes a `Session`
 
@@ -36,7 +37,7 @@ class ServiceDatabase:
         from exposurekit.service.storage.encryption import Vault, key_source, load_key
 
         is_there = exists(self.url)  # None: not known before connecting
-        if is_there is False and not create:
+        if is_there is False and (not create or _lacks_slash(self.url)):
             why, fix = no_database(self.url)
             raise ConfigurationError(f"{why}: {fix}")
         key = load_key(self.key_file, create=create and is_there is not True)
@@ -67,8 +68,21 @@ class ServiceDatabase:
 
 def no_database(url: str) -> tuple[str, str]:
     """Say that there is no SQLite file, with its path, as whoever reads it has typed it; and what to do."""
+    if _lacks_slash(url):
+        absolute = plain(url.replace(_SQLITE, f"{_SQLITE}/", 1))
+        return (
+            f"the directory of {plain(url)} does not exist",
+            f"an absolute path has four slashes: {absolute}",
+        )
     create = "exposurekit integrator add NAME --attested-by WHO creates one, and so does serve --create"
     return f"there is no database {plain(url)}", f"correct --database or EXPOSUREKIT_DATABASE; {create}"
+
+
+def _lacks_slash(url: str) -> bool:
+    """Whether the path of an SQLite file was probably meant as an absolute one: only then its directory exists."""
+    path = Path(url.removeprefix(_SQLITE))
+    is_relative = url.startswith(_SQLITE) and not path.is_absolute()
+    return is_relative and not path.parent.exists() and (Path("/") / path).parent.exists()
 
 
 def service_options(command: Callable[..., None]) -> Callable[..., None]:

@@ -57,6 +57,18 @@ def test_a_wrong_value_is_explained(shell, words, code, problem):
     assert problem in run.stderr
 
 
+@pytest.mark.parametrize(
+    "words", ["integrator add acme --no-attestation", "service status", "serve --create"]
+)
+def test_an_absolute_path_with_three_slashes_is_explained(shell, words):
+    file = shell.directory / "service.db"
+    run = shell.here(*words.split(), "--database", f"sqlite://{file}")
+    assert error_of(run) == (
+        f"Error: the directory of sqlite://{file} does not exist: an absolute path has four slashes: sqlite:///{file}"
+    )
+    assert [*shell.directory.glob("**/*.db")] == []
+
+
 def test_the_doctor_names_a_history_that_is_a_file(shell):
     run = shell.here("doctor", "--history", "file", "--json")
     [history] = [one for one in json.loads(run.stdout) if one["check"] == "history"]
