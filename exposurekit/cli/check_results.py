@@ -30,9 +30,9 @@ def ok(check: str, message: str) -> CheckResult:
     return CheckResult(check, OK, message)
 
 
-def warn(check: str, message: str, fix: str) -> CheckResult:
+def warn(check: str, message: str, fix: str, problems: Sequence[str] = ()) -> CheckResult:
     """Return the result of a check of something that works, but needs attention."""
-    return CheckResult(check, WARN, message, fix)
+    return CheckResult(check, WARN, message, fix, tuple(problems))
 
 
 def fail(check: str, message: str, fix: str, problems: Sequence[str] = ()) -> CheckResult:

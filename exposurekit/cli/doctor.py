@@ -6,7 +6,7 @@ import platform
 import sys
 import time
 import webbrowser
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -19,7 +19,7 @@ import click
 from exposurekit.cli import output
 from exposurekit.cli.check_results import FAIL, CheckResult, fail, first, no_permission, ok, warn
 from exposurekit.cli.options import history_option, json_option, local_option
-from exposurekit.cli.service import definitions_check, worker_check
+from exposurekit.cli.service import definitions_check, scans_check, site_health, worker_check
 from exposurekit.cli.session import mail_settings, no_database
 from exposurekit.errors import (
     NEEDS_SERVICE,
@@ -50,7 +50,7 @@ def doctor(*, history: str, as_json: bool) -> None:
     Checks versions, notebook, browser, service, clock, history and watch; exits with 1 if one fails. It changes nothing,
     and sends the service a few short requests. If the environment configures a service of your own
     (EXPOSUREKIT_DATABASE, _SITES, _MAIL or _SERVICE_KEY_FILE), it also checks the key, the database, the site
-    definitions, the mailbox's settings and whether a worker runs.
+    definitions and their scans, the mailbox's settings and whether a worker runs.
 
     Example: exposurekit doctor --history ./exposure-history
     """
@@ -209,14 +209,15 @@ def _own_service(_history: str) -> Iterator[CheckResult]:
     if not any(settings.values()):
         return
     try:
-        yield from _database(settings)
-        yield from _definitions_and_mail(settings)
+        health = yield from _database(settings)
+        yield from _definitions_and_mail(settings, health)
     except ImportError:
         why, _, fix = NEEDS_SERVICE.partition(": ")
         yield fail("own service", why, fix)
 
 
-def _database(settings: Mapping[str, str]) -> Iterator[CheckResult]:
+def _database(settings: Mapping[str, str]) -> Generator[CheckResult, None, list[dict[str, Any]]]:
+    """Check the database; return the health of its sites, none if it cannot be read."""
     from exposurekit.service.clock import Clock
     from exposurekit.service.storage.database import DATABASE_ERRORS, Database, exists
     from exposurekit.service.storage.encryption import Vault, key_source, load_key
@@ -226,38 +227,42 @@ def _database(settings: Mapping[str, str]) -> Iterator[CheckResult]:
         is_there = exists(url)
     except ConfigurationError as error:
         yield fail("database", str(error), "correct EXPOSUREKIT_DATABASE")
-        return
+        return []
     if is_there is False:
         if settings["DATABASE"]:
             yield fail("database", *no_database(url))
-        return
+        return []
     try:
         key = load_key(create=False)
     except ConfigurationError as error:
         yield fail("key", str(error), "set EXPOSUREKIT_SERVICE_KEY_FILE to the key of the database")
-        return
+        return []
     yield ok("key", "can be read")
     database = Database(url, vault=Vault(key, source=key_source()), clock=Clock())
+    health: list[dict[str, Any]] = []
     try:
-        yield from asyncio.run(_database_checks(database))
+        results, health = asyncio.run(_database_checks(database))
+        yield from results
     except ConfigurationError as error:
         yield fail(
             "database", str(error), "check EXPOSUREKIT_DATABASE, the key file and the installed version"
         )
     except DATABASE_ERRORS as error:
         yield fail("database", f"cannot be read: {database.explain(error)}", "check EXPOSUREKIT_DATABASE")
+    return health
 
 
-async def _database_checks(database: Any) -> list[CheckResult]:
+async def _database_checks(database: Any) -> tuple[list[CheckResult], list[dict[str, Any]]]:
     from exposurekit.service.mail import message_store
 
     try:
         if not await database.is_ready():
             upgrade = "back it up, then run any command on it, such as exposurekit service status"
-            return [warn("database", "was created by an older version", upgrade)]
+            return [warn("database", "was created by an older version", upgrade)], []
         async with database.reading() as session:
             worker = await worker_check(session)
             mailboxes = await message_store.mailboxes(session)
+            health = await site_health(session)
     finally:
         await database.close()
     results = [ok("database", "is up to date and matches the key"), worker]
@@ -268,15 +273,18 @@ async def _database_checks(database: Any) -> list[CheckResult]:
         for one in mailboxes
         if one.problem
     ]
-    return results
+    return results, health
 
 
-def _definitions_and_mail(settings: Mapping[str, str]) -> Iterator[CheckResult]:
+def _definitions_and_mail(
+    settings: Mapping[str, str], health: Iterable[Mapping[str, Any]]
+) -> Iterator[CheckResult]:
     from exposurekit.service.mail.settings import supports
 
     mail, file = None, settings["MAIL"]
     sites, result = definitions_check(Path(settings["SITES"]) if settings["SITES"] else None)
     yield result
+    yield from scans_check(sites, health)
     try:
         mail = mail_settings(Path(file) if file else None)
         if mail is not None:

@@ -3,9 +3,9 @@
 import json
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from exposurekit.text.sanitize import plain
 
 NO_SCANS = "No site was scanned yet."
 OVERDUE = timedelta(minutes=15)  # a worker that is idle starts a job within seconds
+GOOD_SCAN_WITHIN = timedelta(days=8)  # each person is scanned again a week after the last scan
 _COLUMNS = ("id", "at", "actor", "command", "target", "details")
 
 
@@ -43,13 +44,14 @@ def service() -> None:
 def service_status(*, sites_directory: Path | None, database: ServiceDatabase, as_json: bool) -> None:
     """Show people, workers, due jobs, deliveries and the health of sites.
 
-    It also checks, as exposurekit doctor does, that a worker runs and that no definition is invalid: serve and worker do
-    not start while one is.
+    It also checks, as exposurekit doctor does, that a worker runs, that no definition is invalid (serve and worker do not
+    start while one is), and that scans of the defined sites are conclusive.
 
     Example: exposurekit service status --sites ./sites
     """
     status = database.read(_status)
-    status["checks"].append(definitions_check(sites_directory)[1])
+    definitions, result = definitions_check(sites_directory)
+    status["checks"] += [result, *scans_check(definitions, status["sites"])]
     if as_json:
         output.print_json(status)
         return
@@ -254,6 +256,29 @@ def definitions_check(directory: Path | None) -> tuple[Mapping[str, Any], CheckR
         return loaded, ok("sites", f"valid definitions: {len(loaded):,}")
     name = "name their directory with --sites or EXPOSUREKIT_SITES"
     return loaded, warn("sites", "no definitions are named here; without any, no site is scanned", name)
+
+
+def scans_check(definitions: Mapping[str, Any], health: Iterable[Mapping[str, Any]]) -> Iterator[CheckResult]:
+    """Check that the service's scans of defined sites are conclusive; no result without a scan. Takes `site_health`."""
+    from exposurekit.service.sites.statistics import CHANGED_LAYOUT, CONTROL_MISSING
+
+    since = datetime.now(UTC) - GOOD_SCAN_WITHIN
+    scanned = [
+        one
+        for one in health
+        if one["scans"] and one["site"] in definitions and definitions[one["site"]].search.method != "person"
+    ]
+    failing = [
+        f"{one['site']}: {one['last_reason'] or 'an invented person was listed'}"
+        for one in scanned
+        if one["last_reason"] in {CHANGED_LAYOUT, CONTROL_MISSING}
+        or (one["last_good_scan_at"] or since) <= since
+    ]
+    if failing:
+        fix = "exposurekit sites check FILE; after a correction, restart serve and worker, and run exposurekit users rescan --all"
+        yield warn("scans", f"sites whose scans fail: {len(failing):,}", fix, failing)
+    elif scanned:
+        yield ok("scans", f"sites that scans can read: {len(scanned):,}")
 
 
 def _age(span: timedelta) -> str:

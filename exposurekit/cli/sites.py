@@ -43,7 +43,8 @@ TO_WRITE = "is a placeholder of a draft: write it"
 _EXPLANATIONS = {
     NOT_PUBLIC: "its address is not public: --site-network allows its network, here and for serve and worker",
     "blocked": "the site blocks requests",
-    "changed layout": "the page does not match the definition: it has neither listings nor search.no_results",
+    "changed layout": "the page does not match the definition: it has neither listings nor search.no_results; "
+    "exposurekit sites mend proposes selectors from saved pages",
     "not found": "there is no such page: check search.url",
     "too much": "a page is too large",
     "unreadable listings": "listings lack a name or a reference_id: check these selectors",

@@ -537,6 +537,50 @@ def test_the_status_names_what_stops_the_service(file_operator):
     ]
 
 
+SCAN_FIX = "exposurekit sites check FILE; after a correction, restart serve and worker, and run exposurekit users rescan --all"
+
+
+def test_the_status_names_defined_sites_whose_scans_fail(file_operator):
+    """Not those that are no longer defined, or whose searches a person opens."""
+    operator = file_operator
+    jane(operator)
+    (operator.directory / "sites").mkdir()
+    person = "{method: person, url: 'https://places.example/', fields: {name: '{last_name}'}, no_results: Nobody here}"
+    for name, blocks in {"Seekfolk": {}, "Peepfolk": {}, "Places": {"search": person}}.items():
+        definition = site_definition("https://seekfolk.example", **blocks)
+        (operator.directory / "sites" / f"{name.lower()}.yaml").write_text(
+            definition.replace("name: Seekfolk", f"name: {name}")
+        )
+    operator.environment |= {"EXPOSUREKIT_SITES": "sites", "EXPOSUREKIT_DATABASE": "sqlite:///service.db"}
+
+    def record(site, reason, *, ago=timedelta(0), trusted=True):
+        clock = FrozenClock(datetime.now(UTC) - ago)
+        operator.work(
+            lambda work: statistics.record_scan(work, site, reason=reason, trusted=trusted), clock=clock
+        )
+
+    def lines():
+        printed = ok(operator.here("service", "status")).partition("\n\n")[0].splitlines()[2:]
+        assert not {*printed} - {*operator.here("doctor").stdout.splitlines()}
+        return printed
+
+    assert lines() == []
+    for site in ("Seekfolk", "Peepfolk"):
+        record(site, None)
+    record("Peepfolk", "blocked")  # once
+    for site in ("Places", "Elsewhere"):
+        record(site, "changed layout")
+    assert lines() == ["ok    scans: sites that scans can read: 2"]
+    record("Seekfolk", statistics.CONTROL_MISSING)
+    problem = "      Seekfolk: the control person is not listed"
+    assert lines() == [f"warn  scans: sites whose scans fail: 1 -> {SCAN_FIX}", problem]
+    old = timedelta(days=9)
+    record("Peepfolk", None, ago=old)
+    record("Peepfolk", None, trusted=False)
+    problems = ["      Peepfolk: an invented person was listed", problem]
+    assert lines() == [f"warn  scans: sites whose scans fail: 2 -> {SCAN_FIX}", *problems]
+
+
 def test_leased_work_is_not_due(operator):
     jane(operator)
     operator.work(lambda work: leases.acquire(work, tables.users, limit=1, duration=timedelta(hours=1)))

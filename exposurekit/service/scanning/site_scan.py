@@ -24,14 +24,13 @@ from exposurekit.service.scanning.politeness import (
     failure_reason,
 )
 from exposurekit.service.sites.definition import Definition
-from exposurekit.service.sites.statistics import VALUE_MISSING, WAITS_FOR_PERSON
+from exposurekit.service.sites.statistics import CONTROL_MISSING, VALUE_MISSING, WAITS_FOR_PERSON
 
 QUERIES_MAX = 6  # for the names and places of a person; as many again for their previous listings
 PAIRS_MAX = 200  # pairs of a name and a place tried for different queries
 LISTINGS_MAX = 200  # of one scan; more show that the query is too broad
 PAGE_BYTES_MAX = 2_000_000
 CONTROL_LISTINGS = 20  # checked for the invented person
-CONTROL_MISSING = "the control person is not listed"
 LISTS_ANYBODY = "an invented person is listed"
 Query = Mapping[str, str]
 

@@ -12,6 +12,7 @@ from exposurekit.service.storage.tables import sites
 REASON_MAX = 80
 WAITS_FOR_PERSON = "waits for a person"  # who saves the page of results: not a scan
 CHANGED_LAYOUT = "changed layout"  # the page has neither listings nor the text of no results
+CONTROL_MISSING = "the control person is not listed"
 VALUE_MISSING = "the person lacks a value that the address of the search contains"  # not a scan
 
 
