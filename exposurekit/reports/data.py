@@ -19,6 +19,7 @@ from exposurekit.analysis.manual_tasks import missing_values, with_pages
 from exposurekit.analysis.stalled_sites import STALLED_DAYS
 from exposurekit.analysis.status_over_time import since_observed
 from exposurekit.analysis.step_requirements import NEEDS_DOCUMENT
+from exposurekit.analysis.work_queue import DONE, UNABLE
 from exposurekit.charts.theme import format_duration
 from exposurekit.contract.types import PENDING_REMOVAL, REMOVED
 from exposurekit.errors import InvalidArgument
@@ -143,6 +144,18 @@ class ReportData:
         is_identified = listings["record_id"].notna().all()
         return listings.drop_duplicates(["user_id", "record_id"]) if is_identified else listings
 
+    @cached_property
+    def ticked_listings(self) -> tuple[int, int]:
+        """How many discovered listings have all their work ticked: as done and not verified yet, or some of it as unable."""
+        records, queue = self["records"], self["work_queue"]
+        keys = ["user_id", "record_id"]
+        discovered = records[analysis.is_open(records["status"]) & (records["status"] != PENDING_REMOVAL)]
+        rows = queue.dropna(subset="record_id").merge(discovered[keys], on=keys)
+        states = rows.groupby(keys)["state"].agg(set)
+        ticked = [of_one for of_one in states if of_one <= {DONE, UNABLE}]
+        unable = sum(UNABLE in of_one for of_one in ticked)
+        return len(ticked) - unable, unable
+
     @property
     def later_work(self) -> int:
         """How many items of the manual work that waits should come later."""
@@ -151,7 +164,7 @@ class ReportData:
 
     @cached_property
     def open_parts(self) -> tuple[int, int, int, int]:
-        """The parts of the open listings: to do by hand, waiting for the service, being removed, and without effect.
+        """The parts of the open listings: to do by hand, ticked or waiting for the service, being removed, and without effect.
 
         A removal is without effect if it has been pending for `overdue_days` or more.
         """

@@ -149,13 +149,13 @@ def finding(data: ReportData) -> str:
     are = "is" if len(open_now) == 1 else "are"
     if open_now.empty:
         return f"No listing is open, of {len(data['records']):,} that were found."
-    by_hand, waits, being_removed, no_effect = data.open_parts
+    by_hand, rest, being_removed, no_effect = data.open_parts
     since = f"{_without_request(data)}{_waiting_since(data)}"
     parts = [
         f"{n:,} {one if n == 1 else many}"
         for n, one, many in (
             (by_hand, f"needs manual work{since}", f"need manual work{since}"),
-            (waits, "waits for the service", "wait for the service"),
+            *_without_work(data, rest),
             (being_removed, "removal is under way", "removals are under way"),
             (no_effect, "request has had no effect", "requests have had no effect"),
         )
@@ -164,6 +164,18 @@ def finding(data: ReportData) -> str:
     counts = f"{len(open_now):,} of {pluralize(total, 'listing')} found {are} still open"
     separator = "; " if ";" in since else ", "
     return f"{counts}: {separator.join(parts)}.{_worst_sites(data)}"
+
+
+def _without_work(data: ReportData, n: int) -> tuple[tuple[int, str, str], ...]:
+    """The parts of the discovered listings that nobody has work with, each with what it does; of readers who may know it."""
+    done, unable = data.ticked_listings
+    if data.sharing is not None and (done or unable):
+        return ((n, "waits for the service or was ticked", "wait for the service or were ticked"),)
+    return (
+        (done, "was done by hand and is not verified yet", "were done by hand and are not verified yet"),
+        (unable, "was marked unable", "were marked unable"),
+        (n - done - unable, "waits for the service", "wait for the service"),
+    )
 
 
 def _worst_sites(data: ReportData) -> str:

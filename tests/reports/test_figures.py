@@ -876,6 +876,26 @@ def test_parts_of_the_lead_sentence_add_up(pages, stalled):
     assert stalled["shared"].finding == stalled["history"].finding
 
 
+def test_ticked_listings_do_not_wait_for_the_service(tmp_path):
+    listed = [a_record(number, site="Gate") for number in range(1, 6)]
+    alerts = [
+        an_alert("Listed", one) | {"opt_out_procedure": ["Open the form.", "Send it."]} for one in listed[:4]
+    ]
+    service = Service({1: Person(listed, [], alerts)})
+    with seen_through(service) as exposure, History(tmp_path / "history", clock=Clock()) as history:
+        history.collect(exposure, progress=False)
+        steps = history.steps()
+        history.tick(steps[steps["record_id"] == 1], "done")
+        history.tick(steps[steps["record_id"] == 2].head(1), "done")  # the second step is left
+        history.tick(steps[steps["record_id"] == 3].head(1), "done")
+        history.tick(steps[steps["record_id"] == 3].tail(1), "unable", note="the form wants a fax")
+        parts = "1 was done by hand and is not verified yet, 1 was marked unable, 1 waits for the service"
+        assert f", {parts}." in ek.report(history).finding
+        shared = ek.report(history, share_safe=True).finding
+    assert "3 wait for the service or were ticked." in shared
+    assert "unable" not in shared
+
+
 def test_removals_without_effect_are_a_part_of_the_open_ones(tmp_path):
     service, clock = Service({1: Person([a_record(1, "pending removal"), a_record(2)])}), Clock()
     with seen_through(service) as exposure, History(tmp_path / "history", clock=clock) as history:
