@@ -649,9 +649,9 @@ class OptOutChecklist(Panel):
         states = [self._progress_of(position) for position in self._boxes]
         is_partial = len(self._boxes) < len(self._group_of(self._order[self._index]))
         reasons = [
+            *(["unfinished"] if any(one.unable or one.state == DONE for one in states) else []),
             *(["listed here"] if is_partial else []),
             *(["that can start"] if any(map(self._is_blocked, self._boxes)) else []),
-            *(["not finished"] if any(one.unable or one.state == DONE for one in states) else []),
         ]
         return " ".join([f"Tick all {n}", *reasons])
 

@@ -39,7 +39,8 @@ def summarize(frame: pd.DataFrame, *, is_sample: bool = False) -> list[Summary]:
     ]
     if step > 1 or is_sample:
         for summary in summaries:
-            summary["note"] = f"{summary['note']} estimated from {len(sample):,} rows".strip()
+            notes = (summary["note"], f"estimated from {len(sample):,} rows")
+            summary["note"] = " · ".join(filter(None, notes))
     return summaries
 
 

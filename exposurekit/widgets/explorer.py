@@ -33,6 +33,7 @@ COPY_MAX = 50_000  # rows that a clipboard is given
 _NAME = "frame"  # of a table that no variable holds
 _NO_FILTER = "# no filter yet"
 _COUNTING = "counting the rows …"
+_NO_MATCH, _NO_ROWS = "No rows match. Clear the filters to see all rows.", "The table has no rows."
 
 
 class Explorer(Panel):
@@ -42,7 +43,8 @@ class Explorer(Panel):
     with more than 2,000 rows they are estimated.
 
     Args:
-        table: A table of any size; it is not changed. A path of a Parquet file, or of a directory of them, and a DuckDB
+        table: A table of any size; it is not changed. Labels in its index, such as those that ``groupby`` makes, become
+            columns. A path of a Parquet file, or of a directory of them, and a DuckDB
             relation are queried with SQL: only the rows that are displayed are in memory. A table of another library,
             such as Polars or PyArrow, is read through ``__arrow_c_stream__``.
         name: The name of the table in the code. None: that of the variable that holds it, or else ``frame``.
@@ -328,6 +330,7 @@ class Explorer(Panel):
             by, ascending = self.filter.sort or (None, True)
             self._grid.sort = [*((None, True) if by is None else (str(by), ascending))]
             self._grid.selected = sorted(self._selected & {number for number, _ in rows})
+            self._grid.nothing = _NO_MATCH if self._table.n_rows else _NO_ROWS
             self._grid.caption = _COUNTING
         self._code.value = "\n".join([*self._code_notes(), self.code])
         self._total = self._table.count(self.filter)

@@ -23,7 +23,8 @@ class FrameTable:
     """A DataFrame.
 
     Args:
-        frame: The rows.
+        frame: The rows. Labels in the index, such as those that `groupby` makes, are columns here; numbers without a name
+            are not.
         name: Its name in the code.
         is_arrow: Whether that name is a table of another library in the notebook.
     """
@@ -31,10 +32,14 @@ class FrameTable:
     has_row_numbers = True
 
     def __init__(self, frame: pd.DataFrame, name: str, *, is_arrow: bool = False) -> None:
-        self._frame, self._name, self._is_arrow = frame.reset_index(drop=True), name, is_arrow
+        has_labels = not is_arrow and _has_labels(frame)
+        self._frame, self._name, self._is_arrow = frame.reset_index(drop=not has_labels), name, is_arrow
+        self._source = (
+            f"ek.frames.from_arrow({name})" if is_arrow else f"{name}.reset_index()" if has_labels else name
+        )
         self._texts = TextIndex(self._frame)
         self._filter, self._positions = Filter(), np.arange(len(frame))
-        self.columns: list[Any] = [*frame.columns]
+        self.columns: list[Any] = [*self._frame.columns]
         self.n_rows = len(frame)
 
     def with_frame(self, frame: pd.DataFrame) -> "FrameTable":
@@ -75,10 +80,11 @@ class FrameTable:
         as_text = by is not None and unordered(self._frame[by[0]])
         chosen = () if [*columns] == self.columns else columns
         code = selection.code(name, columns=chosen, as_text=as_text)
-        if not self._is_arrow:
+        if self._source == name:
             return code
-        table = f"ek.frames.from_arrow({name})"
-        return table if code == name else f"{table}.pipe(lambda {name}: {code})"
+        if code == name:
+            return self._source
+        return f"{self._source}.pipe(lambda {name}: {code})"
 
     def available(self) -> list[Any]:
         """Return the columns whose values can be picked."""
@@ -113,6 +119,17 @@ class FrameTable:
         if selection != self._filter:
             self._filter, self._positions = selection, selection.rows(self._frame, self._texts)
         return self._positions
+
+
+def _has_labels(frame: pd.DataFrame) -> bool:
+    """Whether the index of a table tells something that its columns do not."""
+    index = frame.index
+    is_single = index.nlevels == 1
+    if is_single and index.name is None and pd.api.types.is_integer_dtype(index.dtype):
+        return False
+    unnamed = ["index"] if is_single else [f"level_{level}" for level in range(index.nlevels)]
+    names = [other if name is None else name for name, other in zip(index.names, unnamed, strict=True)]
+    return {*map(str, names)}.isdisjoint(map(str, frame.columns))
 
 
 def no_such_value(column: Any, value: Any, values: Iterable[Any] | None) -> InvalidArgument:

@@ -371,6 +371,12 @@ def test_one_checkbox_leaves_unable_steps_alone(checklist, alike_history):
     assert "done" not in alike_history.ticks()["value"].tolist()
 
 
+def test_button_says_which_listings_it_ticks(checklist):
+    rows(checklist)[1][1].value = True
+    labels = [getattr(part, "description", "") for part in kit.within(checklist)]
+    assert [label for label in labels if label.startswith("Tick all")] == ["Tick all 2 unfinished"]
+
+
 def test_undo_restores_the_previous_ticks(checklist, alike_history):
     rows(checklist)[0][0].value = True
     rows(checklist)[1][2].value = "asked by post"

@@ -48,7 +48,11 @@ def mixed(size):
     )
     lists = [[["b"], ["a", "c"], [], None][one] for one in draw.integers(0, 4, size)]
     dtype = kit.empty("records")["aliases"].dtype
-    return table.assign(lists=pd.Series(lists, dtype=dtype), index=draw.permutation(size)).set_index("index")
+    return (
+        table.assign(lists=pd.Series(lists, dtype=dtype), index=draw.permutation(size))
+        .set_index("index")
+        .rename_axis(None)
+    )
 
 
 MIXED = mixed(60)
@@ -67,6 +71,38 @@ def test_the_code_names_the_variable_of_the_table():
         True,
         False,
     ]
+
+
+@pytest.mark.parametrize(
+    ("table", "columns"),
+    [
+        (MIXED.groupby("n").size().to_frame("rows"), ["n", "rows"]),
+        (MIXED.groupby(["n", 0])[["share"]].max(), ["n", "0", "share"]),
+        (pd.DataFrame({"a": [1, 2]}, index=["x", "y"]), ["index", "a"]),
+        (pd.DataFrame({"a": [1, 2]}, index=pd.MultiIndex.from_tuples([(1, "x"), (2, "y")])), None),
+        (pd.DataFrame({"a": [1, 2]}, index=[7, 3]), ["a"]),
+        (pd.DataFrame({"a": [1, 2]}).set_index("a", drop=False), ["a"]),
+        (pd.DataFrame({"level_1": [1]}, index=pd.MultiIndex.from_tuples([(1, "x")])), ["level_1"]),
+    ],
+)
+def test_labels_of_an_index_are_columns(table, columns):
+    """A table that `groupby` made would otherwise not say whose row is whose."""
+    explorer = Explorer(table, name="table")
+    assert [*map(str, explorer.frame.columns)] == (columns or ["level_0", "level_1", "a"])
+    assert_same(explorer, table)
+    last = explorer.frame.columns[-1]
+    explorer.choose(last, explorer.frame[last].iloc[0])
+    assert_same(explorer, table)
+    explorer.show(table.iloc[::-1])
+    assert_same(explorer, table.iloc[::-1])
+
+
+def test_an_empty_table_is_not_said_to_be_filtered():
+    explorer = Explorer(pd.DataFrame({"a": []}))
+    assert kit.grid(explorer).nothing == "The table has no rows."
+    explorer.show(pd.DataFrame({"a": ["x"]}))
+    explorer.search("y")
+    assert kit.grid(explorer).nothing.startswith("No rows match.")
 
 
 def test_an_exposure_or_history_is_no_table(tmp_path):
