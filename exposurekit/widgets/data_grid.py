@@ -239,10 +239,10 @@ _STYLE = """
 .exposurekit-grid .number .head button { align-self: flex-end; }
 .exposurekit-grid .head button:hover { text-decoration: underline; text-underline-offset: 3px; }
 .exposurekit-grid .head button:focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; border-radius: 3px; }
-.exposurekit-grid .summary { display: grid; gap: 2px; font-size: .6875rem; line-height: 1.35; max-width: 11rem; grid-template-columns: minmax(0, 1fr); }
+.exposurekit-grid .summary { display: grid; gap: 2px; font-size: .6875rem; line-height: 1.35; max-width: 11rem; }
 .exposurekit-grid .summary svg { width: 100%; height: 26px; fill: color-mix(in srgb, var(--accent) 60%, transparent); border-bottom: 1px solid var(--line); }
 .exposurekit-grid .ends, .exposurekit-grid .top { display: flex; justify-content: space-between; gap: 8px; font-variant-numeric: tabular-nums; }
-.exposurekit-grid .top { background: linear-gradient(color-mix(in srgb, var(--accent) 22%, transparent) 0 0) 0 / var(--share) 100% no-repeat; border-radius: 3px; padding: 0 4px; }
+.exposurekit-grid .top { background: linear-gradient(color-mix(in srgb, var(--accent) 22%, transparent) 0 0) 0 / var(--share) 100% no-repeat; border-radius: 3px; padding: 0 4px; max-width: 11rem; }
 .exposurekit-grid .top .value { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
 .exposurekit-grid .note { color: var(--soft); }
 .exposurekit-grid td .empty { border: 0; padding: 28px 12px; white-space: normal; }

@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from keyword import iskeyword
 from pathlib import Path
 from types import FrameType
@@ -25,10 +26,11 @@ from exposurekit.widgets.frame_rows import FrameTable, suggestion
 from exposurekit.widgets.multi_select import MultiSelect
 from exposurekit.widgets.panel import Panel, with_classes
 from exposurekit.widgets.sql_rows import SqlTable, is_relation
-from exposurekit.widgets.table_filter import Filter
+from exposurekit.widgets.table_filter import Filter, Range, read_range
 from exposurekit.widgets.textbox import TextBox
 
 CELL_MAX = 200
+_EXAMPLES = {"number": "a number", "day": "YYYY-MM-DD", "instant": "YYYY-MM-DD"}
 COPY_MAX = 50_000  # rows that a clipboard is given
 _NAME = "frame"  # of a table that no variable holds
 _NO_FILTER = "# no filter yet"
@@ -44,9 +46,9 @@ class Explorer(Panel):
 
     Args:
         table: A table of any size; it is not changed. Labels in its index, such as those that ``groupby`` makes, become
-            columns. A path of a Parquet file, or of a directory of them, and a DuckDB
-            relation are queried with SQL: only the rows that are displayed are in memory. A table of another library,
-            such as Polars or PyArrow, is read through ``__arrow_c_stream__``.
+            columns. A path of a Parquet file, or of a directory of them, and a DuckDB relation are queried with SQL: only
+            the rows that are displayed are in memory. A table of another library, such as Polars or PyArrow, is read through
+            ``__arrow_c_stream__``.
         name: The name of the table in the code. None: that of the variable that holds it, or else ``frame``.
 
     Attributes:
@@ -85,6 +87,7 @@ class Explorer(Panel):
         self.filter = Filter()
         self.columns: tuple[Any, ...] = ()
         self._selected: set[int] = set()
+        self._texts: dict[str, tuple[str, ...]] = {}  # of the boxes for the ends of each range
         self._is_updating = False
         self._total = self._table.n_rows
         self._grid = Grid(
@@ -98,13 +101,20 @@ class Explorer(Panel):
 
     def _controls(self) -> list[Any]:
         self._search = TextBox(description="Search", placeholder="any text")
+        self._pickable = {*self._table.available()}
+        offered = [c for c in self._table.columns if c in self._pickable or self._table.range_of(c)]
         self._column = Dropdown(
-            description="Filter by",
-            options=[("choose a column", None), *((plain(c), c) for c in self._table.available())],
+            description="Filter by", options=[("choose a column", None), *((plain(c), c) for c in offered)]
         )
         self._column.index = 0  # without a value, the browser would display nothing
         self._values = MultiSelect("Values", everything="all values")
         self._values.layout.display = "none"
+        self._ends = {
+            end: with_classes(TextBox(description=end), "exposurekit-end") for end in ("From", "To")
+        }
+        for box in self._ends.values():
+            box.layout.display = "none"
+            box.observe(self.callback(self._end_typed), "value")
         self._column_picker = MultiSelect("Columns", everything="all columns")
         self._column_picker.offer([(plain(one), str(one)) for one in self._table.columns])
         self._code = Textarea(description="Code", disabled=True, rows=2, layout=Layout(width="auto"))
@@ -113,7 +123,7 @@ class Explorer(Panel):
         self._column.observe(self.callback(lambda change: self._offer_values(change["new"])), "value")
         self._values.observe(self.callback(self._pick_values), "value")
         self._column_picker.observe(self.callback(self._pick_columns), "value")
-        picks = [self._search, self._column, self._values, self._column_picker, clear]
+        picks = [self._search, self._column, self._values, *self._ends.values(), self._column_picker, clear]
         return [with_classes(HBox(picks), "exposurekit-filters"), self._grid, self._pager, self._code]
 
     def show(self, frame: pd.DataFrame) -> None:
@@ -188,7 +198,7 @@ class Explorer(Panel):
         >>> len(explorer.frame)
         0
         """
-        self._set_filter(Filter(text.strip(), self.filter.chosen, self.filter.sort))
+        self._set_filter(replace(self.filter, search=text.strip()))
         self._search.value = text
 
     def choose(self, column: str, values: object | Collection[object]) -> None:
@@ -206,14 +216,47 @@ class Explorer(Panel):
         >>> bool((explorer.frame["status"] == "removed").all())
         True
         """
-        if column not in self._table.columns:
-            raise InvalidArgument(f"no such column{suggestion(column, self._table.columns)}")
+        self._check_column(column)
         is_one = isinstance(values, str) or not isinstance(values, Collection)
         selected: tuple[Any, ...] = (values,) if is_one else tuple(cast("Collection[object]", values))
         self._table.check_values(column, selected)
         others = {name: one for name, one in self.filter.chosen.items() if name != column}
         selection = others | ({column: selected} if selected else {})
-        self._set_filter(Filter(self.filter.search, selection, self.filter.sort))
+        self._set_filter(replace(self.filter, chosen=selection))
+
+    def choose_range(self, column: str, low: object = None, high: object = None) -> None:
+        """Keep the rows whose number, date or time lies between two ends, which are included; without ends, keep all.
+
+        Args:
+            column: A column of numbers, days or instants.
+            low: The least value; None: there is no lower end. A day may be text, such as ``"2026-11-13"``, and an
+                instant, too. One without a zone has that of the column.
+            high: The greatest value; None: there is no upper end. A day is meant until its end.
+
+        Raises:
+            InvalidArgument: The table has no such column, its values have no range, or an end is not of their kind.
+
+        >>> explorer = ek.widgets.Explorer(exposure.records(), name="records")
+        >>> explorer.choose_range("age", 40, 60)
+        >>> explorer.code
+        'records[(records["age"] >= 40) & (records["age"] <= 60)]'
+        """
+        self._check_column(column)
+        kind = self._table.range_of(column)
+        if kind is None:
+            raise InvalidArgument(f"{plain(column)} has neither numbers nor dates: use choose or search")
+        limits = read_range(*kind, low, high)
+        others = {name: one for name, one in self.filter.ranges.items() if name != column}
+        self._texts = self._texts | {column: tuple("" if end is None else str(end) for end in (low, high))}
+        self._set_filter(
+            replace(self.filter, ranges=others if limits == Range() else others | {column: limits})
+        )
+        if column == self._column.value:
+            self._offer_ends(column)
+
+    def _check_column(self, column: object) -> None:
+        if column not in self._table.columns:
+            raise InvalidArgument(f"no such column{suggestion(column, self._table.columns)}")
 
     def choose_columns(self, columns: Sequence[object]) -> None:
         """Display these columns, in the order of the table; an empty list displays all.
@@ -237,9 +280,9 @@ class Explorer(Panel):
         self._show()
 
     def clear(self) -> None:
-        """Display the whole table again, without search, values, order and selection; the columns stay."""
+        """Display the whole table again, without search, values, ranges, order and selection; the columns stay."""
         self._column.index, self._search.value = 0, ""
-        self._selected = set()
+        self._selected, self._texts = set(), {}
         self._set_filter(Filter())
 
     def line(self) -> str:
@@ -274,19 +317,38 @@ class Explorer(Panel):
         by = self.filter.sort
         column = next(one for one in self._table.columns if str(one) == name)
         ascending = not (by and by[0] == column and by[1])
-        self._set_filter(Filter(self.filter.search, self.filter.chosen, (column, ascending)))
+        self._set_filter(replace(self.filter, sort=(column, ascending)))
 
     def _offer_values(self, column: str | None) -> None:
-        """Offer the values of a column; those that are picked stay so."""
+        """Offer the values of a column and the ends of their range; those that are chosen stay so."""
         self._values.layout.display = "none"
-        counts = {} if column is None else self._table.values(column)
+        self._offer_ends(column)
+        counts = self._table.values(column) if column in self._pickable else {}
         picked = () if column is None else self.filter.chosen.get(column, ())
         self._is_updating = True
         try:
-            self._values.layout.display = "none" if column is None else None
+            self._values.layout.display = None if counts else "none"
             self._values.offer([(plain(value)[:CELL_MAX], value) for value in counts], picked, counts=counts)
         finally:
             self._is_updating = False
+
+    def _offer_ends(self, column: str | None) -> None:
+        """Offer the ends of the range of a column that has one."""
+        kind = None if column is None else self._table.range_of(column)
+        texts = ("", "") if column is None else self._texts.get(column, ("", ""))
+        self._is_updating = True
+        try:
+            for box, text in zip(self._ends.values(), texts, strict=True):
+                box.layout.display = "none" if kind is None else None
+                box.placeholder = "" if kind is None else _EXAMPLES[kind[0]]
+                box.value = text
+        finally:
+            self._is_updating = False
+
+    def _end_typed(self, _: Any) -> None:
+        column = self._column.value
+        if column is not None and not self._is_updating:
+            self.choose_range(column, *(box.value for box in self._ends.values()))
 
     def _pick_values(self, change: Any) -> None:
         column = self._column.value

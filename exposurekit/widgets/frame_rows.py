@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import tzinfo
 from difflib import get_close_matches
 from typing import Any
 
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from exposurekit.errors import InvalidArgument
 from exposurekit.text.sanitize import plain
 from exposurekit.widgets.column_summary import Summary, summarize
-from exposurekit.widgets.table_filter import Filter, TextIndex, unordered
+from exposurekit.widgets.table_filter import Filter, Kind, TextIndex, unordered
 
 CHOICES_MAX = 200  # a column with more distinct values is searched, not picked from
 LISTS = "the column contains lists: search it, or filter it in code"
@@ -89,6 +90,16 @@ class FrameTable:
     def available(self) -> list[Any]:
         """Return the columns whose values can be picked."""
         return [column for column in self.columns if self._distinct(column)]
+
+    def range_of(self, column: Any) -> tuple[Kind, tzinfo | None] | None:
+        """Return of which kind the values of a column are, and the zone of instants; None: they have no range."""
+        dtype = self._frame[column].dtype
+        types = pd.api.types
+        if types.is_numeric_dtype(dtype):
+            return None if types.is_bool_dtype(dtype) or types.is_complex_dtype(dtype) else ("number", None)
+        if types.is_datetime64_any_dtype(dtype):
+            return "instant", self._frame[column].dt.tz
+        return None
 
     def values(self, column: Any) -> dict[Any, int]:
         """Return the values of a column that can be picked, in order, each with the number of its rows."""

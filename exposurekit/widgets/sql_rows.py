@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import date, datetime
+from dataclasses import replace
+from datetime import UTC, date, datetime, tzinfo
 from decimal import Decimal
 from functools import cached_property
 from itertools import groupby
@@ -25,7 +26,7 @@ from exposurekit.history.engines.duckdb import (
 )
 from exposurekit.widgets.column_summary import ROWS_MAX, Summary, summarize
 from exposurekit.widgets.frame_rows import CHOICES_MAX, LISTS, Row, no_such_value
-from exposurekit.widgets.table_filter import Filter, literal
+from exposurekit.widgets.table_filter import Filter, Kind, Range, literal
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation
@@ -37,6 +38,16 @@ _FILE_SHIFT = 2**32  # more rows than a Parquet file has
 _SAMPLES = 8  # runs of rows from which a large table is summarized
 _BATCH = 50_000
 _NESTED = ("list", "array", "struct", "map", "union")
+_FLOATS = ("float", "double")
+_NUMBERS = (
+    *(
+        f"{sign}{size}"
+        for sign in ("", "u")
+        for size in ("tinyint", "smallint", "integer", "bigint", "hugeint")
+    ),
+    *("decimal", *_FLOATS),
+)
+_WITH_ZONE = "timestamp with time zone"
 _PATTERN_SIGNS = re.compile("[%_!]")  # of ILIKE, and the sign that escapes them
 _DELTA_LOG = "_delta_log"  # the directory of a Delta table that says which of its rows are current
 _PLAIN_NAME = re.compile("[a-z_][a-z0-9_]*")
@@ -159,8 +170,21 @@ class SqlTable:
         [counts] = self._fetch(f"SELECT {distinct} FROM (SELECT * FROM {_VIEW} LIMIT {size})")
         return [column for column, n in zip(candidates, counts, strict=True) if 0 < n <= CHOICES_MAX]
 
+    def range_of(self, column: Any) -> tuple[Kind, tzinfo | None] | None:
+        """Return of which kind the values of a column are, and the zone of instants; None: they have no range."""
+        kind = self._types[column]
+        if kind in _NUMBERS:
+            return "number", None
+        if kind == "date":
+            return "day", None
+        if kind.startswith("timestamp"):
+            return "instant", UTC if kind == _WITH_ZONE else None
+        return None
+
     def values(self, column: Any) -> dict[Any, int]:
         """Return the values of a column, in order, each with the number of its rows.
+
+        Of too many numbers or dates none: they have a range.
 
         Raises:
             InvalidArgument: They are too many.
@@ -169,6 +193,8 @@ class SqlTable:
         rows = self._fetch(
             f"SELECT {name}, count(*) FROM {_VIEW} WHERE {name} IS NOT NULL GROUP BY ALL ORDER BY 1 LIMIT {CHOICES_MAX + 1}"
         )
+        if len(rows) > CHOICES_MAX and self.range_of(column):
+            return {}
         if len(rows) > CHOICES_MAX:
             raise InvalidArgument(f"The column has more than {CHOICES_MAX} values: search for one")
         return dict(rows)
@@ -211,11 +237,14 @@ class SqlTable:
         return f"(SELECT *, row_number() OVER () AS {_ROW} FROM {_VIEW}{where}) {order}, {_ROW}"
 
     def _where(self, selection: Filter) -> str:
-        clauses = self._clauses(Filter(selection.search, selection.chosen))
+        clauses = self._clauses(replace(selection, sort=None))
         return f" {clauses[0]}" if clauses else ""
 
     def _clauses(self, selection: Filter) -> list[str]:
         conditions = [self._condition(column, values) for column, values in selection.chosen.items()]
+        conditions += [
+            one for column, limits in selection.ranges.items() for one in self._within(column, limits)
+        ]
         if selection.search:
             conditions.append(self._contains(selection.search))
         clauses = ["WHERE " + "\n  AND ".join(conditions)] if conditions else []
@@ -228,6 +257,13 @@ class SqlTable:
         texts = [_sql_literal(value) for value in values]
         name = self._identifier(column)
         return f"{name} = {texts[0]}" if len(texts) == 1 else f"{name} IN ({', '.join(texts)})"
+
+    def _within(self, column: Any, limits: Range) -> list[str]:
+        name = self._identifier(column)
+        conditions = [f"{name} {sign} {_sql_literal(value)}" for sign, value in limits.conditions()]
+        # NaN is greater than any number in SQL, and not in the statistics that a file is filtered by: as text it is excluded.
+        is_float = self._types[column] in _FLOATS
+        return [*conditions, f"CAST({name} AS VARCHAR) <> 'nan'"] if is_float else conditions
 
     def _contains(self, search: str) -> str:
         pattern = text_literal("%" + _PATTERN_SIGNS.sub(r"!\g<0>", search) + "%")

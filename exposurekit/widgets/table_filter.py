@@ -1,29 +1,141 @@
 """A filter over a table as a value: its rows, and the same filter as code."""
 
+import contextlib
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from exposurekit.errors import InvalidArgument
+
+Kind = Literal["number", "day", "instant"]  # of values that have a range
+End = int | float | date | pd.Timestamp | None
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """The values from one end to the other, both included.
+
+    Attributes:
+        low: The least value; None: there is no lower end.
+        high: The greatest value; None: there is no upper end.
+        is_before: Whether ``high`` itself is left out, as is the instant after a day.
+    """
+
+    low: End = None
+    high: End = None
+    is_before: bool = False
+
+    def conditions(self) -> list[tuple[str, End]]:
+        """Comparisons with the ends that there are: an operator, and a value."""
+        ends = ((">=", self.low), ("<" if self.is_before else "<=", self.high))
+        return [(sign, value) for sign, value in ends if value is not None]
+
+    def contains(self, column: "pd.Series[Any]") -> NDArray[np.bool_]:
+        """Whether each value of a column lies in the range; a missing one does not."""
+        matches = np.ones(len(column), "bool")
+        for sign, value in self.conditions():
+            is_inside = (
+                column.ge(value) if sign == ">=" else column.lt(value) if sign == "<" else column.le(value)
+            )
+            matches &= is_inside.to_numpy("bool", na_value=False)
+        return matches
+
+
+def read_range(kind: Kind, zone: tzinfo | None, low: object, high: object) -> Range:
+    """Read the ends of a range, which are values or the text of a box; empty text is no end.
+
+    Args:
+        kind: What the column has.
+        zone: Of its instants; None: they have none.
+        low: A number; or a day, from its beginning; or an instant. Text is ISO 8601.
+        high: The same; a day is meant until its end.
+
+    Raises:
+        InvalidArgument: An end is not of that kind.
+
+    >>> from exposurekit.widgets.table_filter import read_range
+    >>> read_range("number", None, "18", "")
+    Range(low=18, high=None, is_before=False)
+    """
+    if kind == "number":
+        return Range(_number(low), _number(high))
+    if kind == "day":
+        return Range(_day(low), _day(high))
+    end = _read(high)
+    is_day = end is not None and not isinstance(end, datetime)
+    until = end + timedelta(days=1) if end is not None and is_day else end
+    return Range(_instant(_read(low), zone), _instant(until, zone), is_day)
+
+
+def _is_blank(value: object) -> bool:
+    return value is None or (isinstance(value, str) and not value.strip())
+
+
+def _number(value: object) -> int | float | None:
+    if _is_blank(value):
+        return None
+    number = value.item() if isinstance(value, np.generic) else value
+    if isinstance(number, str):
+        for read in (int, float):
+            with contextlib.suppress(ValueError):
+                number = read(number)
+                break
+    if isinstance(number, int | float) and not isinstance(number, bool) and not math.isnan(number):
+        return number
+    raise InvalidArgument("an end of a range of numbers is a number, such as 18 or 0.5")
+
+
+def _read(value: object) -> date | None:
+    """A day, or an instant."""
+    if _is_blank(value):
+        return None
+    if isinstance(value, str):
+        for read in (date.fromisoformat, datetime.fromisoformat):
+            with contextlib.suppress(ValueError):
+                return read(value.strip())
+    if isinstance(value, date) and not pd.isna(value):
+        return value
+    raise InvalidArgument(
+        "an end of a range of dates is a day or an instant, such as 2026-11-13 or 2026-11-13T12:00"
+    )
+
+
+def _day(value: object) -> date | None:
+    one = _read(value)
+    return one.date() if isinstance(one, datetime) else one
+
+
+def _instant(value: date | None, zone: tzinfo | None) -> pd.Timestamp | None:
+    if value is None:
+        return None
+    instant = pd.Timestamp(value)
+    if zone is not None:
+        return instant.tz_localize(zone) if instant.tzinfo is None else instant.tz_convert(zone)
+    return instant if instant.tzinfo is None else instant.tz_convert(UTC).tz_localize(None)
+
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """A search, picked values and an order.
+    """A search, picked values, ranges and an order.
 
     Attributes:
         search: A text that some text column contains, in any case.
         chosen: For each column, the values to keep.
+        ranges: For each column, the range of the values to keep.
         sort: A column, and whether it is ascending.
     """
 
     search: str = ""
     chosen: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     sort: tuple[str, bool] | None = None
+    ranges: Mapping[str, Range] = field(default_factory=dict)
 
     def rows(self, frame: pd.DataFrame, texts: "TextIndex") -> NDArray[np.int64]:
         """The positions of the matching rows, in order.
@@ -35,6 +147,8 @@ class Filter:
         matches = np.ones(len(frame), "bool")
         for column, picked in self.chosen.items():
             matches &= frame[column].isin(list(picked)).to_numpy("bool")
+        for column, limits in self.ranges.items():
+            matches &= limits.contains(frame[column])
         if self.search:
             matches &= texts.contains(self.search)
         positions = np.flatnonzero(matches).astype("int64")
@@ -60,6 +174,11 @@ class Filter:
         """
         conditions = [
             _condition(f"{name}[{literal(column)}]", values) for column, values in self.chosen.items()
+        ]
+        conditions += [
+            f"{name}[{literal(column)}] {sign} {literal(value)}"
+            for column, limits in self.ranges.items()
+            for sign, value in limits.conditions()
         ]
         if self.search:
             text = literal(self.search.casefold())

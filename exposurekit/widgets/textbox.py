@@ -15,7 +15,6 @@ function render({ model, el }) {
   words.textContent = model.get("description");
   completions.id = `exposurekit-completions-${++count}-${Math.random().toString(36).slice(2)}`;
   Object.assign(input, { type: "search", autocomplete: "off", spellcheck: false });
-  input.placeholder = model.get("placeholder");
   let waiting = null;
   const report = () => {
     clearTimeout(waiting);
@@ -32,17 +31,21 @@ function render({ model, el }) {
     }));
     if (completions.children.length) input.setAttribute("list", completions.id);
   };
+  const hint = () => { input.placeholder = model.get("placeholder"); };
   const follow = () => { if (waiting === null) input.value = model.get("value"); };
   input.addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(report, PAUSE_MS); });
   input.addEventListener("change", report);
   model.on("change:value", follow);
   model.on("change:options", offer);
+  model.on("change:placeholder", hint);
+  hint();
   follow();
   offer();
   return () => {
     clearTimeout(waiting);
     model.off("change:value", follow);
     model.off("change:options", offer);
+    model.off("change:placeholder", hint);
   };
 }
 export default { render };

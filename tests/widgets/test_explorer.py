@@ -268,8 +268,10 @@ def offered_columns(explorer):
     return [value for _, value in kit.the(explorer, ipywidgets.Dropdown, "Filter by").options]
 
 
-def test_only_columns_with_few_ordered_values_are_offered():
-    few, many = [*range(CHOICES_MAX)] * 2, [*range(CHOICES_MAX + 1)] + [0] * (CHOICES_MAX - 1)
+def test_columns_with_a_range_or_few_ordered_values_are_offered():
+    numbers = [*range(CHOICES_MAX + 1)] + [0] * (CHOICES_MAX - 1)
+    few, many = [f"{one}" for one in range(CHOICES_MAX)] * 2, [f"{one}" for one in numbers]
+    assert offered_columns(Explorer(pd.DataFrame({"n": numbers, "many": many}))) == [None, "n"]
     assert offered_columns(Explorer(pd.DataFrame({"few": few, "many": many}))) == [None, "few"]
     odd = {"odd": pd.Series(pd.Categorical(["a", 1])), "complex": [1j, 2j], "n": [1, 2]}
     explorer = Explorer(pd.DataFrame(odd))
@@ -280,6 +282,91 @@ def test_only_columns_with_few_ordered_values_are_offered():
     assert kit.grid(explorer).rows[0][1][-1] == "a, b"
     with pytest.raises(InvalidArgument, match="the column contains lists"):
         explorer.choose("lists", [["a"]])
+
+
+RANGES = {
+    "n": [1, None, "3"],
+    "maybe": [2, None, "1.5"],
+    "share": [1, 0.5, None],
+    "at": ["2026-03-01", date(2026, 3, 2), pd.Timestamp("2026-03-02", tz="Europe/Berlin"), None],
+    0: [np.int64(1), None, "2"],
+}
+
+
+@given(st.lists(st.sampled_from([*RANGES]), unique=True, max_size=3), st.data())
+@settings(max_examples=60, deadline=None)
+def test_code_of_ranges_selects_the_same_rows(columns, data):
+    explorer = Explorer(MIXED, name="table")
+    for column in columns:
+        ends = st.sampled_from(RANGES[column])
+        explorer.choose_range(column, data.draw(ends), data.draw(ends))
+    explorer.choose("site", "PeepFinder")
+    assert_same(explorer, MIXED)
+
+
+INSTANTS = pd.Series(
+    pd.to_datetime(["2026-03-01", "2026-03-01T23:59:59", "2026-03-02", None], format="ISO8601")
+)
+
+
+@pytest.mark.parametrize("zone", [None, "UTC", "Europe/Berlin"])
+def test_a_day_of_a_range_is_meant_until_its_end(zone):
+    table = pd.DataFrame({"at": INSTANTS.dt.tz_localize(zone)})
+    explorer = Explorer(table, name="table")
+    for low, high, rows in (
+        ("2026-03-01", "2026-03-01", [0, 1]),
+        ("2026-03-02", None, [2]),
+        (None, date(2026, 3, 1), [0, 1]),
+        ("2026-03-01T00:01", "2026-03-02T00:00", [1, 2]),
+        (None, None, [0, 1, 2, 3]),
+    ):
+        explorer.choose_range("at", low, high)
+        assert [*explorer.frame.index] == rows
+        assert_same(explorer, table)
+
+
+def test_typed_ends_are_a_range_and_are_restored():
+    explorer = Explorer(kit.records(100), name="table")
+    column = kit.the(explorer, ipywidgets.Dropdown, "Filter by")
+    low, high = kit.the(explorer, TextBox, "From"), kit.the(explorer, TextBox, "To")
+    assert low.layout.display == high.layout.display == "none"
+    column.value = "age"
+    assert low.layout.display is None
+    low.value, high.value = "40", " 60 "
+    assert explorer.error is None
+    assert explorer.code == 'table[(table["age"] >= 40) & (table["age"] <= 60)]'
+    low.value = "forty"
+    assert "is a number, such as 18" in kit.alerted(explorer)
+    assert explorer.code.startswith('table[(table["age"] >= 40)')
+    column.value = "site"
+    assert low.layout.display == "none"
+    column.value = "age"
+    assert (low.value, high.value, explorer.error) == ("40", " 60 ", None)
+    explorer.choose_range("age", 50)
+    assert (low.value, high.value) == ("50", "")
+    kit.press(explorer, "Clear")
+    assert (explorer.code, low.value) == ("table", "")
+
+
+@pytest.mark.parametrize(
+    ("ends", "message"),
+    [
+        (("site", "A", "B"), "site has neither numbers nor dates: use choose or search"),
+        (("flag", 0, 1), "flag has neither numbers nor dates"),
+        (("sites", 1), "no such column: did you mean 'site'"),
+        (("n", "1,5"), "is a number, such as 18"),
+        (("n", "nan"), "is a number"),
+        (("n", True), "is a number"),
+        (("at", "yesterday"), "is a day or an instant, such as 2026-11-13"),
+        (("at", pd.NaT), "is a day or an instant"),
+        (("at", 3), "is a day or an instant"),
+    ],
+)
+def test_wrong_ends_of_a_range_raise_error(ends, message):
+    explorer = Explorer(MIXED)
+    with pytest.raises(InvalidArgument, match=message):
+        explorer.choose_range(*ends)
+    assert explorer.filter == Filter()
 
 
 def test_choices_in_two_columns_add_up_and_are_restored():

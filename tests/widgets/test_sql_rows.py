@@ -22,6 +22,7 @@ from exposurekit.widgets.column_summary import ROWS_MAX
 from exposurekit.widgets.frame_rows import CHOICES_MAX
 from exposurekit.widgets.multi_select import MultiSelect
 from exposurekit.widgets.table_filter import Filter
+from exposurekit.widgets.textbox import TextBox
 
 LARGE = 9007199254790993  # no float64 is equal
 HOSTILE = 'x"; DROP TABLE rows; --'
@@ -263,12 +264,51 @@ def test_summaries_of_files_of_any_size(tmp_path, size):
 
 def test_a_column_of_many_values_is_searched(tmp_path):
     rare = [0] * ROWS_MAX + [*range(CHOICES_MAX + 1)]
-    pa.parquet.write_table(pa.table({"rare": rare}), tmp_path / "rows.parquet")
+    rows = pa.table({"rare": [f"no. {one}" for one in rare], "n": rare})
+    pa.parquet.write_table(rows, tmp_path / "rows.parquet")
     explorer = Explorer(tmp_path / "rows.parquet")
     kit.the(explorer, ipywidgets.Dropdown, "Filter by").value = "rare"
     assert kit.alerted(explorer) == "The column has more than 200 values: search for one"
-    explorer.choose("rare", [CHOICES_MAX])
+    explorer.choose("rare", [f"no. {CHOICES_MAX}"])
     assert len(explorer.frame) == 1
+    explorer.clear()
+    kit.the(explorer, ipywidgets.Dropdown, "Filter by").value = "n"
+    assert explorer.error is None
+    kit.the(explorer, TextBox, "From").value = f"{CHOICES_MAX - 4}"
+    assert len(assert_code_selects(explorer)) == 5
+
+
+@pytest.mark.parametrize(
+    ("ends", "n"),
+    [
+        (("n", "2", "3"), 32),
+        (("n", 4, None), 17),
+        (("share", "0.1", None), 60),
+        (("price", None, "1"), 60),
+        (("day", "2026-03-02", None), 45),
+        (("at", "", "2026-03-01"), 45),
+        (("at", "2026-03-01T12:00", "2026-03-02T00:00Z"), 45),
+    ],
+)
+@BOTH
+def test_a_range_selects_the_same_rows_as_in_memory(kind, ends, n, file, connection):
+    explorer = opened(kind, file, connection)
+    explorer.choose_range(*ends)
+    assert len(assert_code_selects(explorer)) == n
+    if ends[0] not in ("day", "price"):  # of objects in pandas
+        in_memory = Explorer(ROWS)
+        in_memory.choose_range(*ends)
+        assert values(in_memory.frame) == values(explorer.frame)
+
+
+@pytest.mark.parametrize("high", [None, 3, 4])
+def test_a_range_has_no_nan(high, tmp_path):
+    """SQL takes NaN for the greatest number, and the statistics of a file leave it out."""
+    pa.parquet.write_table(pa.table({"x": [1.0, float("nan"), 3.0]}), tmp_path / "rows.parquet")
+    explorer = Explorer(tmp_path / "rows.parquet")
+    explorer.choose_range("x", 2, high)
+    assert explorer.frame["x"].tolist() == [3.0]
+    assert repr(explorer).startswith("Explorer: 1 of 3 rows")
 
 
 @BOTH
