@@ -179,7 +179,7 @@ class MissingColumns(ExposureError):
     def check(cls, question: str, table: object, needed: Iterable[str]) -> None:
         """Raise if a table, or a list of columns, lacks some that a question needs; `InvalidArgument` if it is neither.
 
-        Ids of users that are text or fractions would match no others, and count as nothing: they are refused, too.
+        Ids of users that are text, fractions or missing would match no others, and count as nothing: they are refused, too.
         """
         columns = getattr(table, "columns", table)
         if not isinstance(columns, Iterable):
@@ -192,9 +192,15 @@ class MissingColumns(ExposureError):
         if missing := [column for column in wanted if column not in there]:
             raise cls(question, missing, columns=there)
         ids = getattr(table, "dtypes", {}).get(_USER_ID) if _USER_ID in wanted else None
-        if ids is not None and getattr(ids, "kind", "i") not in "iu" and len(table):  # type: ignore[arg-type]
+        if ids is None or not len(table):  # type: ignore[arg-type]
+            return
+        is_integer = getattr(ids, "kind", "i") in "iu"
+        is_missing = bool(table[_USER_ID].isna().any())  # type: ignore[index]
+        if is_missing or not is_integer:
+            dropped = f".dropna(subset='{_USER_ID}')" if is_missing else ""
+            converted = "" if is_integer else f".astype({{'{_USER_ID}': 'int64'}})"
             raise InvalidArgument(
-                f"{question}: user_id must have an integer type: table.astype({{'user_id': 'int64'}})"
+                f"{question}: {_USER_ID} must be an integer in each row: table{dropped}{converted}"
             )
 
 

@@ -5,13 +5,14 @@ import copy
 import pickle
 import warnings
 
+import pandas as pd
 import polars as pl
 import pytest
 from support.clients import stopping
 from support.ipython import Notebook
 
 import exposurekit as ek
-from exposurekit import errors
+from exposurekit import analysis, errors
 
 ERRORS = [
     errors.ConfigurationError("set it"),
@@ -38,6 +39,23 @@ def test_missing_columns_are_named():
         errors.MissingColumns.check("by_site", ["site"], ["site", "status", "age"])
     with pytest.raises(errors.MissingColumns, match=r"needs the column site, .* lacks it \(it has 'Site'\)$"):
         errors.MissingColumns.check("by_site", ["Site", "Jane Quill"], ["site"])
+
+
+@pytest.mark.parametrize(
+    ("ids", "advice"),
+    [
+        ([1.0, 2.0], r"table.astype({'user_id': 'int64'})"),
+        ([1.0, None], r"table.dropna(subset='user_id').astype({'user_id': 'int64'})"),
+        (pd.array([1, None], dtype="Int64"), r"table.dropna(subset='user_id')"),
+    ],
+)
+def test_advice_about_ids_of_users_makes_them_integers(ids, advice):
+    """A merge that leaves people without a match makes such ids."""
+    table = pd.DataFrame({"user_id": ids, "site": "Seek", "status": "discovered"})
+    with pytest.raises(errors.InvalidArgument) as error:
+        analysis.by_user(table)
+    assert str(error.value) == f"by_user: user_id must be an integer in each row: {advice}"
+    assert len(analysis.by_user(eval(advice, {"table": table}))) == table["user_id"].count()  # noqa: S307  of the test
 
 
 def test_tables_of_other_libraries_name_the_conversion():

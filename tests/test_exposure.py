@@ -236,6 +236,17 @@ def test_alias_equal_to_another_name_is_ambiguous(named):
         named.users(user="Tess de la Vale")
 
 
+@pytest.mark.parametrize(
+    ("typed", "nearest"),
+    [("Orsn Mallowbrook", " (did you mean user 1?)"), ("Malowbrook", " (did you mean user 1?)"), ("Zq", "")],
+)
+def test_error_about_a_misspelt_name_has_the_nearest_id(named, typed, nearest):
+    """An error may reach a log, so it has no name."""
+    with pytest.raises(NotFound) as error:
+        named.records(user=typed)
+    assert str(error.value) == f"Nobody has this id or name{nearest}: exposure.users() lists everyone"
+
+
 def test_unknown_or_ambiguous_name_is_refused(exposure):
     with pytest.raises(NotFound, match=r"Nobody has this id or name: exposure\.users\(\)"):
         exposure.records("Nobody Atall")

@@ -48,7 +48,7 @@ def forecast(
     at: datetime,
     people: pd.DataFrame | None = None,
     runs: pd.DataFrame | None = None,
-    days: Sequence[int] = HORIZONS,
+    days: int | Sequence[int] = HORIZONS,
     arrivals_days: int = ARRIVALS_DAYS,
     level: float = 0.95,
 ) -> pd.DataFrame:
@@ -79,7 +79,7 @@ def forecast(
         people: All monitored people, also those without listings: ``user_id``, ``watched_from`` (UTC; missing: since
             their first listing). None: the people in ``records``, since their first listing.
         runs: The times of the runs: ``finished_at`` (UTC). None: they are a day apart.
-        days: Horizons in days, at least 1.
+        days: One horizon in days, or several, each at least 1.
         arrivals_days: The number of days before ``at`` from which the arrival rate is estimated; if runs are days apart,
             at least those of four runs.
         level: Confidence level of the interval, between 0 and 1.
@@ -114,7 +114,8 @@ def forecast(
         MissingColumns.check("forecast, table people,", people, ("user_id", "watched_from"))
     if runs is not None:
         MissingColumns.check("forecast, table runs,", runs, ("finished_at",))
-    if not days or min(days) < 1 or not 0 < level < 1:
+    horizons = [days] if isinstance(days, int) else days
+    if not horizons or min(horizons) < 1 or not 0 < level < 1:
         raise InvalidArgument("invalid days or level: days must be at least 1, level between 0 and 1")
     if arrivals_days < 1:
         raise InvalidArgument("invalid arrivals_days: it must be at least 1")
@@ -126,9 +127,9 @@ def forecast(
     closed = _groups(_closed_listings(listed, relistings, at, sites, gap), rng, is_open=False)
     enough_days = arrivals_days if gap == 1 else max(arrivals_days, MIN_BURSTS * gap)
     new = arrivals(listed, people, at, max_days=enough_days, span=gap, sites=sites)
-    possible = [ahead for ahead in days if _missing_days(new, ahead) is None]
+    possible = [ahead for ahead in horizons if _missing_days(new, ahead) is None]
     population = _population(opened, closed, new, max(possible, default=0), rng)
-    table = pd.DataFrame([_row(population, new, ahead, level) for ahead in days])
+    table = pd.DataFrame([_row(population, new, ahead, level) for ahead in horizons])
     numbers = dict.fromkeys(("of_open", "of_gone", "of_new", "open", "low", "high"), "float64")
     table = table.astype(
         {"days": "int64", "open_now": "int64", **numbers, "beyond": "int64", "reason": "str"}

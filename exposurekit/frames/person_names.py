@@ -5,13 +5,16 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 
 import numpy as np
 import pandas as pd
 
 from exposurekit.errors import InvalidArgument, NotFound
+from exposurekit.text.formatting import enumerate_words
 from exposurekit.text.sanitize import plain
 
+_ALIKE = 0.8  # of two names that may be one, as of `SequenceMatcher`
 _NAMES_MAX = 5  # names in one line; more people are counted
 COMPLETIONS_MAX = 500  # with more people, the completions follow what is typed
 _WORDS_MAX = 8  # of a name whose middle names may be left out
@@ -60,11 +63,25 @@ class People:
     def _id(self, person: int | str) -> int:
         matches = self.matching(str(person))
         if not matches:
-            raise NotFound("Nobody has this id or name: exposure.users() lists everyone")
+            near = self._nearest(str(person))
+            raise NotFound(f"Nobody has this id or name{near}: exposure.users() lists everyone")
         if len(matches) > 1:
             ids = ", ".join(map(str, sorted(matches)[:_NAMES_MAX])) + (", ..." * (len(matches) > _NAMES_MAX))
             raise InvalidArgument(f"{len(matches):,} people match this name: give the id, one of {ids}")
         return matches[0]
+
+    def _nearest(self, text: str) -> str:
+        """Whose name a text resembles most, for an error; by id, as errors hold no names."""
+        by_word: dict[str, set[int]] = {}
+        for one in self.labels:
+            for name in self._names(one):
+                for word in (name, *name.split()):
+                    by_word.setdefault(word, set()).add(one)
+        nearest = get_close_matches(_folded(text), by_word, n=1, cutoff=_ALIKE)
+        ids = sorted(by_word[nearest[0]]) if nearest else []
+        if not 0 < len(ids) <= _NAMES_MAX:
+            return ""
+        return f" (did you mean user {enumerate_words([*map(str, ids)], 'or')}?)"
 
     def names(self, ids: Sequence[int]) -> str:
         """The labels of people on one line; of many, the first few and a count."""

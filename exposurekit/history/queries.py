@@ -501,7 +501,7 @@ class HistoryQueries:
 
     def forecast(
         self,
-        days: Sequence[int] = HORIZONS,
+        days: int | Sequence[int] = HORIZONS,
         *,
         as_of: When = None,
         arrivals_days: int = ARRIVALS_DAYS,
@@ -510,7 +510,7 @@ class HistoryQueries:
         """Forecast how many records will be open, including those of people who will register: `analysis.forecast`.
 
         Args:
-            days: Horizons in days, counted from that day.
+            days: One horizon in days, or several, counted from that day.
             as_of: A day, not an instant: the forecast as of then. None: the last observed day.
             arrivals_days: The number of days before it over which new records are counted.
             level: The level of the interval.

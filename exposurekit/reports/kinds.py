@@ -12,6 +12,7 @@ from exposurekit.analysis.diff import AGAIN
 from exposurekit.analysis.statuses import OPEN
 from exposurekit.charts.status_over_time import AGO_DAYS
 from exposurekit.contract.types import REMOVED
+from exposurekit.errors import warn
 from exposurekit.reports import actions, headline, statements
 from exposurekit.reports.data import ReportData
 from exposurekit.reports.model import (
@@ -20,6 +21,7 @@ from exposurekit.reports.model import (
     Section,
 )
 from exposurekit.reports.sections import WORK_NEEDS, own_section, section_names, section_type
+from exposurekit.text.formatting import enumerate_words
 
 _TREND_COLUMNS = {"open listings": OPEN, "removed": REMOVED}  # of `status_over_time`, by the name of a figure
 _TREND_POINTS = 60
@@ -70,12 +72,17 @@ def build_report(
     """
     form = KINDS[kind]
     keys = {*section_names()}
-    built = []
+    built, left_out = [], []
     for one in sections or form.sections:
         section = own_section(one, keys) if isinstance(one, Section) else section_type(one).make(data)
         if section is not None and (sections or not _is_idle(section)):
             keys.add(section.key)
             built.append(section)
+        elif sections and isinstance(one, str):
+            left_out.append(one)
+    if left_out:
+        reason = "these need a history" if data.runs is None else "this report has no such data"
+        warn(f"Sections are left out ({enumerate_words(left_out)}): {reason}")
     since = {} if data.since is None else {"since": statements.since_day(data)}
     names, on_page = {*form.sections}, {section.key for section in built}
     return Report(

@@ -22,7 +22,7 @@ from exposurekit.text.formatting import pluralize
 from exposurekit.text.sanitize import escaped, plain
 from exposurekit.text.times import When, parse_time
 from exposurekit.widgets import dashboard_metrics, static_html
-from exposurekit.widgets.dashboard_scope import CHANGES_DAYS, NOW, Scope, available, draw
+from exposurekit.widgets.dashboard_scope import CHANGES_DAYS, NOW, Scope, available, draw, needed_for
 from exposurekit.widgets.explorer import Explorer
 from exposurekit.widgets.figure_widget import ChartCard, align, mark
 from exposurekit.widgets.multi_select import MultiSelect
@@ -192,6 +192,8 @@ class Dashboard(Panel):
         >>> dashboard = ek.widgets.Dashboard(exposure, history)
         >>> dashboard.ask("relistings")
         """
+        if needed := needed_for(question, self._scope.exposure, self._scope.history):
+            raise InvalidArgument(f"{question} needs {needed}: Dashboard(exposure, history)")
         InvalidArgument.check("question", question, self._available)
         previous, self.question = self.question, question
         try:

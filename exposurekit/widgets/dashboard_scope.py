@@ -196,6 +196,16 @@ def available(exposure: Exposure | None, history: History | None) -> list[str]:
     ]
 
 
+def needed_for(name: str, exposure: Exposure | None, history: History | None) -> str:
+    """What a dashboard lacks to answer a question that has a chart; empty if nothing, or if there is no such question."""
+    question = QUESTIONS.get(name)
+    if question is None or not question.has_chart:
+        return ""
+    if history is None and not question.inputs:
+        return "a history"
+    return "an exposure" if exposure is None and question.needs_exposure else ""
+
+
 def draw(name: str, scope: Scope) -> charts.Chart:
     """The chart of an available question."""
     question = QUESTIONS[name]

@@ -343,6 +343,10 @@ def test_the_forecast_is_of_the_newest_run(weeks):
     assert weeks.forecast([1])["of_new"].tolist() == pytest.approx([8 / 32], rel=0.15)
 
 
+def test_a_forecast_takes_one_horizon_or_several(weeks):
+    assert weeks.forecast(7).equals(weeks.forecast(days=[7]))
+
+
 def test_after_one_run_there_is_no_forecast(by_id):
     by_id.collect(0, one=[a_record(11)])
     table = by_id.history.forecast([30])

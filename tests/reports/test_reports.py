@@ -294,6 +294,12 @@ def test_facts_count_the_records(history, fleet):
     assert f"{fleet.facts[0].value} \u00b7 {fleet.facts[0].qualifier}" in cards
 
 
+def test_sections_that_cannot_be_made_are_named(exposure):
+    with pytest.warns(UserWarning, match=r"left out \(survival and relistings\): these need a history"):
+        report = ek.report(exposure, sections=["survival", "by_site", "relistings"])
+    assert [section.key for section in report.sections] == ["by_site"]
+
+
 @pytest.mark.long
 def test_incomplete_people_are_counted_beside_the_figure(tmp_path):
     service = kit.three_people()

@@ -382,6 +382,11 @@ def test_only_a_site_without_listings_is_counted_without_a_warning(dated):
         assert replace(scope, history=history).over_time(dated._over_time).empty
 
 
+def test_a_question_of_a_history_says_that_it_needs_one(exposure):
+    with pytest.raises(InvalidArgument, match="relistings needs a history"):
+        Dashboard(exposure).ask("relistings")
+
+
 def test_wrong_selections_raise_errors_and_change_nothing(dated, dashboards):
     forms = ({"day": "someday"}, {"since": "someday"}, {"sites": "PeepFinder"}, {"statuses": "removed"})
     unknown = ({"day": FIRST - timedelta(days=1)}, *({"user": one} for one in (999, "Zebedee", [1, 999])))
@@ -392,9 +397,10 @@ def test_wrong_selections_raise_errors_and_change_nothing(dated, dashboards):
     with pytest.raises(NotFound, match="Nobody has this id or name"):
         dated.pick(user=999)
     assert len(dated.records) == len(kit.grid(dated).rows) == 11
-    for question in ("by_moon", "blockers"):
-        with pytest.raises(InvalidArgument, match="question is one of: by_user"):
-            dated.ask(question)
+    with pytest.raises(InvalidArgument, match="question is one of: by_user"):
+        dated.ask("by_moon")
+    with pytest.raises(InvalidArgument, match=r"blockers needs an exposure: Dashboard\(exposure, history\)"):
+        dated.ask("blockers")
     with pytest.raises(InvalidArgument, match=r"; did you mean relistings\?"):
         dated.ask("relisting")
     assert dated.question == "by_user"
