@@ -333,6 +333,8 @@ class Annotations:
     def notes(self) -> pd.DataFrame:
         """List all notes, oldest first: ``user_id``, ``site``, ``record_id``, ``reference_id``, ``note``, ``marked_at``, ...
 
+        What was noted with a tick or a label, such as in a checklist, is in `ticks` and `labels`.
+
         >>> history.notes().columns.tolist()[4:6]
         ['step_number', 'note']
         """

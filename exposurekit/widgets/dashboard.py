@@ -358,7 +358,12 @@ class Dashboard(Panel):
         is_drawn = self._over_time is not None and not self.statuses  # it counts all statuses
         over_time = self._counts if is_drawn else None
         self._metrics.value = dashboard_metrics.to_html(
-            dashboard_metrics.measure(self._scope.records, self._scope.links, over_time)
+            dashboard_metrics.measure(
+                self._scope.records,
+                self._scope.links,
+                over_time,
+                has_all_pages=bool(self.sites or self.statuses),
+            )
         )
         self._person_note.value = self._person_message()
         self.update_fallback()

@@ -59,7 +59,11 @@ def to_html(metrics: Sequence[Metric]) -> str:
 
 
 def measure(
-    records: pd.DataFrame, links: pd.DataFrame, over_time: pd.DataFrame | None = None
+    records: pd.DataFrame,
+    links: pd.DataFrame,
+    over_time: pd.DataFrame | None = None,
+    *,
+    has_all_pages: bool = False,
 ) -> list[Metric]:
     """Measure the picked records and pages.
 
@@ -67,6 +71,7 @@ def measure(
         records: The picked records: ``user_id``, ``status``.
         links: The pages of the picked people that are still there, one a row.
         over_time: The counts of the picked people and sites over time, for the course; None: none is drawn.
+        has_all_pages: Whether sites or statuses are picked, which pages do not have: the cards then say so.
 
     >>> from exposurekit.widgets.dashboard_metrics import measure
     >>> [metric.label for metric in measure(exposure.records(), exposure.links())]
@@ -118,13 +123,13 @@ def measure(
         Metric(
             "Web pages",
             f"{len(links):,}",
-            "beyond people-search sites",
+            "not filtered by site or status" if has_all_pages else "beyond people-search sites",
             f"{definition('web pages')}; sites and statuses do not filter them",
         ),
         Metric(
             "Score",
             f"{_points(n_by_status, n_open, len(links)):,.0f}",
-            "points; less is better",
+            "points, with all these pages" if has_all_pages else "points; less is better",
             definition("score"),
         ),
     ]

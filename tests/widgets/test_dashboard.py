@@ -679,8 +679,12 @@ def test_figures_follow_the_selection(both, sources):
         "Score": f"{score:.0f}",
     }
     assert markup.count("<polyline") == 3
+    pages = "points, with all these pages"
+    both.pick(user=1)
+    assert pages not in metrics_of(both)[1]
     both.pick(user=1, sites=["Elsewhere"])
-    figures, _ = metrics_of(both)
+    figures, markup = metrics_of(both)
+    assert pages in markup  # which no site has
     assert [figures[name] for name in ("Open", "Removed", "Web pages")] == ["0", "100%", "1"]
     both.pick(statuses=["removed"])
     assert "<polyline" not in metrics_of(both)[1]  # the history counts all statuses
