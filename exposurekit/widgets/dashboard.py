@@ -351,8 +351,7 @@ class Dashboard(Panel):
             self._update_since()
         finally:
             self._is_updating = False
-        n_people = len(self.users) or self._scope.all_records["user_id"].nunique()
-        people = self._scope.stopped or pluralize(n_people, "person", "people")
+        people = self._scope.stopped or pluralize(len(self.users) or self._monitored(), "person", "people")
         self._title.value = f'<h2 class="headline">Exposure of {people}</h2>'
         self._summary.value = f'<p class="label" role="status">{escaped(self._in_short())}</p>'
         is_drawn = self._over_time is not None and not self.statuses  # it counts all statuses
@@ -393,6 +392,15 @@ class Dashboard(Panel):
         self._since.index = [value for _, value in options].index(
             since
         )  # of a value None it would display nothing
+
+    def _monitored(self) -> int:
+        """How many people the records are of, with a listing or without."""
+        if self._over_time is None or (self.day is None and self._scope.exposure is not None):
+            assert self._scope.exposure is not None  # noqa: S101  a dashboard has one, or a history
+            return len(self._scope.exposure.users())
+        people = self._over_time["people"]
+        until = people if self.day is None else people[self._over_time["period"].dt.date <= self.day]
+        return int(until.fillna(0).iloc[-1])
 
     def _person_message(self) -> str:
         text, names = self._person.value, self._people.names(self.users)

@@ -690,6 +690,28 @@ def test_figures_follow_the_selection(both, sources):
     assert "<polyline" not in metrics_of(both)[1]  # the history counts all statuses
 
 
+def test_title_counts_people_without_listings(tmp_path):
+    """As the line below each chart does."""
+    service, clock = kit.three_people(), Clock()
+    service.people[2].records = []
+    with seen_through(service) as exposure:
+        history = History(tmp_path / "history", clock=clock)
+        history.collect(exposure, progress=False)
+        service.people[4] = Person([])
+        clock.set(DAWN + timedelta(days=1))
+        history.collect(exposure.refresh(), progress=False)
+        titles = [
+            re.sub("<.*?>", "", board._title.value)
+            for board in (Dashboard(exposure), Dashboard(history), Dashboard(exposure, history))
+        ]
+        assert titles == ["Exposure of 4 people"] * 3
+        board = Dashboard(exposure, history)
+        board.pick(day=str(FIRST))
+        assert "Exposure of 3 people" in board._title.value
+        board.pick(user=[1, 2])
+        assert "Exposure of 2 people" in board._title.value
+
+
 def test_options_are_counted_under_the_other_filters(both):
     both.pick(sites=["PeepFinder"], statuses=["discovered"])
     statuses, sites = (
