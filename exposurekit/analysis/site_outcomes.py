@@ -42,7 +42,7 @@ def site_outcomes(
 
     Returns:
         One row per site with a listing, in the order of `by_site`: ``site`` (text), ``verdict`` (text, such as ``removes,
-        but 12 of 17 came back``), ``open``, ``waiting`` (open listings without a pending request: they wait for a person,
+        12 of 17 came back``), ``open``, ``waiting`` (open listings without a pending request: they wait for a person,
         or for the service), ``waiting_since`` (UTC: since when the first of them waits; missing: none does), ``total``
         (listings, as in `by_site`), ``requested``, ``refused``, ``ignored`` (requests, including those made and answered
         between two runs; see `failed_removals.outcomes`), ``median_days``, ``median_low``, ``median_high`` (Float64: days
@@ -117,10 +117,10 @@ def _verdict(row: Mapping[Hashable, Any]) -> str:
     flaws = [
         f"{row['came_back']:,} of {gone:,} came back" if row["came_back"] else "",
         in_vain(row),
-        "slower than it declares" if slow else "",
+        "slower than declared" if slow else "",
     ]
     flaws = [flaw for flaw in flaws if flaw]
-    return f"removes, but {enumerate_words(flaws)}" if flaws else "removes, none came back so far"
+    return f"removes, {enumerate_words(flaws)}" if flaws else "removes, none came back"
 
 
 def in_vain(outcomes: Mapping[Hashable, Any]) -> str:

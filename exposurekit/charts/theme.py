@@ -17,7 +17,7 @@ from exposurekit.analysis.definitions import definition
 from exposurekit.charts.embedding import embed_figure, embed_html, in_terminal
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
 from exposurekit.errors import InvalidArgument
-from exposurekit.text.formatting import NO_VALUE, pluralize
+from exposurekit.text.formatting import NO_VALUE
 from exposurekit.text.sanitize import escaped, label, plain
 
 # Okabe and Ito's colour-blind safe palette. Patterns and dashes carry the same distinction without colour; patterns are
@@ -300,11 +300,11 @@ def format_duration(minutes: float) -> str:
 
     >>> from exposurekit.charts.theme import format_duration
     >>> format_duration(1), format_duration(59.6), format_duration(390)
-    ('1 minute', '1 h', '6 h 30 min')
+    ('1 min', '1 h', '6 h 30 min')
     """
     hours, rest = divmod(round(minutes), 60)
     if not hours:
-        return pluralize(rest, "minute")
+        return f"{rest} min"
     return f"{hours:,} h {rest} min" if rest else f"{hours:,} h"
 
 

@@ -173,9 +173,9 @@ def half_hour(data: ReportData) -> str:
     if plan is None or plan.empty or data.sharing is not None:
         return ""
     remove = "check and remove" if any(statements.checks(data)) else "remove"
-    order = f" In order of minutes only: {statements.NEED_HISTORY}." if data.runs is None else ""
+    order = f" In order of time only: {statements.NEED_HISTORY}." if data.runs is None else ""
     first = _to_tell_first(data, plan)
-    return f"If {OPERATOR} have {PLAN_MINUTES:g} minutes, {remove} {_plan_words(data, plan)}.{first}{order}"
+    return f"If {OPERATOR} have {format_duration(PLAN_MINUTES)}, {remove} {_plan_words(data, plan)}.{first}{order}"
 
 
 def _to_tell_first(data: ReportData, plan: pd.DataFrame) -> str:
@@ -210,11 +210,11 @@ def _minutes_of_parts(plan: pd.DataFrame) -> str:
     own = (plan["minutes"] - VISIT_MINUTES / groups.transform("size")).round()
     each = "on each site" if plan["site"].notna().all() else "on each site or host"
     where = each if visits > 1 else "there"
-    begin = f"{VISIT_MINUTES:g} to start {where}"
+    begin = f"{format_duration(VISIT_MINUTES)} to start {where}"
     is_sum = round(own.sum() + visits * VISIT_MINUTES) == round(plan["minutes"].sum())
     if len(own) > _PLAN_NAMED or not is_sum:
         return f" ({begin} included)"
-    return f" ({' + '.join(f'{minutes:g}' for minutes in own)} minutes, and {begin})"
+    return f" ({' + '.join(f'{minutes:g}' for minutes in own)} min, and {begin})"
 
 
 def _whose(data: ReportData, listings: pd.DataFrame, total: int) -> str:
@@ -322,7 +322,7 @@ def _removal_action(
     most = f"{share} of what is open{' if all succeed' if n > 1 else ''}"
     effect = ", ".join(filter(None, (most, expected, f"in about {format_duration(minutes)}")))
     is_worst = [*statements.most_open(data)] == [removal.site]
-    first = "fewest minutes per listing" if data.runs is None else "most expected removals per minute"
+    first = "least time per listing" if data.runs is None else "most expected removals per minute"
     ranks = [first] if is_first else []
     ranks += [f"most open listings{statements.of_named(data)}"] if is_worst and is_top else []
     effect = f"{enumerate_words(ranks)}: {effect}" if ranks else effect

@@ -33,8 +33,8 @@ from exposurekit.reports.share_safe import FEW
 from exposurekit.text.formatting import enumerate_words, percent, pluralize
 
 _ASSUMED = (
-    f"estimated at {VISIT_MINUTES:g} minutes per site or host, {STEP_MINUTES:g} per step, and {CHECK_MINUTES:g} to check a "
-    "listing or page without a label"
+    f"estimated at {format_duration(VISIT_MINUTES)} per site or host, {format_duration(STEP_MINUTES)} per step, and "
+    f"{format_duration(CHECK_MINUTES)} to check a listing or page without a label"
 )
 _WAITING = "steps that only wait take none"
 _HALF_MIN = 5  # of so many listings, it is said what holds for half
@@ -83,9 +83,7 @@ def _check_time(data: ReportData) -> str:
     n = sum(statements.checks(data))
     if not n:
         return ""
-    total = n * CHECK_MINUTES
-    in_all = f"{total:g}" if total < 60 else format_duration(total)  # noqa: PLR2004  minutes of an hour
-    times = f" each, {in_all} in all" if n > 1 else ""
+    times = f" each, {format_duration(n * CHECK_MINUTES)} in all" if n > 1 else ""
     return f" The times below include this: {format_duration(CHECK_MINUTES)}{times}."
 
 

@@ -5,7 +5,7 @@ import hashlib
 import itertools
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -14,13 +14,13 @@ from typing import Any
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
-from pandas.api.types import is_bool_dtype, is_numeric_dtype
+from pandas.api.types import is_bool_dtype, is_datetime64_any_dtype, is_numeric_dtype
 
 from exposurekit import charts
 from exposurekit.analysis.definitions import TERMS, definition
 from exposurekit.analysis.manual_tasks import NO_VALUE_TEXTS, WHICH_NAME, step_urls
 from exposurekit.charts.embedding import drawing_js, plotly_js
-from exposurekit.charts.theme import MINUS, format_interval, interval_label
+from exposurekit.charts.theme import MINUS, format_duration, format_interval, interval_label
 from exposurekit.contract.types import STATUSES
 from exposurekit.questions import QUESTIONS
 from exposurekit.text import formatting
@@ -50,6 +50,7 @@ _HEADINGS = {
     "if_done": "if all manual work is done",
     "items_per_minute": "items per minute",
     "median_days": "median days",
+    "minutes": "time",
     "never_back": "gone, not come back so far",
     "median_high": "median, high",
     "median_low": "median, low",
@@ -93,7 +94,6 @@ _SECTION_HEADINGS = {
     ("score", "first_seen_at"): "oldest",
     ("score", "pages"): "pages",
     ("score", "contains"): "data on pages",
-    ("score", "minutes"): "minutes",
     ("score", "pending removal"): "pending",
     ("declared_vs_observed", "n"): "requests",
     ("work_queue", "reference_id"): "reference, or host",
@@ -111,7 +111,7 @@ _SHARES = {"never", "precision"}  # shown in percent
 _INTERVALS = {"median_days": ("median_low", "median_high"), "request_median": ("request_low", "request_high")}
 _INTERVALS |= {"never": ("never_low", "never_high")}
 _INTERVALS |= {"precision": ("low", "high")}  # shown behind their estimate
-_BARS = {"by_site": "open", "score": "score", "time_to_removal": "median_days", "work_queue": "minutes"}
+_BARS = {"by_site": "open", "score": "score", "time_to_removal": "median_days"}
 _BARS |= {
     "status_over_time": "open",
     "week": "open_after",
@@ -136,10 +136,22 @@ _CELL_KINDS = {
     "verdict": "words",
     "open_sites": "words",
     "contains": "words",
+    "reason": "words",
 }
-_PICKED = {"change", "field", "kind", "person", "site", "state", "status"}  # a page filters by their values
+_CHIPS = {
+    "change",
+    "kind",
+    "state",
+    "status",
+    "takes_longer",
+    "what",
+}  # each of few values is a button to filter by
+_LISTS = {"field", "person", "site"}  # a value is picked from a list
+_CSV_ONLY = {
+    "by_site": {"ignored", "refused"},
+    "score": {"pending removal"},
+}  # the verdict, or few rows, have it
 _NEWEST_FIRST = {"status_over_time"}
-_SIGNED = {"change"}
 _NO_COUNTS = {"user_id", "record_id", "rank", "episode"}
 _BREAK = re.compile(r"[\s-]")  # where a line may end
 # Comments, indentation and spaces between rules are not for readers of a page.
@@ -163,6 +175,7 @@ _TERM = re.compile(
 _NO_NAME = re.compile(r"[^a-z0-9]+")  # in an anchor
 _CARD_MAX = 24  # columns whose cells have their heading beside them on a phone
 _LEFT, _ESTIMATE = ' class="left"', ' class="estimate"'
+_SORTED_MIN = 2  # different values of a column that a table is sorted by
 _SMALL = 0.1  # numbers below need more than one decimal
 _UNBROKEN_MAX = 24  # characters of a value that is not broken over lines
 
@@ -330,6 +343,7 @@ def _environment() -> Environment:
         "head": _head,
         "card_labels": _card_labels,
         "totals": _totals,
+        "row_numbers": _row_numbers,
         "displayed": _displayed,
         "defined": _defined,
         "dated": lambda text: _SAFE(with_unbroken_dates(text)),
@@ -365,6 +379,7 @@ def _displayed(table: pd.DataFrame, key: str) -> dict[str, Any]:
     ``intervals`` has the texts of the intervals by the column of their estimate, and ``label`` what they are. A table
     of the caller's own stays whole.
     """
+    table = table.reset_index(drop=True)
     is_own = key not in QUESTIONS and key not in _BARS and key not in _SPARSE
     has_names = not is_own and {"person", "user_id"} <= {*table}
     if has_names and table["person"].nunique() == table["user_id"].nunique():
@@ -374,6 +389,8 @@ def _displayed(table: pd.DataFrame, key: str) -> dict[str, Any]:
     zeros = [name for name in counts if len(table) and (table[name].fillna(1) == 0).all()]
     zeros = zeros if len(zeros) < numbers.shape[1] and not is_own else []
     table = table.drop(columns=zeros)
+    csv_only = [str(name) for name in table if name in _CSV_ONLY.get(key, ())]
+    table = table.drop(columns=csv_only)
     if key in _SPARSE and counts:
         empty = ~numbers.any(axis=1)
         zeros += [str(label) for label in table.loc[empty].iloc[:, 0]] if not empty.all() else []
@@ -401,7 +418,36 @@ def _displayed(table: pd.DataFrame, key: str) -> dict[str, Any]:
         for what, names in (("zero", zeros), ("empty", empty_columns))
         if names
     ]
+    notes += (
+        [f"Only in the CSV: {', '.join(_heading_words(name, key) for name in csv_only)}."] if csv_only else []
+    )
     return {"table": table, "note": " ".join(notes), "intervals": intervals, "label": label}
+
+
+def _row_numbers(displayed: dict[str, Any]) -> str:
+    """The row of the CSV that each row of a table is; empty if they are in the same order."""
+    numbers = displayed["table"].index.tolist()
+    return "" if numbers == [*range(len(numbers))] else " ".join(map(str, numbers))
+
+
+def _sorted_by(table: pd.DataFrame, key: str) -> tuple[str, str]:
+    """The column that a table is sorted by, and how: the main one, or the first whose values ascend or descend."""
+    main = "" if key in _NEWEST_FIRST else _BARS.get(key)
+    for name in sorted(table, key=lambda name: name != main):
+        column = table[name]
+        n = int(column.notna().sum())
+        if n < len(column) and column.iloc[:n].isna().any():  # missing values come last
+            continue
+        values = column.iloc[:n]
+        if not is_numeric_dtype(column) and not is_datetime64_any_dtype(column):
+            values = values.astype("str").str.casefold()
+        if values.nunique() < _SORTED_MIN:
+            continue
+        if values.is_monotonic_decreasing:
+            return str(name), "descending"
+        if values.is_monotonic_increasing:
+            return str(name), "ascending"
+    return "", ""
 
 
 def _within(interval: str, label: str) -> str:
@@ -437,9 +483,14 @@ def _head(displayed: dict[str, Any], key: str, glossary: Glossary) -> Markup:
     labels: dict[str, str] = dict.fromkeys(
         displayed["intervals"], f' <span class="interval">({displayed["label"]})</span>'
     )
-    texts = zip(table.columns, _are_texts(table), strict=True)
+    main, order = _sorted_by(table, key)
     return _SAFE(
-        "".join(_heading(str(name), key, labels.get(name, ""), is_text=is_text) for name, is_text in texts)
+        "".join(
+            _heading(
+                str(name), key, labels.get(name, ""), is_text=is_text, order=order if name == main else ""
+            )
+            for name, is_text in zip(table.columns, _are_texts(table), strict=True)
+        )
     )
 
 
@@ -447,9 +498,7 @@ def _totals(table: pd.DataFrame, totals: Mapping[str, int]) -> Markup:
     """Render the last row of a table: the sums of some columns."""
     _, *names = [str(name) for name in table]
     cells = [
-        f"<td>{_signed(totals[name]) if name in _SIGNED else format(totals[name], ',')}</td>"
-        if name in totals
-        else "<td></td>"
+        f"<td>{_FORMATS.get(name, '{:,}'.format)(totals[name])}</td>" if name in totals else "<td></td>"
         for name in names
     ]
     return _SAFE("".join(['<th scope="row" class="left">total</th>', *cells]))
@@ -463,13 +512,14 @@ def _are_texts(table: pd.DataFrame) -> list[bool]:
     ]
 
 
-def _heading(name: str, key: str, more: str = "", *, is_text: bool = False) -> str:
-    """Render a column heading, with its definition as a tooltip."""
+def _heading(name: str, key: str, more: str = "", *, is_text: bool = False, order: str = "") -> str:
+    """Render a column heading, with its definition as a tooltip, and in which order its values are."""
     text, words = _defined_heading(name, key)
     title = f' title="{escaped(words)}"' if words else ""
     kind = _LEFT if is_text else _ESTIMATE if more else ""
-    pick = " data-pick" if is_text and name in _PICKED else ""
-    return f'<th scope="col"{kind}{title}{pick}>{escaped(text)}{more}</th>'
+    pick = ' data-pick="chips"' if name in _CHIPS else ' data-pick="list"' if name in _LISTS else ""
+    sort = f' aria-sort="{order}"' if order else ""
+    return f'<th scope="col"{kind}{title}{pick if is_text else ""}{sort}>{escaped(text)}{more}</th>'
 
 
 def _defined_heading(name: str, key: str) -> tuple[str, str]:
@@ -502,8 +552,10 @@ def _body(displayed: dict[str, Any], key: str) -> Markup:
     yes_or_no = {
         str(name): table[name].map({True: "yes", False: "no"}) for name in table.select_dtypes("bool")
     }
-    signed = {
-        str(name): table[name].map(_signed, na_action="ignore").astype("str") for name in _SIGNED & {*table}
+    formatted = {
+        str(name): table[name].map(_FORMATS[str(name)], na_action="ignore").astype("str")
+        for name in table
+        if name in _FORMATS and is_numeric_dtype(table[name])
     }
     days = {
         str(name): table[name].dt.strftime("%Y-%m-%d")
@@ -514,7 +566,7 @@ def _body(displayed: dict[str, Any], key: str) -> Markup:
     kinds = [_cell_kind(table[name], key) for name in table]
     none = [""] * len(table)
     intervals = zip(*(displayed["intervals"].get(name, none) for name in table), strict=True)
-    texts = formatting.rows(table.assign(**(numbers | shares | signed | yes_or_no | days)))
+    texts = formatting.rows(table.assign(**(numbers | shares | formatted | yes_or_no | days)))
     rows = [
         "".join(
             cells.get(key) or cells.setdefault(key, _cell(*key))
@@ -548,6 +600,9 @@ def _with_one_precision(column: "pd.Series[Any]") -> "pd.Series[Any]":
 
 def _signed(n: float) -> str:
     return f"{n:+,.0f}".replace("-", MINUS) if n else "0"
+
+
+_FORMATS: dict[str, Callable[[float], str]] = {"change": _signed, "minutes": format_duration}
 
 
 def _cell(kind: str, is_text: bool, text: str, interval: str) -> str:  # noqa: FBT001

@@ -87,7 +87,7 @@ _HOW_SURE = (
 # Of the outcomes of sites: the verdict and the cards say it.
 _NOT_DISPLAYED = ("waiting", "never_back", "overdue_days")
 _ORDER = "the work with the most expected removals per minute comes first"
-_ORDER_BY_MINUTES = "the work with the fewest minutes per item comes first"
+_ORDER_BY_MINUTES = "the work with the least time per item comes first"
 _CHECK_FIRST = (
     "A check removes nothing by itself, but spares a namesake: it comes right before each removal or message."
 )
@@ -226,10 +226,10 @@ def _minutes_spent(data: ReportData) -> str:
         return ""
     waiting, *_ = data.manual_work
     left = open_items(data["work_queue"])["minutes"].sum()
-    each = f", {left / waiting:,.1f} minutes each" if waiting else ""
+    each = f", {left / waiting:,.1f} min each" if waiting else ""
     return (
         f" Timed so far: {format_duration(spent)} on {pluralize(listings, 'listing or page', 'listings and pages')}, "
-        f"{spent / listings:,.1f} minutes each; left: {format_duration(left)}{each}."
+        f"{spent / listings:,.1f} min each; left: {format_duration(left)}{each}."
     )
 
 
@@ -721,7 +721,8 @@ def _time_to_removal(data: ReportData) -> Section | None:
     how_sure = _time_intervals(data) if in_all else ""
     clocks = _UNREQUESTED if _median_from_request(data) else ""
     if section.table is not None:
-        table = without_estimates(section.table).sort_values("unrequested", kind="stable", ignore_index=True)
+        order = ["unrequested", "median_days"]  # as in the chart
+        table = without_estimates(section.table).sort_values(order, kind="stable", ignore_index=True)
         table = table.drop(columns="unrequested")
         with_requests = _with_request_medians(data, table)
         clocks += _SAME_MEDIANS if clocks and with_requests is table else ""
@@ -938,10 +939,12 @@ def _diff(data: ReportData) -> Section | None:
 
 
 def _records(data: ReportData) -> Section | None:
-    """The listings, open ones first."""
+    """The listings by status, open ones first."""
     table = data["records"]
     is_open = pd.Series(analysis.is_open(table["status"]), table.index)
-    ordered = table.loc[(~is_open).sort_values(kind="stable").index].reset_index(drop=True)
+    order = pd.DataFrame({"is_closed": ~is_open, "status": table["status"].astype("str")})
+    by_status = order.sort_values(["is_closed", "status"], kind="stable").index
+    ordered = table.loc[by_status].reset_index(drop=True)
     n = int(is_open.sum())
     finding = f"{n:,} of {pluralize(len(table), 'listing')} {'is' if n == 1 else 'are'} open."
     if (evidence := data.tables["evidence"]) is None:

@@ -430,7 +430,7 @@ class OptOutChecklist(Panel):
             state = "labelled not mine"
         elif self._is_blocked(position):
             state = _BLOCKED
-        side = f"{max(round(minutes), 1)} min" if minutes else ""
+        side = format_duration(max(minutes, 1)) if minutes else ""
         person, detail = (
             task_captions.truncate(text) for text in (task.person, task.line if task.facts else "")
         )

@@ -427,7 +427,7 @@ CARDS = """() => [...document.querySelectorAll('#by_site tbody tr:not([hidden]) 
 
 
 def test_rows_on_a_phone_are_cards_to_sort_and_filter(fleet):
-    """A list of cards scrolls in a box, so that opening a table does not bury what follows."""
+    """The first cards come with a button for the others, so that opening a table does not bury what follows."""
     with opened(fleet, width=390) as (page, observed):
         assert page.locator(".numbers[open]").count() == 0
         page.locator("#by_site .numbers > summary").click()
@@ -445,6 +445,13 @@ def test_rows_on_a_phone_are_cards_to_sort_and_filter(fleet):
         assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
         room = page.locator("#by_site .numbers").bounding_box()["height"]
         assert room < page.viewport_size["height"]
+        cards = page.locator("#by_site tbody tr").locator("visible=true")
+        n_rows = page.locator("#by_site tbody tr").count()
+        assert cards.count() == 3
+        page.locator("#by_site").get_by_role("button", name=f"Show all {n_rows} rows").click()
+        assert cards.count() == n_rows
+        scrolled = "() => [...document.querySelectorAll('.wide')].filter((box) => box.scrollHeight > box.clientHeight + 1)"
+        assert page.evaluate(f"{scrolled}.length") == 0
         first = page.locator("#by_site tbody td:first-child").first
         name = first.text_content()
         page.locator("#by_site").get_by_role("combobox", name="Sort ").select_option("total")
@@ -612,7 +619,14 @@ def test_table_is_sorted_filtered_and_downloaded(used):
     with page.expect_download() as download_info:
         numbers.get_by_role("button", name="as CSV").click()
     assert download_info.value.suggested_filename == "by_site.csv"
-    assert download_info.value.path().read_text().startswith("site,verdict,open,")
+    saved = download_info.value.path().read_text()
+    assert saved.startswith("site,verdict,open,")
+    assert [line.partition(",")[0] for line in saved.splitlines()[1:]] == [site]  # what is found
+    numbers.get_by_role("button", name="Show all rows").click()
+    assert numbers.locator("tbody tr:visible").count() == len(values)
+    with page.expect_download() as download_info:
+        numbers.get_by_role("button", name="as CSV").click()
+    assert len(download_info.value.path().read_text().splitlines()) == len(values) + 1
     assert (observed.left, observed.errors) == ([], [])
 
 
@@ -621,6 +635,7 @@ def test_rows_are_filtered_by_picked_values(used):
     numbers = page.locator("#work_queue .numbers")
     rows = numbers.locator("tbody tr")
     [site] = numbers.get_by_label("site in").all()
+    assert numbers.get_by_label("person in").locator("option").count() > 3
     for option in site.locator("option").all()[1:]:
         site.select_option(option.get_attribute("value"))
         name, n = re.fullmatch(r"(.*) \((\d+)\)", option.text_content()).groups()
@@ -633,6 +648,58 @@ def test_rows_are_filtered_by_picked_values(used):
     site.select_option("")
     assert rows.locator("visible=true").count() == rows.count()
     assert observed.errors == []
+
+
+def test_facets_count_what_they_leave_and_paper_has_all(reports):
+    """By keyboard; the numbers of a facet are those under the other filters."""
+    with opened(reports / "changes.html") as (page, observed):
+        page.evaluate("() => document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+        numbers = page.locator("#diff .numbers")
+        rows = numbers.locator("tbody tr")
+        kinds = numbers.get_by_role("group", name="what in").get_by_role("button")
+        of_kind = [re.fullmatch(r"(.*) (\d+)", text).groups() for text in kinds.all_inner_texts()]
+        assert len(of_kind) > 1
+        assert sum(int(n) for _, n in of_kind) == rows.count()
+        kinds.first.focus()
+        page.keyboard.press("Space")
+        shown = rows.locator("visible=true")
+        assert shown.count() == int(of_kind[0][1]) < rows.count()
+        assert all(of_kind[0][0] in text for text in shown.all_inner_texts())
+        options = numbers.get_by_label("site in").locator("option").all_text_contents()[1:]
+        assert sum(int(text.rpartition("(")[2].rstrip(")")) for text in options) == shown.count()
+        assert numbers.get_by_role("button", name="as CSV").inner_text() == f"CSV ({shown.count()} rows)"
+        page.emulate_media(media="print")
+        page.evaluate(BEFORE_PRINT)
+        assert rows.locator("visible=true").count() == rows.count()
+        assert observed.errors == []
+
+
+def test_a_table_says_what_it_is_sorted_by(fleet):
+    mark = "(one) => getComputedStyle(one, '::after').content"
+    with opened(fleet) as (page, _):
+        for key, name, order in (
+            ("by_site", "open", "descending"),
+            ("score", "score", "descending"),
+            ("status_over_time", "period", "descending"),
+            ("time_to_removal", "median days", "ascending"),
+            ("work_queue", "rank", "ascending"),
+        ):
+            [head] = page.locator(f"#{key} th[aria-sort]").all()
+            assert head.get_attribute("aria-sort") == order
+            assert head.text_content().startswith(name)
+            arrow = "\u2191" if order == "ascending" else "\u2193"
+            assert arrow in head.locator("button").evaluate(mark)
+
+
+def test_rows_of_tables_take_one_line_on_a_desk(fleet):
+    taller = """() => [...document.querySelectorAll(".wide tbody tr")].filter(
+        (row) => row.getBoundingClientRect().height > 2.6 * parseFloat(getComputedStyle(row).fontSize)
+    ).map((row) => row.textContent)"""
+    with opened(fleet, width=1280) as (page, _):
+        page.add_style_tag(content=".long { content-visibility: visible !important; }")
+        page.evaluate("() => document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+        assert page.locator("#work_queue tbody tr").count() > 5
+        assert page.evaluate(taller) == []
 
 
 @pytest.mark.parametrize("width", [390, kit.WIDTH])

@@ -123,10 +123,10 @@ def test_a_queue_begins_where_its_table_begins():
         "done": [0, 1],
         "minutes": [8, 5],
     }
-    assert title(figure) == "Start with near.example: 2 listings of 2 people, about 8 minutes"
+    assert title(figure) == "Start with near.example: 2 listings of 2 people, about 8 min"
     [items] = [trace for trace in figure.data if trace.type == "scatter"]
     assert [text.strip() for text in items.text] == ["2", "2"]
-    assert "about 13 minutes in total" in charts.describe(figure)
+    assert "about 13 min in total" in charts.describe(figure)
 
 
 def test_the_start_leaves_out_doubtful_records():
@@ -136,11 +136,10 @@ def test_the_start_leaves_out_doubtful_records():
         ("near.example", "open", 1, 1, 7.0),
     ).assign(reason=[None, None, "email is not on file"])
     assert (
-        title(charts.work_queue(table))
-        == "Start with near.example: 2 of 3 listings, 2 people, about 11 minutes"
+        title(charts.work_queue(table)) == "Start with near.example: 2 of 3 listings, 2 people, about 11 min"
     )
     doubtful = charts.work_queue(table.assign(reason="none removed"))
-    assert title(doubtful) == "Start with near.example: 3 listings of 3 people, about 18 minutes"
+    assert title(doubtful) == "Start with near.example: 3 listings of 3 people, about 18 min"
 
 
 def test_what_cannot_be_done_yet_is_marked_as_later():
@@ -182,7 +181,7 @@ def test_beside_listings_web_pages_are_one_group_in_its_place():
     figure = charts.work_queue(table)
     assert figure.layout.yaxis.ticktext == ("near.example", "Web pages", "late.example")
     minutes = next(trace for trace in figure.data if trace.name == "minutes")
-    assert ([*minutes.x], [*minutes.text]) == ([150, 7, 5], ["2 h 30 min", "7 minutes", "5 minutes"])
+    assert ([*minutes.x], [*minutes.text]) == ([150, 7, 5], ["2 h 30 min", "7 min", "5 min"])
     pages = charts.work_queue(table[table["kind"] == "page"])
     assert pages.layout.yaxis.ticktext == ("club.example", "fair.example")
 
@@ -226,4 +225,4 @@ def test_a_finished_queue_has_its_own_title():
 def test_a_filtered_queue_says_how_much_is_left_out():
     one = queue(*(("near.example", "open", 8, 8, 2.375) for _ in range(8))).head(1)
     figure = charts.work_queue(one)
-    assert title(figure) == "Start with near.example: 1 listing of 1 person, about 2 minutes"
+    assert title(figure) == "Start with near.example: 1 listing of 1 person, about 2 min"

@@ -296,7 +296,7 @@ def test_queue_plan_checklist_and_report_take_the_same_time(demo, history, pages
     part = f"{format_duration(checks)} to check {n_listings} listings and {len(of_pages)} web pages"
     assert f"{total}; including {part}" in card.qualifier
     assert f"{total}, including {part}. " in section.text
-    caveat = f"The times below include this: 2 minutes each, {checks:g} in all."
+    caveat = f"The times below include this: 2 min each, {format_duration(checks)} in all."
     assert report.caveat.endswith(caveat)
     live = pages["now"]  # labels are in a history, so nobody has checked anything
     for other in (live, pages["changes"], pages["person"]):
@@ -304,12 +304,12 @@ def test_queue_plan_checklist_and_report_take_the_same_time(demo, history, pages
     for other in (live, pages["changes"]):
         [by_hand] = [one for one in other.facts if one.name == "to do by hand"]
         assert f"{total}; including {part}" in by_hand.qualifier
-    assert live.half_hour.endswith(" In order of minutes only: success rates need a history.")
+    assert live.half_hour.endswith(" In order of time only: success rates need a history.")
     assert "check and remove" in live.half_hour
     plan = history.plan(30, exposure=demo.exposure)
     assert f" in about {format_duration(plan['minutes'].sum())} (" in report.half_hour
     [times, visit, before] = re.search(
-        r"\(([\d +]+) minutes, and (\d+) to start on each site\)\.(.*)$", report.half_hour
+        r"\(([\d +]+) min, and (\d+) min to start on each site\)\.(.*)$", report.half_hour
     ).groups()
     assert before in ("", " Before that, tell 1 person to expect an email and click the link in it.")
     minutes = [*map(int, times.split(" + "))]
@@ -800,9 +800,9 @@ def test_half_an_hour_ends_at_a_site_that_refused(tmp_path, sites, plan):
                 person.records[0]["status"] = "discovered"
         half_hour = ek.report(history, sections=["by_site"]).half_hour
     assert half_hour.startswith(
-        f"If you have 30 minutes, check and remove {plan.format('Odalys Fennimoor')} expected, in about "
+        f"If you have 30 min, check and remove {plan.format('Odalys Fennimoor')} expected, in about "
     )
-    assert re.search(r"\(6 \+ 6( \+ 6)? minutes, and 3 to start (there|on each site)\)\.$", half_hour)
+    assert re.search(r"\(6 \+ 6( \+ 6)? min, and 3 min to start (there|on each site)\)\.$", half_hour)
 
 
 def test_action_on_a_site_to_do_later_has_the_reason(stalled):
@@ -1373,8 +1373,8 @@ def test_minutes_spent_and_left_are_stated(fleet_data, pages):
     report = with_tables(fleet_data, ["work_queue"], timed_steps=steps, step_minutes=learned)
     [section] = report.sections
     minutes = open_items(fleet_data["work_queue"])["minutes"].sum()
-    each = f"{minutes / fleet_data.manual_work[0]:.1f} minutes each"
-    assert "Timed so far: 16 minutes on 4 listings and pages, 4.0 minutes each; left: " in section.text
+    each = f"{minutes / fleet_data.manual_work[0]:.1f} min each"
+    assert "Timed so far: 16 min on 4 listings and pages, 4.0 min each; left: " in section.text
     assert f", {each}." in section.text
     [fact] = [fact for fact in report.facts if fact.name == "to do by hand"]
     assert (

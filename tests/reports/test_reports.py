@@ -574,7 +574,7 @@ def test_half_an_hour_is_spent_as_the_plan_says(history, full, fleet):
     sites = plan["site"].value_counts()
     assert len(sites)
     assert all(f"{n} listing{'s' * (n > 1)} on {site}" in fleet.half_hour for site, n in sites.items())
-    assert fleet.half_hour.startswith("If you have 30 minutes, check and remove ")
+    assert fleet.half_hour.startswith("If you have 30 min, check and remove ")
     assert f"<p>{fleet.half_hour}</p>" in fleet.to_html()
 
 
@@ -593,10 +593,10 @@ def test_head_says_how_many_matches_nobody_has_checked(tmp_path):
             assert bool(report.caveat) == ('<p class="caveat">' in html)
         now = ek.report(exposure, sections=["by_site"])
     rest = "Some listings may be of a namesake, so check each one first."
-    times = "The times below include this: 2 minutes"
+    times = "The times below include this: 2 min"
     n = len(records)
     assert caveats == [
-        f"Nobody has checked the matches yet. {rest} {times} each, 4 in all.",
+        f"Nobody has checked the matches yet. {rest} {times} each, 4 min in all.",
         f"{n - 1} of {n} listings have not been checked. {rest} {times}.",
         f"1 of {n} listings has not been checked. {rest} {times}.",
         "",
@@ -997,7 +997,7 @@ ALLOWED = {  # tags and attributes of a page
     *("body", "header", "nav", "main", "article", "h1", "h2", "h3", "dl", "dt", "dd", "span", "html", "details"),
     *("summary", "label", "input", "dfn", "svg", "polygon", "polyline", "progress", "em", "tfoot"),
     *("class", "role", "open", "type", "title", "id", "aria-labelledby", "aria-describedby", "aria-label"),
-    *("tabindex", "data-name", "data-report", "data-pick", "style", "button", "hidden"),
+    *("tabindex", "data-name", "data-report", "data-pick", "data-rows", "aria-sort", "style", "button", "hidden"),
 }  # fmt: skip
 
 

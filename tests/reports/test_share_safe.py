@@ -397,7 +397,7 @@ def test_shared_report_has_as_much_work_as_the_confidential_one(confidential, sh
         total.search(section_of(report, "work_queue").text)[0] for report in (confidential, shared)
     )
     assert whole == shared_total
-    assert confidential.half_hour.startswith("If you have 30 minutes, check and remove ")
+    assert confidential.half_hour.startswith("If you have 30 min, check and remove ")
     assert shared.half_hour == ""  # it has no list to work through
 
 

@@ -195,7 +195,7 @@ def test_finished_alert_comes_last_of_its_group(alerts, history):
 def test_progress_and_remaining_work_are_displayed(alerts):
     checklist = OptOutChecklist(alerts)
     assert "No history was given" in kit.statuses(checklist)[0]
-    assert "0 of 3 alerts finished · about 21 minutes to do" in kit.Read(kit.html_of(checklist)).words
+    assert "0 of 3 alerts finished · about 21 min to do" in kit.Read(kit.html_of(checklist)).words
     assert listed(checklist)[0].split(" | ")[3] == "7 min"  # a check of two minutes, a step, and a visit
     rows(checklist)[0][0].value = True
     assert '<progress max="2" value="1" aria-label="steps done">' in kit.html_of(checklist)

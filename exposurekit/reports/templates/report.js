@@ -2,124 +2,181 @@
 (() => {
   "use strict";
   const FEW = 5; // rows that are read faster than filtered
-  const MANY = 12; // values that are searched rather than picked
+  const CARDS = 3; // of a table, on a phone, before a button for the others
+  const MANY = 200; // values that are searched rather than picked
   const number = /^(?:from |up to |under |over )?([-+\u2212]?[\d,]*\.?\d+)%?(?:\u2013[\d.,]+%?)?(?: \(.*\))?$/; // or an interval, by its lower end
-  const value = (text) => (number.test(text)
-    ? parseFloat(number.exec(text)[1].replace(/,/g, "").replace("\u2212", "-")) : text.toLowerCase());
+  const duration = /^(?:([\d,]+) h)?(?: ?(\d+) min)?$/;
+  function value(text) {
+    const plain = (digits) => parseFloat((digits ?? "0").replace(/,/g, "").replace("\u2212", "-"));
+    if (number.test(text)) return plain(number.exec(text)[1]);
+    const time = text && duration.exec(text);
+    return time ? 60 * plain(time[1]) + plain(time[2]) : text.toLowerCase();
+  }
   function compared(a, b) {
     if ((a === "—") !== (b === "—")) return a === "—" ? 1 : -1; // missing values come last
     const [x, y] = [value(a), value(b)];
     return typeof x === typeof y ? (x < y ? -1 : x > y ? 1 : 0) : typeof x === "number" ? -1 : 1;
   }
+  const text = (row, column) => row.cells[column].textContent;
+  function made(name, properties, ...parts) {
+    const element = Object.assign(document.createElement(name), properties);
+    element.append(...parts);
+    return element;
+  }
+  const button = (words, properties, ...parts) => made("button", { type: "button", ...properties }, words, ...parts);
 
+  const heads = (table) => [...table.tHead.rows[0].cells];
   function sorting(table) {
     const body = table.tBodies[0];
-    table.style.setProperty("--columns", table.tHead.rows[0].cells.length); // more columns print smaller
-    [...table.tHead.rows[0].cells].forEach((head, column) => {
-      const button = document.createElement("button");
-      button.type = "button";
+    table.style.setProperty("--columns", heads(table).length); // more columns print smaller
+    heads(table).forEach((head, column) => {
       const parts = head.textContent.split(/(?<= )/); // a narrow heading breaks between its words
-      button.append(...parts.flatMap((part, at) => (at ? [document.createElement("wbr"), part] : [part])));
-      head.replaceChildren(button);
-      button.addEventListener("click", () => {
-        const falling = head.getAttribute("aria-sort") === "ascending";
-        for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
-        head.setAttribute("aria-sort", falling ? "descending" : "ascending");
-        const rows = [...body.rows].sort((a, b) => {
-          const order = compared(a.cells[column].textContent, b.cells[column].textContent);
-          return falling && a.cells[column].textContent !== "—" && b.cells[column].textContent !== "—" ? -order : order;
-        });
-        body.append(...rows);
+      const words = parts.flatMap((part, at) => (at ? [document.createElement("wbr"), part] : [part]));
+      const press = button("", {}, ...words);
+      head.replaceChildren(press);
+      press.addEventListener("click", () => {
+        const falling = head.ariaSort === "ascending";
+        for (const other of heads(table)) other.ariaSort = null;
+        head.ariaSort = falling ? "descending" : "ascending";
+        body.append(...[...body.rows].sort((one, other) => {
+          const [a, b] = [text(one, column), text(other, column)], order = compared(a, b);
+          return falling && a !== "—" && b !== "—" ? -order : order;
+        }));
       });
     });
   }
 
-  // A column of few texts, each in several rows, is filtered by picking one; each has its number of rows.
-  function pickers(table) {
-    const rows = [...table.tBodies[0].rows];
-    return [...table.tHead.rows[0].cells].flatMap((head, column) => {
-      if (head.dataset.pick === undefined) return [];
-      const counts = new Map();
-      for (const row of rows) {
-        const text = row.cells[column]?.textContent;
-        counts.set(text, (counts.get(text) ?? 0) + 1);
-        if (counts.size > MANY) return [];
-      }
-      if (counts.size < 2 || counts.size * 2 > rows.length) return [];
-      const select = document.createElement("select");
-      const name = head.textContent;
-      select.setAttribute("aria-label", `${name} in ${table.caption.textContent}`);
-      select.append(new Option(`Every ${name}`, ""));
-      for (const [text, n] of [...counts].sort((a, b) => b[1] - a[1])) select.append(new Option(`${text} (${n})`, text));
-      return [{ column, select }];
+  // Columns of few texts, each in several rows, are filtered by picking: each value has the number of rows that it
+  // would leave under the other filters.
+  function facets(table, rows) {
+    return heads(table).flatMap((head, column) => {
+      const kind = head.dataset.pick;
+      const counts = kind ? counted(rows, column) : new Map();
+      if (counts.size < 2 || counts.size * 2 > rows.length || counts.size > MANY) return [];
+      const values = [...counts.keys()].sort((a, b) => counts.get(b) - counts.get(a));
+      const facet = (kind === "chips" ? chips : list)(head.textContent, values);
+      facet.element.ariaLabel = `${head.textContent} in ${table.caption.textContent}`;
+      return { ...facet, column };
     });
+  }
+  function counted(rows, column) {
+    const counts = new Map();
+    for (const row of rows) counts.set(text(row, column), (counts.get(text(row, column)) ?? 0) + 1);
+    return counts;
+  }
+  function list(name, values) {
+    const options = values.map((one) => new Option(one, one));
+    const element = made("select", {}, new Option(`${name[0].toUpperCase()}${name.slice(1)}: all`, ""), ...options);
+    return {
+      element,
+      picked: () => options.filter((one) => one.selected).map((one) => one.value),
+      clear: () => { element.value = ""; },
+      count: (counts) => options.forEach((one) => { one.text = `${one.value} (${counts.get(one.value) ?? 0})`; }),
+    };
+  }
+  function chips(name, values) {
+    const buttons = values.map((one) => button(one, { className: "pick", value: one, ariaPressed: "false" }, made("span")));
+    const element = made("div", { role: "group" }, ...buttons);
+    const isPressed = (one) => one.ariaPressed === "true";
+    element.addEventListener("click", ({ target }) => {
+      const pressed = target.closest("button");
+      if (pressed) pressed.ariaPressed = String(!isPressed(pressed));
+      element.dispatchEvent(new Event("change"));
+    });
+    return {
+      element,
+      picked: () => buttons.filter(isPressed).map((one) => one.value),
+      clear: () => buttons.forEach((one) => { one.ariaPressed = "false"; }),
+      count: (counts) => buttons.forEach((one) => {
+        one.lastChild.textContent = ` ${counts.get(one.value) ?? 0}`;
+        one.disabled = !counts.has(one.value) && !isPressed(one);
+      }),
+    };
   }
 
   function download(text, type, name) {
-    const link = document.createElement("a");
-    link.href = URL.createObjectURL(new Blob([text], { type }));
-    link.download = name;
+    const link = made("a", { href: URL.createObjectURL(new Blob([text], { type })), download: name });
     link.click();
     URL.revokeObjectURL(link.href);
   }
 
   function tools(numbers) {
-    const table = numbers.querySelector("table");
-    const row = document.createElement("div");
-    row.className = "tools";
-    const label = document.createElement("label");
-    const search = document.createElement("input");
-    search.type = "search";
-    search.placeholder = "Filter rows";
-    search.setAttribute("aria-label", `Filter ${table.caption.textContent}`);
-    label.append(search);
-    const count = document.createElement("span");
-    count.setAttribute("role", "status");
-    const picks = pickers(table);
+    const table = numbers.querySelector("table"), wide = numbers.querySelector(".wide"), caption = table.caption.textContent;
+    const rows = [...table.tBodies[0].rows], found = () => [...table.tBodies[0].rows].filter((row) => !row.hidden);
+    const numbered = table.dataset.rows?.split(" ") ?? [...rows.keys()];
+    const search = made("input", { type: "search", placeholder: "Filter rows", ariaLabel: `Filter ${caption}` });
+    const count = made("span", { role: "status" }), all = button("Show all", { ariaLabel: `Show all rows of ${caption}` });
+    const save = button("CSV", { className: "csv" }), rest = button("", { className: "rest" });
+    const picks = facets(table, rows);
     const filter = () => {
       const query = search.value.toLowerCase();
-      let matches = 0;
-      for (const row of table.tBodies[0].rows) {
-        row.hidden = !row.textContent.toLowerCase().includes(query)
-          || picks.some(({ column, select }) => select.value && row.cells[column].textContent !== select.value);
-        matches += row.hidden ? 0 : 1;
-      }
-      const isFiltered = query || picks.some(({ select }) => select.value);
-      count.textContent = isFiltered ? `${matches} of ${table.tBodies[0].rows.length} rows` : "";
+      const fits = picks.map(({ picked, column }) => {
+        const values = picked();
+        return (row) => !values.length || values.includes(text(row, column));
+      });
+      fits.push((row) => row.textContent.toLowerCase().includes(query));
+      for (const row of rows) row.hidden = !fits.every((fit) => fit(row));
+      picks.forEach((facet, at) => {
+        const others = fits.filter((_, number) => number !== at);
+        facet.count(counted(rows.filter((row) => others.every((fit) => fit(row))), facet.column));
+      });
+      const n = found().length, isFiltered = query || picks.some(({ picked }) => picked().length);
+      all.hidden = !isFiltered;
+      count.textContent = isFiltered ? `${n} of ${rows.length} rows` : "";
+      save.textContent = isFiltered ? `CSV (${n} ${n === 1 ? "row" : "rows"})` : "CSV";
+      save.ariaLabel = `Save ${isFiltered ? `these ${n} rows of ` : ""}${caption} as CSV`;
+      rest.textContent = `Show all ${n} rows`;
+      rest.hidden = n <= CARDS || !wide.classList.contains("first");
     };
     search.addEventListener("input", filter);
-    for (const { select } of picks) select.addEventListener("change", filter);
-    const save = document.createElement("button");
-    save.type = "button";
-    save.textContent = "CSV";
-    save.setAttribute("aria-label", `Save ${table.caption.textContent} as CSV`);
-    save.addEventListener("click", () => {
-      download(JSON.parse(numbers.querySelector("script").textContent), "text/csv", `${numbers.dataset.name}.csv`);
+    for (const { element } of picks) element.addEventListener("change", filter);
+    all.addEventListener("click", () => {
+      search.value = "";
+      for (const { clear } of picks) clear();
+      filter();
+      search.focus();
     });
-    const rows = table.tBodies[0].rows.length;
-    if (rows > FEW) row.append(label, ...picks.map(({ select }) => select), count);
-    if (rows > 1) {
+    // All columns: of the rows that are found, in the order of the page, or of all.
+    save.addEventListener("click", () => {
+      const whole = JSON.parse(numbers.querySelector("script").textContent);
+      const [head, ...lines] = whole.match(/(?:"[^"]*"|[^"\n])+/g);
+      const part = () => [head, ...found().map((row) => lines[numbered[rows.indexOf(row)]]), ""].join("\n");
+      download(all.hidden ? whole : part(), "text/csv", `${numbers.dataset.name}.csv`);
+    });
+    rest.addEventListener("click", () => {
+      wide.classList.remove("first");
+      filter();
+    });
+    // A text that is cut off has its whole in the title.
+    table.addEventListener("pointerover", ({ target }) => {
+      const cell = target.closest("td");
+      if (cell?.scrollWidth > cell?.clientWidth) cell.title = cell.textContent;
+    });
+    const row = made("div", { className: "tools" });
+    if (rows.length > FEW) row.append(search, ...picks.map(({ element }) => element), count, all);
+    if (rows.length > 1) {
       sorting(table);
       row.append(sortList(table));
     }
     row.append(save);
-    numbers.querySelector(".wide").before(row);
+    wide.classList.add("first");
+    wide.before(row);
+    wide.after(rest);
+    filter();
   }
   // On a phone the cards have no heads to press: a list sorts them, numbers from the largest.
   function sortList(table) {
-    const select = document.createElement("select");
-    select.className = "sort";
-    select.setAttribute("aria-label", `Sort ${table.caption.textContent}`);
-    select.append(new Option("Sort by …", ""));
-    const heads = [...table.tHead.rows[0].cells];
-    heads.forEach((head, at) => select.append(new Option(head.textContent, at)));
+    const options = heads(table).map((head, at) => new Option(head.textContent, at));
+    const select = made("select", { ariaLabel: `Sort ${table.caption.textContent}` }, new Option("…", ""), ...options);
+    select.value = heads(table).findIndex((head) => head.ariaSort);
+    if (select.selectedIndex < 0) select.value = "";
     select.addEventListener("change", () => {
       if (!select.value) return;
-      const head = heads[select.value], press = head.querySelector("button");
+      const head = heads(table)[select.value], press = head.querySelector("button");
       const wanted = head.classList.contains("left") ? "ascending" : "descending";
-      do press.click(); while (head.getAttribute("aria-sort") !== wanted);
+      do press.click(); while (head.ariaSort !== wanted);
     });
-    return select;
+    return made("label", { className: "sort" }, "Sort by ", select);
   }
   const isPhone = matchMedia("(max-width: 30rem)").matches; // where a row is a card of several lines
   for (const numbers of document.querySelectorAll(".numbers")) {
@@ -128,30 +185,18 @@
   }
 
   // Each value has a button that copies it.
-  function button(words, label) {
-    const element = document.createElement("button");
-    element.type = "button";
-    element.textContent = words;
-    if (label) element.setAttribute("aria-label", label);
-    return element;
-  }
   function copyIcon() {
     const names = "http://www.w3.org/2000/svg", icon = document.createElementNS(names, "svg");
-    icon.setAttribute("viewBox", "0 0 16 16");
-    icon.setAttribute("aria-hidden", "true");
     const path = document.createElementNS(names, "path");
+    icon.setAttribute("viewBox", "0 0 16 16");
+    icon.ariaHidden = "true";
     path.setAttribute("d", "M5.5 5.5h8v8h-8zM3.5 10.5h-1v-8h8v1");
-    path.setAttribute("fill", "none");
-    path.setAttribute("stroke", "currentColor");
-    path.setAttribute("stroke-width", "1.5");
     icon.append(path);
     return icon;
   }
   for (const code of document.querySelectorAll(".task code, .task a")) {
-    const press = button("", `Copy ${code.previousElementSibling?.textContent ?? "link"}`);
-    press.className = "copy";
-    press.title = "Copy";
-    press.append(copyIcon());
+    const ariaLabel = `Copy ${code.previousElementSibling?.textContent ?? "link"}`;
+    const press = button("", { ariaLabel, className: "copy", title: "Copy" }, copyIcon());
     press.addEventListener("click", async () => {
       press.textContent = (await copy(code.getAttribute("href") || code.textContent)) ? "Copied" : "Select it by hand";
       setTimeout(() => press.replaceChildren(copyIcon()), 2000);
@@ -201,8 +246,7 @@
     const ready = all.filter((box) => !box.closest(".blocked"));
     if (ready.length > 1) {
       const words = `Tick all ${ready.length}${ready.length < all.length ? " that can start" : ""}`;
-      const every = button(words);
-      every.className = "all";
+      const every = button(words, { className: "all" });
       let undo = [], isBulk = false;
       every.addEventListener("click", () => {
         const boxes = undo.length ? undo : ready.filter((box) => !box.checked);
