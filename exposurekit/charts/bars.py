@@ -12,7 +12,6 @@ from exposurekit.text.formatting import pluralize
 MAX_ROWS = 12
 MAX_SUMMARY_ROWS = 10
 MAX_TIED_NAMES = 2  # a longer tie is reported as a count
-UNTICKED = {"showticklabels": False, "showgrid": False}  # an axis whose values stand behind the bars
 TEXT_OUTSIDE = {
     "textposition": "outside",
     "cliponaxis": False,

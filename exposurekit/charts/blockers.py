@@ -17,7 +17,7 @@ from exposurekit.charts.bars import (
     rest_label,
     row_chart,
 )
-from exposurekit.charts.heatmap import COLUMN_MAX, GREYS, ORANGES, heatmap, heatmap_px, label_axes
+from exposurekit.charts.heatmap import BLUES, COLUMN_MAX, GREYS, heatmap, heatmap_px, label_axes
 from exposurekit.charts.theme import (
     BLUE,
     GREY,
@@ -106,7 +106,7 @@ def _heatmaps(rows: pd.DataFrame, fields: pd.DataFrame, people: list[str]) -> li
             zmax=zmax,
             scale=scale,
         )
-        for kind, scale in ((True, ORANGES), (False, GREYS))
+        for kind, scale in ((True, BLUES), (False, GREYS))
         if (is_profile_field == kind).any()
     ]
 

@@ -26,8 +26,9 @@ from exposurekit.charts.theme import (
     COLOURS,
     GREY,
     HOVER,
+    PALE_PURPLE,
     PATTERNS,
-    VERMILION,
+    PURPLE,
     Chart,
     bar_marker,
     count_ticks,
@@ -36,13 +37,13 @@ from exposurekit.charts.theme import (
     label_text,
     short,
 )
-from exposurekit.contract.types import PENDING_REMOVAL, REMOVED
+from exposurekit.contract.types import REMOVED
 
 _SCOPE = "change of scope"
 # Colour, pattern and causes of each kind of change. Scope changes say nothing about the sites.
 _KINDS = {
-    "new, or listed again": (VERMILION, "/", (NEW, AGAIN)),
-    CHANGED: (COLOURS[PENDING_REMOVAL], "-", (FAILED, CHANGED)),
+    "new, or listed again": (PURPLE, "/", (NEW, AGAIN)),
+    CHANGED: (PALE_PURPLE, "-", (FAILED, CHANGED)),
     REMOVED: (COLOURS[REMOVED], PATTERNS[REMOVED], (REMOVED,)),
     VANISHED: (COLOURS[VANISHED], PATTERNS[VANISHED], (VANISHED,)),
     _SCOPE: (GREY, "x", (ENTERED_SCOPE, LEFT_SCOPE)),

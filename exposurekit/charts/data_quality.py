@@ -22,13 +22,12 @@ from exposurekit.charts.bars import (
 )
 from exposurekit.charts.theme import (
     BLUE,
+    BROWN,
     COLOURS,
-    GREEN,
-    ORANGE,
+    GREY,
+    PALE_BLUE,
     PATTERNS,
     PURPLE,
-    SKY,
-    VERMILION,
     Chart,
     count_axis,
     empty_chart,
@@ -44,7 +43,7 @@ _HEALTH = ("site", "open", VANISHED, "vanished_at_once", "quiet_days", "is_doubt
 _OUTCOME_STYLES = dict(
     zip(
         OUTCOMES,
-        ((GREEN, "."), (ORANGE, "/"), (VERMILION, "x"), (PURPLE, "\\"), (COLOURS[OTHER], "-")),
+        ((BLUE, "."), (PALE_BLUE, "/"), (PURPLE, "x"), (BROWN, "\\"), (GREY, "-")),
         strict=True,
     )
 )
@@ -78,7 +77,10 @@ def precision(table: pd.DataFrame, *, provenance: str = "") -> Chart:
             points(drawn["precision"].tolist(), hover, symbol="circle", colour=BLUE),
             annotations([_no_precision_reason(row) for row in rows]),
         ],
-        [f"{name} (n = {row['mine'] + row['not mine']:,})" for name, row in zip(names, rows, strict=True)],
+        [
+            f"{name} (n = {pluralize(row['mine'] + row['not mine'], 'label')})"
+            for name, row in zip(names, rows, strict=True)
+        ],
         {"title": {"text": f"precision, with {label}"}, "range": [-0.02, 1.02], "tickformat": ".0%"},
         finding=_precision_finding(table),
         summary=_precision_summary(table, label),
@@ -100,7 +102,7 @@ def _precision_text(row: dict[Any, Any], label: str) -> str:
     n = row["mine"] + row["not mine"]
     band = format_interval(row["low"], row["high"], percent, label)
     rest = f", {row['unlabelled']:,} unlabelled" if row["unlabelled"] else ""
-    return f"precision {percent(row['precision'])}{band}, n = {n:,}{rest}"
+    return f"precision {percent(row['precision'])}{band}, n = {pluralize(n, 'label')}{rest}"
 
 
 def _precision_finding(table: pd.DataFrame) -> str:
@@ -234,8 +236,8 @@ def _health_bars(table: pd.DataFrame, hover: list[str]) -> list[go.Bar]:
     doubtful = table["is_doubtful"].astype("bool")
     parts = {
         "open": (table["open"], (BLUE, "")),
-        _ONE_RUN: (table["vanished_at_once"].where(~doubtful, 0), (SKY, "\\")),
-        f"{_ONE_RUN}, doubtful": (table["vanished_at_once"].where(doubtful, 0), (VERMILION, "x")),
+        _ONE_RUN: (table["vanished_at_once"].where(~doubtful, 0), (COLOURS[VANISHED], "\\")),
+        f"{_ONE_RUN}, doubtful": (table["vanished_at_once"].where(doubtful, 0), (PURPLE, "x")),
         _OTHER_RUNS: (
             (table[VANISHED] - table["vanished_at_once"]).clip(lower=0),
             (COLOURS[OTHER], PATTERNS[OTHER]),

@@ -17,7 +17,7 @@ from exposurekit.charts.bars import (
     row_labels,
 )
 from exposurekit.charts.theme import (
-    VERMILION,
+    PURPLE,
     Chart,
     empty_chart,
     interval_label,
@@ -65,20 +65,21 @@ def declared_vs_observed(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     *medians, beside = median_traces(drawn, names, most)
     behind = np.nan_to_num(declared)  # a text does not cover the mark
     beside.x = [max(x, behind[row]) for x, row in zip(beside.x, beside.y, strict=True)]
+    beside.text = [f"{text}{_mark(rows[row])}" for text, row in zip(beside.text, beside.y, strict=True)]
     figure = row_chart(
         [
             *medians,
             beside,
-            points(declared.tolist(), hover, symbol="line-ns", colour=VERMILION, name="declared"),
+            points(declared.tolist(), hover, symbol="line-ns", colour=PURPLE, name="declared"),
         ],
-        [f"{name} (n = {row['n']:,}{_mark(row)})" for name, row in zip(names, rows, strict=True)],
+        [f"{name} (n = {pluralize(row['n'], 'request')})" for name, row in zip(names, rows, strict=True)],
         median_axis("days from request to removal", most),
         finding=_finding(table),
         summary=_summary(table, label),
         rest=Omitted(len(table) - MAX_ROWS, "site", "sites"),
         provenance=provenance,
     )
-    line = {"size": 16, "line": {"width": 3, "color": VERMILION}}
+    line = {"size": 16, "line": {"width": 3, "color": PURPLE}}
     figure.update_traces(marker=line, selector={"name": "declared"})
     return figure
 

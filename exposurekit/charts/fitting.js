@@ -5,7 +5,7 @@ function fitting() {
   const CHARACTER_PX = 7, AXIS_PX = 88, SHORT_PX = 110, MAX_TEXT_SHARE = 0.6, LINE_PX = 8, TWO_LINES_PX = 48;
   const TITLE_CHARACTER_PX = 9.2, TITLE_PX = 21, SUBTITLE_CHARACTER_PX = 6.6, SUBTITLE_PX = 16;
   const SYMBOL_PX = 46, LEGEND_PX = 20, BOTTOM_PX = 48;
-  const LABEL_SHARE = 0.4, UPRIGHT_PX = 48, WIDE_LABEL_SHARE = 0.3, PLOT_LEAST = 0.65, LABEL_CHARACTER_PX = 6.5, LABEL_GAP_PX = 14, LABEL_FONT_PX = 11, RIGHT_PX = 28, TWO_LINES_HIGH_PX = 26, DATE_PX = 64, NUMBER_PX = 48;
+  const LABEL_SHARE = 0.44, UPRIGHT_PX = 48, WIDE_LABEL_SHARE = 0.3, ONE_PANEL_SHARE = 0.36, PLOT_LEAST = 0.65, LABEL_CHARACTER_PX = 6.5, LABEL_GAP_PX = 14, LABEL_FONT_PX = 11, RIGHT_PX = 28, TWO_LINES_HIGH_PX = 30, DATE_PX = 64, NUMBER_PX = 48;
 
   // The figure for a width, with the height that it needs there. One without a title has that only in a narrow place.
   function fit(figure, width, isNarrow) {
@@ -74,7 +74,7 @@ function fitting() {
       const isDense = ticktext.length * TWO_LINES_PX > width;
       if (isDense) compact.xaxis.ticktext = ticktext.map((text) => text.replaceAll("<br>", " "));
     }
-    const hasRows = rowAxes(compact).length > 0, plot = hasRows ? labelRows(compact, width, isCompact ? LABEL_SHARE : WIDE_LABEL_SHARE) : width / 3;
+    const hasRows = rowAxes(compact).length > 0, plot = hasRows ? labelRows(compact, width, isCompact ? LABEL_SHARE : compact.xaxis2 ? WIDE_LABEL_SHARE : ONE_PANEL_SHARE) : width / 3;
     for (const name of axes) if (isCompact && name.startsWith("x")) compact[name] = withFewTicks(compact[name], (hasRows ? plot : width - LABEL_GAP_PX) * share(compact[name]));
     const fitted = (trace) => wrapText(trace, compact, Math.max(plot, width / 3) * share(axisOf(trace, compact)), isCompact);
     return { data: data.map((trace) => (hasText(trace) ? fitted(trace) : trace)), layout: compact };
@@ -136,8 +136,10 @@ function fitting() {
   function twoLines(text, room) {
     if (longest([text]) <= room) return text;
     const [first, ...rest] = text.trim().split(/ (?![^(]*\))/), lines = [first]; // not within brackets
+    const fits = (line) => characters(line).length <= room;
+    const isApart = rest.length && fits([first, ...rest.slice(0, -1)].join(" ")) && rest.at(-1).startsWith("("); // the brackets have their line
     for (const word of rest) {
-      if (lines.length < 2 && characters(`${lines[0]} ${word}`).length > room) lines.push(word);
+      if (lines.length < 2 && (isApart ? word === rest.at(-1) : !fits(`${lines[0]} ${word}`))) lines.push(word);
       else lines[lines.length - 1] += ` ${word}`;
     }
     const tail = lines.at(-1).match(/ ?\([^)]*\)$/)?.[0] ?? "";

@@ -8,9 +8,9 @@ import plotly.graph_objects as go
 from exposurekit.charts.argument_checks import check_input
 from exposurekit.charts.theme import (
     BLUE,
-    GREEN,
     GREY,
     HOVER,
+    PURPLE,
     Chart,
     chart,
     count_axis,
@@ -165,8 +165,8 @@ def _if_done(table: pd.DataFrame, now: int) -> list[go.Scatter]:
             textposition="bottom center",
             cliponaxis=False,
             mode="lines+markers+text",
-            line={"color": GREEN, "width": 2, "dash": "dot"},
-            marker={"color": GREEN, "size": 8, "symbol": "diamond"},
+            line={"color": PURPLE, "width": 2, "dash": "dot"},
+            marker={"color": PURPLE, "size": 8, "symbol": "diamond"},
             hovertemplate=HOVER,
         )
     ]

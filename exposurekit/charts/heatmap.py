@@ -11,7 +11,7 @@ from exposurekit.charts.bars import label_rows
 from exposurekit.charts.theme import BLACK, HOVER, Chart
 
 # Both scales keep black text readable in light and dark themes.
-ORANGES = ((0.0, "#FBE8DA"), (1.0, "#D55E00"))
+BLUES = ((0.0, "#E3EFF7"), (1.0, "#5C9FCC"))
 GREYS = ((0.0, "#EBEBEB"), (1.0, "#8C8C8C"))
 _CELL_PX, _FRAME_PX = 24, 240
 COLUMN_MAX = 20  # characters of the name of a column
@@ -28,7 +28,7 @@ def heatmap(
     hover: Sequence[Sequence[str]],
     *,
     zmax: float,
-    scale: Sequence[tuple[float, str]] = ORANGES,
+    scale: Sequence[tuple[float, str]] = BLUES,
     **options: Any,
 ) -> go.Heatmap:
     """Create a heat map trace.

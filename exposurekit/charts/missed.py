@@ -9,7 +9,7 @@ from exposurekit.charts.argument_checks import check_input
 from exposurekit.charts.bars import annotations, bars, join_rows, points, row_chart, whiskers
 from exposurekit.charts.theme import (
     BLUE,
-    VERMILION,
+    PURPLE,
     Chart,
     count_axis,
     empty_chart,
@@ -54,7 +54,7 @@ def missed(table: pd.DataFrame, *, provenance: str = "") -> Chart:
                 listings.where(is_estimate).tolist(),
                 hover,
                 symbol="circle",
-                colour=VERMILION,
+                colour=PURPLE,
                 name="estimate",
             ),
             annotations([_amount(row) for row in rows], ends),

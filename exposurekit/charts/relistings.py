@@ -9,7 +9,6 @@ from exposurekit.analysis import VANISHED
 from exposurekit.charts.argument_checks import check_input
 from exposurekit.charts.bars import (
     MAX_ROWS,
-    UNTICKED,
     annotations,
     bars,
     join_rows,
@@ -22,15 +21,14 @@ from exposurekit.charts.bars import (
 )
 from exposurekit.charts.theme import (
     BLUE,
-    COLOURS,
-    PATTERNS,
+    PURPLE,
     Chart,
     count_axis,
     empty_chart,
     label_text,
 )
 from exposurekit.charts.time_to_removal import format_days
-from exposurekit.contract.types import DISCOVERED, REMOVED
+from exposurekit.contract.types import REMOVED
 from exposurekit.text.formatting import NO_VALUE, pluralize
 
 _GONE = "days until listed again"
@@ -60,15 +58,15 @@ def relistings(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     return row_chart(
         [
             *(
-                _bars(sites, names, status, like)
-                for status, like in ((REMOVED, DISCOVERED), (VANISHED, VANISHED))
+                _bars(sites, names, status, style)
+                for status, style in ((REMOVED, (BLUE, "")), (VANISHED, (PURPLE, "\\")))
                 if sites[status].any()
             ),
             annotations([f"{n:,}" for n in sites["n"]], sites["n"].tolist()),
             *_gone_days(sites, names),
         ],
         names,
-        count_axis("relistings", int(sites["n"].max())) | UNTICKED,
+        count_axis("relistings", int(sites["n"].max())),
         right=count_axis(_GONE, 0 if pd.isna(longest) else float(longest), room=_GONE_ROOM),
         finding=_finding(table, sites),
         summary=join_rows([f"{name}: {_row_text(row)}" for name, row in rows]),
@@ -100,11 +98,11 @@ def _by_site(table: pd.DataFrame) -> pd.DataFrame:
     return statistics.assign(site=names, **{VANISHED: statistics["n"] - statistics[REMOVED]})
 
 
-def _bars(sites: pd.DataFrame, names: list[str], status: str, like: str) -> go.Bar:
-    """The relistings of listings that had a status; a removed one is discovered again, and has that colour."""
+def _bars(sites: pd.DataFrame, names: list[str], status: str, style: tuple[str, str]) -> go.Bar:
+    """The relistings of listings that had a status, which is not theirs now: the bar has not its colour."""
     counts = [pluralize(n, "relisting") for n in sites[status]]
     hover = [f"{name}<br>{n}, previously {status}" for name, n in zip(names, counts, strict=True)]
-    return bars(f"previously {status}", sites[status].tolist(), hover, (COLOURS[like], PATTERNS[like]))
+    return bars(f"previously {status}", sites[status].tolist(), hover, style)
 
 
 def _gone_days(sites: pd.DataFrame, names: list[str]) -> list[go.Scatter]:

@@ -139,14 +139,14 @@ def _curve_text(rows: pd.DataFrame, label: str) -> str:
     below = rows.loc[rows["survival"] <= 0.5 + 1e-12, "days"]
     median = f"median {pluralize(int(below.iloc[0]), 'day')}" if len(below) else "median not reached"
     n = int(rows["at_risk"].max())
-    return f"{median}, {percent(last['survival'])}{band} not removed by day {int(last['days']):,}, n = {n:,}"
+    return f"{median}, {percent(last['survival'])}{band} not removed by day {int(last['days']):,}, n = {pluralize(n, 'listing')}"
 
 
 def _finding(names: list[str], groups: list[pd.DataFrame]) -> str:
     shares = [float(rows["survival"].iloc[-1]) for rows in groups]
     if len(groups) == 1:
         n, days = int(groups[0]["at_risk"].max()), int(groups[0]["days"].iloc[-1])
-        return f"{percent(shares[0])} of listings are not removed by day {days:,} (n = {n:,})"
+        return f"{percent(shares[0])} of listings are not removed by day {days:,} (n = {pluralize(n, 'listing')})"
     least, most = min(shares), max(shares)
     if least == most:
         return f"Share not removed at the end: {percent(least)} in every group"

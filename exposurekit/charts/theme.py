@@ -20,22 +20,24 @@ from exposurekit.errors import InvalidArgument
 from exposurekit.text.formatting import NO_VALUE
 from exposurekit.text.sanitize import escaped, label, plain
 
-# Okabe and Ito's colour-blind safe palette. Patterns and dashes carry the same distinction without colour; patterns are
-# visible only on paper and in `Chart.with_patterns`.
-BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
-BLUE, VERMILION, PURPLE = "#0072B2", "#D55E00", "#CC79A7"
-PALE_VERMILION = "#F0B99B"  # the same, but later
-GREY = "#7F7F7F"  # of lines and markers: visible on white and on black
+# Okabe and Ito's colour-blind safe palette, in two parts: a colour of `COLOURS` means its status and nothing else.
+# Everything else is blue, if it is the main measure, or what is to do; purple, if it stands beside that; and grey, if it
+# stands back. Patterns and dashes carry the same distinction without colour; patterns are visible only on paper and in
+# `Chart.with_patterns`.
+BLUE, PURPLE, BLACK = "#0072B2", "#CC79A7", "#000000"
+GREY = "#7F7F7F"  # visible on white and on black
+PALE_BLUE, PALE_PURPLE, PALE_GREY = "#A3C6DF", "#E6BCD3", "#C4C9CF"  # the same, but later or finished
+BROWN, VIOLET, OLIVE = "#9A6B45", "#7B61C4", "#9C8A00"  # of further series
 # Text needs a background of its own: no colour has a contrast of 4.5:1 on both white and JupyterLab's dark #111111.
 INK, PAPER = "#1B2430", "#FFFFFF"
 PALE, CLEAR = "rgba(127,127,127,0.2)", "rgba(0,0,0,0)"
-SERIES = (BLUE, VERMILION, GREEN, ORANGE, PURPLE, SKY)
+SERIES = (BLUE, PURPLE, GREY, BROWN, VIOLET, OLIVE)
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 COLOURS = {
-    DISCOVERED: VERMILION,
-    PENDING_REMOVAL: ORANGE,
-    REMOVED: GREEN,
-    VANISHED: SKY,
+    DISCOVERED: "#D55E00",
+    PENDING_REMOVAL: "#E69F00",
+    REMOVED: "#009E73",
+    VANISHED: "#56B4E9",
     OTHER: "#8C8C8C",
     UNKNOWN: "#BDBDBD",
 }

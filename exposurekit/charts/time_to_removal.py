@@ -25,7 +25,7 @@ from exposurekit.charts.survival import age_ticks
 from exposurekit.charts.theme import (
     BLUE,
     GREY,
-    VERMILION,
+    PURPLE,
     Chart,
     count_axis,
     empty_chart,
@@ -81,7 +81,7 @@ def _medians(table: pd.DataFrame, by: str | None, provenance: str) -> Chart:
     shares = {"range": [-0.02, 1.45], "tickvals": [0, 1], "tickformat": ".0%"}
     return row_chart(
         [*median_traces(drawn, names, most), *_shares(drawn, names)],
-        [f"{name} (n = {n:,})" for name, n in zip(names, drawn["n"], strict=True)],
+        [f"{name} (n = {pluralize(n, 'listing')})" for name, n in zip(names, drawn["n"], strict=True)],
         median_axis("median time to removal (days)", most),
         right=shares | {"title": {"text": _SHARE}},
         finding=_finding(table, groups),
@@ -181,7 +181,7 @@ def _shares(table: pd.DataFrame, names: list[str]) -> list[go.Scatter]:
     ]
     return [
         whiskers(low, high, **axes),
-        points(never, hover, symbol="diamond", colour=VERMILION, name=_SHARE, **axes),
+        points(never, hover, symbol="diamond", colour=PURPLE, name=_SHARE, **axes),
         annotations(shares, [1.05] * len(shares), **axes),
     ]
 
@@ -204,27 +204,28 @@ def _finding(table: pd.DataFrame, groups: str) -> str:
         return "Median time to removal: no listing was observed from its start"
     if enough.empty:
         reason = UNREQUESTED if table["unrequested"].any() else "too few listings"
-        return f"Median time to removal: {reason} (n = {n:,})"
+        return f"Median time to removal: {reason} (n = {pluralize(n, 'listing')})"
     medians = enough["median_days"].dropna()
     if medians.empty:
         where = f" on any of {len(table):,} {groups}" if len(table) > 1 else ""
-        return f"Median time to removal: not reached{where} (n = {n:,})"
+        return f"Median time to removal: not reached{where} (n = {pluralize(n, 'listing')})"
     least, most = float(medians.min()), float(medians.max())
     days = f"{least:,g} to {format_days(most)}" if most > least else format_days(most)
     if len(table) == 1:
         row = table.to_dict("records")[0]
         band = format_interval(row["median_low"], row["median_high"], "{:,g}".format, interval_label(table))
-        return f"Median time to removal: {days}{band.removesuffix(')')}; n = {n:,})"
+        return f"Median time to removal: {days}{band.removesuffix(')')}; n = {pluralize(n, 'listing')})"
     rest, unasked = len(enough) - len(medians), int(table["unrequested"].sum())
     not_reached = f"; not reached on {rest:,}" if rest else ""
     not_reached += f"; {UNREQUESTED} on {unasked:,}" if unasked else ""
-    return f"Median time to removal: {days} on {len(medians):,} of {len(table):,} {groups}{not_reached} (n = {n:,})"
+    of_groups = f"on {len(medians):,} of {len(table):,} {groups}{not_reached}"
+    return f"Median time to removal: {days} {of_groups} (n = {pluralize(n, 'listing')})"
 
 
 def _summary(table: pd.DataFrame, by: str | None) -> str:
     rows, label = zip(row_labels(table, by), table.to_dict("records"), strict=True), interval_label(table)
     texts = [
-        f"{name}: {median_text(row, label)}, {_share_text(row, label)}, n = {row['n']:,}"
+        f"{name}: {median_text(row, label)}, {_share_text(row, label)}, n = {pluralize(row['n'], 'listing')}"
         for name, row in rows
     ]
     n = int(table["left_out"].sum())

@@ -22,11 +22,10 @@ from exposurekit.charts.bars import (
 )
 from exposurekit.charts.theme import (
     BLUE,
-    GREEN,
     GREY,
-    ORANGE,
-    PALE_VERMILION,
-    VERMILION,
+    PALE_BLUE,
+    PALE_GREY,
+    PURPLE,
     Chart,
     count_axis,
     empty_chart,
@@ -39,11 +38,11 @@ from exposurekit.text.formatting import pluralize
 NOT_STARTED = "to do"  # what a work queue calls open, which elsewhere means online
 LATER = "later"  # open, with a reason to wait
 _STATES = {
-    STARTED: (ORANGE, "/"),
-    NOT_STARTED: (VERMILION, ""),
-    LATER: (PALE_VERMILION, "\\"),
+    STARTED: (PURPLE, "/"),
+    NOT_STARTED: (BLUE, ""),
+    LATER: (PALE_BLUE, "\\"),
     UNABLE: (GREY, "x"),
-    DONE: (GREEN, "."),
+    DONE: (PALE_GREY, "."),
 }
 _OPEN_STATES = (STARTED, NOT_STARTED, LATER)
 _PAGES = "Web pages"

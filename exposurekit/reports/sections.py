@@ -237,7 +237,7 @@ def _base(data: ReportData, n: int, n_open: int) -> str:
     """A sentence on the listings that were followed, and how many of them are open."""
     followed = statements.followed(data, n)
     subject = f"{followed[:1].upper()}{followed[1:]}"
-    return f"{subject} {'is' if n == 1 else 'are'} followed (n = {n:,}); {n_open:,} of them {'is' if n_open == 1 else 'are'} open."
+    return f"{subject} {'is' if n == 1 else 'are'} followed (n = {pluralize(n, 'listing')}); {n_open:,} of them {'is' if n_open == 1 else 'are'} open."
 
 
 # --- sections ---------------------------------------------------------------------------------------------

@@ -50,8 +50,8 @@ def test_a_share_has_its_interval_and_number():
     whiskers, dot, _ = figure.data
     assert [*dot.x] == [0.9]
     assert [*whiskers.x][:2] == [table["low"][0], table["high"][0]]
-    assert figure.layout.yaxis.ticktext == ("Near (n = 10)",)
-    assert "90% (95% interval: 60\N{EN DASH}98%), n = 10, 1 unlabelled" in charts.describe(figure)
+    assert figure.layout.yaxis.ticktext == ("Near (n = 10 labels)",)
+    assert "90% (95% interval: 60\N{EN DASH}98%), n = 10 labels, 1 unlabelled" in charts.describe(figure)
 
 
 def test_a_site_without_labels_has_no_share():

@@ -8,6 +8,7 @@ import pytest
 from support.chart_tables import HOSTILE, TABLES, draw, hostile, over_time, records, title
 
 from exposurekit import analysis, charts
+from exposurekit.analysis import OTHER, UNKNOWN
 from exposurekit.charts import theme
 from exposurekit.charts.theme import INK, MIME, PAPER
 from exposurekit.errors import MissingColumns
@@ -153,6 +154,18 @@ def test_a_missing_column_is_named(name):
 def test_a_table_that_is_no_matrix_is_an_error():
     with pytest.raises(MissingColumns, match=r"user_id \(as its index\)"):
         charts.user_by_site(TABLES["user_by_site"]().reset_index())
+
+
+@each
+def test_colours_of_statuses_are_for_statuses_alone(name, figures):
+    """Otherwise a relisting, or something to do, looks like a listing that was discovered."""
+    greys = {OTHER, UNKNOWN}
+    statuses = {colour.casefold(): status for status, colour in charts.COLOURS.items() if status not in greys}
+    for trace in figures[name].data:
+        drawn = json.dumps(trace.to_plotly_json(), default=lambda array: array.tolist()).casefold()
+        found = {status for colour, status in statuses.items() if colour in drawn}
+        assert all(status in trace.name for status in found)
+    assert not {one.casefold() for one in theme.SERIES} & {*statuses}
 
 
 @each

@@ -56,7 +56,7 @@ def test_a_median_has_its_interval():
     figure = charts.time_to_removal(table)
     assert dots(figure, "circle") == {0: 5}
     assert segments(figure.data[0]) == {0: (table["median_low"][0], table["median_high"][0])}
-    assert title(figure) == "Median time to removal: 5 days (95% interval: 2\N{EN DASH}5; n = 40)"
+    assert title(figure) == "Median time to removal: 5 days (95% interval: 2\N{EN DASH}5; n = 40 listings)"
 
 
 def test_an_unreached_median_is_a_reason_without_a_number():
@@ -67,7 +67,9 @@ def test_an_unreached_median_is_a_reason_without_a_number():
     assert {*segments(figure.data[0])} == {0}
     assert words(figure)[:2] == ["5 days", "not within 20 days"]
     assert "Far: median not reached in 20 days" in charts.describe(figure)
-    assert title(figure) == ("Median time to removal: 5 days on 1 of 2 sites; not reached on 1 (n = 50)")
+    assert title(figure) == (
+        "Median time to removal: 5 days on 1 of 2 sites; not reached on 1 (n = 50 listings)"
+    )
 
 
 def test_an_interval_beyond_the_axis_names_its_limit():
@@ -88,14 +90,18 @@ def test_sites_without_a_request_are_apart_from_those_that_refuse():
     table = timed(slow("Mute"), quick(), slow()).assign(requested=[40, 10, 0])
     table.loc[table["site"] != "Near", "removed"] = 0
     figure = charts.time_to_removal(table)
-    assert figure.layout.yaxis.ticktext == ("Near (n = 40)", "Far (n = 10)", "Mute (n = 10)")
+    assert figure.layout.yaxis.ticktext == (
+        "Near (n = 40 listings)",
+        "Far (n = 10 listings)",
+        "Mute (n = 10 listings)",
+    )
     drawn = [dots(figure, symbol).keys() for symbol in ("circle", "triangle-right", "diamond")]
     assert drawn == [{0}, set(), {0, 1}]
     assert words(figure)[3:] == ["25%", "90%", "9 of 10 open"]
     assert [text for text in words(figure) if "request" in text] == ["no request seen yet"]
     assert "not reached on 1; no request seen yet on 1" in title(figure)
     alone = charts.time_to_removal(table[table["site"] == "Mute"])
-    assert title(alone) == "Median time to removal: no request seen yet (n = 10)"
+    assert title(alone) == "Median time to removal: no request seen yet (n = 10 listings)"
 
 
 def test_few_listings_have_no_arrow_and_no_share():
@@ -113,7 +119,7 @@ def test_the_share_never_removed_is_drawn_beside_it():
     assert never[0] == pytest.approx(0.25)
     assert never[1] == pytest.approx(0.9)
     assert {"25%", "90%"} <= set(words(figure))
-    assert figure.layout.yaxis.ticktext == ("Near (n = 40)", "Far (n = 10)")
+    assert figure.layout.yaxis.ticktext == ("Near (n = 40 listings)", "Far (n = 10 listings)")
 
 
 def test_a_site_with_only_first_run_records_has_no_number():
@@ -127,16 +133,20 @@ def test_a_site_with_only_first_run_records_has_no_number():
 
 def test_all_sites_and_the_whole_are_summed_up():
     figure = charts.time_to_removal(timed(slow("Far"), slow("Near")))
-    assert title(figure) == "Median time to removal: not reached on any of 2 sites (n = 20)"
+    assert title(figure) == "Median time to removal: not reached on any of 2 sites (n = 20 listings)"
     figure = charts.time_to_removal(analysis.time_to_removal(quick(), by=None))
-    assert figure.layout.yaxis.ticktext == ("all listings (n = 40)",)
+    assert figure.layout.yaxis.ticktext == ("all listings (n = 40 listings)",)
 
 
 def test_the_quickest_site_is_first_and_marks_are_explained():
     table = timed(slow("Far"), slow("Farther"), quick("Near"))
     table.loc[table["site"] == "Farther", "n"] = 100  # most listings come first in the table
     figure = charts.time_to_removal(table)
-    assert figure.layout.yaxis.ticktext == ("Near (n = 40)", "Far (n = 10)", "Farther (n = 100)")
+    assert figure.layout.yaxis.ticktext == (
+        "Near (n = 40 listings)",
+        "Far (n = 10 listings)",
+        "Farther (n = 100 listings)",
+    )
     legend = [trace.name for trace in figure.data if trace.showlegend]
     assert legend == [
         "95% interval",
@@ -163,7 +173,7 @@ def test_a_curve_falls_in_steps_from_one():
     assert line.line.shape == "hv"
     assert [*line.x] == [0, 2, 5, 9]
     assert [*line.y] == pytest.approx([1, 0.625, 0.25, 0.25])
-    assert title(figure) == "25% of listings are not removed by day 9 (n = 40)"
+    assert title(figure) == "25% of listings are not removed by day 9 (n = 40 listings)"
     assert "median 5 days" in charts.describe(figure)
     without_first_day = analysis.survival(quick()).query("days > 0")
     [line] = [trace for trace in charts.survival(without_first_day).data if trace.name]
