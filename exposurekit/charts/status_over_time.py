@@ -113,7 +113,7 @@ def _since_then(rows: pd.DataFrame) -> str:
 
 def _summary(rows: pd.DataFrame, statuses: list[str], spans: ObservedSpans) -> str:
     counts = ", ".join(f"{int(rows[name].iloc[-1]):,} {short(name)}" for name in statuses)
-    return f"{_observation(spans)} At the end: {counts}.{_completeness(rows)}"
+    return f"{_observation(spans)}{_completeness(rows)}. At the end: {counts}."
 
 
 def _observation(spans: ObservedSpans) -> str:
@@ -124,7 +124,7 @@ def _observation(spans: ObservedSpans) -> str:
     observed = (
         f"{pluralize(len(spans.starts), kind)} from {_day(spans.starts[0])} to {_day(spans.starts[-1])}"
     )
-    return f"{observed}; {pluralize(missing, one, many)}." if missing else f"{observed}, without gaps."
+    return f"{observed}; {pluralize(missing, one, many)}" if missing else f"{observed}, without gaps"
 
 
 def _completeness(rows: pd.DataFrame) -> str:
@@ -134,8 +134,8 @@ def _completeness(rows: pd.DataFrame) -> str:
     n = int((rows["unseen"].fillna(0) > 0).sum())
     if not people:  # of the one person whom the table is about, and who is no longer registered
         return ""
-    last = f" The last run loaded {people - unseen:,} of {pluralize(people, 'person', 'people')} completely"
-    return f"{last}; {pluralize(n, 'incomplete run')}." if n else f"{last}."
+    last = f"; the last run loaded {people - unseen:,} of {pluralize(people, 'person', 'people')} completely"
+    return f"{last}; {pluralize(n, 'incomplete run')}" if n else last
 
 
 def _day(at: Any) -> str:

@@ -237,8 +237,8 @@ class Section:
         title: Its heading.
         figure: A chart, or any Plotly figure of bars, lines, areas, points, pies, heat maps, histograms or boxes; None.
         table: A table, of which a page has at most the first `ROWS_MAX` rows; None.
-        text: Its text: one paragraph.
-        points: Sentences that stand below the text, as a list.
+        text: Its text: one paragraph above the chart, of at most two sentences in the sections of this package.
+        points: More sentences, as a list; below a chart, the list is folded.
         finding: The main result in one sentence, which stands in the heading.
         key: Its name in data, file names and links; empty: made from the title.
         rows: The number of rows of the whole table.

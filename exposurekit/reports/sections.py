@@ -108,10 +108,13 @@ _RECORD_COLUMNS = (
     *("site", "status", "first_seen_at", "changed_at", "evidence_before", "evidence_after"),
     *("age", "states", "href"),
 )
-_OVERDUE_NOTE = (
-    "A request is overdue if its listing was still pending {days} after the declared day: so long may verifying take. A site takes "
-    "longer if more than half of its due requests are overdue, and by more than chance would explain (sign test for all "
-    "sites, at most 5% false alarms). Requests too recent to judge are not due."
+_OVERDUE = "A request is overdue if its listing was still pending {days} after the declared day: so long may verifying take."
+_LATE_NOTES = (
+    (
+        "A site takes longer if more than half of its due requests are overdue, and by more than chance would explain (sign "
+        "test for all sites, at most 5% false alarms)."
+    ),
+    "Requests too recent to judge are not due.",
 )
 _TABLES = {  # that are no questions: the heading, and the columns to display
     "records": ("Listings", _RECORD_COLUMNS),
@@ -228,7 +231,7 @@ def _minutes_spent(data: ReportData) -> str:
     left = open_items(data["work_queue"])["minutes"].sum()
     each = f", {left / waiting:,.1f} min each" if waiting else ""
     return (
-        f" Timed so far: {format_duration(spent)} on {pluralize(listings, 'listing or page', 'listings and pages')}, "
+        f"Timed so far: {format_duration(spent)} on {pluralize(listings, 'listing or page', 'listings and pages')}, "
         f"{spent / listings:,.1f} min each; left: {format_duration(left)}{each}."
     )
 
@@ -374,12 +377,7 @@ def _by_site(data: ReportData) -> Section | None:
     named = outcomes[[data.can_name(str(site)) for site in outcomes["site"]]]
     worst = named[named["open"] > 0].head(statements.WORST_NAMED)
     others = "; ".join(_other_measures(named, worst))
-    words = [
-        _verdicts(worst),
-        f"By other measures: {others}." if others else "",
-        _without_relisting(named),
-        _promises(data, outcomes),
-    ]
+    words = [_verdicts(worst), f"By other measures: {others}." if others else ""]
     section = replace(
         section,
         title="Sites, most open listings first",
@@ -387,7 +385,8 @@ def _by_site(data: ReportData) -> Section | None:
         rows=len(table),
         finding=_worst_first(data, worst) or section.finding,
     )
-    return _add_words(_with_totals(section), " ".join(filter(None, words)))
+    section = _add_points(_with_totals(section), _without_relisting(named), *_promises(data, outcomes))
+    return _add_words(section, " ".join(filter(None, words)))
 
 
 def _worst_first(data: ReportData, worst: pd.DataFrame) -> str:
@@ -403,9 +402,11 @@ def _worst_first(data: ReportData, worst: pd.DataFrame) -> str:
 
 def _verdicts(worst: pd.DataFrame) -> str:
     """What came of the requests to some sites, as a sentence; empty if there are none."""
-    rows = zip(worst["site"].astype("str"), worst["verdict"], strict=True)
-    words = "; ".join(f"{short(site)}: {verdict}" for site, verdict in rows)
-    return f"{words}." if words else ""
+    sites: dict[str, list[str]] = {}
+    for site, verdict in zip(worst["site"].astype("str"), worst["verdict"], strict=True):
+        sites.setdefault(verdict, []).append(short(site))
+    words = "; ".join(f"{verdict}: {enumerate_words(names)}" for verdict, names in sites.items())
+    return f"{words[:1].upper()}{words[1:]}." if words else ""
 
 
 def _other_measures(table: pd.DataFrame, worst: pd.DataFrame) -> Iterator[str]:
@@ -431,20 +432,18 @@ def _without_relisting(outcomes: pd.DataFrame) -> str:
     )
 
 
-def _promises(data: ReportData, outcomes: pd.DataFrame) -> str:
+def _promises(data: ReportData, outcomes: pd.DataFrame) -> Iterator[str]:
     """Whether sites take longer than they declare, as far as that may be said; or that no declared days are recorded."""
     if outcomes["declared_days"].isna().all():
-        return _NOT_DECLARED if data.sharing is not None else f"{_NOT_DECLARED} {_RECORD_DAYS}"
+        yield from [_NOT_DECLARED] if data.sharing is not None else [_NOT_DECLARED, _RECORD_DAYS]
+        return
     times = data.tables.get("declared_vs_observed")
     if times is None or data.sharing is not None:
-        return ""
+        return
     slow = times.loc[times["takes_longer"].fillna(False).astype("bool"), "site"].astype("str")
-    if slow.empty:
-        return "No site takes significantly longer than it declares."
-    if len(slow) > MANY_SITES:
-        return f"{len(slow):,} sites take longer than they declare."
+    names = enumerate_words([*map(short, slow)]) if 0 < len(slow) <= MANY_SITES else f"{len(slow):,} sites"
     takes = "takes longer than it declares" if len(slow) == 1 else "take longer than they declare"
-    return f"{enumerate_words([*map(short, slow)])} {takes}."
+    yield "No site takes significantly longer than it declares." if slow.empty else f"{names} {takes}."
 
 
 def _without_idle_causes(why: pd.DataFrame) -> pd.DataFrame:
@@ -455,20 +454,21 @@ def _without_idle_causes(why: pd.DataFrame) -> pd.DataFrame:
 
 def _score(data: ReportData) -> Section | None:
     """Who is most exposed, what a point is, and where the names are from."""
-    names = "" if data.has_profiles or not data.names else f" Names are {LISTED_NAMES}."
+    names = "" if data.has_profiles or not data.names else f"Names are {LISTED_NAMES}."
     section, points = _section(data, "score"), definition("score").partition("; ")[0]
     if data.open_records["status"].isin([DISCOVERED, PENDING_REMOVAL]).all():
         points = ", ".join(part for part in points.split(", ") if "another open status" not in part)
     if section is not None and data.omits_rows(data["score"]):
-        return _add_words(_total_score(section, data), f"{points.capitalize()}. {_BY_COUNT}")
+        return _add_points(_add_words(_total_score(section, data), f"{points.capitalize()}."), _BY_COUNT)
     if section is None or section.figure is None:
         return section
     safe = data.person_rows if data.sharing is None else data.sharing.table(data.person_rows)
     total, _, most = section.finding.partition("; ")
     section = replace(section, finding=f"{most[:1].upper()}{most[1:]}", table=_with_people(safe, data.names))
-    points = f"{total}. {points.capitalize()}. {_BY_COUNT}"
-    words = f"{points}{_most_exposed(data)}{names}{_other_namesakes(data)}"
-    return _add_words(_with_totals(section), words)
+    doubt, counted = _other_namesakes(data), f"{total}: {points.removeprefix('points: ')}."
+    words = [_most_exposed(data), doubt or counted]
+    section = _add_points(_with_totals(section), counted if doubt else "", _BY_COUNT, names)
+    return _add_words(section, " ".join(filter(None, words)))
 
 
 def _most_exposed(data: ReportData) -> str:
@@ -495,7 +495,7 @@ def _most_exposed(data: ReportData) -> str:
     name = short(data.names.get(int(first["user_id"]), f"user {first['user_id']}"))
     pages = f"{pluralize(int(first['pages']), 'web page')}{shows}"
     has = f"{pluralize(int(first['listings']), 'open listing')}{on}"
-    return f" {name[:1].upper()}{name[1:]} has {has}; {pages}."
+    return f"{name[:1].upper()}{name[1:]} has {has}; {pages}."
 
 
 def _without_namesakes(data: ReportData) -> str:
@@ -513,7 +513,7 @@ def _without_namesakes(data: ReportData) -> str:
         if len(names) <= statements.WORST_NAMED
         else pluralize(len(names), "person", "people")
     )
-    return f" Without {'it' if doubtful.total() == 1 else 'them'}, {who} would have the most points."
+    return f"; without {'it' if doubtful.total() == 1 else 'them'}, {who} would have the most points"
 
 
 def _namesakes(data: ReportData) -> Counter[int]:
@@ -534,7 +534,7 @@ def _other_namesakes(data: ReportData) -> str:
     listings = f"{pluralize(doubtful.total(), 'listing has', 'listings have')} another name than on file"
     people = [short(data.names.get(user, f"user {user}")) for user in sorted(doubtful)]
     of = f" ({', '.join(people)})" if len(people) <= _SITES_NAMED else ""
-    return f" {listings} and may be of a namesake{of}.{_without_namesakes(data)}"
+    return f"{listings} and may be of a namesake{of}{_without_namesakes(data)}."
 
 
 def _listing_kinds(listings: pd.DataFrame) -> list[str]:
@@ -594,8 +594,7 @@ def _missed(data: ReportData) -> Section | None:
             text=f"The number of missed listings cannot be estimated{reason}.",
         )
     section = _section(data, "missed")
-    words = section.figure.layout.meta["summary"] if section and section.figure else ""
-    return _add_words(section, words)
+    return _add_points(section, section.figure.layout.meta["summary"] if section and section.figure else "")
 
 
 def _forecast(data: ReportData) -> Section | None:
@@ -609,11 +608,11 @@ def _forecast(data: ReportData) -> Section | None:
     ]
     section = _section(data, "forecast", table.assign(if_done=done))
     words = [
-        f"in {pluralize(row['days'], 'day')}: {statements.if_done(data, row)}"
+        f"in {pluralize(row['days'], 'day')}: {words_if_done}"
         for row in rows
-        if not pd.isna(row["open"])
+        if not pd.isna(row["open"]) and (words_if_done := statements.if_done(data, row))
     ]
-    return _add_words(section, statements.sentences(words))
+    return _add_words(section, statements.sentences(["; ".join(words)]))
 
 
 def _failed_removals(data: ReportData) -> Section | None:
@@ -716,6 +715,7 @@ def _time_to_removal(data: ReportData) -> Section | None:
     base = _base(data, n, n_open) if data.user is None else ""
     speeds = _speeds(data)
     in_all = _time_finding(data)
+    hidden = section.text
     section = replace(section, finding=in_all or speeds or section.finding)
     speeds = speeds if section.finding != speeds else ""
     how_sure = _time_intervals(data) if in_all else ""
@@ -727,12 +727,9 @@ def _time_to_removal(data: ReportData) -> Section | None:
         with_requests = _with_request_medians(data, table)
         clocks += _SAME_MEDIANS if clocks and with_requests is table else ""
         section = replace(section, table=table if with_requests is None else with_requests)
-    notes = (f"{_FROM_FIRST}{clocks}.", f"{how_sure} {base}".strip(), _CENSORING_NOTE, _resolution(data))
-    return replace(
-        section,
-        text=" ".join(filter(None, (section.text, speeds, _without_removals(data)))),
-        points=tuple(note for note in notes if note),
-    )
+    how_counted = (f"{_FROM_FIRST}{clocks}.", f"{how_sure} {base}".strip())
+    limits = (*_without_removals(data), hidden, _CENSORING_NOTE, _resolution(data))
+    return _add_points(replace(section, text=speeds), *how_counted, *limits)
 
 
 def _time_finding(data: ReportData) -> str:
@@ -809,8 +806,10 @@ def _declared_vs_observed(data: ReportData) -> Section | None:
     )
     if section is not None and section.table is not None:
         section = replace(section, table=section.table.drop(columns="q_value"))  # for analysts
-    note = _OVERDUE_NOTE.format(days=pluralize(int(table.attrs["allowance_days"]), "day"))
-    return _add_words(section, f"{note}{others}")
+    overdue = _OVERDUE.format(days=pluralize(int(table.attrs["allowance_days"]), "day"))
+    hidden = section.text if section else ""
+    section = section and replace(section, text=f"{overdue}{others}")
+    return _add_points(section, *_LATE_NOTES, hidden)
 
 
 def _speeds(data: ReportData) -> str:
@@ -871,11 +870,11 @@ def _without_removal(table: pd.DataFrame) -> tuple["pd.Series[bool]", "pd.Series
     return (table["removed"] == 0) & table["never"].notna() & ~unrequested, unrequested
 
 
-def _without_removals(data: ReportData) -> str:
+def _without_removals(data: ReportData) -> list[str]:
     """The sites that removed nothing, and those on which no request was seen, a sentence each."""
     table = data["time_to_removal"]
     if "site" not in table:
-        return ""
+        return []
     is_idle, is_unasked = _without_removal(table)
     idle, unrequested = _sites(data, table[is_idle]), _sites(data, table[is_unasked])
     n_requests = int(table.loc[is_idle, "requested"].sum()) if "requested" in table else 0
@@ -894,8 +893,9 @@ def _without_removals(data: ReportData) -> str:
     unasked = "so it is not known whether, or how fast, listings are removed there"
     n_unasked = int(table.loc[is_unasked, "n"].sum())
     unasked += f"; the share of all listings counts the {n_unasked:,} there as still listed"
-    sentences += [f"No requests have been seen on {unrequested} yet, {unasked}."] if unrequested else []
-    return " ".join(sentences)
+    return sentences + (
+        [f"No requests have been seen on {unrequested} yet, {unasked}."] if unrequested else []
+    )
 
 
 def _sites(data: ReportData, table: pd.DataFrame) -> str:
@@ -1053,11 +1053,12 @@ def _work_queue(data: ReportData) -> Section | None:
     section = _section(data, "work_queue")
     assert section is not None  # noqa: S101  every source has steps
     work = statements.removal_groups(data, has_keys=data.sharing is None)
-    words = section.text
+    words, points = section.text, list[str]()
     if section.figure is not None or (data.omits_rows(queue) and len(queue)):
         words += f" {_amount(data)}"
+        points += _how_to_work(data)
     if section.table is not None:
-        words += _finished_rows(queue)
+        points += [_finished_rows(queue)]
         if (
             data.sharing is None and _REFERENCE in queue
         ):  # listings have a reference in the rest of the page, and no number
@@ -1069,34 +1070,38 @@ def _work_queue(data: ReportData) -> Section | None:
             " Names on file and the values to enter are missing, so first check that the person has what a form requires, "
             "such as an email address."
         )
-    return replace(section, text=words.strip(), removals=work)
+    elif data.sharing is None and (blocked := data.manual_work[2]):
+        waits = "waits" if blocked == 1 else "wait"
+        words += f" {blocked:,} {waits} for a value that is not on file: see the end of the list."
+    return _add_points(replace(section, text=words.strip(), removals=work), *points)
 
 
 def _finished_rows(queue: pd.DataFrame) -> str:
     """What the table has besides the open items."""
     states = queue["state"].astype("str").value_counts()
     finished = [f"{states[state]:,} {words}" for state, words in _FINISHED.items() if states.get(state)]
-    return f" The table below also has {enumerate_words(finished)}." if finished else ""
+    return f"The table below also has {enumerate_words(finished)}." if finished else ""
 
 
 def _amount(data: ReportData) -> str:
-    waiting, pages, blocked, duration = data.manual_work
-    words = (
+    waiting, pages, _, duration = data.manual_work
+    return (
         f"{pluralize(waiting, 'item')} in all: {pluralize(waiting - pages, 'listing')} on people-search "
-        f"sites and {pluralize(pages, 'web page')}; about {duration}{statements.check_part(data)}. Listings come before web pages, "
-        f"since sites have an opt-out procedure and page owners need not comply; in each group, "
+        f"sites and {pluralize(pages, 'web page')}; about {duration}{statements.check_part(data)}."
+    )
+
+
+def _how_to_work(data: ReportData) -> Iterator[str]:
+    """In which order the manual work stands, what it includes, and what not."""
+    yield (
+        "Listings come before web pages, since sites have an opt-out procedure and page owners need not comply; in each group, "
         f"{_order(data)}{_EXCEPT if data.later_work else ''}."
     )
-    words += f" {_CHECK_FIRST}" if any(statements.checks(data)) else ""
-    words += _minutes_spent(data)
-    if blocked:
-        waits = "waits" if blocked == 1 else "wait"
-        words += f" {blocked:,} {waits} for a value that is not on file: see the end of the list."
-    if data.unchecked_sites and data.sharing is not None:
-        words += " Whether the values that sites require are on file is left out."
+    yield _CHECK_FIRST if any(statements.checks(data)) else ""
+    yield _minutes_spent(data)
     if data.sharing is not None:
-        words += f" {_OTHERS_OPEN}"
-    return words
+        yield "Whether the values that sites require are on file is left out." if data.unchecked_sites else ""
+        yield _OTHERS_OPEN
 
 
 def _order(data: ReportData) -> str:
@@ -1253,6 +1258,10 @@ def _with_people(table: pd.DataFrame, names: Mapping[int, str]) -> pd.DataFrame:
 
 def _add_words(section: Section | None, words: str) -> Section | None:
     return section and replace(section, text=f"{section.text} {words}".strip())
+
+
+def _add_points(section: Section | None, *points: str) -> Section | None:
+    return section and replace(section, points=(*section.points, *filter(None, points)))
 
 
 def _with_names(chart: charts.Chart, names: Mapping[int, str]) -> charts.Chart:

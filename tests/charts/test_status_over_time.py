@@ -100,7 +100,7 @@ def test_incomplete_runs_are_marked():
     [marks] = named(figure, "incomplete run")
     assert [*marks.x] == ["2026-03-03T00:00:00"]
     assert [*marks.customdata] == ["1 of 3 people not loaded completely"]
-    assert "The last run loaded 3 of 3 people completely; 1 incomplete run" in charts.describe(figure)
+    assert "the last run loaded 3 of 3 people completely; 1 incomplete run" in charts.describe(figure)
 
 
 def test_before_the_first_run_people_are_not_mentioned():

@@ -20,7 +20,7 @@ from support import widget_controls as kit
 from support.clients import stopped
 from support.histories import DAWN, Clock, Person, Service, a_record, an_alert, seen_through
 from support.hostile_texts import PAYLOADS
-from support.report_sections import section_alone
+from support.report_sections import section_alone, statements
 
 import exposurekit as ek
 from exposurekit import analysis
@@ -905,7 +905,7 @@ def test_without_profiles_people_have_the_name_of_their_listings(tmp_path):
         score = section_alone("score", history)
         person = ek.report(history, user=1, sections=["records", "work_queue"])
     assert set(score.figure.layout.yaxis.ticktext) == {"Ida Quince", "user 2"}
-    assert "Names are as most listings of a person show them" in score.text
+    assert "Names are as most listings of a person show them" in statements(score)
     assert (link in person.title, "names" in person.provenance) == (True, True)
     assert [one.tasks[0].person for one in person.sections[1].removals] == [f"{link} (user 1)"]
 
@@ -1122,7 +1122,7 @@ def test_finished_rows_of_manual_work_are_counted(tmp_path):
         history.tick(history.steps()[first], "done")
         work = section_alone("work_queue", history, exposure=exposure)
     assert work.rows == sum(removal.listings for removal in work.removals) + 1
-    assert work.text.endswith("The table below also has 1 done.")
+    assert work.points[-1] == "The table below also has 1 done."
 
 
 def test_texts_are_left_aligned_and_flags_are_words(fleet, now):

@@ -16,7 +16,7 @@ import pytest
 from benchmarks import leak_search
 from sharing import awkward_names, small_cells
 from support.histories import DAWN, Clock, Person, Service, a_link, a_record, an_alert, seen_through
-from support.report_sections import section_alone
+from support.report_sections import section_alone, statements
 from support.shared_worlds import PEOPLE, STATUSES, a_world, leaked_values, reports_of
 
 import exposurekit as ek
@@ -379,7 +379,7 @@ def test_verdicts_on_sites_of_few_people_are_hidden(history):
     assert "open. Most open listings of the named sites: " in section.finding
     assert not any(site in section.finding for site in outcomes.index.difference(named))
     without_relisting = (outcomes["never_back"] > 0) & (outcomes["came_back"] == 0)
-    assert f"On {without_relisting[named].sum()} of {len(named)} sites" in section.text
+    assert f"On {without_relisting[named].sum()} of {len(named)} sites" in statements(section)
     assert without_relisting.sum() > without_relisting[named].sum() > 0
 
 
@@ -755,7 +755,7 @@ def test_times_to_removal_state_omissions_and_confidence_level(removals_history,
     hidden = n - int(report.table("time_to_removal")["n"].sum())
     assert hidden >= FEW
     times, survival = (section_of(report, name) for name in ("time_to_removal", "survival"))
-    assert f"They have {hidden} of {n} listings followed." in times.text
+    assert f"They have {hidden} of {n} listings followed." in statements(times)
     [median] = [fact for fact in report.facts if fact.name == "half removed within"]
     assert f"of {n} listings found" in median.detail
     for section in (times, survival):
@@ -771,7 +771,7 @@ def test_declared_days_of_sites_with_few_requests_are_hidden(removals_history):
     assert (answer["n"] < FEW).any()
     assert (table["n"] >= FEW).all()
     assert {*table["site"]} < {*answer["site"]}
-    assert "sites with fewer than" in section.text
+    assert "sites with fewer than" in statements(section)
 
 
 def test_small_number_of_incomplete_people_is_hidden(removals_history, shared_removals):

@@ -8,3 +8,8 @@ def section_alone(name, source, **options):
     """A section of an exposure or a history, with the options of `ReportSource`."""
     made = section_type(name)
     return made.make(ReportSource(source, **options).load({*made.needs, "records", "links"}))
+
+
+def statements(section):
+    """What a section says, above its chart and in its notes."""
+    return " ".join([section.text, *section.points])
