@@ -63,7 +63,6 @@ _CODE = {  # what analysts can do, and how
         "exposurekit history declare days.csv",
     ),
 }
-_PER_PERSON = "as a page counts once for each person on it"
 _UNCHECKED = "whether required values, such as an email address, are on file was not checked"
 
 
@@ -256,7 +255,7 @@ def _pages_text(data: ReportData) -> str:
     """Where the web pages are, and how many different links they have: each counts once for each person on it."""
     distinct, hosts = data.distinct_pages
     is_shared = distinct < int(data["links"]["url"].notna().sum())
-    links = f"{pluralize(distinct, 'different link')}, {_PER_PERSON}" if is_shared else ""
+    links = pluralize(distinct, "different link") if is_shared else ""
     on_hosts = f"on {pluralize(hosts, 'host')}" if hosts else "" if is_shared else "with personal data"
     return "; ".join(filter(None, (on_hosts, links)))
 

@@ -37,7 +37,9 @@ _IN_CHAT = str.maketrans(
     | dict.fromkeys("@\uff20\ufe6b", "(at)")
 )
 _AT_AN_EDGE = re.compile(r"(?<![^\W_])_|_(?![^\W_])")  # within a word it is not formatting
-_UNBROKEN = re.compile(r"\d{4}-\d{2}-\d{2}|\(n = [\d,]+\)\.?|\d[\d.,]*%?\N{EN DASH}\d[\d.,]*%?")
+_UNBROKEN = re.compile(
+    r"\d{4}-\d{2}-\d{2}|\(n = [\d,]+[^)]*\)\.?|(?:\d[\d,]* h )?\d+ min\b|\d[\d.,]*%?\N{EN DASH}\d[\d.,]*%?"
+)
 _ENTITY = re.compile(r"&(?=\w+;)")
 _NOT_IN_ADDRESS = re.compile(r"[^A-Za-z0-9_/:?&=.,+%#$!-]")
 _ADDRESS = re.compile(
@@ -62,7 +64,7 @@ def escaped(text: object) -> str:
 
 
 def with_unbroken_dates(text: object) -> str:
-    """Escape text for HTML so that its dates, ranges and numbers of listings stay on one line.
+    """Escape text for HTML so that its dates, durations, ranges and numbers of listings stay on one line.
 
     >>> with_unbroken_dates("since 2026-03-01")
     'since <span class="unbroken">2026-03-01</span>'

@@ -8,7 +8,7 @@ import pandas as pd
 
 from exposurekit import analysis
 from exposurekit.analysis.definitions import definition
-from exposurekit.analysis.statuses import NOT_LISTED, OPEN, is_open
+from exposurekit.analysis.statuses import OPEN, is_open
 from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
 from exposurekit.text.formatting import percent, pluralize
 from exposurekit.text.html_cards import sparkline
@@ -41,8 +41,8 @@ class Metric:
         """A card.
 
         >>> from exposurekit.widgets.dashboard_metrics import Metric
-        >>> Metric("Open", "62", "of 189 listings").to_html()
-        '<li class="metric"><span class="label">Open</span><strong>62</strong><span class="label">of 189 listings</span></li>'
+        >>> Metric("Removed", "62", "33% of 189 found").to_html()
+        '<li class="metric"><span class="label">Removed</span><strong>62</strong><span class="label">33% of 189 found</span></li>'
         """
         title = f' title="{escaped(self.definition)}"' if self.definition else ""
         kind = f" {self.status}" if self.status else ""
@@ -65,7 +65,7 @@ def measure(
     *,
     has_all_pages: bool = False,
 ) -> list[Metric]:
-    """Measure the picked records and pages.
+    """Measure the picked records and pages: the figures that a report has, in the same form.
 
     Args:
         records: The picked records: ``user_id``, ``status``.
@@ -75,30 +75,28 @@ def measure(
 
     >>> from exposurekit.widgets.dashboard_metrics import measure
     >>> [metric.label for metric in measure(exposure.records(), exposure.links())]
-    ['Open', 'Removed', 'Pending removal', 'People exposed', 'Web pages', 'Score']
+    ['Open listings', 'Removed', 'Pending removal', 'People exposed', 'Web pages', 'Score']
     """
     status = records["status"].astype("category")
     names = status.cat.categories.astype("str")
     codes = status.cat.codes.to_numpy()
     n_by_status = dict(zip(names, np.bincount(codes[codes >= 0], minlength=len(names)).tolist(), strict=True))
-    n_total = len(records) - sum(n_by_status.get(name, 0) for name in NOT_LISTED)
     open_rows = is_open(records["status"])
     n_open, n_removed = int(open_rows.sum()), n_by_status.get(REMOVED, 0)
     n_people, n_exposed = records["user_id"].nunique(), records.loc[open_rows, "user_id"].nunique()
-    listings = f"of {pluralize(n_total, 'listing')}"
+    of_all = f"of {len(records):,} found"
     metrics = [
         Metric(
-            "Open",
+            "Open listings",
             f"{n_open:,}",
-            listings,
-            definition(OPEN),
-            "discovered",
-            _course(over_time, OPEN),
+            of_all,
+            definition("open listings"),
+            course=_course(over_time, OPEN),
         ),
         Metric(
             "Removed",
-            percent(n_removed / n_total) if n_total else "—",
-            f"{n_removed:,} {listings}",
+            f"{n_removed:,}",
+            f"{percent(n_removed / len(records))} {of_all}" if len(records) else of_all,
             definition(REMOVED),
             "removed",
             _course(over_time, REMOVED),
@@ -129,7 +127,7 @@ def measure(
         Metric(
             "Score",
             f"{_points(n_by_status, n_open, len(links)):,.0f}",
-            "points, with all these pages" if has_all_pages else "points; less is better",
+            "points, with all these pages" if has_all_pages else "points for what is open",
             definition("score"),
         ),
     ]

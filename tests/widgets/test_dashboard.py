@@ -15,6 +15,7 @@ from support.chart_tables import title
 from support.clients import stopped
 from support.histories import DAWN, Clock, Person, a_record, seen_through
 
+import exposurekit as ek
 from exposurekit import analysis, charts
 from exposurekit.charts.embedding import without_meta
 from exposurekit.charts.theme import figure_json
@@ -671,8 +672,8 @@ def test_figures_follow_the_selection(both, sources):
     exposure = sources[0]
     score = analysis.score(exposure.records(), exposure.links())["score"].sum()
     assert figures == {
-        "Open": "7",
-        "Removed": "30%",
+        "Open listings": "7",
+        "Removed": "3",
         "Pending removal": "0",
         "People exposed": "4",
         "Web pages": "3",
@@ -682,10 +683,15 @@ def test_figures_follow_the_selection(both, sources):
     pages = "points, with all these pages"
     both.pick(user=1)
     assert pages not in metrics_of(both)[1]
+    facts = {fact.name: fact for fact in ek.report(exposure, sections=["by_site"]).facts}
+    for name in ("open listings", "removed", "web pages", "score"):  # in the form that they have in a report
+        assert figures[name.capitalize()] == facts[name].value
+    for name in ("open listings", "removed"):
+        assert f'<span class="label">{facts[name].line}</span>' in markup
     both.pick(user=1, sites=["Elsewhere"])
     figures, markup = metrics_of(both)
     assert pages in markup  # which no site has
-    assert [figures[name] for name in ("Open", "Removed", "Web pages")] == ["0", "100%", "1"]
+    assert [figures[name] for name in ("Open listings", "Removed", "Web pages")] == ["0", "1", "1"]
     both.pick(statuses=["removed"])
     assert "<polyline" not in metrics_of(both)[1]  # the history counts all statuses
 
