@@ -90,7 +90,7 @@ _SECTION_HEADINGS = {
     ("by_site", "declared_days"): "declared days",
     ("by_site", "requested"): "requests",
     ("score", "listings"): "open",
-    ("score", "open_sites"): "on",
+    ("score", "open_sites"): "open on",
     ("score", "first_seen_at"): "oldest",
     ("score", "pages"): "pages",
     ("score", "contains"): "data on pages",

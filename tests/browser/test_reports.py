@@ -622,7 +622,7 @@ def test_table_is_sorted_filtered_and_downloaded(used):
     saved = download_info.value.path().read_text()
     assert saved.startswith("site,verdict,open,")
     assert [line.partition(",")[0] for line in saved.splitlines()[1:]] == [site]  # what is found
-    numbers.get_by_role("button", name="Show all rows").click()
+    numbers.get_by_role("button", name="Reset").click()
     assert numbers.locator("tbody tr:visible").count() == len(values)
     with page.expect_download() as download_info:
         numbers.get_by_role("button", name="as CSV").click()

@@ -105,7 +105,7 @@
     const rows = [...table.tBodies[0].rows], found = () => [...table.tBodies[0].rows].filter((row) => !row.hidden);
     const numbered = table.dataset.rows?.split(" ") ?? [...rows.keys()];
     const search = made("input", { type: "search", placeholder: "Filter rows", ariaLabel: `Filter ${caption}` });
-    const count = made("span", { role: "status" }), all = button("Show all", { ariaLabel: `Show all rows of ${caption}` });
+    const count = made("span", { role: "status" }), all = button("Reset", { ariaLabel: `Reset the rows of ${caption}` });
     const save = button("CSV", { className: "csv" }), rest = button("", { className: "rest" });
     const picks = facets(table, rows);
     const filter = () => {
