@@ -466,16 +466,20 @@ def _score(data: ReportData) -> Section | None:
     total, _, most = section.finding.partition("; ")
     section = replace(section, finding=f"{most[:1].upper()}{most[1:]}", table=_with_people(safe, data.names))
     doubt, counted = _other_namesakes(data), f"{total}: {points.removeprefix('points: ')}."
-    words = [_most_exposed(data), doubt or counted]
-    section = _add_points(_with_totals(section), counted if doubt else "", _BY_COUNT, names)
+    most, data_kinds = _most_exposed(data)
+    words = [most, doubt or counted]
+    section = _add_points(_with_totals(section), counted if doubt else "", data_kinds, _BY_COUNT, names)
     return _add_words(section, " ".join(filter(None, words)))
 
 
-def _most_exposed(data: ReportData) -> str:
-    """What the person with the most points has, as a sentence; empty in a share-safe report, and of a tie."""
+def _most_exposed(data: ReportData) -> tuple[str, str]:
+    """What the person with the most points has, and what data that shows, a sentence each.
+
+    Empty in a share-safe report, and of a tie.
+    """
     table = data["score"]
     if data.sharing is not None or len(table) < 2 or table["score"].iloc[0] == table["score"].iloc[1]:  # noqa: PLR2004
-        return ""
+        return "", ""
     first = table.iloc[0]
     records = data.open_records
     n = records.loc[records["user_id"] == first["user_id"], "site"].value_counts()
@@ -486,16 +490,16 @@ def _most_exposed(data: ReportData) -> str:
         label_text(kind)
         for kind, _ in Counter(kind for cell in cells for kind in cell).most_common(_KINDS_NAMED)
     ]
-    shows = f" with {enumerate_words(kinds)}" if kinds else ""
     of_person = data["records"][data["records"]["user_id"] == first["user_id"]]
     on_listings = _listing_kinds(of_person[analysis.is_open(of_person["status"])])
-    on += f", which show {enumerate_words(['a name', *on_listings])}" if on_listings else ""
+    on_each = {"the open listings": ["a name", *on_listings] if on_listings else [], "the web pages": kinds}
+    data_kinds = [f"{where} show {enumerate_words(what)}" for where, what in on_each.items() if what]
     doubtful = _namesakes(data)[int(first["user_id"])]
     on += f"; {doubtful:,} of them may be of a namesake" if doubtful else ""
     name = short(data.names.get(int(first["user_id"]), f"user {first['user_id']}"))
-    pages = f"{pluralize(int(first['pages']), 'web page')}{shows}"
     has = f"{pluralize(int(first['listings']), 'open listing')}{on}"
-    return f"{name[:1].upper()}{name[1:]} has {has}; {pages}."
+    most = f"{name[:1].upper()}{name[1:]} has {has}; {pluralize(int(first['pages']), 'web page')}."
+    return most, f"Of {name}, {', and '.join(data_kinds)}." if data_kinds else ""
 
 
 def _without_namesakes(data: ReportData) -> str:
