@@ -207,7 +207,10 @@ class ReportData:
             columns["sites"] = ids.map(by_person["site"].nunique()).fillna(0).astype("int64")
         columns["contains"] = _page_kinds(self["links"], ids)
         if "first_seen_at" in listings:
-            columns["first_seen_at"] = ids.map(by_person["first_seen_at"].min()).dt.floor("D")
+            oldest = (
+                by_person["first_seen_at"].min().reindex(ids)
+            )  # times also without any listing; `map` needs some
+            columns["first_seen_at"] = oldest.set_axis(ids.index).dt.floor("D")
         columns[PENDING_REMOVAL] = (
             ids.map(is_pending.groupby(listings["user_id"]).sum()).fillna(0).astype("int64")
         )

@@ -893,6 +893,22 @@ def test_ticked_listings_do_not_wait_for_the_service(tmp_path):
     assert "unable" not in shared
 
 
+@pytest.mark.parametrize("status", [None, "removed"])
+@pytest.mark.parametrize(
+    "options", [{}, {"user": 1}, {"kind": "sites"}, {"share_safe": True}, {"since": DAWN}]
+)
+def test_web_pages_are_reported_where_no_listing_is_open(status, options, tmp_path):
+    records = [] if status is None else [a_record(1, status)]
+    service = Service({1: Person(records, [a_link("https://choir.example/members")]), 2: Person([])})
+    with seen_through(service) as exposure, History(tmp_path / "history", clock=Clock()) as history:
+        history.collect(exposure, progress=False)
+        report = ek.report(history, exposure=exposure, **options)
+    assert report.finding
+    if not options:
+        assert report.table("score")["pages"].tolist() == [1]
+        assert report.table("score").get("first_seen_at", pd.Series(dtype=object)).isna().all()
+
+
 def test_removals_without_effect_are_a_part_of_the_open_ones(tmp_path):
     service, clock = Service({1: Person([a_record(1, "pending removal"), a_record(2)])}), Clock()
     with seen_through(service) as exposure, History(tmp_path / "history", clock=clock) as history:
