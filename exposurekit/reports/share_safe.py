@@ -17,6 +17,7 @@ from exposurekit.frames.url_columns import hosts
 from exposurekit.privacy.pseudonyms import Pseudonyms
 from exposurekit.privacy.redaction import assert_redacted, with_harmless_columns
 from exposurekit.reports.model import Removal
+from exposurekit.text.formatting import is_missing
 from exposurekit.text.us_addresses import state_of
 
 FEW = 5  # people; smaller groups are not shown
@@ -337,7 +338,8 @@ def _bands(ages: "pd.Series[Any]") -> "pd.Series[Any]":
 
 def _states(locations: "pd.Series[Any]") -> "pd.Series[Any]":
     """Reduce locations to states."""
-    return locations.map(_states_of).astype("str")
+    states = [None if is_missing(listed) else _states_of(listed) for listed in locations]
+    return pd.Series(states, locations.index, dtype="str")
 
 
 def _states_of(locations: list[str]) -> str:

@@ -107,6 +107,22 @@ def small_and_large_sites(exposure):
     return {*people.index[people < FEW]}, {*people.index[people >= FEW]}
 
 
+@pytest.mark.filterwarnings("ignore:responses deviate:UserWarning")
+@pytest.mark.parametrize("user", [None, 1])
+def test_states_of_unknown_locations_are_unknown(user, tmp_path):
+    """A web page has none, and a service may leave out those of a listing."""
+    listings = [a_record(1, locations=None), a_record(2, locations=["Oakmere, CA"])]
+    page = a_link("https://choir.example/members")
+    service = Service({1: Person(listings, [page], [an_alert("A page", page)])})
+    with seen_through(service) as exposure, History(tmp_path / "history", clock=Clock()) as history:
+        history.collect(exposure, progress=False)
+        report = ek.report(
+            history, exposure=exposure, sections=["plan", "records"], share_safe=True, rows=True, user=user
+        )
+    assert sorted(report.table("records")["states"].fillna("unknown")) == ["CA", "unknown"]
+    assert report.table("plan")["states"].isna().all()
+
+
 def test_search_for_leaks_finds_them_in_a_confidential_report(confidential, world):
     assert leaked_values(confidential.to_html(), world) > 20
 
