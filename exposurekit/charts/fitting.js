@@ -5,7 +5,7 @@ function fitting() {
   const CHARACTER_PX = 7, AXIS_PX = 88, SHORT_PX = 110, MAX_TEXT_SHARE = 0.6, LINE_PX = 8, TWO_LINES_PX = 48;
   const TITLE_CHARACTER_PX = 9.2, TITLE_PX = 21, SUBTITLE_CHARACTER_PX = 6.6, SUBTITLE_PX = 16;
   const SYMBOL_PX = 46, LEGEND_PX = 20, BOTTOM_PX = 48;
-  const LABEL_SHARE = 0.44, UPRIGHT_PX = 48, WIDE_LABEL_SHARE = 0.3, ONE_PANEL_SHARE = 0.36, PLOT_LEAST = 0.65, LABEL_CHARACTER_PX = 6.5, LABEL_GAP_PX = 14, LABEL_FONT_PX = 11, RIGHT_PX = 28, TWO_LINES_HIGH_PX = 30, DATE_PX = 64, NUMBER_PX = 48;
+  const LABEL_SHARE = 0.4, UPRIGHT_PX = 48, WIDE_LABEL_SHARE = 0.3, ONE_PANEL_SHARE = 0.36, PLOT_LEAST = 0.65, LABEL_CHARACTER_PX = 6.5, LABEL_GAP_PX = 14, LABEL_FONT_PX = 11, RIGHT_PX = 28, TWO_LINES_HIGH_PX = 30, DATE_PX = 64, NUMBER_PX = 48;
 
   // The figure for a width, with the height that it needs there. One without a title has that only in a narrow place.
   function fit(figure, width, isNarrow) {
@@ -133,11 +133,14 @@ function fitting() {
     return width - layout.margin.l - r;
   }
   // A label in at most two lines; a line that is too long loses its end, but not what is in brackets, such as (n = 12).
-  function twoLines(text, room) {
-    if (longest([text]) <= room) return text;
+  // Where even the brackets do not fit, they lose the unit.
+  function twoLines(whole, room) {
+    if (longest([whole]) <= room) return whole;
+    const unit = whole.match(/\(n = [\d,]+( \w+)\)$/), isBrief = unit && unit[0].length > room;
+    const text = isBrief ? whole.replace(unit[0], unit[0].replace(unit[1], "")) : whole;
     const [first, ...rest] = text.trim().split(/ (?![^(]*\))/), lines = [first]; // not within brackets
     const fits = (line) => characters(line).length <= room;
-    const isApart = rest.length && fits([first, ...rest.slice(0, -1)].join(" ")) && rest.at(-1).startsWith("("); // the brackets have their line
+    const isApart = rest.at(-1)?.startsWith("(") && fits(rest.at(-1)); // what is in brackets has its line
     for (const word of rest) {
       if (lines.length < 2 && (isApart ? word === rest.at(-1) : !fits(`${lines[0]} ${word}`))) lines.push(word);
       else lines[lines.length - 1] += ` ${word}`;
