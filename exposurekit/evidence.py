@@ -11,8 +11,8 @@ from exposurekit.contract import evidence_bundle
 from exposurekit.contract.evidence_bundle import AFTER, BEFORE
 from exposurekit.contract.evidence_roots import KEY_PEM_MAX, PublicKey
 from exposurekit.contract.types import REMOVED
-from exposurekit.errors import ConfigurationError, MissingColumns
-from exposurekit.text.sanitize import plain
+from exposurekit.errors import MissingColumns
+from exposurekit.system.named_files import read_bytes
 
 _DTYPES = {
     "user_id": "int64",
@@ -54,9 +54,9 @@ def read_evidence(
     >>> evidence["kind"].iloc[0], bool(evidence["verified"].all())
     ('before', True)
     """
-    pem = key if isinstance(key, bytes) or key is None else _read(Path(key), KEY_PEM_MAX)
+    pem = key if isinstance(key, bytes) or key is None else read_bytes(Path(key), KEY_PEM_MAX)
     public_key = None if pem is None else PublicKey.from_pem(pem, "key")
-    verified = evidence_bundle.verify(_read(Path(path), evidence_bundle.BYTES_MAX + 1), public_key)
+    verified = evidence_bundle.verify(read_bytes(Path(path), evidence_bundle.BYTES_MAX), public_key)
     table = pd.DataFrame(_rows(verified), columns=[*_DTYPES])
     table["observed_at"] = pd.to_datetime(table["observed_at"], utc=True)
     return table.astype(_DTYPES)
@@ -105,11 +105,3 @@ def _rows(verified: evidence_bundle.Bundle) -> Iterator[tuple[Any, ...]]:
             *(content.user_id, content.record_id, content.site, url, content.kind),
             *(content.observed_at, entry.sha256, verified.has_expected_key),
         )
-
-
-def _read(path: Path, size: int) -> bytes:
-    try:
-        with path.open("rb") as file:
-            return file.read(size)
-    except OSError as error:
-        raise ConfigurationError(f"{plain(path)} cannot be read: {error.strerror}") from None

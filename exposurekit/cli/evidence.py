@@ -13,6 +13,7 @@ from exposurekit.cli.help_groups import Group
 from exposurekit.cli.options import ID, check_writable, json_option, limit_option
 from exposurekit.cli.session import ServiceDatabase, action, service_options
 from exposurekit.errors import ConfigurationError
+from exposurekit.system.named_files import read_bytes
 from exposurekit.text.sanitize import plain
 
 if TYPE_CHECKING:
@@ -186,7 +187,7 @@ def evidence_verify(*, file: Path, key_file: Path | None, as_json: bool) -> None
     from exposurekit.contract.evidence_roots import KEY_PEM_MAX, PublicKey
 
     key = None if key_file is None else PublicKey.from_pem(_read(key_file, KEY_PEM_MAX, "--key"), "--key")
-    verified = evidence_bundle.verify(_read(file, evidence_bundle.BYTES_MAX + 1, "the bundle"), key)
+    verified = evidence_bundle.verify(_read(file, evidence_bundle.BYTES_MAX, "the bundle"), key)
     if as_json:
         output.print_json(_as_json(verified))
         return
@@ -229,11 +230,5 @@ def _as_json(verified: "Bundle") -> dict[str, Any]:
     }
 
 
-def _read(file: Path, size: int, what: str) -> bytes:
-    try:
-        with file.open("rb") as opened:
-            return opened.read(size)
-    except OSError as error:
-        raise ConfigurationError(
-            f"{what}: {output.label_of(file)} cannot be read: {error.strerror}"
-        ) from None
+def _read(file: Path, most: int, what: str) -> bytes:
+    return read_bytes(file, most, label=f"{what}: {output.label_of(file)}")

@@ -15,7 +15,7 @@ import click
 
 from exposurekit.cli import output, session
 from exposurekit.cli.options import json_option
-from exposurekit.errors import ConfigurationError
+from exposurekit.system.named_files import read_text
 from exposurekit.text.sanitize import plain
 
 NOT_WRITTEN = "Nothing was written: review the changes, then accept them with --write."
@@ -119,7 +119,11 @@ def propose(
 
     site = loader.read(file)
     text = file.read_text(encoding="utf-8")
-    people = () if person_file is None else listed_person.parse_people(_text(person_file), plain(person_file))
+    people = (
+        ()
+        if person_file is None
+        else listed_person.parse_people(read_text(person_file, loader.SIZE_MAX), plain(person_file))
+    )
     listed = tuple(session.page_contents(listed_pages))
     absent = tuple(session.page_contents(absent_pages, start=len(listed) + 1))
     files = mending.SavedFiles(listed, absent)
@@ -167,15 +171,6 @@ def _accept(mended: Mended, *, write: bool, may_ask: bool = False) -> None:
         click.echo(plain(f"Written: {mended.file}"), err=True)
     else:
         click.echo(NOT_WRITTEN, err=True)
-
-
-def _text(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8")
-    except OSError as error:
-        raise ConfigurationError(f"{plain(file)}: cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise ConfigurationError(f"{plain(file)}: is not UTF-8") from None
 
 
 def _whole(lines: Iterable[str]) -> Iterator[str]:

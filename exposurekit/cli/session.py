@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from exposurekit.errors import ConfigurationError
+from exposurekit.system.named_files import read_bytes
 from exposurekit.text.sanitize import plain
 
 if TYPE_CHECKING:
@@ -201,11 +202,7 @@ def page_contents(files: Iterable[Path], *, start: int = 1) -> Iterator[bytes]:
     from exposurekit.service.scanning.saved_pages import FILE_BYTES_MAX
 
     for number, file in enumerate(files, start):
-        try:
-            with file.open("rb") as opened:
-                yield opened.read(FILE_BYTES_MAX + 1)
-        except OSError as error:
-            raise ConfigurationError(f"page {number}: cannot be read: {error.strerror}") from None
+        yield read_bytes(file, FILE_BYTES_MAX, label=f"page {number}")
 
 
 def action(command: str, target: str | None = None, /, **details: Any) -> "Action":

@@ -18,14 +18,14 @@ from exposurekit import frames
 from exposurekit.analysis import step_minutes
 from exposurekit.analysis.selection import select_or_warn
 from exposurekit.contract.ticks_file import BYTES_MAX, parse_ticks
-from exposurekit.errors import ConfigurationError, InvalidArgument, MissingColumns, NotFound
+from exposurekit.errors import InvalidArgument, MissingColumns, NotFound
 from exposurekit.frames.arrow import from_arrow
 from exposurekit.history import record_keys, sql
 from exposurekit.history.reader import HistoryReader
 from exposurekit.history.storage.location import resolve
 from exposurekit.history.storage.schema import KINDS, TABLES
+from exposurekit.system.named_files import read_bytes
 from exposurekit.text.formatting import is_missing, pluralize
-from exposurekit.text.sanitize import plain
 from exposurekit.text.urls import host
 
 # A row of a table, or several: a DataFrame, a Series, a mapping, or a row of `DataFrame.itertuples`.
@@ -150,7 +150,7 @@ class Annotations:
         >>> history.import_ticks("ticks.json").unknown
         0
         """
-        ticks, records_by = parse_ticks(_read(Path(file))), self._reader.records_by
+        ticks, records_by = parse_ticks(read_bytes(Path(file), BYTES_MAX)), self._reader.records_by
         ticked_at = {(one.user_id, one.item): one.ticked_at for one in ticks}
         alerts = self._reader.alerts()
         of_people = alerts["user_id"].isin([one.user_id for one in ticks])
@@ -484,14 +484,6 @@ class Annotations:
         if any(key["kind"] != kind for key in keys):
             raise InvalidArgument(f"These rows are not {kind}s: pass rows of {kind}s()")
         return keys
-
-
-def _read(file: Path) -> bytes:
-    try:
-        with file.open("rb") as opened:
-            return opened.read(BYTES_MAX + 1)
-    except OSError as error:
-        raise ConfigurationError(f"{plain(file)} cannot be read: {error.strerror}") from None
 
 
 def _declared(days: Mapping[str, float | None] | pd.DataFrame) -> dict[str, float | None]:

@@ -134,7 +134,7 @@ def test_several_files_are_reported_as_json(shell, site):
     assert (bad["file"], bad["site"], bad["ok"]) == ("bad.yaml", None, False)
     assert "bad.yaml, line 2: serch is not a known key; did you mean search?" in bad["problems"]
     assert second["problems"] == ["the site blocks requests"]
-    assert none["problems"] == ["none.yaml: cannot be read: No such file or directory"]
+    assert none["problems"] == ["none.yaml cannot be read: No such file or directory"]
 
 
 def test_each_file_is_read_once():
@@ -241,7 +241,7 @@ def test_a_draft_is_not_tried_before_it_is_written(shell):
 def test_an_import_of_nothing_prints_only_the_error(shell):
     run = shell.here("sites", "import", "none.csv", "--out", "drafts")
     assert (run.returncode, run.stdout) == (1, "")
-    assert error_of(run) == "Error: none.csv: cannot be read: No such file or directory"
+    assert error_of(run) == "Error: none.csv cannot be read: No such file or directory"
 
 
 def test_an_import_reports_unreadable_files_and_existing_drafts(shell):
@@ -251,7 +251,7 @@ def test_an_import_reports_unreadable_files_and_existing_drafts(shell):
     assert run.returncode == 1
     known, unknown = run.stderr.splitlines()
     assert known.startswith("Error: bad.json: is of no known format")
-    assert unknown == "Error: none.csv: cannot be read: No such file or directory"
+    assert unknown == "Error: none.csv cannot be read: No such file or directory"
     assert json.loads(run.stdout)[0]["lost"] == [
         {"field": "opt_out_url", "reason": "the row has none, so the website stands for it"}
     ]
@@ -422,7 +422,7 @@ def test_without_a_proposal_nothing_is_changed(shell, saved):
     )
     assert (shell.directory / "site.yaml").read_text() == MENDED
     run = shell.here("sites", "mend", "site.yaml", "--listed", "none.html", *saved)
-    assert error_of(run).startswith("Error: page 1: cannot be read: No such file")
+    assert error_of(run).startswith("Error: page 1 cannot be read: No such file")
     assert "--absent" in shell.here("sites", "mend", "site.yaml", *saved[:2]).stderr
 
 

@@ -162,7 +162,7 @@ def test_an_absence_that_is_too_early_says_when_it_counts(operator, jane):
 @pytest.mark.parametrize(
     ("texts", "error"),
     [
-        ([saved(LISTED)], "Error: page 2: cannot be read: No such file or directory"),
+        ([saved(LISTED)], "Error: page 2 cannot be read: No such file or directory"),
         (
             [saved(LISTED), saved("Are you a robot?")],
             (

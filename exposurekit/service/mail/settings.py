@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from exposurekit.errors import ConfigurationError
 from exposurekit.service.sites.definition import Definition
 from exposurekit.service.sites.loader import problem_of
+from exposurekit.system.named_files import read_text
 from exposurekit.text import plain_yaml
 from exposurekit.text.plain_yaml import InvalidYaml
 from exposurekit.text.sanitize import plain
@@ -170,13 +171,7 @@ def load(path: Path) -> MailSettings:
     Raises:
         ConfigurationError: The file cannot be read or is invalid; the message has a line for each problem, never a value.
     """
-    try:
-        with path.open("rb") as file:
-            text = file.read(SIZE_MAX + 1).decode()
-    except OSError as error:
-        raise ConfigurationError(f"{plain(path)}: cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise ConfigurationError(f"{plain(path)}: is not UTF-8") from None
+    text = read_text(path, SIZE_MAX)
     try:
         document = plain_yaml.read(text[:SIZE_MAX])
         settings = MailSettings.model_validate(document.value)

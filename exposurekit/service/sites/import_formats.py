@@ -27,6 +27,7 @@ from exposurekit.service.sites.drafts import (
     web_address,
 )
 from exposurekit.system.atomic_files import write_file
+from exposurekit.system.named_files import decode, read_bytes
 from exposurekit.text.sanitize import plain
 
 BYTES_MAX, ROWS_MAX, COLUMNS_MAX, DEPTH_MAX, DAYS_MAX = 5_000_000, 5_000, 200, 20, 365
@@ -145,18 +146,10 @@ def _accepted(draft: Draft) -> Draft | Skipped:
 
 
 def _text(path: Path, where: str) -> str:
-    try:
-        with path.open("rb") as file:
-            content = file.read(BYTES_MAX + 1)
-    except OSError as error:
-        raise ConfigurationError(f"{where}: cannot be read: {error.strerror}") from None
+    content = read_bytes(path, BYTES_MAX, label=where)
     if len(content) > BYTES_MAX:
         raise ConfigurationError(f"{where}: is larger than {BYTES_MAX // 1_000_000} MB")
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = error.object[: error.start].count(b"\n") + 1
-        raise ConfigurationError(f"{where}, line {line}: is not UTF-8; save the file as UTF-8") from None
+    return decode(content, where).removeprefix("\ufeff")  # an editor may begin a file with a byte order mark
 
 
 def _json(text: str, where: str) -> Any:

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 from exposurekit.errors import ConfigurationError, suggestion
 from exposurekit.service.sites.definition import Definition, Extractors
 from exposurekit.service.sites.selectors import compiles, selector_parts
+from exposurekit.system.named_files import read_text
 from exposurekit.text import plain_yaml
 from exposurekit.text.plain_yaml import Document, InvalidYaml, Position
 from exposurekit.text.sanitize import plain
@@ -64,7 +65,7 @@ def may_define(path: Path, name: str) -> bool:
 
 def _name_in(file: Path) -> str | None:
     try:
-        name = _within(_read(_text_of(file)).value, "name")
+        name = _within(_read(read_text(file, SIZE_MAX)).value, "name")
     except (ConfigurationError, InvalidYaml):
         return None
     return name.casefold() if isinstance(name, str) else None
@@ -126,18 +127,7 @@ def _unknown_sisters(site: _Loaded, names: set[str]) -> Iterator[str]:
 
 
 def _load_file(path: Path) -> _Loaded:
-    return _load(_text_of(path), str(path))
-
-
-def _text_of(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return file.read(SIZE_MAX + 1).decode()
-    except OSError as error:
-        raise ConfigurationError(f"{plain(path)}: cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        line = error.object[: error.start].count(b"\n") + 1
-        raise ConfigurationError(f"{plain(path)}, line {line}: is not UTF-8") from None
+    return _load(read_text(path, SIZE_MAX), str(path))
 
 
 def _load(text: str, where: str) -> _Loaded:

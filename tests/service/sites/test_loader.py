@@ -370,7 +370,7 @@ def test_the_problems_of_all_files_are_reported_together(tmp_path):
         directory(tmp_path)
     assert [line.rpartition("/")[2] for line in str(caught.value).splitlines()] == [
         "a.yaml, line 1: is not a mapping of keys to values",
-        "b.yaml, line 2: is not UTF-8",
+        "b.yaml, line 2: is not UTF-8; save the file as UTF-8",
     ]
 
 
