@@ -305,11 +305,12 @@ def _start(
 ) -> Demo:
     from exposurekit.sandbox.simulated_person import SimulatedPerson
     from exposurekit.sandbox.world.site_mail import DropDirectory
-    from exposurekit.sandbox.world.world import running_world
+    from exposurekit.sandbox.world.world import World
     from exposurekit.service.clock import FrozenClock
 
     mailbox, clock = DropDirectory(directory / "mail"), FrozenClock(began)
-    world = stack.enter_context(running_world(people, seed=seed, clock=clock, web=web, post=mailbox.deliver))
+    world = World(people, seed=seed, clock=clock, web=web, post=mailbox.deliver)
+    stack.enter_context(world.running())
     mail = None if world.guards is None else mailbox.settings
     backend = Backend(directory, world, saved_state=saved_state, mail=mail)
     connection = backend.start(stack)

@@ -28,7 +28,7 @@ from exposurekit.contract.types import REMOVED
 from exposurekit.sandbox.backend import Backend
 from exposurekit.sandbox.simulated_person import SimulatedPerson
 from exposurekit.sandbox.world.guarded_sites import OWNERS
-from exposurekit.sandbox.world.world import World, running_world
+from exposurekit.sandbox.world.world import World
 from exposurekit.service.clock import FrozenClock
 from exposurekit.service.findings import findings
 
@@ -72,7 +72,7 @@ def main() -> None:
         post = Post(stack, directory)
         clock = FrozenClock(START)
         world = stack.enter_context(
-            running_world(options.people, seed=options.seed, clock=clock, web="guarded", post=post)
+            World(options.people, seed=options.seed, clock=clock, web="guarded", post=post).running()
         )
         backend = Backend(directory, world, mail=post.settings)
         with Client(**backend.start(stack)) as client:

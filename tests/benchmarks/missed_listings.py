@@ -23,7 +23,8 @@ from exposurekit.analysis import missed
 from exposurekit.client import Client
 from exposurekit.sandbox.backend import Backend
 from exposurekit.sandbox.world.asgi import Request
-from exposurekit.sandbox.world.world import running_world
+from exposurekit.sandbox.world.formats import roll
+from exposurekit.sandbox.world.world import World
 from exposurekit.service.accounts import users
 from exposurekit.service.clock import FrozenClock
 from exposurekit.service.scanning import html_text, websearch
@@ -73,12 +74,23 @@ BLOCKED = tuple(f"/people/{initial}" for initial in "abcde")  # the listings of 
 START = datetime(2026, 1, 1, 9, tzinfo=UTC)
 
 
+class IndexedWorld(World):
+    """An invented web whose search engine returns a share of the listings' pages."""
+
+    def __init__(self, people, *, seed, clock):
+        super().__init__(people, seed=seed, clock=clock)
+        for one in self._state.listings.entries:
+            if one.href and roll(seed, "indexed", one.site.name, one.reference_id) < INDEXED:
+                for name in sorted(one.keys):
+                    self._engine.add(name, one.href, f"{one.name}, {one.site.name}", one.name)
+
+
 def service(people, seed):
     """The listings that neither the scans nor the web search of a service found, and the answer."""
     clock = FrozenClock(START)
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="exposurekit-missed-")))
-        world = stack.enter_context(running_world(people, seed=seed, clock=clock, indexed=INDEXED))
+        world = stack.enter_context(IndexedWorld(people, seed=seed, clock=clock).running())
         backend = Backend(directory, world)
         for name, site in backend.definitions.items():
             search = site.search.model_copy(update={"blocked": (*site.search.blocked, *BLOCKED)})

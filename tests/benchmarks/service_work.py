@@ -22,7 +22,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from exposurekit.contract.webhooks import GROUPING_WINDOW
-from exposurekit.sandbox.world.world import running_world
+from exposurekit.sandbox.world.world import World
 from exposurekit.service.accounts import integrators, users
 from exposurekit.service.accounts.user_items import KINDS
 from exposurekit.service.api.server import running
@@ -100,7 +100,7 @@ async def deliveries(count: int, url: str) -> tuple[float, float]:
 async def scans(people: int) -> tuple[float, float, int]:
     """Seconds for a scan of so many people: by the worker, and for as many bare requests; how many those were."""
     clock = FrozenClock(START)
-    with tempfile.TemporaryDirectory() as directory, running_world(people, seed=7, clock=clock) as world:
+    with tempfile.TemporaryDirectory() as directory, World(people, seed=7, clock=clock).running() as world:
         database = await database_in(Path(directory), clock).open()
         async with database.writing() as work:
             await integrators.add(work, "acme", attested_by="nobody")

@@ -27,12 +27,11 @@ from crash.service_settings import WORLD_SPEED, FastClock, Settings
 from crash.service_verdict import ATTEMPTS, Run, print_verdict, verdict
 from crash.webhook_receiver import FAILING, RELIABLE, Receiver
 from support import postgres
-from support.hostile_pages import hostile_pages
+from support.hostile_pages import HostileWorld
 from support.ports import free_port
 from support.services import opened
 
 from exposurekit.contract.webhooks import GROUPS
-from exposurekit.sandbox.world.world import World
 from exposurekit.service.accounts import integrators
 from exposurekit.service.api.server import running
 from exposurekit.service.storage.encryption import Vault
@@ -95,8 +94,7 @@ def figures_of(evidence, run):
 
 def run_once(plan, directory, server):
     epoch = time.time()
-    pages = hostile_pages(plan.people, plan.seed)
-    world = World(plan.people, seed=plan.seed, clock=FastClock(epoch, WORLD_SPEED), extra_pages=pages)
+    world = HostileWorld(plan.people, seed=plan.seed, clock=FastClock(epoch, WORLD_SPEED))
     with running(world.app) as base_url:
         url = server.get_uri() if server else f"sqlite:///{directory / 'service.db'}"
         url = url.replace("postgresql://", "postgresql+psycopg://")

@@ -10,7 +10,7 @@ from exposurekit.client import Client
 from exposurekit.errors import InvalidArgument
 from exposurekit.sandbox.backend import Backend
 from exposurekit.sandbox.simulated_person import SimulatedPerson
-from exposurekit.sandbox.world.world import running_world
+from exposurekit.sandbox.world.world import World
 from exposurekit.service.clock import FrozenClock
 
 
@@ -46,7 +46,7 @@ def test_a_redesigned_site_is_mended_from_saved_pages(tmp_path, seed):
     """
     clock = FrozenClock(datetime(2026, 1, 1, 9, tzinfo=UTC))
     with ExitStack() as stack:
-        world = stack.enter_context(running_world(6, seed=seed, clock=clock, web="guarded"))
+        world = stack.enter_context(World(6, seed=seed, clock=clock, web="guarded").running())
         backend = Backend(tmp_path, world)
         world.advance(days=61)  # five sites have another layout by now
         with Client(**backend.start(stack)) as client:

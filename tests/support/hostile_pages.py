@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import Literal
 
-from exposurekit.sandbox.world.asgi import Response, html, redirect
+from exposurekit.sandbox.world.asgi import Request, Response, html, redirect
 from exposurekit.sandbox.world.formats import phone_as
 from exposurekit.sandbox.world.pages import PageTruth
 from exposurekit.sandbox.world.people import Person, invent, slug
+from exposurekit.sandbox.world.world import World
+from exposurekit.service.clock import Clock
 
 Kind = Literal["huge", "drip", "redirects", "garbled", "scripted", "nested", "metadata"]
 KINDS: tuple[Kind, ...] = ("huge", "drip", "redirects", "garbled", "scripted", "nested", "metadata")
@@ -29,7 +31,6 @@ class HostilePage:
     kind: Kind
     index: int
     person: Person
-    host = HOST
 
     @property
     def name(self) -> str:
@@ -88,12 +89,32 @@ class HostilePage:
         )
 
 
+class HostileWorld(World):
+    """An invented web that has hostile pages, too; its search engine lists them."""
+
+    def __init__(self, people: int, *, seed: int, clock: Clock) -> None:
+        super().__init__(people, seed=seed, clock=clock)
+        self._hostile = _hostile_pages(people, seed)
+        for page in self._hostile:
+            self._engine.add(page.name, page.url, page.title, f"Everything on {page.name}.")
+
+    def pages(self) -> list[PageTruth]:
+        return super().pages() + [page.truth() for page in self._hostile]
+
+    def respond(self, request: Request) -> Response:
+        if request.host != HOST:
+            return super().respond(request)
+        self.requests[HOST] += 1
+        responses = filter(None, (page.respond(request.path) for page in self._hostile))
+        return next(responses, html("<p>There is no such page.</p>", 404))
+
+
 def is_hostile(url: str) -> bool:
     """Whether a page of a world is one of these."""
     return url.startswith(f"http://{HOST}/")
 
 
-def hostile_pages(people: int, seed: int) -> list[HostilePage]:
+def _hostile_pages(people: int, seed: int) -> list[HostilePage]:
     """A few hostile pages of each kind for a world of so many people, each for another person."""
     people = invent(people, seed)
     rng = random.Random(f"hostile {seed}")  # noqa: S311  invented data, not a secret

@@ -8,11 +8,10 @@ from urllib.parse import urljoin, urlsplit
 import httpx
 import jmespath
 from selectolax.lexbor import LexborHTMLParser
-from support.hostile_pages import hostile_pages
+from support.hostile_pages import HostileWorld
 
 from exposurekit.client.transports.httpx import certificates
 from exposurekit.sandbox.world import formats
-from exposurekit.sandbox.world.world import running_world
 from exposurekit.service.accounts.subject import Subject
 from exposurekit.service.clock import FrozenClock
 
@@ -120,9 +119,8 @@ def one(value):
 @contextmanager
 def browsing(people=10, *, seed=7, at=START):
     """A browser of a world with hostile pages."""
-    extra_pages = hostile_pages(people, seed)
     with (
-        running_world(people, seed=seed, clock=FrozenClock(at), extra_pages=extra_pages) as world,
+        HostileWorld(people, seed=seed, clock=FrozenClock(at)).running() as world,
         httpx.Client(timeout=10, trust_env=False, verify=certificates()) as client,
     ):
         yield Browser(world, client)

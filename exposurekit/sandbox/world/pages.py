@@ -4,9 +4,7 @@ import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Protocol
 
-from exposurekit.sandbox.world.asgi import Response
 from exposurekit.sandbox.world.formats import folded, phone_as
 from exposurekit.sandbox.world.namesakes import names_of
 from exposurekit.sandbox.world.people import Address, Person, chance, slug
@@ -28,32 +26,6 @@ class PageTruth:
     url: str = field(repr=False)
     person: int | None
     contains: tuple[str, ...]
-
-
-class ExtraPage(Protocol):
-    """A page that is added to the invented web, such as one that endangers its readers."""
-
-    @property
-    def host(self) -> str:
-        """Its host."""
-
-    @property
-    def url(self) -> str:
-        """Its URL."""
-
-    @property
-    def name(self) -> str:
-        """The name by which the search engine finds it."""
-
-    @property
-    def title(self) -> str:
-        """Its title in the search results."""
-
-    def truth(self) -> PageTruth:
-        """Return what it contains."""
-
-    def respond(self, path: str) -> Response | None:
-        """Answer a request to its host; None: the path is another page's."""
 
 
 @dataclass(frozen=True, repr=False)

@@ -1,4 +1,4 @@
-"""Search engine of the invented web, with SearXNG's JSON interface; it indexes ordinary and extra pages."""
+"""Search engine of the invented web, with SearXNG's JSON interface; it indexes the ordinary pages."""
 
 import json
 import re
@@ -7,8 +7,7 @@ from typing import Any
 
 from exposurekit.sandbox.world.asgi import JSON, Request, Response, html
 from exposurekit.sandbox.world.formats import folded, roll
-from exposurekit.sandbox.world.listings import Entry
-from exposurekit.sandbox.world.pages import ExtraPage, Mention, WebPage
+from exposurekit.sandbox.world.pages import Mention, WebPage
 from exposurekit.text.sanitize import escaped
 
 HOST, PATH = "search.example", "/search"
@@ -20,9 +19,7 @@ _PHONE = re.compile(r"1?(\d{10})")
 class Engine:
     """An index of pages by name, email address and phone number."""
 
-    def __init__(
-        self, pages: Iterable[WebPage], extra_pages: Iterable[ExtraPage] = (), listings: Iterable[Entry] = ()
-    ) -> None:
+    def __init__(self, pages: Iterable[WebPage]) -> None:
         self._index: dict[str, list[dict[str, Any]]] = {}
         self._irrelevant: list[dict[str, Any]] = []
         for page in pages:
@@ -31,11 +28,10 @@ class Engine:
                     self._add(key, _result(page.url, page.title, _snippet(page, mention)))
             if not page.mentions:
                 self._irrelevant.append(_result(page.url, page.title, page.opening))
-        for extra in extra_pages:
-            self._add(folded(extra.name), _result(extra.url, extra.title, f"Everything on {extra.name}."))
-        for entry in listings:
-            for key in sorted(entry.keys):
-                self._add(key, _result(entry.href or "", f"{entry.name}, {entry.site.name}", entry.name))
+
+    def add(self, name: str, url: str, title: str, content: str) -> None:
+        """Index one more page under a name."""
+        self._add(folded(name), _result(url, title, content))
 
     def respond(self, request: Request) -> Response:
         """Answer `GET /search?q=...&format=json&pageno=...`."""

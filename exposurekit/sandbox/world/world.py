@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Any, Literal, Self
 from urllib.parse import urlsplit
 
 from exposurekit.sandbox.world import opt_out_forms, search_pages
@@ -18,7 +18,7 @@ from exposurekit.sandbox.world.guards import Guards
 from exposurekit.sandbox.world.listings import Entry, build_listings
 from exposurekit.sandbox.world.namesakes import invent_bearers, invent_strangers
 from exposurekit.sandbox.world.opt_outs import OptOutLedger
-from exposurekit.sandbox.world.pages import ExtraPage, PageTruth, WebPage, build_pages
+from exposurekit.sandbox.world.pages import PageTruth, WebPage, build_pages
 from exposurekit.sandbox.world.people import invent
 from exposurekit.sandbox.world.sites import SITES, WorldSite
 from exposurekit.sandbox.world.state import Mail, WorldState
@@ -56,6 +56,14 @@ class Truth:
 class World:
     """A seeded web: the same for the same seed, clock and opt-out requests.
 
+    Args:
+        people: The number of people that a demo registers.
+        seed: What everything is drawn from.
+        clock: The clock of all sites.
+        web: ``open``, fifteen sites that a program may mostly use; or ``guarded``, 45 whose searches and opt-outs need a
+            person.
+        post: Takes the messages of a guarded web; None: they are lost.
+
     Attributes:
         people: The people that a demo registers; `Truth.person` and `PageTruth.person` are indexes into this list.
         strangers: People who are not registered, namesakes first.
@@ -77,10 +85,8 @@ class World:
         *,
         seed: int,
         clock: Clock,
-        extra_pages: Sequence[ExtraPage] = (),
         web: Web = "open",
         post: Callable[[bytes], None] | None = None,
-        indexed: float = 0,
     ) -> None:
         self.clock = clock
         guarded = guarded_sites(clock.now()) if web == "guarded" else ()
@@ -101,14 +107,8 @@ class World:
         self.guards = Guards(self._state, guarded, post or _lose) if guarded else None
         pages = build_pages(self.people, self.strangers, seed)
         self._pages: dict[tuple[str, str], WebPage] = {(page.host, page.path): page for page in pages}
-        self._extra_pages = tuple(extra_pages)
-        self._hosts = {page.host for page in pages} | {page.host for page in self._extra_pages}
-        indexed_listings = [
-            one
-            for one in listings.entries
-            if one.href and roll(seed, "indexed", one.site.name, one.reference_id) < indexed
-        ]
-        self._engine = world_search_engine.Engine(pages, self._extra_pages, indexed_listings)
+        self._hosts = {page.host for page in pages}
+        self._engine = world_search_engine.Engine(pages)
         self.opt_outs, self.mailbox = self._state.ledger.opt_outs, self._state.mailbox
         self.app = AsgiTransport(self.respond)
         self._port: int | None = None
@@ -167,8 +167,7 @@ class World:
 
     def pages(self) -> list[PageTruth]:
         """Return what every page contains: one value per person mentioned on it."""
-        ordinary = [truth for page in self._pages.values() for truth in page.truths()]
-        return ordinary + [page.truth() for page in self._extra_pages]
+        return [truth for page in self._pages.values() for truth in page.truths()]
 
     def opt_out_manually(self, site: str, reference_id: str) -> bool:
         """Opt out as a person does: by post, with a captcha or a mailed link. Return whether it was granted."""
@@ -182,6 +181,24 @@ class World:
     def captcha(self, site: str) -> str:
         """Return the solution of a site's captcha today."""
         return opt_out_forms.captcha(self._state, site)
+
+    @contextmanager
+    def running(self) -> Iterator[Self]:
+        """Serve the web on a free loopback port until the block ends.
+
+        >>> from datetime import UTC
+        >>> with World(2, seed=7, clock=FrozenClock(datetime(2026, 1, 1, tzinfo=UTC))).running() as world:
+        ...     world.advance(days=30)
+        ...     len(world.definitions), all(truth.visible for truth in world.listings())
+        (15, False)
+        """
+        with running(self.app) as base_url:
+            self._port = urlsplit(base_url).port
+            try:
+                yield self
+            finally:
+                self._port = None
+                self.app.close()
 
     @property
     def port(self) -> int:
@@ -241,9 +258,7 @@ class World:
     def _page_response(self, request: Request) -> Response:
         if page := self._pages.get((request.host, request.path)):
             return Response(page.body)
-        extra_pages = [page for page in self._extra_pages if page.host == request.host]
-        responses = filter(None, (page.respond(request.path) for page in extra_pages))
-        return next(responses, html("<p>There is no such page.</p>", 404))
+        return html("<p>There is no such page.</p>", 404)
 
     def _truth(self, entry: Entry, at: datetime) -> Truth:
         return Truth(
@@ -259,37 +274,3 @@ class World:
 
 def _lose(_message: bytes) -> None:
     """Lose a message, where there is no mailbox."""
-
-
-@contextmanager
-def running_world(
-    people: int,
-    *,
-    seed: int,
-    clock: Clock,
-    extra_pages: Sequence[ExtraPage] = (),
-    web: Web = "open",
-    post: Callable[[bytes], None] | None = None,
-    indexed: float = 0,
-) -> Iterator[World]:
-    """Serve an invented web on a free loopback port until the block ends.
-
-    `web` says which: fifteen sites that a program may mostly use, or 45 whose searches and opt-outs need a person. `post`
-    takes the messages of the latter. The search engine returns the given share of the listings' pages.
-
-    >>> from datetime import UTC
-    >>> with running_world(2, seed=7, clock=FrozenClock(datetime(2026, 1, 1, tzinfo=UTC))) as world:
-    ...     world.advance(days=30)
-    ...     len(world.definitions), all(truth.visible for truth in world.listings())
-    (15, False)
-    """
-    world = World(
-        people, seed=seed, clock=clock, extra_pages=extra_pages, web=web, post=post, indexed=indexed
-    )
-    with running(world.app) as base_url:
-        world._port = urlsplit(base_url).port  # noqa: SLF001  this is its factory
-        try:
-            yield world
-        finally:
-            world._port = None  # noqa: SLF001
-            world.app.close()

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 
 import pytest
-from support.hostile_pages import hostile_pages, is_hostile
+from support.hostile_pages import HostileWorld, is_hostile
 from support.services import START, json_body
 from support.small_web import (
     ACCEPTED,
@@ -26,7 +26,6 @@ from support.small_web import (
 from exposurekit.sandbox.evaluation import ReportedRecord, agreement
 from exposurekit.sandbox.world.asgi import Response, html
 from exposurekit.sandbox.world.webhook_receiver import PATH, Integrator
-from exposurekit.sandbox.world.world import running_world
 from exposurekit.service.accounts import consent
 from exposurekit.service.api.server import running
 from exposurekit.service.clock import FrozenClock
@@ -477,7 +476,7 @@ def a_world(directory, people, seed=7):
     """An invented world whose people are registered and not yet scanned."""
     clock = FrozenClock(START)
     with (
-        running_world(people, seed=seed, clock=clock, extra_pages=hostile_pages(people, seed)) as world,
+        HostileWorld(people, seed=seed, clock=clock).running() as world,
         a_house(
             directory,
             world.resolve,
