@@ -362,7 +362,9 @@ IDEAS = {
     "snapshot": "the tables of one load",
     "widgets.connection": "a widget",
     "widgets.copy_button": "a table of values to copy, with its script",
+    "widgets.data_grid": "a page of a table, with its script",
     "widgets.slider": "a slider, with its script",
+    "widgets.tabs": "tabs, with their script",
     "widgets.task_list": "a list with a picked row",
 }
 

@@ -6,38 +6,7 @@ from typing import Any
 import anywidget
 import traitlets
 
-from exposurekit.widgets.dom import NODE
-
-_SCRIPT = (
-    NODE
-    + """
-function render({ model, el }) {
-  const options = model.get("options");
-  const input = node("input", { type: "range", min: 0, max: options.length - 1 });
-  const readout = node("span", { className: "readout", ariaHidden: true });
-  input.dataset.lmSuppressShortcuts = "true";  // a notebook has its own meaning of arrows
-  const show = () => {
-    readout.textContent = options[input.value];
-    input.setAttribute("aria-valuetext", options[input.value]);
-  };
-  const follow = () => { input.value = options.indexOf(model.get("value")); show(); };
-  input.oninput = show;
-  input.onchange = () => { model.set("value", options[input.value]); model.save_changes(); };
-  el.classList.add("exposurekit-slider");
-  el.append(node("label", {}, node("span", { textContent: model.get("description") }), input, readout));
-  model.on("change:value", follow);
-  follow();
-  return () => model.off("change:value", follow);
-}
-export default { render };
-"""
-)
-_STYLE = """
-.exposurekit-slider label { display: flex; align-items: center; gap: 12px; height: 34px; font-size: .8125rem; }
-.exposurekit-slider span { color: var(--soft); }
-.exposurekit-slider input { flex: 1; min-width: 4rem; margin: 0; accent-color: var(--accent); }
-.exposurekit-slider .readout { min-width: 6.5em; text-align: right; font-variant-numeric: tabular-nums; }
-"""
+from exposurekit.widgets.asset_files import script, style
 
 
 class Slider(anywidget.AnyWidget):
@@ -48,7 +17,7 @@ class Slider(anywidget.AnyWidget):
         value: The picked value.
     """
 
-    _esm, _css = _SCRIPT, _STYLE
+    _esm, _css = script("slider"), style("slider")
     description = traitlets.Unicode().tag(sync=True)
     options = traitlets.List(traitlets.Unicode()).tag(sync=True)
     value = traitlets.Unicode().tag(sync=True)
