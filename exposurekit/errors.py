@@ -11,7 +11,7 @@
     ├── ConnectionFailed     no complete response
     ├── InvalidResponse      a body that does not match the specification
     ├── InvalidSignature     a webhook that is not signed with this secret, or not now
-    ├── InvalidEvidence      a bundle of evidence that was changed, or is none
+    ├── InvalidEvidence      a file is not a bundle of evidence, or was changed
     ├── ScanTimeout          a scan did not finish in time
     ├── NotFound             a user who is not loaded, a run that does not exist
     │   └── EmptyHistory     a history without a run
@@ -32,7 +32,7 @@ from collections.abc import Collection, Iterable
 from types import FrameType, TracebackType
 from typing import Any
 
-_SUGGESTED_MAX = 100  # characters: a longer word is no misspelling
+_SUGGESTED_MAX = 100  # characters: a longer word is not a misspelling
 _PROMPTS = ("<stdin>", "<console>")  # the file of every statement there
 NEEDS_SERVICE = "This needs the service: pip install 'exposurekit[service]'"
 
@@ -61,7 +61,7 @@ class InvalidArgument(ExposureError, ValueError):
 
     @classmethod
     def check(cls, name: str, value: object, allowed: Collection[object]) -> None:
-        """Raise if an argument is none of the allowed values; the value may be personal and is not repeated."""
+        """Raise if an argument is not one of the allowed values; the value may be personal and is not repeated."""
         if value not in allowed:
             choices = [*map(str, allowed)]
             raise cls(f"{name} is one of: {', '.join(choices)}{suggestion(str(value), choices)}")

@@ -46,7 +46,7 @@ def read_evidence(
         (bool: signed with the ``key`` that you gave).
 
     Raises:
-        InvalidEvidence: The bundle was changed, is signed with another key, or is none.
+        InvalidEvidence: The bundle was changed or is signed with another key, or the file is not a bundle.
         ConfigurationError: A file cannot be read, or the extra ``service`` is not installed.
 
     >>> demo.export_evidence(1, "bundle.zip")

@@ -45,7 +45,7 @@ def declared_vs_observed(
     A site takes longer than it declares if significantly more than half of its due requests were still pending after
     the declared days and the allowance (sign test). A request is due once it was observed for longer than that, so a
     recent one counts for neither side. A listing that vanished in between, or that a run could have seen and did not,
-    counts as in time.
+    counts as on time.
 
     Args:
         requests: A table as returned by `History.removal_requests`; one row per request: ``site``; ``requested_after``
@@ -65,7 +65,7 @@ def declared_vs_observed(
         request to verified removal, as in `time_to_removal`; missing with fewer than five requests), ``never`` (float64),
         ``followed_days`` (Int64), ``due`` (requests that were observed for longer than the declared days and the
         allowance), ``overdue`` (of these, still pending then; int64), ``p_value`` (Float64; of ``overdue`` or more if half
-        of the removals are in time; missing with fewer than five ``due``), ``q_value`` (Float64; adjusted for the number of
+        of the removals are on time; missing with fewer than five ``due``), ``q_value`` (Float64; adjusted for the number of
         sites), ``takes_longer`` (boolean; missing: not tested).
 
     Requests are taken as independent. Where a site removes many listings at once, they say less than their number. Days

@@ -11,11 +11,11 @@ STALLED_REMOVALS, STALLED_DAYS = 3, 14  # so many requests, so long ago, and not
 
 
 def stalled_sites(transitions: pd.DataFrame, as_of: datetime) -> dict[str, str]:
-    """Return the sites that remove nothing, with the reason: requests to them were in vain so far.
+    """Return the sites that remove nothing, with the reason: requests to them have had no effect so far.
 
     A site is stalled if at least `STALLED_REMOVALS` removals were requested `STALLED_DAYS` days before ``as_of`` or
-    earlier and have had no effect, and no listing ever went from it. A request that was refused is no reason to wait: the
-    service asked in vain, so it is a person's turn. ``transitions`` count the records of a ``site`` that went from
+    earlier and have had no effect, and no listing ever went from it. A request that was refused is not a reason to
+    wait: the service could not remove the listing, so a person has to. ``transitions`` count the records of a ``site`` that went from
     ``prev_status`` (missing: first observation) to ``status`` on a ``day`` (days since 1970-01-01).
     """
     site, status, was = (transitions[name].astype("str") for name in ("site", "status", "prev_status"))

@@ -158,7 +158,9 @@ def is_unrequested(table: pd.DataFrame) -> "pd.Series[bool]":
 def _check(question: str, life_table: pd.DataFrame, by: str | None, level: float) -> None:
     needed = ("days", "flow", "left_censored", "n", *([] if by is None else [by]))
     if {"presence", "record_id"} & {*getattr(life_table, "columns", ())}:
-        raise MissingColumns(question, needed, advice=f"records are no life table: call history.{question}()")
+        raise MissingColumns(
+            question, needed, advice=f"records are not a life table: call history.{question}()"
+        )
     MissingColumns.check(question, life_table, needed)
     if not 0 < level < 1:
         raise InvalidArgument("invalid level: it must be between 0 and 1, such as 0.95")

@@ -67,7 +67,7 @@ _HELP = f"""Write a table or the manual work to a file for other programs.
 
     Without --personal only columns without personal data are written, and only those steps of the queue that at least
     five people share word for word; the result is then searched for personal data. A site that the rows do not have, or a
-    word that is no status, is an error, and nothing is written. In CSV and Excel no text is a formula.
+    word that is not a status, is an error, and nothing is written. In CSV and Excel no text is a formula.
 
     Example: exposurekit export records --status open --personal --live --out open.csv
     """

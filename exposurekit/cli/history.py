@@ -415,7 +415,7 @@ def _erase_inbox(inbox: Path | None, user: int, values: set[str]) -> str:
     deliveries = pluralize(erased.total, "delivery", "deliveries")
     summary = f"Erased {deliveries} about them from the inbox {where}, {erased.quarantined:,} of them from its quarantine."
     if erased.by_value:
-        summary += f" {erased.by_value:,} of them did not say whom they were about, and had a name, address or reference of theirs."
+        summary += f" {erased.by_value:,} of them had no user id, but contained a name, address or reference of this person."
     return f"{summary} Searched for: their id, and {searched:,} values of {VALUE_MIN} characters or more from their listings."
 
 

@@ -167,9 +167,8 @@ class Client(BaseClient):
         >>> client.as_async(connections=4).config is client.config
         True
         """
-        client = object.__new__(
-            AsyncClient
-        )  # not created anew: its settings are checked, and warned about, already
+        # Without its constructor: these settings were checked, and warned about, before.
+        client = object.__new__(AsyncClient)
         vars(client).update(vars(self), connections=connections, _connections=Connections())
         client._connections.is_closed = self.is_closed
         return client

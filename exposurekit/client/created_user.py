@@ -17,7 +17,7 @@ _NAME = (
 )
 _ID = re.compile(_NAME.format("id", r"""(?:\\*["'])?(?P<field>\d{1,19})(?![\w.])""", r"\d{1,19}"))
 _SECRET = re.compile(
-    # A value that may be cut off is none: a quoted one ends with its quote, a bare one of JSON with what follows it.
+    # A value that may be cut off does not count: a quoted one ends with a quote, a bare one of JSON before a separator.
     _NAME.format(
         "secret",
         r"""(?P<open>\\*["'])(?P<quoted>[^"'\\<>]+)(?P=open)|(?<==)(?P<bare>[^\s"'\\<>&,;{}]+)"""

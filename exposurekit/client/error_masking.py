@@ -56,7 +56,7 @@ _PART = re.compile(
     r"(?P<count>\[\d+\]|\b\d[\d,]*(?= (?:bytes|characters|digits|items|KiB|people|seconds)\b))"
     r"|[^\s\[\]().,:;!?=<>{}|/*]+"
 )
-# The reasons of our own service, which are no words of anybody: shown as a whole.
+# The reasons of our own service, which contain no personal data, are shown as a whole.
 _OWN_REASONS = (
     *(reason for name, reason in vars(Reason).items() if name.isupper()),
     *(Reason.integer(1, LIST_LIMIT_MAX), Reason.integer(0, INT64_MAX)),

@@ -65,7 +65,7 @@ class _Odd:
 
 
 def _items(objects: list[dict[str, Any]], name: str) -> list[Any]:
-    """The items of one list of each object; `_Odd` for an item that is no object, and for a list that is none."""
+    """The items of one list of each object; `_Odd` for an item that is not an object, and for a value that is not a list."""
     lists = [_list(one, name) for one in objects]
     return [item for items in lists for item in items]
 

@@ -116,7 +116,7 @@ class PublicKey:
 
     @classmethod
     def from_pem(cls, pem: bytes, source: str) -> "PublicKey":
-        """Read a key in PEM; raises `InvalidEvidence`, which names the source, if it is none of Ed25519."""
+        """Read a key in PEM; raises `InvalidEvidence`, which names the source, if it is not an Ed25519 key."""
         ed25519 = _ed25519()
         from cryptography.exceptions import UnsupportedAlgorithm
         from cryptography.hazmat.primitives import serialization

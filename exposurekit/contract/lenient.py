@@ -206,7 +206,7 @@ class _Reader:
     def _wrapped(self, model: type[Resource], values: dict[str, Any]) -> dict[str, Any]:
         """Wrap an object that lacks the single key around it."""
         if any(name in values for name in _ERRORS):
-            raise InvalidResponse("it tells of an error")
+            raise InvalidResponse("it is an error message")
         first, *others = _fields(model)
         if others or first.item is None or first.is_list or "id" not in values:
             return values

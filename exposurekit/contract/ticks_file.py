@@ -32,7 +32,7 @@ def parse_ticks(body: bytes) -> list[TickedItem]:
     """Parse a file of ticks.
 
     Raises:
-        InvalidArgument: It is none, or has more than `BYTES_MAX` bytes.
+        InvalidArgument: It is not such a file, or has more than `BYTES_MAX` bytes.
 
     >>> from exposurekit.contract.ticks_file import parse_ticks
     >>> item = b'{"user_id": "1", "item": "-7", "ticked_at": "2026-03-01T09:00:00Z"}'

@@ -19,7 +19,7 @@ EPOCH_MIN, EPOCH_MAX = -62_135_596_800, 253_402_300_799  # the years 1 to 9999
 DISCOVERED, PENDING_REMOVAL, REMOVED = "discovered", "pending removal", "removed"
 STATUSES = (DISCOVERED, PENDING_REMOVAL, REMOVED)  # not shown: the complete set; others are kept as text
 
-INSTANT_TEXT_MAX = 64  # a longer text is no instant
+INSTANT_TEXT_MAX = 64  # a longer text is not an instant
 _INSTANT = re.compile(r"(\d{4})[/-](\d\d)[/-](\d\d)(?:[ T](\d\d:\d\d:\d\d(?:\.\d{1,9})?))?\s?(\S*)", re.ASCII)
 
 

@@ -93,7 +93,7 @@ class Annotations:
             The number of labelled rows.
 
         Raises:
-            InvalidArgument: The label is none of the three, the reason is no text, or the row cannot be identified.
+            InvalidArgument: The label is not one of the three, the reason is not text, or the row cannot be identified.
 
         >>> history.label(history.records().iloc[0], "not mine", reason="another birth year")
         1
@@ -116,7 +116,7 @@ class Annotations:
             The number of ticked steps.
 
         Raises:
-            InvalidArgument: The state is none of the three, the note is no text, the minutes are no number, or a row is
+            InvalidArgument: The state is not one of the three, the note is not text, the minutes are not a number, or a row is
                 neither a step nor an alert with steps; nothing is ticked.
 
         >>> history.tick(exposure.steps().head(2))
@@ -144,7 +144,7 @@ class Annotations:
 
         Raises:
             ConfigurationError: The file cannot be read.
-            InvalidArgument: It is no file of ticks, or the history has none of its items; nothing is marked.
+            InvalidArgument: It is not a file of ticks, or the history has none of its items; nothing is marked.
             NotFound: The history is empty.
 
         >>> history.import_ticks("ticks.json").unknown
@@ -184,7 +184,7 @@ class Annotations:
         """Add a note to a record, link, alert or step. All notes are kept.
 
         Raises:
-            InvalidArgument: The note is no text, or empty; or the row cannot be identified.
+            InvalidArgument: The note is not text, or is empty; or the row cannot be identified.
 
         >>> history.note(history.records().iloc[0], "requested by post")
         1
@@ -204,7 +204,7 @@ class Annotations:
             new: The name to use.
 
         Raises:
-            InvalidArgument: A name is no text, or blank; or sites identify records here (``records_by="reference"``).
+            InvalidArgument: A name is not text, or is blank; or sites identify records here (``records_by="reference"``).
 
         >>> history.rename_site("Seekfolk", "Seek Folk")
         >>> history.site_names().to_numpy().tolist()
@@ -420,7 +420,9 @@ class Annotations:
         """Now, or just after the newest annotation, so that the newest counts even if the clock was set back."""
         if self._newest_at is None:
             with suppress(NotFound):  # the first annotation may begin the history
-                times = from_arrow(self._reader.query(sql.ANNOTATIONS, ("annotations",)))["marked_at"]  # anew
+                times = from_arrow(self._reader.query(sql.ANNOTATIONS, ("annotations",)))[
+                    "marked_at"
+                ]  # not a cached answer
                 self._newest_at = None if times.empty else times.max().to_pydatetime()
         now = self._reader.clock()
         return now if self._newest_at is None else max(now, self._newest_at + _MICROSECOND)

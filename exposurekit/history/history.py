@@ -388,7 +388,7 @@ class History(Keyed):
             The number of erased rows.
 
         Raises:
-            InvalidArgument: ``user_id`` is no id; nothing was erased.
+            InvalidArgument: ``user_id`` is not an id; nothing was erased.
             NotFound: There is no history.
             DiskFull: No space is left, and the person is not erased everywhere; totals may still include them. The next
                 `erase`, `collect`, `compact` or `verify` with space finishes it.
@@ -410,7 +410,7 @@ class History(Keyed):
         Use them to search for traces elsewhere before you erase the person here.
 
         Raises:
-            InvalidArgument: ``user_id`` is no id.
+            InvalidArgument: ``user_id`` is not an id.
             NotFound: There is no history.
 
         >>> history.personal_values(999_999)

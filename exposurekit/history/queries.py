@@ -76,7 +76,7 @@ class HistoryQueries:
 
         Raises:
             NotFound: Nothing was ever observed of one of the users.
-            InvalidArgument: ``by``, ``every`` or ``kind`` is none of these, ``user`` is no id, or a time is none.
+            InvalidArgument: ``by``, ``every`` or ``kind`` has another value, ``user`` is not an id, or a time cannot be read.
 
         >>> history.status_over_time()["total"].tolist()[-1] == len(exposure.records())
         True
@@ -256,7 +256,7 @@ class HistoryQueries:
 
         Raises:
             NotFound: Nothing was observed by then.
-            InvalidArgument: ``by`` is none of these, or ``as_of`` is an instant.
+            InvalidArgument: ``by`` has another value, or ``as_of`` is an instant.
 
         >>> sorted(history.life_table().columns)
         ['days', 'flow', 'gap_days', 'left_censored', 'n']

@@ -51,7 +51,7 @@ class AsOf:
 class _Answering(Protocol):
     @property
     def answers(self) -> dict[Any, Any] | None:
-        """What was answered so far, by method and arguments; None: each question is answered anew."""
+        """What was answered so far, by method and arguments; None: answers are not stored."""
 
 
 _Self = TypeVar("_Self", bound=_Answering)
@@ -87,7 +87,7 @@ def cached_answer(
 class HistoryReader:
     """Reads one history. Where none was begun, every method raises `NotFound`.
 
-    Another process may write meanwhile: each query lists the files anew, and is run again if some of them are gone.
+    Another process may write meanwhile: each query lists the files again, and is repeated if some of them were deleted.
     With `answers`, the newest run is the same for all questions, and each table is read once.
     """
 
@@ -129,7 +129,7 @@ class HistoryReader:
         """Return the newest run.
 
         Raises:
-            EmptyHistory: The history has no run, or there is none.
+            EmptyHistory: The history has no run, or does not exist.
 
         >>> history.last_run().failed
         0
@@ -444,7 +444,7 @@ class HistoryReader:
         return table.set_column(column, table.schema.field("site"), pc.coalesce(newest, table["site"]))
 
     def _names(self) -> dict[str, str]:
-        """Return the newest name of each renamed site; a site that got its old name back is none."""
+        """Return the newest name of each renamed site; a site that got its old name back does not count."""
         names: dict[str, str] = {}
         by = [(name, "ascending") for name in TABLES["site_names"].names]
         for row in self.store.rows("site_names").sort_by(by).to_pylist():

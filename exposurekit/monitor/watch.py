@@ -30,7 +30,7 @@ WAIT_MAX = timedelta(seconds=60)
 HINT_DELAY = timedelta(minutes=2)
 # The delay after a failed collection; it doubles each time, up to the watch's interval.
 RETRY_DELAY = timedelta(minutes=1)
-CLOCK_TOLERANCE = timedelta(minutes=1)  # a normal correction of the clock is no problem
+CLOCK_TOLERANCE = timedelta(minutes=1)  # a normal correction of the clock is not a problem
 _log = logging.getLogger("exposurekit.monitor")
 
 

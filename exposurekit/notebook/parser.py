@@ -94,7 +94,7 @@ def parse_line(line: str, verbs: Mapping[str, Iterable[str]], *, with_name: Iter
 
 
 def _meant(word: str, flags: list[str]) -> str:
-    """The end of the error about a word that is no option: of a time, which option takes it."""
+    """The end of the error about a word that is not an option: of a time, which option takes it."""
     option = next((one for one in ("--since", "--as-of") if one in flags), None)
     with suppress(InvalidArgument):
         if option is not None and parse_time(word, now=EPOCH + 400 * 365 * DAY):

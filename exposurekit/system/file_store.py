@@ -145,7 +145,7 @@ def _uri_of(path: object, what: str, name: str) -> str:
     if not is_uri:
         return _local(text, what)
     if "@" in within or "?" in within or not within.strip("/"):
-        raise ConfigurationError(f"{what} is {bucket}; a user and a secret are no part of it")
+        raise ConfigurationError(f"{what} is {bucket}: leave out the user and the secret")
     if "%" in within:  # deltalake would unescape it, Arrow would not
         raise ConfigurationError(f"{what} must not contain %: choose another")
     return f"{scheme}://{within.rstrip('/')}"

@@ -33,7 +33,7 @@ def parse_time(when: str | int | date | datetime, *, now: datetime) -> datetime:
         now: The current time; in a sandbox, that of its clock.
 
     Raises:
-        InvalidArgument: It is no time; the message lists what is accepted.
+        InvalidArgument: It is not a time; the message lists what is accepted.
 
     >>> now = datetime(2026, 11, 22, 15, tzinfo=UTC)
     >>> parse_time("2026-11-13", now=now).isoformat(), parse_time("2026-11-13T12:00Z", now=now).isoformat()
@@ -54,7 +54,7 @@ def parse_time(when: str | int | date | datetime, *, now: datetime) -> datetime:
     kind = type(when).__name__
     if type(when).__module__ == "builtins":  # without a text, which may be secret
         raise InvalidArgument(ACCEPTED)
-    raise InvalidArgument(f"{kind} is no time: pass it by name: {kind.lower()}=...")
+    raise InvalidArgument(f"{kind} is not a time: pass it by name: {kind.lower()}=...")
 
 
 def parse_start(when: str | int | date | datetime, *, now: datetime) -> datetime:

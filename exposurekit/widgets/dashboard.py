@@ -246,7 +246,7 @@ class Dashboard(Panel):
     def _ipython_display_(self) -> None:
         super()._ipython_display_()
         if not in_terminal() and (library := widget_library()):
-            publish({"text/html": library})  # apart from the charts, which are sent anew after each click
+            publish({"text/html": library})  # apart from the charts, which are sent again after each click
 
     def update_fallback(self) -> None:
         """Skip the updates while the controls are set one by one: one follows at the end."""

@@ -158,7 +158,7 @@ class Explorer(Panel):
         return self._table.code(self.filter, self._visible())
 
     def _code_notes(self) -> list[str]:
-        """What to say above the code: what its table is if that is no variable, and that there is no filter."""
+        """What to say above the code: what its table is if that is not a variable, and that there is no filter."""
         is_whole = self.filter == Filter() and not self.columns
         return [*self._code_head, *([_NO_FILTER] if is_whole else [])]
 

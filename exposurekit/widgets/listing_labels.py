@@ -77,7 +77,7 @@ class RecordLabels(Panel):
         """The displayed record.
 
         Raises:
-            InvalidArgument: There is none.
+            InvalidArgument: There is no record to show.
         """
         if not self._order:
             raise InvalidArgument("There is no record to show")

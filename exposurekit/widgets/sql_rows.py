@@ -79,7 +79,7 @@ class SqlTable:
         """Open a Parquet file, or a directory of them.
 
         Raises:
-            NotFound: There is none.
+            NotFound: There is no such file.
             InvalidArgument: The files belong to a Delta table, as those of a history do, or a file is damaged.
         """
         root = Path(path)
@@ -283,7 +283,7 @@ class SqlTable:
 
     @cached_property
     def _keywords(self) -> frozenset[str]:
-        """Words that are no column names without quotes."""
+        """Words that are not column names without quotes."""
         rows = self._fetch(
             "SELECT keyword_name FROM duckdb_keywords() WHERE keyword_category <> 'unreserved'"
         )

@@ -79,7 +79,7 @@ def numbers_of(run):
     pattern = (
         r"(?:Erased (\d+) rows from the history history|The history history has no data about user \d+)\.\n"
         r"Erased (\d+) deliver(?:y|ies) about them from the inbox history/inbox\.db, (\d+) of them from its quarantine\. "
-        r"(?:(\d+) of them did not say whom they were about, and had a name, address or reference of theirs\. )?"
+        r"(?:(\d+) of them had no user id, but contained a name, address or reference of this person\. )?"
         r"Searched for: their id, and (\d+) values of 6 characters or more from their listings\.\n"
         r"(?(1)The next collect, or a running watch, loads them again unless they are unregistered at the service\.\n|)"
     )

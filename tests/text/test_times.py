@@ -50,7 +50,7 @@ def test_changes_since_today_count_from_its_beginning():
 
 
 def test_value_for_another_argument_gets_a_hint():
-    message = r"DataFrame is no time: pass it by name: dataframe="
+    message = r"DataFrame is not a time: pass it by name: dataframe="
     with pytest.raises(InvalidArgument, match=message):
         parse_time(pd.DataFrame(), now=NOW)
 

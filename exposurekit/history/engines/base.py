@@ -26,7 +26,7 @@ _TYPES: dict[pa.DataType, tuple[str, str]] = {
     pa.timestamp("us", tz="UTC"): ("TIMESTAMP WITH TIME ZONE", "TIMESTAMP"),
     pa.list_(pa.string()): ("VARCHAR[]", "ARRAY<STRING>"),
 }
-# Skips string literals, quoted identifiers and comments, in which a colon is no parameter.
+# Skips string literals, quoted identifiers and comments, in which a colon does not begin a parameter.
 _TOKENS = re.compile(
     r"""'(?:[^']|'')*' | "(?:[^"]|"")*" | --[^\n]* | /\*.*?\*/ | :: | :(?P<name>[A-Za-z_]\w*)""",
     re.DOTALL | re.VERBOSE,
@@ -106,7 +106,7 @@ class Engine(Protocol):
             float64, string, date32, timestamp[us, UTC] and lists of strings only.
 
         Raises:
-            StaleSnapshot: A file is gone since it was listed.
+            StaleSnapshot: A listed file was deleted.
             CorruptHistory: A file is damaged.
             TypeError: A parameter, a declared column or a column of the result is of another type.
         """

@@ -116,7 +116,7 @@ class DuckDB:
         """Open a cursor with the tables as views, for SQL of DuckDB; its parameters are written `$name`.
 
         Raises:
-            StaleSnapshot: A file is gone since it was listed.
+            StaleSnapshot: A listed file was deleted.
             CorruptHistory: A file is damaged.
             DiskFull: No space is left for temporary files.
             KeyboardInterrupt: The query was interrupted.

@@ -33,7 +33,7 @@ _LOG_DIRECTORY = "_delta_log"
 MAX_TRIES = 5
 SHARED_ROWS, SHARED_BYTES = 20_000, 16 << 20  # small writes share files until a table has so much of them
 _WRITES_A_TABLE = 8  # a whole small table counts as so many of them
-# A log is read from its last checkpoint on. Readers list the files anew for each query, so they need no older versions.
+# A log is read from its last checkpoint on. Readers list the files again for each query, so they need no older versions.
 _LOG = {
     "delta.checkpointInterval": "16",
     "delta.logRetentionDuration": "interval 1 days",

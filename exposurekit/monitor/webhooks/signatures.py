@@ -12,7 +12,7 @@ from exposurekit.errors import ConfigurationError, InvalidArgument, InvalidSigna
 from exposurekit.monitor.webhooks.parsing import parse_delivery
 from exposurekit.system.clock import utc_now
 
-TOLERANCE = timedelta(minutes=5)  # senders sign each attempt anew, so a retry is as fresh as a first attempt
+TOLERANCE = timedelta(minutes=5)  # senders sign each attempt again, so a retry is as fresh as a first attempt
 SECRET_BYTES_MIN = 16
 _NAMES = (b"webhook-id", b"webhook-timestamp", b"webhook-signature")
 _SECONDS = re.compile(rb"\d{1,12}")

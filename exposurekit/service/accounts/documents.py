@@ -1,7 +1,7 @@
 """Documents: the response to Get user, stored encrypted for each user, so that a request reads one row.
 
 The end of a transaction that locked a user writes their document (`consent.lock_user`). A document counts only while it
-has its user's version, so it is never older than the rows, and the format of this release: any other is built anew from
+has its user's version, so it is never older than the rows, and the format of this release: any other is rebuilt from
 the rows, and written by a worker when it starts.
 It is everything but the user's flags, which change with each scan and are in the user's row.
 """

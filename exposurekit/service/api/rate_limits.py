@@ -60,7 +60,7 @@ class RateLimiter:
 
 
 class _Window:
-    """Counts by name until its time is over, then anew."""
+    """Counts by name within a time window; the next window begins at zero."""
 
     def __init__(self, seconds: float, most: int) -> None:
         self._seconds, self._most = seconds, most

@@ -33,7 +33,7 @@ class Target:
     operation: Operation | None = None  # None: the path does not take the request's method
     integration_name: str = ""
     api_key: str = field(default="", repr=False)
-    user_id: int | None = None  # None: there is none, or it is none
+    user_id: int | None = None  # None: there is none, or it is not an integer
     values: Mapping[str, Any] = field(
         default_factory=dict, repr=False
     )  # of path and query; shared by requests

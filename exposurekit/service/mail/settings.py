@@ -136,12 +136,12 @@ class MailSettings(_Part):
         return f"<{token}@{self.address.partition('@')[2]}>"
 
     def token_of_reference(self, message_id: str) -> str | None:
-        """Return the token in a Message-ID; None: it is none of ours."""
+        """Return the token in a Message-ID; None: it is not one of ours."""
         token = message_id.removeprefix("<").partition("@")[0]
         return token if _TOKEN.fullmatch(token) and message_id == self.message_id(token) else None
 
     def token_in(self, address: str) -> str | None:
-        """Return the token in an address; None: it is no request's."""
+        """Return the token in an address; None: it is not a request's."""
         local, _, domain = self.address.partition("@")
         text = address.lower()
         token = text.removeprefix(f"{local}+").removesuffix(f"@{domain}")

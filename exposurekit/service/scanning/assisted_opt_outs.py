@@ -37,8 +37,8 @@ _REASONS: Mapping[str, str] = {
     Event.OPT_OUT_UNANSWERED: "it could not be sent",
     Event.OPT_OUT_UNCONFIRMED: "the site sent no message in time",
 }
-# A request is probably in vain after so many listings that were not removed in time, unless the site has removed one in so
-# many of those with an outcome: a few disappear by themselves.
+# After this many listings that were not removed in time, a request is unlikely to succeed, unless the site has removed at
+# least one in three of those with an outcome: a few disappear by themselves.
 UNRESPONSIVE, REMOVES_ONE_IN = 3, 3
 # How long a listing waits, so that one request removes it with others: for the saved searches of the owner's other sites,
 # unless they are of about the same time; and for the outcome of a request that its owner got before it was discovered.
@@ -69,9 +69,9 @@ class AssistedOptOut:
 
     One request also removes the person's listings on ``also_removes``. ``minutes`` is what it takes, as the definition
     says. ``missing`` are the user fields that the site requires and that are not on file: it cannot be sent without them.
-    ``failures`` counts the requests in vain since the listing appeared, and ``reason`` says why the last one was.
+    ``failures`` counts the requests that failed since the listing appeared, and ``reason`` says why the last one did.
     ``unresponsive``: the site and its sisters have removed few listings on request so far, and not this one, or not
-    `UNRESPONSIVE` others, though they were to be gone.
+    `UNRESPONSIVE` others, though these should have been removed.
     """
 
     id: int
@@ -124,7 +124,7 @@ class _Request:
 
     @property
     def order(self) -> tuple[bool, int, float, int]:
-        """What is in vain, or failed before, comes later; then most listings per minute first."""
+        """What is unlikely to succeed, or failed before, comes later; then most listings per minute first."""
         return self.unresponsive, self.failures, -len(self.removes) / self.minutes, self.record.id
 
 
@@ -283,7 +283,7 @@ async def _locked(
 class _History:
     """What came of earlier requests of everybody, and when their searches were saved."""
 
-    failures: Mapping[int, Sequence[str]]  # the reasons of those in vain, by record, since it was last listed
+    failures: Mapping[int, Sequence[str]]  # their reasons, by record, since it was last listed
     ignored: Mapping[str, AbstractSet[int]]  # records that were not removed in time, by site
     removed: Mapping[str, AbstractSet[int]]  # records that were, even if they are listed again
     saved_at: Mapping[tuple[int, str], datetime]  # the last saved search, by user and site

@@ -34,7 +34,7 @@ async def send(
     """Submit an opt-out; return the result and the reason for it. `request_email` is the address of this request.
 
     The site's `removal.method` must be `form`, and the subject must have every field that the form requires. A response
-    without any of the definition's marks is unclear, and so is none: the site may have accepted, and the opt-out may be
+    without any of the definition's marks is unclear, and so is no response: the site may have accepted, and the opt-out may be
     sent again.
     """
     try:

@@ -107,5 +107,5 @@ def parse_people(text: str, where: str) -> tuple[ListedPerson, ...]:
         )
         raise ConfigurationError(f"{where}, line {line}: {problem}") from None
     if not 1 <= len(people) <= PEOPLE_MAX:
-        raise ConfigurationError(f"{where}: has not 1 to {PEOPLE_MAX} people")
+        raise ConfigurationError(f"{where}: must have 1 to {PEOPLE_MAX} people")
     return people

@@ -88,7 +88,7 @@ def propose(
 def control_failures(
     site: Definition, files: SavedFiles, people: Sequence[ListedPerson], *, on: date
 ) -> Iterator[str]:
-    """Yield what is wrong with the results of a definition: a listed person is missing, or nobody is not nobody."""
+    """Yield what is wrong with the results of a definition: a listed person is missing, or an invented one is listed."""
     listed = [_read(site, content, "listings") for content in files.listed]
     absent = [_read(site, content, "no results") for content in files.absent]
     for whose, results in (("a listed", listed), ("an invented", absent)):

@@ -142,7 +142,7 @@ class PageTree:
         return {at: text for at, text in texts.items() if text}
 
     def css(self, selector: str, within: int | None = None) -> list[int]:
-        """Return the elements that a selector matches, in a page or inside an element; none if it is no selector."""
+        """Return the elements that a selector matches, in a page or inside an element; none if it is not a selector."""
         try:
             nodes = self.nodes[within or 0].css(selector)
         except (SelectolaxError, ValueError):

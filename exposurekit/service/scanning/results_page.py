@@ -63,7 +63,7 @@ _RESULT_WORDS = frozenset(
         "entries",
     ]
 )
-# Words that are no name, though in the middle of a title they have a capital.
+# Words that are not a name, though in the middle of a title they have a capital.
 _COMMON_WORDS = _RESULT_WORDS | frozenset(
     [
         "one",
@@ -187,7 +187,7 @@ def _is_mark(text: str) -> bool:
 
 
 def next_links(page: PageTree, items: Iterable[str]) -> list[int]:
-    """Return the links of a page that say that they lead to the next one; a link in a listing is none."""
+    """Return the links of a page that say that they lead to the next one; a link in a listing does not count."""
     listings = [item for one in items for item in page.css(one)]
     return [
         at

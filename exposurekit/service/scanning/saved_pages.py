@@ -275,7 +275,7 @@ def _headers(block: bytes) -> Message:
 
 
 def _address(text: str) -> str:
-    """Return a page's address without its fragment; blank if it is none of the web."""
+    """Return a page's address without its fragment; blank if it is not a web address."""
     try:
         parts = urlsplit("".join(text.split()))
         is_web = parts.scheme in {"http", "https"} and parts.hostname and (parts.port or True)

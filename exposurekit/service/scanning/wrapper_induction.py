@@ -111,9 +111,11 @@ class _Induction:
     def _mention_problems(self) -> Iterator[Problem]:
         for number, mentions in enumerate(self.mentions, 1):
             if not mentions:
-                yield Problem("listings.name", f"is that of nobody given on page {number}")
+                yield Problem(
+                    "listings.name", f"is not to be found: page {number} lists none of the people given"
+                )
             elif len(mentions) > MENTIONS_MAX:
-                yield Problem("listings.name", f"is on page {number} too often")
+                yield Problem("listings.name", f"occurs on page {number} too often")
 
     def _locate(self, example: Example) -> Located | Problem:
         located = [
@@ -128,7 +130,9 @@ class _Induction:
         for key, values in example.values.items():
             if any(not any(holders(page, example, key, value)) for page in self.pages for value in values):
                 return Problem(f"listings.{key}", "has a value that is not on the pages by itself")
-        return Problem("listings.item", "is no element of the pages: none has all values of the person")
+        return Problem(
+            "listings.item", "is not to be found: no element of the pages has all values of the person"
+        )
 
     # --- listings -----------------------------------------------------------------------------------------
 

@@ -455,7 +455,7 @@ class _CompiledQuery:
 _DIALECT = sqlite.dialect(paramstyle="named")
 
 
-@lru_cache(maxsize=64)  # there are about ten; a query that is no constant must not fill the memory
+@lru_cache(maxsize=64)  # there are about ten; a query that is not a constant must not fill the memory
 def _compiled(query: Query) -> _CompiledQuery:
     types = [column.type.dialect_impl(_DIALECT) for column in query.selected_columns]
     converters = [

@@ -191,7 +191,7 @@ class Database:
         """Return whether an existing database is up to date and was created with this key; only reads.
 
         Raises:
-            ConfigurationError: It was created with another key, or by a newer version; or it is no service's.
+            ConfigurationError: It was created with another key, or by a newer version; or it is not a service's.
         """
         self._backend.ensure_exists()
         async with self.reading() as session:

@@ -65,7 +65,7 @@ _BY_SERVER_TEXT = {
 
 
 def explain(error: BaseException, url: URL) -> str:
-    """Return why a database cannot be used; for a fault that is none of the usual ones, only its type.
+    """Return why a database cannot be used; for an unusual fault, only its type.
 
     >>> from sqlalchemy import make_url
     >>> explain(sqlite3.OperationalError("database is locked"), make_url("sqlite:///service.db"))

@@ -1,7 +1,7 @@
 """Sending of one delivery: headers and signature, the request, and the attempt that is recorded.
 
 Signatures follow Standard Webhooks (standardwebhooks.com): ``webhook-id``, ``webhook-timestamp``,
-``webhook-signature``. Tests check them with the reference package, which is no dependency because it brings an HTTP
+``webhook-signature``. Tests check them with the reference package, which is not a dependency because it brings an HTTP
 client along.
 """
 
