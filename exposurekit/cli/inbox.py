@@ -207,7 +207,7 @@ class Receiver:
 
 
 def create_receiver(
-    history: str, *, inbox: Path | None, path_secret: str | None, signing_secrets: tuple[str, ...], **_: Any
+    history: str, *, inbox: Path | None, path_secret: str | None, signing_secrets: tuple[str, ...]
 ) -> Receiver:
     """The receiver of a history's inbox; secrets that are not given come from the environment or ``.env``."""
     from exposurekit.client.config import webhook_secrets

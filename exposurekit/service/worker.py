@@ -90,7 +90,6 @@ def create_worker(
     callback_networks: Iterable[str] = (),
     site_networks: Iterable[str] = (),
     mail: MailSettings | None = None,
-    config: WorkerConfig | None = None,
 ) -> "Worker":
     """Create a worker from an operator's settings.
 
@@ -116,7 +115,7 @@ def create_worker(
         mail,
         warnings=ScanWarnings(),
     )
-    return Worker(context, HttpClient(allowed_networks=callback_networks), config=config)
+    return Worker(context, HttpClient(allowed_networks=callback_networks))
 
 
 class Worker:

@@ -413,14 +413,14 @@ def _respond(request: "ref[Any]", status: int, headers: Sequence[Header], body: 
     return True
 
 
-def raise_files_max(most: int = CONNECTIONS_MAX) -> None:
+def raise_files_max() -> None:
     """Let this process open as many files as its connections need, as far as the system allows it."""
     try:
         import resource
     except ImportError:  # Windows
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = most + RESERVED_FILES
+    wanted = CONNECTIONS_MAX + RESERVED_FILES
     if soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted if hard < 0 else min(wanted, hard), hard))
 

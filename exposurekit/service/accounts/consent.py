@@ -148,12 +148,11 @@ async def deactivate(session: Session, user_id: int) -> None:
     await _cancel_work(session, user_id)
 
 
-async def schedule_scan(session: Session, user_id: int, at: datetime | None = None) -> bool:
-    """Schedule a scan, by default now, if the user may be scanned. Return whether they may."""
+async def schedule_scan(session: Session, user_id: int) -> bool:
+    """Schedule a scan now if the user may be scanned. Return whether they may."""
     if not await may_scan(session, user_id):
         return False
-    now = session.clock.now()
-    scan = {"due_at": at or now, "is_scanning": at is None or at <= now}
+    scan = {"due_at": session.clock.now(), "is_scanning": True}
     await session.run(update(users).filter_by(id=user_id).values(**scan))
     return True
 

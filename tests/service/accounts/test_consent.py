@@ -212,14 +212,11 @@ def test_activation_makes_a_scan_due_again(service, jane):
     assert row_of(service, jane).due_at == service.clock.now()
 
 
-@pytest.mark.parametrize(("hours", "is_scanning"), [(None, True), (0, True), (-1, True), (1, False)])
-def test_a_scan_is_scheduled_for_now_or_for_later(service, jane, hours, is_scanning):
+def test_a_scheduled_scan_is_due_now_and_shown(service, jane):
     consent(service, jane)
-    now = service.clock.now()
-    at = None if hours is None else now + timedelta(hours=hours)
-    assert do(service, accounts_consent.schedule_scan, jane, at)
-    assert row_of(service, jane).due_at == (at or now)
-    assert service.get(jane)["user"]["is_scanning"] is is_scanning
+    assert do(service, accounts_consent.schedule_scan, jane)
+    assert row_of(service, jane).due_at == service.clock.now()
+    assert service.get(jane)["user"]["is_scanning"] is True
 
 
 def test_users_are_counted_by_activation_and_consent(service):
