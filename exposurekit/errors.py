@@ -164,7 +164,7 @@ class MissingColumns(ExposureError):
     def __init__(
         self, question: str, missing: Iterable[str], *, advice: str = "", columns: Iterable[object] = ()
     ) -> None:
-        """Create the error; of the table's own `columns`, those are named that differ in case alone."""
+        """Create the error, which names those of the table's own `columns` that differ only in case."""
         self.missing = tuple(missing)
         noun, pronoun = ("column", "it") if len(self.missing) == 1 else ("columns", "them")
         folded = {name.casefold() for name in self.missing}

@@ -386,7 +386,10 @@ def _notice(data: ReportData) -> list[str]:
 
 
 def _checkbox(task: Task, on_file: set[tuple[str, str]], *, begins: bool) -> Iterator[str]:
-    """An item with its lines, without an address where all begin, and other values that its person's items have already."""
+    """An item with its lines; values that an earlier item of its person shows already are not repeated.
+
+    With ``begins``, it also says where the removal begins.
+    """
     yield f"- [ ] **{marked_down(task.person)}**"
     others = {*_other_lines(task)} if task.site else set()
     listed, has_pointer = on_file & others, False

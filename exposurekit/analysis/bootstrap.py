@@ -111,7 +111,7 @@ def arrivals(
     span: int,
     sites: int,
 ) -> Arrivals:
-    """Count new listings and registrations of the last days, in spans of so many days.
+    """Count new listings and registrations of the last ``max_days`` days, in spans of ``span`` days.
 
     Listings from somebody's first days already existed, so they say nothing about the rate of new listings. For people
     of the first load they are ignored; for people who registered later they count with the registration. ``people`` and

@@ -112,7 +112,7 @@ def declared_vs_observed(
 
 
 def _with_declared(times: pd.DataFrame, declared: pd.DataFrame) -> pd.DataFrame:
-    """Add the declared days to the times of each site, and the sites of which there are no times."""
+    """Add the declared days to the times of each site, and add the sites without times."""
     names = declared["site"].astype("str")
     days = pd.DataFrame({"name": names, "declared_days": declared["declared_days"].astype("Float64")})
     days = days.assign(key=names.str.strip().str.casefold()).dropna(subset="declared_days")
@@ -167,7 +167,7 @@ def _overdue(requests: pd.DataFrame, limit: "pd.Series[float]") -> pd.DataFrame:
 
 
 def _upper_tail(hits: int, n: int) -> float:
-    """The probability of so many hits or more of n, if each has a half."""
+    """The probability of at least this many hits in n tries, if each has a chance of one half."""
     ratios = np.log((n - np.arange(n)) / np.arange(1, n + 1))  # of neighbouring binomial coefficients
     logs = np.concatenate([[0.0], np.cumsum(ratios)]) - n * np.log(2)
     return float(min(np.exp(logs[hits:]).sum(), 1.0))

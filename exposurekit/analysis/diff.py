@@ -80,7 +80,7 @@ def _classified(changed: pd.DataFrame, before: str, after: str) -> pd.DataFrame:
 
 
 def _combinations(table: pd.DataFrame) -> tuple[Ints, list["pd.Series[Any]"]]:
-    """Number the combinations of values: the number of each row's, and the columns of the combinations in order."""
+    """Number the distinct combinations of values: return each row's number, and the columns of the combinations."""
     codes, values = zip(*(pd.factorize(table[name], use_na_sentinel=False) for name in table), strict=True)
     shape = [max(1, len(distinct)) for distinct in values]
     flat: Ints = np.ravel_multi_index(codes, shape).astype("int64")

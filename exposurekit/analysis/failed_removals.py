@@ -104,7 +104,7 @@ def overdue_days(requests: pd.DataFrame) -> "pd.Series[int]":
 
 
 def outcomes(requests: pd.DataFrame, *, at: datetime) -> "pd.Series[str]":
-    """Return what came of each request: `GRANTED`, `REFUSED` or `IGNORED`; missing: not known, or not yet.
+    """Return the outcome of each request: `GRANTED`, `REFUSED` or `IGNORED`; missing: unknown, or not known yet.
 
     A request is ignored if it was pending for `overdue_days` or longer (`STALLED_DAYS` at sites without), whether it still
     is or its listing is open again. One that ended sooner, without a removal, was refused.

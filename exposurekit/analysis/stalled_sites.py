@@ -7,7 +7,7 @@ import pandas as pd
 from exposurekit.analysis.statuses import CLOSED, is_open
 from exposurekit.contract.types import PENDING_REMOVAL
 
-STALLED_REMOVALS, STALLED_DAYS = 3, 14  # so many requests, so long ago, and nothing removed
+STALLED_REMOVALS, STALLED_DAYS = 3, 14  # this many requests, this long ago, and nothing removed
 
 
 def stalled_sites(transitions: pd.DataFrame, as_of: datetime) -> dict[str, str]:

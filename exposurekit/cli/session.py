@@ -68,7 +68,7 @@ class ServiceDatabase:
 
 
 def no_database(url: str) -> tuple[str, str]:
-    """Say that there is no SQLite file, with its path, as whoever reads it has typed it; and what to do."""
+    """Say that there is no SQLite file, with its path as the user typed it, and what to do."""
     if _lacks_slash(url):
         absolute = plain(url.replace(_SQLITE, f"{_SQLITE}/", 1))
         return (

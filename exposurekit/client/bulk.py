@@ -167,7 +167,7 @@ class _Load:
     pending: dict[int, None] = field(default_factory=dict)  # listed, and not parsed yet
 
     async def windows(self) -> AsyncIterator[None]:
-        """Fetch users into `received`; pause whenever as many are received as may wait to be parsed.
+        """Fetch users into `received`; pause while as many as allowed wait to be parsed.
 
         The items are None: the responses stay in `received` when this iterator is cancelled.
         """

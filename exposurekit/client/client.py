@@ -162,7 +162,7 @@ class Client(BaseClient):
         return HttpxTransport(self.transport)
 
     def as_async(self, connections: int = 8) -> "AsyncClient":
-        """Return an `AsyncClient` with the same settings, and at most so many connections at a time.
+        """Return an `AsyncClient` with the same settings, and at most ``connections`` at a time.
 
         >>> client.as_async(connections=4).config is client.config
         True

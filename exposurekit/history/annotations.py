@@ -46,7 +46,7 @@ _ITEM_COLUMNS = ("site", "record_id", "reference_id")  # of what is annotated, a
 
 @dataclass(frozen=True, slots=True)
 class ImportedTicks:
-    """What a file of ticks brought.
+    """The result of importing a file of ticks.
 
     Attributes:
         new: The items that it marked as done.

@@ -116,7 +116,7 @@ class Collector:
 
 
 def _duplicated(listed: pa.Table, retained: pa.Table) -> set[int]:
-    """Return the users of whom fewer records are retained than were listed: some have one site and reference."""
+    """Return the users with fewer records than were listed: some of theirs share a site and a reference."""
     if listed.num_rows == retained.num_rows:
         return set()
     return {*(Counter(listed["user_id"].to_pylist()) - Counter(retained["user_id"].to_pylist()))}

@@ -53,7 +53,7 @@ class CompletionValues:
 
 
 def completions(before: str, values: CompletionValues) -> tuple[str, list[str]]:
-    """Return the last word of a line up to the cursor, and its completions; none if it is no ``%exposure`` line."""
+    """Return the last word of a line up to the cursor, and its completions; none if it is not a line of ``%exposure``."""
     line = _LINE.fullmatch(before)
     if line is None:
         return "", []

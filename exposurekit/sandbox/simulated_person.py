@@ -37,7 +37,7 @@ from exposurekit.text import plain_yaml
 MINUTES_A_DAY = 60.0
 PAGE_MINUTES, CANDIDATE_MINUTES, MEND_MINUTES = 0.4, 0.3, 8.0
 SEARCH_AGAIN = timedelta(days=45)  # a search that verifies nothing
-FAILURES_MAX = 2  # after so many failures they give an opt-out up
+FAILURES_MAX = 2  # after this many failures they give up on an opt-out
 INVENTED = ("Braithe", "Quonsettle")  # whom no site lists
 MEND_AGAIN = timedelta(days=7)  # after a refusal: by then others are listed
 _PAGES_MAX = 20
@@ -94,7 +94,7 @@ class SimulatedPerson:
         self._save_pages(self._searches())
 
     def _spend(self, kind: str, minutes: float) -> bool:
-        """Spend minutes, if there are so many left today."""
+        """Spend minutes, if that many are left today."""
         if minutes > self._left:
             return False
         self._left -= minutes
@@ -158,7 +158,7 @@ class SimulatedPerson:
         self._scans_in_vain[site.name] = in_vain.get(site.name, 0)
 
     def _lessons(self, site: GuardedSite) -> list[tuple[bytes, list[ListedPerson]]]:
-        """Return pages of listed people, and who is listed there, until each field was to be seen, and each list with two."""
+        """Return pages of listed people, and who is listed there, until each field was seen, and each list with two values."""
         wanted, learned = _wanted(site.definition), set[object]()
         lessons: list[tuple[bytes, list[ListedPerson]]] = []
         count = 0
@@ -285,7 +285,7 @@ class SimulatedPerson:
 
 
 def _is_in_vain(opt_out: AssistedOptOut) -> bool:
-    """Return whether they give an opt-out up: the same form would be refused again."""
+    """Return whether they give up on an opt-out, because the same form would be refused again."""
     is_final = opt_out.unresponsive or opt_out.reason == assisted_opt_outs.REFUSED
     return opt_out.failures >= (1 if is_final else FAILURES_MAX)
 

@@ -150,7 +150,7 @@ class FairStart:
         await turn
 
     def _renew(self, loop: asyncio.AbstractEventLoop) -> None:
-        """In the next iteration as many begin again; half of them may be of addresses of which none waits."""
+        """Let as many begin in the next iteration; half of them may be of addresses without a waiting request."""
         self._left = self._starts_max
         while self._left > self._starts_max // 2 and self._waiting:
             address = next(iter(self._waiting))

@@ -7,7 +7,7 @@ from exposurekit.text.sanitize import plain
 
 
 def read_bytes(path: Path, most: int, *, label: str = "") -> bytes:
-    """Read at most so many bytes and one more, which shows that a file is too large; `label` names it in errors.
+    """Read at most `most` bytes, and one more if the file is too large; `label` names it in errors.
 
     Raises:
         ConfigurationError: It cannot be read.

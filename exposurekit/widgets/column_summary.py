@@ -10,7 +10,7 @@ from exposurekit.text.formatting import format_value, percent
 from exposurekit.text.sanitize import plain
 from exposurekit.widgets.table_filter import unordered
 
-ROWS_MAX = 2_000  # larger tables are summarized from so many rows, evenly spread
+ROWS_MAX = 2_000  # larger tables are summarized from this many rows, evenly spread
 BINS, TOP, TEXT_MAX = 14, 3, 60
 Summary = dict[str, Any]
 

@@ -455,7 +455,7 @@ def _described(figure: charts.Chart) -> str:
 
 
 def _nothing(figure: charts.Chart) -> str:
-    """What stands for a chart without data: its finding, and what was looked at."""
+    """What is shown for a chart without data: its finding and its provenance."""
     meta = figure.layout.meta
     return (
         f'<div class="empty"><strong>{escaped(meta["finding"])}</strong>'

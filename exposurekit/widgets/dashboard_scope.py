@@ -19,7 +19,7 @@ from exposurekit.text.sanitize import plain
 
 NOW = "now"
 ALWAYS = ("by_site", "status_over_time")
-CHANGES_DAYS = 14  # `changes` counts from so many days before the day, unless another start is picked
+CHANGES_DAYS = 14  # `changes` counts from this many days before the day, unless another start is picked
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class Scope:
 
     @property
     def stopped(self) -> str:
-        """How many of the people were loaded, if the load was stopped; else empty, as if one person is picked."""
+        """How many people were loaded, if the load was stopped; else, or with a day or people picked, empty."""
         if self.exposure is None or self.day or self.users or not self.exposure.is_stopped:
             return ""
         return f"{len(self.exposure.users()):,} of {self.exposure.listed:,} people: the load was stopped"

@@ -86,7 +86,7 @@ class Pager(HBox):  # type: ignore[misc]  # ipywidgets has no types
         return self.page * self.size
 
     def show(self, total: int) -> None:
-        """Display which of so many rows are on the page."""
+        """Display which of the ``total`` rows are on the page."""
         self._total = total
         to = min(self.begin + self.size, total)
         self._status.value = (

@@ -62,7 +62,7 @@ class FrameTable:
         return [(int(position), [*row]) for position, row in zip(positions, rows, strict=True)]
 
     def frame(self, selection: Filter, columns: Sequence[Any], limit: int | None = None) -> pd.DataFrame:
-        """Return all rows of a filter, or so many; a copy."""
+        """Return all rows of a filter, or the first ``limit``; a copy."""
         positions = self._matching(selection)[:limit]
         frame = self._frame if [*columns] == self.columns else self._frame[[*columns]]
         return frame.iloc[positions].copy()

@@ -130,7 +130,7 @@ class SqlTable:
         return [(begin + position, values) for position, (_, *values) in enumerate(rows)]
 
     def frame(self, selection: Filter, columns: Sequence[Any], limit: int | None = None) -> pd.DataFrame:
-        """Return all rows of a filter, or so many."""
+        """Return all rows of a filter, or the first ``limit``."""
         most = "" if limit is None else f" LIMIT {int(limit)}"
         return self._arrow(f"SELECT {self._list(columns)} FROM {self._ordered(selection)}{most}")
 

@@ -32,7 +32,7 @@ _COMPACTOR = WriterProperties(compression="ZSTD", compression_level=3, max_row_g
 _LOG_DIRECTORY = "_delta_log"
 MAX_TRIES = 5
 SHARED_ROWS, SHARED_BYTES = 20_000, 16 << 20  # small writes share files until a table has so much of them
-_WRITES_A_TABLE = 8  # a whole small table counts as so many of them
+_WRITES_A_TABLE = 8  # a whole small table counts as this many of them
 # A log is read from its last checkpoint on. Readers list the files again for each query, so they need no older versions.
 _LOG = {
     "delta.checkpointInterval": "16",
@@ -49,7 +49,7 @@ class Store(Location):
     """The tables of a history, at its location.
 
     Attributes:
-        shared_rows: Writes of at most so many rows share files, whatever the buckets of their users.
+        shared_rows: Writes of at most this many rows share files, whatever the buckets of their users.
     """
 
     shared_rows = SHARED_ROWS
@@ -379,7 +379,7 @@ class Store(Location):
         return paths
 
     def _is_shared(self, name: str, count: int, *, overwrite: bool) -> bool:
-        """Return whether so many new rows go into the partition that all buckets share."""
+        """Return whether this many new rows go into the partition that all buckets share."""
         most = self.shared_rows * (_WRITES_A_TABLE if overwrite else 1)
         if not TABLES[name].bucketed or count > most or self.format() not in (None, FORMAT):
             return False

@@ -105,7 +105,7 @@ class Location(FileStore):
         return None if user_id is None else int(user_id)
 
     def end_erasure(self) -> None:
-        """Record that the person is erased, and no longer who."""
+        """Record that the person is erased, and forget who it was."""
         about = self._about()
         self.write_json(self.path(_ABOUT), {name: about[name] for name in about if name != "erasing"})
 

@@ -8,7 +8,7 @@ from exposurekit.errors import ExposureError
 
 
 class TooManyWait(ExposureError):
-    """As many wait for this owner as may."""
+    """The maximum number already waits for this owner."""
 
 
 class FairSlots:

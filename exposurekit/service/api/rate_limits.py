@@ -107,7 +107,7 @@ class SharedCounts:
 
     @staticmethod
     def words(processes: int) -> int:
-        """Return the number of integers that so many processes need."""
+        """Return the number of integers that this many processes need."""
         return 1 + processes * _TABLES * _TABLE_WORDS
 
     def start(self, now: float) -> float:

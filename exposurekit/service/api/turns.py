@@ -45,7 +45,7 @@ class Turns:
     Args:
         slots: The requests that are processed at the same time.
         slots_per_client: The same, of one client.
-        bodies_max: The bytes of one client's open requests, but for a single one.
+        bodies_max: The bytes of one client's open requests; a single request may have more.
         timer: Returns seconds; clients are charged by it.
 
     >>> import asyncio

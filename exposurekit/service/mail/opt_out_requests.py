@@ -147,7 +147,7 @@ async def emails(
 async def begin_sending(
     session: Session, request: MailRequest, *, per_day: int, per_site_per_day: int
 ) -> bool:
-    """Mark an approved opt-out as being sent, unless as many as allowed were sent in a day; return whether it is."""
+    """Mark an approved opt-out as being sent, unless the limit of a day is reached; return whether it is."""
     await session.serialize(_LOCK)
     recent = and_(
         mail_requests.c.kind == EMAIL,

@@ -267,7 +267,7 @@ async def _locked(
         raise NotAssisted(
             f"record {record_id}: its site has no definition with removal.method assisted: name the directory with --sites"
         )
-    await consent.lock_user(session, row.user_id, changes=False)  # whoever changes what is shown locks again
+    await consent.lock_user(session, row.user_id, changes=False)  # before a change, lock again
     [row] = await session.all(_RECORD, {"record_id": record_id})
     subject = await users.get_subject(session, row.user_id)
     if subject is None or not await consent.may_scan(session, row.user_id):

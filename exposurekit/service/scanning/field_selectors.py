@@ -339,7 +339,7 @@ def _items_of(layout: Layout) -> Iterator[_Item]:
 
 
 def personal_words(examples: Iterable[Example]) -> frozenset[str]:
-    """Return the words of names and values, which no selector may contain; ``street`` of an address is no such word."""
+    """Return the words of names and values, which no selector may contain, except ``street`` in an address."""
     personal: set[str] = set()
     for example in examples:
         places = example.values.get("locations", ())

@@ -163,7 +163,7 @@ async def scan_saved(
         NoSuchUser: No user has the id.
         UnusablePage: A page is not about this person, or they may not be scanned; nothing is changed.
     """
-    await consent.lock_user(session, user_id, changes=False)  # whoever changes what is shown locks them again
+    await consent.lock_user(session, user_id, changes=False)  # before a change, lock again
     subject = await users.get_subject(session, user_id)
     if subject is None or not await consent.may_scan(session, user_id):
         raise UnusablePage(

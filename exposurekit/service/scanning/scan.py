@@ -85,7 +85,7 @@ async def writing_with_lease(
 
 
 async def lock_person(session: Session, user_id: int) -> None:
-    """Lock a user for a job; raises `LeaseLost` if they were purged. Whoever changes what is shown locks them again."""
+    """Lock a user for a job; raises `LeaseLost` if they were purged. Before a change, lock again."""
     try:
         await consent.lock_user(session, user_id, changes=False)
     except consent.NoSuchUser:

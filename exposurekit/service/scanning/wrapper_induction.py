@@ -256,7 +256,7 @@ class _Induction:
         return len(around) == 1 and not any(page.contains(around[0], at) for at in others)
 
     def _has_own_reference(self, items: Sequence[Sequence[int]], located: Sequence[Located]) -> bool:
-        """Return whether a single listing is one for sure: its own element has its reference."""
+        """Return whether a single listing certainly is one: its own element has its reference."""
         return all(
             any(
                 value in {*self.pages[one.page].attributes[at].values()}
@@ -267,7 +267,7 @@ class _Induction:
         )
 
     def _is_beside_another(self, items: Sequence[Sequence[int]]) -> bool:
-        """Return whether a single listing is one for sure: an example in another layout is next to it."""
+        """Return whether a single listing certainly is one: an example in another layout is next to it."""
         for number, (page, elements) in enumerate(zip(self.pages, items, strict=True)):
             others = [one.element for one in self.located if one.page == number]
             for at in elements:

@@ -52,7 +52,7 @@ class Lease:
 
 
 class Turns:
-    """Whose turn it is: of the integrators who wait, the one for whom fewest rows run; of those the one served longest ago."""
+    """Whose turn it is: the waiting integrator with the fewest running rows; on a tie, the one served longest ago."""
 
     def __init__(self) -> None:
         self.running: Counter[int] = Counter()  # rows by integrator
