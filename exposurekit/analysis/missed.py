@@ -89,7 +89,7 @@ def missed(
         raise InvalidArgument("invalid level: it must be between 0 and 1, such as 0.95")
     tables = {SITE_SCANS: records, WEB_SEARCH: links, **(others or {})}
     if len(tables) > WAYS_MAX:
-        raise InvalidArgument(f"There are at most {WAYS_MAX} ways: combine some of others")
+        raise InvalidArgument(f"There are at most {WAYS_MAX} ways: combine some tables in `others`")
     pages = {way: _pages(way, table) for way, table in tables.items()}
     on_sites = _on_sites(pages)
     for way in others or {}:

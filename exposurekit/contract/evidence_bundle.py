@@ -321,7 +321,7 @@ def _check_directory(infos: Sequence[zipfile.ZipInfo], size: int) -> None:
         if name in names:
             raise InvalidEvidence(f"{name}: it is in the file twice")
         if info.compress_type != zipfile.ZIP_STORED or info.flag_bits:
-            raise InvalidEvidence(f"{name}: it is compressed or encrypted, as in no bundle")
+            raise InvalidEvidence(f"{name}: it is compressed or encrypted, which a bundle never is")
         names.add(name)
 
 

@@ -273,7 +273,9 @@ class User(Resource):
             InvalidResponse: The response had no secret.
         """
         if self.secret is None:
-            raise InvalidResponse("The response had no secret of this user: take the key from iter_users()")
+            raise InvalidResponse(
+                "The response did not have this user's secret: take the key from iter_users()"
+            )
         return UserKey(id=self.id, secret=self.secret)
 
     def _facts(self) -> Mapping[str, object]:

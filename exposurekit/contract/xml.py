@@ -58,7 +58,7 @@ def _leaf(tag: str, value: Any) -> str:
             return f'<{tag} type="integer">{value}</{tag}>'
         case str():
             return f"<{tag}>{_text(value)}</{tag}>"
-    raise InvalidResponse(f"{tag} holds a {type(value).__name__}, which XML has no form for")
+    raise InvalidResponse(f"{tag} holds a {type(value).__name__}, which XML cannot express")
 
 
 def _text(value: str) -> str:

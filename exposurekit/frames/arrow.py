@@ -43,7 +43,7 @@ def from_arrow(table: ArrowTable, *, is_part: bool = False) -> pd.DataFrame:
         rows = table if isinstance(table, pa.Table) else pa.table(table)
     except pa.ArrowInvalid:  # a single column
         raise InvalidArgument(
-            "Pass a table, and no single column: series.to_frame() makes a table of it"
+            "Pass a table, not a single column: series.to_frame() makes a table of it"
         ) from None
     frame = pd.DataFrame(dict(enumerate(array_of(values, is_part=is_part) for values in rows.columns)))
     frame.columns = pd.Index(rows.column_names, dtype="str")

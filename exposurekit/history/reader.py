@@ -514,7 +514,7 @@ class HistoryReader:
         rows = self.query(sql.UNOBSERVED_USERS, ("people", "deliveries"), {"upto": upto}, selected=selected)
         if unobserved := rows["user_id"].to_pylist():
             raise NotFound(
-                f"Nothing was ever collected of these people: {unobserved}. "
+                f"Nothing was ever collected about these people: {unobserved}. "
                 "history.people() lists the ids; on the command line: exposurekit history show --group-by user_id"
             )
         return selected

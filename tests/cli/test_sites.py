@@ -250,7 +250,7 @@ def test_an_import_reports_unreadable_files_and_existing_drafts(shell):
     run = shell.here("sites", "import", "registry.csv", "bad\x1b.json", "none.csv", "--out", "a/b", "--json")
     assert run.returncode == 1
     known, unknown = run.stderr.splitlines()
-    assert known.startswith("Error: bad.json: is of no known format")
+    assert known.startswith("Error: bad.json: has no known format")
     assert unknown == "Error: none.csv cannot be read: No such file or directory"
     assert json.loads(run.stdout)[0]["lost"] == [
         {"field": "opt_out_url", "reason": "the row has none, so the website stands for it"}

@@ -141,5 +141,5 @@ def test_non_finite_numbers_are_written_as_null(value):
 
 @pytest.mark.parametrize("value", [1.5, b"bytes", object()])
 def test_value_without_an_xml_form_is_refused(value):
-    with pytest.raises(InvalidResponse, match="XML has no form for"):
+    with pytest.raises(InvalidResponse, match="XML cannot express"):
         codec.encode({"age": value}, "xml")

@@ -491,7 +491,7 @@ def test_create_without_a_key_advises_to_check_first(content):
 
 def test_user_without_a_secret_has_no_key():
     user = protocol.model(GET, ACCESS, response({"user": USER | {"secret": None}}))
-    with pytest.raises(InvalidResponse, match="no secret"):
+    with pytest.raises(InvalidResponse, match="did not have this user's secret"):
         _ = user.key
 
 

@@ -79,7 +79,7 @@ def test_frame_of_polars_keeps_its_values():
     }
     assert all(pd.isna(value) for value in second.values())
     assert str(converted)  # pandas filters missing values for display
-    with pytest.raises(InvalidArgument, match=r"no single column: series\.to_frame\(\)"):
+    with pytest.raises(InvalidArgument, match=r"not a single column: series\.to_frame\(\)"):
         frames.from_arrow(frame["maybe"])
 
 

@@ -178,5 +178,5 @@ def test_the_manifest_has_the_erasures_time_without_the_id(erasable, tmp_path):
     manifest = (tmp_path / "history" / "history.json").read_text()
     assert manifest == '{"records_by": "id", "format": 4, "erased_at": "2026-03-03T20:00:00+00:00"}'
     (tmp_path / "history" / "history.json").write_text('{"records_by": "id", "erased_at": "soon"}')
-    with pytest.raises(ConfigurationError, match="put it back from a copy"):
+    with pytest.raises(ConfigurationError, match="restore it from a copy"):
         History(tmp_path / "history")

@@ -120,7 +120,7 @@ def test_tables_are_selected_as_those_of_an_exposure(one_run):
         UserWarning, match="No listing is on a site named 'peepfindr'. Did you mean 'PeepFinder'"
     ):
         assert one_run.records(site="peepfindr").empty
-    with pytest.raises(NotFound, match=r"Nothing was ever collected of these people: \[9\]"):
+    with pytest.raises(NotFound, match=r"Nothing was ever collected about these people: \[9\]"):
         one_run.records(user=9)
     for answer in (analysis.by_site, analysis.work_queue, analysis.by_kind, analysis.plan):
         with pytest.raises(InvalidArgument, match="needs a table, not History: pass one of its tables"):
@@ -465,7 +465,7 @@ def test_counts_require_an_observed_person(collection):
     assert collection.history.status_over_time(user=[1, 2])["total"].tolist() == [2]
     assert collection.history.status_over_time(user=2)["discovered"].tolist()[-1] == 1
     with pytest.raises(
-        NotFound, match=r"Nothing was ever collected of these people: \[3\]\. history\.people\(\)"
+        NotFound, match=r"Nothing was ever collected about these people: \[3\]\. history\.people\(\)"
     ):
         collection.history.status_over_time(user=[1, 3])
 

@@ -521,7 +521,7 @@ def test_frame_of_polars_is_accepted():
     assert_same(explorer, table)
     lists = [one for one in explorer.frame["lists"] if one is not None]
     assert lists
-    with pytest.raises(InvalidArgument, match="no single column"):
+    with pytest.raises(InvalidArgument, match="not a single column"):
         Explorer(table["n"])
 
 

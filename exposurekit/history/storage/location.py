@@ -132,7 +132,7 @@ class Location(FileStore):
             return about | {"records_by": about["records_by"], "format": int(about.get("format", 1))}
         except (ValueError, TypeError, KeyError, OSError):
             raise ConfigurationError(
-                f"{_ABOUT} of this history cannot be read: put it back from a copy"
+                f"{_ABOUT} of this history cannot be read: restore it from a copy"
             ) from None
 
     def _check_is_empty(self) -> None:

@@ -211,7 +211,7 @@ async def _load(context: ScanContext, lease: Lease) -> _Job:
 async def _check_request(session: Session, request: MailRequest) -> None:
     """Check that a request still waits, and that its person may be scanned; raises `NotFollowed`."""
     if request.state != opt_out_requests.WAITING:
-        raise NotFollowed(f"its request does not wait any more: it is {request.state}")
+        raise NotFollowed(f"its request is no longer waiting: it is {request.state}")
     if request.answer_by is not None and request.answer_by <= session.clock.now():
         raise NotFollowed("it came too late")
     if not await consent.may_scan(session, request.user_id):

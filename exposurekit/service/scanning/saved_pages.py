@@ -260,7 +260,7 @@ def _main_part(headers: Message, body: bytes) -> Response:
     separator = _BLANK_LINE.search(part, 0, _HEADERS_MAX)
     message = _headers(part[: separator.start()]) if separator else Message()
     if separator is None or message.get_content_type() != "text/html":
-        raise UnusablePage(f"the file is an MHTML file whose first part is no HTML. {_SAVE_AGAIN}")
+        raise UnusablePage(f"the file is an MHTML file whose first part is not HTML. {_SAVE_AGAIN}")
     message.set_payload(part[separator.end() :].decode("ascii", "surrogateescape"))
     decoded = message.get_payload(decode=True)
     address = str(headers.get("Snapshot-Content-Location") or message.get("Content-Location") or "")

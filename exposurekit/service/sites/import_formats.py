@@ -68,7 +68,7 @@ def read(path: Path) -> list[Draft | Skipped]:
     """Return the drafts of a file, and the sites that become none; the service accepts every draft.
 
     Raises:
-        ConfigurationError: The file cannot be read, or is of no known format. The message has the line or the key.
+        ConfigurationError: The file cannot be read, or has no known format. The message has the line or the key.
     """
     where = plain(path.name)
     text = _text(path, where)
@@ -163,7 +163,7 @@ def _json(text: str, where: str) -> Any:
         raise ConfigurationError(f"{where}: is nested too deeply")
     if not isinstance(data, dict) or not {"name", "url", "steps"} <= data.keys():
         raise ConfigurationError(
-            f"{where}: is of no known format: a broker file has the keys name, url and steps, at the top"
+            f"{where}: has no known format: a broker file has the keys name, url and steps, at the top"
         )
     return data
 
@@ -201,7 +201,7 @@ def _headings(rows: Iterator[list[str]], where: str) -> list[str]:
         if "name" in columns and columns.keys() & {"website", "opt_out", "email"}:
             return row[:COLUMNS_MAX]
     raise ConfigurationError(
-        f"{where}, line 1: is of no known format: a list of brokers has headings for the name and for the website, "
+        f"{where}, line 1: has no known format: a list of brokers has headings for the name and for the website, "
         "the opt-out address or the email address"
     )
 

@@ -121,7 +121,7 @@ def test_a_message_that_comes_too_late_is_not_followed(house, town, drop, junipe
     drop.deliver(signed(unsigned(addresses(town)[0], LINK)))
     poll(house)
     assert followed(town) == []
-    assert message_states(house) == [("rejected", "its request does not wait any more: it is expired")]
+    assert message_states(house) == [("rejected", "its request is no longer waiting: it is expired")]
 
 
 def test_a_second_message_is_not_followed(house, town, drop, juniper):
@@ -137,7 +137,7 @@ def test_a_second_message_is_not_followed(house, town, drop, juniper):
         "rejected",
         "rejected",
     ]
-    assert message_states(house)[3][1] == "its request does not wait any more: it is confirmed"
+    assert message_states(house)[3][1] == "its request is no longer waiting: it is confirmed"
 
 
 def test_the_same_message_twice_is_stored_once(house, town, drop, juniper):

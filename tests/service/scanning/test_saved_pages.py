@@ -183,7 +183,7 @@ REFUSED = {
     "another page": (mhtml(html(b"<p>About us</p>")), "neither listings nor the text of search.no_results"),
     "truncated": (html(nobody(), ADDRESS)[:-12], "not a whole page"),
     "truncated MHTML": (mhtml(nobody())[:-90], "incomplete MHTML"),
-    "no HTML": (mhtml(nobody()).replace(b"text/html; ", b"text/plain; "), "first part is no HTML"),
+    "no HTML": (mhtml(nobody()).replace(b"text/html; ", b"text/plain; "), "first part is not HTML"),
     "empty": (b"", "not a whole page"),
     "too large": (b" " * (saved_pages.FILE_BYTES_MAX + 1), "larger than 10 MiB"),
     "too much markup": (mhtml(html(b"<i></i>" * 30_000)), "too large to be read"),
