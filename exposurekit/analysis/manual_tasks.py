@@ -366,6 +366,11 @@ def _listing_warnings(
     yield from age_warning(None if is_missing(age) else int(age), first.get("birth_date"), as_of)  # type: ignore[arg-type]
 
 
+def listed_as(name: str) -> str:
+    """Return what stands in the place of a person's name if only listings are known: the name that most of them have."""
+    return f"listed as {name}"
+
+
 def _facts(row: Mapping[str, Any], site: str | None) -> Iterator[tuple[str, str]]:
     if site is None:
         yield PAGE_TITLE, _text(row.get("link_title")) or _text(row.get("link_url")) or "no title"
@@ -376,7 +381,9 @@ def _facts(row: Mapping[str, Any], site: str | None) -> Iterator[tuple[str, str]
         return
     age, reference = row.get("age"), _text(row.get("reference_id"))
     no_value, none = NO_VALUE_TEXTS
-    yield LISTED_NAME, _text(row.get("name")) or no_value
+    name = _text(row.get("name"))
+    if name is None or _text(row.get("person")) != listed_as(name):
+        yield LISTED_NAME, name or no_value
     yield "Age", no_value if is_missing(age) else str(int(age))  # type: ignore[arg-type]
     yield "Locations", "; ".join(_texts(row.get("locations"))) or no_value
     yield "Reference", reference or none

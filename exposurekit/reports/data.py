@@ -15,7 +15,7 @@ from exposurekit import analysis, frames
 from exposurekit.analysis.declared_vs_observed import request_life_table
 from exposurekit.analysis.failed_removals import success_rates
 from exposurekit.analysis.forecast import MIN_RATIO
-from exposurekit.analysis.manual_tasks import missing_values, with_pages
+from exposurekit.analysis.manual_tasks import listed_as, missing_values, with_pages
 from exposurekit.analysis.stalled_sites import STALLED_DAYS
 from exposurekit.analysis.status_over_time import since_observed
 from exposurekit.analysis.step_requirements import NEEDS_DOCUMENT
@@ -44,6 +44,7 @@ _NAMES = {"first_name", "last_name"}  # everybody has these
 _DIRECTNESS = ("address", "phone", "email")
 _KINDS_MAX = 3
 WEEK_DAYS = 7  # of the changes that each figure and the section "week" state, if the history is that old
+_SITES_NAMED = 3  # of one person, in a row of a table
 LISTED_NAMES = "as most listings of a person show them; the names on file were not loaded"
 
 
@@ -185,7 +186,7 @@ class ReportData:
 
         Returns:
             ``user_id``, ``score``, ``listings`` and ``pages`` as in `analysis.score`; ``minutes`` (of manual work; not in a
-            share-safe report, as they would tell who shares a visit); ``open_sites`` (text: the sites with open listings; in a
+            share-safe report, as they would tell who shares a visit); ``open_sites`` (text: some of the sites with open listings; in a
             share-safe report their number, ``sites``), ``contains`` (lists: kinds of data on the person's web pages),
             ``first_seen_at`` (of the oldest open listing; only with a history), and ``pending removal`` (of the open listings).
         """
@@ -656,7 +657,7 @@ class ReportSource:
         if self.history is None or self._pseudonyms is not None:
             return alerts
         if self.exposure is None:
-            names = {user_id: f"listed as {name}" for user_id, name in self._names.items()}
+            names = {user_id: listed_as(name) for user_id, name in self._names.items()}
             return alerts.assign(person=alerts["user_id"].map(names).astype("str"))
         return self.exposure.with_people(alerts)
 
@@ -762,9 +763,14 @@ class ReportSource:
 
 
 def _site_names(listings: pd.DataFrame) -> "pd.Series[str]":
-    """The names of the sites on which each person has listings."""
+    """The sites on which each person has listings, in words: some names, and how many more there are."""
     pairs = pd.DataFrame({"user_id": listings["user_id"], "site": texts(listings["site"])}).drop_duplicates()
-    return pairs.dropna().sort_values("site").groupby("user_id")["site"].agg(", ".join)
+    return pairs.dropna().sort_values("site").groupby("user_id")["site"].agg(_some_names)
+
+
+def _some_names(names: "pd.Series[str]") -> str:
+    first, n_more = names[:_SITES_NAMED], len(names) - _SITES_NAMED
+    return ", ".join(first) + (f" and {n_more} more" if n_more > 0 else "")
 
 
 def _page_kinds(links: pd.DataFrame, ids: "pd.Series[int]") -> "pd.Series[Any]":

@@ -81,8 +81,11 @@ def build_report(
         elif sections and isinstance(one, str):
             left_out.append(one)
     if left_out:
-        reason = "these need a history" if data.runs is None else "this report has no such data"
-        warn(f"Sections are left out ({enumerate_words(left_out)}): {reason}")
+        lacks = (
+            "this report has no such data" if data.sharing is None else "a share-safe report has no such data"
+        )
+        more = "; most need a history" if data.runs is None and data.sharing is None else ""
+        warn(f"Sections are left out ({enumerate_words(left_out)}): {lacks}{more}")
     since = {} if data.since is None else {"since": statements.since_day(data)}
     names, on_page = {*form.sections}, {section.key for section in built}
     return Report(

@@ -295,7 +295,10 @@ def test_facts_count_the_records(history, fleet):
 
 
 def test_sections_that_cannot_be_made_are_named(exposure):
-    with pytest.warns(UserWarning, match=r"left out \(survival and relistings\): these need a history"):
+    with pytest.warns(
+        UserWarning,
+        match=r"left out \(survival and relistings\): this report has no such data; most need a history",
+    ):
         report = ek.report(exposure, sections=["survival", "by_site", "relistings"])
     assert [section.key for section in report.sections] == ["by_site"]
 
@@ -436,6 +439,26 @@ def growing_history(directory, *hours):
     return history
 
 
+def test_long_rows_and_items_repeat_nothing(tmp_path):
+    """A row names three sites of a person; an item has the listed name where its heading has another."""
+    sites = ("PeepFinder", "Seekfolk", "Nosy Heron", "Crumbtrail", "Brambledex")
+    records = [a_record(number, site=site) for number, site in enumerate(sites)]
+    records[-1]["name"] = "FENNIMOOR, ODALYS"
+    clock, service = (
+        Clock(),
+        Service({1: Person(records, alerts=[an_alert("Found", one) for one in records])}),
+    )
+    history = History(tmp_path / "history", clock=clock)
+    with seen_through(service) as exposure:
+        history.collect(exposure, progress=False)
+    report = ek.report(history, sections=["score", "work_queue"])
+    [row] = report.table("score").to_dict("records")
+    assert row["open_sites"] == "Brambledex, Crumbtrail, Nosy Heron and 2 more"
+    html = report.to_html()
+    assert html.count("<strong>listed as Odalys Fennimoor (user 1)</strong>") == len(sites)
+    assert re.findall("<b>Name as listed</b> <code>(.*?)</code>", html) == ["FENNIMOOR, ODALYS"]
+
+
 @pytest.mark.parametrize(
     ("hours", "change", "title"),
     [
@@ -454,7 +477,9 @@ def test_figure_and_section_count_the_same_days(tmp_path, hours, change, title):
 
 
 def test_history_of_one_day_has_no_section_on_changes(tmp_path):
-    report = ek.report(growing_history(tmp_path, 0, 1), sections=["week", "by_site"])
+    history = growing_history(tmp_path, 0, 1)
+    with pytest.warns(UserWarning, match=r"left out \(week\): this report has no such data$"):
+        report = ek.report(history, sections=["week", "by_site"])
     assert [section.key for section in report.sections] == ["by_site"]
     assert report.facts[0].change == ""
 
@@ -801,9 +826,9 @@ def test_every_listing_has_a_checkbox_and_values(fleet):
     removal = Removal("A", None, ("Write.",), tasks, 500, 500, 9.0)
     html = with_removal(fleet, removal).to_html()
     assert html.count('<input type="checkbox">') == 500
-    assert all(f'<code class="unbroken">000{number}</code>' in html for number in range(500))
-    assert html.count('<span class="label">email</span> <code class="unbroken">jo@example.com</code>') == 500
-    assert '<span class="label">phone</span>' not in html  # none is on file, and the form does not require it
+    assert all(f"<code>000{number}</code>" in html for number in range(500))
+    assert html.count("<b>email</b> <code>jo@example.com</code>") == 500
+    assert "<b>phone</b>" not in html  # none is on file, and the form does not require it
     assert "not on this page" not in html
     assert "400 more are not on this page" in with_removal(fleet, replace(removal, listings=900)).to_html()
 
@@ -829,12 +854,12 @@ def test_item_lists_values_to_enter_and_missing_values(fleet):
     missing = (FormValue("email", None, True),)
     blocked = Task("user 2", "A", facts=(("Name as listed", "not shown"),), entries=missing)
     html = page_with(fleet, ready, blocked)
-    assert '<span class="label">email (use this one)</span>' in html
-    assert '<span class="label">or email</span>' in html
+    assert "<b>email (use this one)</b>" in html
+    assert "<b>or email</b>" in html
     assert "To enter (required):" in html
     assert "<summary>Also on file, only if the form asks</summary>" in html
     assert '<p class="warning">differs: age 74, on file 73</p>' in html
-    assert '<span class="label">phone (use this one)</span>' in html  # as in the checklist
+    assert "<b>phone (use this one)</b>" in html  # as in the checklist
     assert html.count('<p class="warning">Cannot start yet: no email on file.') == 1
     assert html.count('class="task blocked"') == 1
     assert "not shown" in html

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from sqlalchemy import insert, select, text
+from sqlalchemy import insert, select, text, update
 from support.services import LISTING, PAGE, SITE, json_body
 
 from exposurekit.service.accounts import consent as accounts_consent
@@ -412,7 +412,11 @@ def test_a_rescan_is_due_only_for_who_may_be_scanned(service, attested, jane):
     mary, zoe = (attested.create(**{"async": True}) for _ in range(2))
     later = service.clock.now() + timedelta(days=6)
     for user in (jane, mary, zoe):
-        do(service, accounts_consent.schedule_scan, user, later)
+        do(service, accounts_consent.schedule_scan, user)
+    next_week = (
+        update(tables.users).where(tables.users.c.due_at.is_not(None)).values(due_at=later, is_scanning=False)
+    )
+    service.work(lambda work: work.run(next_week))
     before = [row_of(service, user).version for user in (jane, mary)]
     assert service.work(lambda work: accounts_consent.rescan(work, [jane["id"], mary["id"]])) == 1
     assert [row_of(service, user).due_at for user in (jane, mary, zoe)] == [None, service.clock.now(), later]
