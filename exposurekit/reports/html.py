@@ -369,8 +369,8 @@ def _code(value: str) -> Markup:
     """Render a value to copy; short ones do not wrap. What is not shown cannot be copied."""
     if value in NO_VALUE_TEXTS:
         return _SAFE(escaped(value))
-    long = ' class="long"' if len(value) > _UNBROKEN_MAX else ""
-    return _SAFE(f"<code{long}>{escaped(value)}</code>")
+    breaks = ' class="breaks"' if len(value) > _UNBROKEN_MAX else ""
+    return _SAFE(f"<code{breaks}>{escaped(value)}</code>")
 
 
 def _displayed(table: pd.DataFrame, key: str) -> dict[str, Any]:

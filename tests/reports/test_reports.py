@@ -456,7 +456,7 @@ def test_long_rows_and_items_repeat_nothing(tmp_path):
     assert row["open_sites"] == "Brambledex, Crumbtrail, Nosy Heron and 2 more"
     html = report.to_html()
     assert html.count("<strong>listed as Odalys Fennimoor (user 1)</strong>") == len(sites)
-    assert re.findall("<b>Name as listed</b> <code>(.*?)</code>", html) == ["FENNIMOOR, ODALYS"]
+    assert re.findall("<em>Name as listed</em> <code>(.*?)</code>", html) == ["FENNIMOOR, ODALYS"]
 
 
 @pytest.mark.parametrize(
@@ -827,8 +827,8 @@ def test_every_listing_has_a_checkbox_and_values(fleet):
     html = with_removal(fleet, removal).to_html()
     assert html.count('<input type="checkbox">') == 500
     assert all(f"<code>000{number}</code>" in html for number in range(500))
-    assert html.count("<b>email</b> <code>jo@example.com</code>") == 500
-    assert "<b>phone</b>" not in html  # none is on file, and the form does not require it
+    assert html.count("<em>email</em> <code>jo@example.com</code>") == 500
+    assert "<em>phone</em>" not in html  # none is on file, and the form does not require it
     assert "not on this page" not in html
     assert "400 more are not on this page" in with_removal(fleet, replace(removal, listings=900)).to_html()
 
@@ -854,12 +854,12 @@ def test_item_lists_values_to_enter_and_missing_values(fleet):
     missing = (FormValue("email", None, True),)
     blocked = Task("user 2", "A", facts=(("Name as listed", "not shown"),), entries=missing)
     html = page_with(fleet, ready, blocked)
-    assert "<b>email (use this one)</b>" in html
-    assert "<b>or email</b>" in html
+    assert "<em>email (use this one)</em>" in html
+    assert "<em>or email</em>" in html
     assert "To enter (required):" in html
     assert "<summary>Also on file, only if the form asks</summary>" in html
     assert '<p class="warning">differs: age 74, on file 73</p>' in html
-    assert "<b>phone (use this one)</b>" in html  # as in the checklist
+    assert "<em>phone (use this one)</em>" in html  # as in the checklist
     assert html.count('<p class="warning">Cannot start yet: no email on file.') == 1
     assert html.count('class="task blocked"') == 1
     assert "not shown" in html
