@@ -799,6 +799,7 @@ def test_small_number_of_incomplete_people_is_hidden(removals_history, shared_re
 
 
 @pytest.mark.long
+@pytest.mark.filterwarnings("ignore:Sections are left out")
 @pytest.mark.parametrize("seed", [1, 9])  # 4 and 12 people
 def test_nothing_hidden_follows_from_built_reports(seed):
     assert small_cells.built(seed) == []
