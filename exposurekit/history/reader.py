@@ -376,7 +376,7 @@ class HistoryReader:
             low, high = part
             return self.query(text, names, {**parameters, "low": low, "high": high}, engine=engine)
 
-        rows = max(sum(rows for _, rows, _ in self.store.sizes(name)) for name in names)
+        rows = max(map(self._n_rows, names))
         parts = in_parts(0, BUCKETS - 1, rows, self.max_join_rows)
         if len(parts) > 1 and isinstance(self.engine, DuckDB):
             return self.engine.ask_on_each_core(ask, parts)
@@ -486,8 +486,13 @@ class HistoryReader:
         text = sql.items(content, self.statuses(kind, latest), named)
         return pa.concat_tables(self.query_by_buckets(text, ("changes", content), parameters))
 
+    def _n_rows(self, name: str) -> int:
+        return sum(rows for _, rows, _ in self.store.sizes(name))
+
     def statuses(self, kind: str, latest: AsOf) -> list[str]:
-        """Return the statuses that the items of a kind ever had."""
+        """Return the statuses that the items of a kind ever had; none of a small history, which is queried without them."""
+        if self._n_rows("changes") <= self.max_join_rows:
+            return []
         return list(self.frame(sql.STATUSES, ("cube",), kind=kind, upto=latest.upto)["status"])
 
     def _record_keys(self, alerts: pd.DataFrame, as_of: When, latest: AsOf) -> Any:

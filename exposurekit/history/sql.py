@@ -118,23 +118,25 @@ STATUSES = f"SELECT DISTINCT status FROM cube WHERE kind = :kind AND {_INGESTED}
 def last_changes(statuses: Sequence[str], columns: Iterable[str] = ("*",), *, by_bucket: bool = False) -> str:
     """Select the state of every item at an instant, without its content. Parameters: ``kind``, ``as_of``.
 
-    With ``by_bucket``, those in the buckets ``low`` to ``high``. ``statuses`` are those of `STATUSES`: while the log is
-    grouped, a status is its number among them, as groups of millions of texts take twice as long. The instants and numbers
-    of an item never decrease from change to change, and once it is not left-censored it stays so: the last ones are the
+    With ``by_bucket``, those in the buckets ``low`` to ``high``. With ``statuses``, all of `STATUSES`, a status is its
+    number among them while the log is grouped: groups of millions of texts take twice as long. The instants and numbers of
+    an item never decrease from change to change, and once it is not left-censored it stays so: the last ones are the
     greatest, and the log is read once.
     """
     within = within_buckets(":low", ":high") if by_bucket else "TRUE"
-    pairs = [(number, text_literal(status)) for number, status in enumerate(statuses or ("",))]
-    number_of = "".join(f" WHEN {status} THEN {number}" for number, status in pairs)
-    status_of = "".join(f" WHEN {number} THEN {status}" for number, status in pairs)
+    grouped, status = "status", "last_status"
+    if statuses:
+        pairs = [(number, text_literal(text)) for number, text in enumerate(statuses)]
+        grouped = f"CASE status{''.join(f' WHEN {text} THEN {number}' for number, text in pairs)} END"
+        status = f"CASE last_status{''.join(f' WHEN {number} THEN {text}' for number, text in pairs)} END"
     return f"""
     SELECT {", ".join(columns)} FROM (
-        SELECT last_number.*, CASE status_number{status_of} END AS status FROM (
-            SELECT user_id, key, MAX(site) AS site, MAX_BY(CASE status{number_of} END, seq) AS status_number,
+        SELECT grouped.*, {status} AS status FROM (
+            SELECT user_id, key, MAX(site) AS site, MAX_BY({grouped}, seq) AS last_status,
                 MIN(seen_at) AS first_seen_at, MAX(seen_at) AS changed_at, MAX(not_before) AS not_before,
                 MAX(episode) AS episode, MIN(left_censored) AS left_censored
             FROM changes WHERE kind = :kind AND seen_at <= :as_of AND {_INGESTED} AND {within} GROUP BY user_id, key
-        ) last_number
+        ) grouped
     ) last_change
     """
 
@@ -142,7 +144,7 @@ def last_changes(statuses: Sequence[str], columns: Iterable[str] = ("*",), *, by
 def items(table: str, statuses: Sequence[str], columns: Iterable[str] = ("content.*",)) -> str:
     """Select every item of a kind in some buckets, with its status and content at an instant, in no order.
 
-    ``columns`` are those of ``content`` and of ``item``, its last change; ``statuses`` are those of `STATUSES`. Parameters:
+    ``columns`` are those of ``content`` and of ``item``, its last change; ``statuses`` are as in `last_changes`. Parameters:
     ``kind``, ``as_of``, and the buckets ``low`` to ``high``: the content of millions of items does not fit into one join,
     and every user is in one bucket.
     """
