@@ -72,7 +72,7 @@ def earlier_demo(shell):
 
 ANNOTATE = {
     "notes": lambda history: history.note(history.records().iloc[0], "requested by post"),
-    "site_names": lambda history: history.rename_site(history.records()["site"].iloc[0], "Nosy Heron"),
+    "site_names": lambda history: history.rename_site(history.records()["site"].iloc[0], "A New Name"),
     "declared_days": lambda history: history.declare_days({history.records()["site"].iloc[0]: 7}),
 }
 
