@@ -68,7 +68,11 @@ class Snapshot:
         packed, self._packed = self._packed, []  # first, so that no interrupted flush can repeat a row
         users, alerts, failures = zip(*packed, strict=True) if packed else ((), (), ())
         rows = [asdict(failure) for batch in failures for failure in batch]
-        self._flushed.append(frames.flatten(users, alerts) | {"failures": frames.of_rows("failures", rows)})
+        tables = frames.flatten(users, alerts) | {"failures": frames.of_rows("failures", rows)}
+        tables["steps"] = tables["steps"].select(
+            ["step"]
+        )  # for their number: the table is made of the alerts
+        self._flushed.append(tables)
 
     def finish(self) -> None:
         """Convert everything to tables; nothing is added after this."""

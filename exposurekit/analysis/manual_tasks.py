@@ -20,6 +20,7 @@ from exposurekit.analysis.step_requirements import age_warning, name_warning, pa
 from exposurekit.contract.inputs import ADDRESS_FIELDS
 from exposurekit.errors import MissingColumns
 from exposurekit.frames import LISTS_DTYPE, TEXT_DTYPE
+from exposurekit.frames.arrow import lists_of, take
 from exposurekit.text.formatting import is_missing
 
 LISTING = ("name", "age", "locations", "reference_id", "user_fields_required_for_removal")
@@ -54,7 +55,7 @@ _FIELD_ORDER = (
 )
 _ITEM_COLUMNS = {"alias": ("first_name", "last_name"), "email": ("address",), "phone_number": ("number",)}
 # Form values are put together in parts: as Python's texts they take much memory.
-_PARTS, _PART_ROWS = 8, 5_000
+_PARTS, _PART_ROWS = 16, 2_500
 _OPTIONAL_FIELDS = ("middle_name", "alias", *ADDRESS_FIELDS)  # listed where they are on file
 _LABELS = {
     "name": "full name",
@@ -210,9 +211,9 @@ def with_listings(
 
 def _from_listing(name: str, alerts: pd.DataFrame, listings: pd.DataFrame, rows: Any) -> Any:
     if name not in alerts:
-        return listings[name].array.take(rows, allow_fill=True)
+        return take(listings[name].array, rows)
     either = pd.concat([listings[name], alerts[name]]).array
-    return either.take(np.where(rows < 0, len(listings) + np.arange(len(alerts)), rows))
+    return take(either, np.where(rows < 0, len(listings) + np.arange(len(alerts)), rows))
 
 
 def with_pages(rows: pd.DataFrame, links: pd.DataFrame) -> pd.DataFrame:
@@ -281,7 +282,7 @@ def _people(alerts: pd.DataFrame, profiles: Mapping[int, "_Profile"]) -> pd.Data
     return pd.DataFrame(
         {
             "person": pd.Series(names, alerts.index, dtype=TEXT_DTYPE),
-            "form_values": pd.Series(values, alerts.index, dtype=LISTS_DTYPE),
+            "form_values": pd.Series(lists_of(values), alerts.index),
         }
     )
 

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from exposurekit.contract.models import Alert, User
 from exposurekit.errors import MissingColumns
+from exposurekit.frames.arrow import POOL, take
 from exposurekit.frames.schema import (
     CATEGORY,
     DETAILS,
@@ -23,8 +24,6 @@ from exposurekit.frames.schema import (
 )
 from exposurekit.text.formatting import as_lists
 
-# For many short-lived small arrays, Arrow's own pool is slower and retains 25 MB more.
-_POOL = pa.system_memory_pool()
 OF_USER = ("records", "links", "aliases", "emails", "phone_numbers", "addresses")
 EVENTS = {"activated_service_on": "activated", "deactivated_service_on": "deactivated"}
 _DERIVED = {"user_id", "alert_number"}  # not a field of the resource itself
@@ -68,7 +67,7 @@ def pack_users(users: Sequence[Mapping[str, Any]]) -> pa.Array:
     >>> len(frames.pack_users([client.get_user(key).model_dump()]))
     1
     """
-    return pa.array(users, type=_USER, memory_pool=_POOL)
+    return pa.array(users, type=_USER, memory_pool=POOL)
 
 
 def pack_alerts(alerts: Sequence[Mapping[str, Any]]) -> pa.Array:
@@ -77,7 +76,7 @@ def pack_alerts(alerts: Sequence[Mapping[str, Any]]) -> pa.Array:
     >>> len(frames.pack_alerts([{"user_id": key.id, "alerts": []}]))
     1
     """
-    return pa.array(alerts, type=_ALERTS, memory_pool=_POOL)
+    return pa.array(alerts, type=_ALERTS, memory_pool=POOL)
 
 
 def flatten(packed_people: Sequence[pa.Array], packed_alerts: Sequence[pa.Array]) -> Tables:
@@ -88,14 +87,14 @@ def flatten(packed_people: Sequence[pa.Array], packed_alerts: Sequence[pa.Array]
     >>> frames.flatten([frames.pack_users([client.get_user(key).model_dump()])], [])["users"].num_rows
     1
     """
-    users = pa.concat_arrays(packed_people, memory_pool=_POOL) if packed_people else pack_users([])
+    users = pa.concat_arrays(packed_people, memory_pool=POOL) if packed_people else pack_users([])
     ids = users.field("id")
     tables = {"users": _table("users", users, {})}
     for name in OF_USER:
         lists = users.field(name)
         tables[name] = _table(name, lists.flatten(), {"user_id": _repeated(ids, lists)})
     tables["service_history"] = _service_history(ids, users.field("service_history"))
-    alerts = pa.concat_arrays(packed_alerts, memory_pool=_POOL) if packed_alerts else pack_alerts([])
+    alerts = pa.concat_arrays(packed_alerts, memory_pool=POOL) if packed_alerts else pack_alerts([])
     lists = alerts.field("alerts")
     keys = {"user_id": _repeated(alerts.field("user_id"), lists), "alert_number": _numbers(lists)}
     tables["alerts"] = _table("alerts", lists.flatten(), keys, SOURCE_RECORD)
@@ -104,10 +103,10 @@ def flatten(packed_people: Sequence[pa.Array], packed_alerts: Sequence[pa.Array]
 
 
 def _steps(alerts: pa.Table) -> pa.Table:
-    procedures = alerts["opt_out_procedure"].combine_chunks(memory_pool=_POOL)
-    of_alert = pc.list_parent_indices(procedures, memory_pool=_POOL)
+    (procedures,) = alerts["opt_out_procedure"].chunks
+    of_alert = pc.list_parent_indices(procedures, memory_pool=POOL)
     shared = ("user_id", "alert_number", "source_type", "record_id", "site", "status", "url")
-    columns = {name: pc.take(alerts[name], of_alert, memory_pool=_POOL) for name in shared}
+    columns = {name: pc.take(alerts[name], of_alert, memory_pool=POOL) for name in shared}
     columns |= {"step": procedures.flatten(), "step_number": pc.add(_numbers(procedures), 1)}
     return pa.table({column.name: columns[column.name] for column in TABLES["steps"]})
 
@@ -133,14 +132,14 @@ def steps_from_alerts(alerts: pd.DataFrame, *, beside: Sequence[str] = ()) -> pd
     beside = [name for name in beside if name not in needed]
     MissingColumns.check("steps_from_alerts", alerts, ("opt_out_procedure", *needed, *beside))
     lists = as_lists(alerts["opt_out_procedure"])
-    column = pa.array(lists, LISTS_DTYPE.pyarrow_dtype, from_pandas=True)  # chunked, if the lists are
-    procedures = pa.table([column], names=["lists"])["lists"].combine_chunks()
-    texts = procedures.flatten()
+    procedures = pa.array(lists, LISTS_DTYPE.pyarrow_dtype, from_pandas=True)  # chunked, if the lists are
+    texts = pc.list_flatten(procedures)
     of_alert = pc.list_parent_indices(procedures).filter(texts.is_valid()).to_numpy()
-    steps = alerts[[*needed, *beside]].take(of_alert).reset_index(drop=True)
-    numbers = np.arange(len(of_alert)) - np.searchsorted(of_alert, of_alert) + 1
-    steps = steps.assign(step=pd.array(texts.drop_null(), TEXT_DTYPE), step_number=numbers)
-    return steps[[*included, *beside]]
+    # The last columns are the largest, and are copied while there are few others.
+    columns = {name: take(alerts[name].array, of_alert) for name in reversed([*needed, *beside])}
+    columns["step"] = pd.array(pc.drop_null(texts), TEXT_DTYPE)
+    columns["step_number"] = np.arange(len(of_alert)) - np.searchsorted(of_alert, of_alert) + 1
+    return pd.DataFrame({name: columns[name] for name in (*included, *beside)}, copy=False)
 
 
 def procedures_from_steps(steps: pd.DataFrame) -> pd.DataFrame:
@@ -189,7 +188,7 @@ def _service_history(ids: pa.Array, lists: pa.ListArray) -> pa.Table:
 
 
 def _repeated(ids: pa.Array, lists: pa.ListArray) -> pa.Array:
-    return pc.take(ids, pc.list_parent_indices(lists, memory_pool=_POOL), memory_pool=_POOL)
+    return pc.take(ids, pc.list_parent_indices(lists, memory_pool=POOL), memory_pool=POOL)
 
 
 def _numbers(lists: pa.ListArray) -> pa.Array:
@@ -212,7 +211,7 @@ def _table(
 def _stored(column: Column, items: pa.StructArray) -> pa.Array:
     name, *within = column.path
     values = pc.struct_field(items, column.path) if within else items.field(name)
-    return pc.dictionary_encode(values, memory_pool=_POOL) if column.kind is CATEGORY else values
+    return pc.dictionary_encode(values, memory_pool=POOL) if column.kind is CATEGORY else values
 
 
 def from_items(name: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:

@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 
+import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -9,6 +10,7 @@ import pytest
 
 from exposurekit import frames
 from exposurekit.errors import InvalidArgument
+from exposurekit.frames import TEXT_DTYPE, arrow
 from exposurekit.frames.arrow import texts
 
 LARGE = 9007199254790993  # no float64 is equal
@@ -87,3 +89,17 @@ def test_frame_of_polars_keeps_its_values():
 def test_categories_become_the_text_of_each_row(values):
     column = pd.Series(values, dtype="category", name="site").iloc[::-1]
     pd.testing.assert_series_equal(texts(column), column.astype("str"))
+
+
+@pytest.mark.parametrize("chunks", [[], [["b", None]], [["b"], [], ["a", None]]])
+@pytest.mark.parametrize("kind", [pa.large_string(), pa.list_(pa.string())])
+@pytest.mark.parametrize("at_once", [2, 100])
+def test_rows_are_taken_as_pandas_takes_them(chunks, kind, at_once, monkeypatch):
+    monkeypatch.setattr(arrow, "_TAKEN_AT_ONCE", at_once)
+    texts_or_lists = chunks if kind == pa.large_string() else [[x and [x] for x in one] for one in chunks]
+    dtype = TEXT_DTYPE if kind == pa.large_string() else pd.ArrowDtype(kind)
+    values = dtype.__from_arrow__(pa.chunked_array(texts_or_lists, kind))
+    rows = np.array([*range(len(values)), *[-1] * 3, *reversed(range(len(values)))], "int64")
+    for some in (rows, rows[:0]):
+        expected = pd.Series(values.take(some, allow_fill=True))
+        pd.testing.assert_series_equal(pd.Series(arrow.take(values, some)), expected)
