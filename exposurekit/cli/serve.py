@@ -328,7 +328,7 @@ async def _run_until_signal(
     """Run a worker until a signal arrives, or it crashes; then release its jobs."""
     from exposurekit.service.worker import supervise
 
-    await database.open()
+    await database.open(writable=True)
     stopping = asyncio.Event()
     try:
         with _on_signals(stopping.set), serving_metrics:

@@ -15,7 +15,16 @@ from starlette.applications import Starlette
 from starlette.responses import Response
 from starlette.routing import Route
 from support.services import PAGE
-from support.shell import ended, eventually, line_with, listening, read_until
+from support.shell import (
+    ended,
+    error_of,
+    eventually,
+    line_with,
+    listening,
+    read_only,
+    read_until,
+    run_unprivileged,
+)
 from support.site_definitions import site_definition
 
 import exposurekit as ek
@@ -248,6 +257,26 @@ def test_serve_creates_a_database_only_on_request(file_operator):
     assert (wrong.returncode, "--metrics-port and --port must differ" in wrong.stderr) == (2, True)
     wrong = operator.here("serve", "--trusted-proxy", "nginx")
     assert (wrong.returncode, "an address or a network" in wrong.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    "words", [["serve", "--port", "0"], ["serve", "--port", "0", "--no-worker"], ["worker"]], ids=" ".join
+)
+@pytest.mark.parametrize(
+    ("protected", "named"), [("service.db", "service.db"), (".", "the directory of service.db")]
+)
+def test_a_database_that_can_only_be_read_is_refused(file_operator, words, protected, named):
+    operator = file_operator
+    added(operator)
+    options = ("--database", operator.url, "--key-file", operator.key_file)
+    with read_only(operator.directory / protected):
+        run = run_unprivileged(
+            "import sys; from exposurekit import cli; cli.run(sys.argv[1:])", *words, *options
+        )
+    assert run.returncode == 1
+    assert "cannot be opened: this user cannot write " in error_of(run)
+    assert named in error_of(run)
+    assert "change the owner or the permissions" in error_of(run)
 
 
 @pytest.mark.parametrize("words", [["serve", "--port", "0"], ["worker"]], ids=" ".join)

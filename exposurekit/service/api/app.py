@@ -52,7 +52,7 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(_: object) -> AsyncIterator[None]:
-        await database.open()
+        await database.open(writable=True)
         try:
             async with _running_worker(worker):
                 try:

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from traceback import walk_tb
 from types import TracebackType
 
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import InternalError, OperationalError
 from sqlalchemy.exc import TimeoutError as NoConnection  # the connection pool is exhausted
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -20,7 +20,8 @@ from exposurekit.service.api import responses
 from exposurekit.service.api.responses import Response
 
 RETRY_AFTER_S = 5
-UNAVAILABLE = (OperationalError, NoConnection, TimeoutError)  # locked, full or unreachable: usually temporary
+# Locked, full or unreachable, or a server that has become read-only, which the driver calls internal: usually temporary.
+UNAVAILABLE = (OperationalError, InternalError, NoConnection, TimeoutError)
 # The keys of the operation's name and of the integrator's id in the scope; the latter is there if name and key are valid.
 OPERATION, INTEGRATOR = "exposurekit.operation", "exposurekit.integrator"
 # The key's position in a path, and anything else that looks like a key, such as in a mistyped URL.

@@ -36,6 +36,7 @@ from sqlalchemy import (
     Select,
     create_engine,
     event,
+    text,
 )
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.exc import DBAPIError, OperationalError
@@ -58,6 +59,7 @@ UNSUPPORTED_URL = (
     "postgresql+psycopg://USER@HOST:PORT/NAME"
 )
 _OWN_TABLE = "integrators"  # every version has it
+_WRITES_NOTHING = text("DELETE FROM integrators WHERE false")
 _PRIMARY_CODE = 0xFF  # of an extended error code
 _PRAGMAS = ("foreign_keys=ON", "secure_delete=ON")
 _log = logging.getLogger("exposurekit.service")
@@ -247,6 +249,16 @@ class SQLite:
             problem = sqlite3.OperationalError(REPLACED)
             raise OperationalError(None, None, problem, hide_parameters=True)
 
+    async def check_writable(self) -> None:
+        """Raise `OperationalError` if the file can only be read; waits for no other writer."""
+        writer = _take(self._writers, self._engine)
+        try:
+            if self._begin_at_once(writer):  # on a file that can only be read, it begins to read
+                await writer.execute(_WRITES_NOTHING)
+        finally:
+            writer.end()
+            self._writers.append(writer)
+
     async def scrub(self) -> bool:
         """Checkpoint the write-ahead log into the file, which overwrites deleted data; readers may prevent it."""
 
@@ -381,6 +393,11 @@ class PostgreSQL:
     def writing(self) -> "AbstractAsyncContextManager[AsyncConnection]":
         """Open a transaction."""
         return self._engine.begin()
+
+    async def check_writable(self) -> None:
+        """Raise `DBAPIError` if the server is read-only or the role may not write."""
+        async with self._engine.connect() as connection:
+            await connection.execute(_WRITES_NOTHING)
 
     async def scrub(self) -> bool:
         """Do nothing: the server's VACUUM overwrites deleted data in its own time."""

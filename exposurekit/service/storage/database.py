@@ -160,16 +160,16 @@ class Database:
     def __repr__(self) -> str:
         return f"Database({self._url.render_as_string(hide_password=True)!r})"
 
-    async def open(self) -> Self:
+    async def open(self, *, writable: bool = False) -> Self:
         """Migrate the tables and check the key, once; raises `ConfigurationError` if that fails.
 
-        An up-to-date database is only read, so opening it never waits for a writer.
+        With `writable`, also if the database can only be read. Opening an up-to-date database never waits for a writer.
         """
-        if self._opened:
-            return self
         try:
-            if not await self.is_ready():
+            if not self._opened and not await self.is_ready():
                 await self._make_ready()
+            if writable:
+                await self._backend.check_writable()
         except (DBAPIError, OSError) as error:
             problem = self.explain(error)
         except ConfigurationError:

@@ -5,6 +5,8 @@ import os
 import re
 import socket
 import sqlite3
+from contextlib import suppress
+from pathlib import Path
 
 from sqlalchemy import URL
 from sqlalchemy.exc import DBAPIError
@@ -14,13 +16,15 @@ from exposurekit.text.sanitize import plain
 LOCKED = "database is locked"  # as SQLite itself says it
 _UNKNOWN_HOST = "the host {host} is unknown"
 REPLACED = "the database's file was removed or replaced"
+_SUFFIXES = ("-wal", "-shm")  # of the files that SQLite keeps beside a database
 _PRIMARY_CODE = 0xFF  # of an extended error code
+_NOT_WRITABLE = "{not_writable}"
 _BY_CODE = {
     sqlite3.SQLITE_BUSY: "{file} is locked by another process; try again",
     sqlite3.SQLITE_LOCKED: "{file} is locked by another process; try again",
     sqlite3.SQLITE_FULL: "the disk of {file} is full",
-    sqlite3.SQLITE_READONLY: "{file} or its directory cannot be written; check its owner and permissions",
-    sqlite3.SQLITE_CANTOPEN: "{file} or its directory cannot be opened; check that it exists, and its permissions",
+    sqlite3.SQLITE_READONLY: _NOT_WRITABLE,
+    sqlite3.SQLITE_CANTOPEN: _NOT_WRITABLE,
     sqlite3.SQLITE_PERM: "{file} cannot be read; check its permissions",
     sqlite3.SQLITE_IOERR: "the disk of {file} reports an error",
     sqlite3.SQLITE_CORRUPT: "{file} is damaged; restore it from a backup",
@@ -28,7 +32,8 @@ _BY_CODE = {
 }
 _BY_ERRNO = {  # of opening a file of SQLite
     errno.ENOENT: "the directory of {file} does not exist; create it",
-    errno.EACCES: _BY_CODE[sqlite3.SQLITE_READONLY],
+    errno.EACCES: _NOT_WRITABLE,
+    errno.EROFS: _NOT_WRITABLE,
 }
 _BY_TEXT = {
     LOCKED: _BY_CODE[sqlite3.SQLITE_BUSY],
@@ -77,12 +82,27 @@ def explain(error: BaseException, url: URL) -> str:
         return type(cause).__name__
     values = {
         "file": os.path.basename(url.database or ""),  # noqa: PTH119  a server's is no path
+        "not_writable": _not_writable(Path(url.database or "")) if words == _NOT_WRITABLE else "",
         "database": url.database or "of this name",
         "host": url.host or "this address",
         "port": url.port or 5432,
         "role": url.username or "of this name",
     }
     return words.format_map({name: plain(str(value)) for name, value in values.items()})
+
+
+def _not_writable(file: Path) -> str:
+    """Return what of an SQLite database this user cannot write, and what to change."""
+    files = [file, *(file.with_name(f"{file.name}{suffix}") for suffix in _SUFFIXES)]
+    names = [one.name for one in files if one.exists() and not os.access(one, os.R_OK | os.W_OK)]
+    if not os.access(file.parent, os.R_OK | os.W_OK | os.X_OK):
+        names.append(f"the directory of {file.name}")
+    if not names:
+        return f"{file.name} or its directory cannot be opened or written: check its owner and permissions"
+    with suppress(OSError, AttributeError):  # Windows has no statvfs
+        if os.statvfs(file.parent).f_flag & os.ST_RDONLY:
+            return f"{file.name} is on a file system that is mounted read-only: mount it writable"
+    return f"this user cannot write {', '.join(names)}: change the owner or the permissions"
 
 
 def _words(cause: BaseException, *, is_file: bool) -> str | None:

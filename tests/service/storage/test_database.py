@@ -10,9 +10,10 @@ from contextlib import AsyncExitStack
 
 import psycopg
 import pytest
-from sqlalchemy import Executable, bindparam, insert, make_url, select, text, update
+from sqlalchemy import Executable, bindparam, create_engine, insert, make_url, select, text, update
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.exc import IntegrityError, OperationalError, StatementError
+from sqlalchemy.pool import NullPool
 from support.services import JANE, START, a_database, a_service, in_event_loop, opened, stored_in, url_of
 
 from exposurekit.errors import ConfigurationError
@@ -144,6 +145,35 @@ def test_what_is_wrong_with_a_server_is_named(tmp_path, changes, reason):
     with pytest.raises(ConfigurationError, match=f"cannot be opened: {reason}$") as refusal:
         asyncio.run(database.open())
     assert "s3cret" not in str(refusal.value)
+
+
+END_OTHER_CONNECTIONS = (
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+    "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+)
+
+
+def test_a_read_only_server_is_refused_and_answers_503(tmp_path):
+    with stored_in("postgresql"), a_service(tmp_path) as service:
+        url = make_url(url_of(tmp_path))
+        engine = create_engine(url, isolation_level="AUTOCOMMIT", poolclass=NullPool)
+        with engine.connect() as server:
+            server.execute(text(f'ALTER DATABASE "{url.database}" SET default_transaction_read_only = on'))
+            server.execute(text(END_OTHER_CONNECTIONS))
+        assert service.call("POST", "/users", json=JANE).status_code == 503
+        assert service.http.get(f"{service.base_url}/health").status_code == 200
+        vault = service.database.vault
+        database = Database(url.render_as_string(hide_password=False), vault=vault, clock=service.clock)
+        with pytest.raises(ConfigurationError, match=r"cannot be opened: the server is read-only$"):
+            asyncio.run(database.open(writable=True))
+
+
+@in_event_loop
+async def test_opening_to_write_does_not_wait_for_a_writer(tmp_path):
+    key = Vault.generate_key()
+    async with opened(a_database(tmp_path, key=key)) as database, database.writing():
+        other = await a_database(tmp_path, key=key, busy_timeout_s=0).open(writable=True)
+        await other.close()
 
 
 def test_a_forbidden_socket_is_named():
