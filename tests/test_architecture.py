@@ -137,6 +137,7 @@ ENTRY_POINTS = {
         "monitor.sqlite",
         "monitor.webhooks.store",
         "service.storage.backends",
+        "service.storage.backup",
         "service.storage.database_faults",
     },
     "unittest": set(),

@@ -2,8 +2,10 @@
 
 import json
 import re
+import shlex
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -23,6 +25,7 @@ from exposurekit.text.sanitize import plain
 NO_SCANS = "No site was scanned yet."
 OVERDUE = timedelta(minutes=15)  # a worker that is idle starts a job within seconds
 GOOD_SCAN_WITHIN = timedelta(days=8)  # each person is scanned again a week after the last scan
+PROGRESS_EVERY_S = 5.0
 _COLUMNS = ("id", "at", "actor", "command", "target", "details")
 
 
@@ -34,7 +37,7 @@ def _parse_hash(text: str) -> str:
 
 @click.group(cls=Group)
 def service() -> None:
-    """Show the state, the database check and the audit log."""
+    """Show state and audit log, check and back up the database."""
 
 
 @service.command("status")
@@ -111,6 +114,55 @@ def service_check(*, database: ServiceDatabase, as_json: bool) -> None:
             f"{len(damage):,} {'problem' if len(damage) == 1 else 'problems'} found: restore a backup. If every problem has a user id, you can purge those "
             "users instead: exposurekit users purge ID"
         )
+
+
+@service.command("backup")
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@service_options
+@json_option
+def service_backup(*, file: Path, database: ServiceDatabase, as_json: bool) -> None:
+    """Copy the SQLite database to FILE while the service runs.
+
+    The copy has what was committed when the command started, is checked, and is readable by your account alone. A FILE that
+    exists is never overwritten.
+
+    The copy contains everything: personal data, callbacks and mail encrypted, integrators' keys and secrets as digests; ids,
+    dates, statuses, the names of sites and integrators and the audit log are readable. It does not contain the key, without
+    which it is useless: keep a copy of the key elsewhere.
+
+    Example: exposurekit service backup copy.db
+    """
+    from exposurekit.service.storage.backup import back_up
+    from exposurekit.service.storage.database import url_for_tools
+
+    source = database.sqlite_file()
+    if source is None:
+        raise ConfigurationError(
+            "PostgreSQL has a command of its own, which may run while the service runs: pg_dump --format=custom --file="
+            f"{shlex.quote(str(file))} --dbname={shlex.quote(url_for_tools(database.url))}"
+        )
+    back_up(source, file, _progress())
+    size = file.stat().st_size
+    if as_json:
+        output.print_json({"file": str(file), "bytes": size})
+        return
+    click.echo(f"Wrote {output.label_of(file)}: {size:,} bytes, checked.")
+    click.echo(
+        "The key is not in it, and without the key it is useless: keep a copy of the key elsewhere.", err=True
+    )
+
+
+def _progress() -> Callable[[float], None]:
+    """Return what prints the progress of something that takes long, every few seconds."""
+    next_at = time.monotonic() + PROGRESS_EVERY_S
+
+    def print_progress(fraction: float) -> None:
+        nonlocal next_at
+        if (now := time.monotonic()) >= next_at:
+            next_at = now + PROGRESS_EVERY_S
+            click.echo("Copied; checking the copy." if fraction >= 1 else f"Copied {fraction:.0%}.", err=True)
+
+    return print_progress
 
 
 def _record_check(database: ServiceDatabase, checked: int, damaged: int) -> None:

@@ -39,10 +39,18 @@ class ServiceDatabase:
 
         is_there = exists(self.url)  # None: not known before connecting
         if is_there is False and (not create or _lacks_slash(self.url)):
-            why, fix = no_database(self.url)
-            raise ConfigurationError(f"{why}: {fix}")
+            raise _no_database_error(self.url)
         key = load_key(self.key_file, create=create and is_there is not True)
         return Database(self.url, vault=Vault(key, source=key_source(self.key_file)), clock=Clock())
+
+    def sqlite_file(self) -> Path | None:
+        """Return the file of an SQLite database, which must exist; None: it is PostgreSQL's."""
+        from exposurekit.service.storage.database import exists
+
+        is_there = exists(self.url)
+        if is_there is False:
+            raise _no_database_error(self.url)
+        return Path(self.url.removeprefix(_SQLITE)) if is_there else None
 
     def read(self, task: Task[T]) -> T:
         """Run a task in a read session."""
@@ -77,6 +85,11 @@ def no_database(url: str) -> tuple[str, str]:
         )
     create = "exposurekit integrator add NAME --attested-by WHO creates one, and so does serve --create"
     return f"there is no database {plain(url)}", f"correct --database or EXPOSUREKIT_DATABASE; {create}"
+
+
+def _no_database_error(url: str) -> ConfigurationError:
+    why, fix = no_database(url)
+    return ConfigurationError(f"{why}: {fix}")
 
 
 def _lacks_slash(url: str) -> bool:

@@ -1,11 +1,13 @@
 """The processes of a service: serve, worker, both at once, and how they end."""
 
 import asyncio
+import contextlib
 import json
 import os
 import re
 import signal
 import socket
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
 import httpx
@@ -277,6 +279,53 @@ def test_a_database_that_can_only_be_read_is_refused(file_operator, words, prote
     assert "cannot be opened: this user cannot write " in error_of(run)
     assert named in error_of(run)
     assert "change the owner or the permissions" in error_of(run)
+
+
+def test_a_restored_backup_has_all_that_was_acknowledged(file_operator):
+    """People are registered until the service is killed; a backup is made meanwhile and restored as the manual says."""
+    operator = file_operator
+    credentials = added(operator)
+    acknowledged = []
+    with (
+        operator.started("serve", "--port", "0") as front,
+        ek.Client(listening(front), **credentials, retries=0) as client,
+        ThreadPoolExecutor() as threads,
+    ):
+
+        def register_people():
+            with contextlib.suppress(ek.ConnectionFailed):
+                while True:
+                    acknowledged.append(client.create_user(**JUNIPER))
+
+        threads.submit(front.stderr.read)  # a full pipe would stop the service
+        writing = threads.submit(register_people)
+        eventually(lambda: len(acknowledged) > 20 or writing.done())
+        before = list(acknowledged)
+        run = operator.here("service", "backup", "copy.db")
+        assert (run.returncode, run.stdout.startswith("Wrote copy.db: ")) == (0, True), run.stderr
+        eventually(lambda: len(acknowledged) > len(before) + 20 or writing.done())
+        front.kill()
+        writing.result()
+    assert len(acknowledged) > len(before) + 20
+    for path in operator.directory.glob("service.db*"):
+        path.unlink()
+    (operator.directory / "copy.db").rename(operator.directory / "service.db")
+    assert "None is damaged" in operator.here("service", "check").stdout
+    with (
+        operator.started("serve", "--port", "0") as front,
+        ek.Client(listening(front), **credentials) as client,
+    ):
+        for user in before:
+            assert client.get_user(user.key).first_name == "Juniper"
+        client.create_user(**JUNIPER)
+        ended(front)
+
+
+def test_postgresql_has_a_backup_command_of_its_own(file_operator):
+    url = "postgresql+psycopg://exposure:s3cret@db/exposure"
+    run = file_operator.here("service", "backup", "copy.db", "--database", url)
+    assert (run.returncode, "s3cret" in run.stderr) == (1, False)
+    assert "pg_dump --format=custom --file=copy.db --dbname=postgresql://exposure@db/exposure\n" in run.stderr
 
 
 @pytest.mark.parametrize("words", [["serve", "--port", "0"], ["worker"]], ids=" ".join)

@@ -248,6 +248,11 @@ def exists(url: str) -> bool | None:
     return file.is_file() and file.stat().st_size > 0
 
 
+def url_for_tools(url: str) -> str:
+    """Return a PostgreSQL URL as its own tools take it, without the password, which they read from .pgpass or ask for."""
+    return _parsed(url)._replace(drivername="postgresql", password=None).render_as_string()
+
+
 def _parsed(url: str) -> URL:
     try:
         parsed = make_url(url)

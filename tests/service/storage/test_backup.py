@@ -1,0 +1,110 @@
+"""Backups of an SQLite database: one moment of it, complete and checked, or nothing."""
+
+import os
+import sqlite3
+import stat
+from contextlib import closing
+
+import pytest
+from support.full_disk import file_size_limit
+
+from exposurekit.errors import ConfigurationError, DiskFull
+from exposurekit.service.storage.backup import back_up
+
+MEGABYTE = 1_000_000
+COUNTS = "SELECT (SELECT count(*) FROM integrators), (SELECT count(*) FROM records)"
+
+
+def connected(file):
+    return closing(sqlite3.connect(file, isolation_level=None))
+
+
+def write(connection):
+    """Add a row to both tables in one transaction."""
+    connection.executescript(
+        "BEGIN; INSERT INTO integrators VALUES (x'00'); INSERT INTO records VALUES (x'00'); COMMIT"
+    )
+
+
+@pytest.fixture
+def database(tmp_path):
+    """Large enough to be copied in several parts."""
+    file = tmp_path / "service.db"
+    with connected(file) as connection:
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("CREATE TABLE integrators (content BLOB)")
+        connection.execute("CREATE TABLE records (content BLOB)")
+        connection.execute("INSERT INTO integrators VALUES (zeroblob(?))", (24 * MEGABYTE,))
+        connection.execute("INSERT INTO records VALUES (x'00')")
+    return file
+
+
+def test_a_backup_during_writes_is_of_one_moment(database, tmp_path):
+    copy, fractions = tmp_path / "copy.db", []
+    with connected(database) as connection:
+        write(connection)
+
+        def write_more(fraction):
+            fractions.append(fraction)
+            write(connection)
+
+        back_up(database, copy, write_more)
+        assert connection.execute(COUNTS).fetchone() == (len(fractions) + 2, len(fractions) + 2)
+    assert len(fractions) > 2
+    assert (fractions, fractions[-1]) == (sorted(fractions), 1)
+    with connected(copy) as copied:
+        assert copied.execute(COUNTS).fetchone() == (2, 2)
+        assert copied.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert stat.S_IMODE(copy.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("name", ["copy.db", "copy.db.partial"])
+def test_a_file_that_exists_is_never_overwritten(database, tmp_path, name):
+    (tmp_path / name).write_text("last week's")
+    with pytest.raises(ConfigurationError, match=f"{name} exists"):
+        back_up(database, tmp_path / "copy.db")
+    assert (tmp_path / name).read_text() == "last week's"
+    assert {path.name for path in tmp_path.iterdir()} == {"service.db", name}
+
+
+def test_a_file_that_appears_meanwhile_is_not_overwritten(database, tmp_path):
+    copy = tmp_path / "copy.db"
+    with pytest.raises(ConfigurationError, match=r"copy\.db exists"):
+        back_up(database, copy, lambda _: copy.write_text("of another program"))
+    assert copy.read_text() == "of another program"
+
+
+def interrupt(_):
+    raise KeyboardInterrupt
+
+
+def test_an_interrupted_backup_leaves_nothing(database, tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        back_up(database, tmp_path / "copy.db", interrupt)
+    assert [path.name for path in tmp_path.iterdir()] == ["service.db"]
+
+
+def test_a_full_disk_leaves_nothing(database, tmp_path):
+    with (
+        file_size_limit(MEGABYTE),
+        pytest.raises(DiskFull, match=r"no space is left for .*copy\.db: free some"),
+    ):
+        back_up(database, tmp_path / "copy.db")
+    assert [path.name for path in tmp_path.iterdir()] == ["service.db"]
+
+
+def test_a_damaged_database_gives_no_backup(database, tmp_path):
+    with connected(database) as connection:
+        connection.execute("CREATE INDEX by_content ON records (content)")
+        [page] = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'by_content'").fetchone()
+    with database.open("r+b") as file:
+        file.seek((page - 1) * 4096)
+        file.write(os.urandom(4096))
+    with pytest.raises(ConfigurationError, match="the copy is damaged, and so probably is the database"):
+        back_up(database, tmp_path / "copy.db")
+    assert [path.name for path in tmp_path.iterdir()] == ["service.db"]
+
+
+def test_a_missing_directory_is_named(database, tmp_path):
+    with pytest.raises(ConfigurationError, match=r"copy\.db cannot be written: No such file or directory"):
+        back_up(database, tmp_path / "backups" / "copy.db")
