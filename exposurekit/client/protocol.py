@@ -38,6 +38,7 @@ T = TypeVar("T")
 BODY_TYPES = {"json": codec.MEDIA_TYPES["json"], "form": "application/x-www-form-urlencoded"}
 BODY_MAX = 64 * 1024 * 1024
 BAD_REQUEST, UNAUTHORIZED = 400, 401
+QUOTA = "quota"  # in the reason of a refusal that no field caused
 
 _WEB_PAGE = re.compile(
     rb"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:!doctype\s+)?html\b", re.IGNORECASE | re.DOTALL
@@ -274,6 +275,8 @@ def _raise_status_error(call: Call[R, T], config: ClientConfig, response: Respon
         advice = _ADVICE.get(status, "The service failed: try again later." if status >= 500 else "")  # noqa: PLR2004
     if call.operation is GET_RECORD and status == BAD_REQUEST:
         advice = "Check the record's id: list_user_records() lists those of this user."
+    if status == BAD_REQUEST and QUOTA in (reason or "").casefold():
+        advice = ""  # the reason says what to do, and no field is wrong
     if reason and status == UNAUTHORIZED:
         advice = "Check the credentials, and that base_url is the service they belong to."
     if wait is not None:

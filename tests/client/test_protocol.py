@@ -255,6 +255,12 @@ def test_reason_is_read_from_any_usual_body(body, format):  # noqa: A002
     assert str(error) == "Create user failed (400: city is missing). Check the fields you sent."
 
 
+def test_a_refusal_for_a_quota_blames_no_field():
+    body = b'{"error": "the quota of 5 people is reached: ask the operator to raise it"}'
+    expected = "Create user failed (400: the quota of 5 people is reached: ask the operator to raise it)."
+    assert str(refusal(CREATE, 400, body)) == expected
+
+
 @pytest.mark.parametrize(
     "body",
     [
