@@ -54,6 +54,7 @@ def _person(text: str) -> int | str:
 
 
 _TIMES = "14d, 36h, yesterday, a date (its end) or a time"
+_LIMITS = ("--limit", "--head", "--top", "-n")  # as other commands have them
 _OTHER_SPELLINGS = {"-h": "help", "--by": "group-by"}  # the latter as in Python
 OPTIONS = {
     "user": Option("only this user; repeatable", "ID|NAME", multiple=True, parse=_person),
@@ -95,6 +96,8 @@ def parse_line(line: str, verbs: Mapping[str, Iterable[str]], *, with_name: Iter
 
 def _meant(word: str, flags: list[str]) -> str:
     """The end of the error about a word that is not an option: of a time, which option takes it."""
+    if word.partition("=")[0] in _LIMITS:
+        return "; it returns the whole table, whose first rows are table.head(3)"
     option = next((one for one in ("--since", "--as-of") if one in flags), None)
     with suppress(InvalidArgument):
         if option is not None and parse_time(word, now=EPOCH + 400 * 365 * DAY):

@@ -13,6 +13,7 @@ WRONG = {
     "plan --minutes soon": "--minutes is a number, such as 30",
     "records --sight Seekfolk": "records takes --user, --site, .*; did you mean --site?",
     "records Seekfolk": "records takes --user",
+    "records --limit 3": r"records takes .*; it returns the whole table, whose first rows are table\.head\(3\)$",
     "records --site": "--site needs a value: NAME",
     "records --site --status removed": "--site needs a value",
     "records --user twelve": "Nobody has this id or name: %exposure users lists everyone",
