@@ -137,7 +137,8 @@ class Annotations:
         """Mark the items as done that somebody ticked in a report, from the file that *Save ticks* there wrote.
 
         An item is recognized by its listing and all its steps. The same file again changes nothing, and steps that were
-        marked later than in the report stay as they are.
+        marked later than in the report stay as they are. An item that was unticked since an import is not in the file, and
+        stays done: ``tick(item, "open")`` reopens it.
 
         Returns:
             How many items are ``new``, ``unchanged`` and ``unknown`` here.
