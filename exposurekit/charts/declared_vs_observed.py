@@ -17,7 +17,7 @@ from exposurekit.charts.bars import (
     row_labels,
 )
 from exposurekit.charts.theme import (
-    PURPLE,
+    GREY,
     Chart,
     empty_chart,
     interval_label,
@@ -70,7 +70,7 @@ def declared_vs_observed(table: pd.DataFrame, *, provenance: str = "") -> Chart:
         [
             *medians,
             beside,
-            points(declared.tolist(), hover, symbol="line-ns", colour=PURPLE, name="declared"),
+            points(declared.tolist(), hover, symbol="line-ns", colour=GREY, name="declared"),
         ],
         [f"{name} (n = {pluralize(row['n'], 'request')})" for name, row in zip(names, rows, strict=True)],
         median_axis("days from request to removal", most),
@@ -79,7 +79,7 @@ def declared_vs_observed(table: pd.DataFrame, *, provenance: str = "") -> Chart:
         rest=Omitted(len(table) - MAX_ROWS, "site", "sites"),
         provenance=provenance,
     )
-    line = {"size": 16, "line": {"width": 3, "color": PURPLE}}
+    line = {"size": 16, "line": {"width": 3, "color": GREY}}
     figure.update_traces(marker=line, selector={"name": "declared"})
     return figure
 

@@ -30,6 +30,8 @@ PALE_BLUE, PALE_PURPLE, PALE_GREY = "#A3C6DF", "#E6BCD3", "#C4C9CF"  # the same,
 BROWN, VIOLET, OLIVE = "#9A6B45", "#7B61C4", "#9C8A00"  # of further series
 # Text needs a background of its own: no colour has a contrast of 4.5:1 on both white and JupyterLab's dark #111111.
 INK, PAPER = "#1B2430", "#FFFFFF"
+_ANYWHERE = "#767676"  # of text where the front end states no colour: 4.5:1 on white, and legible on black
+_THEMED = f'<span style="color:var(--jp-ui-font-color1,var(--vscode-foreground,{_ANYWHERE}))">'
 PALE, CLEAR = "rgba(127,127,127,0.2)", "rgba(0,0,0,0)"
 SERIES = (BLUE, PURPLE, GREY, BROWN, VIOLET, OLIVE)
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
@@ -106,9 +108,7 @@ class Chart(go.Figure):  # type: ignore[misc]  # Plotly is untyped
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None, **_: Any) -> dict[str, Any]:  # noqa: ARG002
         figure = figure_json(self)
         html = self._repr_html_() if in_terminal() else embed_html(figure, self._repr_html_())
-        # Renderers of this MIME type do not know the notebook's theme.
-        on_paper = figure | {"layout": figure["layout"] | {"paper_bgcolor": PAPER}}
-        return {MIME: on_paper, "text/html": html, "text/plain": repr(self)}
+        return {MIME: _in_colours_of_front_end(figure), "text/html": html, "text/plain": repr(self)}
 
 
 _AXIS = {
@@ -392,6 +392,45 @@ def figure_json(figure: Chart) -> dict[str, Any]:
     """
     content: dict[str, Any] = json.loads(figure.to_json(validate=False, engine="json"))
     return content | {"config": CONFIG}
+
+
+def _in_colours_of_front_end(figure: dict[str, Any]) -> dict[str, Any]:
+    """A figure whose texts have the colour of the texts around it.
+
+    Renderers of Plotly's MIME type do not know the theme of a notebook, and a figure can have no variable as a colour;
+    the style of a part of a text can.
+    """
+
+    def themed(text: Any) -> Any:
+        return f"{_THEMED}{text}</span>" if isinstance(text, str) and text else text
+
+    def titled(part: dict[str, Any]) -> dict[str, Any]:
+        title = part.get("title", {})
+        texts = {name: themed(text) for name, text in title.items() if name == "text"}
+        below = {"subtitle": titled({"title": title["subtitle"]})["title"]} if "subtitle" in title else {}
+        return part | {"title": title | texts | below}
+
+    def axis(part: dict[str, Any]) -> dict[str, Any]:
+        labels, own = part.get("ticktext"), {"tickprefix": _THEMED, "ticksuffix": "</span>"}
+        if labels is None and "tickvals" in part:  # these have no prefix
+            as_text, values = part.get("tickformat", ""), part["tickvals"]
+            labels = [format(round(one) if as_text.endswith("d") else one, as_text) for one in values]
+        return titled(part) | ({"ticktext": [*map(themed, labels)]} if labels else own)
+
+    layout = titled(figure["layout"])
+    axes = {name: axis(part) for name, part in layout.items() if name[1:].startswith("axis")}
+    notes = [note | {"text": themed(note.get("text"))} for note in layout.get("annotations", ())]
+    font = layout.get("font", {}) | {"color": _ANYWHERE}
+    data = [
+        trace
+        | {
+            name: [*map(themed, text)] if isinstance(text, list) else themed(text)
+            for name, text in trace.items()
+            if name in ("name", "text")
+        }
+        for trace in figure["data"]
+    ]
+    return figure | {"data": data, "layout": layout | axes | {"annotations": notes, "font": font}}
 
 
 def _meta(figure: go.Figure) -> dict[str, str]:

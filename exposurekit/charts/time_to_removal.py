@@ -25,7 +25,6 @@ from exposurekit.charts.survival import age_ticks
 from exposurekit.charts.theme import (
     BLUE,
     GREY,
-    PURPLE,
     Chart,
     count_axis,
     empty_chart,
@@ -181,7 +180,7 @@ def _shares(table: pd.DataFrame, names: list[str]) -> list[go.Scatter]:
     ]
     return [
         whiskers(low, high, **axes),
-        points(never, hover, symbol="diamond", colour=PURPLE, name=_SHARE, **axes),
+        points(never, hover, symbol="diamond", colour=BLUE, name=_SHARE, **axes),
         annotations(shares, [1.05] * len(shares), **axes),
     ]
 

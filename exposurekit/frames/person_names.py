@@ -120,7 +120,10 @@ def aliases_of(aliases: pd.DataFrame) -> dict[int, list[str]]:
 
 
 def listed_names(records: pd.DataFrame) -> dict[int, str]:
-    """The name that most listings of each person show, first name first; on a tie, the first in alphabetical order."""
+    """The name that most listings of each person show, first name first; on a tie, the first in alphabetical order.
+
+    A name in capitals only if no listing of the person has another: its last name may come first, and it reads badly.
+    """
     of_row, distinct = pd.factorize(records["name"])
     stripped = (
         pd.Series(distinct, dtype="str").str.strip().str.replace(_LAST_NAME_FIRST, r"\2 \1", regex=True)
@@ -128,7 +131,9 @@ def listed_names(records: pd.DataFrame) -> dict[int, str]:
     of_distinct, names = pd.factorize(stripped.where(stripped != ""), sort=True)
     rows = pd.DataFrame({"user_id": records["user_id"], "name": np.append(of_distinct, -1)[of_row]})
     counts = rows[rows["name"] >= 0].value_counts(sort=False).reset_index()
-    most_first = counts.sort_values(["count", "name"], ascending=[False, True], kind="stable")
+    counts["is_capitals"] = pd.Series(names, dtype="str").str.isupper().to_numpy("bool")[counts["name"]]
+    order = ["is_capitals", "count", "name"]
+    most_first = counts.sort_values(order, ascending=[True, False, True], kind="stable")
     first = most_first.drop_duplicates("user_id")
     return dict(zip(first["user_id"].tolist(), names[first["name"]].tolist(), strict=True))
 

@@ -10,6 +10,7 @@ import pandas as pd
 from exposurekit.analysis.manual_tasks import missing_values
 from exposurekit.analysis.plan import PLAN_MINUTES
 from exposurekit.analysis.site_outcomes import in_vain, is_refusing
+from exposurekit.analysis.stalled_sites import STALLED_DAYS
 from exposurekit.analysis.step_requirements import document_request, requests_to_people
 from exposurekit.analysis.work_queue import DONE, UNABLE, VISIT_MINUTES
 from exposurekit.charts.theme import (
@@ -33,6 +34,10 @@ from exposurekit.text.formatting import enumerate_words, percent, pluralize
 _PLAN_NAMED = 10  # listings of the half hour whose people are named, if they are no more
 _ACTIONS = 4  # to do now, and as many that have to wait
 _WITH_PENDING = ("by_site", "records", "changes")  # sections that tell of pending removals
+_NOT_OVERDUE = (
+    "until then, a removal takes no longer than is usual there (than 95% of the earlier ones; where these are few, "
+    f"{STALLED_DAYS} days)"
+)
 _TO_CHECK = "check that the required values are on file"
 
 
@@ -71,7 +76,7 @@ def next_actions(data: ReportData, names: AbstractSet[str], on_page: AbstractSet
 
 def _of_sites(data: ReportData) -> list[Action]:
     work = [(0, one) for one in statements.removal_groups(data)]
-    begin, wait = _to_begin(data, work), _to_wait(work)
+    begin, wait = _to_begin(work), _to_wait(work)
     by_hand = _removal_actions(data, [*begin, *wait], {}, is_ranked=False)
     return [replace(action, section="by_site") for action in by_hand]
 
@@ -80,7 +85,7 @@ def _of_work(data: ReportData, names: AbstractSet[str]) -> list[Action]:
     work = [*enumerate(statements.removal_groups(data) if "work_queue" in names else (), 1)]
     request = statements.best_request(data) if "blockers" in names else None
     others = [action for action in (_pages_action(data, work), request) if action is not None]
-    begin = _to_begin(data, work)[: _ACTIONS - bool(others)]
+    begin = _to_begin(work)[: _ACTIONS - bool(others)]
     steps = {str(one.site): (step, one) for step, (_, one) in reversed([*enumerate(begin, 1)])}
     actions = [*_removal_actions(data, begin, steps), *others][:_ACTIONS]
     asks = request if request not in actions else None
@@ -97,12 +102,9 @@ def _can_begin(removal: Removal) -> bool:
     return removal.reason is None or removal.waits_for_document
 
 
-def _to_begin(data: ReportData, work: Sequence[tuple[int, Removal]]) -> list[tuple[int, Removal]]:
-    """The groups that can begin, most expected removals per minute first; without a history, those without a document."""
-    groups = [(at, one) for at, one in work if _is_counted(one) and _can_begin(one)]
-    if data.runs is None:
-        return sorted(groups, key=lambda group: bool(group[1].reason))
-    return sorted(groups, key=lambda group: -(group[1].expected or 0) / max(group[1].minutes or 0, 1))
+def _to_begin(work: Sequence[tuple[int, Removal]]) -> list[tuple[int, Removal]]:
+    """The groups that can begin."""
+    return [(at, one) for at, one in work if _is_counted(one) and _can_begin(one)]
 
 
 def _to_wait(work: Sequence[tuple[int, Removal]]) -> list[tuple[int, Removal]]:
@@ -268,7 +270,7 @@ def _pending_action(data: ReportData, keys: AbstractSet[str]) -> Action | None:
         )
     return Action(
         "1 removal is pending" if n == 1 else f"{n:,} removals are pending",
-        f"Nothing to do before {when}.",
+        f"Nothing to do before {when}: {_NOT_OVERDUE}.",
         key,
         "",
         is_later=True,

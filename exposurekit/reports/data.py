@@ -30,7 +30,7 @@ from exposurekit.frames.url_columns import hosts
 from exposurekit.history import Diff, History
 from exposurekit.privacy.pseudonyms import Pseudonyms
 from exposurekit.questions import QUESTIONS, Question
-from exposurekit.reports.manual_steps import open_items, whole_minutes
+from exposurekit.reports.manual_steps import as_to_begin, open_items, whole_minutes
 from exposurekit.reports.model import ROWS_MAX
 from exposurekit.reports.share_safe import FEW, HIDDEN_REASON, Sharing, sharing
 from exposurekit.text.formatting import is_missing, pluralize
@@ -45,7 +45,7 @@ _DIRECTNESS = ("address", "phone", "email")
 _KINDS_MAX = 3
 WEEK_DAYS = 7  # of the changes that each figure and the section "week" state, if the history is that old
 _SITES_NAMED = 3  # of one person, in a row of a table
-LISTED_NAMES = "as most listings of a person show them; the names on file were not loaded"
+LISTED_NAMES = "as most listings of a person show them, but not in capitals if one does not; the names on file were not loaded"
 
 
 @dataclass(frozen=True)
@@ -688,7 +688,7 @@ class ReportSource:
 
     @cached_property
     def _queue(self) -> pd.DataFrame:
-        """The work queue; reasons about a site say that they count everybody.
+        """The work queue in the order of what to do next; reasons about a site say that they count everybody.
 
         In a share-safe report the only reasons are that a site removes nothing, or needs a document. Others may be about few
         people, so work that waits for them is marked without the reason. Values that are not on file have no effect: where
@@ -706,7 +706,7 @@ class ReportSource:
             of_site = queue["site"].map(stalled).astype("str")
             is_hidden = queue["reason"].notna() & (queue["reason"] != NEEDS_DOCUMENT)
             queue = queue.assign(reason=of_site.fillna(queue["reason"].mask(is_hidden, HIDDEN_REASON)))
-        return queue
+        return as_to_begin(queue, has_rates=self.history is not None)
 
     def _everyone(self, name: str) -> pd.DataFrame:
         """Return a table about everyone, loaded once; a share-safe report counts the people per site."""

@@ -290,7 +290,8 @@ def _request_successes(data: ReportData) -> str:
     """How many requests succeeded, of those that have an outcome; empty without any."""
     n = _outcomes_of_requests(data)
     decided = n[REMOVED] + n[REFUSED] + n[IGNORED]
-    return f", {n[REMOVED]:,} of {pluralize(decided, 'request')} with an outcome" if decided else ""
+    again = " (relistings included)" if len(data["relistings"]) else ""
+    return f", {n[REMOVED]:,} of {pluralize(decided, 'request')} with an outcome{again}" if decided else ""
 
 
 def _outcomes_of_requests(data: ReportData) -> dict[str, int]:

@@ -89,6 +89,7 @@ _SECTION_HEADINGS = {
     ("time_to_removal", "request_median"): "median days from request",
     ("by_site", "declared_days"): "declared days",
     ("by_site", "requested"): "requests",
+    ("by_site", "total"): "found",
     ("score", "listings"): "open",
     ("score", "open_sites"): "open on",
     ("score", "first_seen_at"): "oldest",
@@ -158,7 +159,15 @@ _BREAK = re.compile(r"[\s-]")  # where a line may end
 _CSS_COMMENT = re.compile(r" */\*.*?\*/", re.DOTALL)
 _JS_COMMENT = re.compile(r"^ *//.*\n| // .*$", re.MULTILINE)
 _JS_BREAK = re.compile(r"(?<=[;{,])\n")
-_CSS_SPACE = re.compile(r"(?<=[{;]) +|;? +(?=})| +(?={)|(?<=[{};,])\n|(?<=[^\"],) ")  # none of a text
+_JS_SPACE = re.compile(  # around operators and braces
+    r" (=>|===|!==|&&|\|\||[=<>+?:-]|\?\?=?|[<>]=) |(?<=[)\w]) (?=\{)|(?<=if|or) (?=\()|(?<=\}) (?=else|catch)|(?<=[{;]) | (?=\})"
+    r"|(?<=[\w)\]}\"],) (?=[\w.({\[\"])"
+)
+_CSS_SPACE = re.compile(  # none of a text
+    r"(?<=[{;]) +|;? +(?=})| +(?={)|(?<=[{};,])\n|(?<=[^\"],) | (?=>)|(?<=>) "
+)
+_CSS_VARIABLE = re.compile(r"(?<=[{;])--(?!brand|paper)[\w-]+(?=:)")
+_CSS_USE = re.compile(r"--[\w-]+")
 _CSS_COLON = re.compile(r"(?<=[{;\n])([\w-]+): +")  # of a declaration, and of no text
 _INDENT = re.compile(r"^ +|(?<=\n)\n+", re.MULTILINE)
 _META = re.compile(r'<meta name="(generator|description|report-rule)" content="([^"]*)">')
@@ -196,7 +205,7 @@ def page(report: Any, *, rule_key: str = "") -> str:
     tables = [section.table for section in report.sections if section.table is not None]
     drawing = [plotly_js(), _charts_js()] if first else []
     own = _JS_COMMENT.sub("", copy_script() + _file("templates/report.js"))
-    page_script = _JS_BREAK.sub("", _INDENT.sub("", own))
+    page_script = _JS_SPACE.sub(r"\1", _JS_BREAK.sub("", _INDENT.sub("", own)))
     hashes = " ".join(f"'sha256-{_digest(script)}'" for script in (*drawing, page_script))
     policy = (
         f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:; "
@@ -321,9 +330,19 @@ def _style(columns: int) -> Markup:
         for number in range(2, min(columns, _CARD_MAX) + 1)
     )
     on_phone = f"@media screen and (max-width:30rem){{{labels}}}"
-    css = f"@layer shared {{\n{shared_styles()}}}\n{_file('templates/report.css')}{on_phone}\n"
+    shared = (
+        shared_styles().replace(".exposurekit .", ".").replace(".exposurekit :", ":")
+    )  # the whole page has the class
+    css = f"@layer shared {{\n{shared}}}\n{_file('templates/report.css')}{on_phone}\n"
     compact = _CSS_SPACE.sub("", _INDENT.sub("", _CSS_COMMENT.sub("", css)))
-    return _SAFE(_CSS_COLON.sub(r"\1:", compact))
+    return _SAFE(_with_short_names(_CSS_COLON.sub(r"\1:", compact)))
+
+
+def _with_short_names(css: str) -> str:
+    """Number the variables of a style sheet, except those that markup and scripts set or read."""
+    names = dict.fromkeys(_CSS_VARIABLE.findall(css))
+    numbers = {name: f"--{number:x}" for number, name in enumerate(names)}
+    return _CSS_USE.sub(lambda use: numbers.get(use[0], use[0]), css)
 
 
 @cache
@@ -381,6 +400,7 @@ def _displayed(table: pd.DataFrame, key: str) -> dict[str, Any]:
     """
     table = table.reset_index(drop=True)
     is_own = key not in QUESTIONS and key not in _BARS and key not in _SPARSE
+    users = table["user_id"].tolist() if "user_id" in table else []
     has_names = not is_own and {"person", "user_id"} <= {*table}
     if has_names and table["person"].nunique() == table["user_id"].nunique():
         table = table.drop(columns="user_id")  # a name says more; the CSV has both
@@ -421,7 +441,7 @@ def _displayed(table: pd.DataFrame, key: str) -> dict[str, Any]:
     notes += (
         [f"Only in the CSV: {', '.join(_heading_words(name, key) for name in csv_only)}."] if csv_only else []
     )
-    return {"table": table, "note": " ".join(notes), "intervals": intervals, "label": label}
+    return {"table": table, "note": " ".join(notes), "intervals": intervals, "label": label, "users": users}
 
 
 def _row_numbers(displayed: dict[str, Any]) -> str:
@@ -539,8 +559,11 @@ def _defined(name: str) -> Markup:
     return _SAFE(f'<dfn tabindex="0" title="{escaped(words)}" aria-label="{label}">{escaped(name)}</dfn>')
 
 
-def _body(displayed: dict[str, Any], key: str) -> Markup:
-    """Render the rows of a table; a template loop would double the rendering time."""
+def _body(displayed: dict[str, Any], key: str, work: Sequence[Any] = ()) -> Markup:
+    """Render the rows of a table; a template loop would double the rendering time.
+
+    The sites and people of the main tables are links to their manual work.
+    """
     table: pd.DataFrame = displayed["table"]
     shares = {
         str(name): table[name].map(formatting.percent, na_action="ignore").astype("str")
@@ -568,13 +591,29 @@ def _body(displayed: dict[str, Any], key: str) -> Markup:
     intervals = zip(*(displayed["intervals"].get(name, none) for name in table), strict=True)
     texts = formatting.rows(table.assign(**(numbers | shares | formatted | yes_or_no | days)))
     rows = [
-        "".join(
+        [
             cells.get(key) or cells.setdefault(key, _cell(*key))
             for key in zip(kinds, are_texts, row, of_row, strict=True)
-        )
+        ]
         for row, of_row in zip(texts, intervals, strict=True)
     ]
-    return _SAFE("\n".join(f"<tr>{row}</tr>" for row in rows))
+    for row, to_work in zip(rows, _links_to_work(displayed, key, work), strict=False):
+        if to_work:
+            opening, content = row[0].removesuffix("</td>").split(">", 1)
+            row[0] = f"{opening}><a {to_work}>{content}</a></td>"
+    return _SAFE("\n".join(f"<tr>{''.join(row)}</tr>" for row in rows))
+
+
+def _links_to_work(displayed: dict[str, Any], key: str, work: Sequence[Any]) -> list[str]:
+    """The address of the manual work of each row's site or person, as an attribute; empty where there is none."""
+    if key == "by_site":
+        first = {one.site: f'href="#work_queue-{at}"' for at, one in reversed([*enumerate(work, 1)])}
+        return [first.get(site, "") for site in displayed["table"]["site"].tolist()]
+    if key == "score":
+        users = {task.user_id for one in work for task in one.tasks}
+        links = {user: f'href="#to-do" data-user="{user}"' for user in users if user is not None}
+        return [links.get(user, "") for user in displayed["users"]]
+    return []
 
 
 def _cell_kind(column: "pd.Series[Any]", key: str) -> str:

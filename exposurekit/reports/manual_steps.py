@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from exposurekit.analysis.manual_tasks import Task, tasks
+from exposurekit.analysis.step_requirements import NEEDS_DOCUMENT
 from exposurekit.analysis.work_queue import DONE, UNABLE
 from exposurekit.history.annotations import item_key, rows_of
 from exposurekit.reports.model import Removal
@@ -48,6 +49,29 @@ def removals(
 def open_items(queue: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of a work queue that are neither done nor marked as unable."""
     return queue[~queue["state"].isin([DONE, UNABLE])]
+
+
+def as_to_begin(queue: pd.DataFrame, *, has_rates: bool) -> pd.DataFrame:
+    """The rows of a work queue in the order of what to do next, with new ranks.
+
+    First the sites where something can begin, be it that a document is asked for, most expected removals per minute
+    first; then web pages, then what has to wait, and what is finished.
+
+    Args:
+        queue: A table as returned by `analysis.work_queue`.
+        has_rates: Whether its success rates are known; else sites that need a document come after the others.
+    """
+    asks = queue["reason"] == NEEDS_DOCUMENT
+    can_begin = queue["reason"].isna() | asks
+    group = [queue["site"].astype("str").fillna(""), queue["reason"].astype("str").fillna("")]
+    sums = queue[["success_rate", "minutes"]].groupby(group).transform("sum")
+    per_minute = sums["success_rate"] / sums["minutes"].clip(lower=1)
+    is_finished, is_page = queue["state"].isin([DONE, UNABLE]), queue["site"].isna()
+    part = np.select([is_finished, ~can_begin, is_page], [3, 2, 1], default=0)
+    rate = per_minute.where(part == 0, 0.0) if has_rates else -asks.astype("float64").where(part == 0, 0.0)
+    order = pd.DataFrame({"part": part, "rate": -rate}, index=queue.index)
+    ordered = queue.loc[order.sort_values(["part", "rate"], kind="stable").index].reset_index(drop=True)
+    return ordered.assign(rank=np.arange(1, len(ordered) + 1))
 
 
 def whole_minutes(queue: pd.DataFrame) -> "pd.Series[float]":

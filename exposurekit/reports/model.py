@@ -35,6 +35,8 @@ OPERATOR = "you"
 OPERATOR_AND_PERSON = f"{OPERATOR} and the person listed"
 TASKS_MAX = 800  # items of manual work on a page: more make it slow to open
 _ONE_REMOVAL = 0.75  # with less expected, it is said how many requests make one
+TILES_MAX = 6  # figures that are read at a glance
+_REPEATED = ("web pages", "score")  # the manual work has the pages, and its own section the points
 _CLAUSE_END = re.compile(r"[;.] ")
 ROWS_MAX = 1_000  # rows of a table on a page: more make it large, and are for an export
 
@@ -87,6 +89,11 @@ class Fact:
         """
         rest = self._lines[1] if len(self._lines) > 1 else ""
         return ". ".join(f"{part[:1].upper()}{part[1:]}" for part in (rest, self.detail) if part)
+
+    @property
+    def explanation(self) -> str:
+        """The definition and `more`: what the page says of how the figure is counted; empty if nothing."""
+        return f"{self.definition} {self.more}".strip()
 
     @property
     def _lines(self) -> list[str]:
@@ -307,6 +314,17 @@ class Report:
     def notice(self) -> str:
         """Who may see the report; the banner of the page and the PDF."""
         return SHARE_SAFE if self.is_share_safe else CONFIDENTIAL
+
+    @property
+    def tiles(self) -> tuple[Fact, ...]:
+        """The figures that stand large at the top: of many, those that no other part of the page has.
+
+        >>> [fact.name for fact in report.tiles][:3]
+        ['open listings', 'removed', 'to do by hand']
+        """
+        if len(self.facts) <= TILES_MAX:
+            return self.facts
+        return tuple(fact for fact in self.facts if fact.name not in _REPEATED)
 
     @property
     def data(self) -> dict[str, Any]:

@@ -86,12 +86,12 @@ _HOW_SURE = (
 )
 # Of the outcomes of sites: the verdict and the cards say it.
 _NOT_DISPLAYED = ("waiting", "never_back", "overdue_days")
-_ORDER = "the work with the most expected removals per minute comes first"
-_ORDER_BY_MINUTES = "the work with the least time per item comes first"
+_ORDER = "the most expected removals per minute come first"
+_ORDER_BY_MINUTES = "the least time per item comes first"
 _CHECK_FIRST = (
     "A check removes nothing by itself, but spares a namesake: it comes right before each removal or message."
 )
-_EXCEPT = ", except what should wait: it is marked (later), with the reason"
+_LATER = "; what has to wait is marked (later), with the reason"
 _OTHERS_OPEN = (  # of a share-safe report, which does not say how many of each
     "Open listings that are pending removal, wait for the service, or were ticked as done or unable are not among them."
 )
@@ -683,7 +683,9 @@ def _relistings(data: ReportData) -> Section | None:
         if days
         else ""
     )
-    words = f"{pluralize(len(table), 'relisting')}{_where_relisted(data)}.{limit}"
+    listings = len(table.drop_duplicates(["user_id", "key"]))
+    of = f" of {pluralize(listings, 'listing')}" if listings < len(table) else ""
+    words = f"{pluralize(len(table), 'relisting')}{of}{_where_relisted(data)}.{limit}"
     return _add_words(
         replace(section, finding=f"{statements.relisted_listings(data, counts_times=False)}."), words
     )
@@ -699,7 +701,13 @@ def _where_relisted(data: ReportData) -> str:
     if named.empty or not all(map(data.can_name, named["site"].astype("str"))):
         return ""
     rows = zip(named["site"].astype("str"), named["came_back"], named["never_back"], strict=True)
-    sites = enumerate_words([f"{short(site)} ({n:,} of {n + never:,})" for site, n, never in rows])
+    times = data["relistings"]["site"].astype("str").value_counts()
+    sites = enumerate_words(
+        [
+            f"{short(site)} ({n:,} of {n + never:,}{f', {times[site]:,} times' if times[site] > n else ''})"
+            for site, n, never in rows
+        ]
+    )
     most = "most on" if len(back) > len(named) else "on"
     days = data["relistings"]["gone_days"].dropna().round().astype("int64")
     if days.empty or data.sharing is not None:
@@ -1098,8 +1106,8 @@ def _amount(data: ReportData) -> str:
 def _how_to_work(data: ReportData) -> Iterator[str]:
     """In which order the manual work stands, what it includes, and what not."""
     yield (
-        "Listings come before web pages, since sites have an opt-out procedure and page owners need not comply; in each group, "
-        f"{_order(data)}{_EXCEPT if data.later_work else ''}."
+        "The order is that of What to do next: listings before web pages, since sites have an opt-out procedure and page "
+        f"owners need not comply; among these, {_order(data)}{_LATER if data.later_work else ''}."
     )
     yield _CHECK_FIRST if any(statements.checks(data)) else ""
     yield _minutes_spent(data)

@@ -187,10 +187,12 @@ DRAWN_BY_PLOTLY = """async ([{ data, layout, config }, width]) => {
   chart.style.width = `${width}px`;
   await Plotly.newPlot(chart, structuredClone(data), { ...structuredClone(layout), width }, config);
   const { left, top } = chart.getBoundingClientRect();
+  const colours = [...chart.querySelectorAll(":is(text, tspan):not(:has(tspan))")].filter(
+    (text) => text.textContent.trim() && !text.closest("[class*=heatmap]")).map((text) => getComputedStyle(text).fill);
   const boxes = [...chart.querySelectorAll(".gtitle, .gtitle-subtitle")].map((text) => text.getBoundingClientRect());
   const drawn = { texts: boxes.length, left: Math.min(...boxes.map((one) => one.left - left)),
     right: Math.max(...boxes.map((one) => one.right - left)), top: Math.min(...boxes.map((one) => one.top - top)),
-    bottom: Math.max(...boxes.map((one) => one.bottom - top)), plot: chart._fullLayout._size.t };
+    bottom: Math.max(...boxes.map((one) => one.bottom - top)), colours: [...new Set(colours)], plot: chart._fullLayout._size.t };
   Plotly.purge(chart);
   chart.remove();
   return drawn;
@@ -213,3 +215,14 @@ def test_titles_are_whole_where_plotly_alone_draws(width):
             assert drawn["right"] <= width, (name, drawn)
             assert drawn["top"] >= 0, (name, drawn)
             assert drawn["bottom"] <= drawn["plot"], (name, drawn)
+
+
+@pytest.mark.parametrize("colour", ["rgb(255, 255, 255)", "rgb(33, 33, 33)"])
+def test_texts_have_the_notebooks_colour_where_plotly_alone_draws(colour):
+    kit.needs_browser()
+    with kit.browsing(width=1300) as (page, _):
+        page.add_script_tag(content=plotly_js())
+        page.add_style_tag(content=f":root {{ --jp-ui-font-color1: {colour} }}")
+        for name, chart in every_chart(LONG_PROVENANCE).items():
+            drawn = page.evaluate(DRAWN_BY_PLOTLY, [chart._repr_mimebundle_()[MIME], 1280])
+            assert drawn["colours"] == [colour], name

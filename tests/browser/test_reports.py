@@ -454,8 +454,8 @@ def test_rows_on_a_phone_are_cards_to_sort_and_filter(fleet):
         assert page.evaluate(f"{scrolled}.length") == 0
         first = page.locator("#by_site tbody td:first-child").first
         name = first.text_content()
-        page.locator("#by_site").get_by_role("combobox", name="Sort ").select_option("total")
-        totals = [int(cell["value"]) for cell in page.evaluate(CARDS)[words_of.index("total") :: n]]
+        page.locator("#by_site").get_by_role("combobox", name="Sort ").select_option("found")
+        totals = [int(cell["value"]) for cell in page.evaluate(CARDS)[words_of.index("found") :: n]]
         assert totals == sorted(totals, reverse=True)
         page.locator("#by_site input[type=search]").fill(name)
         assert len(page.evaluate(CARDS)) == n
@@ -608,10 +608,10 @@ def test_table_is_sorted_filtered_and_downloaded(used):
     page, observed = used
     numbers = page.locator("#by_site .numbers")
     heads = [head.text_content() for head in numbers.locator("th button").all()]
-    totals = numbers.locator(f"tbody tr td:nth-child({heads.index('total') + 1})")
+    totals = numbers.locator(f"tbody tr td:nth-child({heads.index('found') + 1})")
     values = [int(text) for text in totals.all_inner_texts()]
     for descending in (False, True):
-        numbers.get_by_role("button", name="total", exact=True).click()
+        numbers.get_by_role("button", name="found", exact=True).click()
         assert [int(text) for text in totals.all_inner_texts()] == sorted(values, reverse=descending)
     site = numbers.locator("tbody tr td").first.inner_text()
     numbers.get_by_label("Filter").fill(site)

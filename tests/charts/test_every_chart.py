@@ -10,7 +10,7 @@ from support.chart_tables import HOSTILE, TABLES, draw, hostile, over_time, reco
 from exposurekit import analysis, charts
 from exposurekit.analysis import OTHER, UNKNOWN
 from exposurekit.charts import theme
-from exposurekit.charts.theme import INK, MIME, PAPER
+from exposurekit.charts.theme import MIME
 from exposurekit.errors import MissingColumns
 
 # Without a chart of the same name: they make tables for other questions, or are a list.
@@ -81,13 +81,21 @@ def test_a_chart_states_its_finding_and_its_numbers(name, figures):
 
 
 @each
-def test_colours_follow_the_theme_or_are_fixed_for_jupyterlab(name, figures):
+def test_texts_follow_the_theme_also_where_plotly_alone_draws(name, figures):
     """JupyterLab draws the MIME type alone: no one colour of text reads at 4.5:1 on white and on its dark."""
     layout = figures[name].layout.template.layout
     assert layout.paper_bgcolor == layout.plot_bgcolor == "rgba(0,0,0,0)"
     drawn = json.loads(json.dumps(figures[name]._repr_mimebundle_()))[MIME]
-    assert drawn["layout"]["paper_bgcolor"] == PAPER
-    assert drawn["layout"]["template"]["layout"]["font"]["color"] == INK
+    assert "paper_bgcolor" not in drawn["layout"]
+    title = drawn["layout"]["title"]
+    axes = [part for key, part in drawn["layout"].items() if key[1:].startswith("axis")]
+    texts = [title["text"], title["subtitle"]["text"], *(axis["title"].get("text") for axis in axes)]
+    for axis in axes:
+        texts += axis["ticktext"] if "ticktext" in axis else [axis["tickprefix"]]
+    texts += [
+        text for trace in drawn["data"] if trace["type"] == "scatter" for text in trace.get("text") or ()
+    ]
+    assert [text for text in texts if text and "color:var(--jp-ui-font-color1," not in text] == []
     own = [trace["type"] for trace in drawn["data"] if "color" in trace.get("textfont", {})]
     assert {*own} <= {"heatmap"}  # its text is on its cells
     assert drawn["config"]["showSendToCloud"] is False  # and nothing is uploaded

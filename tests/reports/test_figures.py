@@ -203,7 +203,7 @@ COUNTED = {  # by section: what it counts, in its text, its table and its chart
         lambda table: table["n"].sum(),
         lambda chart: sum(int(re.search(r"n = (\d+)", text)[1]) for text in chart.layout.yaxis.ticktext),
     ),
-    "relistings": (r"(\d+) relistings?[,.]", len, bars),
+    "relistings": (r"(\d+) relistings?(?: of \d+ listings?)?[,.]", len, bars),
     "work_queue": (r"(\d+) items? in all", len, lambda chart: bars(chart, "started", "to do", "later")),
 }
 
@@ -254,10 +254,10 @@ def test_web_pages_and_relistings_have_one_count_and_name(relisted):
     back = tables(relisted)["by_site"].set_index("site")["came_back"]
     days = table["gone_days"]
     [section] = [one for one in relisted.sections if one.key == "relistings"]
-    named = re.match(r"4 relistings, on (.*), after (\d+)\D(\d+) days\. ", section.text)
-    assert re.findall(r"(Site \d) \((\d) of \d\)", named[1]) == [
-        (site, str(n)) for site, n in back.items() if n
-    ]
+    named = re.match(r"4 relistings of 3 listings, on (.*), after (\d+)\D(\d+) days\. ", section.text)
+    of_sites = re.findall(r"(Site \d) \((\d) of \d(?:, (\d) times)?\)", named[1])
+    assert [(site, n) for site, n, _ in of_sites] == [(site, str(n)) for site, n in back.items() if n]
+    assert sum(int(times or n) for _, n, times in of_sites) == len(table) == 4  # as the bars of the chart
     assert (int(named[2]), int(named[3])) == (days.min(), days.max())
     assert tables(relisted)["by_site"]["came_back"].sum() == 3
 
@@ -749,6 +749,51 @@ def test_actions_begin_with_the_most_expected_removals(unequal):
     assert now[3].startswith("Write to the owners of 5 web pages")
 
 
+def work_queue_of(report):
+    return next(one for one in report.sections if one.key == "work_queue")
+
+
+def test_manual_work_has_the_order_of_what_to_do_next(unequal, pages, stalled):
+    """In its cards, its table and its chart; each action leads to its card."""
+    for report in (unequal, pages["fleet"], stalled["history"], stalled["live"]):
+        section = work_queue_of(report)
+        steps = [
+            int(one.section.removeprefix("work_queue-"))
+            for one in report.actions
+            if one.section.startswith("work_queue-") and not one.is_later
+        ]
+        assert steps == sorted(steps)
+        cards = [card.site or "web page" for card in section.removals]
+        table = section.table[section.table["state"] != "done"]
+        assert [*dict.fromkeys(table["site"].astype("str").fillna("web page"))] == [*dict.fromkeys(cards)]
+        drawn = [name.removesuffix(" (later)") for name in section.figure.layout.yaxis.ticktext]
+        named = [one for one in drawn if one in cards]
+        assert named == [one for one in dict.fromkeys(cards) if one in named] != []
+    assert [card.site for card in work_queue_of(unequal).removals][:3] == ["Clicks", "Papers", "Deaf"]
+
+
+def test_sites_and_people_of_tables_lead_to_their_work(unequal, html_of):
+    html = html_of(unequal)
+    cards = {card.site: at for at, card in reversed([*enumerate(work_queue_of(unequal).removals, 1)])}
+    for site in ("Clicks", "Papers", "Deaf"):
+        assert f'<a href="#work_queue-{cards[site]}">{site}</a></td>' in html
+    for user in range(1, 6):
+        assert f'<a href="#to-do" data-user="{user}">' in html
+        assert f'data-user="{user}"><label>' in html
+    assert 'id="to-do"' in html
+
+
+def test_figures_that_other_parts_repeat_are_no_tiles(pages, html_of):
+    report = pages["fleet"]
+    tiles = [fact.name for fact in report.tiles]
+    rest = [fact for fact in report.facts if fact.name not in tiles]
+    assert [fact.name for fact in rest] == ["web pages", "score"]
+    assert len(tiles) <= 6
+    counted = html_of(report).partition('<dl id="counted">')[2].partition("</dl>")[0]
+    assert all(f"<dd>{fact.value}: " in counted for fact in rest)
+    assert pages["person"].tiles == pages["person"].facts
+
+
 def test_a_missing_value_is_asked_for_once(unequal):
     [later] = [action for action in unequal.actions if action.is_later and "Clicks" in action.text]
     assert re.fullmatch(
@@ -847,7 +892,7 @@ def test_failed_and_undone_removals_agree_everywhere(tmp_path):
         + "."
     )
     assert finding(report, "relistings") == f"{again.replace(', 2 times in all', '')}."
-    words = "2 relistings, on PeepFinder (1 of 1), after 1\N{EN DASH}12 days."
+    words = "2 relistings of 1 listing, on PeepFinder (1 of 1, 2 times), after 1\N{EN DASH}12 days."
     assert report.sections[1].text.startswith(words)
     card = next(fact for fact in report.facts if fact.name == "came back")
     assert (card.value, card.line) == ("1", "100%: all on PeepFinder")
@@ -925,7 +970,10 @@ def test_removals_without_effect_are_a_part_of_the_open_ones(tmp_path):
     [pending] = [action for action in report.actions if action.is_later]
     later = DAWN + timedelta(days=28)
     assert pending.text == "1 removal is pending"
-    assert pending.effect == f"Nothing to do before {later:%Y-%m-%d} (PeepFinder)."
+    usual = "than 95% of the earlier ones; where these are few, 14 days"
+    assert pending.effect == (
+        f"Nothing to do before {later:%Y-%m-%d} (PeepFinder): until then, a removal takes no longer than is usual there ({usual})."
+    )
     assert f'<a href="#{pending.section}">1 removal is pending' in report.to_html()
     assert pending.section in {section.key for section in report.sections}
 

@@ -529,7 +529,7 @@ def test_columns_of_zeros_or_nothing_are_named_below_their_table():
     assert heads == ["site", "open", "other", "total", "precision "]  # one's own table is whole
     displayed = _displayed(table, "by_site")
     assert [*displayed["table"]] == ["site", "open", "precision"]
-    notes = "Left out, because they are zero: other. Left out, because they are empty: total."
+    notes = "Left out, because they are zero: other. Left out, because they are empty: found."
     assert displayed["note"] == notes  # missing is not zero
     assert '<span class="interval">(interval)</span></th>' in html
     assert '>50% <span class="interval">(20\N{EN DASH}80%)</span></td>' in html

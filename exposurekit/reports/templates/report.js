@@ -50,28 +50,28 @@
   // would leave under the other filters.
   function facets(table, rows) {
     return heads(table).flatMap((head, column) => {
-      const kind = head.dataset.pick;
-      const counts = kind ? counted(rows, column) : new Map();
+      const kind = head.dataset.pick, key = (row) => text(row, column);
+      const counts = kind ? counted(rows, key) : new Map();
       if (counts.size < 2 || counts.size * 2 > rows.length || counts.size > MANY) return [];
       const values = [...counts.keys()].sort((a, b) => counts.get(b) - counts.get(a));
       const facet = (kind === "chips" ? chips : list)(head.textContent, values);
       facet.element.ariaLabel = `${head.textContent} in ${table.caption.textContent}`;
-      return { ...facet, column };
+      return { ...facet, key };
     });
   }
-  function counted(rows, column) {
+  function counted(rows, key) {
     const counts = new Map();
-    for (const row of rows) counts.set(text(row, column), (counts.get(text(row, column)) ?? 0) + 1);
+    for (const row of rows) counts.set(key(row), (counts.get(key(row)) ?? 0) + 1);
     return counts;
   }
-  function list(name, values) {
-    const options = values.map((one) => new Option(one, one));
+  function list(name, values, label = (one) => one) {
+    const options = values.map((one) => new Option(label(one), one));
     const element = made("select", {}, new Option(`${name[0].toUpperCase()}${name.slice(1)}: all`, ""), ...options);
     return {
       element,
       picked: () => options.filter((one) => one.selected).map((one) => one.value),
       clear: () => { element.value = ""; },
-      count: (counts) => options.forEach((one) => { one.text = `${one.value} (${counts.get(one.value) ?? 0})`; }),
+      count: (counts) => options.forEach((one) => { one.text = `${label(one.value)} (${counts.get(one.value) ?? 0})`; }),
     };
   }
   function chips(name, values) {
@@ -110,15 +110,15 @@
     const picks = facets(table, rows);
     const filter = () => {
       const query = search.value.toLowerCase();
-      const fits = picks.map(({ picked, column }) => {
+      const fits = picks.map(({ picked, key }) => {
         const values = picked();
-        return (row) => !values.length || values.includes(text(row, column));
+        return (row) => !values.length || values.includes(key(row));
       });
       fits.push((row) => row.textContent.toLowerCase().includes(query));
       for (const row of rows) row.hidden = !fits.every((fit) => fit(row));
       picks.forEach((facet, at) => {
         const others = fits.filter((_, number) => number !== at);
-        facet.count(counted(rows.filter((row) => others.every((fit) => fit(row))), facet.column));
+        facet.count(counted(rows.filter((row) => others.every((fit) => fit(row))), facet.key));
       });
       const n = found().length, isFiltered = query || picks.some(({ picked }) => picked().length);
       all.hidden = !isFiltered;
@@ -183,6 +183,49 @@
     tools(numbers);
     if (isPhone) numbers.open = false;
   }
+
+  // The manual work is filtered by site and person, each with the number of items that it would leave.
+  function workFilter(place) {
+    const every = (selector) => [...place.parentNode.querySelectorAll(selector)];
+    const items = every(".task"), people = new Map();
+    if (items.length <= FEW) return;
+    for (const item of items) people.set(item.dataset.user, item.querySelector("strong").textContent.replace("listed as ", ""));
+    const names = [...people.values()].map((one) => one.replace(/ \(.*/, "")); // with the id where two are alike
+    [...people.keys()].forEach((user, at) => { if (names.indexOf(names[at]) === names.lastIndexOf(names[at])) people.set(user, names[at]); });
+    const users = [...people.keys()].sort((a, b) => people.get(a).localeCompare(people.get(b)));
+    const keys = [(item) => item.closest(".tasks").dataset.name, (item) => item.dataset.user];
+    const picks = [chips("site", [...counted(items, keys[0]).keys()]), list("person", users, (user) => people.get(user))];
+    const count = made("span", { role: "status" }), all = button("Reset");
+    const filter = () => {
+      const picked = picks.map((one) => one.picked()), isPerson = picked[1].length > 0;
+      const fits = picked.map((values, at) => (item) => !values.length || values.includes(keys[at](item)));
+      for (const item of items) item.hidden = !fits[0](item) || !fits[1](item);
+      for (const group of every("article")) group.classList.toggle("none", !group.querySelector(".task:not([hidden])"));
+      for (const tasks of every(".tasks")) {
+        tasks.classList.toggle("part", isPerson);
+        tasks.open ||= isPerson;
+      }
+      picks.forEach((one, at) => one.count(counted(items.filter(fits[1 - at]), keys[at])));
+      all.hidden = !isPerson && !picked[0].length;
+      count.textContent = all.hidden ? "" : `${items.filter((item) => !item.hidden).length} of ${items.length} items`;
+    };
+    const pick = (user) => {
+      for (const one of picks) one.clear();
+      if (user) picks[1].element.value = user;
+      filter();
+    };
+    for (const { element } of picks) element.addEventListener("change", filter);
+    all.addEventListener("click", () => pick());
+    // A link to somebody's work picks it; what another link leads to is not hidden.
+    document.addEventListener("click", ({ target }) => {
+      const link = target.closest("[href^='#work_queue-'], [data-user][href]");
+      if (link) pick(link.dataset.user);
+    });
+    picks.forEach(({ element }, at) => { element.ariaLabel = `${["Site", "Person"][at]} of the manual work`; });
+    place.append(...picks.map(({ element }) => element), count, all);
+    filter();
+  }
+  document.querySelectorAll("#to-do").forEach(workFilter);
 
   // Each value has a button that copies it.
   function copyIcon() {
