@@ -82,16 +82,18 @@ class Dashboard(Panel):
         self._over_time = None if history is None else history.status_over_time()
         self._table = Explorer(self._scope.all_records, name="records")
         self._drawn = self._draw()
-        self._title, self._summary = HTML(), HTML()
+        self._title, self._summary, self._source = HTML(), HTML(), HTML()
         self._person_note, self._metrics = HTML(), HTML()
         picks, *slider = self._controls()
         since = [] if history is None else [self._since]
         *fixed, chosen = self._drawn
-        self._cards = [*map(ChartCard, fixed), ChartCard(chosen, *since)]
+        source = self._scope.source
+        self._cards = [ChartCard(one, source=source) for one in fixed]
+        self._cards.append(ChartCard(chosen, *since, source=source))
         wide = () if history is None else ("exposurekit-wide",)  # else beside the only other chart
         answers = with_classes(VBox([self._ask, self._cards[-1]]), "exposurekit-answers", *wide)
         grid = with_classes(Box([*self._cards[:-1], answers]), "exposurekit-charts")
-        head = with_classes(VBox([self._title, self._summary]), "exposurekit-head")
+        head = with_classes(VBox([self._title, self._summary, self._source]), "exposurekit-head")
         super().__init__([head, picks, self._person_note, *slider, self._metrics, grid, self._table])
         self._connect_clicks()
         self._update_controls()
@@ -201,7 +203,7 @@ class Dashboard(Panel):
         except Exception:
             self.question = previous
             raise
-        self._cards[-1].show(self._drawn[-1], is_filtered=self._is_filtered)
+        self._cards[-1].show(self._drawn[-1], is_filtered=self._is_filtered, source=self._scope.source)
         self._connect_clicks()
         self._update_controls()
 
@@ -333,7 +335,7 @@ class Dashboard(Panel):
     def _show(self) -> None:
         self._drawn = self._draw()
         for card, figure in zip(self._cards, self._drawn, strict=True):
-            card.show(figure, is_filtered=self._is_filtered)
+            card.show(figure, is_filtered=self._is_filtered, source=self._scope.source)
         self._connect_clicks()
         self._table.show(self._scope.records)
         self._update_controls()
@@ -354,6 +356,7 @@ class Dashboard(Panel):
         people = self._scope.stopped or pluralize(len(self.users) or self._monitored(), "person", "people")
         self._title.value = f'<h2 class="headline">Exposure of {people}</h2>'
         self._summary.value = f'<p class="label" role="status">{escaped(self._in_short())}</p>'
+        self._source.value = f'<p class="label">{escaped(self._scope.source)}</p>'
         is_drawn = self._over_time is not None and not self.statuses  # it counts all statuses
         over_time = self._counts if is_drawn else None
         self._metrics.value = dashboard_metrics.to_html(

@@ -130,24 +130,25 @@ class ChartCard(VBox):  # type: ignore[misc]  # ipywidgets has no types
     Args:
         figure: The chart.
         controls: Widgets above it.
+        source: What stands above all cards, so that it is left out of the provenance.
 
     Attributes:
         view: The chart as a widget.
     """
 
-    def __init__(self, figure: charts.Chart, *controls: Widget) -> None:
+    def __init__(self, figure: charts.Chart, *controls: Widget, source: str = "") -> None:
         self.view, self._head, self._controls = FigureView(figure), HTML(), controls
         self._parts: tuple[Widget, ...] = ()
         self._empty = HTML(_EMPTY.format(_NOT_OBSERVED))
         super().__init__()
         self._dom_classes = ("exposurekit-chart-card",)
-        self._show(figure)
+        self._show(figure, source)
 
-    def show(self, figure: charts.Chart, *, is_filtered: bool = False) -> None:
+    def show(self, figure: charts.Chart, *, is_filtered: bool = False, source: str = "") -> None:
         """Display another chart, and remove the click handlers; without data, it says whether filters may be why."""
         self.view.redraw(figure)
         self._empty.value = _EMPTY.format(_NO_MATCH if is_filtered else _NOT_OBSERVED)
-        self._show(figure)
+        self._show(figure, source)
 
     def show_error(self, message: str) -> None:
         """Display an error in the place of the chart."""
@@ -157,13 +158,13 @@ class ChartCard(VBox):  # type: ignore[misc]  # ipywidgets has no types
         )
         self._parts = self.children = (*self._controls, self._head)
 
-    def _show(self, figure: charts.Chart) -> None:
+    def _show(self, figure: charts.Chart, source: str) -> None:
         children = (*self._controls, self._head, self.view if figure.data else self._empty)
         if children != self._parts:
             self._parts = self.children = children
         meta = figure.layout.meta
         self._head.value = (
             f'<h2 class="headline">{with_unbroken_dates(meta["finding"])}</h2>'
-            f'<p class="label">{escaped(meta["provenance"])}</p>'
+            f'<p class="label">{escaped(meta["provenance"].removeprefix(source).removeprefix(" · "))}</p>'
             f'<p class="visually-hidden">{escaped(charts.describe(figure))}</p>'
         )

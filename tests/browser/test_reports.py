@@ -650,6 +650,52 @@ def test_rows_are_filtered_by_picked_values(used):
     assert observed.errors == []
 
 
+WORK_ITEMS = "() => document.querySelectorAll('#work_queue .task').length"
+
+
+def shown(page):
+    """The items of manual work that are displayed, by card."""
+    cards = page.locator("#work_queue article.card:visible").all()
+    return {card.locator("h3").inner_text(): card.locator(".task:visible").count() for card in cards}
+
+
+def test_manual_work_is_filtered_by_site_and_person(fleet):
+    """Each choice counts what it would leave; a person of a table is picked by a link, and paper has every item."""
+    with opened(fleet) as (page, observed):
+        total = page.evaluate(WORK_ITEMS)
+        tools, whole = page.locator("#to-do"), shown(page)
+        assert sum(whole.values()) == total
+        chips = tools.get_by_role("group").get_by_role("button")
+        counts = {chip.get_attribute("value"): int(chip.locator("span").inner_text()) for chip in chips.all()}
+        assert sum(counts.values()) == total
+        site = next(name for name in counts if name != "Web pages")
+        chips.first.focus()
+        tools.get_by_role("button", name=site).press("Enter")
+        assert {*shown(page)} <= {site, f"{site} (later)"}
+        assert sum(shown(page).values()) == counts[site]
+        assert tools.get_by_role("status").inner_text() == f"{counts[site]} of {total} items"
+        person = tools.get_by_role("combobox")
+        of_site = person.evaluate(
+            "(list) => [...list.options].slice(1).map((one) => /\\((\\d+)\\)$/.exec(one.text)[1])"
+        )
+        assert sum(map(int, of_site)) == counts[site]
+        tools.get_by_role("button", name="Reset").click()
+        assert shown(page) == whole
+        link = page.locator("#score tbody a").first
+        user = link.get_attribute("data-user")
+        link.click()
+        n = page.locator(f"#work_queue .task:has(input[value^='{user} '])").count()
+        assert sum(shown(page).values()) == n < total
+        assert person.input_value() == user
+        assert page.locator("#work_queue button.all:visible").count() == 0  # it would tick what is hidden
+        page.emulate_media(media="print")
+        assert sum(shown(page).values()) == total
+        page.emulate_media(media="screen")
+        page.locator(".actions a[href^='#work_queue-']").first.click()
+        assert shown(page) == whole
+        assert observed.errors == []
+
+
 def test_facets_count_what_they_leave_and_paper_has_all(reports):
     """By keyboard; the numbers of a facet are those under the other filters."""
     with opened(reports / "changes.html") as (page, observed):

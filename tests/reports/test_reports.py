@@ -944,6 +944,19 @@ def test_suffixes_of_listed_names_stay_last(tmp_path):
     assert set(figure.layout.yaxis.ticktext) == {*names[:4], "Ivo Mdivani"}
 
 
+def test_names_in_capitals_give_way_to_others(tmp_path):
+    """Whatever most listings show: capitals read badly, and their last name may come first."""
+    names = {1: ("LEE ANN", "LEE ANN", "Ann Lee"), 2: ("RAY BO",), 3: ("Cy Fox", "CY FOX", "Cy Fox")}
+    service = Service()
+    for user, of_user in names.items():
+        listed = [a_record(10 * user + number, name=name) for number, name in enumerate(of_user)]
+        service.people[user] = Person(listed)
+    with seen_through(service) as exposure, History(tmp_path / "history", clock=Clock()) as history:
+        history.collect(exposure, progress=False)
+        figure = section_alone("score", history).figure
+    assert {*figure.layout.yaxis.ticktext} == {"Ann Lee", "RAY BO", "Cy Fox"}
+
+
 def test_a_history_begins_when_somebody_was_observed(tmp_path):
     service, clock = Service(), Clock()
     with seen_through(service) as exposure, History(tmp_path / "history", clock=clock) as history:

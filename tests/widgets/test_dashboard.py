@@ -538,7 +538,8 @@ def test_day_changes_the_chart_of_every_question(dated):
         assert of_day.to_json() != chart.to_json(), question
     dated.ask("relistings")
     assert dated.error is None
-    assert f"as of {FIRST}" in heads(dated)[-1]
+    assert f"as of {FIRST}" in dated._source.value  # once, and not in each card
+    assert "as of" not in "".join(heads(dated))
 
 
 def test_chart_names_only_the_selections_it_follows(dated):

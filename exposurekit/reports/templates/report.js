@@ -189,11 +189,12 @@
     const every = (selector) => [...place.parentNode.querySelectorAll(selector)];
     const items = every(".task"), people = new Map();
     if (items.length <= FEW) return;
-    for (const item of items) people.set(item.dataset.user, item.querySelector("strong").textContent.replace("listed as ", ""));
+    const user = (item) => item.dataset.user ?? item.querySelector("input").value.split(" ")[0];
+    for (const item of items) people.set(user(item), item.querySelector("strong").textContent.replace("listed as ", ""));
     const names = [...people.values()].map((one) => one.replace(/ \(.*/, "")); // with the id where two are alike
-    [...people.keys()].forEach((user, at) => { if (names.indexOf(names[at]) === names.lastIndexOf(names[at])) people.set(user, names[at]); });
+    [...people.keys()].forEach((one, at) => { if (names.filter((name) => name === names[at]).length < 2) people.set(one, names[at]); });
     const users = [...people.keys()].sort((a, b) => people.get(a).localeCompare(people.get(b)));
-    const keys = [(item) => item.closest(".tasks").dataset.name, (item) => item.dataset.user];
+    const keys = [(item) => item.closest(".tasks").dataset.name, user];
     const picks = [chips("site", [...counted(items, keys[0]).keys()]), list("person", users, (user) => people.get(user))];
     const count = made("span", { role: "status" }), all = button("Reset");
     const filter = () => {
@@ -221,7 +222,7 @@
       const link = target.closest("[href^='#work_queue-'], [data-user][href]");
       if (link) pick(link.dataset.user);
     });
-    picks.forEach(({ element }, at) => { element.ariaLabel = `${["Site", "Person"][at]} of the manual work`; });
+    picks.forEach(({ element }, at) => { element.ariaLabel = ["Site", "Person"][at]; });
     place.append(...picks.map(({ element }) => element), count, all);
     filter();
   }
