@@ -30,8 +30,8 @@ from exposurekit.frames.url_columns import hosts
 from exposurekit.history import Diff, History
 from exposurekit.privacy.pseudonyms import Pseudonyms
 from exposurekit.questions import QUESTIONS, Question
-from exposurekit.reports.manual_steps import as_to_begin, open_items, whole_minutes
-from exposurekit.reports.model import ROWS_MAX
+from exposurekit.reports.manual_steps import as_to_begin, open_items, removals, whole_minutes
+from exposurekit.reports.model import ROWS_MAX, TASKS_MAX, Removal
 from exposurekit.reports.share_safe import FEW, HIDDEN_REASON, Sharing, sharing
 from exposurekit.text.formatting import is_missing, pluralize
 
@@ -151,11 +151,20 @@ class ReportData:
         records, queue = self["records"], self["work_queue"]
         keys = ["user_id", "record_id"]
         discovered = records[analysis.is_open(records["status"]) & (records["status"] != PENDING_REMOVAL)]
+        if not queue["state"].isin([DONE, UNABLE]).any():
+            return 0, 0
         rows = queue.dropna(subset="record_id").merge(discovered[keys], on=keys)
-        states = rows.groupby(keys)["state"].agg(set)
-        ticked = [of_one for of_one in states if of_one <= {DONE, UNABLE}]
-        unable = sum(UNABLE in of_one for of_one in ticked)
-        return len(ticked) - unable, unable
+        flags = {"is_ticked": rows["state"].isin([DONE, UNABLE]), "is_done": rows["state"] != UNABLE}
+        listings = rows[keys].assign(**flags).groupby(keys).all()
+        ticked = listings[listings["is_ticked"]]
+        done = int(ticked["is_done"].sum())
+        return done, len(ticked) - done
+
+    @cached_property
+    def removals(self) -> tuple[Removal, ...]:
+        """The manual work by steps; its items have their keys, but not in a share-safe report."""
+        records_by = self.records_by if self.sharing is None else None
+        return removals(self["work_queue"], records_by=records_by, limit=TASKS_MAX, as_of=self.as_of.date())
 
     @property
     def later_work(self) -> int:

@@ -1064,7 +1064,7 @@ def _work_queue(data: ReportData) -> Section | None:
     queue = data["work_queue"]
     section = _section(data, "work_queue")
     assert section is not None  # noqa: S101  every source has steps
-    work = statements.removal_groups(data, has_keys=data.sharing is None)
+    work = statements.removal_groups(data)
     words, points = section.text, list[str]()
     if section.figure is not None or (data.omits_rows(queue) and len(queue)):
         words += f" {_amount(data)}"

@@ -19,10 +19,8 @@ from exposurekit.charts.theme import (
 )
 from exposurekit.charts.time_to_removal import format_days
 from exposurekit.reports.data import ReportData
-from exposurekit.reports.manual_steps import removals
 from exposurekit.reports.model import (
     OPERATOR_AND_PERSON,
-    TASKS_MAX,
     Action,
     Removal,
 )
@@ -217,13 +215,12 @@ def relisted_listings(data: ReportData, *, counts_times: bool = True) -> str:
     return f"{came_back}{often}; {n_open:,} of them {'is' if n_open == 1 else 'are'} open now"
 
 
-def removal_groups(data: ReportData, *, has_keys: bool = False) -> tuple[Removal, ...]:
-    """The manual work by steps, its items with their keys or without; in a share-safe report, what may be shared of it.
+def removal_groups(data: ReportData) -> tuple[Removal, ...]:
+    """The manual work by steps; in a share-safe report, what may be shared of it.
 
     Without a history, it is not known how many removals to expect.
     """
-    records_by = data.records_by if has_keys else None
-    work = removals(data["work_queue"], records_by=records_by, limit=TASKS_MAX, as_of=data.as_of.date())
+    work = data.removals
     if data.runs is None:
         work = tuple(replace(one, expected=None) for one in work)
     return work if data.sharing is None else data.sharing.removals(work, data.user)
