@@ -69,9 +69,8 @@ class Snapshot:
         users, alerts, failures = zip(*packed, strict=True) if packed else ((), (), ())
         rows = [asdict(failure) for batch in failures for failure in batch]
         tables = frames.flatten(users, alerts) | {"failures": frames.of_rows("failures", rows)}
-        tables["steps"] = tables["steps"].select(
-            ["step"]
-        )  # for their number: the table is made of the alerts
+        # Of the steps, only their number is needed: their table is made of the alerts.
+        tables["steps"] = tables["steps"].select(["step"])
         self._flushed.append(tables)
 
     def finish(self) -> None:

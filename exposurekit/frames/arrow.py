@@ -80,10 +80,8 @@ def take(values: Any, rows: NDArray[np.int64]) -> Any:
     if not isinstance(values, pd.arrays.ArrowExtensionArray):
         return values.take(rows, allow_fill=True)
     kind: Any = values.dtype
-    array = pa.array(
-        values
-    )  # chunked, if there are several chunks; combine_chunks would use Arrow's own pool
-    if isinstance(array, pa.ChunkedArray):
+    array = pa.array(values)
+    if isinstance(array, pa.ChunkedArray):  # combine_chunks would use Arrow's own pool
         array = pa.concat_arrays(array.chunks or [pa.array([], array.type)], memory_pool=POOL)
     parts = np.array_split(rows, -(-len(rows) // _TAKEN_AT_ONCE) or 1)  # what is taken grows by copying
     indices = pa.chunked_array([pa.array(part, mask=part < 0, memory_pool=POOL) for part in parts])
