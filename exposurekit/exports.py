@@ -39,6 +39,7 @@ from exposurekit.text.urls import host
 EXCEL_ROWS = 1_048_575  # below the header
 EXCEL_CHARACTERS = 32_767  # in a cell, in UTF-16
 EXCEL_LINKS, EXCEL_LINK_CHARACTERS = 65_530, 2_079
+_BIRTH_DATE = "birth_date"
 _EXCEL_EPOCH = datetime(1900, 3, 1)  # noqa: DTZ001  its calendar is wrong before
 _WIDTH_MIN, _WIDTH_MAX, _WIDTH_SAMPLE = 6, 60, 1_000
 _LINK_COLUMNS = ("href", "url", "link_url", "link", "begin at")
@@ -234,11 +235,21 @@ def _about(table: pd.DataFrame, source: Exposure | History | None) -> dict[str, 
 
 
 def _csv(table: pd.DataFrame, _about: Mapping[str, str], _name: str) -> bytes:
-    return formatting.as_csv(with_index(table)).encode()
+    return formatting.as_csv(_with_days(with_index(table))).encode()
+
+
+def _with_days(table: pd.DataFrame) -> pd.DataFrame:
+    """A table to read: a date of birth is a day, unless one has a time."""
+    if _BIRTH_DATE not in table or not isinstance(table[_BIRTH_DATE].dtype, pd.DatetimeTZDtype):
+        return table
+    days = table[_BIRTH_DATE].dt.tz_convert("UTC")
+    if (days != days.dt.normalize())[days.notna()].any():
+        return table
+    return table.assign(**{_BIRTH_DATE: days.dt.date.astype("object").where(days.notna(), None)})
 
 
 def _excel(table: pd.DataFrame, about: Mapping[str, str], name: str) -> bytes:
-    table = with_index(table)
+    table = _with_days(with_index(table))
     if len(table) > EXCEL_ROWS:
         raise InvalidArgument(
             f"Excel holds {EXCEL_ROWS:,} rows, and the table has {len(table):,}: write a .csv or a .parquet"

@@ -260,6 +260,22 @@ def test_lists_and_early_instants_are_text_in_excel(personal):
     assert {"email; zip", "1850-01-01 08:30:00"} <= {*texts}
 
 
+def test_a_date_of_birth_is_a_day_in_csv(tmp_path):
+    days = pd.to_datetime(["1987-02-17", None, "1932-02-10"], utc=True)
+    table = pd.DataFrame({"birth_date": days, "first_seen_at": days})
+    file = ek.export(table, tmp_path / "t.csv", include_personal=True)
+    assert file.read_text().splitlines()[1:3] == ["1987-02-17,1987-02-17 00:00:00+00:00", ","]
+    again = pd.read_csv(file)
+    assert pd.to_datetime(again["birth_date"], utc=True).tolist()[::2] == days.tolist()[::2]
+    ek.export(table, tmp_path / "t.parquet", include_personal=True)
+    assert (pd.read_parquet(tmp_path / "t.parquet")["birth_date"].dtype, table["birth_date"].dtype) == (
+        days.dtype,
+    ) * 2
+    timed = table.assign(birth_date=days + pd.Timedelta(hours=6))
+    file = ek.export(timed, tmp_path / "timed.csv", include_personal=True)
+    assert "1987-02-17 06:00:00+00:00" in file.read_text()
+
+
 def test_table_beyond_the_row_limit_of_excel_is_refused(tmp_path):
     with pytest.raises(InvalidArgument, match=r"1,048,575 rows.*\.csv"):
         ek.export(pd.DataFrame({"n": range(1_048_576)}), tmp_path / "t.xlsx", include_personal=True)
