@@ -123,33 +123,12 @@ class HistoryQueries:
         """
         InvalidArgument.check("kind", kind, KINDS)
         latest = self.reader.latest()
-        return self._counts("site", kind, self.reader.instant(as_of, latest), latest.upto)
+        return self._by_site(kind, self.reader.instant(as_of, latest), latest.upto)
 
-    def by_user(self, as_of: When = None, *, kind: str = "record") -> pd.DataFrame:
-        """Count items per person and status, the person with most open first.
-
-        Args:
-            as_of: As in `by_site`.
-            kind: ``record``, ``link`` or ``alert``.
-
-        Returns:
-            The columns of `by_site`, with ``user_id`` (int64) instead of ``site``. People without items have no row.
-
-        Raises:
-            NotFound: Nothing was observed by then.
-
-        >>> table = history.by_user()
-        >>> table["open"].tolist() == analysis.by_user(exposure.records())["open"].tolist()
-        True
-        """
-        InvalidArgument.check("kind", kind, KINDS)
-        latest = self.reader.latest()
-        return self._counts("user_id", kind, self.reader.instant(as_of, latest), latest.upto)
-
-    def _counts(self, by: str, kind: str, until: datetime, upto: int) -> pd.DataFrame:
-        counts = self.reader.transitions(kind, (by,), "", upto, until=until)
+    def _by_site(self, kind: str, until: datetime, upto: int) -> pd.DataFrame:
+        counts = self.reader.transitions(kind, ("site",), "", upto, until=until)
         statuses = STATUSES if kind == "record" else (analysis.LISTED,)
-        return analysis.counts(counts, by=by, statuses=statuses)
+        return analysis.counts(counts, by="site", statuses=statuses)
 
     def diff(self, since: When, until: When = None, *, kind: str = "record") -> Diff:
         """Compare two instants: what changed, and why the number of open items differs.
@@ -177,7 +156,7 @@ class HistoryQueries:
         reader, latest = self.reader, self.reader.latest()
         after, end = reader.span(since, until, latest)
         changes = self._changes(kind, after, end, latest.upto)
-        before = self._counts("site", kind, after, latest.upto)
+        before = self._by_site(kind, after, latest.upto)
         moves = reader.transitions(kind, (), "", latest.upto, after=after, until=end)
         why = analysis.changes(
             moves.assign(at=pd.Timestamp(end)), after, end, open_before=int(before["open"].sum())

@@ -366,19 +366,6 @@ def test_people_missing_from_a_short_list_are_unseen(collection):
     assert table[["people", "unseen"]].to_numpy().tolist() == [[2, 0], [2, 1], [2, 1], [1, 0]]
 
 
-def test_listings_are_counted_by_user_as_of_any_instant(collection):
-    collection.collect(0, one=[a_record(11)], two=[a_record(12), a_record(13)])
-    collection.collect(2, one=[a_record(11), a_record(14), a_record(15)], two=[a_record(12, "removed")])
-    history, columns = collection.history, ["user_id", "open", "removed", "total", "vanished"]
-    before = history.by_user(at(1).date())
-    assert before[columns].to_numpy().tolist() == [[2, 2, 0, 2, 0], [1, 1, 0, 1, 0]]
-    now = history.by_user()
-    assert now[columns].to_numpy().tolist() == [[1, 3, 0, 3, 0], [2, 0, 1, 1, 1]]
-    assert now.drop(columns="user_id").columns.equals(history.by_site().drop(columns="site").columns)
-    assert set(now.dtypes.astype("str")) == {"int64"}
-    assert charts.by_user(now).data
-
-
 def test_selected_people_alone_are_counted_as_people(collection):
     """By each run: who is registered later, fails to load, is missing from a short list, and is no longer registered."""
     collection.collect(0, one=[a_record(11)])
