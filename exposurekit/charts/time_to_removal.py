@@ -181,7 +181,7 @@ def _shares(table: pd.DataFrame, names: list[str]) -> list[go.Scatter]:
     return [
         whiskers(low, high, **axes),
         points(never, hover, symbol="diamond", colour=BLUE, name=_SHARE, **axes),
-        annotations(shares, [1.05] * len(shares), **axes),
+        annotations(shares, [0 if row["unrequested"] else 1.05 for row in rows], **axes),
     ]
 
 
