@@ -15,6 +15,8 @@ import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from pandas.api.types import is_bool_dtype, is_datetime64_any_dtype, is_numeric_dtype
+from rcssmin import cssmin
+from rjsmin import jsmin
 
 from exposurekit import charts
 from exposurekit.analysis.definitions import TERMS, definition
@@ -155,21 +157,8 @@ _CSV_ONLY = {
 _NEWEST_FIRST = {"status_over_time"}
 _NO_COUNTS = {"user_id", "record_id", "rank", "episode"}
 _BREAK = re.compile(r"[\s-]")  # where a line may end
-# Comments, indentation and spaces between rules are not for readers of a page.
-_CSS_COMMENT = re.compile(r" */\*.*?\*/", re.DOTALL)
-_JS_COMMENT = re.compile(r"^ *//.*\n| // .*$", re.MULTILINE)
-_JS_BREAK = re.compile(r"(?<=[;{,])\n")
-_JS_SPACE = re.compile(  # around operators and braces
-    r" (=>|===|!==|&&|\|\||[=<>+?:-]|\?\?=?|[<>]=) |(?<=[)\w]) (?=\{)|(?<=if|or) (?=\()|(?<=\}) (?=else|catch)|(?<=[{;]) | (?=\})"
-    r"|(?<=[\w)\]}\"],) (?=[\w.({\[\"])"
-)
-_CSS_SPACE = re.compile(  # none of a text
-    r"(?<=[{;]) +|;? +(?=})| +(?={)|(?<=[{};,])\n|(?<=[^\"],) | (?=>)|(?<=>) "
-)
 _CSS_VARIABLE = re.compile(r"(?<=[{;])--(?!brand|paper)[\w-]+(?=:)")
 _CSS_USE = re.compile(r"--[\w-]+")
-_CSS_COLON = re.compile(r"(?<=[{;\n])([\w-]+): +")  # of a declaration, and of no text
-_INDENT = re.compile(r"^ +|(?<=\n)\n+", re.MULTILINE)
 _META = re.compile(r'<meta name="(generator|description|report-rule)" content="([^"]*)">')
 _BEFORE = {"n": r"(?= = )"}  # what follows a term, where the word alone is none
 _AFTER = {
@@ -204,8 +193,7 @@ def page(report: Any, *, rule_key: str = "") -> str:
     first = next((section.key for section in report.sections if section.figure is not None), None)
     tables = [section.table for section in report.sections if section.table is not None]
     drawing = [plotly_js(), _charts_js()] if first else []
-    own = _JS_COMMENT.sub("", copy_script() + _file("templates/report.js"))
-    page_script = _JS_SPACE.sub(r"\1", _JS_BREAK.sub("", _INDENT.sub("", own)))
+    page_script = jsmin(copy_script() + _file("templates/report.js"))
     hashes = " ".join(f"'sha256-{_digest(script)}'" for script in (*drawing, page_script))
     policy = (
         f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:; "
@@ -330,12 +318,10 @@ def _style(columns: int) -> Markup:
         for number in range(2, min(columns, _CARD_MAX) + 1)
     )
     on_phone = f"@media screen and (max-width:30rem){{{labels}}}"
-    shared = (
-        shared_styles().replace(".exposurekit .", ".").replace(".exposurekit :", ":")
-    )  # the whole page has the class
+    # The whole page has the class.
+    shared = shared_styles().replace(".exposurekit .", ".").replace(".exposurekit :", ":")
     css = f"@layer shared {{\n{shared}}}\n{_file('templates/report.css')}{on_phone}\n"
-    compact = _CSS_SPACE.sub("", _INDENT.sub("", _CSS_COMMENT.sub("", css)))
-    return _SAFE(_with_short_names(_CSS_COLON.sub(r"\1:", compact)))
+    return _SAFE(_with_short_names(cssmin(css)))
 
 
 def _with_short_names(css: str) -> str:
