@@ -650,6 +650,8 @@ def test_rows_are_filtered_by_picked_values(used):
     assert observed.errors == []
 
 
+WHOSE_FIGURES = """() => [...document.querySelectorAll("#work_queue h3 + .about")]
+    .filter((one) => one.offsetParent).map((one) => getComputedStyle(one, "::before").content)"""
 WORK_ITEMS = "() => document.querySelectorAll('#work_queue .task').length"
 
 
@@ -687,12 +689,14 @@ def test_manual_work_is_filtered_by_site_and_person(fleet):
         n = page.locator(f"#work_queue .task:has(input[value^='{user} '])").count()
         assert sum(shown(page).values()) == n < total
         assert person.input_value() == user
+        assert {*page.evaluate(WHOSE_FIGURES)} == {'"For everybody: "'}
         assert page.locator("#work_queue button.all:visible").count() == 0  # it would tick what is hidden
         page.emulate_media(media="print")
         assert sum(shown(page).values()) == total
         page.emulate_media(media="screen")
         page.locator(".actions a[href^='#work_queue-']").first.click()
         assert shown(page) == whole
+        assert {*page.evaluate(WHOSE_FIGURES)} == {"none"}
         assert observed.errors == []
 
 
