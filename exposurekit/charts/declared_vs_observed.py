@@ -66,8 +66,6 @@ def declared_vs_observed(table: pd.DataFrame, *, provenance: str = "") -> Chart:
     behind = np.nan_to_num(declared)  # a text does not cover the mark
     beside.x = [max(x, behind[row]) for x, row in zip(beside.x, beside.y, strict=True)]
     beside.text = [f"{text}{_mark(rows[row])}" for text, row in zip(beside.text, beside.y, strict=True)]
-    allowance = table.attrs.get("allowance_days")
-    allowed = f" (overdue: more than {format_days(allowance)} over the declared)" if allowance else ""
     figure = row_chart(
         [
             *medians,
@@ -75,7 +73,7 @@ def declared_vs_observed(table: pd.DataFrame, *, provenance: str = "") -> Chart:
             points(declared.tolist(), hover, symbol="line-ns", colour=GREY, name="declared"),
         ],
         [f"{name} (n = {pluralize(row['n'], 'request')})" for name, row in zip(names, rows, strict=True)],
-        median_axis(f"days from request to removal{allowed}", most),
+        median_axis("days from request to removal", most),
         finding=_finding(table),
         summary=_summary(table, label),
         rest=Omitted(len(table) - MAX_ROWS, "site", "sites"),

@@ -194,8 +194,3 @@ def test_each_named_trace_has_a_pattern_or_symbol(name, figures):
 def test_chart_takes_options_in_any_form_of_plotly(name, value):
     layout = theme.chart([], finding="Found", summary="", **{name: value}).layout
     assert layout[name] == go.Layout({name: value})[name]
-
-
-def test_declared_days_say_from_when_a_request_is_overdue(figures):
-    title = figures["declared_vs_observed"].layout.xaxis.title.text
-    assert title == "days from request to removal (overdue: more than 2 days over the declared)"
