@@ -106,7 +106,6 @@ ENTRY_POINTS = {
     "idna": {"text.sanitize"},
     "jinja2": {"reports.html"},
     "markupsafe": {"reports.html"},
-    "rcssmin": {"reports.html"},
     "rjsmin": {"reports.html"},
     "html": {"text.sanitize"},
     "click": {"cli"},

@@ -15,7 +15,6 @@ import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from pandas.api.types import is_bool_dtype, is_datetime64_any_dtype, is_numeric_dtype
-from rcssmin import cssmin
 from rjsmin import jsmin
 
 from exposurekit import charts
@@ -157,6 +156,13 @@ _CSV_ONLY = {
 _NEWEST_FIRST = {"status_over_time"}
 _NO_COUNTS = {"user_id", "record_id", "rank", "episode"}
 _BREAK = re.compile(r"[\s-]")  # where a line may end
+# Comments, indentation and spaces between rules of a style sheet are not for readers of a page.
+_CSS_COMMENT = re.compile(r" */\*.*?\*/", re.DOTALL)
+_CSS_INDENT = re.compile(r"^ +|(?<=\n)\n+", re.MULTILINE)
+_CSS_SPACE = re.compile(  # none of a text
+    r"(?<=[{;]) +|;? +(?=})| +(?={)|(?<=[{};,])\n|(?<=[^\"],) | (?=>)|(?<=>) "
+)
+_CSS_COLON = re.compile(r"(?<=[{;\n])([\w-]+): +")  # of a declaration, and of no text
 _CSS_VARIABLE = re.compile(r"(?<=[{;])--(?!brand|paper)[\w-]+(?=:)")
 _CSS_USE = re.compile(r"--[\w-]+")
 _META = re.compile(r'<meta name="(generator|description|report-rule)" content="([^"]*)">')
@@ -321,7 +327,8 @@ def _style(columns: int) -> Markup:
     # The whole page has the class.
     shared = shared_styles().replace(".exposurekit .", ".").replace(".exposurekit :", ":")
     css = f"@layer shared {{\n{shared}}}\n{_file('templates/report.css')}{on_phone}\n"
-    return _SAFE(_with_short_names(cssmin(css)))
+    compact = _CSS_SPACE.sub("", _CSS_INDENT.sub("", _CSS_COMMENT.sub("", css)))
+    return _SAFE(_with_short_names(_CSS_COLON.sub(r"\1:", compact)))
 
 
 def _with_short_names(css: str) -> str:

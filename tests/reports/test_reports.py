@@ -1036,6 +1036,7 @@ ALLOWED = {  # tags and attributes of a page
     *("summary", "label", "input", "dfn", "svg", "polygon", "polyline", "progress", "em", "tfoot"),
     *("class", "role", "open", "type", "title", "id", "aria-labelledby", "aria-describedby", "aria-label"),
     *("tabindex", "data-name", "data-report", "data-pick", "data-rows", "aria-sort", "style", "button", "hidden"),
+    "data-user",
 }  # fmt: skip
 
 
@@ -1052,6 +1053,7 @@ def test_text_from_outside_runs_nothing(tmp_path):
             styles = [unescape(one) for one in re.findall(r'<[^>]* style="([^"]*)"', html)]
             text = r"--h\d+:'(?:[A-Za-z0-9]|\\[0-9a-f]+ )*'"
             assert all(re.fullmatch(rf"--share:\d+%|{text}(;{text})*|", one) for one in styles)
+            assert all(map(str.isdecimal, re.findall(r'<[^>]* data-user="([^"]*)"', html)))
             read = kit.Read(html[html.index("<body ") :])
             assert {one for one in read.foreign if one not in ALLOWED and not one.startswith("#")} == set()
 

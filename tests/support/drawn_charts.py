@@ -61,7 +61,7 @@ MEASURE = """(slack) => {
     const outside = ({ box }) => box.left < frame.left - 1 || box.right > frame.right + 1
       || box.top < frame.top - 1 || box.bottom > frame.bottom + 1;
     return {
-      title: (chart.layout.title?.text ?? chart.id).replaceAll("<br>", " "),
+      title: (chart.layout.title?.text ?? chart.id).replaceAll("<br>", " ").replace(/<.?span[^>]*>/g, ""),
       height: frame.height / zoom, described_height: chart.layout.height ?? chart._fullLayout.height,
       width: Math.max(...[chart.querySelector(".svg-container"), ...chart.querySelectorAll("svg.main-svg")].map(
         (one) => one.getBoundingClientRect().width / zoom)),
