@@ -411,11 +411,12 @@ def _in_colours_of_front_end(figure: dict[str, Any]) -> dict[str, Any]:
         return part | {"title": title | texts | below}
 
     def axis(part: dict[str, Any]) -> dict[str, Any]:
-        labels, own = part.get("ticktext"), {"tickprefix": _THEMED, "ticksuffix": "</span>"}
-        if labels is None and "tickvals" in part:  # these have no prefix
-            as_text, values = part.get("tickformat", ""), part["tickvals"]
-            labels = [format(round(one) if as_text.endswith("d") else one, as_text) for one in values]
-        return titled(part) | ({"ticktext": [*map(themed, labels)]} if labels else own)
+        labels = part.get("ticktext") or _labels(part)
+        around = {
+            "tickprefix": f"{_THEMED}{part.get('tickprefix', '')}",
+            "ticksuffix": f"{part.get('ticksuffix', '')}</span>",
+        }
+        return titled(part) | ({"ticktext": [*map(themed, labels)]} if labels else around)
 
     layout = titled(figure["layout"])
     axes = {name: axis(part) for name, part in layout.items() if name[1:].startswith("axis")}
@@ -431,6 +432,17 @@ def _in_colours_of_front_end(figure: dict[str, Any]) -> dict[str, Any]:
         for trace in figure["data"]
     ]
     return figure | {"data": data, "layout": layout | axes | {"annotations": notes, "font": font}}
+
+
+def _labels(axis: dict[str, Any]) -> list[str]:
+    """The labels of an axis with marks of its own, which have no prefix; none where only Plotly knows the format."""
+    values, as_text = axis.get("tickvals"), axis.get("tickformat", "")
+    if not isinstance(values, list):  # of an array, packed
+        return []
+    try:
+        return [format(round(one) if as_text.endswith("d") else one, as_text) for one in values]
+    except (TypeError, ValueError):
+        return []
 
 
 def _meta(figure: go.Figure) -> dict[str, str]:

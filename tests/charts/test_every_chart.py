@@ -3,6 +3,7 @@
 import inspect
 import json
 
+import numpy as np
 import plotly.graph_objects as go
 import pytest
 from support.chart_tables import HOSTILE, TABLES, draw, hostile, over_time, records, title
@@ -194,3 +195,21 @@ def test_each_named_trace_has_a_pattern_or_symbol(name, figures):
 def test_chart_takes_options_in_any_form_of_plotly(name, value):
     layout = theme.chart([], finding="Found", summary="", **{name: value}).layout
     assert layout[name] == go.Layout({name: value})[name]
+
+
+@pytest.mark.parametrize(
+    "marks",
+    [
+        {"tickvals": ["2026-01-05"], "tickformat": "%b %d"},
+        {"tickvals": [1_000], "tickformat": "~s"},
+        {"tickvals": np.array([1, 2])},
+        {"tickvals": [None]},
+    ],
+    ids=str,
+)
+def test_a_chart_with_marks_of_ones_own_is_displayed(figures, marks):
+    chart = charts.Chart(figures["by_site"]).update_xaxes(marks | {"tickprefix": "$", "ticksuffix": " k"})
+    axis = chart._repr_mimebundle_()[MIME]["layout"]["xaxis"]
+    assert "ticktext" not in axis
+    assert (axis["tickprefix"][-2:], axis["ticksuffix"]) == (">$", " k</span>")
+    assert axis["tickvals"]
