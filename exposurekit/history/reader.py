@@ -34,7 +34,7 @@ _RECORD_COLUMNS = (["record_id"], ["site", "href"], ["site"])
 _LISTING_COLUMNS = ("user_id", *manual_tasks.LISTING)
 _OBSERVATION_COLUMNS = ("first_seen_at", "changed_at", "not_before", "episode", "left_censored")
 # Arrow's own pool retains what it frees, and takes huge pages, which have to be cleared.
-_POOL = pa.system_memory_pool()
+_POOL = pa.jemalloc_memory_pool()
 _P = ParamSpec("_P")
 _Answer = TypeVar("_Answer")
 
@@ -484,7 +484,8 @@ class HistoryReader:
         parameters = {"kind": kind, "as_of": self.instant(as_of, latest), "upto": latest.upto}
         named = [f"content.{name}" for name in dict.fromkeys(("key", *columns))]
         text = sql.items(content, self.statuses(kind, latest), named)
-        return pa.concat_tables(self.query_by_buckets(text, ("changes", content), parameters))
+        # In order, each part's columns can be freed one at a time; as answers of an engine they would be freed together.
+        return pa.concat_tables(map(_in_item_order, self.query_by_buckets(text, ("changes", content), parameters)))
 
     def _n_rows(self, name: str) -> int:
         return sum(rows for _, rows, _ in self.store.sizes(name))
@@ -526,9 +527,11 @@ class HistoryReader:
 
 
 def _in_item_order(rows: pa.Table) -> pa.Table:
+    """Sort the rows. If nothing else holds the table, each column is freed as soon as it is sorted."""
     order = pa.array(np.lexsort([rows[name].to_numpy() for name in reversed(sql.ITEM_ORDER)]))
-    columns = [pc.take(column, order, memory_pool=_POOL) for column in rows.columns]
-    return pa.table(columns, names=rows.column_names)
+    columns = dict(zip(rows.column_names, rows.columns, strict=True))
+    del rows
+    return pa.table({name: pc.take(columns.pop(name), order, memory_pool=_POOL) for name in [*columns]})
 
 
 def _statuses(rows: pa.Table) -> pd.Categorical:

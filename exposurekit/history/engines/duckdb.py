@@ -216,6 +216,8 @@ class _Instance:
         options: dict[str, str | bool | int | float | list[str]] = {
             "temp_directory": self._spill,
             "preserve_insertion_order": str(settings.in_order).lower(),
+            # Returns what a query has freed to the system.
+            "allocator_background_threads": "true",
             # Extensions would be fetched from the network.
             "autoinstall_known_extensions": "false",
             "autoload_known_extensions": "false",
