@@ -10,7 +10,7 @@ from exposurekit import frames
 from exposurekit.client import bulk
 from exposurekit.contract.deviations import Deviations
 
-FLUSH_EVERY = 6  # packed batches, which become tables together
+FLUSH_EVERY = 24  # packed batches, which become tables together
 
 
 @dataclass(slots=True)
