@@ -90,6 +90,8 @@ def site_outcomes(
     for name in _TIMES:
         table[name] = times[name].reindex(table["site"]).array
     table["overdue_days"] = table["site"].map(overdue_days(requests)).fillna(STALLED_DAYS).astype("int64")
+    succeeded = of_request[texts(requests["end"]) == REMOVED].value_counts()
+    table["verified"] = table[REMOVED] + table["site"].map(succeeded).fillna(0).astype("int64")
     table["verdict"] = pd.Series([_verdict(row) for row in table.to_dict("records")], dtype="str")
     table.attrs["level"] = level
     return table[
@@ -120,6 +122,8 @@ def _verdict(row: Mapping[Hashable, Any]) -> str:
         "slower than declared" if slow else "",
     ]
     flaws = [flaw for flaw in flaws if flaw]
+    if not row["verified"]:  # whoever vanished may come back
+        return ", ".join((f"{gone:,} vanished, no removal verified", *flaws))
     return f"removes, {enumerate_words(flaws)}" if flaws else "removes, none came back"
 
 

@@ -35,7 +35,7 @@ from exposurekit.charts.theme import (
 )
 from exposurekit.contract.types import REMOVED, STATUSES
 from exposurekit.errors import MissingColumns
-from exposurekit.text.formatting import pluralize
+from exposurekit.text.formatting import enumerate_words, pluralize
 
 _STATUS_COLUMNS = (*STATUSES, OTHER)
 _REST_MAX = 2  # times the longest bar: a longer one of the rest is not drawn
@@ -280,12 +280,16 @@ def _summary(table: pd.DataFrame, by: str, groups: str) -> str:
     single = _single_groups(table)
     most = f" Most open: {_first_three(single[single[OPEN] > 0], by)}." if single[OPEN].any() else ""
     n_groups = f"{len(single):,} {groups}{' and others' if len(single) < len(table) else ''}"
-    unlisted = [
-        f"{int(table[name].sum()):,} {name}" for name in (VANISHED, UNKNOWN) if _is_drawn(name, table)
-    ]
+    unlisted = _unlisted(table)
     no_longer = f" No longer listed: {', '.join(unlisted)}." if unlisted else ""
     total = int(table["total"].sum())
-    return f"{total:,} listings {'on' if groups == 'sites' else 'of'} {n_groups}: {counts}.{no_longer}{most}"
+    listings = f"{total:,} listings {'on' if groups == 'sites' else 'of'} {n_groups}"
+    return f"{listings}{f': {counts}' if counts else ''}.{no_longer}{most}"
+
+
+def _unlisted(table: pd.DataFrame) -> list[str]:
+    """How many listings vanished or are unknown, in words."""
+    return [f"{int(table[name].sum()):,} {name}" for name in (VANISHED, UNKNOWN) if _is_drawn(name, table)]
 
 
 def _single_groups(table: pd.DataFrame) -> pd.DataFrame:
@@ -294,10 +298,13 @@ def _single_groups(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _finding(table: pd.DataFrame, by: str) -> str:
-    if not table["total"].any():
+    unlisted = _unlisted(table)
+    if not table["total"].any() and not unlisted:
         return "No listings"
     if not table[OPEN].any():
         n, removed = (int(table[name].sum()) for name in ("total", REMOVED))
+        if unlisted:
+            return f"No listing is open; {enumerate_words([f'{removed:,} {REMOVED}', *unlisted])}"
         return (
             f"{'The only listing is' if n == 1 else f'All {n:,} listings are'} removed"
             if n == removed

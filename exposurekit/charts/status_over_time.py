@@ -81,13 +81,13 @@ def _with_time_axis(figure: Chart, counted: str, most: float) -> Chart:
 
 
 def _finding(rows: pd.DataFrame) -> str:
-    open_, total = rows[OPEN], int(rows["total"].iloc[-1])
-    if not rows["total"].any():
+    open_, listings = rows[OPEN], rows[["total", VANISHED, UNKNOWN]].sum(axis=1)
+    if not listings.any():
         return "Nothing listed so far"
     now, most = int(open_.iloc[-1]), int(open_.max())
     is_records = REMOVED in rows
     current = (
-        f"{now:,} of {pluralize(total, 'listing is', 'listings are')} open"
+        f"{now:,} of {pluralize(int(listings.iloc[-1]), 'listing is', 'listings are')} open"
         if is_records
         else f"{now:,} listed"
     )

@@ -154,7 +154,7 @@ class History(Keyed):
             "History",
             facts | {"newest": run},
             note=f"as of {run.finished_at:%Y-%m-%d %H:%M} UTC",
-            figures={"runs": f"{run.seq:,}", "people": f"{run.people['listed']:,}"},
+            figures={"runs": f"{run.seq:,}", "people": f"{self._n_people:,}"},
             calls={
                 'history.diff("14d")': "what changed in two weeks, and why",
                 "ek.widgets.Dashboard(history=history)": "explore every day so far",
@@ -164,7 +164,9 @@ class History(Keyed):
 
     @property
     def provenance(self) -> str:
-        """The source of the tables: the number of runs, the end of the newest, and how many people it listed.
+        """The source of the tables: the number of runs, the end of the newest, and how many people are registered.
+
+        They are the ``people`` of `status_over_time`: somebody whom one run alone did not list still counts.
 
         Raises:
             NotFound: The history is empty.
@@ -173,7 +175,11 @@ class History(Keyed):
         True
         """
         run = self.last_run()
-        return f"history of {run.seq:,} runs · as of {run.finished_at:%Y-%m-%d %H:%M} UTC · {run.people['listed']:,} people"
+        return f"history of {run.seq:,} runs · as of {run.finished_at:%Y-%m-%d %H:%M} UTC · {self._n_people:,} people"
+
+    @property
+    def _n_people(self) -> int:
+        return int(self.people()["listed"].sum())
 
     @property
     def path(self) -> str:

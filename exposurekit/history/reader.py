@@ -485,7 +485,9 @@ class HistoryReader:
         named = [f"content.{name}" for name in dict.fromkeys(("key", *columns))]
         text = sql.items(content, self.statuses(kind, latest), named)
         # In order, each part's columns can be freed one at a time; as answers of an engine they would be freed together.
-        return pa.concat_tables(map(_in_item_order, self.query_by_buckets(text, ("changes", content), parameters)))
+        return pa.concat_tables(
+            map(_in_item_order, self.query_by_buckets(text, ("changes", content), parameters))
+        )
 
     def _n_rows(self, name: str) -> int:
         return sum(rows for _, rows, _ in self.store.sizes(name))

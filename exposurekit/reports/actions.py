@@ -377,6 +377,7 @@ def _not_counted(
         "done and not verified yet": int(states.get(DONE, 0)),
         "with other steps or reasons": apart - blocked,
     }
+    parts["labelled as somebody else's"] = int((data.namesakes_listings["site"] == removal.site).sum())
     parts["waiting for the service"] = others - blocked - sum(parts.values())
     words = [f"{n:,} {why}" for why, n in parts.items() if n > 0]
     are = "is" if others - blocked == 1 else "are"

@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 import exposurekit
 from exposurekit import analysis, frames
+from exposurekit.analysis.data_quality import NOT_MINE
 from exposurekit.analysis.declared_vs_observed import request_life_table
 from exposurekit.analysis.failed_removals import success_rates
 from exposurekit.analysis.forecast import MIN_RATIO
@@ -21,7 +23,7 @@ from exposurekit.analysis.status_over_time import since_observed
 from exposurekit.analysis.step_requirements import NEEDS_DOCUMENT
 from exposurekit.analysis.work_queue import DONE, UNABLE
 from exposurekit.charts.theme import format_duration
-from exposurekit.contract.types import PENDING_REMOVAL, REMOVED
+from exposurekit.contract.types import DISCOVERED, PENDING_REMOVAL, REMOVED
 from exposurekit.errors import InvalidArgument
 from exposurekit.exposure import Exposure
 from exposurekit.frames.arrow import texts
@@ -159,6 +161,30 @@ class ReportData:
         ticked = listings[listings["is_ticked"]]
         done = int(ticked["is_done"].sum())
         return done, len(ticked) - done
+
+    @cached_property
+    def namesakes_listings(self) -> pd.DataFrame:
+        """The open listings that are labelled as somebody else's and have no pending removal."""
+        return self._without_work(self["labels"]["label"].to_numpy() == NOT_MINE)
+
+    @cached_property
+    def unrecognised_listings(self) -> pd.DataFrame:
+        """The open listings without a status, or in one that the specification does not have, with which nobody has work."""
+        status = self["records"]["status"]
+        is_other = ~status.isin([DISCOVERED, PENDING_REMOVAL]).to_numpy("bool")
+        return self._without_work(is_other & (self["labels"]["label"].to_numpy() != NOT_MINE))
+
+    def _without_work(self, which: NDArray[np.bool_]) -> pd.DataFrame:
+        """Those of the open records that are not pending removal, and are not in the work queue."""
+        records, queue = self["records"], self["work_queue"]
+        is_idle = analysis.is_open(records["status"]) & (records["status"] != PENDING_REMOVAL).to_numpy(
+            "bool"
+        )
+        keys = ["user_id", "record_id"]
+        rows = records.loc[is_idle & which, [*keys, "site"]]
+        work = queue[keys].dropna().drop_duplicates().astype("int64").assign(is_work=True)
+        merged = rows.merge(work, on=keys, how="left")
+        return merged[merged["is_work"].isna()]
 
     @cached_property
     def removals(self) -> tuple[Removal, ...]:
@@ -735,11 +761,8 @@ class ReportSource:
         return table[table["user_id"] == self.user].reset_index(drop=True)
 
     def _people(self) -> int:
-        """Count the people that the newest full run listed; without one, all people in the history."""
-        if self.history is None:
-            return self._exposure.listed
-        listed = self.history.collection_runs()["listed"]
-        return int(listed.iloc[-1]) if len(listed) else len(self.history.people())
+        """Count the people who are registered; one whom a single run did not list still counts."""
+        return self._exposure.listed if self.history is None else int(self.history.people()["listed"].sum())
 
     @cached_property
     def _incomplete(self) -> set[int]:

@@ -14,7 +14,7 @@ from exposurekit.analysis.diff import AGAIN, ENDED, NEW, OPENED
 from exposurekit.analysis.failed_removals import IGNORED, REFUSED
 from exposurekit.analysis.failed_removals import outcomes as request_outcomes
 from exposurekit.analysis.score import PAGE
-from exposurekit.analysis.statuses import OPEN, OTHER
+from exposurekit.analysis.statuses import OPEN, OTHER, UNKNOWN, VANISHED
 from exposurekit.analysis.step_minutes import STEP_MINUTES
 from exposurekit.analysis.survival import MIN_N
 from exposurekit.analysis.work_queue import CHECK_MINUTES, VISIT_MINUTES
@@ -145,33 +145,55 @@ def finding(data: ReportData) -> str:
     total = len(data["records"])
     are = "is" if len(open_now) == 1 else "are"
     if open_now.empty:
-        return f"No listing is open, of {len(data['records']):,} that were found."
+        return f"No listing is open, of {total:,} that were found.{_not_verified(data)}"
     by_hand, rest, being_removed, no_effect = data.open_parts
     since = f"{_without_request(data)}{_waiting_since(data)}"
+    pending = "pending removal (for how long is not known)"
+    under_way = (
+        (f"is {pending}", f"are {pending}")
+        if data.runs is None
+        else ("removal is under way", "removals are under way")
+    )
     parts = [
         f"{n:,} {one if n == 1 else many}"
         for n, one, many in (
             (by_hand, f"needs manual work{since}", f"need manual work{since}"),
             *_without_work(data, rest),
-            (being_removed, "removal is under way", "removals are under way"),
+            (being_removed, *under_way),
             (no_effect, "request has had no effect", "requests have had no effect"),
         )
         if n
     ]
     counts = f"{len(open_now):,} of {pluralize(total, 'listing')} found {are} still open"
     separator = "; " if ";" in since else ", "
-    return f"{counts}: {separator.join(parts)}.{_worst_sites(data)}"
+    return f"{counts}: {separator.join(parts)}.{_not_verified(data)}{_worst_sites(data)}"
+
+
+def _not_verified(data: ReportData) -> str:
+    """How many of the other listings nobody knows to be removed, as a sentence; empty if all of them were."""
+    status = data["records"]["status"]
+    vanished, unknown = (int((status == name).sum()) for name in (VANISHED, UNKNOWN))
+    parts = [f"{vanished:,} vanished"] if vanished else []
+    parts += [f"{unknown:,} {'is' if unknown == 1 else 'are'} unknown"] if unknown else []
+    return f" {' and '.join(parts)}, without a verified removal." if parts else ""
 
 
 def _without_work(data: ReportData, n: int) -> tuple[tuple[int, str, str], ...]:
     """The parts of the discovered listings that nobody has work with, each with what it does; of readers who may know it."""
     done, unable = data.ticked_listings
-    if data.sharing is not None and (done or unable):
-        return ((n, "waits for the service or was ticked", "wait for the service or were ticked"),)
+    others, theirs = len(data.unrecognised_listings), len(data.namesakes_listings)
+    waits, wait = ["waits for the service"], ["wait for the service"]
+    if data.sharing is not None:
+        hidden = {"ticked": done or unable, "labelled": theirs}
+        waits += [f"was {what}" for what, n_hidden in hidden.items() if n_hidden]
+        wait += [f"were {what}" for what, n_hidden in hidden.items() if n_hidden]
+        done = unable = theirs = 0
     return (
         (done, "was done by hand and is not verified yet", "were done by hand and are not verified yet"),
         (unable, "was marked unable", "were marked unable"),
-        (n - done - unable, "waits for the service", "wait for the service"),
+        (theirs, "is somebody else's by its label", "are somebody else's by their labels"),
+        (others, "has no status that is known", "have no status that is known"),
+        (n - done - unable - theirs - others, enumerate_words(waits, "or"), enumerate_words(wait, "or")),
     )
 
 
@@ -229,8 +251,7 @@ def facts(data: ReportData) -> Iterator[Fact]:
     share = removed / len(records) if len(records) else float("nan")
     absent = int(records["status"].isin(analysis.NOT_LISTED).sum())
     besides = f"; {absent:,} vanished or are unknown" if absent else ""
-    outcomes = statements.outcomes_by_site(data)
-    never_back = 0 if outcomes is None else int(outcomes["never_back"].sum())
+    never_back = _never_back(data)
     for_good = (
         f"; {never_back:,} {'has' if never_back == 1 else 'have'} not come back so far{_gone_for(data)}"
         if never_back
@@ -243,6 +264,14 @@ def facts(data: ReportData) -> Iterator[Fact]:
     yield Fact("score", f"{score:,.0f}", "points for what is open", detail=_score_sum(data))
     if data.incomplete and data.user is None and statements.names_unobserved(data):
         yield Fact("not known", f"{data.unchecked:,}", statements.unobserved(data))
+
+
+def _never_back(data: ReportData) -> int:
+    """How many listings were removed and never listed again; 0 without a history, and in a report on one person."""
+    if statements.outcomes_by_site(data) is None:
+        return 0
+    records = data["records"]
+    return int(((records["status"] == REMOVED) & (records["episode"] == 1)).sum())
 
 
 def _gone_for(data: ReportData) -> str:

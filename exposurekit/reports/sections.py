@@ -360,8 +360,10 @@ def _with_totals(section: Section | None) -> Section | None:
 def _by_site(data: ReportData) -> Section | None:
     """The listings of each site; from a history, with what came of the requests to it."""
     section, outcomes = _section(data, "by_site"), statements.outcomes_by_site(data)
-    if section is None or section.table is None or outcomes is None:
-        return _with_totals(section)
+    if section is None or section.table is None:
+        return section
+    if outcomes is None:
+        return _with_totals(replace(section, table=_with_every_listing(section.table)))
     is_undeclared = bool(outcomes["declared_days"].isna().all())
     if data.sharing is None:
         table = outcomes.drop(
@@ -372,7 +374,7 @@ def _by_site(data: ReportData) -> Section | None:
         table = data.sharing.with_other_sites(counts)
         table.insert(1, "verdict", table["site"].map(outcomes.set_index("site")["verdict"]).astype("str"))
     rest = section.table.columns.intersection([*analysis.NOT_LISTED])
-    table = table.merge(section.table[["site", *rest]], on="site", how="left")
+    table = _with_every_listing(table.merge(section.table[["site", *rest]], on="site", how="left"))
     table.attrs |= outcomes.attrs
     named = outcomes[[data.can_name(str(site)) for site in outcomes["site"]]]
     worst = named[named["open"] > 0].head(statements.WORST_NAMED)
@@ -387,6 +389,14 @@ def _by_site(data: ReportData) -> Section | None:
     )
     section = _add_points(_with_totals(section), _without_relisting(named), *_promises(data, outcomes))
     return _add_words(section, " ".join(filter(None, words)))
+
+
+def _with_every_listing(table: pd.DataFrame) -> pd.DataFrame:
+    """Count in ``total`` also the listings that vanished or are unknown, as the head of the report does."""
+    unlisted = table.columns.intersection([*analysis.NOT_LISTED])
+    counted = table.assign(total=table["total"] + table[unlisted].sum(axis=1).astype("int64"))
+    counted.attrs |= table.attrs
+    return counted
 
 
 def _worst_first(data: ReportData, worst: pd.DataFrame) -> str:
@@ -423,8 +433,8 @@ def _other_measures(table: pd.DataFrame, worst: pd.DataFrame) -> Iterator[str]:
 
 
 def _without_relisting(outcomes: pd.DataFrame) -> str:
-    """On how many sites no listing that is gone came back."""
-    n = int(((outcomes["never_back"] > 0) & (outcomes["came_back"] == 0)).sum())
+    """On how many sites listings were removed, and none that is gone came back."""
+    n = int(((outcomes[REMOVED] > 0) & (outcomes["came_back"] == 0)).sum())
     return (
         f"On {n:,} of {pluralize(len(outcomes), 'site')}, listings were removed and none came back so far."
         if n

@@ -62,6 +62,9 @@ GONE = [(0, 2, "removed")] * 6
             {},
         ),
         ("removes, none came back", ["removed"] * 6, GONE, {}),
+        ("5 vanished, no removal verified", ["vanished"] * 5, [], {}),
+        ("5 vanished, no removal verified, 2 of 5 came back", ["vanished"] * 5, [], {"came_back": 2}),
+        ("removes, none came back", ["vanished"] * 5, GONE, {}),
         ("removes, 2 of 6 came back", ["removed"] * 6, GONE, {"came_back": 2}),
         ("removes, refused 1 of 7 requests", ["removed"] * 6, [*GONE, (0, 2, "discovered")], {}),
         (

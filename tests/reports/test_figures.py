@@ -912,7 +912,9 @@ def test_parts_of_the_lead_sentence_add_up(pages, stalled):
         if report.kind != "changes":
             parts = [
                 int(n)
-                for n in re.findall(r"[:,;] (\d+) (?:needs?|waits?|removals?|requests?) ", report.finding)
+                for n in re.findall(
+                    r"[:,;] (\d+) (?:needs?|waits?|removals?|requests?|is|are) ", report.finding
+                )
             ]
             assert sum(parts) == facts(report)["open listings"] > 0
     assert stalled["shared"].finding == stalled["history"].finding
@@ -936,6 +938,65 @@ def test_ticked_listings_do_not_wait_for_the_service(tmp_path):
         shared = ek.report(history, share_safe=True).finding
     assert "3 wait for the service or were ticked." in shared
     assert "unable" not in shared
+
+
+def test_people_whom_one_run_does_not_list_still_count(tmp_path):
+    service = Service({number: Person([a_record(number)]) for number in range(1, 6)})
+    clock = Clock()
+    with seen_through(service) as exposure, History(tmp_path / "history", clock=clock) as history:
+        history.collect(exposure, progress=False)
+        service.people = {number: service.people[number] for number in (1, 2)}
+        clock.set(DAWN + timedelta(days=1))
+        history.collect(exposure.refresh(), progress=False)
+        report = ek.report(history)
+        n_open = next(fact for fact in report.facts if fact.name == "open listings")
+        assert n_open.qualifier == "3 of 5 people were not observed completely in the last run"
+        assert "2 of 5 people completely in the last run" in report.to_html()
+        assert history.provenance.endswith(" · 5 people")
+        clock.set(DAWN + timedelta(days=2))
+        history.collect(exposure.refresh(), progress=False)
+        report = ek.report(history)
+        assert history.provenance.endswith(" · 2 people")
+    assert report.finding.startswith("2 of 5 listings found are still open: ")
+    assert "3 are unknown, without a verified removal." in report.finding
+    assert report.table("by_site")["total"].sum() == 5
+    assert describe(report.figure("status_over_time")).startswith("2 of 5 listings are open; ")
+
+
+def test_vanished_listings_are_not_praised_as_removals(tmp_path):
+    listed = [a_record(number, status) for number, status in ((1, "discovered"), (2, "pending removal"))]
+    service = Service({1: Person(listed), 2: Person([a_record(3)])})
+    with seen_through(service) as exposure, History(tmp_path / "history", clock=Clock()) as history:
+        history.collect(exposure, progress=False)
+        service.people = {1: Person([]), 2: Person([])}
+        history.collect(exposure.refresh(), progress=False)
+        report = ek.report(history)
+    assert (
+        report.finding == "No listing is open, of 3 that were found. 3 vanished, without a verified removal."
+    )
+    assert "not come back" not in report.to_html()
+    assert report.table("by_site")["verdict"].tolist() == ["3 vanished, no removal verified"]
+    assert describe(report.figure("by_site")).startswith("No listing is open; 0 removed and 3 vanished. ")
+    assert describe(report.figure("status_over_time")).startswith("0 of 3 listings are open")
+
+
+def test_listings_of_namesakes_and_unknown_statuses_have_own_parts(tmp_path):
+    statuses = ["discovered", "discovered", "blocked", "in review"]
+    service = Service({1: Person([a_record(number, status) for number, status in enumerate(statuses, 1)])})
+    with seen_through(service) as exposure, History(tmp_path / "history", clock=Clock()) as history:
+        history.collect(exposure, progress=False)
+        history.label(history.records().iloc[0], "not mine")
+        finding, shared = ek.report(history).finding, ek.report(history, share_safe=True).finding
+    parts = "1 is somebody else's by its label, 2 have no status that is known, 1 waits for the service."
+    assert finding == f"4 of 4 listings found are still open: {parts}"
+    assert "2 have no status that is known, 2 wait for the service or were labelled." in shared
+
+
+def test_without_history_the_age_of_requests_is_not_known():
+    service = Service({1: Person([a_record(1, "pending removal")])})
+    with seen_through(service) as exposure:
+        finding = ek.report(exposure).finding
+    assert finding == "1 of 1 listing found is still open: 1 is pending removal (for how long is not known)."
 
 
 @pytest.mark.parametrize("status", [None, "removed"])
