@@ -191,11 +191,11 @@ class MissingColumns(ExposureError):
         there, wanted = set(columns), [*needed]
         if missing := [column for column in wanted if column not in there]:
             raise cls(question, missing, columns=there)
-        ids = getattr(table, "dtypes", {}).get(_USER_ID) if _USER_ID in wanted else None
-        if ids is None or not len(table):  # type: ignore[arg-type]
+        if _USER_ID not in wanted or not hasattr(table, "dtypes") or not len(table):  # type: ignore[arg-type]
             return
-        is_integer = getattr(ids, "kind", "i") in "iu"
-        is_missing = bool(table[_USER_ID].isna().any())  # type: ignore[index]
+        ids = table[_USER_ID]  # type: ignore[index]
+        is_integer = getattr(ids.dtype, "kind", "i") in "iu"
+        is_missing = bool(ids.isna().any())
         if is_missing or not is_integer:
             dropped = f".dropna(subset='{_USER_ID}')" if is_missing else ""
             converted = "" if is_integer else f".astype({{'{_USER_ID}': 'int64'}})"

@@ -18,17 +18,20 @@ UTC_INSTANT = pd.DatetimeTZDtype("us", "UTC")
 
 def instants(at: "pd.Series[Any]") -> Instants:
     """Convert a column of instants to UTC microseconds without a zone; naive instants are UTC."""
-    try:
-        converted = pd.to_datetime(at, utc=True)
-    except ValueError:
-        raise InvalidArgument(f"{at.name} must be dates: pd.to_datetime(table['{at.name}'])") from None
-    return converted.dt.tz_localize(None).to_numpy("datetime64[us]")
+    if not isinstance(at.dtype, pd.DatetimeTZDtype):
+        try:
+            at = pd.to_datetime(at, utc=True)
+        except ValueError:
+            raise InvalidArgument(f"{at.name} must be dates: pd.to_datetime(table['{at.name}'])") from None
+    return at.to_numpy("datetime64[us]")
 
 
 def instant(at: datetime) -> np.datetime64:
     """Convert one instant to UTC microseconds without a zone; a naive instant is UTC."""
-    [naive] = instants(pd.Series([at]))
-    return np.datetime64(naive)
+    timestamp = pd.Timestamp(at)
+    naive = timestamp if timestamp.tz is None else timestamp.tz_convert(None)
+    converted: np.datetime64 = naive.to_datetime64().astype("datetime64[us]")
+    return converted
 
 
 def utc_index(at: Instants) -> pd.DatetimeIndex:
