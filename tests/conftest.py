@@ -14,6 +14,8 @@ from hypothesis import settings
 # Each process would compile what others have compiled; hundreds are started.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+# Threads of BLAS wait for each other in a loop: several processes share the cores, and the matrices are small.
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
 from support.jupyter import CHROMIUM, NO_BROWSER  # noqa: E402
 from support.services import STORES, Service, a_service, stored_in  # noqa: E402
