@@ -133,12 +133,12 @@ def serve(announce, prepare):
 
 
 def serve_bare(announce):
-    body = b"x" * int(sys.stdin.readline())
+    bodies = {f"/{size}": b"x" * size for size in json.loads(sys.stdin.readline())}
 
-    async def respond(_):
-        return Response(body, media_type="application/json")
+    async def respond(request):
+        return Response(bodies[request.url.path], media_type="application/json")
 
-    with running(Starlette(routes=[Route("/bare", respond)])) as base_url:
+    with running(Starlette(routes=[Route(path, respond) for path in bodies])) as base_url:
         announce({"base_url": base_url})
         sys.stdin.read()
 
@@ -166,12 +166,12 @@ class Side:
 
 
 @contextmanager
-def started(side, *words):
+def started(side, sizes=()):
     process = subprocess.Popen(
         [sys.executable, __file__, "--side", side], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     try:
-        process.stdin.write("".join(f"{word}\n" for word in words))
+        process.stdin.write(f"{json.dumps([*sizes])}\n")
         process.stdin.flush()
         yield Side(process, json.loads(process.stdout.readline()))
     finally:
@@ -249,25 +249,27 @@ def latency_s(side, request, length, count):
     return median(request_durations(side, request, length, lambda took_s: len(took_s) >= count))
 
 
-def compared(title, services, options):
-    requests_of = {}
-    for name, service in services.items():
-        request = service.request(service.announced["paths"][title])
-        length, size = lengths(service, request)
-        requests_of[name] = (service, request, length)
-    with started("bare", size) as bare:
-        request = bare.request("/bare")
-        length, bare_size = lengths(bare, request)
-        assert size == bare_size
-        requests_of["bare"] = (bare, request, length)
-        for side in requests_of.values():
-            load(*side, options.seconds / 3, options.connections)  # warm
-        rounds = [
-            {name: load(*side, options.seconds, options.connections) for name, side in requests_of.items()}
-            for _ in range(options.rounds)
-        ]
-        waits = {name: latency_s(*side, options.latencies) for name, side in requests_of.items()}
-    print_comparison(title, size, rounds, waits)
+def compared(titles, services, options):
+    requests_of, sizes = {}, {}
+    for title in titles:
+        requests_of[title] = {}
+        for name, service in services.items():
+            request = service.request(service.announced["paths"][title])
+            length, sizes[title] = lengths(service, request)
+            requests_of[title][name] = (service, request, length)
+    with started("bare", sizes.values()) as bare:
+        for title, sides in requests_of.items():
+            request = bare.request(f"/{sizes[title]}")
+            length, _ = lengths(bare, request)
+            sides["bare"] = (bare, request, length)
+            for side in sides.values():
+                load(*side, options.seconds / 3, options.connections)  # warm
+            rounds = [
+                {name: load(*side, options.seconds, options.connections) for name, side in sides.items()}
+                for _ in range(options.rounds)
+            ]
+            waits = {name: latency_s(*side, options.latencies) for name, side in sides.items()}
+            print_comparison(title, sizes[title], rounds, waits)
 
 
 def print_comparison(title, size, rounds, waits):
@@ -367,8 +369,7 @@ def main():
         return
     with ExitStack() as stack:
         services = {name: stack.enter_context(started(name)) for name in SIDES if name != "bare"}
-        for title in services["documents"].announced["paths"]:
-            compared(title, services, options)
+        compared(services["documents"].announced["paths"], services, options)
     compare_processes(options)
 
 
